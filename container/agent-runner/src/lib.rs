@@ -1,0 +1,1 @@
+//! The loop beside the agent.

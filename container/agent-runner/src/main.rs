@@ -1,0 +1,2 @@
+//! `g2-agent`: the runner as a program of its own, for images.
+fn main() {}

@@ -1,0 +1,88 @@
+//! Names that come from outside and are checked once, at the border.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A group's folder name; also the group's identity.
+///
+/// `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`, and not a reserved name (`global`, `errors`, `_template`): v1's rule, with
+/// the names that would collide with folders of ours refused too.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Folder(String);
+
+/// Why a folder name was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "folder name {0:?} is not allowed: use 1 to 64 letters, digits, '-' or '_', starting with a letter or digit; `global` and `errors` are reserved"
+)]
+pub struct InvalidFolder(pub String);
+
+impl Folder {
+    /// Returns the checked name.
+    ///
+    /// # Errors
+    /// [`InvalidFolder`] when the name breaks the rule above.
+    pub fn parse(name: &str) -> Result<Self, InvalidFolder> {
+        let ok = (1..=64).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+            && name.as_bytes()[0].is_ascii_alphanumeric()
+            && !["global", "errors"].contains(&name.to_ascii_lowercase().as_str());
+        if ok { Ok(Self(name.to_owned())) } else { Err(InvalidFolder(name.to_owned())) }
+    }
+
+    /// Returns the name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Folder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for Folder {
+    type Error = InvalidFolder;
+    fn try_from(name: String) -> Result<Self, InvalidFolder> {
+        Self::parse(&name)
+    }
+}
+
+impl From<Folder> for String {
+    fn from(folder: Folder) -> Self {
+        folder.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_v1_accepts_are_accepted_and_escapes_are_not() {
+        for good in ["main", "family-chat", "Team_42", "a", &"x".repeat(64)] {
+            assert!(Folder::parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "../../etc",
+            "/tmp",
+            "global",
+            "Global",
+            "errors",
+            "_template",
+            "-x",
+            "a b",
+            "a.b",
+            "é",
+            " a",
+        ] {
+            assert!(Folder::parse(bad).is_err(), "{bad}");
+        }
+        assert!(Folder::parse(&"x".repeat(65)).is_err());
+    }
+}

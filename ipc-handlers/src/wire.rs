@@ -1,0 +1,172 @@
+//! What crosses the border between host and runner: the document on stdin, the records on stdout, the files in
+//! `input/` and `state/`. Field names are v1's; what is ours is marked.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The line before a record.
+pub const OUTPUT_START: &str = "---G2_OUTPUT_START---";
+/// The line after a record.
+pub const OUTPUT_END: &str = "---G2_OUTPUT_END---";
+/// v1's marker, taken from runners that never announce protocol 2.
+pub const V1_OUTPUT_START: &str = "---NANOCLAW_OUTPUT_START---";
+/// v1's marker, taken from runners that never announce protocol 2.
+pub const V1_OUTPUT_END: &str = "---NANOCLAW_OUTPUT_END---";
+/// The file in `input/` that asks a runner to finish and leave.
+pub const CLOSE_FILE: &str = "_close";
+/// The protocol that this host speaks.
+pub const PROTOCOL: u32 = 2;
+
+/// The one document a runner reads from stdin, up to end of file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Launch {
+    pub prompt: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    pub group_folder: String,
+    pub chat_jid: String,
+    pub is_main: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_scheduled_task: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assistant_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, String>,
+    /// Ours: [`PROTOCOL`].
+    #[serde(default)]
+    pub protocol: u32,
+    /// Ours: the run's id.
+    #[serde(default)]
+    pub run_id: String,
+    /// Ours: the lane, as `group chat thread`.
+    #[serde(default)]
+    pub lane: String,
+    /// Ours: the session generation that this run may write back to.
+    #[serde(default)]
+    pub generation: i64,
+    /// Ours: the batch that `prompt` is; empty for a task.
+    #[serde(default)]
+    pub batch_id: String,
+    /// Ours: tools that must be refused.
+    #[serde(default)]
+    pub blocked_tools: Vec<String>,
+    /// Ours: which provider drives the agent.
+    #[serde(default)]
+    pub provider: Provider,
+    /// Ours: bounds on the run.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// Which provider drives the agent, with what it needs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "lowercase")]
+pub enum Provider {
+    /// The built-in agent that follows a script; without one it answers `echo: TEXT`.
+    Scripted {
+        /// The script's text (a JSON list), read by the host.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        script: Option<String>,
+    },
+}
+
+impl Default for Provider {
+    fn default() -> Self {
+        Self::Scripted { script: None }
+    }
+}
+
+/// Bounds that the host puts on a run; 0 means the runner's default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// How long a command's reply is waited for, ms.
+    #[serde(default)]
+    pub reply_timeout_ms: u64,
+}
+
+/// What a record is; absent on the wire for [`Kind::Result`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Something to say, or the end of a turn with nothing to say.
+    #[default]
+    Result,
+    /// The runner has read its document and its agent is up. Announces protocol 2.
+    Ready,
+    /// The agent is at work.
+    Progress,
+    /// The turn is over but background work keeps the run active.
+    Deferred,
+    /// A tool of the blocked list ran all the same.
+    BlockedTool,
+}
+
+/// `success` or `error`, as v1 has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    #[default]
+    Success,
+    Error,
+}
+
+/// One record on stdout.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    pub status: Status,
+    /// The text to say; `null` when there is none.
+    #[serde(default)]
+    pub result: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_session_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Ours: 1, 2, 3 … in the run; absent from v1 runners.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// Ours: what the record is.
+    #[serde(default, rename = "type", skip_serializing_if = "is_result")]
+    pub kind: Kind,
+    /// Ours: the batches that the agent has finished with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handled: Vec<String>,
+    /// Ours, on `ready`: the protocol that the runner speaks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<u32>,
+}
+
+fn is_result(kind: &Kind) -> bool {
+    *kind == Kind::Result
+}
+
+/// `input/<batch id>.json`: a follow-up for a live run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// Always `message`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The batch's id; absent from v1 hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The formatted prompt.
+    pub text: String,
+}
+
+/// `state/container_state.json`: what the agent is doing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerState {
+    #[serde(default)]
+    pub current_tool: Option<String>,
+    /// Milliseconds; capped by the host.
+    #[serde(default)]
+    pub tool_declared_timeout_ms: Option<u64>,
+    /// Milliseconds since the epoch by the container's clock; never compared with ours.
+    #[serde(default)]
+    pub tool_started_at: Option<i64>,
+}

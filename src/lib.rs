@@ -1,0 +1,5 @@
+#![doc = include_str!("README.md")]
+
+pub mod clock;
+pub mod domain;
+pub mod sandbox;

@@ -1,0 +1,2 @@
+//! The `g2` program: the daemon and its command line.
+fn main() {}

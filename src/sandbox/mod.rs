@@ -1,0 +1,156 @@
+//! How the daemon runs containers.
+//!
+//! [`Sandbox`] is the trait; `docker.rs` is the real thing, `process.rs` re-executes our own runner as a child and is
+//! no boundary. Both pass the suite in `tests/it/sandbox.rs`. `output.rs` turns bytes into records and is pure.
+//!
+//! A container's life, as the loops drive it: `create` → (id goes on the run's row) → `output` opened → `start`
+//! (attached, stdin written and shut) → `wait` … `stop`/`kill` → output read to its end → `remove`.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use futures_util::{future::BoxFuture, stream::BoxStream};
+use ipc_handlers::Folder;
+
+/// What a container is made of. Says nothing of stdin: that is given to [`Sandbox::start`].
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The engine refuses a second container of this name: `g2-<instance>-<folder>`.
+    pub name: String,
+    /// The store's run id; also a label.
+    pub run: i64,
+    pub group: Folder,
+    /// The instance whose container this is; clean-up acts on this label only.
+    pub instance: String,
+    /// The image (Docker only).
+    pub image: String,
+    /// The program and its arguments; empty: the image's own entry point (`process`: our runner).
+    pub command: Vec<String>,
+    /// Host folders and where they are seen inside. `process` passes host paths instead (see [`Seat`]).
+    pub mounts: Vec<Mount>,
+    pub env: BTreeMap<String, String>,
+    /// User and group ids inside.
+    pub user: (u32, u32),
+    pub limits: Limits,
+    /// Where the runner finds its folders when nothing is mounted (`process`).
+    pub seat: Seat,
+}
+
+/// One folder made visible inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    pub host: PathBuf,
+    pub inside: String,
+    pub access: Access,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    ReadOnly,
+    ReadWrite,
+}
+
+/// The folders of a run as the host names them, for a sandbox that mounts nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Seat {
+    /// `groups/<folder>`: the working directory.
+    pub group: PathBuf,
+    /// `data/ipc/<folder>`.
+    pub ipc: PathBuf,
+}
+
+/// Bounds on one container; `None` leaves a resource unbounded.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub memory_bytes: Option<u64>,
+    pub cpus: Option<f64>,
+    pub pids: Option<u64>,
+    /// A container that has written more than this is ended, bytes (so a log never rotates under us).
+    pub output_bytes: u64,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// The exit code; 128 + n when signal n ended it.
+    pub code: i64,
+    pub oom: bool,
+}
+
+/// A piece of output, as it came: not a line, and it may split a character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chunk {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+}
+
+/// A container that the engine knows and that carries our instance's label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub id: String,
+    pub name: String,
+    pub run: i64,
+    pub group: String,
+    pub state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Created,
+    Running,
+    Exited,
+}
+
+/// What an engine can't do for us, and how to mend it.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    #[error("the container engine does not answer at {at}: {why}")]
+    Unreachable { at: String, why: String },
+    #[error("image {image} is not there; build it with container/build.sh")]
+    NoImage { image: String },
+    #[error("program {program} can't be started: {why}")]
+    NoProgram { program: String, why: String },
+    #[error("a container named {name} exists already")]
+    NameTaken { name: String },
+    #[error("no container {id}")]
+    Gone { id: String },
+    #[error("{doing} failed: {why}")]
+    Engine { doing: String, why: String },
+}
+
+/// Where agents run. `id` is the sandbox's own name for a container, as `create` returned it.
+pub trait Sandbox: Send + Sync {
+    /// `docker` or `process`.
+    fn kind(&self) -> &'static str;
+
+    /// Whether a container outlives the daemon and can be adopted by the next one.
+    fn survives_us(&self) -> bool;
+
+    /// Asks the engine whether it is there and the image too.
+    fn check<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<(), SandboxError>>;
+
+    /// Makes the container without starting it.
+    fn create<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<String, SandboxError>>;
+
+    /// Attaches, starts, writes `stdin` to the last byte and shuts it. A container that leaves before it has read
+    /// everything is no error here: its exit tells.
+    fn start<'a>(&'a self, id: &'a str, stdin: Vec<u8>) -> BoxFuture<'a, Result<(), SandboxError>>;
+
+    /// The output from the very beginning, in a first life and at adoption alike. Ends when the container has ended
+    /// and everything was read. Must be drained.
+    fn output(&self, id: &str) -> BoxStream<'static, Result<Chunk, SandboxError>>;
+
+    /// Waits for the end.
+    fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Exit, SandboxError>>;
+
+    /// Asks it to leave, and kills it and everything it started after `grace`.
+    fn stop<'a>(&'a self, id: &'a str, grace: Duration) -> BoxFuture<'a, Result<(), SandboxError>>;
+
+    /// Kills it and everything it started, now. One that is gone already is no error.
+    fn kill<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), SandboxError>>;
+
+    /// Removes what is left, by force. One that is gone already is no error.
+    fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), SandboxError>>;
+
+    /// Every container of `instance`, in all states. An error is no empty list.
+    fn list<'a>(&'a self, instance: &'a str) -> BoxFuture<'a, Result<Vec<Found>, SandboxError>>;
+}

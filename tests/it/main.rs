@@ -1,0 +1,1 @@
+//! The one integration binary. Every file beside this one is a module of it.
