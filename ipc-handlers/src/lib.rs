@@ -1,8 +1,45 @@
 #![doc = include_str!("../README.md")]
+#![warn(clippy::wildcard_enum_match_arm)]
 
+// In reading order: what comes in, what it asks for, what is known, what is decided, what is answered.
+pub mod envelope;
+mod fields;
+mod json;
 pub mod names;
+pub mod refusal;
+
+pub mod commands;
+pub mod schedule;
+
+pub mod caller;
+pub mod facts;
+
+pub mod effect;
+pub mod outbound;
+pub mod outcome;
+pub mod reply;
+
 pub mod time;
 pub mod wire;
 
-pub use names::{Folder, InvalidFolder};
+pub use caller::{Caller, RunSeat, Scope};
+pub use commands::Command;
+pub use effect::{Effect, NewTask};
+pub use envelope::{Envelope, Fault, Rejected, parse};
+pub use facts::{Facts, Wants};
+pub use names::{Folder, InvalidFolder, RequestId};
+pub use outcome::{NotApplied, Outcome, TaskRow, TaskStatus};
+pub use refusal::{Code, Refusal};
+pub use schedule::Schedule;
 pub use time::Time;
+
+/// Returns what `command` changes when `caller` asks for it, given the `facts` it wanted.
+///
+/// Facts are what [`Command::wants`] named, read in the transaction that applies the effects. They are
+/// applied in order, or none of them.
+///
+/// # Errors
+/// A [`Refusal`] with a hint, ready to be answered. Nothing is changed then.
+pub fn decide(caller: &Caller, command: &Command, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
+    command.decide(caller, facts)
+}

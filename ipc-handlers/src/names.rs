@@ -58,6 +58,53 @@ impl From<Folder> for String {
     }
 }
 
+/// The id under which an agent waits for a reply: `[A-Za-z0-9_-]{1,64}`, so it is safe as a file name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RequestId(String);
+
+/// Why a request id was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a request id is 1 to 64 letters, digits, '-' or '_'")]
+pub struct InvalidRequestId;
+
+impl RequestId {
+    /// Returns the checked id.
+    ///
+    /// # Errors
+    /// [`InvalidRequestId`] when the id breaks the rule above.
+    pub fn parse(id: &str) -> Result<Self, InvalidRequestId> {
+        let ok = (1..=64).contains(&id.len())
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        if ok { Ok(Self(id.to_owned())) } else { Err(InvalidRequestId) }
+    }
+
+    /// Returns the id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for RequestId {
+    type Error = InvalidRequestId;
+    fn try_from(id: String) -> Result<Self, InvalidRequestId> {
+        Self::parse(&id)
+    }
+}
+
+impl From<RequestId> for String {
+    fn from(id: RequestId) -> Self {
+        id.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,5 +131,15 @@ mod tests {
             assert!(Folder::parse(bad).is_err(), "{bad}");
         }
         assert!(Folder::parse(&"x".repeat(65)).is_err());
+    }
+
+    #[test]
+    fn a_request_id_is_a_plain_file_name() {
+        for good in ["a", "1700000000000-x1y2z3", "A_b-C", &"x".repeat(64)] {
+            assert!(RequestId::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "../x", "a/b", "a.b", "a b", "é", "a\0", "a\n", &"x".repeat(65)] {
+            assert!(RequestId::parse(bad).is_err(), "{bad:?}");
+        }
     }
 }

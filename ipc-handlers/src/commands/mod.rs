@@ -1,0 +1,217 @@
+//! The commands, one file each, all of the same shape: the struct of its fields, who may ask it, `read` (fields →
+//! struct), `wants` (what must be looked up), `decide` (effects or a refusal), tests.
+
+pub mod cancel_task;
+pub mod clear_session;
+pub mod list_tasks;
+pub mod schedule_task;
+pub mod send_message;
+
+use std::fmt;
+
+use serde::Serialize;
+
+pub use cancel_task::CancelTask;
+pub use clear_session::ClearSession;
+pub use list_tasks::ListTasks;
+pub use schedule_task::ScheduleTask;
+pub use send_message::SendMessage;
+
+use crate::{Caller, Effect, Facts, Refusal, Wants, fields::Fields};
+
+/// What an agent may ask for. It serializes to the file that asks for it, without the envelope's fields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Command {
+    /// Says something in a chat.
+    SendMessage(SendMessage),
+    /// Makes a task.
+    ScheduleTask(ScheduleTask),
+    /// Lists tasks.
+    ListTasks(ListTasks),
+    /// Removes a task.
+    CancelTask(CancelTask),
+    /// Starts the conversation afresh.
+    ClearSession(ClearSession),
+}
+
+impl Command {
+    /// Returns the command's `type`, never an alias.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::SendMessage(_) => send_message::ENTRY.type_name,
+            Self::ScheduleTask(_) => schedule_task::ENTRY.type_name,
+            Self::ListTasks(_) => list_tasks::ENTRY.type_name,
+            Self::CancelTask(_) => cancel_task::ENTRY.type_name,
+            Self::ClearSession(_) => clear_session::ENTRY.type_name,
+        }
+    }
+
+    /// Returns what must be looked up before the command is decided.
+    #[must_use]
+    pub fn wants(&self, caller: &Caller) -> Wants {
+        match self {
+            Self::SendMessage(command) => command.wants(caller),
+            Self::ScheduleTask(command) => command.wants(caller),
+            Self::ListTasks(command) => command.wants(caller),
+            Self::CancelTask(command) => command.wants(caller),
+            Self::ClearSession(command) => command.wants(caller),
+        }
+    }
+
+    pub(crate) fn decide(&self, caller: &Caller, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
+        match self {
+            Self::SendMessage(command) => command.decide(caller, facts),
+            Self::ScheduleTask(command) => command.decide(caller, facts),
+            Self::ListTasks(command) => command.decide(caller, facts),
+            Self::CancelTask(command) => command.decide(caller, facts),
+            Self::ClearSession(command) => command.decide(caller, facts),
+        }
+    }
+}
+
+/// Who may ask a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// A group for its own chats; main for any address.
+    OwnChats,
+    /// A group for what is its own; main for what is any group's.
+    Own,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OwnChats => "own chats; main: any, unknown ones too",
+            Self::Own => "own; main: any",
+        })
+    }
+}
+
+/// A command as the catalogue lists it.
+pub struct Entry {
+    /// The `type`.
+    pub type_name: &'static str,
+    /// Another `type` that means the same.
+    pub alias: Option<&'static str>,
+    /// Who may ask it.
+    pub who: Who,
+    /// A complete command, as a person would write it.
+    pub example: &'static str,
+    pub(crate) read: fn(&Fields<'_>) -> Result<Command, Refusal>,
+}
+
+/// Every command, in the order of the access table.
+pub static CATALOGUE: [&Entry; 5] = [
+    &send_message::ENTRY,
+    &schedule_task::ENTRY,
+    &list_tasks::ENTRY,
+    &cancel_task::ENTRY,
+    &clear_session::ENTRY,
+];
+
+/// Returns the command of that `type` or alias.
+#[must_use]
+pub fn entry(type_name: &str) -> Option<&'static Entry> {
+    CATALOGUE
+        .iter()
+        .copied()
+        .find(|entry| entry.type_name == type_name || entry.alias.is_some_and(|alias| alias == type_name))
+}
+
+/// Returns the types as a hint lists them.
+pub(crate) fn known_types() -> String {
+    let name = |entry: &&Entry| match entry.alias {
+        Some(alias) => format!("{} (or {alias})", entry.type_name),
+        None => entry.type_name.to_owned(),
+    };
+    CATALOGUE.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the type that was probably meant: the one with the fewest letters to change, a third of them at most.
+pub(crate) fn nearest(type_name: &str) -> Option<&'static str> {
+    let meant: Vec<char> =
+        type_name.trim().to_ascii_lowercase().replace(['-', ' '], "_").chars().take(64).collect();
+    CATALOGUE
+        .iter()
+        .map(|entry| (distance(&meant, entry.type_name), entry.type_name))
+        .filter(|(changes, name)| changes * 3 <= name.len())
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Returns how many letters must be put in, taken out or changed to get from one to the other.
+fn distance(from: &[char], to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_is_a_command_of_its_type_and_writes_back_to_itself() {
+        for entry in CATALOGUE {
+            let command = crate::parse(entry.example.as_bytes()).unwrap().command;
+            assert_eq!(command.type_name(), entry.type_name);
+            let written = serde_json::to_vec(&command).unwrap();
+            assert_eq!(crate::parse(&written).unwrap().command, command, "{}", entry.type_name);
+            if let Some(alias) = entry.alias {
+                let aliased = entry.example.replacen(entry.type_name, alias, 1);
+                assert_eq!(crate::parse(aliased.as_bytes()).unwrap().command, command);
+            }
+        }
+    }
+
+    #[test]
+    fn the_access_table_of_the_readme_says_what_the_code_does() {
+        let rows: Vec<(String, String)> = include_str!("../../README.md")
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `"))
+            .map(|row| {
+                let (command, who) = row.trim_end_matches([' ', '|']).split_once(" | ").unwrap();
+                (format!("`{}", command.trim()), who.trim().to_owned())
+            })
+            .collect();
+        let code: Vec<(String, String)> = CATALOGUE
+            .iter()
+            .map(|entry| {
+                let alias = entry.alias.map_or(String::new(), |alias| format!(" (alias `{alias}`)"));
+                (format!("`{}`{alias}", entry.type_name), entry.who.to_string())
+            })
+            .collect();
+        assert_eq!(rows, code);
+    }
+
+    #[test]
+    fn a_misspelt_type_finds_its_command_and_a_strange_one_none() {
+        for (written, meant) in [
+            ("send-message", Some("send_message")),
+            ("Send_Message", Some("send_message")),
+            ("sendmessage", Some("send_message")),
+            ("schedule_tasks", Some("schedule_task")),
+            ("list_task", Some("list_tasks")),
+            ("cancel_tasks", Some("cancel_task")),
+            ("clear_sesion", Some("clear_session")),
+            ("x", None),
+            ("refresh_groups", None),
+        ] {
+            assert_eq!(nearest(written), meant, "{written}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! `schedule_task`: makes a task that runs by cron, at an interval, or once.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    Command, Entry, Who,
+    send_message::{foreign_chat, own_chats_hint},
+};
+use crate::{
+    Caller, Code, Effect, Facts, Folder, NewTask, Refusal, Schedule, Wants,
+    effect::{CatchUp, ContextMode, OutputMode},
+    fields::Fields,
+    json::kind_of,
+    refusal::quoted,
+    schedule::ScheduleValue,
+};
+
+/// The catalogue's line.
+pub static ENTRY: Entry = Entry {
+    type_name: "schedule_task",
+    alias: None,
+    who: Who::Own,
+    example: r#"{"type":"schedule_task","prompt":"Say good morning","schedule_type":"cron","schedule_value":"0 9 * * 1-5"}"#,
+    read: |fields| ScheduleTask::read(fields).map(Command::ScheduleTask),
+};
+
+/// The fields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ScheduleTask {
+    /// What the agent is told.
+    pub prompt: String,
+    /// `cron`, `interval` or `once`; checked when decided.
+    pub schedule_type: String,
+    /// The cron expression, the milliseconds, or the date and time; checked when decided.
+    pub schedule_value: ScheduleValue,
+    /// The chat it is for; left out, the run's own or the group's only one.
+    #[serde(rename = "targetJid", skip_serializing_if = "Option::is_none")]
+    pub target_jid: Option<String>,
+    /// `group` or, for anything else as in v1, `isolated`.
+    pub context_mode: ContextMode,
+    /// A script that runs before the agent and may call it off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// The id; left out, the host makes one.
+    #[serde(rename = "taskId", skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// What happens to missed occurrences.
+    #[serde(rename = "catchUp")]
+    pub catch_up: CatchUp,
+    /// Where what the agent says goes.
+    pub output: OutputMode,
+}
+
+impl ScheduleTask {
+    pub(crate) fn read(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        Ok(Self {
+            prompt: fields.text("prompt")?,
+            schedule_type: fields.text("schedule_type")?,
+            schedule_value: match fields.required("schedule_value")? {
+                Value::Number(number) => ScheduleValue::Number(number.clone()),
+                Value::String(_) => ScheduleValue::Text(fields.text("schedule_value")?),
+                other @ (Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
+                    let fault = format!("is {}, not a string or a number", kind_of(other));
+                    return Err(fields.invalid("schedule_value", &fault));
+                }
+            },
+            target_jid: fields.optional_name("targetJid")?,
+            context_mode: fields
+                .get("context_mode")
+                .and_then(Value::as_str)
+                .and_then(ContextMode::from_name)
+                .unwrap_or_default(),
+            script: fields.optional_text("script")?,
+            task_id: fields.optional_name("taskId")?,
+            catch_up: fields.choice(
+                "catchUp",
+                &[("latest", CatchUp::Latest), ("all", CatchUp::All), ("skip", CatchUp::Skip)],
+            )?,
+            output: fields
+                .choice("output", &[("history", OutputMode::History), ("chat", OutputMode::Chat)])?,
+        })
+    }
+
+    pub(crate) fn wants(&self, _caller: &Caller) -> Wants {
+        Wants { chat: self.target_jid.clone(), ..Wants::default() }
+    }
+
+    pub(crate) fn decide(&self, caller: &Caller, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
+        let (group, chat_jid) = self.target(caller, facts)?;
+        let schedule =
+            Schedule::from_value(&self.schedule_type, &self.schedule_value, &facts.zone, facts.now)?;
+        let next_run = schedule.first_run(facts.now, &facts.zone).ok_or_else(|| schedule.never_runs())?;
+        Ok(vec![Effect::CreateTask(NewTask {
+            id: self.task_id.clone(),
+            group,
+            chat_jid,
+            prompt: self.prompt.clone(),
+            schedule,
+            context_mode: self.context_mode,
+            script: self.script.clone(),
+            catch_up: self.catch_up,
+            output: self.output,
+            next_run,
+        })])
+    }
+
+    /// Returns whose task it becomes and for which chat.
+    ///
+    /// Of several groups wired to a chat, main gets its own where it is one of them, else the one wired first.
+    fn target(&self, caller: &Caller, facts: &Facts) -> Result<(Folder, String), Refusal> {
+        let own = |jid: &str| Ok((caller.group.clone(), jid.to_owned()));
+        let Some(jid) = &self.target_jid else {
+            return match (&caller.run, facts.own_chats.as_slice()) {
+                (Some(seat), _) => own(&seat.chat_jid),
+                (None, [only]) => own(only),
+                (None, _) => Err(Refusal::new(
+                    Code::MissingField,
+                    "schedule_task: field \"targetJid\" is missing, and there is no single chat to take instead",
+                    format!("add it, with the address of the chat; {}", own_chats_hint(facts)),
+                )),
+            };
+        };
+        if facts.is_own_chat(caller, jid) {
+            return own(jid);
+        }
+        if !caller.is_main {
+            return Err(foreign_chat("targetJid", jid, caller, facts));
+        }
+        match facts.groups_of(jid) {
+            [first, ..] => Ok((first.clone(), jid.clone())),
+            [] => Err(Refusal::new(
+                Code::NotFound,
+                format!("targetJid {} is no chat of any group", quoted(jid)),
+                "take the address from available_groups.json; an agent must be registered for the chat first",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        Time,
+        commands::testing::{NOW, ask, caller, folder, in_run, refused},
+    };
+
+    fn daily() -> Value {
+        json!({"type": "schedule_task", "prompt": "p", "schedule_type": "cron", "schedule_value": "0 9 * * *"})
+    }
+
+    fn with(field: &str, value: impl Into<Value>) -> Value {
+        let mut command = daily();
+        command[field] = value.into();
+        command
+    }
+
+    fn task(caller: &Caller, command: &Value) -> NewTask {
+        let Effect::CreateTask(task) = ask(caller, command).unwrap() else { panic!("makes a task") };
+        task
+    }
+
+    #[test]
+    fn a_task_has_the_defaults_of_v1() {
+        let task = task(&caller("solo"), &daily());
+        assert_eq!((task.group, task.chat_jid.as_str()), (folder("solo"), "dc:1"));
+        assert_eq!((task.id, task.script, task.prompt.as_str()), (None, None, "p"));
+        assert_eq!(
+            (task.context_mode, task.catch_up, task.output),
+            (ContextMode::Isolated, CatchUp::Latest, OutputMode::History)
+        );
+        // 09:00 in New York.
+        assert_eq!(task.next_run, Time(NOW.0 + 2 * 3_600_000));
+    }
+
+    #[test]
+    fn any_context_mode_but_group_is_isolated() {
+        for (written, mode) in [
+            (json!("group"), ContextMode::Group),
+            (json!("isolated"), ContextMode::Isolated),
+            (json!("bogus"), ContextMode::Isolated),
+            (json!(null), ContextMode::Isolated),
+            (json!(7), ContextMode::Isolated),
+        ] {
+            assert_eq!(task(&caller("solo"), &with("context_mode", written)).context_mode, mode);
+        }
+    }
+
+    #[test]
+    fn the_chat_left_out_is_the_runs_own_else_the_only_one() {
+        assert_eq!(task(&in_run("family", "tg:-101"), &daily()).chat_jid, "tg:-101");
+        assert_eq!(task(&caller("solo"), &daily()).chat_jid, "dc:1");
+        assert_eq!(task(&caller("solo"), &with("targetJid", "")).chat_jid, "dc:1");
+        let refusal = ask(&caller("family"), &daily()).unwrap_err();
+        assert_eq!(refusal.code, Code::MissingField);
+        assert!(refusal.hint.contains("tg:-101"), "{refusal:?}");
+        assert_eq!(refused(&caller("homeless"), &daily()), Code::MissingField);
+    }
+
+    #[test]
+    fn a_group_schedules_for_itself_and_main_for_any() {
+        let to = |chat: &str| with("targetJid", chat);
+        assert_eq!(task(&caller("family"), &to("tg:-100")).group, folder("family"));
+        assert_eq!(task(&caller("main"), &to("tg:-100")).group, folder("family"));
+        assert_eq!(task(&caller("main"), &to("local:main")).group, folder("main"));
+        for foreign in ["local:main", "dc:1", "tg:-200", "tg:-999"] {
+            assert_eq!(refused(&caller("family"), &to(foreign)), Code::NotAuthorized, "{foreign}");
+        }
+        for unwired in ["tg:-200", "tg:-999"] {
+            assert_eq!(refused(&caller("main"), &to(unwired)), Code::NotFound, "{unwired}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_that_cannot_be_understood_is_refused() {
+        for (kind, value) in [
+            ("cron", json!("not a cron")),
+            ("cron", json!(5)),
+            ("interval", json!("abc")),
+            ("interval", json!("0")),
+            ("interval", json!(0)),
+            ("interval", json!(1.5)),
+            ("once", json!("not-a-date")),
+            ("weekly", json!("1")),
+            ("Cron", json!("0 9 * * *")),
+        ] {
+            let mut command = with("schedule_type", kind);
+            command["schedule_value"] = value;
+            assert_eq!(refused(&caller("solo"), &command), Code::InvalidSchedule, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_the_wrong_type_or_empty_is_refused() {
+        for (field, value, code) in [
+            ("prompt", json!(null), Code::MissingField),
+            ("prompt", json!(""), Code::InvalidField),
+            ("prompt", json!(["x"]), Code::InvalidField),
+            ("schedule_type", json!(""), Code::InvalidField),
+            ("schedule_value", json!(null), Code::MissingField),
+            ("schedule_value", json!(""), Code::InvalidField),
+            ("schedule_value", json!(true), Code::InvalidField),
+            ("targetJid", json!(5), Code::InvalidField),
+            ("taskId", json!(5), Code::InvalidField),
+            ("taskId", json!("a\nb"), Code::InvalidField),
+            ("script", json!(false), Code::InvalidField),
+            ("catchUp", json!("sometimes"), Code::InvalidField),
+            ("output", json!("both"), Code::InvalidField),
+        ] {
+            assert_eq!(refused(&caller("solo"), &with(field, value.clone())), code, "{field}: {value}");
+        }
+    }
+
+    #[test]
+    fn what_is_chosen_is_carried() {
+        let mut command = daily();
+        for (field, value) in [
+            ("taskId", "task-1"),
+            ("script", "exit 0"),
+            ("catchUp", "all"),
+            ("output", "chat"),
+            ("context_mode", "group"),
+        ] {
+            command[field] = value.into();
+        }
+        let task = task(&caller("solo"), &command);
+        assert_eq!((task.id.as_deref(), task.script.as_deref()), (Some("task-1"), Some("exit 0")));
+        assert_eq!(
+            (task.context_mode, task.catch_up, task.output),
+            (ContextMode::Group, CatchUp::All, OutputMode::Chat)
+        );
+    }
+
+    #[test]
+    fn intervals_and_instants_may_be_numbers() {
+        let mut command = with("schedule_type", "interval");
+        for value in [json!("3600000"), json!(3_600_000), json!(3_600_000.0), json!(3.6e6)] {
+            command["schedule_value"] = value;
+            assert_eq!(task(&caller("solo"), &command).next_run, Time(NOW.0 + 3_600_000));
+        }
+        command = with("schedule_type", "once");
+        command["schedule_value"] = json!(1_000_000_000_000_i64);
+        assert_eq!(task(&caller("solo"), &command).next_run, Time(1_000_000_000_000));
+    }
+}

@@ -1,0 +1,68 @@
+//! The small world that the unit tests of commands decide in.
+
+use jiff::tz::TimeZoneDatabase;
+
+use crate::{
+    Caller, Code, Command, Effect, Facts, Folder, Refusal, RunSeat, Time,
+    facts::{ChatFacts, TaskFacts},
+};
+
+/// 2026-03-01 12:00 UTC, a Sunday; 07:00 in New York.
+pub(crate) const NOW: Time = Time(1_772_366_400_000);
+
+pub(crate) fn folder(name: &str) -> Folder {
+    Folder::parse(name).unwrap()
+}
+
+pub(crate) fn caller(group: &str) -> Caller {
+    Caller { group: folder(group), is_main: group == "main", run: None }
+}
+
+pub(crate) fn in_run(group: &str, chat_jid: &str) -> Caller {
+    Caller { run: Some(RunSeat { run: 7, lane: 3, chat_jid: chat_jid.into() }), ..caller(group) }
+}
+
+/// `main` has `local:main`; `family` has `tg:-100` and `tg:-101`; `solo` has `dc:1`; `tg:-200` is known, nobody's.
+/// Tasks: `task-family`, `task-main`.
+pub(crate) fn facts(caller: &Caller, command: &Command) -> Facts {
+    let wirings = [("local:main", "main"), ("tg:-100", "family"), ("tg:-101", "family"), ("dc:1", "solo")];
+    let wants = command.wants(caller);
+    let chat = wants.chat.and_then(|jid| {
+        let groups: Vec<_> =
+            wirings.iter().filter(|(chat, _)| *chat == jid).map(|(_, group)| folder(group)).collect();
+        (jid == "tg:-200" || !groups.is_empty()).then_some(ChatFacts { jid, groups })
+    });
+    let task = wants.task.and_then(|id| {
+        let group = id.strip_prefix("task-").filter(|group| ["family", "main"].contains(group))?;
+        Some(TaskFacts { group: folder(group), id: id.clone() })
+    });
+    let own_chats = wirings
+        .iter()
+        .filter(|(_, group)| *group == caller.group.as_str())
+        .map(|(chat, _)| (*chat).to_owned())
+        .collect();
+    Facts {
+        now: NOW,
+        zone: TimeZoneDatabase::bundled().get("America/New_York").unwrap(),
+        zone_name: "America/New_York".into(),
+        chat,
+        own_chats,
+        task,
+        folder_exists: wants.folder.is_some_and(|f| ["main", "family", "solo"].contains(&f.as_str())),
+    }
+}
+
+/// Parses and decides, as the host does.
+pub(crate) fn ask(caller: &Caller, json: &serde_json::Value) -> Result<Effect, Refusal> {
+    let command = crate::parse(json.to_string().as_bytes()).map_err(|rejected| rejected.refusal)?.command;
+    let mut effects = crate::decide(caller, &command, &facts(caller, &command))?;
+    assert_eq!(effects.len(), 1);
+    Ok(effects.remove(0))
+}
+
+/// Returns the code that the command is refused with.
+pub(crate) fn refused(caller: &Caller, json: &serde_json::Value) -> Code {
+    let refusal = ask(caller, json).expect_err(&json.to_string());
+    assert!(!refusal.message.is_empty() && !refusal.hint.is_empty(), "{refusal:?}");
+    refusal.code
+}

@@ -1,0 +1,172 @@
+//! What the store answers for each effect, and the rows that agents see.
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::{Code, Refusal, Time, effect::names, refusal::quoted};
+
+/// What came of one effect.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// A message is in the outbox.
+    Said {
+        /// Its id there.
+        outbox_id: i64,
+    },
+    /// A task was made.
+    TaskCreated {
+        /// Its id.
+        task_id: String,
+        /// When it runs first.
+        next_run: Time,
+    },
+    /// The tasks in scope, newest first.
+    Tasks(Vec<TaskRow>),
+    /// A task was removed.
+    TaskCancelled {
+        /// Its id.
+        task_id: String,
+    },
+    /// Lanes forgot their session.
+    SessionCleared {
+        /// The archive made first, if one was asked for and there was a session.
+        archived_id: Option<i64>,
+    },
+}
+
+/// Why the store could not perform an effect although it was decided; nothing of the command is kept then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotApplied {
+    /// No task of this id in the effect's scope.
+    TaskGone {
+        /// The id asked for.
+        id: String,
+    },
+    /// A task of this id is there already.
+    TaskIdTaken {
+        /// The id asked for.
+        id: String,
+    },
+    /// The group was removed.
+    GroupGone {
+        /// Its folder.
+        group: crate::Folder,
+    },
+}
+
+impl From<NotApplied> for Refusal {
+    fn from(reason: NotApplied) -> Self {
+        match reason {
+            NotApplied::TaskGone { id } => Self::no_such_task(&id),
+            NotApplied::TaskIdTaken { id } => Self::new(
+                Code::Conflict,
+                format!("a task of the id {} exists already", quoted(&id)),
+                "leave taskId out and the host makes one, or choose another",
+            ),
+            NotApplied::GroupGone { group } => Self::no_such_group(&group),
+        }
+    }
+}
+
+impl Refusal {
+    /// Returns the refusal for a task that is absent or another group's: the two read the same.
+    pub(crate) fn no_such_task(id: &str) -> Self {
+        Self::new(
+            Code::NotFound,
+            format!("no task of the id {}", quoted(id)),
+            "take the id from list_tasks or from current_tasks.json",
+        )
+    }
+
+    /// Returns the refusal for a folder that is no group's.
+    pub(crate) fn no_such_group(folder: &crate::Folder) -> Self {
+        Self::new(
+            Code::NotFound,
+            format!("no group has the folder \"{folder}\""),
+            "take the folder from available_groups.json, or leave targetFolder out for your own group",
+        )
+    }
+}
+
+/// A task as agents see it: a row of `current_tasks.json` and of `list_tasks`, in v1's names and order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskRow {
+    /// Its id.
+    pub id: String,
+    /// The folder of the group whose it is.
+    #[serde(rename = "groupFolder")]
+    pub group_folder: String,
+    /// What the agent is told.
+    pub prompt: String,
+    /// The script that runs first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// `cron`, `interval` or `once`.
+    pub schedule_type: String,
+    /// As it was written.
+    pub schedule_value: String,
+    /// Whether it will run.
+    pub status: TaskStatus,
+    /// When it runs next (ISO, UTC, with milliseconds on the wire); `None` when it won't.
+    #[serde(serialize_with = "iso")]
+    pub next_run: Option<Time>,
+}
+
+/// The states of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// Runs when it is due.
+    Active,
+    /// Rests until it is resumed.
+    Paused,
+    /// Has run for the last time.
+    Completed,
+}
+
+names!(TaskStatus { Active = "active", Paused = "paused", Completed = "completed" });
+
+fn iso<S: Serializer>(time: &Option<Time>, serializer: S) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => serializer.collect_str(time),
+        None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_row_has_the_names_and_order_of_v1() {
+        let row = TaskRow {
+            id: "task-1".into(),
+            group_folder: "family".into(),
+            prompt: "p".into(),
+            script: None,
+            schedule_type: "cron".into(),
+            schedule_value: "0 9 * * *".into(),
+            status: TaskStatus::Active,
+            next_run: Some(Time(0)),
+        };
+        assert_eq!(
+            serde_json::to_string(&row).unwrap(),
+            r#"{"id":"task-1","groupFolder":"family","prompt":"p","schedule_type":"cron","schedule_value":"0 9 * * *","status":"active","next_run":"1970-01-01T00:00:00.000Z"}"#
+        );
+        let done =
+            TaskRow { script: Some("true".into()), status: TaskStatus::Completed, next_run: None, ..row };
+        let json = serde_json::to_value(done).unwrap();
+        assert_eq!(
+            (&json["script"], &json["status"], &json["next_run"]),
+            (&"true".into(), &"completed".into(), &serde_json::Value::Null)
+        );
+    }
+
+    #[test]
+    fn what_the_store_reports_back_is_answered_with_the_right_code() {
+        let code = |reason| Refusal::from(reason).code;
+        assert_eq!(code(NotApplied::TaskGone { id: "a".into() }), Code::NotFound);
+        assert_eq!(code(NotApplied::TaskIdTaken { id: "a".into() }), Code::Conflict);
+        let group = crate::Folder::parse("a").unwrap();
+        assert_eq!(code(NotApplied::GroupGone { group }), Code::NotFound);
+    }
+}

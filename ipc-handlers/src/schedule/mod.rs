@@ -1,0 +1,172 @@
+//! When a task runs: `cron` in the user's zone, `interval` on its own grid, `once`.
+//!
+//! One question is answered: the next instant after this one. Nothing here reads a clock; a zone is an argument.
+
+mod cron;
+mod day;
+mod field;
+mod instant;
+mod interval;
+mod once;
+
+use jiff::tz::TimeZone;
+use serde::{Serialize, Serializer, ser::SerializeStruct as _};
+
+pub use cron::Cron;
+pub use interval::{MAX_INTERVAL_MS, MIN_INTERVAL_MS};
+
+use crate::{Code, Refusal, Time, refusal::quoted};
+
+/// When a task runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Schedule {
+    /// At the times that an expression matches on the clocks of the user's zone.
+    Cron(Cron),
+    /// Every so often.
+    Interval {
+        /// [`MIN_INTERVAL_MS`] to [`MAX_INTERVAL_MS`].
+        ms: i64,
+    },
+    /// At one instant.
+    Once {
+        /// The instant; in the past, the task runs at once.
+        at: Time,
+        /// As it was written (a number: the instant in RFC 3339).
+        written: String,
+    },
+}
+
+/// The value of a schedule as a command carries it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum ScheduleValue {
+    /// Text.
+    Text(String),
+    /// A number: milliseconds of an interval, or since the epoch.
+    Number(serde_json::Number),
+}
+
+impl Schedule {
+    /// Returns the schedule that `kind` (`cron`, `interval`, `once`) and `value` say.
+    ///
+    /// `zone` reads a date without an offset; `now` finds an expression that will never match again. What
+    /// [`Schedule::type_name`] and [`Schedule::value`] return is read back to the same schedule.
+    ///
+    /// # Errors
+    /// `invalid_schedule`, saying what is wrong with which part, with an example.
+    pub fn parse(kind: &str, value: &str, zone: &TimeZone, now: Time) -> Result<Self, Refusal> {
+        match kind {
+            "cron" => {
+                let schedule = Self::Cron(Cron::parse(value)?);
+                schedule.first_run(now, zone).ok_or_else(|| schedule.never_runs())?;
+                Ok(schedule)
+            }
+            "interval" => interval::parse(value).map(|ms| Self::Interval { ms }),
+            "once" => once::parse(value, zone).map(|at| Self::Once { at, written: value.trim().to_owned() }),
+            other => Err(Refusal::new(
+                Code::InvalidSchedule,
+                format!("schedule_type {} is not one of cron, interval, once", quoted(other)),
+                r#"for example "schedule_type":"cron","schedule_value":"0 9 * * *", or "interval" with milliseconds, or "once" with a local date and time"#,
+            )),
+        }
+    }
+
+    /// Returns the schedule of a command; as [`Schedule::parse`], and a number is taken where v1 took it: the
+    /// milliseconds of an interval, or since the epoch for `once`.
+    ///
+    /// # Errors
+    /// `invalid_schedule`.
+    pub fn from_value(
+        kind: &str,
+        value: &ScheduleValue,
+        zone: &TimeZone,
+        now: Time,
+    ) -> Result<Self, Refusal> {
+        match value {
+            ScheduleValue::Text(text) => Self::parse(kind, text, zone, now),
+            ScheduleValue::Number(number) => match (kind, whole(number)) {
+                ("interval", Some(ms)) => Self::parse(kind, &ms.to_string(), zone, now),
+                ("once", Some(ms)) => {
+                    let at = once::at_epoch_ms(ms)?;
+                    Ok(Self::Once { at, written: at.to_string() })
+                }
+                _ => Self::parse(kind, &number.to_string(), zone, now),
+            },
+        }
+    }
+
+    /// Returns `cron`, `interval` or `once`.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Cron(_) => "cron",
+            Self::Interval { .. } => "interval",
+            Self::Once { .. } => "once",
+        }
+    }
+
+    /// Returns the value as it was written, for people and the store.
+    #[must_use]
+    pub fn value(&self) -> String {
+        match self {
+            Self::Cron(cron) => cron.to_string(),
+            Self::Interval { ms } => ms.to_string(),
+            Self::Once { written, .. } => written.clone(),
+        }
+    }
+
+    /// Returns when a task made at `now` runs first; in the past for an overdue `once`. `None`: never.
+    #[must_use]
+    pub fn first_run(&self, now: Time, zone: &TimeZone) -> Option<Time> {
+        match self {
+            Self::Cron(cron) => cron.next(now, zone),
+            Self::Interval { ms } => interval::next(*ms, now, now),
+            Self::Once { at, .. } => Some(*at),
+        }
+    }
+
+    /// Returns when a task that was due at `previous` is due next, later than both `previous` and `now`.
+    ///
+    /// An interval keeps to the grid of `previous`, however many slots were missed (arithmetic, no loop). With
+    /// `now` = `previous` the slot that follows is returned, missed or not. `None`: it was the last time, as
+    /// always for `once`.
+    #[must_use]
+    pub fn next_after(&self, previous: Time, now: Time, zone: &TimeZone) -> Option<Time> {
+        match self {
+            Self::Cron(cron) => cron.next(previous.max(now), zone),
+            Self::Interval { ms } => interval::next(*ms, previous, now),
+            Self::Once { .. } => None,
+        }
+    }
+
+    /// Returns the refusal of a schedule without any instant to come.
+    pub(crate) fn never_runs(&self) -> Refusal {
+        Refusal::new(
+            Code::InvalidSchedule,
+            format!("{} {} never runs", self.type_name(), quoted(&self.value())),
+            "choose a date that exists",
+        )
+    }
+}
+
+impl Serialize for Schedule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Schedule", 2)?;
+        fields.serialize_field("schedule_type", self.type_name())?;
+        fields.serialize_field("schedule_value", &self.value())?;
+        fields.end()
+    }
+}
+
+/// Returns the number when it is whole and exact; `1e6` and `1000000.0` are, as in JavaScript.
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0; // 2^53
+    number.as_i64().or_else(|| {
+        number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= EXACT).map(|float| float as i64)
+    })
+}
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
