@@ -1,1 +1,26 @@
-//! The loop beside the agent.
+#![doc = include_str!("../README.md")]
+
+mod runner;
+
+mod host;
+mod inbox;
+mod mailbox;
+mod prompt;
+pub mod provider;
+mod records;
+mod state;
+mod task_script;
+mod turns;
+
+mod clock;
+mod files;
+mod hints;
+mod life;
+mod seat;
+
+pub use files::FileError;
+pub use host::{Event, Host};
+pub use mailbox::{CommandBox, Mailbox, MailboxError, Reply};
+pub use records::OutputGone;
+pub use runner::main;
+pub use turns::{Turn, Turns};

@@ -1,2 +1,7 @@
 //! `g2-agent`: the runner as a program of its own, for images.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    agent_runner::main()
+}

@@ -1,0 +1,129 @@
+//! The host as a provider sees it: somebody to report to and to ask.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ipc_handlers::wire::{Kind, PROTOCOL, Record, Status};
+
+use crate::{
+    inbox::Inbox,
+    mailbox::Mailbox,
+    records::{OutputGone, Records},
+    state::State,
+};
+
+/// Something that happened to the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The agent has said something, and its turn goes on.
+    Say(String),
+    /// The agent has finished with these batches, perhaps with a last word. A task's turn has no batch.
+    TurnDone { say: Option<String>, batches: Vec<String> },
+    /// The turn has failed; its batches are not handled.
+    Failed(String),
+    /// The agent is at work.
+    Progress(Option<String>),
+    /// The agent works on in the background after its turn.
+    Deferred,
+    /// A tool has started that may take `timeout_ms`.
+    ToolStarted { name: String, timeout_ms: Option<u64> },
+    /// The tool has finished.
+    ToolFinished,
+    /// The agent's session has this id from now on. No sign of life.
+    Session(String),
+    /// The agent lives; nothing else is known.
+    Alive,
+}
+
+/// What a provider reports to and asks through. Threads may share it.
+pub struct Host {
+    pub(crate) records: Arc<Records>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) state: State,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) blocked_tools: Vec<String>,
+    pub(crate) session: Mutex<Option<String>>,
+}
+
+impl Host {
+    /// Passes on what happened: as records, as a sign of life, in `state/`, by removing what was handled.
+    ///
+    /// # Errors
+    /// [`OutputGone`]: nobody listens any more; leave.
+    pub fn report(&self, event: Event) -> Result<(), OutputGone> {
+        match event {
+            Event::Session(id) => {
+                *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
+                return Ok(());
+            }
+            Event::Say(text) => self.result(Some(text), Vec::new()),
+            Event::TurnDone { say, batches } => self.turn_done(say, batches),
+            Event::Failed(error) => self.records.write(Record {
+                status: Status::Error,
+                error: Some(error),
+                new_session_id: self.session(),
+                ..Record::default()
+            }),
+            Event::Progress(text) => self.note(Kind::Progress, text),
+            Event::Deferred => self.note(Kind::Deferred, None),
+            Event::ToolStarted { name, timeout_ms } => {
+                self.state.tool_started(&name, timeout_ms);
+                if self.blocked_tools.contains(&name) {
+                    self.note(Kind::BlockedTool, Some(name))
+                } else {
+                    Ok(())
+                }
+            }
+            Event::ToolFinished => {
+                self.state.tool_finished();
+                Ok(())
+            }
+            Event::Alive => Ok(()),
+        }?;
+        self.state.alive();
+        Ok(())
+    }
+
+    /// Returns the way to send commands.
+    #[must_use]
+    pub fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    /// Writes bytes to stdout that are no record, as a badly behaved agent would.
+    ///
+    /// # Errors
+    /// [`OutputGone`]: nobody listens any more; leave.
+    pub fn print_raw(&self, bytes: &[u8]) -> Result<(), OutputGone> {
+        self.records.raw(bytes)
+    }
+
+    /// Announces protocol 2. No sign of life.
+    pub(crate) fn ready(&self) -> Result<(), OutputGone> {
+        self.records.write(Record { kind: Kind::Ready, protocol: Some(PROTOCOL), ..Record::default() })
+    }
+
+    /// A turn without a batch ends with a record without text, so that its end can be told from a word in between.
+    fn turn_done(&self, say: Option<String>, batches: Vec<String>) -> Result<(), OutputGone> {
+        if batches.is_empty() && say.is_some() {
+            self.result(say, Vec::new())?;
+            return self.result(None, Vec::new());
+        }
+        self.result(say, batches.clone())?;
+        for id in &batches {
+            self.inbox.finished(id);
+        }
+        Ok(())
+    }
+
+    fn result(&self, result: Option<String>, handled: Vec<String>) -> Result<(), OutputGone> {
+        self.records.write(Record { result, handled, new_session_id: self.session(), ..Record::default() })
+    }
+
+    fn note(&self, kind: Kind, result: Option<String>) -> Result<(), OutputGone> {
+        self.records.write(Record { kind, result, ..Record::default() })
+    }
+
+    fn session(&self) -> Option<String> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

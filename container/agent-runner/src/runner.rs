@@ -1,0 +1,164 @@
+//! One life of the runner: read the launch document, bring the agent up, let it work, leave.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::AsFd,
+    process::ExitCode,
+    sync::{Arc, Mutex},
+};
+
+use ipc_handlers::wire::{Launch, Record, Status};
+
+use crate::{
+    files::FileError,
+    host::{Event, Host},
+    inbox::Inbox,
+    life::{self, NoLifePipe},
+    mailbox::Mailbox,
+    prompt,
+    provider::{self, Leave, ProviderError},
+    records::{OutputGone, Records},
+    seat::{BadLifeFd, Seat},
+    state::State,
+    task_script::{self, Verdict},
+    turns::{Turn, Turns},
+};
+
+/// The most that is read from stdin, bytes.
+const LAUNCH_LIMIT: u64 = 64 << 20;
+
+/// Runs the agent that stdin describes until the host closes it; the whole of `g2-agent` and of `g2 agent`.
+///
+/// Reads stdin to its end and writes records to stdout and lines for people to stderr. Whatever ends it before its
+/// time is said in an `error` record, with exit code 1.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Past the standard library's line buffer: a record is one write.
+    let out = match io::stdout().as_fd().try_clone_to_owned() {
+        Ok(fd) => File::from(fd),
+        Err(e) => {
+            eprintln!("stdout can't be used: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let records = Arc::new(Records::new(Box::new(out)));
+    match live(&records) {
+        Ok(Leave::Closed) => ExitCode::SUCCESS,
+        Ok(Leave::Exit(code)) => ExitCode::from(code),
+        Err(e) => {
+            let error = chain(&e);
+            eprintln!("{error}");
+            let _ = records.write(Record { status: Status::Error, error: Some(error), ..Record::default() });
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why a runner ends before its time.
+#[derive(Debug, thiserror::Error)]
+enum RunnerError {
+    #[error(transparent)]
+    Seat(#[from] BadLifeFd),
+    #[error(transparent)]
+    Life(#[from] NoLifePipe),
+    #[error("reading the launch document from stdin failed")]
+    Stdin(#[source] io::Error),
+    #[error("the launch document is larger than {LAUNCH_LIMIT} bytes")]
+    TooLarge,
+    #[error("the launch document on stdin can't be understood: {0}")]
+    Launch(String),
+    #[error("the mailbox can't be used; is it mounted?")]
+    Ipc(#[from] FileError),
+    #[error(transparent)]
+    Output(#[from] OutputGone),
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+}
+
+fn live(records: &Arc<Records>) -> Result<Leave, RunnerError> {
+    let seat = Seat::from_env()?;
+    if let Some(fd) = seat.life {
+        life::live_by(fd)?;
+    }
+    let launch = read_launch(io::stdin().lock())?;
+    let batch = Some(launch.batch_id.clone()).filter(|id| !id.is_empty());
+    let inbox = Arc::new(Inbox::open(&seat.ipc, batch.as_deref(), Arc::clone(records))?);
+    let host = Host {
+        records: Arc::clone(records),
+        inbox: Arc::clone(&inbox),
+        state: State::open(&seat.ipc)?,
+        mailbox: Mailbox::new(&seat.ipc, &launch.run_id, launch.limits.reply_timeout_ms),
+        blocked_tools: launch.blocked_tools.clone(),
+        session: Mutex::new(None),
+    };
+    let mut provider = provider::start(&launch, &host)?;
+    host.ready()?;
+    let Some(prompt) = first_prompt(&launch, &seat) else {
+        host.report(Event::TurnDone { say: None, batches: batch.into_iter().collect() })?;
+        return Ok(Leave::Closed);
+    };
+    drop(launch);
+    Ok(provider.run(&Turns::new(Turn { batch, prompt }, inbox), &host)?)
+}
+
+/// Returns the first turn's prompt, or `None` when the task's script says that there is nothing to do.
+fn first_prompt(launch: &Launch, seat: &Seat) -> Option<String> {
+    if !launch.is_scheduled_task {
+        return Some(launch.prompt.clone());
+    }
+    match &launch.script {
+        None => Some(prompt::of_task(&launch.prompt)),
+        Some(script) => match task_script::run(script, &seat.group) {
+            Verdict::Wake(data) => Some(prompt::of_task_with_data(&launch.prompt, data.as_ref())),
+            Verdict::Rest => None,
+        },
+    }
+}
+
+fn read_launch(stdin: impl Read) -> Result<Launch, RunnerError> {
+    let mut bytes = Vec::new();
+    stdin.take(LAUNCH_LIMIT + 1).read_to_end(&mut bytes).map_err(RunnerError::Stdin)?;
+    if bytes.len() as u64 > LAUNCH_LIMIT {
+        return Err(RunnerError::TooLarge);
+    }
+    serde_json::from_slice(&bytes).map_err(|e| RunnerError::Launch(without_values(&e)))
+}
+
+/// A type error quotes the value it met, and that may be a secret.
+fn without_values(e: &serde_json::Error) -> String {
+    let text = e.to_string();
+    if !e.is_data() || text.starts_with("missing field") || text.starts_with("duplicate field") {
+        return text;
+    }
+    format!("a field is not of its type at line {} column {}", e.line(), e.column())
+}
+
+/// Returns an error and its causes in one line.
+pub(crate) fn chain(e: &dyn std::error::Error) -> String {
+    let mut text = e.to_string();
+    let mut next = e.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_document_that_is_wrong_is_described_without_its_values() {
+        let e = read_launch(
+            &br#"{"prompt":"p","groupFolder":"g","chatJid":"j","isMain":true,"secrets":"sk-1"}"#[..],
+        )
+        .unwrap_err();
+        assert!(!chain(&e).contains("sk-1"), "{e}");
+        assert!(chain(&e).contains("line 1 column"), "{e}");
+        let e = read_launch(&b"{}"[..]).unwrap_err();
+        assert!(chain(&e).contains("missing field `prompt`"), "{e}");
+    }
+}

@@ -1,0 +1,56 @@
+//! `state/`: the agent's signs of life and the tool it is in.
+
+use std::path::Path;
+
+use ipc_handlers::wire::ContainerState;
+
+use crate::{
+    clock,
+    files::{Dir, FileError},
+};
+
+const HEARTBEAT: &str = "heartbeat";
+const CONTAINER_STATE: &str = "container_state.json";
+
+/// The files by which the host judges whether the agent is stuck.
+pub(crate) struct State {
+    dir: Dir,
+}
+
+impl State {
+    /// Opens `<ipc>/state`.
+    pub(crate) fn open(ipc: &Path) -> Result<Self, FileError> {
+        Ok(Self { dir: Dir::open_or_make(&ipc.join("state"))? })
+    }
+
+    /// Marks a sign of life of the agent (never one of the runner's own).
+    pub(crate) fn alive(&self) {
+        report(self.dir.touch(HEARTBEAT));
+    }
+
+    /// Says that a tool runs, and for how long it has declared it may.
+    pub(crate) fn tool_started(&self, name: &str, timeout_ms: Option<u64>) {
+        self.write(&ContainerState {
+            current_tool: Some(name.to_owned()),
+            tool_declared_timeout_ms: timeout_ms,
+            tool_started_at: Some(clock::wall_ms()),
+        });
+    }
+
+    /// Says that no tool runs.
+    pub(crate) fn tool_finished(&self) {
+        self.write(&ContainerState::default());
+    }
+
+    fn write(&self, state: &ContainerState) {
+        let json = serde_json::to_vec(state).expect("the state is plain data");
+        report(self.dir.publish(CONTAINER_STATE, &json));
+    }
+}
+
+/// A full disk must not cost the turn; if it lasts, the host takes the silence for what it looks like.
+fn report(outcome: Result<(), FileError>) {
+    if let Err(e) = outcome {
+        eprintln!("{}", crate::runner::chain(&e));
+    }
+}
