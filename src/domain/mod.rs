@@ -1,1 +1,12 @@
 //! Decisions. Nothing here waits, reads a clock, or touches the world: values and `now` go in, values come out.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod engage;
+pub mod health;
+pub mod js_regex;
+pub mod judge;
+pub mod lanes;
+pub mod prompt;
+pub mod retry;
+pub mod rows;
+pub mod zone;

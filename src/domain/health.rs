@@ -1,0 +1,254 @@
+//! Whether a running container is well, and what to do when it is not.
+//!
+//! Ages are counted by the caller on the monotonic clock, from when we saw something change: no stamp of a container
+//! is ever compared with our clock, and reading a record again is no sign of life. Limits are strict: exactly at a
+//! limit nothing happens yet.
+//!
+//! A container is asked first (`_close`), then stopped, then killed:
+//!
+//! ```text
+//! running ─close→ closing ─30 s→ stopping ─30 s→ killed
+//!    └──── not ready in time, stuck with a batch, a blocked tool ────↑
+//! ```
+
+use ipc_handlers::Time;
+use ipc_handlers::wire::ContainerState;
+
+/// What is known of a running container; ages in ms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vitals {
+    pub runner: Runner,
+    pub leaving: Leaving,
+    /// Since it was started, or adopted.
+    pub started_ms: i64,
+    /// Since the last sign of life: a record, or a heartbeat that we saw change. Since the start when there is none.
+    pub quiet_ms: i64,
+    /// Since the last new record. Since the start when there is none.
+    pub no_record_ms: i64,
+    /// Since the last record with a result; `None` before the first. Only a v1 runner is judged by it.
+    pub since_result_ms: Option<i64>,
+    /// Since the oldest batch that is not finished was taken; `None` when nothing is in hand.
+    pub in_hand_ms: Option<i64>,
+    /// How long the tool that runs now may take, as [`declared_timeout_ms`] reads it.
+    pub tool_timeout_ms: Option<i64>,
+    /// A tool of the blocked list that ran all the same.
+    pub blocked_tool: Option<String>,
+}
+
+/// Which protocol a runner speaks, and how far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runner {
+    /// v1's: ready once started; every record is its sign of life; it leaves with 0 when all that it was given is
+    /// done.
+    One,
+    /// Ours: it announces `ready`, names what it has handled, and has a heartbeat.
+    Two(Readiness),
+}
+
+/// Whether an agent has said that it is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    NotYet,
+    Ready,
+}
+
+/// How far a container is on its way out, and for how long, ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    No,
+    /// It has been asked to finish and leave.
+    Closing(i64),
+    /// It has been told to stop.
+    Stopping(i64),
+}
+
+/// The limits, ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthLimits {
+    /// From the start to `ready`.
+    pub ready_ms: i64,
+    /// Without a sign of life: 30 minutes, or the group's `containerConfig.timeout`.
+    pub ceiling_ms: i64,
+    /// With a batch in hand and no sign of life since it was taken.
+    pub claim_ms: i64,
+    /// From one step of leaving to the next.
+    pub leave_ms: i64,
+    /// Without a record, whatever the heartbeat.
+    pub record_ms: i64,
+    /// v1 runners: from a result to `_close`; `IDLE_TIMEOUT`.
+    pub idle_ms: i64,
+}
+
+impl Default for HealthLimits {
+    fn default() -> Self {
+        const MINUTE_MS: i64 = 60_000;
+        Self {
+            ready_ms: 3 * MINUTE_MS,
+            ceiling_ms: 30 * MINUTE_MS,
+            claim_ms: MINUTE_MS,
+            leave_ms: MINUTE_MS / 2,
+            record_ms: 24 * 60 * MINUTE_MS,
+            idle_ms: 30 * MINUTE_MS,
+        }
+    }
+}
+
+/// The longest time that a tool may declare for itself, ms.
+pub const MAX_TOOL_TIMEOUT_MS: i64 = 2 * 60 * 60 * 1_000;
+
+/// What is to be done with a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Fine {
+        /// When a limit is reached if nothing changes until then, at least 1.
+        look_again_in_ms: i64,
+    },
+    /// Ask it to finish and leave.
+    Close { reason: String },
+    /// Tell it to stop.
+    Stop { reason: String },
+    /// End it now.
+    Kill { reason: String },
+}
+
+/// Returns how long the tool that runs now may take, ms, as the container declares it: `Bash` only, and not longer
+/// than [`MAX_TOOL_TIMEOUT_MS`].
+#[must_use]
+pub fn declared_timeout_ms(state: &ContainerState) -> Option<i64> {
+    let declared =
+        state.tool_declared_timeout_ms.filter(|_| state.current_tool.as_deref() == Some("Bash"))?;
+    Some(i64::try_from(declared).unwrap_or(i64::MAX).min(MAX_TOOL_TIMEOUT_MS))
+}
+
+/// Returns what is to be done with a container.
+#[must_use]
+pub fn judge(vitals: &Vitals, limits: &HealthLimits) -> Verdict {
+    let tool_ms = vitals.tool_timeout_ms.unwrap_or_default().min(MAX_TOOL_TIMEOUT_MS);
+    let mut watch = Watch { soonest_ms: i64::MAX };
+    let reached = kill(vitals, limits, tool_ms, &mut watch).or_else(|| match vitals.leaving {
+        Leaving::No => close(vitals, limits, tool_ms, &mut watch),
+        Leaving::Closing(ms) => closing(ms, vitals, limits, &mut watch),
+        Leaving::Stopping(ms) => watch
+            .over(ms, limits.leave_ms)
+            .then(|| Verdict::Kill { reason: format!("did not stop within {}", human(limits.leave_ms)) }),
+    });
+    reached.unwrap_or(Verdict::Fine { look_again_in_ms: watch.soonest_ms })
+}
+
+/// What ends a container at once.
+fn kill(vitals: &Vitals, limits: &HealthLimits, tool_ms: i64, watch: &mut Watch) -> Option<Verdict> {
+    if let Some(tool) = &vitals.blocked_tool {
+        return Some(Verdict::Kill { reason: format!("the tool {tool} ran, which nobody can answer here") });
+    }
+    match vitals.runner {
+        Runner::One => None,
+        Runner::Two(Readiness::NotYet) => watch
+            .over(vitals.started_ms, limits.ready_ms)
+            .then(|| Verdict::Kill { reason: format!("was not ready within {}", human(limits.ready_ms)) }),
+        Runner::Two(Readiness::Ready) => {
+            // A sign of life at the very moment of the taking is none since.
+            let in_hand_ms = vitals.in_hand_ms.filter(|in_hand_ms| vitals.quiet_ms >= *in_hand_ms)?;
+            let limit = limits.claim_ms.max(tool_ms);
+            watch.over(in_hand_ms, limit).then(|| Verdict::Kill {
+                reason: format!("took a message and gave no sign of life for {}", human(limit)),
+            })
+        }
+    }
+}
+
+/// What makes us ask a container to leave.
+fn close(vitals: &Vitals, limits: &HealthLimits, tool_ms: i64, watch: &mut Watch) -> Option<Verdict> {
+    match vitals.runner {
+        Runner::Two(Readiness::NotYet) => return None,
+        Runner::Two(Readiness::Ready) => {
+            let limit = limits.ceiling_ms.max(tool_ms);
+            if watch.over(vitals.quiet_ms, limit) {
+                return Some(Verdict::Close { reason: format!("no sign of life for {}", human(limit)) });
+            }
+        }
+        Runner::One => {
+            let hard_ms = limits.ceiling_ms.max(limits.idle_ms.saturating_add(30_000));
+            if watch.over(vitals.no_record_ms, hard_ms) {
+                return Some(Verdict::Stop { reason: format!("no record for {}", human(hard_ms)) });
+            }
+            if vitals.since_result_ms.is_some_and(|ms| watch.over(ms, limits.idle_ms)) {
+                return Some(Verdict::Close { reason: format!("idle for {}", human(limits.idle_ms)) });
+            }
+        }
+    }
+    watch
+        .over(vitals.no_record_ms, limits.record_ms)
+        .then(|| Verdict::Close { reason: format!("no record for {}", human(limits.record_ms)) })
+}
+
+/// What makes us stop a container that was asked to leave.
+///
+/// One that is at work on a batch may finish it, as it was asked to, while it shows that it lives; it is stopped all
+/// the same once it has said nothing for the time after which any run ends.
+fn closing(ms: i64, vitals: &Vitals, limits: &HealthLimits, watch: &mut Watch) -> Option<Verdict> {
+    let finishing_ms = match vitals.in_hand_ms {
+        Some(_) => vitals.quiet_ms.min(ms),
+        None => ms,
+    };
+    let stop = watch.over(finishing_ms, limits.leave_ms)
+        || (watch.over(vitals.no_record_ms, limits.record_ms) && watch.over(ms, limits.leave_ms));
+    stop.then(|| Verdict::Stop { reason: format!("did not leave within {}", human(limits.leave_ms)) })
+}
+
+/// Compares ages with limits, and remembers which limit comes next.
+struct Watch {
+    soonest_ms: i64,
+}
+
+impl Watch {
+    fn over(&mut self, age_ms: i64, limit_ms: i64) -> bool {
+        let over = age_ms > limit_ms;
+        if !over {
+            let left = limit_ms.saturating_sub(age_ms).saturating_add(1);
+            self.soonest_ms = self.soonest_ms.min(left);
+        }
+        over
+    }
+}
+
+/// How often a lane's runs may be killed within [`KILLS_WITHIN_MS`].
+pub const MAX_KILLS: usize = 3;
+/// The time within which kills count, and how long the lane then rests, ms.
+pub const KILLS_WITHIN_MS: i64 = 60 * 60 * 1_000;
+
+/// Whether a lane may run again after its kills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KillLoop {
+    No,
+    /// It rests until then, or until a person says otherwise.
+    RestUntil(Time),
+}
+
+/// Returns whether a lane whose runs were killed at these times is in a kill loop: [`MAX_KILLS`] within an hour mean
+/// an hour's rest from the last. Kills that lie in the future (the clock was set back) do not count.
+#[must_use]
+pub fn kill_loop(kills: &[Time], now: Time) -> KillLoop {
+    let mut past: Vec<Time> = kills.iter().copied().filter(|kill| *kill <= now).collect();
+    past.sort_unstable();
+    let Some(first) = past.len().checked_sub(MAX_KILLS).and_then(|index| past.get(index)) else {
+        return KillLoop::No;
+    };
+    let last = past.last().copied().unwrap_or(*first);
+    let until = last.plus_ms(KILLS_WITHIN_MS);
+    if last.ms_since(*first) <= KILLS_WITHIN_MS && now < until {
+        KillLoop::RestUntil(until)
+    } else {
+        KillLoop::No
+    }
+}
+
+fn human(ms: i64) -> String {
+    match ms {
+        ms if ms >= 120_000 && ms % 60_000 == 0 => format!("{} minutes", ms / 60_000),
+        ms if ms % 1_000 == 0 => format!("{} s", ms / 1_000),
+        ms => format!("{ms} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Rows as commands, loops and the command line see them. Field names are those that `--json` prints.
+
+use ipc_handlers::{Folder, Time};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// Writes an instant as RFC 3339 UTC with milliseconds.
+pub fn rfc3339<S: Serializer>(time: &Time, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_str(time)
+}
+
+/// Writes an instant as RFC 3339 UTC with milliseconds, or `null`.
+pub fn rfc3339_option<S: Serializer>(time: &Option<Time>, s: S) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => s.collect_str(time),
+        None => s.serialize_none(),
+    }
+}
+
+/// An agent with a folder, memory, mailbox and container settings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Group {
+    pub folder: Folder,
+    pub name: String,
+    pub is_main: bool,
+    /// What a message must start with to mention this agent, e.g. `@G2`.
+    pub trigger: String,
+    /// Which provider drives the agent; `None`: the setting's.
+    pub provider: Option<String>,
+    /// A script for the scripted agent, as a path; `None`: the setting's.
+    pub script: Option<String>,
+    pub image: Option<String>,
+    /// The chats that are wired to it.
+    pub chats: Vec<String>,
+}
+
+/// An address on a channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Chat {
+    pub jid: String,
+    pub channel: String,
+    pub name: String,
+    /// `direct` or `group`.
+    pub kind: String,
+    pub unknown_sender_policy: String,
+}
+
+/// A chat wired to a group, with the rules that say when it engages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wiring {
+    pub id: i64,
+    pub group: Folder,
+    pub chat_jid: String,
+    pub engage_mode: String,
+    pub engage_pattern: Option<String>,
+    pub sender_scope: String,
+    pub ignored_message_policy: String,
+}
+
+/// What came in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Message {
+    pub seq: i64,
+    pub id: String,
+    pub chat_jid: String,
+    pub thread: String,
+    pub sender: String,
+    pub sender_name: String,
+    pub text: String,
+    /// When the platform says it was written.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub at: Option<Time>,
+    #[serde(serialize_with = "rfc3339")]
+    pub received_at: Time,
+    pub from_me: bool,
+    pub bot: bool,
+    pub mentioned: bool,
+    pub reply_to_id: Option<String>,
+    pub reply_to_text: Option<String>,
+    pub reply_to_sender: Option<String>,
+}
+
+/// What is to be said to a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutboxRow {
+    pub id: i64,
+    pub chat_jid: String,
+    pub thread: String,
+    pub text: String,
+    pub sender: Option<String>,
+    pub reply_to: Option<String>,
+    pub status: String,
+    pub attempts: i64,
+    /// Why it is said: `run 3 record 2`, `command 17`, `notice: …`.
+    pub cause: String,
+    #[serde(serialize_with = "rfc3339")]
+    pub created_at: Time,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub sent_at: Option<Time>,
+    pub error: Option<String>,
+}
+
+/// A scheduled prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Task {
+    pub id: String,
+    pub group: Folder,
+    pub chat_jid: String,
+    pub prompt: String,
+    pub script: Option<String>,
+    pub schedule_type: String,
+    pub schedule_value: String,
+    pub context_mode: String,
+    pub catch_up: String,
+    pub output: String,
+    pub status: String,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub next_run: Option<Time>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub last_run: Option<Time>,
+    pub last_result: Option<String>,
+}
+
+/// One life of one container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Run {
+    pub id: i64,
+    pub group: Folder,
+    /// `chat_jid`, with `#thread` when there is one; for a task, the chat it belongs to.
+    pub lane: String,
+    pub kind: String,
+    pub source: String,
+    pub status: String,
+    pub owner: Option<String>,
+    pub sandbox: String,
+    pub container: Option<String>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub started_at: Option<Time>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub ended_at: Option<Time>,
+    /// How many records it has written.
+    pub records: i64,
+    pub error: Option<String>,
+}
+
+/// One command of the mailbox, wherever it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IpcRow {
+    /// The claim id; `null` while the file waits in its box.
+    pub id: Option<i64>,
+    pub group: String,
+    #[serde(rename = "box")]
+    pub box_name: String,
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    pub request_id: Option<String>,
+    /// `waiting claimed applied refused dead held`.
+    pub state: String,
+    pub age_ms: i64,
+    pub code: Option<String>,
+    pub reason: Option<String>,
+}
+
+/// A platform's event on its way into the store. Nothing was decided about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inbound {
+    pub chat_jid: String,
+    /// The platform's own id of the event; the same key again is the same event.
+    pub replay_key: String,
+    /// The platform's id of the message, as agents see it.
+    pub id: String,
+    pub thread: String,
+    pub sender: String,
+    pub sender_name: String,
+    pub text: String,
+    pub at: Option<Time>,
+    pub from_me: bool,
+    pub bot: bool,
+    pub mentioned: bool,
+    pub reply_to_id: Option<String>,
+    pub reply_to_text: Option<String>,
+    pub reply_to_sender: Option<String>,
+}
+
+/// Something on its way to a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// The outbox row's id: the platform's own key, where it takes one.
+    pub id: i64,
+    pub chat_jid: String,
+    pub thread: String,
+    pub text: String,
+    pub sender: Option<String>,
+    pub reply_to: Option<String>,
+    /// Tries before this one.
+    pub attempts: u32,
+}
