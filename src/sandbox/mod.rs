@@ -6,10 +6,17 @@
 //! A container's life, as the loops drive it: `create` → (id goes on the run's row) → `output` opened → `start`
 //! (attached, stdin written and shut) → `wait` … `stop`/`kill` → output read to its end → `remove`.
 
+pub mod docker;
+pub mod output;
+pub mod process;
+
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use ipc_handlers::Folder;
+
+/// How long a container may take to read its stdin to the end.
+const STDIN: Duration = Duration::from_secs(120);
 
 /// What a container is made of. Says nothing of stdin: that is given to [`Sandbox::start`].
 #[derive(Clone, Debug)]
@@ -88,6 +95,7 @@ pub enum Chunk {
 pub struct Found {
     pub id: String,
     pub name: String,
+    /// The store's run id; 0 (which no run has) when the label can't be read.
     pub run: i64,
     pub group: String,
     pub state: State,
@@ -113,6 +121,9 @@ pub enum SandboxError {
     NameTaken { name: String },
     #[error("no container {id}")]
     Gone { id: String },
+    /// The output's limit was passed. The stream has ended; the container has not, until it is killed.
+    #[error("the container wrote more than its limit ({bytes} bytes so far)")]
+    Flooded { bytes: u64 },
     #[error("{doing} failed: {why}")]
     Engine { doing: String, why: String },
 }
@@ -135,14 +146,17 @@ pub trait Sandbox: Send + Sync {
     /// everything is no error here: its exit tells.
     fn start<'a>(&'a self, id: &'a str, stdin: Vec<u8>) -> BoxFuture<'a, Result<(), SandboxError>>;
 
-    /// The output from the very beginning, in a first life and at adoption alike. Ends when the container has ended
-    /// and everything was read. Must be drained.
+    /// The output from the very beginning, in a first life and at adoption alike; asked for before the start it
+    /// waits. Ends when the container has ended and everything was read, or with an error: the last item. Above
+    /// `limits.output_bytes` that is [`SandboxError::Flooded`]. An engine's log may leave out the line end behind a
+    /// line of more than 16 KiB; every other byte is there.
     fn output(&self, id: &str) -> BoxStream<'static, Result<Chunk, SandboxError>>;
 
-    /// Waits for the end.
+    /// Waits for the end, before the start too. How it ended stays known until it is removed.
     fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Exit, SandboxError>>;
 
-    /// Asks it to leave, and kills it and everything it started after `grace`.
+    /// Asks it to leave, and kills it and everything it started after `grace`. Returns when it has ended. One that
+    /// is gone already is no error.
     fn stop<'a>(&'a self, id: &'a str, grace: Duration) -> BoxFuture<'a, Result<(), SandboxError>>;
 
     /// Kills it and everything it started, now. One that is gone already is no error.

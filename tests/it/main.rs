@@ -1,1 +1,3 @@
 //! The one integration binary. Every file beside this one is a module of it.
+
+mod sandbox;

@@ -1,0 +1,118 @@
+//! What a container is asked to be, in the engine's terms. Pure.
+
+use std::collections::HashMap;
+
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount as EngineMount, MountType, ResourcesUlimits,
+    RestartPolicy, RestartPolicyNameEnum,
+};
+
+use crate::sandbox::{Access, Mount, Spec};
+
+pub(super) const LABEL_INSTANCE: &str = "g2.instance";
+pub(super) const LABEL_GROUP: &str = "g2.group";
+pub(super) const LABEL_RUN: &str = "g2.run";
+/// `limits.output_bytes`, so that whoever adopts the container keeps to it.
+pub(super) const LABEL_OUTPUT: &str = "g2.output_bytes";
+
+/// What the log driver adds to a piece of output at most, bytes (30 were seen).
+pub(super) const LOG_OVERHEAD: u64 = 48;
+
+/// How much log may be read, bytes: output in normal lines stays below it, very short lines do not.
+pub(super) fn log_allowance(output_bytes: u64) -> u64 {
+    output_bytes.saturating_mul(4)
+}
+
+/// Where the log would rotate: well above the allowance, for what is written before the reader has seen it.
+fn log_size(output_bytes: u64) -> u64 {
+    log_allowance(output_bytes).saturating_mul(2).saturating_add(64 << 20).min(1 << 50)
+}
+
+/// Returns the body of the create request.
+pub(super) fn body(spec: &Spec) -> ContainerCreateBody {
+    let labels = [
+        (LABEL_INSTANCE, spec.instance.clone()),
+        (LABEL_GROUP, spec.group.to_string()),
+        (LABEL_RUN, spec.run.to_string()),
+        (LABEL_OUTPUT, spec.limits.output_bytes.to_string()),
+    ];
+    let program = spec.command.split_first();
+    ContainerCreateBody {
+        image: Some(spec.image.clone()),
+        entrypoint: program.map(|(program, _)| vec![program.clone()]),
+        cmd: program.map(|(_, args)| args.to_vec()),
+        env: Some(spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        labels: Some(owned(labels)),
+        hostname: Some("g2".to_owned()),
+        user: Some(format!("{}:{}", spec.user.0, spec.user.1)),
+        tty: Some(false),
+        attach_stdin: Some(true),
+        open_stdin: Some(true),
+        stdin_once: Some(true),
+        stop_signal: Some("SIGTERM".to_owned()),
+        host_config: Some(host(spec)),
+        ..Default::default()
+    }
+}
+
+fn host(spec: &Spec) -> HostConfig {
+    let limits = &spec.limits;
+    let memory = limits.memory_bytes.map(engine_number);
+    let log = [
+        ("max-size", log_size(limits.output_bytes).to_string()),
+        ("max-file", "1".to_owned()),
+        // The driver refuses to compress a single file.
+        ("compress", "false".to_owned()),
+    ];
+    HostConfig {
+        auto_remove: Some(false),
+        restart_policy: Some(RestartPolicy {
+            name: Some(RestartPolicyNameEnum::NO),
+            maximum_retry_count: None,
+        }),
+        init: Some(true),
+        privileged: Some(false),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        security_opt: Some(vec!["no-new-privileges:true".to_owned()]),
+        network_mode: Some("none".to_owned()),
+        readonly_rootfs: Some(true),
+        tmpfs: Some(owned([("/tmp", "rw,exec,nosuid,nodev,mode=1777,size=256m".to_owned())])),
+        memory,
+        // Equal to memory: no swap on top.
+        memory_swap: memory,
+        nano_cpus: limits.cpus.map(nano_cpus),
+        pids_limit: limits.pids.map(engine_number),
+        // A core file would land on the host.
+        ulimits: Some(vec![ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) }]),
+        log_config: Some(HostConfigLogConfig { typ: Some("local".to_owned()), config: Some(owned(log)) }),
+        mounts: Some(spec.mounts.iter().map(mount).collect()),
+        ..Default::default()
+    }
+}
+
+/// A mount of type `bind`: unlike `binds`, the engine refuses a host folder that is not there.
+fn mount(mount: &Mount) -> EngineMount {
+    EngineMount {
+        typ: Some(MountType::BIND),
+        source: Some(mount.host.to_string_lossy().into_owned()),
+        target: Some(mount.inside.clone()),
+        read_only: Some(match mount.access {
+            Access::ReadOnly => true,
+            Access::ReadWrite => false,
+        }),
+        ..Default::default()
+    }
+}
+
+fn engine_number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn nano_cpus(cpus: f64) -> i64 {
+    // A float cast saturates, and NaN becomes 0: unbounded, as the engine has it.
+    (cpus * 1e9) as i64
+}
+
+fn owned<const N: usize>(pairs: [(&str, String); N]) -> HashMap<String, String> {
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,205 @@
+//! One process in the place of a container, from its making to its end.
+
+use std::{
+    os::unix::process::ExitStatusExt,
+    path::PathBuf,
+    process::ExitStatus,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    process::ChildStdin,
+    sync::watch,
+    task::JoinHandle,
+    time::timeout,
+};
+
+use super::{
+    launch::{Launched, Launcher},
+    leftovers::{self, Note},
+    spool::{Source, Spool},
+};
+use crate::sandbox::{Exit, SandboxError, Spec, State};
+
+/// How long a killed process may take to be gone.
+const DYING: Duration = Duration::from_secs(30);
+/// How long the output may stay open after the end: a process that left the group may hold it.
+const LINGERING: Duration = Duration::from_secs(2);
+
+/// A process, or what is to become one.
+#[derive(Debug)]
+pub(super) struct Container {
+    pub(super) id: String,
+    pub(super) spec: Spec,
+    /// `runs/<run>`.
+    dir: PathBuf,
+    pub(super) spool: Arc<Spool>,
+    phase: watch::Sender<Phase>,
+    /// The leader of the group, from the start until just before it is reaped: while it is here its number can't
+    /// be a stranger's.
+    leader: Mutex<Option<Pid>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    Created,
+    Running,
+    Ended(Exit),
+    /// Removed without ever having run.
+    Removed,
+}
+
+impl Container {
+    pub(super) fn new(id: String, spec: Spec, dir: PathBuf, spool: Spool) -> Self {
+        let phase = watch::Sender::new(Phase::Created);
+        Self { id, spec, dir, spool: Arc::new(spool), phase, leader: Mutex::new(None) }
+    }
+
+    pub(super) fn state(&self) -> State {
+        match *self.phase.borrow() {
+            Phase::Created => State::Created,
+            Phase::Running => State::Running,
+            Phase::Ended(_) | Phase::Removed => State::Exited,
+        }
+    }
+
+    /// The leader of the group, while there is one.
+    pub(super) fn leader(&self) -> MutexGuard<'_, Option<Pid>> {
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the process and returns its stdin. One that can't be started has ended, with 127.
+    pub(super) fn start(self: &Arc<Self>, launcher: &Launcher) -> Result<ChildStdin, SandboxError> {
+        let mut leader = self.leader();
+        if *self.phase.borrow() != Phase::Created {
+            return Err(self.failed("starting", "it was started before"));
+        }
+        let launched = launcher.launch(&self.spec).and_then(|mut launched| {
+            let noted = Note::on(launched.pid, &self.spec.seat.ipc).and_then(|note| note.write(&self.dir));
+            let stdin = launched.child.stdin.take();
+            match (noted, stdin) {
+                (Ok(()), Some(stdin)) => Ok((launched, stdin)),
+                (Err(error), _) => Err(self.failed("noting the process of", &error.to_string())),
+                (Ok(()), None) => Err(self.failed("starting", "it has no stdin")),
+            }
+        });
+        let (launched, stdin) = match launched {
+            Ok(launched) => launched,
+            Err(error) => {
+                self.spool.close();
+                self.phase.send_replace(Phase::Ended(Exit { code: 127, oom: false }));
+                return Err(error);
+            }
+        };
+        *leader = Some(launched.pid);
+        self.phase.send_replace(Phase::Running);
+        tokio::spawn(Arc::clone(self).attend(launched));
+        Ok(stdin)
+    }
+
+    /// Sends `signal` to the process and everything it started that stayed in its group.
+    pub(super) fn signal(&self, signal: Signal) {
+        if let Some(leader) = *self.leader() {
+            // Fails only when nobody is left.
+            let _ = kill_process_group(leader, signal);
+        }
+    }
+
+    /// Kills, and waits until it is reaped. One that does not run is left as it is.
+    pub(super) async fn kill(&self) -> Result<(), SandboxError> {
+        if self.state() != State::Running {
+            return Ok(());
+        }
+        self.signal(Signal::KILL);
+        match timeout(DYING, self.wait()).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.failed("killing", "it does not die")),
+        }
+    }
+
+    /// Waits for the end.
+    pub(super) async fn wait(&self) -> Result<Exit, SandboxError> {
+        let mut phase = self.phase.subscribe();
+        let ended = phase.wait_for(|phase| matches!(phase, Phase::Ended(_) | Phase::Removed)).await;
+        match ended.as_deref() {
+            Ok(Phase::Ended(exit)) => Ok(exit.clone()),
+            Ok(Phase::Created | Phase::Running | Phase::Removed) | Err(_) => {
+                Err(SandboxError::Gone { id: self.id.clone() })
+            }
+        }
+    }
+
+    /// Ends the waits for a container that will never run.
+    pub(super) fn discard(&self) {
+        let _leader = self.leader();
+        self.spool.close();
+        self.phase.send_if_modified(|phase| {
+            let created = *phase == Phase::Created;
+            if created {
+                *phase = Phase::Removed;
+            }
+            created
+        });
+    }
+
+    /// Stays with the process: keeps its output, and reaps it after having killed what it leaves behind.
+    async fn attend(self: Arc<Self>, launched: Launched) {
+        let Launched { mut child, end, life, .. } = launched;
+        let stdout = child.stdout.take().map(|pipe| self.pump(pipe, Source::Stdout));
+        let stderr = child.stderr.take().map(|pipe| self.pump(pipe, Source::Stderr));
+        // Ended, but not yet reaped: the group's number is still its own.
+        let _ = end.readable().await;
+        self.signal(Signal::KILL);
+        *self.leader() = None;
+        let code = child.wait().await.map_or(-1, |status| code(&status));
+        let mut pumps: Vec<_> = stdout.into_iter().chain(stderr).collect();
+        if timeout(LINGERING, join_all(&mut pumps)).await.is_err() {
+            pumps.iter().for_each(JoinHandle::abort);
+        }
+        drop(life);
+        leftovers::forget(&self.dir);
+        self.spool.close();
+        self.phase.send_replace(Phase::Ended(Exit { code, oom: false }));
+    }
+
+    fn pump(&self, mut pipe: impl AsyncRead + Unpin + Send + 'static, source: Source) -> JoinHandle<()> {
+        let spool = Arc::clone(&self.spool);
+        tokio::spawn(async move {
+            let mut buffer = vec![0; 64 << 10];
+            // An error is an end, too: a pipe has no other.
+            while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
+                spool.push(source, &buffer[..read]);
+            }
+        })
+    }
+
+    fn failed(&self, doing: &str, why: &str) -> SandboxError {
+        SandboxError::Engine { doing: format!("{doing} {}", self.id), why: why.to_owned() }
+    }
+}
+
+/// Writes stdin to the last byte and shuts it, `within` at most. One that leaves before the end breaks the pipe, and
+/// that is no error: its exit tells.
+pub(super) async fn feed(
+    id: &str,
+    mut pipe: ChildStdin,
+    stdin: &[u8],
+    within: Duration,
+) -> Result<(), SandboxError> {
+    match timeout(within, pipe.write_all(stdin)).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(SandboxError::Engine {
+            doing: format!("writing the input of {id}"),
+            why: format!("it was not read to the end within {} s", within.as_secs()),
+        }),
+    }
+}
+
+/// The exit code as a container's: 128 + n for signal n.
+fn code(status: &ExitStatus) -> i64 {
+    status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(-1).into()
+}
