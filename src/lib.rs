@@ -2,4 +2,5 @@
 
 pub mod clock;
 pub mod domain;
+pub mod ipc;
 pub mod sandbox;

@@ -1,3 +1,4 @@
 //! The one integration binary. Every file beside this one is a module of it.
 
+mod ipc_files;
 mod sandbox;

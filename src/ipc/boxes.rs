@@ -1,0 +1,233 @@
+//! The one door to the folders that a container can write to.
+//!
+//! A group's boxes are opened once and everything is done relative to the held descriptors, so what stands at a path
+//! later does not matter. Nothing in a box is opened for writing, followed, waited for, or read without a bound.
+
+mod claim;
+mod input;
+mod list;
+mod put;
+mod state;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use ipc_handlers::Folder;
+use rustix::{
+    fd::{AsFd as _, OwnedFd},
+    fs::{Mode, Stat},
+    io::Errno,
+};
+
+pub use self::{
+    claim::ClaimError,
+    input::{Emptied, InputLeft, InputState},
+    list::{Entry, Listing},
+    put::PutError,
+    state::{Stamp, StateError},
+};
+use super::{
+    dir,
+    host::{HostDirs, Owner, give_to},
+    names::{BoxName, CommandBox, Kind},
+    world::World,
+};
+
+/// The five boxes of one group, and the folder of its snapshots.
+///
+/// Holds six descriptors. Shared between workers; no method waits for another.
+#[derive(Debug)]
+pub struct GroupBoxes {
+    host: Arc<HostDirs>,
+    folder: Folder,
+    path: PathBuf,
+    owner: Option<Owner>,
+    group: Held,
+    boxes: [Held; 5],
+    /// For each command box: its stamp when it was last reported as changed, and how often that was.
+    seen: Mutex<[Option<(BoxStamp, Report)>; 2]>,
+}
+
+/// A directory held open, and which one that is.
+#[derive(Debug)]
+struct Held {
+    fd: OwnedFd,
+    device: u64,
+    inode: u64,
+}
+
+/// What changes when a directory's entries do: modification and change time.
+type BoxStamp = [(i64, u64); 2];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Report {
+    /// Once: a name that came in the same tick of the kernel's clock would leave the stamp as it is.
+    Once,
+    /// Again at the next look; what comes later has another stamp.
+    Twice,
+}
+
+/// Whether the boxes on disk are those that are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    Same,
+    /// This box was removed or replaced; open the group anew and watch it again.
+    Replaced(BoxName),
+}
+
+impl GroupBoxes {
+    /// Makes what is missing of `data/ipc/<folder>/` and opens it.
+    ///
+    /// Boxes are 0700 and belong to `owner`, the user and group that containers run as (`None`: whoever we are); the
+    /// folder above them is ours and nobody else may write to it.
+    ///
+    /// # Errors
+    /// [`World`] when something can't be made, opened or given away, or is a link or a mount of its own.
+    pub fn open(host: &Arc<HostDirs>, folder: &Folder, owner: Option<Owner>) -> Result<Self, World> {
+        let path = host.path().join("ipc").join(folder.as_str());
+        let failed = |doing, what: &str| {
+            let what = path.join(what).display().to_string();
+            move |e: Errno| World::new(doing, what, e)
+        };
+        let us = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let group = Held::make(&host.ipc, folder.as_str(), 0o755, Some(us)).map_err(failed("opening", ""))?;
+        let open = |b: BoxName| {
+            Held::make(&group.fd, b.as_str(), 0o700, owner).map_err(failed("opening", b.as_str()))
+        };
+        let [messages, tasks, input, responses, state] = BoxName::ALL;
+        let boxes = [open(messages)?, open(tasks)?, open(input)?, open(responses)?, open(state)?];
+        Ok(Self {
+            host: Arc::clone(host),
+            folder: folder.clone(),
+            path,
+            owner,
+            group,
+            boxes,
+            seen: Mutex::default(),
+        })
+    }
+
+    /// Returns the group that these boxes belong to.
+    #[must_use]
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Returns where a box is on the host, absolute; for mounts and watches, never for opening what is in it.
+    #[must_use]
+    pub fn path_of(&self, b: BoxName) -> PathBuf {
+        self.path.join(b.as_str())
+    }
+
+    /// Returns `data/ipc/<folder>`, absolute.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Compares device and inode of each box with those held. A box that its container has locked us out of by its
+    /// mode is opened again to us.
+    ///
+    /// # Errors
+    /// [`World`] when a folder can't be looked at.
+    pub fn identity(&self) -> Result<Identity, World> {
+        let group = dir::stat(&self.host.ipc, self.folder.as_str());
+        let is_linked = group.is_ok_and(|stat| self.group.is(&stat));
+        for b in BoxName::ALL {
+            let held = self.held(b);
+            let looking = |e| World::new("looking at", self.path_of(b).display().to_string(), e);
+            let here = match dir::stat(&self.group.fd, b.as_str()) {
+                Ok(here) if is_linked && held.is(&here) => here,
+                Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Identity::Replaced(b)),
+                Err(e) => return Err(looking(e)),
+            };
+            if here.st_mode & 0o700 != 0o700 {
+                rustix::fs::fchmod(&held.fd, Mode::from_raw_mode(0o700)).map_err(looking)?;
+            }
+        }
+        Ok(Identity::Same)
+    }
+
+    /// Returns the command boxes whose entries changed since the last call; the first call says both.
+    ///
+    /// Costs one `fstat` a box. A change is reported by two calls running, as a second file may come within the tick of
+    /// the kernel's clock that the first one came in; so leave at least 20 ms between calls.
+    ///
+    /// # Errors
+    /// [`World`] when a held box can't be looked at.
+    pub fn changed(&self) -> Result<Vec<CommandBox>, World> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = Vec::new();
+        for (b, last) in CommandBox::ALL.into_iter().zip(seen.iter_mut()) {
+            let stat = rustix::fs::fstat(&self.held(b.name()).fd)
+                .map_err(|e| World::new("looking at", self.path_of(b.name()).display().to_string(), e))?;
+            let now = box_stamp(&stat);
+            let report = match *last {
+                Some((then, Report::Twice)) if then == now => continue,
+                Some((then, Report::Once)) if then == now => Report::Twice,
+                Some(_) | None => Report::Once,
+            };
+            *last = Some((now, report));
+            changed.push(b);
+        }
+        Ok(changed)
+    }
+
+    /// Moves `data/ipc/<folder>` to the trash. Only for a group that is being removed, when it has no container and
+    /// its boxes and claims are drained.
+    ///
+    /// # Errors
+    /// [`World`] when it can't be moved.
+    pub fn remove(self) -> Result<(), World> {
+        self.host
+            .discard(&self.host.ipc, self.folder.as_str())
+            .map_err(|e| World::new("removing", self.path.display().to_string(), e))
+    }
+
+    /// Makes a claim's absence from its box survive a power cut.
+    pub(super) fn sync(&self, b: CommandBox) -> Result<(), World> {
+        rustix::fs::fsync(&self.held(b.name()).fd)
+            .map_err(|e| World::new("syncing", self.path_of(b.name()).display().to_string(), e))
+    }
+
+    fn held(&self, b: BoxName) -> &Held {
+        let at = match b {
+            BoxName::Messages => 0,
+            BoxName::Tasks => 1,
+            BoxName::Input => 2,
+            BoxName::Responses => 3,
+            BoxName::State => 4,
+        };
+        &self.boxes[at]
+    }
+}
+
+impl Held {
+    /// Makes and opens a folder in one that only we write to, and sees to its owner and mode.
+    fn make(at: &OwnedFd, name: &str, mode: u32, owner: Option<Owner>) -> rustix::io::Result<Self> {
+        let fd = match dir::make_dir(at, name, mode) {
+            // Its owner, who is us where we are not root, took its own rights away.
+            Err(Errno::ACCESS) if Kind::of(&dir::stat(at, name)?) == Kind::Directory => {
+                rustix::fs::chmodat(at, name, Mode::from_raw_mode(mode), rustix::fs::AtFlags::empty())?;
+                dir::open_dir(at, name)?
+            }
+            other => other?,
+        };
+        give_to(fd.as_fd(), owner)?;
+        let stat = rustix::fs::fstat(&fd)?;
+        if stat.st_mode & 0o7777 != mode {
+            rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode))?;
+        }
+        Ok(Self { device: stat.st_dev, inode: stat.st_ino, fd })
+    }
+
+    fn is(&self, stat: &Stat) -> bool {
+        (stat.st_dev, stat.st_ino) == (self.device, self.inode)
+    }
+}
+
+fn box_stamp(stat: &Stat) -> BoxStamp {
+    [(stat.st_mtime, stat.st_mtime_nsec), (stat.st_ctime, stat.st_ctime_nsec)]
+}

@@ -1,0 +1,79 @@
+//! Taking a command out of its box.
+
+use std::ffi::OsStr;
+
+use rustix::io::Errno;
+
+use super::GroupBoxes;
+use crate::ipc::{
+    dir,
+    mailbox::{Claimed, Claims, Source},
+    names::{CommandBox, Kind, is_one_component},
+    world::World,
+};
+
+/// Why a name in a box did not become a claimed file.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// Its writer took it back, renamed it, or it was claimed before. Nothing to do.
+    #[error("the file is not in its box any more")]
+    Gone,
+    /// It stays where it is; to be reported once, its writer has to remove it.
+    #[error("a directory is named like a command")]
+    Directory,
+    /// A link, FIFO, socket or device was taken out and unlinked, unread. To be recorded as malformed and acknowledged.
+    #[error("claim {} is a {kind}, and only regular files are commands", claimed.id)]
+    NotAFile { claimed: Claimed, kind: Kind },
+    /// A directory took the file's place while it was taken out; it lies in `dead/`, unread. To be recorded as malformed.
+    #[error("claim {} is a directory, moved unread to dead/{}/{}.dir", claimed.id, claimed.folder, claimed.id)]
+    DirectoryMoved { claimed: Claimed },
+    /// The file is where it was; try again later.
+    #[error(transparent)]
+    World(#[from] World),
+}
+
+impl GroupBoxes {
+    /// Takes `name` out of the box, out of the container's reach, under the next claim id.
+    ///
+    /// What came out is a regular file with [`Claims::read`] still to come, or an error that says what it was.
+    ///
+    /// # Errors
+    /// [`ClaimError`]; only `World` leaves something to try again.
+    pub fn claim(&self, b: CommandBox, name: &OsStr, claims: &Claims) -> Result<Claimed, ClaimError> {
+        let held = &self.held(b.name()).fd;
+        if !is_one_component(name) {
+            return Err(ClaimError::Gone);
+        }
+        let world = |doing, e: Errno| World::new(doing, format!("a file of {}/{b}", self.folder), e);
+        match dir::stat(held, name) {
+            Ok(stat) if Kind::of(&stat) == Kind::Directory => return Err(ClaimError::Directory),
+            Ok(_) => {}
+            Err(Errno::NOENT) => return Err(ClaimError::Gone),
+            Err(other) => return Err(world("looking at", other).into()),
+        }
+        let claimed = Claimed::new(&self.host, claims.next_id(), &self.folder, Some(Source::new(b, name)));
+        match dir::rename_new(held, name, &self.host.claimed, claimed.file_name().as_str()) {
+            Ok(()) => {}
+            Err(Errno::NOENT) => return Err(ClaimError::Gone),
+            Err(other) => return Err(world("claiming", other).into()),
+        }
+        // Only now is it out of reach: what was looked at above may have been swapped since. From here on it is claimed
+        // whatever fails: what can't be cleared away now is when the caller acknowledges it.
+        let kind =
+            dir::stat(&self.host.claimed, claimed.file_name().as_str()).map_or(Kind::File, |s| Kind::of(&s));
+        match kind {
+            Kind::File => {
+                claims.remember_source(&claimed, name);
+                Ok(claimed)
+            }
+            Kind::Directory => match claims.move_directory_aside(&claimed) {
+                Ok(()) => Err(ClaimError::DirectoryMoved { claimed }),
+                Err(_) => Err(ClaimError::NotAFile { claimed, kind }),
+            },
+            Kind::Link | Kind::Fifo | Kind::Socket | Kind::BlockDevice | Kind::CharDevice | Kind::Unknown => {
+                let _ = claims.acknowledge(&claimed);
+                Err(ClaimError::NotAFile { claimed, kind })
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `input/` when its run is over, and the boxes before the next one.
+//!
+//! The batch's row is the truth about a follow-up; what lies here is evidence, of which only the ids are read.
+
+use std::{collections::BTreeMap, ffi::CStr, ops::ControlFlow, path::Path};
+
+use rustix::{
+    fd::OwnedFd,
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+
+use super::GroupBoxes;
+use crate::ipc::{
+    dir,
+    names::{BoxName, Kind, is_batch_id},
+    world::World,
+};
+
+/// How many follow-ups are claimed back; a host never leaves so many, so the rest is a container's own litter.
+const MOST: usize = 10_000;
+/// How often `input/` is gone through: a rename under way can hide a name from one pass, not from the next.
+const PASSES: usize = 8;
+/// How many entries are removed from the boxes in one go.
+const EMPTY_BUDGET: usize = 50_000;
+
+/// A follow-up that was in `input/` when it was claimed back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputLeft {
+    /// From the file's name, so from the container: look it up, never trust it.
+    pub batch_id: String,
+    pub state: InputState,
+}
+
+/// How far the runner got with a follow-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InputState {
+    /// Still `<id>.json`.
+    Unread,
+    /// Renamed to `<id>.claimed`.
+    Claimed,
+}
+
+/// How far the emptying of the boxes got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emptied {
+    /// `input/`, `responses/` and `state/` are empty.
+    All,
+    /// There was too much for one go; call again before anything is created.
+    More,
+}
+
+impl GroupBoxes {
+    /// Takes every follow-up out of `input/` into `dest`, removes everything else there, and returns what `dest` holds.
+    ///
+    /// `dest` is a host-only folder on the same file system, made here if absent; its parent must exist. It keeps what
+    /// was taken until [`Self::forget_inputs`], so a crash before the judgement is committed loses no evidence: calling
+    /// again returns it too. Each rename wins or loses against the runner's own, never both.
+    ///
+    /// # Errors
+    /// [`World`] when a folder can't be read or a file can't be moved.
+    pub fn claim_back_inputs(&self, dest: &Path) -> Result<Vec<InputLeft>, World> {
+        let kept = make_kept(dest).map_err(|e| World::new("making", dest.display().to_string(), e))?;
+        let input = &self.held(BoxName::Input).fd;
+        let moving = |e| self.world(BoxName::Input, e);
+        let mut taken = 0;
+        for _ in 0..PASSES {
+            let mut names = Vec::new();
+            dir::each_name(input, |name, _| {
+                names.push(name.to_owned());
+                if names.len() <= MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+            .map_err(moving)?;
+            if names.is_empty() {
+                break;
+            }
+            for name in names {
+                if taken < MOST && parse(&name).is_some() && self.take(input, &name, &kept).map_err(moving)? {
+                    taken += 1;
+                } else {
+                    self.host.remove_entry(input, &name).map_err(moving)?;
+                }
+            }
+        }
+        evidence(&kept).map_err(|e| World::new("reading", dest.display().to_string(), e))
+    }
+
+    /// Whether a follow-up still lies in `input/`, taken or not. A v1 runner unlinks what it has taken.
+    #[must_use]
+    pub fn has_input(&self, batch_id: &str) -> bool {
+        let input = &self.held(BoxName::Input).fd;
+        ["json", "claimed"].iter().any(|end| dir::stat(input, format!("{batch_id}.{end}").as_str()).is_ok())
+    }
+
+    /// Moves a folder of claimed-back follow-ups to the trash, once what they prove is committed.
+    ///
+    /// # Errors
+    /// [`World`] when it can't be moved.
+    pub fn forget_inputs(&self, dest: &Path) -> Result<(), World> {
+        let failed = |e| World::new("removing", dest.display().to_string(), e);
+        match (dest.parent(), dest.file_name()) {
+            (Some(parent), Some(name)) => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                match rustix::fs::open(parent, flags, Mode::empty()) {
+                    Ok(parent) => self.host.discard(&parent, name).map_err(failed),
+                    Err(Errno::NOENT) => Ok(()),
+                    Err(e) => Err(failed(e)),
+                }
+            }
+            (None, _) | (_, None) => Err(failed(Errno::INVAL)),
+        }
+    }
+
+    /// Empties `input/`, `responses/` and `state/` before a container is created; never call it at an adoption.
+    ///
+    /// Files are unlinked, directories moved to the trash whole, so depth does not matter.
+    ///
+    /// # Errors
+    /// [`World`] when something can't be removed.
+    pub fn empty_before_create(&self) -> Result<Emptied, World> {
+        let mut left = EMPTY_BUDGET;
+        for b in [BoxName::Input, BoxName::Responses, BoxName::State] {
+            let tree = &self.held(b).fd;
+            loop {
+                if self.host.empty_once(tree, &mut left).map_err(|e| self.world(b, e))?.is_break() {
+                    return Ok(Emptied::More);
+                }
+                // Reading while removing may skip names.
+                let mut is_empty = true;
+                dir::each_name(tree, |_, _| {
+                    is_empty = false;
+                    ControlFlow::Break(())
+                })
+                .map_err(|e| self.world(b, e))?;
+                if is_empty {
+                    break;
+                }
+                left = left.saturating_sub(1);
+            }
+        }
+        Ok(Emptied::All)
+    }
+
+    /// Moves one follow-up to `kept`; false when it is no file and has to be removed some other way.
+    fn take(&self, input: &OwnedFd, name: &CStr, kept: &OwnedFd) -> rustix::io::Result<bool> {
+        match dir::stat(input, name) {
+            Ok(stat) if Kind::of(&stat) == Kind::File => {}
+            Ok(_) => return Ok(false),
+            Err(Errno::NOENT) => return Ok(true),
+            Err(other) => return Err(other),
+        }
+        match rustix::fs::renameat(input, name, kept, name) {
+            Ok(()) | Err(Errno::NOENT) => Ok(true),
+            // A directory was swapped in, or stands in `kept` since it was.
+            Err(Errno::ISDIR | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
+            Err(other) => Err(other),
+        }
+    }
+}
+
+fn make_kept(dest: &Path) -> rustix::io::Result<OwnedFd> {
+    match rustix::fs::mkdir(dest, Mode::from_raw_mode(0o700)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(other) => return Err(other),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(dest, flags, Mode::empty())
+}
+
+/// What the claimed-back files say: their ids, and `Claimed` where a batch is there in both states.
+fn evidence(kept: &OwnedFd) -> rustix::io::Result<Vec<InputLeft>> {
+    let mut found = BTreeMap::new();
+    dir::each_name(kept, |name, _| {
+        if let Some((id, state)) = parse(name)
+            && dir::stat(kept, name).is_ok_and(|s| Kind::of(&s) == Kind::File)
+        {
+            let known = found.entry(id).or_insert(state);
+            *known = state.max(*known);
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(found.into_iter().map(|(batch_id, state)| InputLeft { batch_id, state }).collect())
+}
+
+/// The batch id and state that a name in `input/` stands for.
+fn parse(name: &CStr) -> Option<(String, InputState)> {
+    let name = name.to_str().ok()?;
+    let (id, suffix) = name.split_once('.')?;
+    let state = match suffix {
+        "json" => InputState::Unread,
+        "claimed" => InputState::Claimed,
+        _ => return None,
+    };
+    is_batch_id(id.as_bytes()).then(|| (id.to_owned(), state))
+}

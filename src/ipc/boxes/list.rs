@@ -1,0 +1,139 @@
+//! What waits in a command box.
+
+use std::{cmp::Ordering, collections::BinaryHeap, ffi::OsString, ops::ControlFlow};
+
+use rustix::fs::Stat;
+
+use super::GroupBoxes;
+use crate::ipc::{
+    dir,
+    kernel::{self, Writer},
+    names::{CommandBox, Kind, is_command_name},
+    world::World,
+};
+
+/// How many names are looked at in one listing; a box that holds more is listed in part.
+const LOOKED_AT: usize = 200_000;
+/// How many directories named like commands are returned; the rest are counted.
+const DIRECTORIES: usize = 16;
+
+/// One `*.json` name in a box, by `lstat`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub name: OsString,
+    pub kind: Kind,
+    /// When the inode last changed, which a rename does too: nanoseconds since the epoch, by our clock.
+    pub ctime: i64,
+    /// Bytes.
+    pub size: u64,
+    pub ino: u64,
+}
+
+/// The names that may stand for commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The first of them by (ctime, name), as many as were asked for; of all kinds but directories.
+    pub entries: Vec<Entry>,
+    /// Some of the directories that are named like commands: never opened, never claimed, to be reported.
+    pub directories: Vec<Entry>,
+    /// How many there are beside directories, those in `entries` included (at least: see `partial`).
+    pub waiting: usize,
+    /// How large all of those are together, bytes.
+    pub bytes: u64,
+    /// The box holds more names than are looked at in one go, so the order is that of the names seen.
+    pub partial: bool,
+}
+
+impl Listing {
+    /// Whether something waits that `entries` does not hold.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        self.waiting > self.entries.len() || self.partial
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.ctime, &self.name, self.ino).cmp(&(other.ctime, &other.name, other.ino))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Entry {
+    fn new(name: OsString, stat: &Stat) -> Self {
+        let nanos = i64::try_from(stat.st_ctime_nsec).unwrap_or(0);
+        Self {
+            name,
+            kind: Kind::of(stat),
+            ctime: stat.st_ctime.saturating_mul(1_000_000_000).saturating_add(nanos),
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            ino: stat.st_ino,
+        }
+    }
+}
+
+impl GroupBoxes {
+    /// Lists the `*.json` names of a box, oldest first, at most `limit` of them.
+    ///
+    /// Opens nothing. Memory is bounded by `limit`, work by 200 000 names.
+    ///
+    /// # Errors
+    /// [`World`] when the box can't be read.
+    pub fn list(&self, b: CommandBox, limit: usize) -> Result<Listing, World> {
+        let held = &self.held(b.name()).fd;
+        let mut found = Listing::default();
+        let mut oldest = BinaryHeap::new();
+        let mut looked_at = 0_usize;
+        let reading = |e| World::new("reading", self.path_of(b.name()).display().to_string(), e);
+        dir::each_name(held, |name, _| {
+            looked_at += 1;
+            if looked_at > LOOKED_AT {
+                found.partial = true;
+                return ControlFlow::Break(());
+            }
+            // A name that went away since was taken back by its writer: not ours to list.
+            if is_command_name(dir::os(name))
+                && let Ok(stat) = dir::stat(held, name)
+            {
+                let entry = Entry::new(dir::os(name).to_owned(), &stat);
+                if entry.kind == Kind::Directory {
+                    if found.directories.len() < DIRECTORIES {
+                        found.directories.push(entry);
+                    }
+                } else {
+                    found.waiting += 1;
+                    found.bytes = found.bytes.saturating_add(entry.size);
+                    oldest.push(entry);
+                    if oldest.len() > limit {
+                        oldest.pop();
+                    }
+                }
+            }
+            ControlFlow::Continue(())
+        })
+        .map_err(reading)?;
+        found.entries = oldest.into_sorted_vec();
+        found.directories.sort();
+        Ok(found)
+    }
+
+    /// Asks whether the file that was listed is still open for writing somewhere.
+    #[must_use]
+    pub fn writer(&self, b: CommandBox, entry: &Entry) -> Writer {
+        let held = &self.held(b.name()).fd;
+        // Looked at first, as opening a device or a FIFO can itself do something.
+        let same = |stat: &Stat| Kind::of(stat) == Kind::File && stat.st_ino == entry.ino;
+        if !dir::stat(held, entry.name.as_os_str()).is_ok_and(|s| same(&s)) {
+            return Writer::Unknown;
+        }
+        match dir::open_to_read(held, entry.name.as_os_str()) {
+            Ok(file) if rustix::fs::fstat(&file).is_ok_and(|s| same(&s)) => kernel::writer(&file),
+            Ok(_) | Err(_) => Writer::Unknown,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What the host puts where a container can see it: replies, follow-ups, the wish to close, snapshots.
+
+use rustix::{fd::OwnedFd, io::Errno};
+
+use ipc_handlers::wire::CLOSE_FILE;
+
+use super::GroupBoxes;
+use crate::ipc::{
+    dir,
+    host::Owner,
+    names::{BoxName, Kind, is_batch_id, is_request_id},
+    world::World,
+};
+
+/// Why a file was not put into place.
+#[derive(Debug, thiserror::Error)]
+pub enum PutError {
+    /// The id came from outside and can't be part of a file name.
+    #[error(
+        "{0:?} can't name a file: use 1 to 64 letters, digits or hyphens (in a requestId underscores too)"
+    )]
+    BadName(String),
+    /// Its container put a directory there. Give up, and say so in the log.
+    #[error("a directory stands at {0}, where a file was to be put")]
+    InTheWay(String),
+    #[error(transparent)]
+    World(#[from] World),
+}
+
+impl GroupBoxes {
+    /// Puts a reply at `responses/<request id>.json`, replacing what is there; a link there is not followed.
+    ///
+    /// # Errors
+    /// [`PutError`]
+    pub fn put_reply(&self, request_id: &str, bytes: &[u8]) -> Result<(), PutError> {
+        if !is_request_id(request_id.as_bytes()) {
+            return Err(PutError::BadName(request_id.to_owned()));
+        }
+        self.put(BoxName::Responses, &format!("{request_id}.json"), bytes)
+    }
+
+    /// Puts a follow-up (an `Input` document) at `input/<batch id>.json`. Putting it twice is harmless.
+    ///
+    /// # Errors
+    /// [`PutError`]
+    pub fn put_input(&self, batch_id: &str, json: &[u8]) -> Result<(), PutError> {
+        if !is_batch_id(batch_id.as_bytes()) {
+            return Err(PutError::BadName(batch_id.to_owned()));
+        }
+        self.put(BoxName::Input, &format!("{batch_id}.json"), json)
+    }
+
+    /// Asks the runner to finish and leave: an empty `input/_close`. Asking again is cheap and harmless.
+    ///
+    /// # Errors
+    /// [`PutError::World`]; a directory in the way is moved to the trash.
+    pub fn ask_close(&self) -> Result<(), PutError> {
+        let input = &self.held(BoxName::Input).fd;
+        match dir::stat(input, CLOSE_FILE) {
+            Ok(stat) if Kind::of(&stat) == Kind::File => return Ok(()),
+            Ok(stat) if Kind::of(&stat) == Kind::Directory => {
+                self.host.discard(input, CLOSE_FILE).map_err(|e| self.world(BoxName::Input, e))?;
+            }
+            // Anything else is replaced, and an error comes again below.
+            Ok(_) | Err(_) => {}
+        }
+        self.put(BoxName::Input, CLOSE_FILE, b"")
+    }
+
+    /// Takes the wish to close back, if the runner has not seen it yet.
+    ///
+    /// # Errors
+    /// [`World`] when it can't be removed.
+    pub fn withdraw_close(&self) -> Result<(), World> {
+        self.host
+            .remove_entry(&self.held(BoxName::Input).fd, c"_close")
+            .map_err(|e| self.world(BoxName::Input, e))
+    }
+
+    /// Puts a snapshot at `data/ipc/<folder>/<name>`, where the container can read it and nobody but us can write.
+    ///
+    /// # Errors
+    /// [`PutError`]; `BadName` unless the name is like `current_tasks.json`.
+    pub fn write_snapshot(&self, name: &str, bytes: &[u8]) -> Result<(), PutError> {
+        let stem = name.strip_suffix(".json").unwrap_or_default();
+        if !is_request_id(stem.as_bytes()) {
+            return Err(PutError::BadName(name.to_owned()));
+        }
+        self.place(&self.group.fd, name, bytes, None)
+    }
+
+    fn put(&self, b: BoxName, name: &str, bytes: &[u8]) -> Result<(), PutError> {
+        self.place(&self.held(b).fd, name, bytes, self.owner)
+    }
+
+    fn place(&self, at: &OwnedFd, name: &str, bytes: &[u8], owner: Option<Owner>) -> Result<(), PutError> {
+        let placed = self.host.build(bytes, owner)?.place(at, name);
+        match placed {
+            Ok(()) => Ok(()),
+            Err(Errno::ISDIR) => Err(PutError::InTheWay(name.to_owned())),
+            Err(e) => Err(World::new("placing", format!("{name} for {}", self.folder), e).into()),
+        }
+    }
+
+    pub(super) fn world(&self, b: BoxName, e: Errno) -> World {
+        World::new("tidying", self.path_of(b).display().to_string(), e)
+    }
+}

@@ -1,0 +1,128 @@
+//! Files relative to a held directory: never through a link, never blocking, always bounded.
+//!
+//! Whatever is opened here may have been put there by an enemy a moment ago, so nothing is trusted that was looked up
+//! by name before; kind and size are those of the opened descriptor.
+
+use std::{
+    ffi::{CStr, OsStr},
+    fs::File,
+    io::{Read as _, Write as _},
+    ops::ControlFlow,
+    os::unix::ffi::OsStrExt as _,
+};
+
+use rustix::{
+    fd::{AsFd, OwnedFd},
+    fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat},
+    io::{Errno, Result},
+    path::Arg,
+};
+
+/// How often an operation that a race interrupted is begun again.
+const RETRIES: usize = 16;
+
+const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
+
+fn open(at: impl AsFd, path: impl Arg + Copy, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    for _ in 0..RETRIES {
+        match rustix::fs::openat2(at.as_fd(), path, flags, mode, RESOLVE) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            other => return other,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Opens a directory beneath `at`.
+pub(super) fn open_dir(at: impl AsFd, path: impl Arg + Copy) -> Result<OwnedFd> {
+    open(at, path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+}
+
+/// Opens what is beneath `at` for reading; the caller looks at the descriptor to learn what it got.
+pub(super) fn open_to_read(at: impl AsFd, path: impl Arg + Copy) -> Result<OwnedFd> {
+    open(at, path, OFlags::RDONLY, Mode::empty())
+}
+
+/// Makes a file that is not there yet.
+pub(super) fn create_new(at: impl AsFd, path: impl Arg + Copy, mode: Mode) -> Result<File> {
+    open(at, path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode).map(File::from)
+}
+
+/// Writes a whole file. Only for folders that no container can write to.
+pub(super) fn write_host_file(at: impl AsFd, path: impl Arg + Copy, bytes: &[u8]) -> std::io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+    File::from(open(at, path, flags, Mode::from_raw_mode(0o600))?).write_all(bytes)
+}
+
+/// Makes the directory if it is not there, and opens it.
+pub(super) fn make_dir(at: impl AsFd, name: impl Arg + Copy, mode: u32) -> Result<OwnedFd> {
+    match rustix::fs::mkdirat(at.as_fd(), name, Mode::from_raw_mode(mode)) {
+        Ok(()) | Err(Errno::EXIST) => open_dir(at, name),
+        Err(other) => Err(other),
+    }
+}
+
+/// `lstat` relative to `at`.
+pub(super) fn stat(at: impl AsFd, path: impl Arg) -> Result<Stat> {
+    rustix::fs::statat(at, path, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Unlinks what is no directory; that it is gone already is no error.
+pub(super) fn unlink(at: impl AsFd, path: impl Arg) -> Result<()> {
+    match rustix::fs::unlinkat(at, path, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(other) => Err(other),
+    }
+}
+
+/// Renames without ever replacing anything; `to` must be in a folder that only we write to.
+pub(super) fn rename_new(
+    from_dir: impl AsFd,
+    from: impl Arg + Copy,
+    to_dir: impl AsFd,
+    to: impl Arg + Copy,
+) -> Result<()> {
+    match rustix::fs::renameat_with(from_dir.as_fd(), from, to_dir.as_fd(), to, RenameFlags::NOREPLACE) {
+        // The file system can't do it in one step. Nobody else writes to the target's folder, so two will do.
+        Err(Errno::INVAL | Errno::NOSYS) => match stat(to_dir.as_fd(), to) {
+            Ok(_) => Err(Errno::EXIST),
+            Err(Errno::NOENT) => rustix::fs::renameat(from_dir, from, to_dir, to),
+            Err(other) => Err(other),
+        },
+        other => other,
+    }
+}
+
+/// Calls `visit` with each name but `.` and `..`, in the directory's own order, until it breaks off.
+///
+/// Opens the directory anew, so that two readers of one held descriptor never share a position.
+pub(super) fn each_name(
+    at: impl AsFd,
+    mut visit: impl FnMut(&CStr, FileType) -> ControlFlow<()>,
+) -> Result<()> {
+    let mut names = Dir::new(open_dir(at, c".")?)?;
+    while let Some(entry) = names.read() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name != c"." && name != c".." && visit(name, entry.file_type()).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Reads at most `limit` bytes from the file's start; never more memory than that, however the file grows.
+pub(super) fn read_at_most(file: &File, limit: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The name as the standard library has it.
+pub(super) fn os(name: &CStr) -> &OsStr {
+    OsStr::from_bytes(name.to_bytes())
+}

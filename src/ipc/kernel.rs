@@ -1,0 +1,140 @@
+//! Two system calls that have no safe wrapper: file handles and leases.
+#![expect(
+    unsafe_code,
+    reason = "name_to_handle_at and F_SETLEASE are reached through libc only; this file is their door"
+)]
+
+use std::os::fd::{AsFd, AsRawFd as _};
+
+/// The kernel's own limit on the size of a file handle, bytes.
+const MAX_HANDLE: usize = libc::MAX_HANDLE_SZ as usize;
+
+/// `fcntl`'s command that chooses the signal; the libc crate lacks it. The same number on every architecture we build for.
+const F_SETSIG: libc::c_int = 10;
+
+/// Whether a process has a file open for writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// Somebody may still write to it.
+    Holds,
+    /// Nobody has it open for writing.
+    None,
+    /// The kernel would not tell us: no regular file, not ours, or a file system without leases.
+    Unknown,
+}
+
+/// `struct file_handle` with room for the bytes that follow it.
+#[repr(C)]
+struct Handle {
+    bytes: libc::c_uint,
+    kind: libc::c_int,
+    data: [u8; MAX_HANDLE],
+}
+
+/// Returns the file handle of an open file: its kind, then its bytes. Inode and generation, so it is the same after a
+/// rename and after a reboot, and another once the inode is used again. `None` where the file system has none.
+pub(super) fn file_handle(file: impl AsFd) -> Option<Vec<u8>> {
+    let mut handle = Handle { bytes: libc::MAX_HANDLE_SZ as libc::c_uint, kind: 0, data: [0; MAX_HANDLE] };
+    let mut mount: libc::c_int = 0;
+    // SAFETY: the path is an empty C string (AT_EMPTY_PATH: the descriptor itself, which is borrowed and so open);
+    // `handle` has the layout of `struct file_handle` followed by the MAX_HANDLE bytes that `bytes` promises, and the
+    // kernel writes within them; `mount` is a valid place for one int. Nothing is kept after the call.
+    let done = unsafe {
+        libc::name_to_handle_at(
+            file.as_fd().as_raw_fd(),
+            c"".as_ptr(),
+            (&raw mut handle).cast::<libc::file_handle>(),
+            &raw mut mount,
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    if done != 0 {
+        return None;
+    }
+    let length = usize::try_from(handle.bytes).ok().filter(|n| *n <= MAX_HANDLE)?;
+    let mut id = handle.kind.to_le_bytes().to_vec();
+    id.extend_from_slice(&handle.data[..length]);
+    Some(id)
+}
+
+/// Asks whether anybody has the file open for writing, by taking a read lease for an instant.
+///
+/// `file` must be open for reading only.
+pub(super) fn writer(file: impl AsFd) -> Writer {
+    let fd = file.as_fd().as_raw_fd();
+    // A lease that somebody breaks in that instant is announced by SIGIO, which would end the process. SIGURG is
+    // announced instead: nobody here listens to it and its default is to do nothing.
+    // SAFETY: fcntl on a borrowed, open descriptor with integer arguments touches no memory of ours.
+    let quiet = unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) };
+    if quiet != 0 {
+        return Writer::Unknown;
+    }
+    // SAFETY: as above.
+    let leased = unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) };
+    if leased == 0 {
+        // SAFETY: as above. Closing the descriptor would give the lease back too, so a failure here is harmless.
+        unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) };
+        return Writer::None;
+    }
+    match std::io::Error::last_os_error().raw_os_error() {
+        Some(libc::EAGAIN) => Writer::Holds,
+        _ => Writer::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, io::Write as _};
+
+    use super::*;
+
+    #[test]
+    fn a_file_keeps_its_handle_when_renamed_and_a_new_one_has_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let made =
+            |name: &str| File::options().write(true).create_new(true).open(folder.path().join(name)).unwrap();
+        let first = made("a");
+        let Some(before) = file_handle(&first) else { return };
+        rustix::fs::rename(folder.path().join("a"), folder.path().join("b")).unwrap();
+        let again = File::options().read(true).open(folder.path().join("b")).unwrap();
+        assert_eq!(file_handle(&again), Some(before.clone()));
+        drop((first, again));
+        rustix::fs::unlink(folder.path().join("b")).unwrap();
+        // The inode number is likely to be used again at once; the generation tells the two apart.
+        assert_ne!(file_handle(made("a")), Some(before));
+    }
+
+    #[test]
+    fn a_file_that_is_open_for_writing_is_told_from_one_that_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut writes = File::options().write(true).create_new(true).open(&path).unwrap();
+        let reads = File::options().read(true).open(&path).unwrap();
+        assert_eq!(writer(&reads), Writer::Holds);
+        writes.write_all(b"x").unwrap();
+        drop(writes);
+        // A process that is just being started beside us may hold a copy of the descriptor for a moment.
+        while writer(&reads) == Writer::Holds {
+            std::thread::yield_now();
+        }
+        assert_eq!(writer(&reads), Writer::None);
+    }
+
+    #[test]
+    fn writers_that_break_the_lease_do_not_end_the_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        drop(File::options().write(true).create_new(true).open(&path).unwrap());
+        let reads = File::options().read(true).open(&path).unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for _ in 0..5_000 {
+                    drop(File::options().write(true).open(&path));
+                }
+            });
+            for _ in 0..5_000 {
+                let _ = writer(&reads);
+            }
+        });
+    }
+}

@@ -1,0 +1,267 @@
+//! `done/` and `dead/`: what became of commands, for people. Bounded per group, oldest out.
+//!
+//! Written from the bytes that were read, never from the file that its writer may still hold. Not synced: the receipt
+//! in the store is what lasts. Writing the same claim twice is harmless.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::ControlFlow,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use ipc_handlers::{Folder, Time};
+use rustix::{fd::OwnedFd, io::Errno};
+use serde::Serialize;
+
+use super::{Claimed, Claims, HEAD};
+use crate::ipc::{dir, host::HostDirs, trash, world::World};
+
+/// How many commands of a group `done/` keeps.
+const DONE_FILES: usize = 100;
+/// How many commands of a group `dead/` keeps.
+const DEAD_FILES: usize = 1_000;
+/// How many bytes of a group `dead/` keeps.
+const DEAD_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What a command's files end in, after its id. One command, whatever it has of these, counts as one file.
+const PARTS: [&str; 4] = ["json", "reply.json", "why.json", "dir"];
+
+/// Why a command was refused or is dead, as `<id>.why.json` says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    pub code: String,
+    pub message: String,
+    pub hint: Option<String>,
+    pub at: Time,
+}
+
+/// The document beside a refused or dead command.
+#[derive(Serialize)]
+struct WhyFile<'a> {
+    code: &'a str,
+    message: &'a str,
+    hint: Option<&'a str>,
+    #[serde(rename = "box")]
+    in_box: Option<&'static str>,
+    name: Option<&'a str>,
+    at: String,
+}
+
+impl Claims {
+    /// Sets an applied command aside in `done/`, with the reply it was given.
+    ///
+    /// # Errors
+    /// [`World`] when it can't be written.
+    pub fn settle_applied(&self, claimed: &Claimed, bytes: &[u8], reply: Option<&[u8]>) -> Result<(), World> {
+        let reply = reply.map(|r| ("reply.json", r));
+        self.aside.keep(&self.host, Place::Done, claimed, bytes, reply)
+    }
+
+    /// Sets a refused command aside in `done/`, with the reason.
+    ///
+    /// # Errors
+    /// [`World`] when it can't be written.
+    pub fn settle_refused(&self, claimed: &Claimed, bytes: &[u8], why: &Why) -> Result<(), World> {
+        let why = why_file(claimed, why);
+        self.aside.keep(&self.host, Place::Done, claimed, bytes, Some(("why.json", &why)))
+    }
+
+    /// Sets a malformed command aside in `dead/`, cut at 64 KiB, with the reason. `bytes` may be empty.
+    ///
+    /// # Errors
+    /// [`World`] when it can't be written.
+    pub fn settle_dead(&self, claimed: &Claimed, bytes: &[u8], why: &Why) -> Result<(), World> {
+        let why = why_file(claimed, why);
+        let head = &bytes[..bytes.len().min(HEAD)];
+        self.aside.keep(&self.host, Place::Dead, claimed, head, Some(("why.json", &why)))
+    }
+}
+
+fn why_file(claimed: &Claimed, why: &Why) -> Vec<u8> {
+    let source = claimed.source.as_ref();
+    let file = WhyFile {
+        code: &why.code,
+        message: &why.message,
+        hint: why.hint.as_deref(),
+        in_box: source.map(|s| s.in_box.as_str()),
+        name: source.map(|s| s.name.as_str()),
+        at: why.at.to_string(),
+    };
+    serde_json::to_vec_pretty(&file).unwrap_or_default() // Strings and options can't fail.
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Done,
+    Dead,
+}
+
+/// What lies in each group's folders; read from disk when a group is first settled, kept in memory from then on.
+#[derive(Debug, Default)]
+pub(super) struct Aside {
+    shelves: Mutex<HashMap<(Place, Folder), Slot>>,
+}
+
+/// A folder's shelf, `None` until it was read.
+type Slot = Arc<Mutex<Option<Shelf>>>;
+
+/// One folder's commands by id, with their sizes in bytes.
+#[derive(Debug, Default)]
+struct Shelf {
+    kept: BTreeMap<i64, Kept>,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    /// Size of each of [`PARTS`] that is there.
+    parts: [Option<u64>; 4],
+}
+
+impl Aside {
+    fn keep(
+        &self,
+        host: &HostDirs,
+        place: Place,
+        claimed: &Claimed,
+        bytes: &[u8],
+        beside: Option<(&'static str, &[u8])>,
+    ) -> Result<(), World> {
+        self.with_shelf(host, place, claimed, |shelf, at| {
+            for (part, bytes) in [Some(("json", bytes)), beside].into_iter().flatten() {
+                let path = part_path(claimed, part);
+                match dir::write_host_file(at, path.as_str(), bytes) {
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                        make_folder(at, &claimed.folder)?; // A person removed it.
+                        dir::write_host_file(at, path.as_str(), bytes)?;
+                    }
+                    other => other?,
+                }
+                shelf.note(claimed.id, part, bytes.len() as u64);
+            }
+            shelf.put_out_the_oldest(host, place, at, &claimed.folder)
+        })
+    }
+
+    pub(super) fn keep_directory(&self, host: &HostDirs, claimed: &Claimed) -> Result<(), World> {
+        self.with_shelf(host, Place::Dead, claimed, |shelf, at| {
+            let (name, path) = (claimed.file_name(), part_path(claimed, "dir"));
+            make_folder(at, &claimed.folder)?;
+            trash::make_movable(&host.claimed, name.as_str())?;
+            match dir::rename_new(&host.claimed, name.as_str(), at, path.as_str()) {
+                Ok(()) => {}
+                Err(Errno::EXIST) => host.discard(&host.claimed, name.as_str())?,
+                Err(other) => return Err(other.into()),
+            }
+            shelf.note(claimed.id, "dir", 0);
+            shelf.put_out_the_oldest(host, Place::Dead, at, &claimed.folder)
+        })
+    }
+
+    fn with_shelf(
+        &self,
+        host: &HostDirs,
+        place: Place,
+        claimed: &Claimed,
+        act: impl FnOnce(&mut Shelf, &OwnedFd) -> std::io::Result<()>,
+    ) -> Result<(), World> {
+        let at = place.dir(host);
+        let slot = {
+            let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(shelves.entry((place, claimed.folder.clone())).or_default())
+        };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let shelf = match &mut *slot {
+            Some(shelf) => shelf,
+            None => {
+                slot.insert(Shelf::load(at, &claimed.folder).map_err(|e| claimed.world("setting aside", e))?)
+            }
+        };
+        act(shelf, at).map_err(|e| claimed.world("setting aside", e))
+    }
+}
+
+impl Place {
+    fn dir(self, host: &HostDirs) -> &OwnedFd {
+        match self {
+            Self::Done => &host.done,
+            Self::Dead => &host.dead,
+        }
+    }
+
+    fn is_over(self, shelf: &Shelf) -> bool {
+        match self {
+            Self::Done => shelf.kept.len() > DONE_FILES,
+            Self::Dead => shelf.kept.len() > DEAD_FILES || shelf.bytes > DEAD_BYTES,
+        }
+    }
+}
+
+impl Shelf {
+    fn load(at: &OwnedFd, folder: &Folder) -> rustix::io::Result<Self> {
+        let folder = make_folder(at, folder)?;
+        let mut shelf = Self::default();
+        dir::each_name(&folder, |name, _| {
+            let parsed = name.to_str().ok().and_then(|n| n.split_once('.'));
+            if let Some((id, part)) = parsed
+                && let Ok(id) = id.parse()
+                && let Some(part) = PARTS.into_iter().find(|p| *p == part)
+            {
+                let size = match part {
+                    "dir" => 0,
+                    _ => dir::stat(&folder, name).map_or(0, |s| u64::try_from(s.st_size).unwrap_or(0)),
+                };
+                shelf.note(id, part, size);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(shelf)
+    }
+
+    fn note(&mut self, id: i64, part: &str, size: u64) {
+        let kept = self.kept.entry(id).or_default();
+        for (known, slot) in PARTS.into_iter().zip(&mut kept.parts) {
+            if known == part {
+                self.bytes = self.bytes - slot.unwrap_or(0) + size;
+                *slot = Some(size);
+            }
+        }
+    }
+
+    fn put_out_the_oldest(
+        &mut self,
+        host: &HostDirs,
+        place: Place,
+        at: &OwnedFd,
+        folder: &Folder,
+    ) -> std::io::Result<()> {
+        while place.is_over(self) {
+            let Some((&id, &kept)) = self.kept.first_key_value() else { return Ok(()) };
+            for (part, size) in PARTS.into_iter().zip(kept.parts) {
+                if size.is_none() {
+                    continue;
+                }
+                let path = format!("{folder}/{id}.{part}");
+                match part {
+                    "dir" => host.discard(at, path.as_str())?,
+                    _ => dir::unlink(at, path.as_str())?,
+                }
+            }
+            self.kept.remove(&id);
+            self.bytes -= kept.parts.iter().flatten().sum::<u64>();
+        }
+        Ok(())
+    }
+}
+
+fn make_folder(at: &OwnedFd, folder: &Folder) -> rustix::io::Result<OwnedFd> {
+    dir::make_dir(at, folder.as_str(), 0o700)
+}
+
+/// The path of a part beneath `done/` or `dead/`.
+fn part_path(claimed: &Claimed, part: &str) -> String {
+    format!("{}/{}.{part}", claimed.folder, claimed.id)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! Reading a claimed file: once, into memory, within bounds.
+
+use std::{fs::File, io};
+
+use rustix::{
+    fs::{AtFlags, Mode, StatxFlags},
+    io::Errno,
+};
+
+use super::{Claimed, Claims};
+use crate::ipc::{dir, kernel, names::Kind, world::World};
+
+/// The largest command file, bytes.
+pub const COMMAND_LIMIT: u64 = 1_048_576;
+/// How much is read of a larger one, to be set aside, bytes.
+pub const HEAD: usize = 65_536;
+
+/// A command file's bytes. Everything after works on these; the file may still have a writer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    pub bytes: Vec<u8>,
+    pub origin: Origin,
+}
+
+/// Which file on disk this was, whatever its name: the same after a rename and after a power cut.
+///
+/// With the group it is unique among receipts, so a file that an unsynced rename puts back in its box is known again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// Opaque; begins with a byte of its own for each kind.
+    pub key: Vec<u8>,
+    pub kind: OriginKind,
+}
+
+/// How sure an [`Origin`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OriginKind {
+    /// The kernel's file handle.
+    Handle,
+    /// Device, inode and birth time, as the file system has no handles. Call [`Claims::sync_source`] before the commit.
+    Weak,
+}
+
+/// Why a claimed file has no bytes to decide on.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It was acknowledged, or a person removed it.
+    #[error("the claimed file is gone")]
+    Gone,
+    /// Malformed: it is larger than [`COMMAND_LIMIT`].
+    #[error("the file has {size} bytes, more than {COMMAND_LIMIT}")]
+    TooLarge {
+        /// At least this many bytes.
+        size: u64,
+        /// Its first [`HEAD`] bytes.
+        head: Vec<u8>,
+        origin: Origin,
+    },
+    /// Malformed: a crash came between the claim and the look at what was claimed.
+    #[error("a {0} was claimed, and only regular files are commands")]
+    NotAFile(Kind),
+    /// Try again later.
+    #[error(transparent)]
+    World(#[from] World),
+}
+
+impl Claims {
+    /// Reads a claimed file. Reading it again, while its writer is not done, may give more.
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    pub fn read(&self, claimed: &Claimed) -> Result<Read, ReadError> {
+        let world = |e: io::Error| claimed.world("reading", e);
+        let file = self.open_file(claimed)?;
+        let stat = rustix::fs::fstat(&file).map_err(|e| world(e.into()))?;
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        let origin = origin(&file).map_err(|e| world(e.into()))?;
+        let wanted = if size > COMMAND_LIMIT { HEAD as u64 } else { COMMAND_LIMIT + 1 };
+        let mut bytes = dir::read_at_most(&file, wanted).map_err(world)?;
+        let size = size.max(bytes.len() as u64);
+        if size > COMMAND_LIMIT {
+            bytes.truncate(HEAD);
+            return Err(ReadError::TooLarge { size, head: bytes, origin });
+        }
+        Ok(Read { bytes, origin })
+    }
+
+    /// Opens the claimed file for reading, having made sure that it is one.
+    pub(super) fn open_file(&self, claimed: &Claimed) -> Result<File, ReadError> {
+        let name = claimed.file_name();
+        let name = name.as_str();
+        let at = &self.host.claimed;
+        let world = |e: Errno| claimed.world("opening", e);
+        match dir::stat(at, name) {
+            Ok(stat) if Kind::of(&stat) == Kind::File => {}
+            Ok(stat) => return Err(ReadError::NotAFile(Kind::of(&stat))),
+            Err(Errno::NOENT) => return Err(ReadError::Gone),
+            Err(e) => return Err(world(e).into()),
+        }
+        let fd = match dir::open_to_read(at, name) {
+            // Where we are its owner and not root, a mode of 0 is no way to stay unread.
+            Err(Errno::ACCESS) => {
+                rustix::fs::chmodat(at, name, Mode::from_raw_mode(0o600), AtFlags::empty()).map_err(world)?;
+                dir::open_to_read(at, name)
+            }
+            other => other,
+        };
+        match fd {
+            Ok(fd) => Ok(File::from(fd)),
+            Err(Errno::NOENT) => Err(ReadError::Gone),
+            Err(e) => Err(world(e).into()),
+        }
+    }
+}
+
+/// Returns which file this is.
+fn origin(file: &File) -> rustix::io::Result<Origin> {
+    if let Some(handle) = kernel::file_handle(file) {
+        let mut key = vec![b'h'];
+        key.extend(handle);
+        return Ok(Origin { key, kind: OriginKind::Handle });
+    }
+    weak_origin(file)
+}
+
+fn weak_origin(file: &File) -> rustix::io::Result<Origin> {
+    let flags = StatxFlags::INO | StatxFlags::BTIME;
+    let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, flags)?;
+    let mut key = vec![b'w'];
+    key.extend(stat.stx_dev_major.to_le_bytes());
+    key.extend(stat.stx_dev_minor.to_le_bytes());
+    key.extend(stat.stx_ino.to_le_bytes());
+    if StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME) {
+        key.extend(stat.stx_btime.tv_sec.to_le_bytes());
+        key.extend(stat.stx_btime.tv_nsec.to_le_bytes());
+    }
+    Ok(Origin { key, kind: OriginKind::Weak })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ipc_handlers::Folder;
+
+    use super::*;
+    use crate::ipc::HostDirs;
+
+    struct World {
+        _root: tempfile::TempDir,
+        host: Arc<HostDirs>,
+        claims: Claims,
+    }
+
+    fn world() -> World {
+        let root = tempfile::tempdir().unwrap();
+        let host = HostDirs::open(root.path()).unwrap();
+        let claims = Claims::open(&host, 0).unwrap();
+        World { _root: root, host, claims }
+    }
+
+    impl World {
+        fn claimed(&self, id: i64, bytes: &[u8]) -> Claimed {
+            let claimed = Claimed::new(&self.host, id, &Folder::parse("main").unwrap(), None);
+            dir::write_host_file(&self.host.claimed, claimed.file_name().as_str(), bytes).unwrap();
+            claimed
+        }
+    }
+
+    #[test]
+    fn a_file_put_back_has_the_origin_it_had_and_its_copy_has_not() {
+        let w = world();
+        let first = w.claimed(1, b"{}");
+        let before = w.claims.read(&first).unwrap().origin;
+        let again = Claimed::new(&w.host, 2, &first.folder, None);
+        rustix::fs::renameat(
+            &w.host.claimed,
+            first.file_name().as_str(),
+            &w.host.claimed,
+            again.file_name().as_str(),
+        )
+        .unwrap();
+        assert_eq!(w.claims.read(&again).unwrap().origin, before);
+        assert_ne!(w.claims.read(&w.claimed(3, b"{}")).unwrap().origin, before);
+        assert!(matches!(w.claims.read(&first), Err(ReadError::Gone)));
+    }
+
+    #[test]
+    fn without_handles_the_inode_and_its_birth_tell_files_apart() {
+        let w = world();
+        let (one, two) = (w.claimed(1, b""), w.claimed(2, b""));
+        let weak = |c: &Claimed| weak_origin(&w.claims.open_file(c).unwrap()).unwrap();
+        assert_eq!(weak(&one), weak(&one));
+        assert_ne!(weak(&one), weak(&two));
+        assert_eq!(weak(&one).kind, OriginKind::Weak);
+    }
+
+    #[test]
+    fn the_limit_is_inclusive_and_a_larger_file_gives_its_head_only() {
+        let w = world();
+        let limit = usize::try_from(COMMAND_LIMIT).unwrap();
+        assert_eq!(w.claims.read(&w.claimed(1, &vec![b'x'; limit])).unwrap().bytes.len(), limit);
+        match w.claims.read(&w.claimed(2, &vec![b'x'; limit + 1])) {
+            Err(ReadError::TooLarge { size, head, .. }) => {
+                assert_eq!((size, head.len()), (COMMAND_LIMIT + 1, HEAD));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

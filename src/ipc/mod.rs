@@ -1,0 +1,28 @@
+#![doc = include_str!("README.md")]
+
+pub mod boxes;
+mod dir;
+mod host;
+mod inside;
+mod kernel;
+pub mod mailbox;
+mod names;
+pub mod peek;
+mod trash;
+pub mod watch;
+mod world;
+
+pub use boxes::{
+    ClaimError, Emptied, Entry, GroupBoxes, Identity, InputLeft, InputState, Listing, PutError, Stamp,
+    StateError,
+};
+pub use host::{HostDirs, Owner};
+pub use inside::{Inside, InsideError, read_inside};
+pub use kernel::Writer;
+pub use mailbox::{
+    COMMAND_LIMIT, Claimed, Claims, HEAD, LeftOver, Origin, OriginKind, Read, ReadError, Source, Why,
+};
+pub use names::{BoxName, CommandBox, Kind, display_name};
+pub use trash::Swept;
+pub use watch::{Hint, HintSender, Hints, Watch, WatchError, hints};
+pub use world::World;

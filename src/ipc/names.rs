@@ -1,0 +1,212 @@
+//! The words of this module as types: boxes, kinds of files, and how a hostile name is shown.
+
+use std::{ffi::OsStr, fmt, fmt::Write as _, os::unix::ffi::OsStrExt as _};
+
+use rustix::fs::FileType;
+
+/// A box: one mounted, container-writable folder of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BoxName {
+    /// Commands, container → host.
+    Messages,
+    /// Commands, container → host.
+    Tasks,
+    /// Follow-ups, host → container.
+    Input,
+    /// Replies, host → container.
+    Responses,
+    /// Heartbeat and current tool, container → host.
+    State,
+}
+
+impl BoxName {
+    /// Every box, in the order in which they are made.
+    pub const ALL: [Self; 5] = [Self::Messages, Self::Tasks, Self::Input, Self::Responses, Self::State];
+
+    /// Returns the folder's name on disk.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+            Self::Tasks => "tasks",
+            Self::Input => "input",
+            Self::Responses => "responses",
+            Self::State => "state",
+        }
+    }
+}
+
+/// One of the two boxes that commands come from; either takes any command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CommandBox {
+    Messages,
+    Tasks,
+}
+
+impl CommandBox {
+    /// Both, in the order in which they are scanned.
+    pub const ALL: [Self; 2] = [Self::Messages, Self::Tasks];
+
+    /// Returns the box that this is.
+    #[must_use]
+    pub fn name(self) -> BoxName {
+        match self {
+            Self::Messages => BoxName::Messages,
+            Self::Tasks => BoxName::Tasks,
+        }
+    }
+
+    /// Returns the folder's name on disk, as it also stands in `why.json`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.name().as_str()
+    }
+
+    pub(super) fn parse(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|b| b.as_str().as_bytes() == name)
+    }
+}
+
+impl fmt::Display for CommandBox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a name leads to, by `lstat`; nothing is opened to find out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    File,
+    Directory,
+    Link,
+    Fifo,
+    Socket,
+    BlockDevice,
+    CharDevice,
+    Unknown,
+}
+
+impl Kind {
+    pub(super) fn of(stat: &rustix::fs::Stat) -> Self {
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Directory,
+            FileType::Symlink => Self::Link,
+            FileType::Fifo => Self::Fifo,
+            FileType::Socket => Self::Socket,
+            FileType::BlockDevice => Self::BlockDevice,
+            FileType::CharacterDevice => Self::CharDevice,
+            FileType::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::File => "file",
+            Self::Directory => "directory",
+            Self::Link => "symbolic link",
+            Self::Fifo => "FIFO",
+            Self::Socket => "socket",
+            Self::BlockDevice => "block device",
+            Self::CharDevice => "character device",
+            Self::Unknown => "file of unknown kind",
+        })
+    }
+}
+
+/// Returns a file name as text that is safe in a log, a terminal and JSON.
+///
+/// Control characters, text-direction marks and bytes that are no UTF-8 are written as escapes, a backslash as two.
+#[must_use]
+pub fn display_name(name: &OsStr) -> String {
+    let mut text = String::with_capacity(name.len());
+    for chunk in name.as_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                c if c.is_control() || turns_text(c) => text.extend(c.escape_default()),
+                c => text.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}"); // A String takes everything.
+        }
+    }
+    text
+}
+
+/// Whether the character moves or hides other text on a screen.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Whether a name from outside is one component: what a rename relative to a held folder may be given.
+pub(super) fn is_one_component(name: &OsStr) -> bool {
+    let bytes = name.as_bytes();
+    (1..=255).contains(&bytes.len())
+        && bytes != b"."
+        && bytes != b".."
+        && !bytes.iter().any(|b| matches!(b, b'/' | 0))
+}
+
+/// Whether the name may stand for a command.
+pub(super) fn is_command_name(name: &OsStr) -> bool {
+    name.as_bytes().ends_with(b".json")
+}
+
+/// Whether `id` is 1 to 64 letters, digits, hyphens, or bytes of `also`.
+fn is_id(id: &[u8], also: &[u8]) -> bool {
+    (1..=64).contains(&id.len())
+        && id.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-' || also.contains(b))
+}
+
+/// Whether a batch id may be part of a file name: `[A-Za-z0-9-]{1,64}`.
+pub(super) fn is_batch_id(id: &[u8]) -> bool {
+    is_id(id, b"")
+}
+
+/// Whether a request id may be part of a file name: `[A-Za-z0-9_-]{1,64}`.
+pub(super) fn is_request_id(id: &[u8]) -> bool {
+    is_id(id, b"_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_name_is_shown_on_one_line_and_can_be_told_from_any_other() {
+        for (name, shown) in [
+            (&b"plain.json"[..], "plain.json"),
+            (b"two\nlines.json", "two\\nlines.json"),
+            (b"\x1b[2J.json", "\\u{1b}[2J.json"),
+            (b"\xff\xfe.json", "\\xff\\xfe.json"),
+            (b"\\n.json", "\\\\n.json"),
+            ("Grüße.json".as_bytes(), "Grüße.json"),
+            ("a\u{202e}nosj.json".as_bytes(), "a\\u{202e}nosj.json"),
+        ] {
+            assert_eq!(display_name(OsStr::from_bytes(name)), shown);
+        }
+    }
+
+    #[test]
+    fn only_a_single_component_is_taken_for_a_name() {
+        for bad in ["", ".", "..", "a/b", "/etc/passwd", "../x.json", &"x".repeat(256)] {
+            assert!(!is_one_component(OsStr::new(bad)), "{bad}");
+        }
+        for good in ["..json", "...", "a b\n.json", &"x".repeat(255)] {
+            assert!(is_one_component(OsStr::new(good)), "{good}");
+        }
+    }
+
+    #[test]
+    fn ids_that_could_leave_the_folder_are_no_ids() {
+        assert!(is_batch_id(b"018f-aB9") && is_request_id(b"req_1-a"));
+        for bad in [&b""[..], b"a/b", b"..", b"a.b", b"a\0", b"a b", &[b'x'; 65]] {
+            assert!(!is_batch_id(bad) && !is_request_id(bad), "{bad:?}");
+        }
+        assert!(!is_batch_id(b"a_b"));
+    }
+}
