@@ -1,6 +1,13 @@
 #![doc = include_str!("README.md")]
 
+pub mod app;
+pub mod channels;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod domain;
+pub mod failpoint;
 pub mod ipc;
+pub mod loops;
 pub mod sandbox;
+pub mod store;

@@ -1,2 +1,5 @@
 //! The `g2` program: the daemon and its command line.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    g2::cli::main()
+}

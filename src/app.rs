@@ -1,0 +1,306 @@
+//! Puts the daemon together, starts it in order and stops it in order. Everything is wired here; there are no globals.
+//!
+//! Start: settings, lock, store, instance, sandbox, ipc, recovery, lanes and schedule, channels. Stop: nothing new,
+//! what is under way is finished or let go, a second signal ends it at once.
+#![expect(clippy::disallowed_methods, reason = "lays out the root, which no container can write")]
+
+use std::{
+    fs::{self, File, TryLockError},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, RwLock},
+};
+
+use anyhow::{Context as _, Result, bail};
+use ipc_handlers::{Folder, Time};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    channels::{Channels, local::Local},
+    clock,
+    config::{self, Config, SandboxKind},
+    ipc::{self, Claims, HostDirs, Watch},
+    loops::{self, Host, Nudges, control, deliver, dispatch::Dispatch, reconcile, schedule, snapshots},
+    sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
+    store::{NewGroup, NewWiring, Store},
+};
+
+/// How many hints of file events may wait before they degrade to a scan.
+const HINTS: usize = 16_384;
+/// User and group of agents when the daemon is root.
+const AGENT: (u32, u32) = (1000, 1000);
+
+/// A daemon that is up.
+pub struct Daemon {
+    pub host: Arc<Host>,
+    pub since: Time,
+    tasks: JoinSet<()>,
+    /// Ends after the others: runs drain their boxes through it.
+    mailbox: JoinSet<()>,
+    mailbox_stop: CancellationToken,
+    _lock: File,
+}
+
+/// Lays out a root: folders, settings, store, the main group. Twice changes nothing.
+///
+/// # Errors
+/// What could not be made, and why.
+pub async fn init(root: &Path, config: &Config) -> Result<()> {
+    for folder in ["groups/main", "groups/global", "groups/_template", "data/runs", "data/sessions"] {
+        let path = root.join(folder);
+        fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
+    }
+    let settings = root.join("g2.toml");
+    if !settings.exists() {
+        fs::write(&settings, config::DEFAULT_TOML)
+            .with_context(|| format!("writing {}", settings.display()))?;
+    }
+    let memory = root.join("groups/main/CLAUDE.md");
+    if !memory.exists() {
+        let text =
+            format!("# {0}\n\nYou are {0}, the assistant of this machine's owner.\n", config.assistant_name);
+        fs::write(&memory, text).with_context(|| format!("writing {}", memory.display()))?;
+    }
+    let store = open_store(root)?;
+    if store.groups()?.is_empty() {
+        let main = Folder::parse("main")?;
+        let group = NewGroup {
+            folder: main.clone(),
+            name: "Main".into(),
+            is_main: true,
+            trigger: format!("@{}", config.assistant_name),
+        };
+        let wiring = NewWiring {
+            group: main,
+            chat_jid: "local:main".into(),
+            engage_mode: "pattern".into(),
+            engage_pattern: Some(".".into()),
+            sender_scope: "all".into(),
+            ignored_message_policy: "drop".into(),
+        };
+        store.add_group(group, vec![wiring], clock::now()).await?;
+    }
+    Ok(())
+}
+
+/// Opens the root's store, making `data/` where needed.
+///
+/// # Errors
+/// What could not be opened, and why.
+pub fn open_store(root: &Path) -> Result<Store> {
+    let data = root.join("data");
+    fs::create_dir_all(&data).with_context(|| format!("making {}", data.display()))?;
+    Ok(Store::open(&data.join("g2.sqlite"))?)
+}
+
+/// Takes the root's lock. It is never unlinked; after locking, the file on disk must still be the one that was locked.
+fn lock(root: &Path) -> Result<File> {
+    let path = root.join("data/lock");
+    loop {
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .with_context(|| format!("opening {}", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                bail!("another g2 serves {}; `g2 --root {0} status` shows it", root.display())
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("locking {}", path.display()));
+            }
+        }
+        if fs::metadata(&path)
+            .is_ok_and(|on_disk| file.metadata().is_ok_and(|held| held.ino() == on_disk.ino()))
+        {
+            return Ok(file);
+        }
+    }
+}
+
+/// Returns the root's instance id: a new one when `data/` is not where it was made (a copy adopts nothing).
+async fn instance(root: &Path, store: &Store) -> Result<String> {
+    let data = fs::metadata(root.join("data")).context("looking at data/")?;
+    let place = format!("{}:{}", data.dev(), data.ino());
+    if let (Some(id), Some(known)) = (store.meta("instance")?, store.meta("place")?) {
+        if known == place {
+            return Ok(id);
+        }
+        tracing::warn!(
+            "this root is a copy, or was moved: it gets an instance of its own and adopts nothing"
+        );
+    }
+    let id = new_id()?;
+    store.set_meta("instance", &id).await?;
+    store.set_meta("place", &place).await?;
+    Ok(id)
+}
+
+/// Returns a new random id.
+///
+/// # Errors
+/// When the kernel gives none.
+pub fn new_id() -> Result<String> {
+    let text =
+        fs::read_to_string("/proc/sys/kernel/random/uuid").context("reading a random id from the kernel")?;
+    Ok(text.trim().replace('-', ""))
+}
+
+/// Who owns the runs of this process: instance, boot, process and when it was started.
+fn owner(instance: &str) -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let started =
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)).unwrap_or("0").to_owned();
+    format!("{instance} {} {} {started}", boot.trim(), std::process::id())
+}
+
+async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<Box<dyn Sandbox>> {
+    let docker =
+        || -> Result<Box<dyn Sandbox>> { Ok(Box::new(DockerSandbox::new(config.docker_host.as_deref())?)) };
+    let program = std::env::current_exe().context("finding our own program")?;
+    let children = ProcessSandbox::new(program, vec!["agent".to_owned()], root.join("data/runs"));
+    // Children of an earlier daemon die before anything is launched, whichever sandbox is used now.
+    let killed = children.kill_leftovers().await.context("killing what an earlier daemon left running")?;
+    if !killed.is_empty() {
+        tracing::warn!(runs = killed.join(" "), "killed children that outlived their daemon");
+    }
+    let process = || -> Result<Box<dyn Sandbox>> {
+        if !config.command.is_empty() && !config.allow_unsandboxed {
+            bail!(
+                "agent.command would run without any sandbox; set sandbox.allow_unsandboxed = true if that is meant"
+            );
+        }
+        Ok(Box::new(children))
+    };
+    match config.sandbox {
+        SandboxKind::Docker => docker(),
+        SandboxKind::Process => process(),
+        SandboxKind::Auto => {
+            if store.active_runs()?.iter().any(|run| run.sandbox == "docker") {
+                return docker();
+            }
+            let engine = docker()?;
+            match engine.check(&config.image).await {
+                Ok(()) => Ok(engine),
+                Err(error) => {
+                    tracing::info!(why = %error, "agents run as plain child processes: the process sandbox, which is no boundary");
+                    process()
+                }
+            }
+        }
+    }
+}
+
+impl Daemon {
+    /// Starts everything. When this returns the daemon is ready.
+    ///
+    /// # Errors
+    /// What could not be started, and why. Docker being away is no error: it is waited for.
+    pub async fn start(root: PathBuf, config: Config) -> Result<Self> {
+        raise_file_limit();
+        init(&root, &config).await?;
+        let lock = lock(&root)?;
+        let store = open_store(&root)?;
+        let instance = instance(&root, &store).await?;
+        let sandbox = choose_sandbox(&root, &config, &store).await?;
+        let dirs = HostDirs::open(&root.join("data"))?;
+        let claims = Claims::open(&dirs, store.last_claim()?)?;
+        let local = Local::default();
+        let channels = Channels::new(vec![Box::new(local.clone())]);
+        store.recover_deliveries(channels.idempotent(), config.on_unknown).await?;
+        let (lanes, news) = mpsc::unbounded_channel();
+        let (mailboxes, asks) = mpsc::unbounded_channel();
+        let (adoptions, adopted_later) = mpsc::unbounded_channel();
+        let since = clock::now();
+        let host = Arc::new(Host {
+            owner: owner(&instance),
+            box_owner: (config::own_ids().0 == 0).then_some(AGENT),
+            config,
+            root,
+            store,
+            sandbox,
+            channels,
+            local,
+            dirs,
+            claims,
+            lanes,
+            mailboxes,
+            instance,
+            boxes: RwLock::default(),
+            nudges: Nudges::default(),
+            stop: CancellationToken::new(),
+            look_again: Notify::new(),
+            obstacle: Mutex::default(),
+        });
+        tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = host.sandbox.kind(), zone = host.config.zone.name, "starting");
+
+        let listener = control::bind(&host.root.join("data/g2.sock")).context("binding data/g2.sock")?;
+        let mailbox_stop = CancellationToken::new();
+        let mut mailbox = JoinSet::new();
+        let (hints, hinted) = ipc::hints(HINTS);
+        let watch = Watch::new(hints)
+            .inspect_err(
+                |error| tracing::warn!(%error, "file events can't be had; boxes are scanned every 2 s"),
+            )
+            .ok();
+        mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, mailbox_stop.clone()));
+
+        let recovered = reconcile::recover(&host).await;
+        for group in host.store.groups()? {
+            snapshots::write(&host, &group.folder).await;
+        }
+        let mut tasks = JoinSet::new();
+        let held = recovered.held();
+        let dispatch = Dispatch::new(Arc::clone(&host), recovered.adopted, held);
+        tasks.spawn(dispatch.run(news, adopted_later));
+        tasks.spawn(reconcile::run(Arc::clone(&host), recovered.unknown, adoptions));
+        tasks.spawn(schedule::run(Arc::clone(&host)));
+        tasks.spawn(deliver::run(Arc::clone(&host)));
+        tasks.spawn(control::run(Arc::clone(&host), listener, since));
+        Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })
+    }
+
+    /// Stops in order: nothing new, runs finished or let go, then the mailboxes.
+    pub async fn stop(mut self) {
+        self.host.stop.cancel();
+        while self.tasks.join_next().await.is_some() {}
+        self.mailbox_stop.cancel();
+        while self.mailbox.join_next().await.is_some() {}
+    }
+
+    /// Whether one of the loops has ended by itself, which none ever should.
+    pub async fn has_failed(&mut self) -> String {
+        let ended = tokio::select! {
+            Some(ended) = self.tasks.join_next() => ended,
+            Some(ended) = self.mailbox.join_next() => ended,
+            else => return "no loop is running".into(),
+        };
+        match ended {
+            Ok(()) => "a loop ended".into(),
+            Err(error) => format!("a loop failed: {error}"),
+        }
+    }
+}
+
+/// Six descriptors a group are held: the usual soft limit is soon reached.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
+
+/// Binds nothing, starts nothing: whether a daemon answers at this root.
+#[must_use]
+pub fn socket_path(root: &Path) -> PathBuf {
+    root.join("data/g2.sock")
+}

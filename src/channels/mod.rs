@@ -1,0 +1,58 @@
+//! Platform adapters: they carry messages in and out and decide nothing.
+//!
+//! To add one: a file here, an entry in [`Channels`], and the conformance suite run on it.
+
+use futures_util::future::BoxFuture;
+
+use crate::domain::rows::Delivery;
+
+pub mod local;
+
+/// Why something could not be said.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// Trying again may help.
+    #[error("{0}")]
+    Transient(String),
+    /// It never will.
+    #[error("{0}")]
+    Permanent(String),
+}
+
+/// A platform.
+pub trait Channel: Send + Sync {
+    /// The name that JIDs of this platform resolve to (`local`).
+    fn name(&self) -> &'static str;
+
+    /// Whether the platform recognises our outbox id, so that sending again is harmless.
+    fn is_idempotent(&self) -> bool;
+
+    /// Says something. Returns once the platform has it.
+    fn send<'a>(&'a self, delivery: &'a Delivery) -> BoxFuture<'a, Result<(), ChannelError>>;
+}
+
+/// Every channel of this daemon.
+pub struct Channels(Vec<Box<dyn Channel>>);
+
+impl Channels {
+    #[must_use]
+    pub fn new(all: Vec<Box<dyn Channel>>) -> Self {
+        Self(all)
+    }
+
+    /// Returns a channel by its name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&dyn Channel> {
+        self.0.iter().find(|channel| channel.name() == name).map(AsRef::as_ref)
+    }
+
+    /// Returns the names of those that recognise our ids.
+    #[must_use]
+    pub fn idempotent(&self) -> Vec<String> {
+        self.0
+            .iter()
+            .filter(|channel| channel.is_idempotent())
+            .map(|channel| channel.name().to_owned())
+            .collect()
+    }
+}

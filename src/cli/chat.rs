@@ -1,0 +1,30 @@
+//! `g2 chat`: a conversation in the terminal.
+
+use std::io::IsTerminal as _;
+
+use clap::Args;
+
+use super::{Context, Outcome, client::Client, send};
+
+#[derive(Debug, Args)]
+pub(super) struct Chat {
+    /// Which local chat
+    #[arg(long, default_value = "local:main", value_name = "JID")]
+    chat: String,
+    /// Who speaks
+    #[arg(long = "as", default_value = "me", value_name = "NAME")]
+    sender: String,
+}
+
+impl Chat {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let mut client = Client::needed(context).await?;
+        let prompt = std::io::stdin().is_terminal().then_some("> ");
+        let talk = send::converse(&mut client, &self.chat, &self.sender, send::stdin_lines(), prompt);
+        tokio::select! {
+            outcome = talk => outcome?,
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,25 @@
+//! `g2 messages`.
+
+use clap::Subcommand;
+
+use super::{Context, Outcome, show};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Messages {
+    /// Messages in the order in which they came
+    List {
+        #[arg(long, value_name = "JID")]
+        chat: Option<String>,
+        /// The newest so many only
+        #[arg(long)]
+        limit: Option<usize>,
+    },
+}
+
+impl Messages {
+    pub(super) fn run(self, context: &Context) -> Outcome {
+        let Self::List { chat, limit } = self;
+        let messages = context.store()?.messages(chat.as_deref(), limit)?;
+        show::rows(context, &messages, &["seq", "chat_jid", "thread", "sender_name", "received_at", "text"])
+    }
+}

@@ -1,0 +1,243 @@
+//! The command line: one file per command. It works on the store directly, whether the daemon is up or down, and tells
+//! a daemon that is up to look again; what only a daemon can do goes over its socket.
+#![expect(clippy::print_stdout, reason = "this is the part that prints")]
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::{
+    app,
+    config::{Config, Environment, find_root},
+    store::{Store, StoreError},
+};
+
+mod chat;
+mod client;
+mod doctor;
+mod groups;
+mod ipc;
+mod messages;
+mod outbox;
+mod runs;
+mod schedule;
+mod send;
+mod serve;
+mod show;
+mod status;
+mod tasks;
+mod up;
+mod why;
+mod wirings;
+
+/// Runs AI agents in isolated containers, one per chat group, and carries their commands as files.
+#[derive(Debug, Parser)]
+#[command(name = "g2", version, propagate_version = true)]
+struct Arguments {
+    /// Where everything lies [default: $G2_ROOT, a checkout you stand in, else $XDG_DATA_HOME/g2]
+    #[arg(long, global = true, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Print one JSON document instead of text for people
+    #[arg(long, global = true)]
+    json: bool,
+    /// How logs look on stderr
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make the root if needed, start the daemon here and chat on local:main
+    Up(up::Up),
+    /// Lay out a root; twice changes nothing
+    Init,
+    /// Run the service in the foreground
+    Serve,
+    /// Tell how the daemon is: exit 0 healthy, 1 degraded, 3 not running
+    Status,
+    /// Chat in the terminal
+    Chat(chat::Chat),
+    /// Send a message in by the local channel
+    Send(send::Send),
+    /// Agents with a folder, memory and mailbox
+    #[command(subcommand)]
+    Groups(groups::Groups),
+    /// Chats wired to groups
+    #[command(subcommand)]
+    Wirings(wirings::Wirings),
+    /// What came in
+    #[command(subcommand)]
+    Messages(messages::Messages),
+    /// What is said to chats
+    #[command(subcommand)]
+    Outbox(outbox::Outbox),
+    /// Scheduled prompts
+    #[command(subcommand)]
+    Tasks(tasks::Tasks),
+    /// When a schedule fires
+    #[command(subcommand)]
+    Schedule(schedule::Schedule),
+    /// The ledger of containers
+    #[command(subcommand)]
+    Runs(runs::Runs),
+    /// The mailbox: what waits, is claimed, applied, refused, dead
+    #[command(subcommand)]
+    Ipc(ipc::Ipc),
+    /// Tell what became of a message
+    Why(why::WhyCommand),
+    /// Check the set-up and say how to mend it
+    Doctor(doctor::Doctor),
+    /// The runner itself, as the process sandbox starts it
+    #[command(hide = true)]
+    Agent,
+}
+
+/// What every command works with.
+pub(crate) struct Context {
+    root: PathBuf,
+    json: bool,
+    environment: Environment,
+}
+
+/// How a command failed, for the exit code.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// 1: failed, refused or timed out.
+    #[error("{0:#}")]
+    Failed(#[from] anyhow::Error),
+    /// 3: the daemon is needed and does not run.
+    #[error("no daemon runs at {0}; start it with `g2 serve` (or `g2 up`)")]
+    NotRunning(PathBuf),
+    /// The answer is on stdout already; only the exit code is left.
+    #[error("")]
+    Quiet(u8),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Failure {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Failed(_) => 1,
+            Self::NotRunning(_) => 3,
+            Self::Quiet(code) => *code,
+        }
+    }
+}
+
+pub(crate) type Outcome = Result<(), Failure>;
+
+impl Context {
+    fn config(&self) -> anyhow::Result<Config> {
+        Ok(Config::load(&self.root, &self.environment)?)
+    }
+
+    /// Opens the store of a root that is laid out.
+    fn store(&self) -> Result<Store, Failure> {
+        if !self.root.join("data/g2.sqlite").exists() {
+            return Err(Failure::Failed(anyhow::anyhow!(
+                "{} is no root of g2 yet; make it with `g2 --root {0} init`",
+                self.root.display()
+            )));
+        }
+        Ok(app::open_store(&self.root)?)
+    }
+}
+
+/// Runs the command that the process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    let environment = Environment::of_process();
+    let arguments = Arguments::parse();
+    if matches!(arguments.command, Command::Agent) {
+        return agent_runner::main();
+    }
+    let context =
+        Context { root: find_root(arguments.root, &environment), json: arguments.json, environment };
+    let quiet = matches!(arguments.command, Command::Up(_));
+    start_log(&context, arguments.log_format, quiet);
+    let runtime =
+        match tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(workers()).build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                eprintln!("g2: starting threads failed: {error}");
+                return ExitCode::from(1);
+            }
+        };
+    let outcome = runtime.block_on(run(&context, arguments.command));
+    // A thread that waits for a terminal must not keep us.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(100));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let text = failure.to_string();
+            if !text.is_empty() {
+                eprintln!("g2: {text}");
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Enough to serve many groups; more would only cost memory.
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4))
+}
+
+async fn run(context: &Context, command: Command) -> Outcome {
+    match command {
+        Command::Up(up) => up.run(context).await,
+        Command::Init => serve::init(context).await,
+        Command::Serve => serve::serve(context).await,
+        Command::Status => status::run(context).await,
+        Command::Chat(chat) => chat.run(context).await,
+        Command::Send(send) => send.run(context).await,
+        Command::Groups(groups) => groups.run(context).await,
+        Command::Wirings(wirings) => wirings.run(context).await,
+        Command::Messages(messages) => messages.run(context),
+        Command::Outbox(outbox) => outbox.run(context).await,
+        Command::Tasks(tasks) => tasks.run(context).await,
+        Command::Schedule(schedule) => schedule.run(context),
+        Command::Runs(runs) => runs.run(context),
+        Command::Ipc(ipc) => ipc.run(context).await,
+        Command::Why(why) => why.run(context),
+        Command::Doctor(doctor) => doctor.run(context).await,
+        Command::Agent => Ok(()),
+    }
+}
+
+/// Logs go to stderr only. `up` is a chat: it shows warnings only, unless asked for more.
+fn start_log(context: &Context, format: LogFormat, quiet: bool) {
+    use tracing_subscriber::{EnvFilter, fmt};
+    let level = context
+        .environment
+        .get("LOG_LEVEL")
+        .map(str::to_owned)
+        .or_else(|| context.config().ok().map(|c| c.log_level));
+    let level = match level.as_deref() {
+        Some("info") | None if quiet => "warn".to_owned(),
+        Some("fatal") => "error".to_owned(),
+        Some(level @ ("trace" | "debug" | "warn" | "error")) => level.to_owned(),
+        Some(_) | None => "info".to_owned(),
+    };
+    let filter = EnvFilter::new(format!("{level},bollard=warn,hyper=warn"));
+    let log = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let _ = match format {
+        LogFormat::Text => {
+            log.with_target(false).with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init()
+        }
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
+}

@@ -1,0 +1,40 @@
+//! `g2 outbox`.
+
+use clap::Subcommand;
+
+use super::{Context, Outcome, client::tell_changed, show};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Outbox {
+    /// What is said to chats, in order
+    List {
+        #[arg(long, value_name = "JID")]
+        chat: Option<String>,
+        /// The newest so many only
+        #[arg(long)]
+        limit: Option<usize>,
+    },
+    /// Say once more what failed
+    Retry { id: i64 },
+}
+
+impl Outbox {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let store = context.store()?;
+        match self {
+            Self::List { chat, limit } => {
+                let rows = store.outbox(chat.as_deref(), limit)?;
+                show::rows(
+                    context,
+                    &rows,
+                    &["id", "chat_jid", "status", "attempts", "cause", "created_at", "text"],
+                )
+            }
+            Self::Retry { id } => {
+                store.retry_outbox(id).await?;
+                tell_changed(context).await;
+                show::done(context, &format!("outbox row {id} is sent again"))
+            }
+        }
+    }
+}

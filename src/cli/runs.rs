@@ -1,0 +1,48 @@
+//! `g2 runs`.
+
+use anyhow::anyhow;
+use clap::Subcommand;
+
+use super::{Context, Outcome, show};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Runs {
+    /// Runs, the newest last
+    List {
+        /// The newest so many only
+        #[arg(long)]
+        limit: Option<usize>,
+    },
+    /// One run
+    Show { id: i64 },
+    /// What its container wrote
+    Logs { id: i64 },
+}
+
+impl Runs {
+    pub(super) fn run(self, context: &Context) -> Outcome {
+        let store = context.store()?;
+        let one = |id: i64| -> anyhow::Result<_> {
+            store
+                .runs(None)?
+                .into_iter()
+                .find(|run| run.id == id)
+                .ok_or_else(|| anyhow!("run {id} does not exist"))
+        };
+        match self {
+            Self::List { limit } => show::rows(
+                context,
+                &store.runs(limit)?,
+                &["id", "group", "lane", "kind", "status", "started_at", "ended_at", "records", "error"],
+            ),
+            Self::Show { id } => show::object(context, &one(id)?),
+            Self::Logs { id } => {
+                one(id)?;
+                let log = crate::config::read_run_log(&context.root, id)
+                    .map_err(|error| anyhow!("run {id} has no log: {error}"))?;
+                print!("{log}");
+                Ok(())
+            }
+        }
+    }
+}

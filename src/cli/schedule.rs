@@ -1,0 +1,71 @@
+//! `g2 schedule next`: when a cron expression fires.
+
+use anyhow::{Context as _, anyhow};
+use clap::Subcommand;
+use ipc_handlers::Time;
+
+use super::{Context, Outcome, show};
+use crate::clock;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Schedule {
+    /// The next instants of a cron expression
+    Next {
+        expression: String,
+        /// In which zone [default: the setting's]
+        #[arg(long)]
+        tz: Option<String>,
+        /// After which instant, RFC 3339 [default: now]
+        #[arg(long)]
+        after: Option<String>,
+        #[arg(long, default_value_t = 5)]
+        count: usize,
+    },
+}
+
+impl Schedule {
+    pub(super) fn run(self, context: &Context) -> Outcome {
+        let Self::Next { expression, tz, after, count } = self;
+        let config = context.config()?;
+        let zone = match tz {
+            Some(name) => crate::config::zone_data()
+                .get(&name)
+                .ok_or_else(|| anyhow!("{name:?} is no time zone; use a name such as Europe/Paris"))?,
+            None => config.zone.zone.clone(),
+        };
+        let after = match after {
+            Some(text) => {
+                Time::from_jiff(text.parse().with_context(|| format!("reading {text:?} as an instant"))?)
+            }
+            None => clock::now(),
+        };
+        let schedule = ipc_handlers::Schedule::parse("cron", &expression, &zone, after)
+            .map_err(|refusal| anyhow!("{}; {}", refusal.message, refusal.hint))?;
+        let mut rows = Vec::new();
+        let mut at = after;
+        for _ in 0..count.min(10_000) {
+            let Some(next) = schedule.next_after(at, at, &zone) else { break };
+            let local = next.to_jiff().to_zoned(zone.clone());
+            let note = note(&zone, next);
+            rows.push(serde_json::json!({
+                "local": local.strftime("%Y-%m-%dT%H:%M:%S").to_string(),
+                "utc": next.to_string(),
+                "offset": local.strftime("%:z").to_string(),
+                "note": note,
+            }));
+            at = next;
+        }
+        show::rows(context, &rows, &["local", "utc", "offset", "note"])
+    }
+}
+
+/// Says when the clock was set within the hour before.
+fn note(zone: &jiff::tz::TimeZone, at: Time) -> Option<&'static str> {
+    let offset = |t: Time| zone.to_offset(t.to_jiff()).seconds();
+    let (before, then) = (offset(at.plus_ms(-3_600_000)), offset(at));
+    match then.cmp(&before) {
+        std::cmp::Ordering::Greater => Some("clocks went forward within the hour before"),
+        std::cmp::Ordering::Less => Some("clocks went back within the hour before"),
+        std::cmp::Ordering::Equal => None,
+    }
+}

@@ -1,0 +1,87 @@
+//! Rows for people and for programs.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Context, Outcome};
+
+/// Prints rows: one JSON array, or a table with these columns.
+pub(super) fn rows<T: Serialize>(context: &Context, rows: &[T], columns: &[&str]) -> Outcome {
+    let values: Vec<Value> = rows.iter().map(|row| serde_json::to_value(row).unwrap_or_default()).collect();
+    if context.json {
+        print!("{}", json_lines(&values));
+        return Ok(());
+    }
+    let mut table: Vec<Vec<String>> = vec![columns.iter().map(|c| (*c).to_uppercase()).collect()];
+    table.extend(values.iter().map(|value| columns.iter().map(|column| cell(&value[*column])).collect()));
+    let widths: Vec<usize> = (0..columns.len())
+        .map(|column| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    for row in table {
+        let line: Vec<String> =
+            row.iter().zip(&widths).map(|(text, width)| format!("{text:width$}")).collect();
+        println!("{}", line.join("  ").trim_end());
+    }
+    Ok(())
+}
+
+/// Prints one thing: a JSON object, or its fields a line each.
+pub(super) fn object<T: Serialize>(context: &Context, thing: &T) -> Outcome {
+    let value = serde_json::to_value(thing).unwrap_or_default();
+    if context.json {
+        println!("{value}");
+        return Ok(());
+    }
+    if let Value::Object(fields) = &value {
+        let width = fields.keys().map(String::len).max().unwrap_or(0);
+        for (name, value) in fields {
+            match value {
+                Value::Array(items) if items.iter().any(Value::is_object) => {
+                    println!("{name}:");
+                    for item in items {
+                        println!("  {}", cell(item));
+                    }
+                }
+                other => println!("{name:width$}  {}", cell(other)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Prints that something was done.
+pub(super) fn done(context: &Context, what: &str) -> Outcome {
+    if context.json {
+        println!("{}", serde_json::json!({ "ok": true, "done": what }));
+    } else {
+        println!("{what}");
+    }
+    Ok(())
+}
+
+/// An array with a row on each line, for eyes and for `jq` alike.
+fn json_lines(values: &[Value]) -> String {
+    let lines: Vec<String> = values.iter().map(|value| format!("  {value}")).collect();
+    if lines.is_empty() { "[]\n".into() } else { format!("[\n{}\n]\n", lines.join(",\n")) }
+}
+
+/// One line of text for a value: control characters can't reach the terminal.
+fn cell(value: &Value) -> String {
+    let text = match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(_, v)| !v.is_null())
+            .map(|(k, v)| format!("{k}={}", cell(v)))
+            .collect::<Vec<_>>()
+            .join(" "),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+    };
+    let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(160).collect();
+    if text.chars().count() > 160 {
+        line.push('…');
+    }
+    line
+}

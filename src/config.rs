@@ -1,0 +1,470 @@
+//! Settings: read once, from `g2.toml` and v1's environment names, and checked. Nothing reads the environment later.
+#![expect(clippy::disallowed_methods, reason = "this file is the door to the environment and to g2.toml")]
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::Deserialize;
+
+use crate::domain::zone::{ZoneChoice, ZoneData};
+
+/// `g2.toml` with every setting commented at its default.
+pub const DEFAULT_TOML: &str = include_str!("default.toml");
+
+/// The settings, checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub assistant_name: String,
+    /// The zone's name and how it was found.
+    pub zone: ZoneChoice,
+    pub sandbox: SandboxKind,
+    pub image: String,
+    pub docker_host: Option<String>,
+    pub allow_unsandboxed: bool,
+    pub memory_bytes: Option<u64>,
+    pub cpus: Option<f64>,
+    pub pids: Option<u64>,
+    pub output_bytes: u64,
+    pub provider: String,
+    /// The program that runs in the container instead of the image's own; empty: the image's.
+    pub command: Vec<String>,
+    pub script: Option<PathBuf>,
+    pub max_containers: NonZeroUsize,
+    pub max_context: usize,
+    pub batch_messages: usize,
+    pub batch_bytes: usize,
+    pub retry_base_ms: i64,
+    pub scan_every: Duration,
+    pub startup_ms: u64,
+    pub ceiling_ms: u64,
+    pub claim_ms: u64,
+    pub idle_ms: u64,
+    pub container_ms: u64,
+    pub close_grace_ms: u64,
+    pub min_free_bytes: u64,
+    pub on_unknown: crate::store::UnknownDeliveries,
+    pub log_level: String,
+}
+
+/// `[sandbox] kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxKind {
+    /// Docker when it answers and has the image, else `process` for the scripted agent.
+    Auto,
+    Docker,
+    Process,
+}
+
+/// What is wrong with the settings, and where.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("reading the settings at {path} failed")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("the settings at {path} can't be understood: {why}")]
+    Parse { path: PathBuf, why: String },
+    #[error("the setting {name} can't be {value:?}: {why}")]
+    Value { name: &'static str, value: String, why: &'static str },
+}
+
+/// The settings as they are written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Raw {
+    assistant_name: Option<String>,
+    timezone: Option<String>,
+    log_level: Option<String>,
+    sandbox: RawSandbox,
+    agent: RawAgent,
+    limits: RawLimits,
+    health: RawHealth,
+    outbox: RawOutbox,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawSandbox {
+    kind: Option<SandboxKind>,
+    image: Option<String>,
+    allow_unsandboxed: bool,
+    memory_mib: Option<u64>,
+    cpus: Option<f64>,
+    pids: Option<u64>,
+    output_mib: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawAgent {
+    provider: Option<String>,
+    command: Vec<String>,
+    script: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawLimits {
+    max_concurrent_containers: Option<i64>,
+    max_messages_per_prompt: Option<i64>,
+    batch_messages: Option<usize>,
+    batch_kib: Option<usize>,
+    retry_base_ms: Option<i64>,
+    poll_interval_ms: Option<u64>,
+    min_free_mib: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawHealth {
+    startup_ms: Option<u64>,
+    ceiling_ms: Option<u64>,
+    claim_ms: Option<u64>,
+    idle_ms: Option<u64>,
+    container_ms: Option<u64>,
+    close_grace_ms: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawOutbox {
+    on_unknown: Option<String>,
+}
+
+/// What the process was started with.
+#[derive(Clone, Debug, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// Reads the process's environment, once.
+    #[must_use]
+    pub fn of_process() -> Self {
+        Self(std::env::vars().collect())
+    }
+
+    /// Returns a variable that is set and not empty.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+}
+
+impl Config {
+    /// Reads `g2.toml` under `root` (absent: all defaults), lets the environment override it, and checks it.
+    ///
+    /// # Errors
+    /// [`ConfigError`] naming the file, line and setting.
+    pub fn load(root: &Path, environment: &Environment) -> Result<Self, ConfigError> {
+        let path = root.join("g2.toml");
+        let raw: Raw = match std::fs::read_to_string(&path) {
+            Ok(text) => toml::from_str(&text)
+                .map_err(|e| ConfigError::Parse { path: path.clone(), why: e.to_string() })?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Raw::default(),
+            Err(source) => return Err(ConfigError::Read { path, source }),
+        };
+        let dotenv = std::fs::read_to_string(root.join(".env")).unwrap_or_default();
+        Self::check(raw, environment, &dotenv_value(&dotenv, "TZ"))
+    }
+
+    fn check(raw: Raw, environment: &Environment, dotenv_tz: &Option<String>) -> Result<Self, ConfigError> {
+        let number = |name: &'static str, default: i64| -> i64 {
+            environment.get(name).and_then(leading_number).unwrap_or(default)
+        };
+        let system = system_zone();
+        let zone_data = zone_data();
+        let zone = zone_data.resolve(&[
+            environment.get("TZ"),
+            raw.timezone.as_deref(),
+            dotenv_tz.as_deref(),
+            system.as_deref(),
+        ]);
+        let millis = |value: i64, or: u64| u64::try_from(value).unwrap_or(or);
+        let provider = raw.agent.provider.unwrap_or_else(|| "scripted".into());
+        if provider != "scripted" {
+            return Err(ConfigError::Value {
+                name: "agent.provider",
+                value: provider,
+                why: "this build drives the scripted agent only",
+            });
+        }
+        let on_unknown = match raw.outbox.on_unknown.as_deref() {
+            None | Some("resend") => crate::store::UnknownDeliveries::Resend,
+            Some("leave") => crate::store::UnknownDeliveries::Leave,
+            Some(other) => {
+                return Err(ConfigError::Value {
+                    name: "outbox.on_unknown",
+                    value: other.into(),
+                    why: "use \"resend\" or \"leave\"",
+                });
+            }
+        };
+        Ok(Self {
+            assistant_name: environment
+                .get("ASSISTANT_NAME")
+                .map(str::to_owned)
+                .or(raw.assistant_name.filter(|name| !name.is_empty()))
+                .unwrap_or_else(|| "G2".into()),
+            zone,
+            sandbox: raw.sandbox.kind.unwrap_or(SandboxKind::Auto),
+            image: environment
+                .get("CONTAINER_IMAGE")
+                .map(str::to_owned)
+                .or(raw.sandbox.image)
+                .unwrap_or_else(|| "g2-agent:latest".into()),
+            docker_host: environment.get("DOCKER_HOST").map(str::to_owned),
+            allow_unsandboxed: raw.sandbox.allow_unsandboxed,
+            memory_bytes: Some(raw.sandbox.memory_mib.unwrap_or(2048)).filter(|n| *n > 0).map(|n| n << 20),
+            cpus: Some(raw.sandbox.cpus.unwrap_or(2.0)).filter(|n| *n > 0.0),
+            pids: Some(raw.sandbox.pids.unwrap_or(512)).filter(|n| *n > 0),
+            output_bytes: raw.sandbox.output_mib.unwrap_or(256).max(1) << 20,
+            provider,
+            command: raw.agent.command,
+            script: raw.agent.script.filter(|path| !path.as_os_str().is_empty()),
+            max_containers: usize::try_from(number(
+                "MAX_CONCURRENT_CONTAINERS",
+                raw.limits.max_concurrent_containers.unwrap_or(5),
+            ))
+            .ok()
+            .and_then(NonZeroUsize::new)
+            .unwrap_or(NonZeroUsize::MIN),
+            max_context: usize::try_from(
+                number("MAX_MESSAGES_PER_PROMPT", raw.limits.max_messages_per_prompt.unwrap_or(10)).max(1),
+            )
+            .unwrap_or(10),
+            batch_messages: raw.limits.batch_messages.unwrap_or(200).max(1),
+            batch_bytes: raw.limits.batch_kib.unwrap_or(256).max(1) << 10,
+            retry_base_ms: raw.limits.retry_base_ms.unwrap_or(5000).clamp(1, 3_600_000),
+            scan_every: Duration::from_millis(
+                millis(number("POLL_INTERVAL", raw.limits.poll_interval_ms.map_or(2000, |n| n as i64)), 2000)
+                    .max(10),
+            ),
+            startup_ms: raw.health.startup_ms.unwrap_or(180_000),
+            ceiling_ms: raw.health.ceiling_ms.unwrap_or(1_800_000),
+            claim_ms: raw.health.claim_ms.unwrap_or(60_000),
+            idle_ms: millis(
+                number("IDLE_TIMEOUT", raw.health.idle_ms.map_or(1_800_000, |n| n as i64)),
+                1_800_000,
+            ),
+            container_ms: millis(
+                number("CONTAINER_TIMEOUT", raw.health.container_ms.map_or(1_800_000, |n| n as i64)),
+                1_800_000,
+            ),
+            close_grace_ms: raw.health.close_grace_ms.unwrap_or(30_000),
+            min_free_bytes: raw.limits.min_free_mib.unwrap_or(2048) << 20,
+            on_unknown,
+            log_level: environment
+                .get("LOG_LEVEL")
+                .map(str::to_owned)
+                .or(raw.log_level)
+                .unwrap_or_else(|| "info".into()),
+        })
+    }
+}
+
+/// Returns the newest zone data at hand: this machine's, or our own.
+#[must_use]
+pub fn zone_data() -> ZoneData {
+    let system = jiff::tz::TimeZoneDatabase::from_dir("/usr/share/zoneinfo").ok();
+    ZoneData::newest(system, std::fs::read_to_string("/usr/share/zoneinfo/tzdata.zi").ok().as_deref())
+}
+
+/// JavaScript's `parseInt`, as v1 read its numbers: leading digits, the rest ignored.
+fn leading_number(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let digits: String = text
+        .char_indices()
+        .take_while(|(i, c)| c.is_ascii_digit() || (*i == 0 && *c == '-'))
+        .map(|(_, c)| c)
+        .collect();
+    digits.parse().ok()
+}
+
+/// v1's `.env` reader for one key: last one wins, one pair of quotes is stripped, no escapes.
+fn dotenv_value(text: &str, key: &str) -> Option<String> {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once('='))
+        .filter(|(name, _)| name.trim() == key)
+        .map(|(_, value)| {
+            let value = value.trim();
+            let quoted = value.len() >= 2
+                && (value.starts_with('"') && value.ends_with('"')
+                    || value.starts_with('\'') && value.ends_with('\''));
+            if quoted { value[1..value.len() - 1].to_owned() } else { value.to_owned() }
+        })
+        .filter(|value| !value.is_empty())
+        .next_back()
+}
+
+/// The machine's zone, from the link that `/etc/localtime` is.
+fn system_zone() -> Option<String> {
+    let target = std::fs::canonicalize("/etc/localtime").ok()?;
+    let text = target.to_string_lossy().into_owned();
+    text.split_once("zoneinfo/").map(|(_, name)| name.to_owned())
+}
+
+/// Reads the scripted agent's script.
+///
+/// # Errors
+/// The operating system's.
+pub fn read_script(path: &Path) -> std::io::Result<String> {
+    std::fs::read_to_string(path)
+}
+
+/// Returns this process's user and group.
+#[must_use]
+pub fn own_ids() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+/// Makes folders that are mounted into a container, and gives each to `owner` when it was made here.
+///
+/// # Errors
+/// The operating system's.
+pub fn make_agent_folders(folders: &[&Path], owner: Option<(u32, u32)>) -> std::io::Result<()> {
+    for folder in folders {
+        let new = !folder.exists();
+        std::fs::create_dir_all(folder)?;
+        if let Some((user, group)) = owner {
+            // The root's own folder is followed by nothing a container can write: only the top is given away.
+            let meta = std::fs::symlink_metadata(folder)?;
+            use std::os::unix::fs::MetadataExt as _;
+            if new || meta.uid() != user {
+                std::os::unix::fs::lchown(folder, Some(user), Some(group))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lays out a group's folder, from `groups/_template/CLAUDE.md` when there is one. What is there already stays.
+///
+/// # Errors
+/// The operating system's.
+pub fn lay_out_group(root: &Path, folder: &ipc_handlers::Folder) -> std::io::Result<()> {
+    let path = root.join("groups").join(folder.as_str());
+    std::fs::create_dir_all(&path)?;
+    let (memory, template) = (path.join("CLAUDE.md"), root.join("groups/_template/CLAUDE.md"));
+    if std::fs::symlink_metadata(&memory).is_err() && template.is_file() {
+        std::fs::copy(template, memory)?;
+    }
+    Ok(())
+}
+
+/// Returns what the output of a run was, as far as it is kept.
+///
+/// # Errors
+/// The operating system's.
+pub fn read_run_log(root: &Path, run: i64) -> std::io::Result<String> {
+    let bytes = std::fs::read(root.join("data/runs").join(run.to_string()).join("container.log"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Returns what is kept of a settled command, from `data/done/` or `data/dead/`.
+#[must_use]
+pub fn read_kept_command(root: &Path, group: &str, id: i64) -> Option<String> {
+    let group = ipc_handlers::Folder::parse(group).ok()?;
+    ["done", "dead"].iter().find_map(|place| {
+        let path = root.join("data").join(place).join(group.as_str()).join(format!("{id}.json"));
+        std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    })
+}
+
+/// Returns how much is free on the file system of `path`, bytes.
+#[must_use]
+pub fn free_bytes(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Removes what an earlier daemon left of its socket.
+///
+/// # Errors
+/// The operating system's.
+pub fn remove_stale_socket(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Lets only this user use a file.
+///
+/// # Errors
+/// The operating system's.
+pub fn make_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+}
+
+/// Where everything lies: the root, found as the design says.
+///
+/// `--root`, else `$G2_ROOT`, else the working directory if it holds `groups/` and `data/`, else `$XDG_DATA_HOME/g2`.
+#[must_use]
+pub fn find_root(flag: Option<PathBuf>, environment: &Environment) -> PathBuf {
+    if let Some(root) = flag.or_else(|| environment.get("G2_ROOT").map(PathBuf::from)) {
+        return std::path::absolute(&root).unwrap_or(root);
+    }
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    if here.join("groups").is_dir() && here.join("data").is_dir() {
+        return here;
+    }
+    let home = environment.get("HOME").unwrap_or("/root");
+    environment
+        .get("XDG_DATA_HOME")
+        .map_or_else(|| Path::new(home).join(".local/share"), PathBuf::from)
+        .join("g2")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(pairs: &[(&str, &str)], toml_text: &str) -> Result<Config, ConfigError> {
+        let environment = Environment(pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect());
+        let raw = toml::from_str(toml_text)
+            .map_err(|e| ConfigError::Parse { path: "g2.toml".into(), why: e.to_string() })?;
+        Config::check(raw, &environment, &None)
+    }
+
+    #[test]
+    fn the_commented_settings_are_the_defaults() {
+        let uncommented: String = DEFAULT_TOML
+            .lines()
+            .map(|line| line.strip_prefix("# ").filter(|l| l.contains(" = ")).unwrap_or(line))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let (all, none) = (with(&[], &uncommented).unwrap(), with(&[], "").unwrap());
+        assert_eq!(format!("{all:?}"), format!("{none:?}"));
+    }
+
+    #[test]
+    fn v1s_environment_names_win_over_the_file() {
+        let config = with(
+            &[("ASSISTANT_NAME", "Andy"), ("MAX_CONCURRENT_CONTAINERS", "0"), ("CONTAINER_IMAGE", "x:1")],
+            "assistant_name = \"Bob\"\n[limits]\nmax_concurrent_containers = 9\n",
+        )
+        .unwrap();
+        assert_eq!(
+            (config.assistant_name.as_str(), config.max_containers.get(), config.image.as_str()),
+            ("Andy", 1, "x:1")
+        );
+    }
+
+    #[test]
+    fn an_unknown_setting_is_refused_by_name() {
+        let error = with(&[], "[limits]\nmax_containers = 3\n").unwrap_err().to_string();
+        assert!(error.contains("max_containers"), "{error}");
+    }
+
+    #[test]
+    fn dotenv_values_are_read_as_v1_read_them() {
+        let text = "# TZ=A/B\nTZ=\"Europe/Paris\"\n TZ = 'Asia/Tokyo' \nX=\n";
+        assert_eq!(dotenv_value(text, "TZ").as_deref(), Some("Asia/Tokyo"));
+        assert_eq!(dotenv_value(text, "X"), None);
+    }
+}

@@ -1,0 +1,62 @@
+//! Named places at which a test build ends or stops the daemon, to prove what a restart finds. In a release build
+//! there is nothing here.
+//!
+//! `G2_FAILPOINT=NAME[:NTH[:pause]]` ends the process with SIGKILL (or, with `pause`, stops it for good there) when
+//! the place is reached for the NTH time; `G2_FAILPOINT_FILE` gets the name, so that a test knows it was.
+
+/// Marks a place. Costs nothing in a release build.
+#[inline]
+pub fn reach(name: &str) {
+    #[cfg(debug_assertions)]
+    armed::reach(name);
+    #[cfg(not(debug_assertions))]
+    let _ = name;
+}
+
+#[cfg(debug_assertions)]
+mod armed {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "only compiled for tests, which arm it by the environment"
+    )]
+
+    use std::sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    struct Armed {
+        name: String,
+        nth: u64,
+        pause: bool,
+        file: Option<String>,
+    }
+
+    static ARMED: LazyLock<Option<Armed>> = LazyLock::new(|| {
+        let text = std::env::var("G2_FAILPOINT").ok()?;
+        let mut parts = text.split(':');
+        Some(Armed {
+            name: parts.next()?.to_owned(),
+            nth: parts.next().and_then(|n| n.parse().ok()).unwrap_or(1),
+            pause: parts.next() == Some("pause"),
+            file: std::env::var("G2_FAILPOINT_FILE").ok(),
+        })
+    });
+    static REACHED: AtomicU64 = AtomicU64::new(0);
+
+    pub(super) fn reach(name: &str) {
+        let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };
+        if REACHED.fetch_add(1, Ordering::SeqCst) + 1 != armed.nth {
+            return;
+        }
+        if let Some(file) = &armed.file {
+            let _ = std::fs::write(file, name);
+        }
+        if !armed.pause {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
+        loop {
+            std::thread::park();
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The daemon's socket, `data/g2.sock`: messages of local chats come in by it, what is said to them goes out, and the
+//! command line asks. One JSON object a line, both ways; only this user and root are heard.
+
+use std::{path::Path, sync::Arc};
+
+use ipc_handlers::Time;
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
+    net::{
+        UnixListener, UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::broadcast::{self, error::RecvError},
+    task::JoinSet,
+};
+
+use super::{Host, ipc::Ask};
+use crate::{
+    clock,
+    domain::rows::{Delivery, Inbound},
+    failpoint,
+};
+
+/// A message of more than this is refused, bytes.
+const LONGEST_TEXT: usize = 4 << 20;
+
+/// What a client may ask.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum Request {
+    /// A message in. The same `key` again is the same message.
+    Send {
+        chat: String,
+        sender: String,
+        text: String,
+        key: String,
+        #[serde(default)]
+        mention: bool,
+        #[serde(default)]
+        thread: String,
+        #[serde(default)]
+        reply_to: Option<String>,
+    },
+    /// From now on tell what is said to this chat.
+    Listen { chat: String },
+    /// Tell once when everything that came in for this chat has been dealt with.
+    Rest { chat: String },
+    /// How the daemon is.
+    Status,
+    /// Something in the store was changed by another process: look again.
+    Changed,
+}
+
+/// What a client is told.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Response {
+    Accepted { seq: i64, wired: usize },
+    Said(Delivery),
+    Rest,
+    Listening,
+    Status(Box<Status>),
+    Done,
+    Error { message: String },
+}
+
+/// How the daemon is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// `healthy` or `degraded`.
+    pub state: String,
+    pub instance: String,
+    pub pid: u32,
+    pub version: String,
+    pub since: String,
+    pub groups: usize,
+    pub running: usize,
+    pub waiting: usize,
+    pub outbox_pending: i64,
+    pub dead: i64,
+    pub stale_recoveries_24h: i64,
+    pub problems: Vec<String>,
+}
+
+/// Listens until the daemon stops.
+pub async fn run(host: Arc<Host>, listener: UnixListener, since: Time) {
+    let mut clients = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = host.stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    clients.spawn(serve(Arc::clone(&host), stream, since));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a client could not be taken");
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                }
+            },
+            Some(_) = clients.join_next() => {}
+        }
+    }
+    // Clients that wait for an answer see the end of the stream.
+    clients.shutdown().await;
+}
+
+/// Binds the socket, readable by this user only. Whoever holds the root's lock owns it, so an old one is removed.
+///
+/// # Errors
+/// The operating system's, with the path in the context.
+pub fn bind(path: &Path) -> std::io::Result<UnixListener> {
+    crate::config::remove_stale_socket(path)?;
+    let listener = UnixListener::bind(path)?;
+    crate::config::make_private(path)?;
+    Ok(listener)
+}
+
+struct Client {
+    host: Arc<Host>,
+    out: OwnedWriteHalf,
+    said: broadcast::Receiver<Delivery>,
+    /// The chat that is listened to, and the last outbox row that was told.
+    listening: Option<(String, i64)>,
+    resting: Option<String>,
+    since: Time,
+}
+
+async fn serve(host: Arc<Host>, stream: UnixStream, since: Time) {
+    let us = rustix::process::geteuid().as_raw();
+    match stream.peer_cred() {
+        Ok(peer) if peer.uid() == us || peer.uid() == 0 => {}
+        Ok(peer) => return tracing::warn!(uid = peer.uid(), "a client of another user was turned away"),
+        Err(error) => return tracing::warn!(%error, "a client without credentials was turned away"),
+    }
+    let (input, out) = stream.into_split();
+    let said = host.local.listen();
+    let client = Client { host, out, said, listening: None, resting: None, since };
+    let _ = client.run(BufReader::new(input).lines()).await;
+}
+
+impl Client {
+    async fn run(mut self, mut lines: Lines<BufReader<OwnedReadHalf>>) -> std::io::Result<()> {
+        let mut bell = self.host.nudges.settled.listen();
+        loop {
+            tokio::select! {
+                line = lines.next_line() => {
+                    let Some(line) = line? else { return Ok(()) };
+                    let answer = match serde_json::from_str::<Request>(&line) {
+                        Ok(request) => self.handle(request).await,
+                        Err(error) => Some(Response::Error { message: format!("not a request: {error}") }),
+                    };
+                    if let Some(answer) = answer {
+                        self.tell(&answer).await?;
+                    }
+                    self.check_rest().await?;
+                }
+                said = self.said.recv() => self.pass_on(said).await?,
+                changed = bell.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    self.check_rest().await?;
+                }
+            }
+        }
+    }
+
+    async fn tell(&mut self, response: &Response) -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(response)?;
+        line.push(b'\n');
+        self.out.write_all(&line).await
+    }
+
+    async fn pass_on(&mut self, said: Result<Delivery, RecvError>) -> std::io::Result<()> {
+        match said {
+            Ok(delivery) => self.pass(delivery).await,
+            Err(RecvError::Lagged(_)) => self.catch_up().await,
+            Err(RecvError::Closed) => Ok(()),
+        }
+    }
+
+    async fn pass(&mut self, delivery: Delivery) -> std::io::Result<()> {
+        let Some((chat, last)) = &mut self.listening else { return Ok(()) };
+        if *chat != delivery.chat_jid || delivery.id <= *last {
+            return Ok(());
+        }
+        *last = delivery.id;
+        self.tell(&Response::Said(delivery)).await
+    }
+
+    /// Too slow for the broadcast: the store has what was missed.
+    async fn catch_up(&mut self) -> std::io::Result<()> {
+        let Some((chat, last)) = self.listening.clone() else { return Ok(()) };
+        let rows = self.host.store.outbox(Some(&chat), None).unwrap_or_default();
+        for row in rows.into_iter().filter(|row| row.id > last && row.status == "sent") {
+            let delivery = Delivery {
+                id: row.id,
+                chat_jid: row.chat_jid,
+                thread: row.thread,
+                text: row.text,
+                sender: row.sender,
+                reply_to: row.reply_to,
+                attempts: 0,
+            };
+            self.pass(delivery).await?;
+        }
+        Ok(())
+    }
+
+    async fn check_rest(&mut self) -> std::io::Result<()> {
+        let Some(chat) = &self.resting else { return Ok(()) };
+        if !self.host.store.chat_at_rest(chat).unwrap_or(false) {
+            return Ok(());
+        }
+        self.resting = None;
+        // What was said before the rest is told before it.
+        while let Ok(delivery) = self.said.try_recv() {
+            self.pass(delivery).await?;
+        }
+        self.catch_up().await?;
+        self.tell(&Response::Rest).await
+    }
+
+    async fn handle(&mut self, request: Request) -> Option<Response> {
+        match request {
+            Request::Send { chat, sender, text, key, mention, thread, reply_to } => {
+                Some(self.accept(chat, sender, text, key, mention, thread, reply_to).await)
+            }
+            Request::Listen { chat } => {
+                let last = self
+                    .host
+                    .store
+                    .outbox(Some(&chat), Some(1))
+                    .ok()
+                    .and_then(|rows| rows.last().map(|r| r.id));
+                // Rows that are still to be said have not been told to anybody.
+                let last = match last {
+                    Some(last) => self.host.store.last_sent(&chat).unwrap_or(last),
+                    None => 0,
+                };
+                self.listening = Some((chat, last));
+                Some(Response::Listening)
+            }
+            Request::Rest { chat } => {
+                self.resting = Some(chat);
+                None
+            }
+            Request::Status => Some(Response::Status(Box::new(status(&self.host, self.since)))),
+            Request::Changed => {
+                let _ = self.host.mailboxes.send(Ask::Groups);
+                self.host.nudges.dispatch.notify_one();
+                self.host.nudges.deliver.notify_one();
+                self.host.nudges.schedule.notify_one();
+                Some(Response::Done)
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one request")]
+    async fn accept(
+        &self,
+        chat: String,
+        sender: String,
+        text: String,
+        key: String,
+        mention: bool,
+        thread: String,
+        reply_to: Option<String>,
+    ) -> Response {
+        if crate::store::channel_of(&chat) != "local" {
+            return Response::Error { message: format!("{chat} is no local chat; use local:NAME") };
+        }
+        if text.trim().is_empty() {
+            return Response::Error { message: "there is nothing in this message".into() };
+        }
+        if text.len() > LONGEST_TEXT {
+            return Response::Error {
+                message: format!("the message has {} bytes; at most {LONGEST_TEXT} are taken", text.len()),
+            };
+        }
+        let now = clock::now();
+        let replied =
+            reply_to.as_deref().and_then(|id| self.host.store.message_by_id(&chat, id).ok().flatten());
+        let inbound = Inbound {
+            chat_jid: chat,
+            replay_key: key.clone(),
+            id: key,
+            thread,
+            sender: format!("local:{sender}"),
+            sender_name: sender,
+            text,
+            at: Some(now),
+            mentioned: mention,
+            reply_to_text: replied.as_ref().map(|m| m.text.clone()),
+            reply_to_sender: replied.map(|m| m.sender_name),
+            reply_to_id: reply_to,
+            ..Inbound::default()
+        };
+        match self.host.store.accept(inbound, now).await {
+            Ok(accepted) => {
+                failpoint::reach("message.stored");
+                self.host.nudges.dispatch.notify_one();
+                Response::Accepted { seq: accepted.seq, wired: accepted.wired }
+            }
+            Err(error) => Response::Error { message: format!("the message could not be stored: {error}") },
+        }
+    }
+}
+
+/// Returns how the daemon is.
+#[must_use]
+pub fn status(host: &Host, since: Time) -> Status {
+    let mut problems: Vec<String> = host.obstacle().into_iter().collect();
+    let mut count = |what: &str, value: Result<i64, crate::store::StoreError>| match value {
+        Ok(n) => n,
+        Err(error) => {
+            problems.push(format!("{what} can't be read: {error}"));
+            0
+        }
+    };
+    let day = clock::now().plus_ms(-24 * 3_600_000);
+    let outbox_pending = count("the outbox", host.store.outbox_pending());
+    let dead = count("the receipts", host.store.dead_commands());
+    let stale = count("the runs", host.store.stale_recoveries(day));
+    for (name, suggestion) in &host.config.zone.rejected {
+        let meant = suggestion.map(|zone| format!(" (did you mean {zone}?)")).unwrap_or_default();
+        problems.push(format!("time zone {name:?} is not known{meant}; {} is used", host.config.zone.name));
+    }
+    Status {
+        state: if problems.is_empty() { "healthy".into() } else { "degraded".into() },
+        instance: host.instance.clone(),
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        since: since.to_string(),
+        groups: host.store.groups().map_or(0, |g| g.len()),
+        running: host.store.active_runs().map_or(0, |r| r.len()),
+        waiting: host.store.waiting_lanes().map_or(0, |w| w.len()),
+        outbox_pending,
+        dead,
+        stale_recoveries_24h: stale,
+        problems,
+    }
+}

@@ -1,0 +1,118 @@
+//! Says what is to be said: one worker per chat that has something to say, so a slow chat delays no other, and each
+//! works strictly by outbox id.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use tokio::task::JoinSet;
+
+use super::Host;
+use crate::{
+    channels::ChannelError,
+    clock,
+    domain::rows::Delivery,
+    failpoint,
+    store::{NextDelivery, StoreError, channel_of},
+};
+
+/// A delivery that fails so often is set aside as `failed`.
+const TRIES: u32 = 8;
+/// A platform that does not answer in this time has failed.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Runs until the daemon stops; a delivery under way is finished first.
+pub async fn run(host: Arc<Host>) {
+    let mut workers = JoinSet::new();
+    let mut busy: BTreeSet<String> = BTreeSet::new();
+    let mut look = true;
+    loop {
+        if look {
+            match host.store.chats_with_outbox() {
+                Ok(chats) => {
+                    for chat in chats.into_iter().filter(|chat| !busy.contains(chat)).collect::<Vec<_>>() {
+                        busy.insert(chat.clone());
+                        workers.spawn(empty(Arc::clone(&host), chat));
+                    }
+                }
+                Err(error) => tracing::error!(%error, "reading the outbox failed"),
+            }
+        }
+        tokio::select! {
+            () = host.stop.cancelled() => break,
+            () = host.nudges.deliver.notified() => look = true,
+            Some(done) = workers.join_next() => {
+                // The worker saw nothing more; rows that came in between are seen by this look.
+                if let Ok(chat) = done {
+                    busy.remove(&chat);
+                }
+                look = true;
+            }
+        }
+    }
+    while workers.join_next().await.is_some() {}
+}
+
+/// Says everything that a chat has to say; returns the chat when there is nothing more.
+async fn empty(host: Arc<Host>, chat: String) -> String {
+    loop {
+        if host.stop.is_cancelled() {
+            return chat;
+        }
+        match host.store.begin_delivery(&chat, clock::now()).await {
+            Ok(NextDelivery::Now(delivery)) => {
+                failpoint::reach("deliver.sending");
+                if let Err(error) = say(&host, &delivery).await {
+                    tracing::error!(%error, outbox = delivery.id, "recording a delivery failed; it is looked at again");
+                    pause(&host, 1000).await;
+                }
+            }
+            Ok(NextDelivery::NotBefore(at)) => {
+                pause(&host, at.ms_since(clock::now()).clamp(1, 60_000).unsigned_abs()).await;
+            }
+            Ok(NextDelivery::Nothing) => {
+                host.nudges.settled.ring();
+                return chat;
+            }
+            Err(error) => {
+                tracing::error!(%error, chat, "reading a chat's outbox failed; looking again in a second");
+                pause(&host, 1000).await;
+            }
+        }
+    }
+}
+
+async fn pause(host: &Host, ms: u64) {
+    tokio::select! {
+        () = host.stop.cancelled() => {}
+        () = host.nudges.deliver.notified() => host.nudges.deliver.notify_one(),
+        () = tokio::time::sleep(Duration::from_millis(ms)) => {}
+    }
+}
+
+async fn say(host: &Host, delivery: &Delivery) -> Result<(), StoreError> {
+    let outcome = match host.channels.get(channel_of(&delivery.chat_jid)) {
+        None => Err(ChannelError::Permanent(format!("no channel of this daemon owns {}", delivery.chat_jid))),
+        Some(channel) => match tokio::time::timeout(SEND_TIMEOUT, channel.send(delivery)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(ChannelError::Transient("the platform did not answer in 60 s".into())),
+        },
+    };
+    failpoint::reach("deliver.sent");
+    match outcome {
+        Ok(()) => {
+            host.store.delivered(delivery.id, clock::now()).await?;
+            tracing::debug!(outbox = delivery.id, chat = delivery.chat_jid, "said");
+            host.nudges.settled.ring();
+            Ok(())
+        }
+        Err(error) => {
+            let again = match &error {
+                ChannelError::Transient(_) if delivery.attempts + 1 < TRIES => {
+                    Some(clock::now().plus_ms(1000 << delivery.attempts.min(6)))
+                }
+                ChannelError::Transient(_) | ChannelError::Permanent(_) => None,
+            };
+            tracing::warn!(outbox = delivery.id, chat = delivery.chat_jid, %error, again = again.is_some(), "could not be said");
+            host.store.delivery_failed(delivery.id, &error.to_string(), again).await
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! Judges the inbox, owns the lanes, and performs what they decide.
+//!
+//! This task alone holds [`Lanes`]; supervisors of runs and the other loops send it news. The store is the truth:
+//! what waits is read again at each start, at each end of a run, and whenever a row was judged.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use ipc_handlers::Folder;
+use tokio::{
+    sync::mpsc,
+    task::{JoinSet, spawn_blocking},
+};
+
+use super::{
+    Host,
+    ipc::chain,
+    run::{self, Beginning, Order},
+};
+use crate::{
+    clock,
+    domain::{
+        engage::{self, Author, EngageMode, Heard, IgnoredPolicy, Listener, Mentioned, Sticky, WiringRule},
+        lanes::{Action, AdoptedState, Event, LaneId, Lanes, Load, WaitingLane, Work},
+    },
+    failpoint,
+    store::{self, Judged, Unjudged},
+};
+
+/// How many inbox rows are judged in one transaction.
+const JUDGE: usize = 500;
+/// How many due tasks are looked at in one pass.
+const DUE: usize = 20_000;
+/// How long a lane rests when its work could not be handed over because the world failed, ms.
+const WORLD_REST_MS: i64 = 1000;
+
+/// A live run, as this loop knows it.
+struct Live {
+    run: i64,
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+/// A run that outlived an earlier daemon, to be watched over from now on.
+pub struct Adoption {
+    pub run: store::ActiveRun,
+    pub state: AdoptedState,
+}
+
+/// The state of this loop.
+pub struct Dispatch {
+    host: Arc<Host>,
+    lanes: Lanes,
+    live: BTreeMap<Folder, Live>,
+    runs: JoinSet<()>,
+    actions: VecDeque<Action>,
+    /// Rules made ready, by what they say.
+    listeners: BTreeMap<(String, String, String, String), Listener>,
+}
+
+impl Dispatch {
+    /// Takes over what was found alive, and groups whose state is not known yet.
+    #[must_use]
+    pub fn new(host: Arc<Host>, adopted: Vec<Adoption>, held: Vec<Folder>) -> Self {
+        let lanes = Lanes::new(host.config.max_containers);
+        let mut this = Self {
+            host,
+            lanes,
+            live: BTreeMap::new(),
+            runs: JoinSet::new(),
+            actions: VecDeque::new(),
+            listeners: BTreeMap::new(),
+        };
+        for group in held {
+            this.tell(Event::Hold { group });
+        }
+        for adoption in adopted {
+            this.adopt(adoption);
+        }
+        this
+    }
+
+    fn adopt(&mut self, adoption: Adoption) {
+        let Adoption { run, state } = adoption;
+        let work = match (run.task(), run.lane) {
+            (Some(task), _) => Work::Task(task.to_owned()),
+            (None, Some(lane)) => Work::Lane(LaneId(lane)),
+            (None, None) => Work::Task(run.source.clone()),
+        };
+        self.tell(Event::Adopted { group: run.group.clone(), work, generation: run.generation, state });
+        self.tell(Event::Release { group: run.group.clone() });
+        self.supervise(run.group.clone(), run.id, Beginning::Adopted(Box::new(run)));
+    }
+
+    /// Runs until the daemon stops, then waits for the supervisors to let go of their runs.
+    pub async fn run(
+        mut self,
+        mut news: mpsc::UnboundedReceiver<Event>,
+        mut adoptions: mpsc::UnboundedReceiver<Adoption>,
+    ) {
+        match self.host.store.waiting_lanes() {
+            Ok(waiting) => {
+                for lane in waiting {
+                    let waiting = waiting_lane(&lane);
+                    self.tell(Event::Waiting { group: lane.group, waiting });
+                }
+            }
+            Err(error) => tracing::error!(error = %chain(&error), "reading what waits failed"),
+        }
+        loop {
+            self.judge_all().await;
+            self.look_for_due_tasks();
+            self.perform_all().await;
+            let wake = self.lanes.next_wake().map_or(Duration::from_secs(3600), |at| {
+                Duration::from_millis(at.ms_since(clock::now()).max(0).unsigned_abs())
+            });
+            tokio::select! {
+                () = self.host.stop.cancelled() => break,
+                () = self.host.nudges.dispatch.notified() => {}
+                Some(event) = news.recv() => {
+                    self.hear(event);
+                    while let Ok(event) = news.try_recv() {
+                        self.hear(event);
+                    }
+                }
+                Some(adoption) = adoptions.recv() => self.adopt(adoption),
+                Some(_) = self.runs.join_next() => {}
+                () = tokio::time::sleep(wake) => self.tell(Event::Tick),
+            }
+        }
+        self.tell(Event::Drain);
+        drop(self.live);
+        while self.runs.join_next().await.is_some() {}
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.actions.extend(self.lanes.on(event, clock::now()));
+    }
+
+    /// Takes a supervisor's news. Idleness is checked with the store: a batch may have been piped since it was said.
+    fn hear(&mut self, event: Event) {
+        match &event {
+            Event::Idle { group } => {
+                let idle = self.live.get(group).is_some_and(|live| {
+                    self.host.store.active_run(live.run).ok().flatten().is_some_and(|run| run.is_idle())
+                });
+                if !idle {
+                    return;
+                }
+            }
+            Event::Ended { group, .. } => {
+                self.live.remove(group);
+                self.host.nudges.settled.ring();
+            }
+            _ => {}
+        }
+        self.tell(event);
+    }
+
+    async fn judge_all(&mut self) {
+        loop {
+            let rows = match self.host.store.unjudged(JUDGE) {
+                Ok(rows) => rows,
+                Err(error) => return tracing::error!(error = %chain(&error), "reading the inbox failed"),
+            };
+            if rows.is_empty() {
+                return;
+            }
+            let more = rows.len() == JUDGE;
+            let mut judged = Vec::new();
+            let mut woken = Vec::new();
+            for row in rows {
+                let verdict = judge(&mut self.listeners, &row);
+                if verdict.verdict == "wake" {
+                    woken.push((row.group, row.lane, row.generation, row.rest_until));
+                }
+                judged.push(verdict);
+            }
+            if let Err(error) = self.host.store.judge(judged).await {
+                tracing::error!(error = %chain(&error), "writing judgements failed; looking again in a second");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                self.host.nudges.dispatch.notify_one();
+                return;
+            }
+            self.host.nudges.settled.ring();
+            for (group, lane, generation, not_before) in woken {
+                self.tell(Event::Waiting {
+                    group,
+                    waiting: WaitingLane { lane: LaneId(lane), generation, not_before },
+                });
+            }
+            if !more {
+                return;
+            }
+        }
+    }
+
+    fn look_for_due_tasks(&mut self) {
+        match self.host.store.due_tasks(clock::now(), DUE) {
+            Ok(due) => {
+                for (group, task) in due {
+                    self.tell(Event::TaskDue { group, task });
+                }
+            }
+            Err(error) => tracing::error!(error = %chain(&error), "reading due tasks failed"),
+        }
+    }
+
+    async fn perform_all(&mut self) {
+        while let Some(action) = self.actions.pop_front() {
+            match action {
+                Action::Start { group, work: Work::Lane(lane) } => self.start_lane(group, lane).await,
+                Action::Start { group, work: Work::Task(task) } => self.start_task(group, task).await,
+                Action::Pipe { group, lane } => self.pipe(group, lane).await,
+                Action::Close { group } => {
+                    if let Some(live) = self.live.get(&group) {
+                        let _ = live.orders.send(Order::Close);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn start_lane(&mut self, group: Folder, lane: LaneId) {
+        let host = Arc::clone(&self.host);
+        let handed = host
+            .store
+            .start_run(lane.0, host.sandbox.kind(), &host.owner, host.handover_limits(), clock::now())
+            .await;
+        failpoint::reach("run.handed");
+        match handed {
+            Ok(Some(handed)) => {
+                tracing::info!(group = %group, run = handed.run, lane = lane.0, batch = handed.batch, "run queued");
+                self.supervise(group, handed.run, Beginning::Batch(Box::new(handed)));
+            }
+            Ok(None) => self.nothing_to_start(group, Some(lane)),
+            Err(error) => self.could_not_start(group, &error),
+        }
+    }
+
+    async fn start_task(&mut self, group: Folder, task: String) {
+        let host = Arc::clone(&self.host);
+        let handed = host
+            .store
+            .start_task(&task, host.sandbox.kind(), &host.owner, host.config.zone.zone.clone(), clock::now())
+            .await;
+        failpoint::reach("run.handed");
+        match handed {
+            Ok(Some(handed)) => {
+                tracing::info!(group = %group, run = handed.run, task, "run queued");
+                host.nudges.schedule.notify_one();
+                self.supervise(group, handed.run, Beginning::Task(Box::new(handed)));
+            }
+            Ok(None) => self.nothing_to_start(group, None),
+            Err(error) => self.could_not_start(group, &error),
+        }
+    }
+
+    /// What was to be started is gone. What still waits in the group is the store's to say.
+    fn nothing_to_start(&mut self, group: Folder, lane: Option<LaneId>) {
+        if let Some(lane) = lane {
+            self.tell(Event::Emptied { group: group.clone(), lane });
+        }
+        let waiting = self.waiting_in(&group);
+        self.tell(Event::Ended { group, waiting });
+    }
+
+    fn could_not_start(&mut self, group: Folder, error: &store::StoreError) {
+        tracing::error!(group = %group, error = %chain(error), "handing work over failed; it is tried again");
+        let again = clock::now().plus_ms(WORLD_REST_MS);
+        let waiting = self
+            .waiting_in(&group)
+            .into_iter()
+            .map(|lane| WaitingLane { not_before: lane.not_before.max(Some(again)), ..lane })
+            .collect();
+        self.tell(Event::Ended { group, waiting });
+        let host = Arc::clone(&self.host);
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(WORLD_REST_MS.unsigned_abs())).await;
+            host.nudges.dispatch.notify_one();
+        });
+    }
+
+    fn waiting_in(&self, group: &Folder) -> Vec<WaitingLane> {
+        match self.host.store.waiting_lanes_of(group) {
+            Ok(waiting) => waiting.iter().map(waiting_lane).collect(),
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "reading what waits failed");
+                Vec::new()
+            }
+        }
+    }
+
+    async fn pipe(&mut self, group: Folder, lane: LaneId) {
+        let Some(run) = self.live.get(&group).map(|live| live.run) else {
+            return self.tell(Event::PipeFailed { group, lane });
+        };
+        let host = Arc::clone(&self.host);
+        match host.store.pipe(run, lane.0, host.handover_limits(), clock::now()).await {
+            Ok(Some(handed)) => {
+                failpoint::reach("run.piped");
+                tracing::info!(group = %group, run, batch = handed.batch, "follow-up handed over");
+                let input = run::input_of(&host, &handed);
+                let placed = match host.boxes(&group) {
+                    Ok(boxes) => {
+                        let id = handed.batch.to_string();
+                        spawn_blocking(move || boxes.put_input(&id, &input).map_err(|e| e.to_string()))
+                            .await
+                            .unwrap_or_else(|e| Err(e.to_string()))
+                    }
+                    Err(error) => Err(chain(&error)),
+                };
+                match placed {
+                    Ok(()) => self.tell(Event::Busy { group }),
+                    Err(error) => {
+                        // The batch stays on the run's account; its end returns it.
+                        tracing::warn!(group = %group, run, error, "an input file could not be placed; the run is closed");
+                        self.tell(Event::Busy { group: group.clone() });
+                        self.tell(Event::CloseAsked { group });
+                    }
+                }
+            }
+            Ok(None) => {
+                let waits = self.waiting_in(&group).iter().any(|waiting| waiting.lane == lane);
+                let event =
+                    if waits { Event::PipeFailed { group, lane } } else { Event::PipeEmpty { group, lane } };
+                self.tell(event);
+            }
+            Err(error) => {
+                tracing::error!(group = %group, error = %chain(&error), "handing a follow-up over failed");
+                self.tell(Event::PipeFailed { group, lane });
+            }
+        }
+    }
+
+    fn supervise(&mut self, group: Folder, run: i64, beginning: Beginning) {
+        let (orders, inbox) = mpsc::unbounded_channel();
+        self.live.insert(group.clone(), Live { run, orders });
+        self.runs.spawn(run::supervise(Arc::clone(&self.host), group, run, beginning, inbox));
+    }
+}
+
+pub(super) fn waiting_lane(lane: &store::WaitingLane) -> WaitingLane {
+    WaitingLane { lane: LaneId(lane.lane), generation: lane.generation, not_before: lane.rest_until }
+}
+
+/// Returns in which state a run on record is.
+#[must_use]
+pub fn adopted_state(run: &store::ActiveRun) -> AdoptedState {
+    if run.closing {
+        AdoptedState::Closing
+    } else if !run.ready {
+        AdoptedState::Starting
+    } else if run.is_idle() {
+        AdoptedState::Ready(Load::Idle)
+    } else {
+        AdoptedState::Ready(Load::Busy)
+    }
+}
+
+/// How many rules are kept ready; more wirings than this only cost making them again.
+const LISTENERS: usize = 10_000;
+
+fn judge(listeners: &mut BTreeMap<(String, String, String, String), Listener>, row: &Unjudged) -> Judged {
+    let judged = |verdict, rule, reason: &str| Judged { n: row.n, verdict, rule, reason: reason.to_owned() };
+    let (Some(mode), Some(ignored)) = (&row.engage_mode, &row.ignored_message_policy) else {
+        return judged("ignore", "none", "the wiring was removed");
+    };
+    let pattern = row.engage_pattern.clone().unwrap_or_else(|| ".".into());
+    let key = (mode.clone(), pattern.clone(), row.trigger.clone(), ignored.clone());
+    if listeners.len() > LISTENERS {
+        listeners.clear();
+    }
+    let listener = listeners.entry(key).or_insert_with(|| {
+        Listener::new(&WiringRule {
+            mode: match mode.as_str() {
+                "mention" => EngageMode::Mention,
+                "mention-sticky" => EngageMode::MentionSticky,
+                _ => EngageMode::Pattern(pattern),
+            },
+            trigger: row.trigger.clone(),
+            ignored: if ignored == "accumulate" { IgnoredPolicy::Accumulate } else { IgnoredPolicy::Drop },
+        })
+    });
+    let verdict = listener.decide(&Heard {
+        text: &row.text,
+        author: match (row.from_me, row.bot) {
+            (true, _) => Author::Me,
+            (false, true) => Author::Bot,
+            (false, false) => Author::Person,
+        },
+        mentioned: if row.mentioned { Mentioned::Yes } else { Mentioned::No },
+        sticky: Sticky::No,
+    });
+    if let Some(problem) = &verdict.problem {
+        tracing::warn!(group = %row.group, %problem, "a wiring's rule has a problem");
+    }
+    let outcome = match verdict.outcome {
+        engage::Outcome::Wake => "wake",
+        engage::Outcome::Context => "context",
+        engage::Outcome::Ignore => "ignore",
+        engage::Outcome::Held => "held",
+    };
+    judged(outcome, verdict.rule.as_str(), &verdict.reason)
+}

@@ -1,0 +1,662 @@
+//! Command files, from their box to their receipt. One worker per group, so that no group's files wait for another's;
+//! events are hints, and a scan every two seconds is the truth.
+//!
+//! ```text
+//! hint or scan ─▶ claim ─▶ read ─▶ settle (one savepoint: receipt, effects) ─▶ snapshots, reply, done/ or dead/, unlink
+//! ```
+//!
+//! Files are claimed in the order of their events and settled in the order of their claims; those that wait are
+//! committed together. What a writer may still be busy with is looked at again while others go on.
+
+use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+
+use ipc_handlers::{
+    Folder,
+    refusal::{Code, Refusal},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::spawn_blocking,
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Host, snapshots};
+use crate::{
+    clock,
+    domain::lanes::{Event, LaneId},
+    failpoint,
+    ipc::{
+        ClaimError, Claimed, CommandBox, GroupBoxes, Hint, Hints, PutError, ReadError, Watch, Why, Writer,
+    },
+    store::{CommandFile, Receipt, Settled, StoreError},
+};
+
+/// At most so many claims of a group are not acknowledged at a time.
+const IN_FLIGHT: usize = 64;
+/// How long a file that can't be parsed is given to become whole.
+const HALF_WRITTEN: Duration = Duration::from_secs(2);
+/// How long one is given whose writer still has it open.
+const WRITER_LIMIT: Duration = Duration::from_secs(60);
+/// How often one that is being written is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What others may ask of this loop.
+pub enum Ask {
+    /// Settle everything that lies in a group's boxes; its container is dead. Answered when that is done.
+    Drain(Folder, oneshot::Sender<()>),
+    /// Groups were added or removed: open and watch what is new.
+    Groups,
+}
+
+enum Job {
+    File(CommandBox, OsString),
+    Scan,
+    Drain(oneshot::Sender<()>),
+}
+
+/// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first.
+pub async fn run(
+    host: Arc<Host>,
+    watch: Option<Watch>,
+    mut hints: Hints,
+    mut asks: mpsc::UnboundedReceiver<Ask>,
+    stop: CancellationToken,
+) {
+    let mut workers: BTreeMap<Folder, mpsc::Sender<Job>> = BTreeMap::new();
+    let mut running = tokio::task::JoinSet::new();
+    let mut every = tokio::time::interval(host.config.scan_every);
+    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    open_groups(&host, watch.as_ref(), &mut workers, &mut running);
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            Some(hint) = hints.recv() => match hint {
+                Hint::File { folder, in_box, name } => {
+                    if let Some(worker) = workers.get(&folder) {
+                        // A full queue loses a hint; the scan finds the file.
+                        let _ = worker.try_send(Job::File(in_box, name));
+                    }
+                }
+                Hint::Rescan => scan_all(&host, &workers, Look::AtAll),
+                Hint::Lost { folder } => {
+                    tracing::warn!(group = %folder, "a box is watched no more; opening the boxes anew");
+                    reopen(&host, watch.as_ref(), &folder);
+                    scan_all(&host, &workers, Look::AtAll);
+                }
+            },
+            Some(ask) = asks.recv() => match ask {
+                Ask::Groups => open_groups(&host, watch.as_ref(), &mut workers, &mut running),
+                Ask::Drain(folder, done) => {
+                    if !workers.contains_key(&folder) {
+                        open_groups(&host, watch.as_ref(), &mut workers, &mut running);
+                    }
+                    if let Some(worker) = workers.get(&folder).cloned() {
+                        tokio::spawn(async move {
+                            let _ = worker.send(Job::Drain(done)).await;
+                        });
+                    }
+                }
+            },
+            _ = every.tick() => {
+                check_identity(&host, watch.as_ref());
+                scan_all(&host, &workers, Look::AtChanged);
+            }
+        }
+    }
+    drop(workers);
+    while running.join_next().await.is_some() {}
+}
+
+/// Opens the boxes of every group that has none yet, starts its worker and has it look at what is there already.
+fn open_groups(
+    host: &Arc<Host>,
+    watch: Option<&Watch>,
+    workers: &mut BTreeMap<Folder, mpsc::Sender<Job>>,
+    running: &mut tokio::task::JoinSet<()>,
+) {
+    let groups = match host.store.groups() {
+        Ok(groups) => groups,
+        Err(error) => return tracing::error!(%error, "reading the groups failed"),
+    };
+    let known: Vec<Folder> = groups.into_iter().map(|g| g.folder).collect();
+    workers.retain(|folder, _| known.contains(folder));
+    for folder in known {
+        if workers.contains_key(&folder) {
+            continue;
+        }
+        let boxes = match host.boxes(&folder) {
+            Ok(boxes) => boxes,
+            Err(error) => {
+                tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed");
+                continue;
+            }
+        };
+        if let Some(watch) = watch
+            && let Err(error) = watch.watch_group(&boxes)
+        {
+            tracing::warn!(group = %folder, error = %chain(&error), "the boxes can't be watched; they are scanned every 2 s");
+        }
+        let (jobs, queue) = mpsc::channel(4096);
+        let _ = jobs.try_send(Job::Scan);
+        running.spawn(
+            Worker {
+                host: Arc::clone(host),
+                folder: folder.clone(),
+                growing: Vec::new(),
+                first_seen: BTreeMap::new(),
+            }
+            .run(queue),
+        );
+        workers.insert(folder, jobs);
+    }
+}
+
+fn reopen(host: &Arc<Host>, watch: Option<&Watch>, folder: &Folder) {
+    host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
+    match host.boxes(folder) {
+        Ok(boxes) => {
+            if let Some(watch) = watch
+                && let Err(error) = watch.watch_group(&boxes)
+            {
+                tracing::warn!(group = %folder, error = %chain(&error), "the boxes can't be watched; they are scanned every 2 s");
+            }
+        }
+        Err(error) => tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed"),
+    }
+}
+
+/// Boxes that somebody removed or replaced are opened and watched anew.
+fn check_identity(host: &Arc<Host>, watch: Option<&Watch>) {
+    let all: Vec<Arc<GroupBoxes>> =
+        host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner).values().cloned().collect();
+    for boxes in all {
+        match boxes.identity() {
+            Ok(crate::ipc::Identity::Same) => {}
+            Ok(crate::ipc::Identity::Replaced(which)) => {
+                tracing::warn!(group = %boxes.folder(), which = which.as_str(), "a box was replaced; opening the boxes anew");
+                reopen(host, watch, boxes.folder());
+            }
+            Err(error) => {
+                tracing::warn!(group = %boxes.folder(), error = %chain(&error), "looking at the boxes failed")
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    AtAll,
+    AtChanged,
+}
+
+fn scan_all(host: &Arc<Host>, workers: &BTreeMap<Folder, mpsc::Sender<Job>>, look: Look) {
+    for (folder, worker) in workers {
+        let wanted = match (look, host.boxes(folder)) {
+            (Look::AtAll, _) => true,
+            (Look::AtChanged, Ok(boxes)) => boxes.changed().map_or(true, |changed| !changed.is_empty()),
+            (Look::AtChanged, Err(_)) => true,
+        };
+        if wanted {
+            let _ = worker.try_send(Job::Scan);
+        }
+    }
+}
+
+/// Returns an error with its causes, for one line of a log.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// The state of one group's worker.
+struct Worker {
+    host: Arc<Host>,
+    folder: Folder,
+    /// Claimed files that may not be whole yet, with when they were claimed.
+    growing: Vec<(Claimed, Instant)>,
+    /// Names that only a scan has seen, with when it first did.
+    first_seen: BTreeMap<(CommandBox, OsString), Instant>,
+}
+
+/// A claimed file on its way to the store.
+struct Pending {
+    claimed: Claimed,
+    file: CommandFile,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// A writer may not be done: look again later.
+    Some,
+    /// Its container is dead: what is there is all there will be.
+    None,
+}
+
+impl Worker {
+    async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
+        loop {
+            let look_again = if self.growing.is_empty() && self.first_seen.is_empty() {
+                Duration::from_secs(3600)
+            } else {
+                LOOK_AGAIN
+            };
+            let job = tokio::select! {
+                job = queue.recv() => match job { Some(job) => Some(job), None => return },
+                () = tokio::time::sleep(look_again) => None,
+            };
+            let mut files = Vec::new();
+            let mut scan = false;
+            let mut drained = Vec::new();
+            let sort = |job, files: &mut Vec<_>, scan: &mut bool, drained: &mut Vec<_>| match job {
+                Job::File(in_box, name) => files.push((in_box, name)),
+                Job::Scan => *scan = true,
+                Job::Drain(done) => drained.push(done),
+            };
+            match job {
+                Some(job) => sort(job, &mut files, &mut scan, &mut drained),
+                None => scan = !self.first_seen.is_empty(),
+            }
+            while files.len() < IN_FLIGHT
+                && drained.is_empty()
+                && let Ok(job) = queue.try_recv()
+            {
+                sort(job, &mut files, &mut scan, &mut drained);
+            }
+            self.take(files, Patience::Some).await;
+            if scan || !drained.is_empty() {
+                self.scan(if drained.is_empty() { Patience::Some } else { Patience::None }).await;
+            }
+            self.look_again(if drained.is_empty() { Patience::Some } else { Patience::None }).await;
+            for done in drained {
+                let _ = done.send(());
+            }
+        }
+    }
+
+    /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
+    async fn scan(&mut self, patience: Patience) {
+        loop {
+            let Ok(boxes) = self.host.boxes(&self.folder) else { return };
+            let listed = spawn_blocking(move || {
+                let mut found = Vec::new();
+                let mut more = false;
+                for in_box in CommandBox::ALL {
+                    match boxes.list(in_box, IN_FLIGHT) {
+                        Ok(listing) => {
+                            more |= listing.has_more();
+                            for directory in &listing.directories {
+                                tracing::debug!(group = %boxes.folder(), name = ?directory.name, "a directory is named like a command; its writer has to remove it");
+                            }
+                            found.extend(listing.entries.into_iter().map(|entry| {
+                                let idle = matches!(boxes.writer(in_box, &entry), Writer::None);
+                                (in_box, entry, idle)
+                            }));
+                        }
+                        Err(error) => tracing::warn!(group = %boxes.folder(), error = %chain(&error), "listing a box failed; it is tried again"),
+                    }
+                }
+                found.sort_by(|a, b| a.1.cmp(&b.1));
+                found.truncate(IN_FLIGHT);
+                (found, more)
+            })
+            .await;
+            let Ok((found, more)) = listed else { return };
+            let now = Instant::now();
+            let mut take = Vec::new();
+            let mut seen = BTreeMap::new();
+            for (in_box, entry, idle) in found {
+                let key = (in_box, entry.name);
+                let since = *self.first_seen.get(&key).unwrap_or(&now);
+                if idle || patience == Patience::None || now.duration_since(since) >= HALF_WRITTEN {
+                    take.push(key);
+                } else {
+                    seen.insert(key, since);
+                }
+            }
+            self.first_seen = seen;
+            let taken = take.len();
+            self.take(take, patience).await;
+            if taken == 0 || !(more || taken == IN_FLIGHT) {
+                return;
+            }
+        }
+    }
+
+    /// Claims, reads and settles files, at most [`IN_FLIGHT`] at a time.
+    async fn take(&mut self, files: Vec<(CommandBox, OsString)>, patience: Patience) {
+        let mut files = files.into_iter().peekable();
+        while files.peek().is_some() {
+            let some: Vec<_> = files.by_ref().take(IN_FLIGHT).collect();
+            failpoint::reach("ipc.seen");
+            let Ok(boxes) = self.host.boxes(&self.folder) else { return };
+            let host = Arc::clone(&self.host);
+            let claimed = spawn_blocking(move || {
+                some.into_iter()
+                    .filter_map(|(in_box, name)| claim(&host, &boxes, in_box, &name))
+                    .collect::<Vec<_>>()
+            })
+            .await
+            .unwrap_or_default();
+            if claimed.is_empty() {
+                continue;
+            }
+            failpoint::reach("ipc.claimed");
+            self.settle(claimed, patience).await;
+        }
+    }
+
+    /// Looks at files again that were not whole.
+    async fn look_again(&mut self, patience: Patience) {
+        let growing = std::mem::take(&mut self.growing);
+        if growing.is_empty() {
+            return;
+        }
+        let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
+        self.settle_since(
+            growing.into_iter().map(|(claimed, _)| (claimed, None)).collect(),
+            patience,
+            &since,
+        )
+        .await;
+    }
+
+    async fn settle(&mut self, claimed: Vec<(Claimed, Option<Refusal>)>, patience: Patience) {
+        self.settle_since(claimed, patience, &BTreeMap::new()).await;
+    }
+
+    async fn settle_since(
+        &mut self,
+        claimed: Vec<(Claimed, Option<Refusal>)>,
+        patience: Patience,
+        since: &BTreeMap<i64, Instant>,
+    ) {
+        let now = Instant::now();
+        let ages: BTreeMap<i64, Duration> =
+            since.iter().map(|(id, at)| (*id, now.duration_since(*at))).collect();
+        let run = self.host.store.active_run_of(&self.folder).unwrap_or_default();
+        let host = Arc::clone(&self.host);
+        let read = spawn_blocking(move || {
+            claimed
+                .into_iter()
+                .map(|(claimed, refusal)| {
+                    let age = ages.get(&claimed.id).copied().unwrap_or_default();
+                    let patience = if age >= WRITER_LIMIT { Patience::None } else { patience };
+                    read(&host, claimed, refusal, run, patience, age)
+                })
+                .collect::<Vec<_>>()
+        })
+        .await
+        .unwrap_or_default();
+        failpoint::reach("ipc.read");
+        let mut pending = Vec::new();
+        for outcome in read {
+            match outcome {
+                Reading::Ready(ready) => pending.push(*ready),
+                Reading::NotYet(claimed) => {
+                    let at = since.get(&claimed.id).copied().unwrap_or(now);
+                    self.growing.push((claimed, at));
+                }
+                Reading::Nothing => {}
+            }
+        }
+        settle_all(&self.host, &self.folder, pending).await;
+    }
+}
+
+fn claim(
+    host: &Host,
+    boxes: &GroupBoxes,
+    in_box: CommandBox,
+    name: &std::ffi::OsStr,
+) -> Option<(Claimed, Option<Refusal>)> {
+    let no_file = |kind: &str| {
+        Refusal::new(
+            Code::Malformed,
+            format!("the command is a {kind}"),
+            "write commands as regular files: a temporary name in the same box, then rename",
+        )
+    };
+    match boxes.claim(in_box, name, &host.claims) {
+        Ok(claimed) => Some((claimed, None)),
+        Err(ClaimError::Gone) => None,
+        Err(ClaimError::Directory) => {
+            tracing::warn!(group = %boxes.folder(), %in_box, ?name, "a directory is named like a command; its writer has to remove it");
+            None
+        }
+        Err(ClaimError::NotAFile { claimed, kind }) => Some((claimed, Some(no_file(&kind.to_string())))),
+        Err(ClaimError::DirectoryMoved { claimed }) => Some((claimed, Some(no_file("directory")))),
+        Err(ClaimError::World(error)) => {
+            tracing::warn!(group = %boxes.folder(), error = %chain(&error), "claiming failed; it is tried again");
+            None
+        }
+    }
+}
+
+enum Reading {
+    Ready(Box<Pending>),
+    /// Its writer may not be done, or the world failed: again later.
+    NotYet(Claimed),
+    Nothing,
+}
+
+fn read(
+    host: &Host,
+    claimed: Claimed,
+    refusal: Option<Refusal>,
+    run: Option<i64>,
+    patience: Patience,
+    age: Duration,
+) -> Reading {
+    let (box_name, name) = match &claimed.source {
+        Some(source) => (source.in_box.to_string(), source.name.clone()),
+        None => ("unknown".to_owned(), "unknown".to_owned()),
+    };
+    // What has no inode of its own any more is identified by its claim.
+    let no_origin = format!("claim:{}", claimed.id).into_bytes();
+    let (body, origin) = match refusal {
+        Some(refusal) => (Err(refusal), no_origin),
+        None => match host.claims.read(&claimed) {
+            Ok(read) => {
+                let malformed = ipc_handlers::envelope::parse(&read.bytes)
+                    .is_err_and(|rejected| rejected.fault == ipc_handlers::Fault::Malformed);
+                let writer = || host.claims.writer(&claimed);
+                if malformed
+                    && patience == Patience::Some
+                    && (age < HALF_WRITTEN || matches!(writer(), Writer::Holds))
+                {
+                    return Reading::NotYet(claimed);
+                }
+                if read.origin.kind == crate::ipc::OriginKind::Weak
+                    && let Some(source) = &claimed.source
+                    && let Ok(boxes) = host.boxes(&claimed.folder)
+                    && let Err(error) = host.claims.sync_source(&boxes, source.in_box)
+                {
+                    tracing::warn!(claim = claimed.id, error = %chain(&error), "syncing a box failed");
+                }
+                (Ok(read.bytes), read.origin.key)
+            }
+            Err(ReadError::Gone) => return Reading::Nothing,
+            Err(ReadError::TooLarge { size, origin, .. }) => {
+                let refusal = Refusal::new(
+                    Code::TooLarge,
+                    format!("the command has {size} bytes; the limit is {}", crate::ipc::COMMAND_LIMIT),
+                    "put long text into a file of the group and send its name",
+                );
+                (Err(refusal), origin.key)
+            }
+            Err(ReadError::NotAFile(kind)) => (
+                Err(Refusal::new(
+                    Code::Malformed,
+                    format!("the command is a {kind}"),
+                    "write commands as regular files",
+                )),
+                no_origin,
+            ),
+            Err(ReadError::World(error)) => {
+                tracing::warn!(claim = claimed.id, error = %chain(&error), "reading a claimed command failed; it is tried again");
+                return Reading::NotYet(claimed);
+            }
+        },
+    };
+    let file =
+        CommandFile { claim: claimed.id, group: claimed.folder.clone(), box_name, name, origin, run, body };
+    Reading::Ready(Box::new(Pending { claimed, file }))
+}
+
+/// Settles files in order, committed together, and answers them. A store that can't is asked again until it can: the
+/// files stay claimed meanwhile.
+async fn settle_all(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>) {
+    let mut waiting = pending;
+    let mut rest = Duration::from_secs(1);
+    while !waiting.is_empty() {
+        let now = clock::now();
+        let settling: Vec<_> =
+            waiting.iter().map(|p| host.store.settle(p.file.clone(), host.zone(), now)).collect();
+        let mut answers = Vec::new();
+        let mut again = Vec::new();
+        for (pending, settling) in waiting.into_iter().zip(settling) {
+            match settling.await {
+                Ok(settled) => answers.push((pending, settled)),
+                Err(error) if error.is_worlds_fault() => {
+                    tracing::warn!(claim = pending.claimed.id, error = %chain(&error), "the store can't take a command now; it stays claimed and is tried again");
+                    again.push(pending);
+                }
+                Err(error) => {
+                    tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
+                    if let Some(settled) = record_our_fault(host, &pending, &error).await {
+                        answers.push((pending, settled));
+                    }
+                }
+            }
+        }
+        failpoint::reach("ipc.committed");
+        answer_all(host, folder, answers).await;
+        waiting = again;
+        if !waiting.is_empty() {
+            if host.stop.is_cancelled() {
+                return;
+            }
+            tokio::time::sleep(rest).await;
+            rest = (rest * 2).min(Duration::from_secs(60));
+        }
+    }
+}
+
+/// Writes down that a command met a fault of ours, so that it is answered and not tried for ever.
+async fn record_our_fault(host: &Arc<Host>, pending: &Pending, error: &StoreError) -> Option<Settled> {
+    let refusal = Refusal::new(
+        Code::Internal,
+        format!("the command could not be decided: {error}"),
+        "this is a fault of the host; its log says more",
+    );
+    let file = CommandFile { body: Err(refusal), ..pending.file.clone() };
+    match host.store.settle(file, host.zone(), clock::now()).await {
+        Ok(settled) => Some(settled),
+        Err(error) => {
+            tracing::error!(claim = pending.claimed.id, error = %chain(&error), "the receipt could not be written either; the file stays claimed");
+            None
+        }
+    }
+}
+
+/// Snapshots, replies, `done/` and `dead/`, and at last the claimed files' end.
+async fn answer_all(host: &Arc<Host>, folder: &Folder, answers: Vec<(Pending, Settled)>) {
+    if answers.is_empty() {
+        return;
+    }
+    if answers.iter().any(|(_, settled)| settled.tasks_changed) {
+        snapshots::tasks_changed(host, folder).await;
+        host.nudges.schedule.notify_one();
+    }
+    let said = answers.iter().any(|(_, settled)| settled.said);
+    for (lane, generation) in answers.iter().flat_map(|(_, settled)| settled.cleared.iter()) {
+        let group = host.store.group_of_lane(*lane).ok().flatten().unwrap_or_else(|| folder.clone());
+        let _ =
+            host.lanes.send(Event::SessionCleared { group, lane: LaneId(*lane), generation: *generation });
+    }
+    if said {
+        host.nudges.deliver.notify_one();
+    }
+    for (pending, settled) in &answers {
+        let receipt = &settled.receipt;
+        tracing::info!(
+            group = %folder, claim = receipt.claim, kind = receipt.kind.as_deref().unwrap_or("-"),
+            outcome = receipt.outcome, code = receipt.code.as_deref().unwrap_or("-"), again = !settled.fresh,
+            run = pending.file.run.unwrap_or(0), "command settled"
+        );
+    }
+    let answering = Arc::clone(host);
+    let _ = spawn_blocking(move || {
+        for (pending, settled) in answers {
+            if let Err(error) = answer(&answering, &pending, &settled.receipt) {
+                tracing::warn!(claim = pending.claimed.id, error = %chain(&error), "setting a settled command aside failed; its receipt holds, and a restart tries again");
+            }
+        }
+    })
+    .await;
+    host.nudges.settled.ring();
+}
+
+fn answer(host: &Host, pending: &Pending, receipt: &Receipt) -> Result<(), crate::ipc::World> {
+    let claimed = &pending.claimed;
+    if let (Some(id), Some(reply)) = (&receipt.request_id, &receipt.reply)
+        && let Ok(boxes) = host.boxes(&claimed.folder)
+    {
+        match boxes.put_reply(id, reply) {
+            Ok(()) => {}
+            Err(PutError::World(error)) => {
+                tracing::warn!(claim = claimed.id, error = %chain(&error), "a reply could not be placed")
+            }
+            Err(error) => {
+                tracing::warn!(claim = claimed.id, %error, "a reply could not be placed and is given up")
+            }
+        }
+    }
+    failpoint::reach("ipc.replied");
+    let bytes: &[u8] = pending.file.body.as_deref().unwrap_or_default();
+    let why = || Why {
+        code: receipt.code.clone().unwrap_or_default(),
+        message: receipt.reason.clone().unwrap_or_default(),
+        hint: receipt.hint.clone(),
+        at: receipt.at,
+    };
+    match receipt.outcome.as_str() {
+        "applied" => host.claims.settle_applied(claimed, bytes, receipt.reply.as_deref())?,
+        "malformed" => host.claims.settle_dead(claimed, bytes, &why())?,
+        _ => host.claims.settle_refused(claimed, bytes, &why())?,
+    }
+    failpoint::reach("ipc.set_aside");
+    host.claims.acknowledge(claimed)
+}
+
+/// At start, before anything is launched: goes on with what an earlier daemon had claimed, in the order of the claims.
+pub async fn recover(host: &Arc<Host>) {
+    let left = match host.claims.left_over() {
+        Ok(left) => left,
+        Err(error) => return tracing::error!(error = %chain(&error), "reading data/claimed failed"),
+    };
+    for name in left.strange {
+        tracing::warn!(name, "something in data/claimed is no claim of ours; it is left alone");
+    }
+    for claimed in left.claims {
+        let folder = claimed.folder.clone();
+        let run = host.store.active_run_of(&folder).unwrap_or_default();
+        let id = claimed.id;
+        let reading = Arc::clone(host);
+        let outcome =
+            spawn_blocking(move || read(&reading, claimed, None, run, Patience::None, WRITER_LIMIT)).await;
+        match outcome {
+            Ok(Reading::Ready(pending)) => settle_all(host, &folder, vec![*pending]).await,
+            Ok(Reading::NotYet(_) | Reading::Nothing) | Err(_) => {
+                tracing::warn!(claim = id, "a claimed command could not be read; the next start tries again");
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The loops of the daemon. Each waits for a nudge or a time, reads the world, decides with `domain`, and acts: one
+//! path for the normal case, the retry and the restart. Loops never call each other, they nudge.
+//!
+//! | loop | waits for | does |
+//! |---|---|---|
+//! | `control` | the socket | takes messages of local chats in, answers the command line |
+//! | `dispatch` | messages, tasks, runs | judges the inbox, owns the lanes, starts, pipes and closes runs |
+//! | `run` | one container | launches or adopts it, applies its records, judges its health, ends it |
+//! | `ipc` | command files | claims, reads, settles and answers them |
+//! | `schedule` | the next due instant | nudges `dispatch` |
+//! | `deliver` | the outbox | says what is to be said, in order within a chat |
+//! | `reconcile` | the start | adopts or ends what an earlier daemon left |
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use ipc_handlers::Folder;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    channels::{Channels, local::Local},
+    config::Config,
+    domain::lanes::Event,
+    ipc::{Claims, GroupBoxes, HostDirs, Owner},
+    sandbox::Sandbox,
+    store::{HandoverLimits, Store},
+};
+
+pub mod control;
+pub mod deliver;
+pub mod dispatch;
+pub mod ipc;
+pub mod reconcile;
+mod run;
+pub mod schedule;
+pub mod snapshots;
+
+/// What every loop works on.
+pub struct Host {
+    pub config: Config,
+    pub root: PathBuf,
+    pub store: Store,
+    pub sandbox: Box<dyn Sandbox>,
+    pub channels: Channels,
+    pub local: Local,
+    pub dirs: Arc<HostDirs>,
+    pub claims: Claims,
+    pub boxes: RwLock<BTreeMap<Folder, Arc<GroupBoxes>>>,
+    /// User and group of containers, which own the boxes; `None`: the daemon's own.
+    pub box_owner: Option<Owner>,
+    pub nudges: Nudges,
+    /// News for the lanes.
+    pub lanes: mpsc::UnboundedSender<Event>,
+    /// Requests to the ipc loop.
+    pub mailboxes: mpsc::UnboundedSender<ipc::Ask>,
+    /// This root's id; a label of every container.
+    pub instance: String,
+    /// Instance, boot, process and its start time: who owns a run.
+    pub owner: String,
+    pub stop: CancellationToken,
+    /// Whether launching is possible is to be looked at now.
+    pub look_again: Notify,
+    /// Why nothing is launched, while that is so.
+    pub obstacle: Mutex<Option<String>>,
+}
+
+/// Wake-ups that carry no data.
+#[derive(Default)]
+pub struct Nudges {
+    pub dispatch: Notify,
+    pub deliver: Notify,
+    pub schedule: Notify,
+    /// Bumped whenever something was finished; whoever waits for rest looks again.
+    pub settled: Bell,
+}
+
+/// A wake-up for many.
+pub struct Bell(watch::Sender<()>);
+
+impl Default for Bell {
+    fn default() -> Self {
+        Self(watch::Sender::new(()))
+    }
+}
+
+impl Bell {
+    pub fn ring(&self) {
+        self.0.send_replace(());
+    }
+
+    #[must_use]
+    pub fn listen(&self) -> watch::Receiver<()> {
+        self.0.subscribe()
+    }
+}
+
+impl Host {
+    /// Returns the group's boxes, opening them when they are not yet.
+    ///
+    /// # Errors
+    /// The world's fault, as text for a log or a run's reason.
+    pub fn boxes(&self, group: &Folder) -> Result<Arc<GroupBoxes>, crate::ipc::World> {
+        if let Some(boxes) = self.boxes.read().unwrap_or_else(PoisonError::into_inner).get(group) {
+            return Ok(Arc::clone(boxes));
+        }
+        let opened = Arc::new(GroupBoxes::open(&self.dirs, group, self.box_owner)?);
+        let mut all = self.boxes.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(all.entry(group.clone()).or_insert(opened)))
+    }
+
+    /// Returns why nothing is launched, while that is so.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<String> {
+        self.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_obstacle(&self, obstacle: Option<String>) {
+        *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
+    }
+
+    /// Returns how much goes into one batch.
+    #[must_use]
+    pub fn handover_limits(&self) -> HandoverLimits {
+        HandoverLimits {
+            messages: self.config.batch_messages,
+            bytes: self.config.batch_bytes,
+            context: self.config.max_context,
+        }
+    }
+
+    /// Returns the folder of a run's own files, out of every container's reach.
+    #[must_use]
+    pub fn run_dir(&self, run: i64) -> PathBuf {
+        self.root.join("data/runs").join(run.to_string())
+    }
+
+    /// Returns the zone in which schedules and prompts are read.
+    #[must_use]
+    pub fn zone(&self) -> (String, jiff::tz::TimeZone) {
+        (self.config.zone.name.clone(), self.config.zone.zone.clone())
+    }
+}

@@ -1,0 +1,177 @@
+//! What an earlier daemon left, and whether the world lets us launch.
+//!
+//! [`recover`] runs after the lock and before channels, lanes and schedules:
+//!
+//! | on record | the engine has | then |
+//! |---|---|---|
+//! | `queued` | no container of it | failed, its batch returned, no try spent |
+//! | `queued` or `running` | `created` | removed by force, as above |
+//! | `running` | running or exited | adopted: its output is read again from the start, known records are skipped |
+//! | `running` | nothing | failed, "recovered stale active run" |
+//! | any, of the `process` sandbox | – | it died with its daemon: failed, returned |
+//! | nothing active | a container of our label | removed |
+//!
+//! An engine that does not answer is not an empty engine: groups with an active run wait, the rest goes on.
+
+use std::{sync::Arc, time::Duration};
+
+use ipc_handlers::Folder;
+use tokio::sync::mpsc;
+
+use super::{
+    Host,
+    dispatch::{Adoption, adopted_state},
+    ipc,
+    ipc::chain,
+    run::{self, NEVER_STARTED, STALE},
+};
+use crate::{
+    domain::lanes::Event,
+    sandbox::{Found, State},
+    store::ActiveRun,
+};
+
+/// How often an engine that is away is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What recovery found.
+#[derive(Default)]
+pub struct Recovered {
+    pub adopted: Vec<Adoption>,
+    /// Runs of which nobody can tell yet whether they live.
+    pub unknown: Vec<ActiveRun>,
+}
+
+impl Recovered {
+    /// Returns the groups whose state is unknown.
+    #[must_use]
+    pub fn held(&self) -> Vec<Folder> {
+        self.unknown.iter().map(|run| run.group.clone()).collect()
+    }
+}
+
+/// Settles claimed commands, then adopts or ends every run on record. The `ipc` loop has to be running: a run's boxes
+/// are drained before it is judged.
+pub async fn recover(host: &Arc<Host>) -> Recovered {
+    ipc::recover(host).await;
+    let active = match host.store.active_runs() {
+        Ok(active) => active,
+        Err(error) => {
+            tracing::error!(error = %chain(&error), "reading the active runs failed");
+            return Recovered::default();
+        }
+    };
+    let (here, gone): (Vec<_>, Vec<_>) =
+        active.into_iter().partition(|run| run.sandbox == host.sandbox.kind() && host.sandbox.survives_us());
+    for run in gone {
+        tracing::warn!(run = run.id, group = %run.group, "a run died with its daemon");
+        run::end_without_container(host, &run, STALE).await;
+    }
+    match host.sandbox.list(&host.instance).await {
+        Ok(found) => Recovered { adopted: sort_out(host, here, found).await, unknown: Vec::new() },
+        Err(error) => {
+            if !here.is_empty() {
+                tracing::warn!(runs = here.len(), error = %chain(&error), "the engine does not answer; groups with an active run wait for it");
+            }
+            Recovered { adopted: Vec::new(), unknown: here }
+        }
+    }
+}
+
+/// Compares the runs on record with what the engine has.
+async fn sort_out(host: &Arc<Host>, active: Vec<ActiveRun>, found: Vec<Found>) -> Vec<Adoption> {
+    let mut adopted = Vec::new();
+    let mut found = found;
+    for mut run in active {
+        let at = found.iter().position(|c| c.run == run.id);
+        let container = at.map(|at| found.swap_remove(at));
+        match container {
+            Some(container) if container.state != State::Created => {
+                // The row may have missed the id: the label is as good.
+                if run.container.is_none() {
+                    if let Err(error) = host.store.run_created(run.id, &container.id).await {
+                        tracing::error!(run = run.id, error = %chain(&error), "recording a container failed");
+                    }
+                    run.container = Some(container.id);
+                }
+                let state = adopted_state(&run);
+                adopted.push(Adoption { run, state });
+            }
+            Some(container) => {
+                let _ = host.sandbox.remove(&container.id).await;
+                run::end_without_container(host, &run, NEVER_STARTED).await;
+            }
+            None if run.container.is_none() => run::end_without_container(host, &run, NEVER_STARTED).await,
+            None => run::end_without_container(host, &run, STALE).await,
+        }
+    }
+    for leftover in found {
+        tracing::info!(
+            container = leftover.name,
+            run = leftover.run,
+            "removing a container whose run has ended"
+        );
+        if let Err(error) = host.sandbox.remove(&leftover.id).await {
+            tracing::warn!(container = leftover.name, error = %chain(&error), "removing failed");
+        }
+    }
+    adopted
+}
+
+/// Looks whether launching is possible, and tells the lanes when that changes; sorts out runs that waited for an
+/// engine to answer. Runs until the daemon stops.
+pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::UnboundedSender<Adoption>) {
+    let mut paused = false;
+    loop {
+        let obstacle = obstacle(&host).await;
+        match (&obstacle, paused) {
+            (Some(why), false) => tracing::warn!(why, "nothing is launched until this is mended"),
+            (None, true) => tracing::info!("launching goes on"),
+            (Some(_), true) | (None, false) => {}
+        }
+        // Said each time: a run that found the engine away has paused the lanes by itself.
+        let _ = host.lanes.send(if obstacle.is_some() { Event::Pause } else { Event::Resume });
+        paused = obstacle.is_some();
+        host.set_obstacle(obstacle);
+        if !paused
+            && !unknown.is_empty()
+            && let Ok(found) = host.sandbox.list(&host.instance).await
+        {
+            let held: Vec<Folder> = unknown.iter().map(|run| run.group.clone()).collect();
+            for adoption in sort_out(&host, std::mem::take(&mut unknown), found).await {
+                let _ = adoptions.send(adoption);
+            }
+            for group in held {
+                let waiting = host.store.waiting_lanes_of(&group).unwrap_or_default();
+                for lane in &waiting {
+                    let waiting = super::dispatch::waiting_lane(lane);
+                    let _ = host.lanes.send(Event::Waiting { group: group.clone(), waiting });
+                }
+                let _ = host.lanes.send(Event::Release { group });
+            }
+        }
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            () = host.look_again.notified() => {}
+            () = tokio::time::sleep(ASK_AGAIN) => {}
+        }
+    }
+}
+
+/// Returns why nothing can be launched now, if so.
+async fn obstacle(host: &Host) -> Option<String> {
+    if let Some(free) = crate::config::free_bytes(&host.root.join("data"))
+        && free < host.config.min_free_bytes
+    {
+        return Some(format!(
+            "only {} MiB are free under {}; at least {} MiB are wanted (limits.min_free_mib)",
+            free >> 20,
+            host.root.join("data").display(),
+            host.config.min_free_bytes >> 20
+        ));
+    }
+    match host.sandbox.list(&host.instance).await {
+        Ok(_) => None,
+        Err(error) => Some(chain(&error)),
+    }
+}

@@ -1,0 +1,294 @@
+//! Groups, chats and wirings.
+
+use ipc_handlers::{Folder, Time};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{Result, Store, StoreError, folder};
+use crate::domain::rows::{Chat, Group, Wiring};
+
+/// A group to add.
+#[derive(Clone, Debug)]
+pub struct NewGroup {
+    pub folder: Folder,
+    pub name: String,
+    pub is_main: bool,
+    pub trigger: String,
+}
+
+/// A wiring to add.
+#[derive(Clone, Debug)]
+pub struct NewWiring {
+    pub group: Folder,
+    pub chat_jid: String,
+    pub engage_mode: String,
+    pub engage_pattern: Option<String>,
+    pub sender_scope: String,
+    pub ignored_message_policy: String,
+}
+
+impl Store {
+    /// Adds a group and the chats' wirings in one go. Adding one that exists already is refused.
+    pub async fn add_group(&self, group: NewGroup, wirings: Vec<NewWiring>, now: Time) -> Result<()> {
+        self.write(move |c| {
+            let known: bool =
+                c.query_row("SELECT EXISTS (SELECT 1 FROM groups WHERE folder = ?1)", [group.folder.as_str()], |r| r.get(0))?;
+            if known {
+                return Err(StoreError::Refused(format!(
+                    "group {0} exists already; wire another chat to it with `g2 wirings add --group {0} --chat JID`",
+                    group.folder
+                )));
+            }
+            c.execute("INSERT INTO groups (folder, name, is_main, trigger, created_at) VALUES (?1, ?2, ?3, ?4, ?5)", params![
+                group.folder.as_str(), group.name, group.is_main, group.trigger, now.0
+            ])
+            .map_err(|error| match error.sqlite_error_code() {
+                Some(rusqlite::ErrorCode::ConstraintViolation) => {
+                    StoreError::Refused("there is a main group already, and only one may be".into())
+                }
+                Some(_) | None => error.into(),
+            })?;
+            wirings.into_iter().try_for_each(|wiring| insert_wiring(c, &wiring, now).map(drop))
+        })
+        .await
+    }
+
+    /// Removes a group with its wirings, lanes and tasks. One with an active run is refused.
+    pub async fn remove_group(&self, group: Folder) -> Result<()> {
+        self.write(move |c| {
+            let active: bool = c.query_row(
+                "SELECT EXISTS (SELECT 1 FROM runs WHERE group_folder = ?1 AND status IN ('queued', 'running'))",
+                [group.as_str()],
+                |r| r.get(0),
+            )?;
+            if active {
+                return Err(StoreError::Refused(format!("group {group} has an active run; stop the daemon or wait for its end")));
+            }
+            match c.execute("DELETE FROM groups WHERE folder = ?1", [group.as_str()])? {
+                0 => Err(StoreError::NotFound { what: "group", id: group.to_string() }),
+                _ => Ok(()),
+            }
+        })
+        .await
+    }
+
+    /// Sets one column of a group: `name`, `trigger`, `provider`, `script` or `image`; an empty value clears the last three.
+    pub async fn set_group(&self, group: Folder, key: &str, value: &str) -> Result<()> {
+        let sql = match key {
+            "name" => "UPDATE groups SET name = ?2 WHERE folder = ?1 AND ?2 <> ''",
+            "trigger" => "UPDATE groups SET trigger = ?2 WHERE folder = ?1 AND ?2 <> ''",
+            "provider" => "UPDATE groups SET provider = NULLIF(?2, '') WHERE folder = ?1",
+            "script" => "UPDATE groups SET script = NULLIF(?2, '') WHERE folder = ?1",
+            "image" => "UPDATE groups SET image = NULLIF(?2, '') WHERE folder = ?1",
+            other => {
+                return Err(StoreError::Refused(format!(
+                    "a group has no setting {other:?}; there are name, trigger, provider, script and image"
+                )));
+            }
+        };
+        let value = value.to_owned();
+        self.write(move |c| match c.execute(sql, params![group.as_str(), value])? {
+            0 => Err(StoreError::NotFound { what: "group (or value for it)", id: group.to_string() }),
+            _ => Ok(()),
+        })
+        .await
+    }
+
+    /// Returns every group, by folder, with its chats.
+    pub fn groups(&self) -> Result<Vec<Group>> {
+        self.read(|c| {
+            let mut wired =
+                c.prepare_cached("SELECT chat_jid FROM wirings WHERE group_folder = ?1 ORDER BY id")?;
+            let mut all = c.prepare_cached(&format!("{GROUP} ORDER BY folder"))?;
+            let mut groups = all.query_map([], group_row)?.collect::<rusqlite::Result<Vec<_>>>()?;
+            for group in &mut groups {
+                group.chats = wired
+                    .query_map([group.folder.as_str()], |r| r.get(0))?
+                    .collect::<rusqlite::Result<_>>()?;
+            }
+            Ok(groups)
+        })
+    }
+
+    /// Returns one group.
+    pub fn group(&self, group: &Folder) -> Result<Option<Group>> {
+        self.read(|c| {
+            let found = c
+                .prepare_cached(&format!("{GROUP} WHERE folder = ?1"))?
+                .query_row([group.as_str()], group_row)
+                .optional()?;
+            let Some(mut found) = found else { return Ok(None) };
+            let mut wired =
+                c.prepare_cached("SELECT chat_jid FROM wirings WHERE group_folder = ?1 ORDER BY id")?;
+            found.chats =
+                wired.query_map([group.as_str()], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
+            Ok(Some(found))
+        })
+    }
+
+    /// Wires a chat to a group; the chat is made when it is new.
+    pub async fn add_wiring(&self, wiring: NewWiring, now: Time) -> Result<i64> {
+        self.write(move |c| insert_wiring(c, &wiring, now)).await
+    }
+
+    /// Changes one column of a wiring.
+    pub async fn set_wiring(&self, group: Folder, chat_jid: &str, key: &str, value: &str) -> Result<()> {
+        let chat = chat_jid.to_owned();
+        let value = value.to_owned();
+        let sql = match key {
+            "engage" | "engage_mode" => {
+                "UPDATE wirings SET engage_mode = ?3, engage_pattern = CASE WHEN ?3 = 'pattern' THEN coalesce(engage_pattern, '.') END WHERE group_folder = ?1 AND chat_jid = ?2"
+            }
+            "pattern" | "engage_pattern" => {
+                "UPDATE wirings SET engage_mode = 'pattern', engage_pattern = ?3 WHERE group_folder = ?1 AND chat_jid = ?2"
+            }
+            "sender_scope" => {
+                "UPDATE wirings SET sender_scope = ?3 WHERE group_folder = ?1 AND chat_jid = ?2"
+            }
+            "ignored" | "ignored_message_policy" => {
+                "UPDATE wirings SET ignored_message_policy = ?3 WHERE group_folder = ?1 AND chat_jid = ?2"
+            }
+            other => {
+                return Err(StoreError::Refused(format!(
+                    "a wiring has no setting {other:?}; there are engage, pattern, sender_scope and ignored"
+                )));
+            }
+        };
+        let key = key.to_owned();
+        self.write(move |c| {
+            match c
+                .execute(sql, params![group.as_str(), chat, value])
+                .map_err(|error| bad_value(error, &key, &value))?
+            {
+                0 => Err(StoreError::NotFound { what: "wiring", id: format!("{group} {chat}") }),
+                _ => Ok(()),
+            }
+        })
+        .await
+    }
+
+    /// Removes a wiring. What waits in its lanes is no longer judged or handed over.
+    pub async fn remove_wiring(&self, group: Folder, chat_jid: &str) -> Result<()> {
+        let chat = chat_jid.to_owned();
+        self.write(move |c| {
+            match c.execute(
+                "DELETE FROM wirings WHERE group_folder = ?1 AND chat_jid = ?2",
+                params![group.as_str(), chat],
+            )? {
+                0 => Err(StoreError::NotFound { what: "wiring", id: format!("{group} {chat}") }),
+                _ => Ok(()),
+            }
+        })
+        .await
+    }
+
+    /// Returns every wiring.
+    pub fn wirings(&self) -> Result<Vec<Wiring>> {
+        self.read(|c| {
+            let mut all = c.prepare_cached("SELECT id, group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy FROM wirings ORDER BY id")?;
+            Ok(all
+                .query_map([], |r| {
+                    Ok(Wiring {
+                        id: r.get(0)?,
+                        group: folder(r.get(1)?)?,
+                        chat_jid: r.get(2)?,
+                        engage_mode: r.get(3)?,
+                        engage_pattern: r.get(4)?,
+                        sender_scope: r.get(5)?,
+                        ignored_message_policy: r.get(6)?,
+                    })
+                })?
+                .collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns one chat.
+    pub fn chat(&self, jid: &str) -> Result<Option<Chat>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT jid, channel, name, kind, unknown_sender_policy FROM chats WHERE jid = ?1",
+            )?
+            .query_row([jid], |r| {
+                Ok(Chat {
+                    jid: r.get(0)?,
+                    channel: r.get(1)?,
+                    name: r.get(2)?,
+                    kind: r.get(3)?,
+                    unknown_sender_policy: r.get(4)?,
+                })
+            })
+            .optional()?)
+        })
+    }
+}
+
+const GROUP: &str = "SELECT folder, name, is_main, trigger, provider, script, image FROM groups";
+
+fn group_row(r: &Row<'_>) -> rusqlite::Result<Group> {
+    Ok(Group {
+        folder: folder(r.get(0)?)?,
+        name: r.get(1)?,
+        is_main: r.get(2)?,
+        trigger: r.get(3)?,
+        provider: r.get(4)?,
+        script: r.get(5)?,
+        image: r.get(6)?,
+        chats: Vec::new(),
+    })
+}
+
+fn bad_value(error: rusqlite::Error, key: &str, value: &str) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::ConstraintViolation) => {
+            StoreError::Refused(format!("{value:?} is no value for {key}; see `g2 wirings add --help`"))
+        }
+        Some(_) | None => error.into(),
+    }
+}
+
+/// Makes the chat's row when it is new. The channel is the JID's prefix.
+pub(super) fn ensure_chat(c: &Connection, jid: &str, now: Time) -> Result<()> {
+    let channel = channel_of(jid);
+    // A local chat is a terminal of this machine's own user.
+    let (kind, policy) =
+        if channel == "local" { ("direct", "public") } else { ("group", "request_approval") };
+    c.prepare_cached(
+        "INSERT INTO chats (jid, channel, name, kind, unknown_sender_policy, created_at) VALUES (?1, ?2, ?1, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![jid, channel, kind, policy, now.0])?;
+    Ok(())
+}
+
+/// Returns the name of the channel that owns a JID.
+#[must_use]
+pub fn channel_of(jid: &str) -> &str {
+    match jid.split_once(':') {
+        Some(("tg", _)) => "telegram",
+        Some(("dc", _)) => "discord",
+        Some((prefix, _)) => prefix,
+        None if jid.ends_with("@g.us") || jid.ends_with("@s.whatsapp.net") => "whatsapp",
+        None => "unknown",
+    }
+}
+
+fn insert_wiring(c: &Connection, wiring: &NewWiring, now: Time) -> Result<i64> {
+    let group = &wiring.group;
+    let known: bool =
+        c.query_row("SELECT EXISTS (SELECT 1 FROM groups WHERE folder = ?1)", [group.as_str()], |r| {
+            r.get(0)
+        })?;
+    if !known {
+        return Err(StoreError::NotFound { what: "group", id: group.to_string() });
+    }
+    ensure_chat(c, &wiring.chat_jid, now)?;
+    let inserted = c.execute(
+        "INSERT INTO wirings (group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (group_folder, chat_jid) DO NOTHING",
+        params![group.as_str(), wiring.chat_jid, wiring.engage_mode, wiring.engage_pattern, wiring.sender_scope, wiring.ignored_message_policy, now.0],
+    ).map_err(|error| bad_value(error, "the wiring", &wiring.engage_mode))?;
+    if inserted == 0 {
+        return Err(StoreError::Refused(format!(
+            "chat {} is wired to group {group} already; change it with `g2 wirings set`",
+            wiring.chat_jid
+        )));
+    }
+    Ok(c.last_insert_rowid())
+}

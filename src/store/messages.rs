@@ -1,0 +1,192 @@
+//! Messages as they came, and the inbox: a row per message and wiring.
+
+use ipc_handlers::{Folder, Time};
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::{Result, Store, folder, groups::ensure_chat};
+use crate::domain::rows::{Inbound, Message};
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Our sequence number; the earlier one for an event that came again.
+    pub seq: i64,
+    /// How many wirings see it; 0 for an event that came again.
+    pub wired: usize,
+}
+
+/// An inbox row that was not judged yet, with what its judgement needs.
+#[derive(Clone, Debug)]
+pub struct Unjudged {
+    pub n: i64,
+    pub lane: i64,
+    pub group: Folder,
+    pub generation: i64,
+    pub rest_until: Option<Time>,
+    pub trigger: String,
+    /// `None` when the wiring was removed meanwhile.
+    pub engage_mode: Option<String>,
+    pub engage_pattern: Option<String>,
+    pub ignored_message_policy: Option<String>,
+    pub text: String,
+    pub mentioned: bool,
+    pub from_me: bool,
+    pub bot: bool,
+}
+
+/// A judgement to write down.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    pub n: i64,
+    /// `wake context ignore held`.
+    pub verdict: &'static str,
+    pub rule: &'static str,
+    pub reason: String,
+}
+
+impl Store {
+    /// Stores an event and one inbox row per wiring of its chat, in one transaction. The same event again changes
+    /// nothing.
+    pub async fn accept(&self, inbound: Inbound, now: Time) -> Result<Accepted> {
+        self.write(move |c| {
+            let known: Option<i64> = c
+                .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
+                .query_row([&inbound.chat_jid, &inbound.replay_key], |r| r.get(0))
+                .optional()?;
+            if let Some(seq) = known {
+                return Ok(Accepted { seq, wired: 0 });
+            }
+            ensure_chat(c, &inbound.chat_jid, now)?;
+            c.prepare_cached(
+                "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+            )?
+            .execute(params![
+                inbound.chat_jid, inbound.replay_key, inbound.id, inbound.thread, inbound.sender, inbound.sender_name,
+                inbound.text, inbound.at.map(|t| t.0), now.0, inbound.from_me, inbound.bot, inbound.mentioned,
+                inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender
+            ])?;
+            let seq = c.last_insert_rowid();
+            let groups: Vec<String> = c
+                .prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
+                .query_map([&inbound.chat_jid], |r| r.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            for group in &groups {
+                c.prepare_cached("INSERT INTO lanes (group_folder, chat_jid, thread) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?
+                    .execute([group, &inbound.chat_jid, &inbound.thread])?;
+                c.prepare_cached(
+                    "INSERT INTO inbox (lane_id, seq) SELECT id, ?4 FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ?3",
+                )?
+                .execute(params![group, inbound.chat_jid, inbound.thread, seq])?;
+            }
+            Ok(Accepted { seq, wired: groups.len() })
+        })
+        .await
+    }
+
+    /// Returns the oldest inbox rows that were not judged yet, at most `limit`.
+    pub fn unjudged(&self, limit: usize) -> Result<Vec<Unjudged>> {
+        self.read(|c| {
+            let mut rows = c.prepare_cached(
+                "SELECT i.n, i.lane_id, l.group_folder, l.generation, l.rest_until, g.trigger,
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot
+                 FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
+                 JOIN messages m ON m.seq = i.seq
+                 LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
+                 WHERE i.verdict IS NULL ORDER BY i.n LIMIT ?1",
+            )?;
+            Ok(rows
+                .query_map([limit], |r| {
+                    Ok(Unjudged {
+                        n: r.get(0)?,
+                        lane: r.get(1)?,
+                        group: folder(r.get(2)?)?,
+                        generation: r.get(3)?,
+                        rest_until: r.get::<_, Option<i64>>(4)?.map(Time),
+                        trigger: r.get(5)?,
+                        engage_mode: r.get(6)?,
+                        engage_pattern: r.get(7)?,
+                        ignored_message_policy: r.get(8)?,
+                        text: r.get(9)?,
+                        mentioned: r.get(10)?,
+                        from_me: r.get(11)?,
+                        bot: r.get(12)?,
+                    })
+                })?
+                .collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Writes judgements down. A row that was judged meanwhile keeps its first one.
+    pub async fn judge(&self, judged: Vec<Judged>) -> Result<()> {
+        self.write(move |c| {
+            let mut update = c.prepare_cached(
+                "UPDATE inbox SET verdict = ?2, rule = ?3, reason = ?4 WHERE n = ?1 AND verdict IS NULL",
+            )?;
+            for row in judged {
+                update.execute(params![row.n, row.verdict, row.rule, row.reason])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns messages in order, of one chat or all; with `limit`, the newest ones.
+    pub fn messages(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<Message>> {
+        self.read(|c| {
+            let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+            let mut rows = c.prepare_cached(&format!(
+                "SELECT * FROM ({MESSAGE} WHERE ?1 IS NULL OR chat_jid = ?1 ORDER BY seq DESC LIMIT ?2) ORDER BY seq"
+            ))?;
+            Ok(rows.query_map(params![chat, limit], message_row)?.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns the newest message of a chat with the platform's id `id`.
+    pub fn message_by_id(&self, chat: &str, id: &str) -> Result<Option<Message>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(&format!(
+                "{MESSAGE} WHERE chat_jid = ?1 AND id = ?2 ORDER BY seq DESC LIMIT 1"
+            ))?
+            .query_row([chat, id], message_row)
+            .optional()?)
+        })
+    }
+
+    /// Whether everything that came in for a chat has been dealt with: judged, handed over, finished and said.
+    pub fn chat_at_rest(&self, chat: &str) -> Result<bool> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT NOT EXISTS (SELECT 1 FROM lanes l WHERE l.chat_jid = ?1 AND (
+                     EXISTS (SELECT 1 FROM inbox i WHERE i.lane_id = l.id AND i.verdict IS NULL)
+                  OR EXISTS (SELECT 1 FROM inbox i WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'
+                             AND EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid))
+                  OR EXISTS (SELECT 1 FROM batches b WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned'))))
+                 AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.chat_jid = ?1 AND o.status IN ('pending', 'sending', 'unknown'))",
+            )?
+            .query_row([chat], |r| r.get(0))?)
+        })
+    }
+}
+
+pub(super) const MESSAGE: &str = "SELECT seq, id, chat_jid, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender FROM messages";
+
+pub(super) fn message_row(r: &Row<'_>) -> rusqlite::Result<Message> {
+    Ok(Message {
+        seq: r.get(0)?,
+        id: r.get(1)?,
+        chat_jid: r.get(2)?,
+        thread: r.get(3)?,
+        sender: r.get(4)?,
+        sender_name: r.get(5)?,
+        text: r.get(6)?,
+        at: r.get::<_, Option<i64>>(7)?.map(Time),
+        received_at: Time(r.get(8)?),
+        from_me: r.get(9)?,
+        bot: r.get(10)?,
+        mentioned: r.get(11)?,
+        reply_to_id: r.get(12)?,
+        reply_to_text: r.get(13)?,
+        reply_to_sender: r.get(14)?,
+    })
+}

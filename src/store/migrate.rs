@@ -1,0 +1,69 @@
+//! Brings a database file to this program's schema: forward only, one transaction a step.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::StoreError;
+
+/// Every migration, in order; the version is the position plus one.
+const MIGRATIONS: &[(&str, &str)] = &[("0001_init", include_str!("../../migrations/0001_init.sql"))];
+
+/// The schema version that this program writes.
+pub(super) const VERSION: usize = MIGRATIONS.len();
+
+/// Applies what is missing. A copy of a store that holds something is kept beside it first.
+pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let at: usize = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if at > VERSION {
+        return Err(StoreError::Newer { path: path.to_owned(), found: at, known: VERSION });
+    }
+    if at == VERSION {
+        return Ok(());
+    }
+    if at > 0 {
+        let copy = path.with_extension(format!("sqlite.before-{:04}", VERSION));
+        connection.backup("main", &copy, None::<fn(rusqlite::backup::Progress)>)?;
+    }
+    for (step, (name, sql)) in MIGRATIONS.iter().enumerate().skip(at) {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Another process may have been faster.
+        let now_at: usize = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        if now_at > step {
+            continue;
+        }
+        transaction.execute_batch(sql).map_err(|source| StoreError::Migration { name, source })?;
+        transaction.pragma_update(None, "user_version", step + 1)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_schema_is_refused_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "user_version", VERSION + 1).unwrap();
+        let refused = migrate(&mut connection, &path);
+        assert!(matches!(refused, Err(StoreError::Newer { .. })), "{refused:?}");
+        let tables: i64 =
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0)).unwrap();
+        assert_eq!(tables, 0);
+    }
+
+    #[test]
+    fn migrating_twice_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        migrate(&mut connection, &path).unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let at: usize = connection.query_row("PRAGMA user_version", [], |r| r.get(0)).unwrap();
+        assert_eq!(at, VERSION);
+    }
+}

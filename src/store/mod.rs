@@ -1,0 +1,184 @@
+//! SQLite, and the only SQL in the project.
+//!
+//! One writer thread commits waiting work together, durably (`WAL`, `synchronous=FULL`), a savepoint each; readers
+//! work beside it. Methods speak domain types: nothing of SQLite leaks, so a second backend can come. Each file is
+//! one family of tables. Whatever must not happen twice is refused by the schema, not by code.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use rusqlite::{Connection, OpenFlags};
+
+mod groups;
+mod handover;
+mod lanes;
+mod messages;
+mod meta;
+mod migrate;
+mod outbox;
+mod receipts;
+mod runs;
+mod tasks;
+mod why;
+mod writer;
+
+pub use groups::{NewGroup, NewWiring, channel_of};
+pub use handover::{Content, Handed, HandedTask, HandoverLimits};
+pub use lanes::WaitingLane;
+pub use messages::{Accepted, Judged, Unjudged};
+pub use outbox::{NextDelivery, UnknownDeliveries};
+pub use receipts::{CommandFile, Receipt, Settled};
+pub use runs::{ActiveRun, EndOfRun, Recorded, RunEnded, task_batch};
+pub use why::{Why, WhyWiring};
+
+use writer::Writer;
+
+/// What the store can't do for us.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("opening the store at {path} failed")]
+    Open { path: PathBuf, source: rusqlite::Error },
+    #[error(
+        "the store at {path} has schema {found}, newer than the {known} this program knows; install the newer g2"
+    )]
+    Newer { path: PathBuf, found: usize, known: usize },
+    #[error("migration {name} failed; the store is as it was before it")]
+    Migration { name: &'static str, source: rusqlite::Error },
+    #[error("the store refused")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("committing failed: {0}")]
+    Commit(String),
+    #[error("starting the store's writer failed")]
+    Thread(std::io::Error),
+    #[error("the store is closed")]
+    Closed,
+    /// The caller's fault, with a sentence for them.
+    #[error("{0}")]
+    Refused(String),
+    #[error("{what} {id} does not exist")]
+    NotFound { what: &'static str, id: String },
+}
+
+impl StoreError {
+    /// Whether trying again later may help (busy, disk full, I/O error): the world's fault.
+    #[must_use]
+    pub fn is_worlds_fault(&self) -> bool {
+        use rusqlite::ErrorCode;
+        match self {
+            Self::Sqlite(error) => matches!(
+                error.sqlite_error_code(),
+                Some(
+                    ErrorCode::DatabaseBusy
+                        | ErrorCode::DatabaseLocked
+                        | ErrorCode::DiskFull
+                        | ErrorCode::SystemIoFailure
+                        | ErrorCode::OutOfMemory
+                        | ErrorCode::CannotOpen
+                        | ErrorCode::ReadOnly
+                )
+            ),
+            Self::Commit(_) | Self::Closed => true,
+            Self::Open { .. }
+            | Self::Newer { .. }
+            | Self::Migration { .. }
+            | Self::Thread(_)
+            | Self::Refused(_)
+            | Self::NotFound { .. } => false,
+        }
+    }
+}
+
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// The store of one root. Clones share the writer and the readers.
+#[derive(Clone)]
+pub struct Store {
+    writer: Writer,
+    readers: Arc<Readers>,
+    path: PathBuf,
+}
+
+struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Store {
+    /// Opens (and where needed makes and migrates) the store at `path`.
+    ///
+    /// # Errors
+    /// [`StoreError::Newer`] when a newer program wrote it; [`StoreError::Open`] when SQLite can't.
+    pub fn open(path: &Path) -> Result<Self> {
+        let open = || -> rusqlite::Result<Connection> {
+            let connection = Connection::open(path)?;
+            prepare(&connection)?;
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            Ok(connection)
+        };
+        let mut connection = open().map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+        migrate::migrate(&mut connection, path)?;
+        Ok(Self {
+            writer: Writer::start(connection)?,
+            readers: Arc::new(Readers { path: path.to_owned(), idle: Mutex::default() }),
+            path: path.to_owned(),
+        })
+    }
+
+    /// Returns the database file's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Queues `work` for the next commit; see [`Writer::write`].
+    fn write<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        self.writer.write(work)
+    }
+
+    /// Reads on a connection of its own, beside the writer: sees everything committed so far.
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let idle = self.readers.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                let connection = Connection::open_with_flags(&self.readers.path, flags)
+                    .map_err(|source| StoreError::Open { path: self.readers.path.clone(), source })?;
+                prepare(&connection)?;
+                connection
+            }
+        };
+        let outcome = work(&connection);
+        let mut idle = self.readers.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if idle.len() < 4 {
+            idle.push(connection);
+        }
+        outcome
+    }
+}
+
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    use rusqlite::config::DbConfig;
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "cache_size", -4096)?;
+    // A double-quoted word is a column or an error, never silently text.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
+    connection.set_prepared_statement_cache_capacity(128);
+    Ok(())
+}
+
+/// Returns the folder of a row; what is in the store was checked on its way in.
+fn folder(text: String) -> rusqlite::Result<ipc_handlers::Folder> {
+    ipc_handlers::Folder::parse(&text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
+    })
+}

@@ -1,0 +1,204 @@
+//! What is to be said to chats: strictly in order within a chat, no chat waiting for another.
+
+use ipc_handlers::Time;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{Result, Store, StoreError};
+use crate::domain::rows::{Delivery, OutboxRow};
+
+/// What a chat has to say next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextDelivery {
+    Now(Delivery),
+    /// The oldest row rests until then; later rows wait behind it.
+    NotBefore(Time),
+    Nothing,
+}
+
+impl Store {
+    /// Returns the chats that have something to say.
+    pub fn chats_with_outbox(&self) -> Result<Vec<String>> {
+        self.read(|c| {
+            Ok(c.prepare_cached("SELECT DISTINCT chat_jid FROM outbox WHERE status IN ('pending', 'sending', 'unknown') ORDER BY chat_jid")?
+                .query_map([], |r| r.get(0))?
+                .collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Takes the oldest open row of a chat and marks it `sending`, so that a crash from here on is known about.
+    pub async fn begin_delivery(&self, chat: &str, now: Time) -> Result<NextDelivery> {
+        let chat = chat.to_owned();
+        self.write(move |c| {
+            let next = c
+                .prepare_cached(
+                    "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at FROM outbox
+                     WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT 1",
+                )?
+                .query_row([&chat], |r| {
+                    let delivery = Delivery {
+                        id: r.get(0)?,
+                        chat_jid: r.get(1)?,
+                        thread: r.get(2)?,
+                        text: r.get(3)?,
+                        sender: r.get(4)?,
+                        reply_to: r.get(5)?,
+                        attempts: r.get(6)?,
+                    };
+                    Ok((delivery, r.get::<_, Option<i64>>(7)?))
+                })
+                .optional()?;
+            let Some((delivery, next_try_at)) = next else { return Ok(NextDelivery::Nothing) };
+            if let Some(at) = next_try_at.filter(|at| *at > now.0) {
+                return Ok(NextDelivery::NotBefore(Time(at)));
+            }
+            c.prepare_cached("UPDATE outbox SET status = 'sending', attempts = attempts + 1, next_try_at = NULL WHERE id = ?1")?
+                .execute([delivery.id])?;
+            Ok(NextDelivery::Now(delivery))
+        })
+        .await
+    }
+
+    /// The channel has it.
+    pub async fn delivered(&self, id: i64, now: Time) -> Result<()> {
+        self.write(move |c| {
+            c.prepare_cached("UPDATE outbox SET status = 'sent', sent_at = ?2, error = NULL WHERE id = ?1 AND status = 'sending'")?
+                .execute(params![id, now.0])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// The channel could not; it is tried again at `again`, or set aside as `failed` when that is `None`.
+    pub async fn delivery_failed(&self, id: i64, error: &str, again: Option<Time>) -> Result<()> {
+        let error = error.to_owned();
+        self.write(move |c| {
+            let status = if again.is_some() { "pending" } else { "failed" };
+            c.prepare_cached("UPDATE outbox SET status = ?2, error = ?3, next_try_at = ?4 WHERE id = ?1")?
+                .execute(params![id, status, error, again.map(|t| t.0)])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// At start: what was being sent when the last daemon died. Rows of channels that recognise our id go out again;
+    /// of the others nobody can know, which `unknown` says until they are sent again (`resend`) or left as they are.
+    pub async fn recover_deliveries(
+        &self,
+        idempotent: Vec<String>,
+        unknown: UnknownDeliveries,
+    ) -> Result<usize> {
+        self.write(move |c| {
+            let rows: Vec<(i64, String)> = c
+                .prepare_cached("SELECT id, chat_jid FROM outbox WHERE status = 'sending'")?
+                .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            for (id, chat) in &rows {
+                let again = idempotent.iter().any(|channel| channel == super::groups::channel_of(chat));
+                let status = match (again, unknown) {
+                    (true, _) => "pending",
+                    (false, UnknownDeliveries::Resend) => "unknown",
+                    (false, UnknownDeliveries::Leave) => "failed",
+                };
+                c.execute("UPDATE outbox SET status = ?2, error = CASE WHEN ?2 = 'pending' THEN error ELSE 'the daemon ended while this was being sent; it may have arrived' END WHERE id = ?1", params![id, status])?;
+            }
+            Ok(rows.len())
+        })
+        .await
+    }
+
+    /// Returns outbox rows in order, of one chat or all; with `limit`, the newest ones.
+    pub fn outbox(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<OutboxRow>> {
+        self.read(|c| {
+            let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+            let mut rows = c.prepare_cached(&format!(
+                "SELECT * FROM ({OUTBOX} WHERE ?1 IS NULL OR chat_jid = ?1 ORDER BY id DESC LIMIT ?2) ORDER BY id"
+            ))?;
+            Ok(rows.query_map(params![chat, limit], outbox_row)?.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns the id of the newest row of a chat that was said.
+    pub fn last_sent(&self, chat: &str) -> Result<i64> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT coalesce(max(id), 0) FROM outbox WHERE chat_jid = ?1 AND status = 'sent'",
+            )?
+            .query_row([chat], |r| r.get(0))?)
+        })
+    }
+
+    /// Sends a row that failed once more.
+    pub async fn retry_outbox(&self, id: i64) -> Result<()> {
+        self.write(move |c| {
+            match c.execute("UPDATE outbox SET status = 'pending', next_try_at = NULL WHERE id = ?1 AND status IN ('failed', 'unknown')", [id])? {
+                0 => {
+                    let status: Option<String> =
+                        c.query_row("SELECT status FROM outbox WHERE id = ?1", [id], |r| r.get(0)).optional()?;
+                    Err(match status {
+                        None => StoreError::NotFound { what: "outbox row", id: id.to_string() },
+                        Some(status) => StoreError::Refused(format!("outbox row {id} is {status}; only failed and unknown ones can be retried")),
+                    })
+                }
+                _ => Ok(()),
+            }
+        })
+        .await
+    }
+
+    /// Counts what is still to be said.
+    pub fn outbox_pending(&self) -> Result<i64> {
+        self.read(|c| {
+            Ok(c.query_row(
+                "SELECT count(*) FROM outbox WHERE status IN ('pending', 'sending', 'unknown')",
+                [],
+                |r| r.get(0),
+            )?)
+        })
+    }
+}
+
+/// What to do with rows of which nobody can know whether they arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownDeliveries {
+    #[default]
+    Resend,
+    Leave,
+}
+
+/// Something to say.
+pub(super) struct Say<'a> {
+    pub(super) chat_jid: &'a str,
+    pub(super) thread: &'a str,
+    pub(super) text: &'a str,
+    pub(super) sender: Option<&'a str>,
+    pub(super) reply_to: Option<&'a str>,
+    pub(super) cause: &'a str,
+    pub(super) run: Option<i64>,
+}
+
+pub(super) fn say(c: &Connection, say: &Say<'_>, now: Time) -> Result<i64> {
+    c.prepare_cached(
+        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at) VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8)",
+    )?
+    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0])?;
+    Ok(c.last_insert_rowid())
+}
+
+pub(super) const OUTBOX: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, status, attempts, cause, created_at, sent_at, error FROM outbox";
+
+pub(super) fn outbox_row(r: &Row<'_>) -> rusqlite::Result<OutboxRow> {
+    Ok(OutboxRow {
+        id: r.get(0)?,
+        chat_jid: r.get(1)?,
+        thread: r.get(2)?,
+        text: r.get(3)?,
+        sender: r.get(4)?,
+        reply_to: r.get(5)?,
+        status: r.get(6)?,
+        attempts: r.get(7)?,
+        cause: r.get(8)?,
+        created_at: Time(r.get(9)?),
+        sent_at: r.get::<_, Option<i64>>(10)?.map(Time),
+        error: r.get(11)?,
+    })
+}

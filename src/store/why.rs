@@ -1,0 +1,125 @@
+//! The whole story of one message, for `g2 why`.
+
+use ipc_handlers::Time;
+use rusqlite::{OptionalExtension, params};
+use serde::Serialize;
+
+use super::{
+    Result, Store,
+    messages::{MESSAGE, message_row},
+    outbox::{OUTBOX, outbox_row},
+};
+use crate::domain::rows::{Message, OutboxRow};
+
+/// What became of a message.
+#[derive(Clone, Debug, Serialize)]
+pub struct Why {
+    pub message: Message,
+    pub wirings: Vec<WhyWiring>,
+    pub outbox: Vec<OutboxRow>,
+    /// One sentence.
+    pub answer: String,
+}
+
+/// What one wiring made of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct WhyWiring {
+    pub group: String,
+    pub engages: bool,
+    pub rule: Option<String>,
+    pub reason: Option<String>,
+    pub batch: Option<i64>,
+    pub batch_state: Option<String>,
+    pub run: Option<i64>,
+    pub run_status: Option<String>,
+    pub run_error: Option<String>,
+    /// From its arrival to its hand-over, or to now, ms.
+    pub waited_ms: i64,
+    /// What it waits for, when it does.
+    pub waited_for: Option<String>,
+}
+
+impl Store {
+    /// Tells what became of the message with sequence number `seq`.
+    pub fn why(&self, seq: i64, now: Time) -> Result<Option<Why>> {
+        self.read(|c| {
+            let message =
+                c.prepare_cached(&format!("{MESSAGE} WHERE seq = ?1"))?.query_row([seq], message_row).optional()?;
+            let Some(message) = message else { return Ok(None) };
+            let received = message.received_at;
+            let mut rows = c.prepare_cached(
+                "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id, b.state, r.id, r.status, r.error, b.handed_at, l.rest_until,
+                        (SELECT a.status FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running'))
+                 FROM inbox i JOIN lanes l ON l.id = i.lane_id
+                 LEFT JOIN batches b ON b.lane_id = i.lane_id AND i.n BETWEEN b.first AND b.last
+                 LEFT JOIN runs r ON r.id = b.run_id
+                 WHERE i.seq = ?1 ORDER BY i.n",
+            )?;
+            let wirings = rows
+                .query_map([seq], |r| {
+                    let verdict: Option<String> = r.get(1)?;
+                    let handed_at: Option<i64> = r.get(9)?;
+                    let rest_until: Option<i64> = r.get(10)?;
+                    let active: Option<String> = r.get(11)?;
+                    let waiting = verdict.as_deref() == Some("wake") && handed_at.is_none();
+                    let waited_for = match (waiting, rest_until.filter(|at| *at > now.0), active) {
+                        (false, _, _) if verdict.is_none() => Some("to be judged".to_owned()),
+                        (false, _, _) => None,
+                        (true, Some(at), _) => Some(format!("the lane rests until {} after a failure", Time(at))),
+                        (true, None, Some(_)) => Some("the group's container is at other work".to_owned()),
+                        (true, None, None) => Some("a free slot".to_owned()),
+                    };
+                    Ok(WhyWiring {
+                        group: r.get(0)?,
+                        engages: verdict.as_deref() == Some("wake"),
+                        rule: r.get(2)?,
+                        reason: r.get(3)?,
+                        batch: r.get(4)?,
+                        batch_state: r.get(5)?,
+                        run: r.get(6)?,
+                        run_status: r.get(7)?,
+                        run_error: r.get(8)?,
+                        waited_ms: Time(handed_at.unwrap_or(now.0)).ms_since(received),
+                        waited_for,
+                    })
+                })?
+                .collect::<rusqlite::Result<Vec<_>>>()?;
+            let mut outbox = Vec::new();
+            for (run, batch) in wirings.iter().filter_map(|w| w.run.zip(w.batch)) {
+                let mut said = c.prepare_cached(&format!(
+                    "{OUTBOX} WHERE (run_id = ?1 AND id > (SELECT outbox_mark FROM batches WHERE id = ?2)) OR cause = 'notice: batch ' || ?2 || ' failed' ORDER BY id"
+                ))?;
+                outbox.extend(said.query_map(params![run, batch], outbox_row)?.collect::<rusqlite::Result<Vec<_>>>()?);
+            }
+            outbox.dedup_by_key(|row: &mut OutboxRow| row.id);
+            let answer = answer(&wirings, &outbox);
+            Ok(Some(Why { message, wirings, outbox, answer }))
+        })
+    }
+}
+
+fn answer(wirings: &[WhyWiring], outbox: &[OutboxRow]) -> String {
+    let Some(first) = wirings.iter().find(|w| w.engages).or(wirings.first()) else {
+        return "no group is wired to this chat; wire one with `g2 wirings add`".into();
+    };
+    if !first.engages {
+        return format!("nobody was woken: {}", first.reason.as_deref().unwrap_or("it was not judged yet"));
+    }
+    if let Some(waits) = &first.waited_for {
+        return format!("it waits for {waits}");
+    }
+    match (first.batch_state.as_deref(), outbox.last()) {
+        (Some("done"), Some(row)) => format!("answered; the answer is {}", row.status),
+        (Some("done"), None) => "the agent finished with it and said nothing".into(),
+        (Some("failed"), _) => {
+            format!("given up: {}", first.run_error.as_deref().unwrap_or("its runs failed"))
+        }
+        (Some("returned"), _) => {
+            format!(
+                "the run failed ({}) and it is tried again",
+                first.run_error.as_deref().unwrap_or("no reason recorded")
+            )
+        }
+        (Some(_) | None, _) => "an agent is at work on it".into(),
+    }
+}

@@ -1,0 +1,97 @@
+//! The one thread that writes. Work that waits is committed together, a savepoint each, so that one failing piece
+//! doesn't sink its neighbours and a durable commit is shared by everybody who waits for one.
+
+use std::sync::mpsc;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::StoreError;
+
+/// At most so many pieces of work share one commit.
+const BATCH: usize = 512;
+
+/// Work to do on the writer's connection; returns what to do once the commit is known.
+/// Without a connection (the transaction could not begin) it does nothing.
+type Job = Box<dyn FnOnce(Option<&Connection>) -> Done + Send>;
+type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+/// A handle to the writer thread. The thread ends, after what waits, when the last handle is dropped.
+#[derive(Clone)]
+pub(super) struct Writer {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Writer {
+    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+        let (jobs, waiting) = mpsc::channel();
+        std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || run(&connection, &waiting))
+            .map_err(StoreError::Thread)?;
+        Ok(Self { jobs })
+    }
+
+    /// Runs `work` in a savepoint of the next commit and returns its value once that commit is durable.
+    ///
+    /// The work is queued when this is called, not when the future is first polled: order of calls is order of effects.
+    pub(super) fn write<T, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (answer, result) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            let outcome = match connection {
+                Some(connection) => in_savepoint(connection, work),
+                None => Err(StoreError::Closed),
+            };
+            Box::new(move |commit| {
+                let _ = answer.send(commit.and(outcome));
+            })
+        });
+        let sent = self.jobs.send(job);
+        async move {
+            sent.map_err(|_| StoreError::Closed)?;
+            result.await.map_err(|_| StoreError::Closed)?
+        }
+    }
+}
+
+fn in_savepoint<T>(
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    connection.execute_batch("SAVEPOINT piece")?;
+    let outcome = work(connection);
+    let end = if outcome.is_ok() { "RELEASE piece" } else { "ROLLBACK TO piece; RELEASE piece" };
+    connection.execute_batch(end)?;
+    outcome
+}
+
+fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>) {
+    while let Ok(first) = waiting.recv() {
+        // A transaction that can't begin, or ends by itself (disk full, I/O error), fails everything in it: the
+        // callers know how to try again.
+        if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
+            first(None)(Err(error.into()));
+            continue;
+        }
+        let mut done = vec![first(Some(connection))];
+        while done.len() < BATCH {
+            let Ok(next) = waiting.try_recv() else { break };
+            done.push(next(Some(connection)));
+        }
+        match connection.execute_batch("COMMIT") {
+            Ok(()) => done.into_iter().for_each(|tell| tell(Ok(()))),
+            Err(error) => {
+                let _ = connection.execute_batch("ROLLBACK");
+                let text = error.to_string();
+                done.into_iter().for_each(|tell| tell(Err(StoreError::Commit(text.clone()))));
+            }
+        }
+    }
+}
