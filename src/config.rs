@@ -296,8 +296,7 @@ fn dotenv_value(text: &str, key: &str) -> Option<String> {
                     || value.starts_with('\'') && value.ends_with('\''));
             if quoted { value[1..value.len() - 1].to_owned() } else { value.to_owned() }
         })
-        .filter(|value| !value.is_empty())
-        .next_back()
+        .rfind(|value| !value.is_empty())
 }
 
 /// The machine's zone, from the link that `/etc/localtime` is.

@@ -3,6 +3,28 @@
 //!
 //! `G2_FAILPOINT=NAME[:NTH[:pause]]` ends the process with SIGKILL (or, with `pause`, stops it for good there) when
 //! the place is reached for the NTH time; `G2_FAILPOINT_FILE` gets the name, so that a test knows it was.
+//!
+//! | name | the step before it is done |
+//! |---|---|
+//! | `ipc.seen` | a file is in its box, and known of |
+//! | `ipc.claimed` | it is in `data/claimed/` |
+//! | `ipc.read` | its bytes are in memory |
+//! | `ipc.decided` | receipt and effects are written, not committed |
+//! | `ipc.committed` | they are committed |
+//! | `ipc.replied` | the reply is placed |
+//! | `ipc.set_aside` | `done/` or `dead/` is written, the claimed file is still there |
+//! | `message.stored` | message and inbox rows are committed |
+//! | `run.handed` | batch, cursor and run row are committed |
+//! | `run.piped` | a follow-up's batch is committed, its file not placed |
+//! | `run.created` | the container is made, its id not on the row |
+//! | `run.recorded` | its id is on the row |
+//! | `run.no_stdin` | it is started, nothing was written to its stdin (Docker) |
+//! | `run.started` | stdin is written and shut |
+//! | `run.record` | a record is applied |
+//! | `deliver.sending` | an outbox row is marked `sending` |
+//! | `deliver.sent` | the channel has it, the row says `sending` |
+//! | `run.ending` | the container is dead, its boxes are settled, its input claimed back |
+//! | `run.ended` | the run's end is committed, its container not removed |
 
 /// Marks a place. Costs nothing in a release build.
 #[inline]

@@ -221,6 +221,7 @@ fn settle(
         file.claim, file.group.as_str(), file.box_name, file.name, verdict.kind, verdict.request_id, file.run, file.origin,
         digest, verdict.outcome, code, reason, hint, verdict.reply, verdict.replay_of, now.0
     ])?;
+    crate::failpoint::reach("ipc.decided");
     Ok(Settled {
         receipt: Receipt {
             claim: file.claim,

@@ -1,4 +1,7 @@
 //! The one integration binary. Every file beside this one is a module of it.
 
+mod support;
+
+mod answer;
 mod ipc_files;
 mod sandbox;

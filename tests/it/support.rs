@@ -1,0 +1,257 @@
+//! A root of its own in a temporary folder, the real `g2` in it, and waiting for a level with a deadline.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests play the user and the machine"
+)]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+/// However slow the machine is, this is long enough.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Waits until `level` gives a value; fails with `what` after [`DEADLINE`].
+pub(crate) fn wait_for<T>(what: &str, mut level: impl FnMut() -> Option<T>) -> T {
+    let since = Instant::now();
+    loop {
+        if let Some(value) = level() {
+            return value;
+        }
+        assert!(since.elapsed() < DEADLINE, "waited {DEADLINE:?} for: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A root, laid out, with agents in the `process` sandbox unless the settings say otherwise.
+pub(crate) struct Root {
+    dir: tempfile::TempDir,
+}
+
+impl Root {
+    /// Lays out a root whose settings are `toml` over short rests (retries after 20 ms, scans every 100 ms).
+    pub(crate) fn new(toml: &str) -> Self {
+        let root = Self { dir: tempfile::tempdir().unwrap() };
+        root.g2(&["init"]);
+        root.settings(toml);
+        root
+    }
+
+    /// Writes the settings anew. Sections that `toml` names itself are not given defaults here.
+    pub(crate) fn settings(&self, toml: &str) {
+        let mut text = String::new();
+        for (section, lines) in [
+            ("[sandbox]", "kind = \"process\"\n"),
+            ("[limits]", "retry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n"),
+        ] {
+            if !toml.contains(section) {
+                text.push_str(&format!("{section}\n{lines}"));
+            }
+        }
+        fs::write(self.path().join("g2.toml"), format!("{text}{toml}")).unwrap();
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn data(&self, relative: &str) -> PathBuf {
+        self.path().join("data").join(relative)
+    }
+
+    /// The real program, on this root, with a clean environment.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_g2"));
+        command.arg("--root").arg(self.path()).args(arguments).env_clear();
+        for name in ["PATH", "HOME", "DOCKER_HOST"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command.env("TZ", "UTC").stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Runs a command that has to succeed; returns what it printed.
+    pub(crate) fn g2(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "g2 {arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs a command with `--json`; returns the document.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        let all: Vec<&str> = ["--json"].iter().chain(arguments).copied().collect();
+        let output = self.run(&all);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("g2 {all:?}: {e}: {output:?}"))
+    }
+
+    /// Returns the rows of a list command.
+    pub(crate) fn rows(&self, arguments: &[&str]) -> Vec<Value> {
+        self.json(arguments).as_array().unwrap().clone()
+    }
+
+    /// Returns the texts that were said to a chat, in order.
+    pub(crate) fn said(&self, chat: &str) -> Vec<String> {
+        self.rows(&["outbox", "list", "--chat", chat])
+            .iter()
+            .filter(|row| row["status"] == "sent")
+            .map(|row| row["text"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Gives the scripted agent a script, for every group or one.
+    pub(crate) fn script(&self, group: Option<&str>, rules: &Value) {
+        let name = format!("script-{}.json", group.unwrap_or("all"));
+        fs::write(self.path().join(&name), rules.to_string()).unwrap();
+        match group {
+            Some(group) => drop(self.g2(&["groups", "set", group, &format!("script={name}")])),
+            None => {
+                let path = self.path().join("g2.toml");
+                let text = fs::read_to_string(&path).unwrap();
+                fs::write(path, format!("{text}\n[agent]\nscript = \"{name}\"\n")).unwrap();
+            }
+        }
+    }
+
+    /// Starts `g2 serve` and waits until it is ready.
+    pub(crate) fn serve(&self) -> Daemon {
+        self.serve_with(&[])
+    }
+
+    /// Starts `g2 serve` with more in its environment and waits until it is ready.
+    pub(crate) fn serve_with(&self, environment: &[(&str, &str)]) -> Daemon {
+        let daemon = self.spawn(environment);
+        wait_for("the daemon to be ready", || {
+            let ready = self.run(&["status"]).status.code() != Some(3);
+            (ready || daemon.has_ended()).then_some(())
+        });
+        daemon
+    }
+
+    /// Starts `g2 serve` without waiting for anything; its log is in `serve.log`.
+    pub(crate) fn spawn(&self, environment: &[(&str, &str)]) -> Daemon {
+        let log = fs::File::options().create(true).append(true).open(self.path().join("serve.log")).unwrap();
+        let child = self
+            .command(&["serve"])
+            .envs(environment.iter().copied())
+            .stderr(log)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Daemon { child: std::cell::RefCell::new(child) }
+    }
+
+    /// Everything that the daemons of this root logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path().join("serve.log")).unwrap_or_default()
+    }
+
+    /// Sends a message and waits for the answers; returns what was printed.
+    pub(crate) fn ask(&self, chat: &str, text: &str) -> String {
+        self.g2(&["send", "--chat", chat, "--wait", "60", text])
+    }
+
+    /// Writes a command file into a group's box as an agent would: a temporary name, then a rename.
+    pub(crate) fn put_command(&self, group: &str, in_box: &str, name: &str, json: &Value) {
+        self.put_bytes(group, in_box, name, json.to_string().as_bytes());
+    }
+
+    pub(crate) fn put_bytes(&self, group: &str, in_box: &str, name: &str, bytes: &[u8]) {
+        let dir = self.data("ipc").join(group).join(in_box);
+        let temporary = dir.join(format!(".{name}.tmp"));
+        fs::File::create(&temporary).unwrap().write_all(bytes).unwrap();
+        fs::rename(temporary, dir.join(name)).unwrap();
+    }
+
+    /// Waits for the reply to a request and returns it.
+    pub(crate) fn reply(&self, group: &str, request: &str) -> Value {
+        let path = self.data("ipc").join(group).join("responses").join(format!("{request}.json"));
+        wait_for(&format!("the reply to {request}"), || {
+            fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        })
+    }
+
+    /// Waits until `count` commands are settled; returns the rows of `ipc list` that are.
+    pub(crate) fn settled(&self, count: usize) -> Vec<Value> {
+        wait_for(&format!("{count} settled commands"), || {
+            let rows: Vec<Value> = self
+                .rows(&["ipc", "list"])
+                .into_iter()
+                .filter(|row| ["applied", "refused", "dead"].contains(&row["state"].as_str().unwrap()))
+                .collect();
+            (rows.len() >= count).then_some(rows)
+        })
+    }
+}
+
+/// A `g2 serve` that is killed when the test is over.
+pub(crate) struct Daemon {
+    child: std::cell::RefCell<Child>,
+}
+
+impl Daemon {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.borrow().id()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.child.borrow_mut().try_wait().unwrap().is_some()
+    }
+
+    /// SIGKILL, and waits for the end.
+    pub(crate) fn kill(self) {
+        let mut child = self.child.borrow_mut();
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+
+    /// SIGTERM, and waits for the end; returns the exit code.
+    pub(crate) fn terminate(self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        wait_for("the daemon to stop", || self.child.borrow_mut().try_wait().unwrap()).code()
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn wait(self) -> Option<i32> {
+        wait_for("the daemon to end", || self.child.borrow_mut().try_wait().unwrap()).code()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let child = self.child.get_mut();
+        if child.try_wait().ok().flatten().is_none() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Whether Docker answers. Where it does not, the test says so and is over, unless `G2_REQUIRE_DOCKER=1`.
+pub(crate) fn docker() -> bool {
+    let answers = Command::new("docker").arg("info").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if answers.is_ok_and(|status| status.success()) {
+        return true;
+    }
+    assert!(
+        std::env::var_os("G2_REQUIRE_DOCKER").is_none(),
+        "G2_REQUIRE_DOCKER is set and no Docker answers"
+    );
+    eprintln!("skipped: no Docker");
+    false
+}
