@@ -5,3 +5,4 @@ mod support;
 mod answer;
 mod ipc_files;
 mod sandbox;
+mod tidy;
