@@ -454,7 +454,6 @@ impl Watched {
         let mut stopping: Option<Instant> = None;
         loop {
             tokio::select! {
-                biased;
                 chunk = output.next(), if output_open => match chunk {
                     Some(Ok(Chunk::Stdout(bytes))) => {
                         self.log.append(&bytes);

@@ -98,7 +98,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("sandbox", &["sandbox", "failpoint"]),
     ("channels", &["channels", "domain"]),
     ("store", &["store", "domain", "failpoint"]),
-    ("config", &["domain", "store"]),
+    ("config", &["domain"]),
     ("loops", &["loops", "store", "channels", "sandbox", "ipc", "domain", "config", "clock", "failpoint"]),
     ("app", &["loops", "store", "channels", "sandbox", "ipc", "domain", "config", "clock", "failpoint"]),
 ];
