@@ -3,6 +3,7 @@
 mod support;
 
 mod answer;
+mod claim_order;
 mod ipc_files;
 mod sandbox;
 mod tidy;
