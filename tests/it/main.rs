@@ -6,4 +6,5 @@ mod answer;
 mod claim_order;
 mod ipc_files;
 mod sandbox;
+mod store;
 mod tidy;
