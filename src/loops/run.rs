@@ -5,7 +5,7 @@
 //!        ─ both boxes settled ─ input/ claimed back ─ ONE transaction ends the run and judges its batches ─ removed
 //! ```
 //!
-//! Whatever happens in between, [`end`] is reached. When the daemon stops, a container that outlives it is let go of
+//! Whatever happens in between, `end` is reached. When the daemon stops, a container that outlives it is let go of
 //! where it stands: the next daemon adopts it.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
