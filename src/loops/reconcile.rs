@@ -167,6 +167,12 @@ async fn obstacle(host: &Host) -> Option<String> {
             host.config.min_free_bytes >> 20
         ));
     }
+    if crate::config::inodes_are_low(&host.root.join("data")) {
+        return Some(format!(
+            "fewer than 5 % of the inodes are free under {}",
+            host.root.join("data").display()
+        ));
+    }
     match host.sandbox.list(&host.instance).await {
         Ok(_) => None,
         Err(error) => Some(chain(&error)),

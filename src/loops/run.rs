@@ -804,6 +804,7 @@ impl Watched {
             let kept = host.run_dir(self.run).join("input");
             let _ = spawn_blocking(move || boxes.forget_inputs(&kept)).await;
         }
+        RunLog::forget_old(&host.root.join("data/runs"), self.run);
         host.nudges.deliver.notify_one();
         host.nudges.schedule.notify_one();
         host.nudges.dispatch.notify_one();
