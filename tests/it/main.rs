@@ -8,3 +8,4 @@ mod ipc_files;
 mod sandbox;
 mod store;
 mod tidy;
+mod v1_mode;
