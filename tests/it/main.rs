@@ -4,8 +4,10 @@ mod support;
 
 mod answer;
 mod claim_order;
+mod fairness;
 mod ipc_files;
 mod sandbox;
 mod store;
+mod tasks;
 mod tidy;
 mod v1_mode;
