@@ -8,7 +8,12 @@
 //! Files are claimed in the order of their events and settled in the order of their claims; those that wait are
 //! committed together. What a writer may still be busy with is looked at again while others go on.
 
-use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    sync::Arc,
+    time::Duration,
+};
 
 use ipc_handlers::{
     Folder,
@@ -90,19 +95,25 @@ impl Queue {
     }
 }
 
-/// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first.
+/// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first. Takes over
+/// what [`recover`] returned.
 pub async fn run(
     host: Arc<Host>,
     watch: Option<Watch>,
     mut hints: Hints,
     mut asks: mpsc::UnboundedReceiver<Ask>,
+    recovered: Vec<Claimed>,
     stop: CancellationToken,
 ) {
     let mut workers: BTreeMap<Folder, Queue> = BTreeMap::new();
     let mut running = tokio::task::JoinSet::new();
+    let mut growing: BTreeMap<Folder, Vec<Claimed>> = BTreeMap::new();
+    for claimed in recovered {
+        growing.entry(claimed.folder.clone()).or_default().push(claimed);
+    }
     let mut every = tokio::time::interval(host.config.scan_every);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    open_groups(&host, watch.as_ref(), &mut workers, &mut running);
+    open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
     loop {
         tokio::select! {
             biased;
@@ -121,10 +132,10 @@ pub async fn run(
                 }
             },
             Some(ask) = asks.recv() => match ask {
-                Ask::Groups => open_groups(&host, watch.as_ref(), &mut workers, &mut running),
+                Ask::Groups => open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing),
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {
-                        open_groups(&host, watch.as_ref(), &mut workers, &mut running);
+                        open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
                     }
                     if let Some(worker) = workers.get(&folder).map(|worker| worker.jobs.clone()) {
                         tokio::spawn(async move {
@@ -149,6 +160,7 @@ fn open_groups(
     watch: Option<&Watch>,
     workers: &mut BTreeMap<Folder, Queue>,
     running: &mut tokio::task::JoinSet<()>,
+    growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
     let groups = match host.store.groups() {
         Ok(groups) => groups,
@@ -174,11 +186,13 @@ fn open_groups(
         }
         let (jobs, queue) = mpsc::channel(4096);
         let _ = jobs.try_send(Job::Scan(Trust::Listing));
+        let now = Instant::now();
+        let growing = growing.remove(&folder).unwrap_or_default();
         running.spawn(
             Worker {
                 host: Arc::clone(host),
                 folder: folder.clone(),
-                growing: Vec::new(),
+                growing: growing.into_iter().map(|claimed| (claimed, now)).collect(),
                 first_seen: BTreeMap::new(),
             }
             .run(queue),
@@ -615,15 +629,21 @@ async fn answer_all(host: &Arc<Host>, folder: &Folder, answers: Vec<(Pending, Se
     if answers.is_empty() {
         return;
     }
-    if answers.iter().any(|(_, settled)| settled.tasks_changed) {
+    // What was committed by a daemon that died may not be shown yet either.
+    if answers.iter().any(|(_, settled)| settled.tasks_changed || !settled.fresh) {
         snapshots::tasks_changed(host, folder).await;
         host.nudges.schedule.notify_one();
     }
     let said = answers.iter().any(|(_, settled)| settled.said);
+    let mut cleared = BTreeSet::new();
     for (lane, generation) in answers.iter().flat_map(|(_, settled)| settled.cleared.iter()) {
         let group = host.store.group_of_lane(*lane).ok().flatten().unwrap_or_else(|| folder.clone());
+        cleared.insert(group.clone());
         let _ =
             host.lanes.send(Event::SessionCleared { group, lane: LaneId(*lane), generation: *generation });
+    }
+    for group in &cleared {
+        snapshots::write(host, group).await;
     }
     if said {
         host.nudges.deliver.notify_one();
@@ -680,27 +700,34 @@ fn answer(host: &Host, pending: &Pending, receipt: &Receipt) -> Result<(), crate
     host.claims.acknowledge(claimed)
 }
 
-/// At start, before anything is launched: goes on with what an earlier daemon had claimed, in the order of the claims.
-pub async fn recover(host: &Arc<Host>) {
+/// At start, before anything is launched and a box is looked at: goes on with what an earlier daemon had claimed, in the
+/// order of the claims. Returns what could not be settled yet, as its writer may still be at it: [`run`] goes on with it.
+pub async fn recover(host: &Arc<Host>) -> Vec<Claimed> {
     let left = match host.claims.left_over() {
         Ok(left) => left,
-        Err(error) => return tracing::error!(error = %chain(&error), "reading data/claimed failed"),
+        Err(error) => {
+            tracing::error!(error = %chain(&error), "reading data/claimed failed");
+            return Vec::new();
+        }
     };
     for name in left.strange {
         tracing::warn!(name, "something in data/claimed is no claim of ours; it is left alone");
     }
+    let mut growing = Vec::new();
     for claimed in left.claims {
         let folder = claimed.folder.clone();
         let run = host.store.active_run_of(&folder).unwrap_or_default();
-        let id = claimed.id;
+        // Nobody looks again on behalf of a group that is gone.
+        let patience =
+            if matches!(host.store.group(&folder), Ok(None)) { Patience::None } else { Patience::Some };
         let reading = Arc::clone(host);
         let outcome =
-            spawn_blocking(move || read(&reading, claimed, None, run, Patience::None, WRITER_LIMIT)).await;
+            spawn_blocking(move || read(&reading, claimed, None, run, patience, Duration::ZERO)).await;
         match outcome {
             Ok(Reading::Ready(pending)) => settle_all(host, &folder, vec![*pending]).await,
-            Ok(Reading::NotYet(_) | Reading::Nothing) | Err(_) => {
-                tracing::warn!(claim = id, "a claimed command could not be read; the next start tries again");
-            }
+            Ok(Reading::NotYet(claimed)) => growing.push(claimed),
+            Ok(Reading::Nothing) | Err(_) => {}
         }
     }
+    growing
 }

@@ -4,6 +4,7 @@ mod support;
 
 mod answer;
 mod claim_order;
+mod crash;
 mod fairness;
 mod ipc_files;
 mod sandbox;

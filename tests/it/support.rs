@@ -226,6 +226,12 @@ impl Daemon {
         wait_for("the daemon to stop", || self.child.borrow_mut().try_wait().unwrap()).code()
     }
 
+    /// Waits until it has ended by itself; returns the signal that ended it, if one did.
+    pub(crate) fn signal(self) -> Option<i32> {
+        use std::os::unix::process::ExitStatusExt as _;
+        wait_for("the daemon to end", || self.child.borrow_mut().try_wait().unwrap()).signal()
+    }
+
     /// Waits until it has ended by itself.
     pub(crate) fn wait(self) -> Option<i32> {
         wait_for("the daemon to end", || self.child.borrow_mut().try_wait().unwrap()).code()
