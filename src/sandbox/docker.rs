@@ -83,10 +83,18 @@ impl DockerSandbox {
     async fn protocol(&self, image: &str) -> Result<u32, SandboxError> {
         let engine = &self.shared.engine;
         let call = engine.client().await?.inspect_image(image);
-        let found = engine.ask(&format!("looking at image {image}"), ANSWER, call).await.map_err(|fault| {
-            if fault.status == Some(404) { SandboxError::NoImage { image: image.to_owned() } } else { fault.error }
-        })?;
-        let label = found.config.and_then(|config| config.labels).and_then(|labels| labels.get("g2.protocol").cloned());
+        let found =
+            engine.ask(&format!("looking at image {image}"), ANSWER, call).await.map_err(|fault| {
+                if fault.status == Some(404) {
+                    SandboxError::NoImage { image: image.to_owned() }
+                } else {
+                    fault.error
+                }
+            })?;
+        let label = found
+            .config
+            .and_then(|config| config.labels)
+            .and_then(|labels| labels.get("g2.protocol").cloned());
         Ok(label.and_then(|label| label.parse().ok()).unwrap_or(1))
     }
 
