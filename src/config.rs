@@ -169,6 +169,14 @@ impl Config {
         Self::check(raw, environment, &dotenv_value(&dotenv, "TZ"))
     }
 
+    /// Returns the settings of a root without `g2.toml`.
+    ///
+    /// # Errors
+    /// As [`Config::load`], for what the environment says.
+    pub fn defaults(environment: &Environment) -> Result<Self, ConfigError> {
+        Self::check(Raw::default(), environment, &None)
+    }
+
     fn check(raw: Raw, environment: &Environment, dotenv_tz: &Option<String>) -> Result<Self, ConfigError> {
         let number = |name: &'static str, default: i64| -> i64 {
             environment.get(name).and_then(leading_number).unwrap_or(default)

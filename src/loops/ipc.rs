@@ -32,7 +32,8 @@ use crate::{
     domain::lanes::{Event, LaneId},
     failpoint,
     ipc::{
-        ClaimError, Claimed, CommandBox, GroupBoxes, Hint, Hints, PutError, ReadError, Watch, Why, Writer,
+        ClaimError, Claimed, CommandBox, GroupBoxes, Hint, Hints, PutError, ReadError, Swept, Watch, Why,
+        Writer,
     },
     store::{CommandFile, Receipt, Settled, StoreError},
 };
@@ -45,6 +46,8 @@ const LISTED: usize = 4096;
 const HALF_WRITTEN: Duration = Duration::from_secs(2);
 /// How long one is given whose writer still has it open.
 const WRITER_LIMIT: Duration = Duration::from_secs(60);
+/// How many files of the trash are removed at a time.
+const SWEEP: usize = 10_000;
 /// How often one that is being written is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -52,8 +55,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub enum Ask {
     /// Settle everything that lies in a group's boxes; its container is dead. Answered when that is done.
     Drain(Folder, oneshot::Sender<()>),
-    /// Groups were added or removed: open and watch what is new.
-    Groups,
+    /// Groups were added or removed: open and watch what is new, let go of what is gone and remove its boxes. Answered
+    /// when that is done.
+    Groups(oneshot::Sender<()>),
 }
 
 enum Job {
@@ -114,6 +118,7 @@ pub async fn run(
     let mut every = tokio::time::interval(host.config.scan_every);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
+    sweep(&host);
     loop {
         tokio::select! {
             biased;
@@ -132,7 +137,10 @@ pub async fn run(
                 }
             },
             Some(ask) = asks.recv() => match ask {
-                Ask::Groups => open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing),
+                Ask::Groups(done) => {
+                    open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
+                    let _ = done.send(());
+                }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {
                         open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
@@ -166,8 +174,12 @@ fn open_groups(
         Ok(groups) => groups,
         Err(error) => return tracing::error!(%error, "reading the groups failed"),
     };
-    let known: Vec<Folder> = groups.into_iter().map(|g| g.folder).collect();
-    workers.retain(|folder, _| known.contains(folder));
+    let known: BTreeSet<Folder> = groups.into_iter().map(|g| g.folder).collect();
+    let gone: Vec<Folder> = workers.keys().filter(|folder| !known.contains(*folder)).cloned().collect();
+    for folder in gone {
+        workers.remove(&folder);
+        forget(host, watch, &folder);
+    }
     for folder in known {
         if workers.contains_key(&folder) {
             continue;
@@ -199,6 +211,38 @@ fn open_groups(
         );
         workers.insert(folder, Queue { jobs, lost: false });
     }
+}
+
+/// The group was removed: its boxes are unwatched and go to the trash.
+fn forget(host: &Arc<Host>, watch: Option<&Watch>, folder: &Folder) {
+    let boxes = host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
+    let Some(boxes) = boxes else { return };
+    if let Some(watch) = watch {
+        watch.unwatch(&boxes);
+    }
+    match boxes.remove() {
+        Ok(()) => sweep(host),
+        Err(error) => tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed"),
+    }
+}
+
+/// Empties the trash in the background.
+fn sweep(host: &Arc<Host>) {
+    let host = Arc::clone(host);
+    tokio::task::spawn_blocking(move || {
+        loop {
+            match host.dirs.sweep(SWEEP) {
+                Ok(Swept::More) if !host.stop.is_cancelled() => {}
+                Ok(Swept::All | Swept::More) => return,
+                Ok(Swept::Stuck(left)) => {
+                    return tracing::warn!(left, "something in data/tmp/trash can't be removed");
+                }
+                Err(error) => {
+                    return tracing::warn!(error = %chain(&error), "emptying data/tmp/trash failed");
+                }
+            }
+        }
+    });
 }
 
 fn reopen(host: &Arc<Host>, watch: Option<&Watch>, folder: &Folder) {

@@ -72,6 +72,7 @@ pub async fn recover(host: &Arc<Host>) -> Recovered {
             if !here.is_empty() {
                 tracing::warn!(runs = here.len(), error = %chain(&error), "the engine does not answer; groups with an active run wait for it");
             }
+            host.set_obstacle(Some(chain(&error)));
             Recovered { adopted: Vec::new(), unknown: here }
         }
     }
