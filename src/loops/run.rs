@@ -301,6 +301,7 @@ impl Watched {
         let spec = self
             .spec(launching)
             .map_err(|why| (End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself))?;
+        tracing::debug!(run = self.run, group = %self.group, "asking for a container");
         let container = match self.host.sandbox.create(&spec).await {
             Err(SandboxError::NameTaken { .. }) => {
                 self.remove_leftover().await;
