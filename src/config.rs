@@ -46,7 +46,7 @@ pub struct Config {
     pub container_ms: u64,
     pub close_grace_ms: u64,
     pub min_free_bytes: u64,
-    pub on_unknown: crate::store::UnknownDeliveries,
+    pub on_unknown: crate::domain::rows::UnknownDeliveries,
     pub log_level: String,
 }
 
@@ -191,8 +191,8 @@ impl Config {
             });
         }
         let on_unknown = match raw.outbox.on_unknown.as_deref() {
-            None | Some("resend") => crate::store::UnknownDeliveries::Resend,
-            Some("leave") => crate::store::UnknownDeliveries::Leave,
+            None | Some("resend") => crate::domain::rows::UnknownDeliveries::Resend,
+            Some("leave") => crate::domain::rows::UnknownDeliveries::Leave,
             Some(other) => {
                 return Err(ConfigError::Value {
                     name: "outbox.on_unknown",
@@ -378,6 +378,12 @@ pub fn read_kept_command(root: &Path, group: &str, id: i64) -> Option<String> {
 pub fn free_bytes(path: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(path).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Whether fewer than 5 % of the inodes are free where `path` is; file systems that count none have enough.
+#[must_use]
+pub fn inodes_are_low(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|stat| stat.f_files > 0 && stat.f_favail < stat.f_files / 20)
 }
 
 /// Removes what an earlier daemon left of its socket.

@@ -21,7 +21,6 @@ use tokio::sync::mpsc;
 use super::{
     Host,
     dispatch::{Adoption, adopted_state},
-    ipc,
     ipc::chain,
     run::{self, NEVER_STARTED, STALE},
 };
@@ -50,10 +49,8 @@ impl Recovered {
     }
 }
 
-/// Settles claimed commands, then adopts or ends every run on record. The `ipc` loop has to be running: a run's boxes
-/// are drained before it is judged.
+/// Adopts or ends every run on record. The `ipc` loop has to be running: a run's boxes are drained before it is judged.
 pub async fn recover(host: &Arc<Host>) -> Recovered {
-    ipc::recover(host).await;
     let active = match host.store.active_runs() {
         Ok(active) => active,
         Err(error) => {
@@ -168,6 +165,12 @@ async fn obstacle(host: &Host) -> Option<String> {
             free >> 20,
             host.root.join("data").display(),
             host.config.min_free_bytes >> 20
+        ));
+    }
+    if crate::config::inodes_are_low(&host.root.join("data")) {
+        return Some(format!(
+            "fewer than 5 % of the inodes are free under {}",
+            host.root.join("data").display()
         ));
     }
     match host.sandbox.list(&host.instance).await {

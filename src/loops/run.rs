@@ -5,7 +5,7 @@
 //!        ─ both boxes settled ─ input/ claimed back ─ ONE transaction ends the run and judges its batches ─ removed
 //! ```
 //!
-//! Whatever happens in between, [`end`] is reached. When the daemon stops, a container that outlives it is let go of
+//! Whatever happens in between, `end` is reached. When the daemon stops, a container that outlives it is let go of
 //! where it stands: the next daemon adopts it.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -88,6 +88,8 @@ struct Watched {
     /// The number of the last record that was applied or known.
     seen: u64,
     protocol: Option<u32>,
+    /// The image announces no protocol of ours.
+    speaks_v1: bool,
     ready: bool,
     idle: bool,
     closing: Option<Instant>,
@@ -137,6 +139,7 @@ pub(super) async fn supervise(
         container: None,
         seen: 0,
         protocol: None,
+        speaks_v1: false,
         ready: false,
         idle: false,
         closing: None,
@@ -280,7 +283,20 @@ impl Watched {
         if let Err(error) = self.host.store.run_started(self.run, clock::now()).await {
             tracing::error!(run = self.run, error = %chain(&error), "recording a start failed");
         }
+        if self.speaks_v1 {
+            self.ready_without_saying_so().await;
+        }
         self.watch(&container, orders).await
+    }
+
+    /// A v1 runner says nothing until it has an answer: it counts as ready once it was started.
+    async fn ready_without_saying_so(&mut self) {
+        self.protocol = Some(1);
+        self.ready = true;
+        if let Err(error) = self.host.store.run_ready_without_saying_so(self.run, clock::now()).await {
+            tracing::error!(run = self.run, error = %chain(&error), "recording readiness failed");
+        }
+        let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
     }
 
     /// Makes the container and writes its id down.
@@ -301,6 +317,8 @@ impl Watched {
         let spec = self
             .spec(launching)
             .map_err(|why| (End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself))?;
+        let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
+        self.speaks_v1 = protocol < wire::PROTOCOL;
         tracing::debug!(run = self.run, group = %self.group, "asking for a container");
         let container = match self.host.sandbox.create(&spec).await {
             Err(SandboxError::NameTaken { .. }) => {
@@ -455,7 +473,6 @@ impl Watched {
         let mut stopping: Option<Instant> = None;
         loop {
             tokio::select! {
-                biased;
                 chunk = output.next(), if output_open => match chunk {
                     Some(Ok(Chunk::Stdout(bytes))) => {
                         self.log.append(&bytes);
@@ -574,9 +591,9 @@ impl Watched {
                     if said {
                         self.host.nudges.deliver.notify_one();
                     }
-                    if kind == wire::Kind::Ready || (!self.ready && self.protocol == Some(1)) {
+                    if kind == wire::Kind::Ready {
                         self.ready = true;
-                        self.protocol.get_or_insert(wire::PROTOCOL);
+                        self.protocol = Some(wire::PROTOCOL);
                         let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
                     }
                     self.idle = idle;
@@ -602,10 +619,7 @@ impl Watched {
             return record;
         }
         if self.protocol.is_none() {
-            self.protocol = Some(1);
-            if let Err(error) = self.host.store.run_ready_without_saying_so(self.run, clock::now()).await {
-                tracing::error!(run = self.run, error = %chain(&error), "recording readiness failed");
-            }
+            self.ready_without_saying_so().await;
         }
         if record.status == wire::Status::Success && record.handled.is_empty() {
             let open = self.host.store.active_run(self.run).ok().flatten();
@@ -791,6 +805,7 @@ impl Watched {
             let kept = host.run_dir(self.run).join("input");
             let _ = spawn_blocking(move || boxes.forget_inputs(&kept)).await;
         }
+        RunLog::forget_old(&host.root.join("data/runs"), self.run);
         host.nudges.deliver.notify_one();
         host.nudges.schedule.notify_one();
         host.nudges.dispatch.notify_one();
@@ -828,6 +843,7 @@ pub(super) async fn end_without_container(host: &Arc<Host>, active: &ActiveRun, 
         container: None,
         seen: active.last_seq,
         protocol: active.protocol,
+        speaks_v1: false,
         ready: active.ready,
         idle: active.is_idle(),
         closing: None,

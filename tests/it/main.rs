@@ -3,5 +3,8 @@
 mod support;
 
 mod answer;
+mod claim_order;
 mod ipc_files;
 mod sandbox;
+mod store;
+mod tidy;
