@@ -319,6 +319,7 @@ impl Watched {
             .map_err(|why| (End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself))?;
         let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
         self.speaks_v1 = protocol < wire::PROTOCOL;
+        tracing::debug!(run = self.run, group = %self.group, "asking for a container");
         let container = match self.host.sandbox.create(&spec).await {
             Err(SandboxError::NameTaken { .. }) => {
                 self.remove_leftover().await;
