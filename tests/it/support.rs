@@ -185,6 +185,27 @@ impl Root {
         })
     }
 
+    /// Waits until the command file `name` of a group is settled; returns its row of `ipc list`.
+    pub(crate) fn settled_file(&self, group: &str, name: &str) -> Value {
+        wait_for(&format!("{name} of {group} to be settled"), || {
+            self.rows(&["ipc", "list", "--group", group]).into_iter().find(|row| {
+                row["name"] == name
+                    && ["applied", "refused", "dead"].contains(&row["state"].as_str().unwrap())
+            })
+        })
+    }
+
+    /// Reads a JSON file below `data/`.
+    pub(crate) fn data_json(&self, relative: &str) -> Value {
+        let bytes = fs::read(self.data(relative)).unwrap_or_else(|e| panic!("{relative}: {e}"));
+        serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{relative}: {e}"))
+    }
+
+    /// Returns the prompt that a run was started with.
+    pub(crate) fn prompt(&self, run: i64) -> String {
+        fs::read_to_string(self.data(&format!("runs/{run}/prompt.txt"))).unwrap()
+    }
+
     /// Waits until `count` commands are settled; returns the rows of `ipc list` that are.
     pub(crate) fn settled(&self, count: usize) -> Vec<Value> {
         wait_for(&format!("{count} settled commands"), || {
