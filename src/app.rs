@@ -50,6 +50,7 @@ pub struct Daemon {
 /// # Errors
 /// What could not be made, and why.
 pub async fn init(root: &Path, config: &Config) -> Result<()> {
+    private_dir(&root.join("data"))?;
     for folder in ["groups/main", "groups/global", "groups/_template", "data/runs", "data/sessions"] {
         let path = root.join(folder);
         fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
@@ -83,6 +84,21 @@ pub async fn init(root: &Path, config: &Config) -> Result<()> {
             ignored_message_policy: "drop".into(),
         };
         store.add_group(group, vec![wiring], clock::now()).await?;
+    }
+    Ok(())
+}
+
+/// Makes a folder that only this user can look into.
+fn private_dir(path: &Path) -> Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+    if !path.exists() {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .with_context(|| format!("making {}", path.display()))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+            .with_context(|| format!("closing {}", path.display()))?;
     }
     Ok(())
 }
@@ -243,6 +259,8 @@ impl Daemon {
         tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = host.sandbox.kind(), zone = host.config.zone.name, "starting");
 
         let listener = control::bind(&host.root.join("data/g2.sock")).context("binding data/g2.sock")?;
+        // What was claimed before goes first: order within a group is that of the claims.
+        loops::ipc::recover(&host).await;
         let mailbox_stop = CancellationToken::new();
         let mut mailbox = JoinSet::new();
         let (hints, hinted) = ipc::hints(HINTS);

@@ -46,7 +46,7 @@ pub struct Config {
     pub container_ms: u64,
     pub close_grace_ms: u64,
     pub min_free_bytes: u64,
-    pub on_unknown: crate::store::UnknownDeliveries,
+    pub on_unknown: crate::domain::rows::UnknownDeliveries,
     pub log_level: String,
 }
 
@@ -191,8 +191,8 @@ impl Config {
             });
         }
         let on_unknown = match raw.outbox.on_unknown.as_deref() {
-            None | Some("resend") => crate::store::UnknownDeliveries::Resend,
-            Some("leave") => crate::store::UnknownDeliveries::Leave,
+            None | Some("resend") => crate::domain::rows::UnknownDeliveries::Resend,
+            Some("leave") => crate::domain::rows::UnknownDeliveries::Leave,
             Some(other) => {
                 return Err(ConfigError::Value {
                     name: "outbox.on_unknown",

@@ -195,3 +195,11 @@ pub struct Delivery {
     /// Tries before this one.
     pub attempts: u32,
 }
+
+/// What to do with rows of which nobody can know whether they arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownDeliveries {
+    #[default]
+    Resend,
+    Leave,
+}

@@ -21,7 +21,6 @@ use tokio::sync::mpsc;
 use super::{
     Host,
     dispatch::{Adoption, adopted_state},
-    ipc,
     ipc::chain,
     run::{self, NEVER_STARTED, STALE},
 };
@@ -50,10 +49,8 @@ impl Recovered {
     }
 }
 
-/// Settles claimed commands, then adopts or ends every run on record. The `ipc` loop has to be running: a run's boxes
-/// are drained before it is judged.
+/// Adopts or ends every run on record. The `ipc` loop has to be running: a run's boxes are drained before it is judged.
 pub async fn recover(host: &Arc<Host>) -> Recovered {
-    ipc::recover(host).await;
     let active = match host.store.active_runs() {
         Ok(active) => active,
         Err(error) => {

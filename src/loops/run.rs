@@ -88,6 +88,8 @@ struct Watched {
     /// The number of the last record that was applied or known.
     seen: u64,
     protocol: Option<u32>,
+    /// The image announces no protocol of ours.
+    speaks_v1: bool,
     ready: bool,
     idle: bool,
     closing: Option<Instant>,
@@ -137,6 +139,7 @@ pub(super) async fn supervise(
         container: None,
         seen: 0,
         protocol: None,
+        speaks_v1: false,
         ready: false,
         idle: false,
         closing: None,
@@ -280,7 +283,20 @@ impl Watched {
         if let Err(error) = self.host.store.run_started(self.run, clock::now()).await {
             tracing::error!(run = self.run, error = %chain(&error), "recording a start failed");
         }
+        if self.speaks_v1 {
+            self.ready_without_saying_so().await;
+        }
         self.watch(&container, orders).await
+    }
+
+    /// A v1 runner says nothing until it has an answer: it counts as ready once it was started.
+    async fn ready_without_saying_so(&mut self) {
+        self.protocol = Some(1);
+        self.ready = true;
+        if let Err(error) = self.host.store.run_ready_without_saying_so(self.run, clock::now()).await {
+            tracing::error!(run = self.run, error = %chain(&error), "recording readiness failed");
+        }
+        let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
     }
 
     /// Makes the container and writes its id down.
@@ -301,6 +317,8 @@ impl Watched {
         let spec = self
             .spec(launching)
             .map_err(|why| (End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself))?;
+        let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
+        self.speaks_v1 = protocol < wire::PROTOCOL;
         let container = match self.host.sandbox.create(&spec).await {
             Err(SandboxError::NameTaken { .. }) => {
                 self.remove_leftover().await;
@@ -454,7 +472,6 @@ impl Watched {
         let mut stopping: Option<Instant> = None;
         loop {
             tokio::select! {
-                biased;
                 chunk = output.next(), if output_open => match chunk {
                     Some(Ok(Chunk::Stdout(bytes))) => {
                         self.log.append(&bytes);
@@ -573,9 +590,9 @@ impl Watched {
                     if said {
                         self.host.nudges.deliver.notify_one();
                     }
-                    if kind == wire::Kind::Ready || (!self.ready && self.protocol == Some(1)) {
+                    if kind == wire::Kind::Ready {
                         self.ready = true;
-                        self.protocol.get_or_insert(wire::PROTOCOL);
+                        self.protocol = Some(wire::PROTOCOL);
                         let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
                     }
                     self.idle = idle;
@@ -601,10 +618,7 @@ impl Watched {
             return record;
         }
         if self.protocol.is_none() {
-            self.protocol = Some(1);
-            if let Err(error) = self.host.store.run_ready_without_saying_so(self.run, clock::now()).await {
-                tracing::error!(run = self.run, error = %chain(&error), "recording readiness failed");
-            }
+            self.ready_without_saying_so().await;
         }
         if record.status == wire::Status::Success && record.handled.is_empty() {
             let open = self.host.store.active_run(self.run).ok().flatten();
@@ -827,6 +841,7 @@ pub(super) async fn end_without_container(host: &Arc<Host>, active: &ActiveRun, 
         container: None,
         seen: active.last_seq,
         protocol: active.protocol,
+        speaks_v1: false,
         ready: active.ready,
         idle: active.is_idle(),
         closing: None,

@@ -80,6 +80,24 @@ impl DockerSandbox {
         }
     }
 
+    async fn protocol(&self, image: &str) -> Result<u32, SandboxError> {
+        let engine = &self.shared.engine;
+        let call = engine.client().await?.inspect_image(image);
+        let found =
+            engine.ask(&format!("looking at image {image}"), ANSWER, call).await.map_err(|fault| {
+                if fault.status == Some(404) {
+                    SandboxError::NoImage { image: image.to_owned() }
+                } else {
+                    fault.error
+                }
+            })?;
+        let label = found
+            .config
+            .and_then(|config| config.labels)
+            .and_then(|labels| labels.get("g2.protocol").cloned());
+        Ok(label.and_then(|label| label.parse().ok()).unwrap_or(1))
+    }
+
     async fn create(&self, spec: &Spec) -> Result<String, SandboxError> {
         let engine = &self.shared.engine;
         let options = CreateContainerOptionsBuilder::default().name(&spec.name).build();
@@ -249,6 +267,10 @@ impl Sandbox for DockerSandbox {
 
     fn check<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<(), SandboxError>> {
         self.check(image).boxed()
+    }
+
+    fn protocol<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<u32, SandboxError>> {
+        self.protocol(image).boxed()
     }
 
     fn create<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<String, SandboxError>> {

@@ -139,6 +139,10 @@ pub trait Sandbox: Send + Sync {
     /// Asks the engine whether it is there and the image too.
     fn check<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<(), SandboxError>>;
 
+    /// Which protocol the runner of an image announces by the label `g2.protocol`; 1 without one, as v1's images have
+    /// none. It is known before the runner says anything.
+    fn protocol<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<u32, SandboxError>>;
+
     /// Makes the container without starting it.
     fn create<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<String, SandboxError>>;
 

@@ -156,6 +156,11 @@ impl Sandbox for ProcessSandbox {
         async { self.check() }.boxed()
     }
 
+    /// There are no images here: what is run is our own runner, or has to speak as it does.
+    fn protocol<'a>(&'a self, _image: &'a str) -> BoxFuture<'a, Result<u32, SandboxError>> {
+        async { Ok(ipc_handlers::wire::PROTOCOL) }.boxed()
+    }
+
     fn create<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<String, SandboxError>> {
         async { self.create(spec) }.boxed()
     }

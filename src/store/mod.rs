@@ -28,7 +28,7 @@ pub use groups::{NewGroup, NewWiring, channel_of};
 pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use lanes::WaitingLane;
 pub use messages::{Accepted, Judged, Unjudged};
-pub use outbox::{NextDelivery, UnknownDeliveries};
+pub use outbox::NextDelivery;
 pub use receipts::{CommandFile, Receipt, Settled};
 pub use runs::{ActiveRun, EndOfRun, Recorded, RunEnded, task_batch};
 pub use why::{Why, WhyWiring};

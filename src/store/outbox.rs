@@ -4,7 +4,7 @@ use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, StoreError};
-use crate::domain::rows::{Delivery, OutboxRow};
+use crate::domain::rows::{Delivery, OutboxRow, UnknownDeliveries};
 
 /// What a chat has to say next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,14 +155,6 @@ impl Store {
             )?)
         })
     }
-}
-
-/// What to do with rows of which nobody can know whether they arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UnknownDeliveries {
-    #[default]
-    Resend,
-    Leave,
 }
 
 /// Something to say.

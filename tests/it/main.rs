@@ -4,6 +4,7 @@ mod support;
 
 mod answer;
 mod channel;
+mod claim_order;
 mod dispatch;
 mod docker;
 mod failures;
@@ -11,5 +12,7 @@ mod fairness;
 mod ipc_files;
 mod mailbox;
 mod sandbox;
+mod store;
 mod tasks;
+mod tidy;
 mod v1_mode;

@@ -1,0 +1,270 @@
+//! The rules of the code base, as tests: what a reviewer would otherwise have to remember.
+#![expect(clippy::disallowed_methods, reason = "reads the repository")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use regex::Regex;
+
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every file below `dir` that ends in `.end`, with its text.
+fn files(dir: &str, end: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![top().join(dir)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == end) {
+                let text = fs::read_to_string(&path).unwrap();
+                found.push((path.strip_prefix(top()).unwrap().to_owned(), text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn nothing_stands_at_the_top_but_what_belongs_there() {
+    let allowed: BTreeSet<&str> = [
+        "Cargo.toml",
+        "Cargo.lock",
+        "README.md",
+        "LICENSE",
+        "src",
+        "ipc-handlers",
+        "container",
+        "groups",
+        "data",
+        "migrations",
+        "tests",
+        "target",
+        "g2.toml",
+    ]
+    .into();
+    for entry in fs::read_dir(top()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(name.starts_with('.') || allowed.contains(name.as_str()), "{name} stands at the top");
+    }
+}
+
+#[test]
+fn every_folder_opens_with_a_readme_of_one_screen() {
+    for folder in [
+        "",
+        "src",
+        "src/cli",
+        "src/domain",
+        "src/store",
+        "src/channels",
+        "src/sandbox",
+        "src/ipc",
+        "src/loops",
+        "ipc-handlers",
+        "container",
+        "container/agent-runner",
+        "groups",
+        "data",
+        "migrations",
+        "tests",
+        "tests/it",
+        "tests/bench",
+        "tests/fixtures",
+    ] {
+        let path = top().join(folder).join("README.md");
+        let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let lines = text.lines().count();
+        assert!(lines > 4, "{} says nothing", path.display());
+        let most = if folder.is_empty() || folder == "src" { 300 } else { 80 };
+        assert!(lines <= most, "{} has {lines} lines", path.display());
+    }
+}
+
+/// Which modules of the daemon a module may name. Adapters never meet; decisions know nobody.
+const MAY_NAME: &[(&str, &[&str])] = &[
+    ("clock", &[]),
+    ("failpoint", &[]),
+    ("domain", &["domain"]),
+    ("ipc", &["ipc"]),
+    ("sandbox", &["sandbox", "failpoint"]),
+    ("channels", &["channels", "domain"]),
+    ("store", &["store", "domain", "failpoint"]),
+    ("config", &["domain"]),
+    ("loops", &["loops", "store", "channels", "sandbox", "ipc", "domain", "config", "clock", "failpoint"]),
+    ("app", &["loops", "store", "channels", "sandbox", "ipc", "domain", "config", "clock", "failpoint"]),
+];
+
+#[test]
+fn dependencies_point_one_way() {
+    // `use crate::{a::…, b::…}` and `crate::a::…` alike.
+    let direct = Regex::new(r"\bcrate::([a-z_]+)").unwrap();
+    let grouped = Regex::new(r"(?s)use crate::\{(.*?)\n\};").unwrap();
+    let head = Regex::new(r"(?m)^    ([a-z_]+)").unwrap();
+    let all: Vec<&str> = MAY_NAME.iter().map(|(name, _)| *name).chain(["cli"]).collect();
+    for (path, text) in files("src", "rs") {
+        let module = path.components().nth(1).unwrap().as_os_str().to_str().unwrap().trim_end_matches(".rs");
+        let Some((_, allowed)) = MAY_NAME.iter().find(|(name, _)| *name == module) else { continue };
+        let mut named: Vec<String> = direct.captures_iter(&text).map(|c| c[1].to_owned()).collect();
+        for group in grouped.captures_iter(&text) {
+            named.extend(head.captures_iter(&group[1]).map(|c| c[1].to_owned()));
+        }
+        for name in named.iter().filter(|name| all.contains(&name.as_str())) {
+            assert!(
+                allowed.contains(&name.as_str()),
+                "{} names {name}, which {module} may not",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn decisions_wait_for_nothing() {
+    for (path, text) in files("src/domain", "rs").into_iter().chain(files("ipc-handlers/src", "rs")) {
+        for word in ["async fn", ".await", "tokio::", "rusqlite", "std::fs", "std::net"] {
+            let used = text.lines().any(|line| !line.trim_start().starts_with("//") && line.contains(word));
+            assert!(!used, "{} has {word}", path.display());
+        }
+    }
+}
+
+#[test]
+fn sql_is_written_in_the_store_only() {
+    let sql = Regex::new(r#""[^"\n]*\b(SELECT .+ FROM|INSERT INTO|UPDATE \w+ SET|DELETE FROM|PRAGMA \w+)\b"#)
+        .unwrap();
+    for (path, text) in files("src", "rs").into_iter().chain(files("ipc-handlers/src", "rs")) {
+        if !path.starts_with("src/store") {
+            assert!(!sql.is_match(&text), "{} has SQL", path.display());
+        }
+    }
+}
+
+#[test]
+fn lints_are_expected_with_a_reason_and_never_allowed() {
+    let allow = Regex::new(r"#!?\[allow\(").unwrap();
+    for dir in ["src", "ipc-handlers", "container", "tests/it"] {
+        for (path, text) in files(dir, "rs") {
+            assert!(
+                !allow.is_match(&text) || path.ends_with("tidy.rs"),
+                "{} allows a lint; expect it, with a reason",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_twelve_packages_that_were_asked_for_are_direct_and_used() {
+    let sources: String = ["src", "ipc-handlers/src", "container/agent-runner/src"]
+        .iter()
+        .flat_map(|dir| files(dir, "rs"))
+        .map(|(_, text)| text)
+        .collect();
+    let manifests: String = ["Cargo.toml", "ipc-handlers/Cargo.toml"]
+        .iter()
+        .map(|m| fs::read_to_string(top().join(m)).unwrap())
+        .collect();
+    for package in [
+        "tokio",
+        "notify",
+        "rusqlite",
+        "serde",
+        "serde_json",
+        "bollard",
+        "chrono-tz",
+        "cron",
+        "regex",
+        "tempfile",
+        "tracing",
+        "clap",
+    ] {
+        assert!(
+            manifests.contains(&format!("\n{package}.workspace = true")),
+            "{package} is no direct dependency"
+        );
+        let name = package.replace('-', "_");
+        let used = Regex::new(&format!(r"\b{name}::|#\[derive\([^)]*\b{name}")).unwrap();
+        assert!(used.is_match(&sources), "{package} is not used");
+    }
+}
+
+#[test]
+fn a_member_depends_on_what_it_may() {
+    let dependencies = |manifest: &str| -> BTreeSet<String> {
+        let text = fs::read_to_string(top().join(manifest)).unwrap();
+        let section = text.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap().to_owned();
+        section.lines().filter_map(|line| line.split_once('.')).map(|(name, _)| name.to_owned()).collect()
+    };
+    let pure: BTreeSet<String> =
+        ["chrono", "cron", "jiff", "serde", "serde_json", "thiserror"].map(str::to_owned).into();
+    let handlers = dependencies("ipc-handlers/Cargo.toml");
+    assert!(handlers.is_subset(&pure), "ipc-handlers depends on {:?}", handlers.difference(&pure));
+    let runner = dependencies("container/agent-runner/Cargo.toml");
+    assert!(
+        !runner.contains("g2") && !runner.contains("tokio") && !runner.contains("rusqlite"),
+        "{runner:?}"
+    );
+}
+
+#[test]
+fn each_dependency_that_is_not_obvious_says_what_it_is_for() {
+    let obvious: BTreeSet<&str> = [
+        "agent-runner",
+        "ipc-handlers",
+        "anyhow",
+        "clap",
+        "notify",
+        "proptest",
+        "regex",
+        "serde",
+        "serde_json",
+        "tempfile",
+        "thiserror",
+        "tokio",
+        "toml",
+        "tracing",
+        "tracing-subscriber",
+    ]
+    .into();
+    let text = fs::read_to_string(top().join("Cargo.toml")).unwrap();
+    let section = text.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    let mut before = "";
+    for line in section.lines() {
+        if let Some((name, _)) = line.split_once(" = ") {
+            assert!(obvious.contains(name) || before.starts_with('#'), "{name} does not say what it is for");
+        }
+        before = line;
+    }
+}
+
+#[test]
+fn every_test_file_is_a_module_of_the_one_binary() {
+    let main = fs::read_to_string(top().join("tests/it/main.rs")).unwrap();
+    for entry in fs::read_dir(top().join("tests/it")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let is_module = path.is_dir() || path.extension().is_some_and(|e| e == "rs");
+        if is_module && name != "main" {
+            assert!(main.contains(&format!("mod {name};")), "{name} is not listed in tests/it/main.rs");
+        }
+    }
+}
+
+#[test]
+fn the_readme_names_the_commands_that_ci_runs() {
+    let readme = fs::read_to_string(top().join("README.md")).unwrap();
+    let ci = fs::read_to_string(top().join(".ci/run")).unwrap();
+    for command in ["cargo run --release -- up", "cargo test"] {
+        assert!(readme.contains(command), "README.md does not name `{command}`");
+    }
+    assert!(ci.contains("cargo test"), ".ci/run does not run the tests");
+}
