@@ -15,7 +15,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{Host, ipc::Ask};
+use super::{Host, ipc::Ask, snapshots};
 use crate::{
     clock,
     domain::rows::{Delivery, Inbound},
@@ -249,6 +249,8 @@ impl Client {
             Request::Status => Some(Response::Status(Box::new(status(&self.host, self.since)))),
             Request::Changed => {
                 let _ = self.host.mailboxes.send(Ask::Groups);
+                let host = Arc::clone(&self.host);
+                tokio::spawn(async move { snapshots::write_all(&host).await });
                 self.host.nudges.dispatch.notify_one();
                 self.host.nudges.deliver.notify_one();
                 self.host.nudges.schedule.notify_one();

@@ -29,7 +29,7 @@ use crate::{
     ipc::{
         ClaimError, Claimed, CommandBox, GroupBoxes, Hint, Hints, PutError, ReadError, Watch, Why, Writer,
     },
-    store::{CommandFile, Receipt, Settled, StoreError},
+    store::{CommandFile, Receipt, Settled},
 };
 
 /// At most so many claims of a group are not acknowledged at a time.
@@ -229,6 +229,8 @@ struct Worker {
 struct Pending {
     claimed: Claimed,
     file: CommandFile,
+    /// What is kept of it for people: all of its bytes, or as many as were read of one that is too large.
+    kept: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -460,6 +462,7 @@ fn read(
     };
     // What has no inode of its own any more is identified by its claim.
     let no_origin = format!("claim:{}", claimed.id).into_bytes();
+    let mut kept = Vec::new();
     let (body, origin) = match refusal {
         Some(refusal) => (Err(refusal), no_origin),
         None => match host.claims.read(&claimed) {
@@ -480,10 +483,12 @@ fn read(
                 {
                     tracing::warn!(claim = claimed.id, error = %chain(&error), "syncing a box failed");
                 }
+                kept.clone_from(&read.bytes);
                 (Ok(read.bytes), read.origin.key)
             }
             Err(ReadError::Gone) => return Reading::Nothing,
-            Err(ReadError::TooLarge { size, origin, .. }) => {
+            Err(ReadError::TooLarge { size, head, origin }) => {
+                kept = head;
                 let refusal = Refusal::new(
                     Code::TooLarge,
                     format!("the command has {size} bytes; the limit is {}", crate::ipc::COMMAND_LIMIT),
@@ -507,7 +512,7 @@ fn read(
     };
     let file =
         CommandFile { claim: claimed.id, group: claimed.folder.clone(), box_name, name, origin, run, body };
-    Reading::Ready(Box::new(Pending { claimed, file }))
+    Reading::Ready(Box::new(Pending { claimed, file, kept }))
 }
 
 /// Settles files in order, committed together, and answers them. A store that can't is asked again until it can: the
@@ -530,7 +535,7 @@ async fn settle_all(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>) {
                 }
                 Err(error) => {
                     tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
-                    if let Some(settled) = record_our_fault(host, &pending, &error).await {
+                    if let Some(settled) = record_our_fault(host, &pending).await {
                         answers.push((pending, settled));
                     }
                 }
@@ -550,14 +555,8 @@ async fn settle_all(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>) {
 }
 
 /// Writes down that a command met a fault of ours, so that it is answered and not tried for ever.
-async fn record_our_fault(host: &Arc<Host>, pending: &Pending, error: &StoreError) -> Option<Settled> {
-    let refusal = Refusal::new(
-        Code::Internal,
-        format!("the command could not be decided: {error}"),
-        "this is a fault of the host; its log says more",
-    );
-    let file = CommandFile { body: Err(refusal), ..pending.file.clone() };
-    match host.store.settle(file, host.zone(), clock::now()).await {
+async fn record_our_fault(host: &Arc<Host>, pending: &Pending) -> Option<Settled> {
+    match host.store.refuse(pending.file.clone(), Refusal::internal(), clock::now()).await {
         Ok(settled) => Some(settled),
         Err(error) => {
             tracing::error!(claim = pending.claimed.id, error = %chain(&error), "the receipt could not be written either; the file stays claimed");
@@ -620,7 +619,7 @@ fn answer(host: &Host, pending: &Pending, receipt: &Receipt) -> Result<(), crate
         }
     }
     failpoint::reach("ipc.replied");
-    let bytes: &[u8] = pending.file.body.as_deref().unwrap_or_default();
+    let bytes = pending.kept.as_slice();
     let why = || Why {
         code: receipt.code.clone().unwrap_or_default(),
         message: receipt.reason.clone().unwrap_or_default(),
