@@ -233,7 +233,8 @@ impl Dispatch {
         match handed {
             Ok(Some(handed)) => {
                 tracing::info!(group = %group, run = handed.run, lane = lane.0, batch = handed.batch, "run queued");
-                self.supervise(group, handed.run, Beginning::Batch(Box::new(handed)));
+                self.supervise(group.clone(), handed.run, Beginning::Batch(Box::new(handed)));
+                self.tell_what_is_left(group, lane);
             }
             Ok(None) => self.nothing_to_start(group, Some(lane)),
             Err(error) => self.could_not_start(group, &error),
@@ -283,6 +284,13 @@ impl Dispatch {
         });
     }
 
+    /// One batch of a lane was handed over: what did not fit into it waits on.
+    fn tell_what_is_left(&mut self, group: Folder, lane: LaneId) {
+        if let Some(waiting) = self.waiting_in(&group).into_iter().find(|waiting| waiting.lane == lane) {
+            self.tell(Event::Waiting { group, waiting });
+        }
+    }
+
     fn waiting_in(&self, group: &Folder) -> Vec<WaitingLane> {
         match self.host.store.waiting_lanes_of(group) {
             Ok(waiting) => waiting.iter().map(waiting_lane).collect(),
@@ -313,7 +321,10 @@ impl Dispatch {
                     Err(error) => Err(chain(&error)),
                 };
                 match placed {
-                    Ok(()) => self.tell(Event::Busy { group }),
+                    Ok(()) => {
+                        self.tell(Event::Busy { group: group.clone() });
+                        self.tell_what_is_left(group, lane);
+                    }
                     Err(error) => {
                         // The batch stays on the run's account; its end returns it.
                         tracing::warn!(group = %group, run, error, "an input file could not be placed; the run is closed");

@@ -27,7 +27,8 @@ use crate::{
     domain::lanes::{Event, LaneId},
     failpoint,
     ipc::{
-        ClaimError, Claimed, CommandBox, GroupBoxes, Hint, Hints, PutError, ReadError, Watch, Why, Writer,
+        ClaimError, Claimed, CommandBox, GroupBoxes, Hint, HintSender, Hints, PutError, ReadError, Watch,
+        Why, Writer, hints,
     },
     store::{CommandFile, Receipt, Settled},
 };
@@ -40,6 +41,13 @@ const HALF_WRITTEN: Duration = Duration::from_secs(2);
 const WRITER_LIMIT: Duration = Duration::from_secs(60);
 /// How often one that is being written is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long an event may be on its way. Events come in the order in which files were published; a scan that was
+/// faster could only guess it.
+const EVENT_LAG: Duration = Duration::from_millis(250);
+/// The same for a container that is dead: its last events were sent before we were told.
+const LAST_EVENTS: Duration = Duration::from_millis(50);
+/// How many hints wait for one group's worker.
+const HINTS: usize = 4096;
 
 /// What others may ask of this loop.
 pub enum Ask {
@@ -50,9 +58,23 @@ pub enum Ask {
 }
 
 enum Job {
-    File(CommandBox, OsString),
-    Scan,
+    Scan(Sight),
     Drain(oneshot::Sender<()>),
+}
+
+/// What a scan may take of what it sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Sight {
+    /// What was seen a while ago: an event may still be on its way for the rest.
+    Second,
+    /// Everything: there are no events for it, or they were lost.
+    First,
+}
+
+/// How one group's worker is reached.
+struct Line {
+    hints: HintSender,
+    jobs: mpsc::UnboundedSender<Job>,
 }
 
 /// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first.
@@ -63,7 +85,7 @@ pub async fn run(
     mut asks: mpsc::UnboundedReceiver<Ask>,
     stop: CancellationToken,
 ) {
-    let mut workers: BTreeMap<Folder, mpsc::Sender<Job>> = BTreeMap::new();
+    let mut workers: BTreeMap<Folder, Line> = BTreeMap::new();
     let mut running = tokio::task::JoinSet::new();
     let mut every = tokio::time::interval(host.config.scan_every);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -75,8 +97,7 @@ pub async fn run(
             Some(hint) = hints.recv() => match hint {
                 Hint::File { folder, in_box, name } => {
                     if let Some(worker) = workers.get(&folder) {
-                        // A full queue loses a hint; the scan finds the file.
-                        let _ = worker.try_send(Job::File(in_box, name));
+                        worker.hints.send(Hint::File { folder, in_box, name });
                     }
                 }
                 Hint::Rescan => scan_all(&host, &workers, Look::AtAll),
@@ -92,10 +113,8 @@ pub async fn run(
                     if !workers.contains_key(&folder) {
                         open_groups(&host, watch.as_ref(), &mut workers, &mut running);
                     }
-                    if let Some(worker) = workers.get(&folder).cloned() {
-                        tokio::spawn(async move {
-                            let _ = worker.send(Job::Drain(done)).await;
-                        });
+                    if let Some(worker) = workers.get(&folder) {
+                        let _ = worker.jobs.send(Job::Drain(done));
                     }
                 }
             },
@@ -113,7 +132,7 @@ pub async fn run(
 fn open_groups(
     host: &Arc<Host>,
     watch: Option<&Watch>,
-    workers: &mut BTreeMap<Folder, mpsc::Sender<Job>>,
+    workers: &mut BTreeMap<Folder, Line>,
     running: &mut tokio::task::JoinSet<()>,
 ) {
     let groups = match host.store.groups() {
@@ -138,8 +157,9 @@ fn open_groups(
         {
             tracing::warn!(group = %folder, error = %chain(&error), "the boxes can't be watched; they are scanned every 2 s");
         }
-        let (jobs, queue) = mpsc::channel(4096);
-        let _ = jobs.try_send(Job::Scan);
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let (sender, hints) = hints(HINTS);
+        let _ = jobs.send(Job::Scan(Sight::First));
         running.spawn(
             Worker {
                 host: Arc::clone(host),
@@ -147,9 +167,9 @@ fn open_groups(
                 growing: Vec::new(),
                 first_seen: BTreeMap::new(),
             }
-            .run(queue),
+            .run(hints, queue),
         );
-        workers.insert(folder, jobs);
+        workers.insert(folder, Line { hints: sender, jobs });
     }
 }
 
@@ -191,15 +211,17 @@ enum Look {
     AtChanged,
 }
 
-fn scan_all(host: &Arc<Host>, workers: &BTreeMap<Folder, mpsc::Sender<Job>>, look: Look) {
+fn scan_all(host: &Arc<Host>, workers: &BTreeMap<Folder, Line>, look: Look) {
     for (folder, worker) in workers {
-        let wanted = match (look, host.boxes(folder)) {
-            (Look::AtAll, _) => true,
-            (Look::AtChanged, Ok(boxes)) => boxes.changed().map_or(true, |changed| !changed.is_empty()),
-            (Look::AtChanged, Err(_)) => true,
+        let sight = match (look, host.boxes(folder)) {
+            (Look::AtAll, _) => Some(Sight::First),
+            (Look::AtChanged, Ok(boxes)) => {
+                boxes.changed().map_or(true, |changed| !changed.is_empty()).then_some(Sight::Second)
+            }
+            (Look::AtChanged, Err(_)) => Some(Sight::Second),
         };
-        if wanted {
-            let _ = worker.try_send(Job::Scan);
+        if let Some(sight) = sight {
+            let _ = worker.jobs.send(Job::Scan(sight));
         }
     }
 }
@@ -241,49 +263,100 @@ enum Patience {
     None,
 }
 
+/// What a worker has been told since it last looked.
+#[derive(Default)]
+struct News {
+    files: Vec<(CommandBox, OsString)>,
+    scan: Option<Sight>,
+    drained: Vec<oneshot::Sender<()>>,
+}
+
+impl News {
+    fn hint(&mut self, hint: Hint) {
+        match hint {
+            Hint::File { in_box, name, .. } => self.files.push((in_box, name)),
+            Hint::Rescan | Hint::Lost { .. } => self.scan = Some(Sight::First),
+        }
+    }
+
+    fn job(&mut self, job: Job) {
+        match job {
+            Job::Scan(sight) => self.scan = self.scan.max(Some(sight)),
+            Job::Drain(done) => self.drained.push(done),
+        }
+    }
+}
+
 impl Worker {
-    async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
+    async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
         loop {
             let look_again = if self.growing.is_empty() && self.first_seen.is_empty() {
                 Duration::from_secs(3600)
             } else {
                 LOOK_AGAIN
             };
-            let job = tokio::select! {
-                job = queue.recv() => match job { Some(job) => Some(job), None => return },
-                () = tokio::time::sleep(look_again) => None,
-            };
-            let mut files = Vec::new();
-            let mut scan = false;
-            let mut drained = Vec::new();
-            let sort = |job, files: &mut Vec<_>, scan: &mut bool, drained: &mut Vec<_>| match job {
-                Job::File(in_box, name) => files.push((in_box, name)),
-                Job::Scan => *scan = true,
-                Job::Drain(done) => drained.push(done),
-            };
-            match job {
-                Some(job) => sort(job, &mut files, &mut scan, &mut drained),
-                None => scan = !self.first_seen.is_empty(),
+            let mut news = News::default();
+            tokio::select! {
+                hint = hints.recv() => match hint { Some(hint) => news.hint(hint), None => return },
+                job = jobs.recv() => match job { Some(job) => news.job(job), None => return },
+                () = tokio::time::sleep(look_again) => {
+                    news.scan = (!self.first_seen.is_empty()).then_some(Sight::Second);
+                }
             }
-            while files.len() < IN_FLIGHT
-                && drained.is_empty()
-                && let Ok(job) = queue.try_recv()
+            while let Ok(job) = jobs.try_recv() {
+                news.job(job);
+            }
+            // What was told of goes first, whatever a scan would find.
+            while news.scan != Some(Sight::First)
+                && news.files.len() < HINTS
+                && let Some(hint) = hints.try_recv()
             {
-                sort(job, &mut files, &mut scan, &mut drained);
+                news.hint(hint);
             }
+            let News { files, scan, drained } = news;
             self.take(files, Patience::Some).await;
-            if scan || !drained.is_empty() {
-                self.scan(if drained.is_empty() { Patience::Some } else { Patience::None }).await;
+            if drained.is_empty() {
+                if let Some(sight) = scan {
+                    self.scan(sight, Patience::Some).await;
+                }
+                self.look_again(Patience::Some).await;
+            } else {
+                self.hear_the_last(&mut hints).await;
+                self.scan(Sight::First, Patience::None).await;
+                self.look_again(Patience::None).await;
             }
-            self.look_again(if drained.is_empty() { Patience::Some } else { Patience::None }).await;
             for done in drained {
                 let _ = done.send(());
             }
         }
     }
 
+    /// Takes what a dead container's last events tell of, if it has left anything.
+    async fn hear_the_last(&mut self, hints: &mut Hints) {
+        let until = Instant::now() + LAST_EVENTS;
+        while self.anything_waits().await {
+            let Ok(Some(hint)) = tokio::time::timeout_at(until, hints.recv()).await else { return };
+            let mut news = News::default();
+            news.hint(hint);
+            while let Some(hint) = hints.try_recv() {
+                news.hint(hint);
+            }
+            self.take(news.files, Patience::Some).await;
+        }
+    }
+
+    async fn anything_waits(&self) -> bool {
+        let Ok(boxes) = self.host.boxes(&self.folder) else { return false };
+        let waits = move || {
+            CommandBox::ALL
+                .into_iter()
+                .any(|in_box| boxes.list(in_box, 1).is_ok_and(|listing| !listing.entries.is_empty()))
+        };
+        spawn_blocking(waits).await.unwrap_or(false)
+    }
+
     /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
-    async fn scan(&mut self, patience: Patience) {
+    async fn scan(&mut self, sight: Sight, patience: Patience) {
         loop {
             let Ok(boxes) = self.host.boxes(&self.folder) else { return };
             let listed = spawn_blocking(move || {
@@ -316,7 +389,9 @@ impl Worker {
             for (in_box, entry, idle) in found {
                 let key = (in_box, entry.name);
                 let since = *self.first_seen.get(&key).unwrap_or(&now);
-                if idle || patience == Patience::None || now.duration_since(since) >= HALF_WRITTEN {
+                let age = now.duration_since(since);
+                let told = sight == Sight::First || age >= EVENT_LAG;
+                if (idle && told) || patience == Patience::None || age >= HALF_WRITTEN {
                     take.push(key);
                 } else {
                     seen.insert(key, since);

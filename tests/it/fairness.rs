@@ -1,0 +1,125 @@
+//! Slots: never more containers than the cap, nobody waits for a second turn of another, idle ones give way.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::support::{Root, Socket, wait_for};
+
+/// Short rests, one message a batch, and this many containers at most.
+fn limits(cap: usize) -> String {
+    format!(
+        "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\nbatch_messages = 1\nmax_concurrent_containers = {cap}\n"
+    )
+}
+
+fn add_groups(root: &Root, count: usize) {
+    for n in 0..count {
+        root.g2(&["groups", "add", &format!("g{n}"), "--chat", &format!("local:c{n}")]);
+    }
+}
+
+/// The most runs of the ledger that were under way at any one time.
+fn most_at_once(runs: &[Value]) -> usize {
+    let mut changes: Vec<(&str, i32)> = Vec::new();
+    for run in runs {
+        let Some(started) = run["started_at"].as_str() else { continue };
+        changes.push((started, 1));
+        if let Some(ended) = run["ended_at"].as_str() {
+            changes.push((ended, -1));
+        }
+    }
+    // At the same instant an end goes before a start.
+    changes.sort();
+    let mut now = 0;
+    let peaks = changes.iter().map(|(_, change)| {
+        now += change;
+        now
+    });
+    usize::try_from(peaks.max().unwrap_or_default()).unwrap()
+}
+
+#[test]
+fn never_more_containers_than_the_cap_and_no_second_turn_before_every_first() {
+    let root = Root::new("");
+    root.close_gate(&limits(3));
+    add_groups(&root, 20);
+    let _daemon = root.serve();
+    let mut socket = Socket::connect(&root);
+    // Two lanes in each group, and both wait before the first container gets to work.
+    let mut last = 0;
+    for thread in ["", "t"] {
+        for n in 0..20 {
+            let request = json!({"op": "send", "chat": format!("local:c{n}"), "thread": thread, "sender": "me", "text": format!("{n}{thread}"), "key": format!("k{thread}")});
+            last = socket.call(&request)["seq"].as_i64().unwrap();
+        }
+    }
+    root.judged(last);
+    let running = root.rows(&["runs", "list"]).iter().filter(|run| run["ended_at"].is_null()).count();
+    assert_eq!(running, 3);
+    root.open_gate();
+    for n in 0..20 {
+        socket.rest(&format!("local:c{n}"));
+        assert_eq!(root.said(&format!("local:c{n}")), [format!("echo: {n}"), format!("echo: {n}t")]);
+    }
+    let runs = root.rows(&["runs", "list"]);
+    assert_eq!(runs.len(), 40);
+    let first: BTreeSet<&str> = runs[..20].iter().map(|run| run["group"].as_str().unwrap()).collect();
+    assert_eq!(first.len(), 20, "some group had a second turn before another's first: {runs:?}");
+    assert_eq!(most_at_once(&runs), 3);
+    assert!(runs.iter().all(|run| run["error"].is_null()), "{runs:?}");
+}
+
+#[test]
+fn an_idle_container_gives_way_to_a_group_that_waits() {
+    let root = Root::new(&limits(2));
+    add_groups(&root, 3);
+    let _daemon = root.serve();
+    for n in 0..3 {
+        root.ask(&format!("local:c{n}"), "hello");
+    }
+    let runs = root.rows(&["runs", "list"]);
+    let states: Vec<&Value> = runs.iter().map(|run| &run["status"]).collect();
+    assert_eq!(
+        states,
+        ["succeeded", "running", "running"],
+        "the longest idle one leaves, and only that: {runs:?}"
+    );
+    // Its conversation goes on in a new container.
+    root.ask("local:c0", "again");
+    assert_eq!(root.said("local:c0"), ["echo: hello", "echo: again"]);
+    assert_eq!(root.data_json("runs/4/launch.json")["sessionId"], "scripted-1");
+    assert_eq!(most_at_once(&root.rows(&["runs", "list"])), 2);
+}
+
+#[test]
+fn a_slow_chat_delays_no_other() {
+    let root = Root::new(&limits(2));
+    add_groups(&root, 4);
+    root.script(Some("g0"), &json!([{"do": [{"hang": true}]}]));
+    let _daemon = root.serve();
+    let slow = root.send("local:c0", "take your time");
+    wait_for("the slow one to run", || {
+        (root.why(slow)["wirings"][0]["run_status"] == "running").then_some(())
+    });
+    for n in [1, 2, 3, 1, 2, 3] {
+        assert_eq!(root.ask(&format!("local:c{n}"), "quick"), "echo: quick\n");
+    }
+    assert_eq!(root.why(slow)["answer"], "an agent is at work on it");
+    assert_eq!(root.json(&["status"])["waiting"], 0);
+}
+
+#[test]
+fn follow_ups_go_into_the_live_run_while_it_is_at_work() {
+    let root = Root::new("");
+    root.close_gate(&limits(1));
+    let _daemon = root.serve();
+    let mut socket = Socket::connect(&root);
+    for n in 0..5 {
+        socket.accepted("local:main", &n.to_string(), &n.to_string());
+    }
+    root.open_gate();
+    socket.rest("local:main");
+    assert_eq!(root.said("local:main"), ["echo: 0", "echo: 1", "echo: 2", "echo: 3", "echo: 4"]);
+    assert_eq!(root.rows(&["runs", "list"]).len(), 1);
+}

@@ -18,7 +18,12 @@ use crate::support::{Root, wait_for};
 /// Puts a good command of `family` and waits for its reply: what is wrong elsewhere does not keep it.
 fn good(root: &Root, n: usize) {
     let id = format!("good-{n}");
-    root.put_command("family", "tasks", &format!("{id}.json"), &json!({"type": "list_tasks", "requestId": id}));
+    root.put_command(
+        "family",
+        "tasks",
+        &format!("{id}.json"),
+        &json!({"type": "list_tasks", "requestId": id}),
+    );
     assert_eq!(root.reply("family", &id)["ok"], true);
 }
 
@@ -28,7 +33,11 @@ fn assert_dead(root: &Root, name: &str, code: &str, content: &[u8]) {
     assert_eq!((&row["state"], &row["code"]), (&json!("dead"), &json!(code)), "{name}: {row}");
     let id = &row["id"];
     let why = root.data_json(&format!("dead/family/{id}.why.json"));
-    assert_eq!([&why["code"], &why["name"], &why["box"]], [&json!(code), &json!(name), &json!("messages")], "{name}");
+    assert_eq!(
+        [&why["code"], &why["name"], &why["box"]],
+        [&json!(code), &json!(name), &json!("messages")],
+        "{name}"
+    );
     assert!(!why["hint"].as_str().unwrap().is_empty(), "{name}: {why}");
     let kept = fs::read(root.data(&format!("dead/family/{id}.json"))).unwrap();
     assert!(kept == content[..content.len().min(65_536)], "{name}: {} bytes are kept", kept.len());
@@ -101,9 +110,17 @@ fn what_asks_wrongly_is_refused_with_a_code_and_a_hint() {
         ("request-id", say("requestId", json!("../../x")), "invalid_field"),
         ("foreign-chat", say("chatJid", json!("local:main")), "not_authorized"),
         ("unknown-chat", say("chatJid", json!("local:nowhere")), "not_authorized"),
-        ("schedule", json!({"type": "schedule_task", "prompt": "p", "schedule_type": "cron", "schedule_value": "61 * * * *"}), "invalid_schedule"),
+        (
+            "schedule",
+            json!({"type": "schedule_task", "prompt": "p", "schedule_type": "cron", "schedule_value": "61 * * * *"}),
+            "invalid_schedule",
+        ),
         ("foreign-session", json!({"type": "clear_session", "targetFolder": "main"}), "not_authorized"),
-        ("foreign-task", json!({"type": "schedule_task", "prompt": "p", "schedule_type": "interval", "schedule_value": 60_000, "targetJid": "local:main"}), "not_authorized"),
+        (
+            "foreign-task",
+            json!({"type": "schedule_task", "prompt": "p", "schedule_type": "interval", "schedule_value": 60_000, "targetJid": "local:main"}),
+            "not_authorized",
+        ),
     ];
     for (name, command, _) in &bad {
         let mut command = command.clone();
@@ -116,14 +133,22 @@ fn what_asks_wrongly_is_refused_with_a_code_and_a_hint() {
         assert_refused(&root, &format!("{name}.json"), code);
         if command.get("requestId").is_none() {
             let reply = root.reply("family", name);
-            assert_eq!((&reply["requestId"], &reply["ok"], &reply["error"]["code"]), (&json!(name), &json!(false), &json!(code)));
+            assert_eq!(
+                (&reply["requestId"], &reply["ok"], &reply["error"]["code"]),
+                (&json!(name), &json!(false), &json!(code))
+            );
             assert!(!reply["error"]["hint"].as_str().unwrap().is_empty(), "{reply}");
         }
     }
     assert!(root.rows(&["outbox", "list"]).is_empty());
     assert!(root.rows(&["tasks", "list"]).is_empty());
     // Main may speak to a chat that nobody knows; that no channel owns it is then told.
-    root.put_command("main", "messages", "x.json", &json!({"type": "send_message", "chatJid": "tg:-1", "text": "x", "requestId": "r"}));
+    root.put_command(
+        "main",
+        "messages",
+        "x.json",
+        &json!({"type": "send_message", "chatJid": "tg:-1", "text": "x", "requestId": "r"}),
+    );
     assert_eq!(root.reply("main", "r")["ok"], true);
     let row = wait_for("the delivery to be given up", || {
         root.rows(&["outbox", "list"]).into_iter().find(|row| row["status"] == "failed")
@@ -163,7 +188,11 @@ fn what_is_no_file_is_set_aside_unread_and_a_directory_stays() {
     let root = two_groups();
     let daemon = root.serve();
     let boxed = root.data("ipc/family/messages");
-    fs::write(root.path().join("secret.json"), json!({"type": "send_message", "chatJid": "local:family", "text": "secret"}).to_string()).unwrap();
+    fs::write(
+        root.path().join("secret.json"),
+        json!({"type": "send_message", "chatJid": "local:family", "text": "secret"}).to_string(),
+    )
+    .unwrap();
     symlink(root.path().join("secret.json"), boxed.join("link.json")).unwrap();
     symlink("/dev/zero", boxed.join("zero.json")).unwrap();
     symlink("nowhere", boxed.join("dangling.json")).unwrap();
@@ -194,7 +223,11 @@ fn names_may_be_any_bytes() {
         (b".json", ".json"),
     ];
     for (bytes, _) in names {
-        fs::write(boxed.join("tmp"), json!({"type": "send_message", "chatJid": "local:family", "text": "x"}).to_string()).unwrap();
+        fs::write(
+            boxed.join("tmp"),
+            json!({"type": "send_message", "chatJid": "local:family", "text": "x"}).to_string(),
+        )
+        .unwrap();
         fs::rename(boxed.join("tmp"), boxed.join(OsStr::from_bytes(bytes))).unwrap();
     }
     for (_, shown) in names {
@@ -218,7 +251,9 @@ fn a_file_written_in_place_is_applied_once_it_is_whole() {
         fs::write(boxed.join(format!("{n}.json")), command.to_string()).unwrap();
     }
     // A writer that takes its time: the file stays open between its halves.
-    let whole = json!({"type": "send_message", "chatJid": "local:family", "text": "slow", "requestId": "slow"}).to_string();
+    let whole =
+        json!({"type": "send_message", "chatJid": "local:family", "text": "slow", "requestId": "slow"})
+            .to_string();
     let (head, tail) = whole.split_at(20);
     let mut slow = File::create(boxed.join("slow.json")).unwrap();
     slow.write_all(head.as_bytes()).unwrap();

@@ -34,7 +34,8 @@ fn send_message_is_said_in_the_chat_and_answered_with_its_outbox_id() {
     let reply = ask(&root, "family", hello, "r1");
     assert_eq!(reply, json!({"requestId": "r1", "ok": true, "result": {"outboxId": 1}}));
     // v1's name of the command, and a chat of another group: main may.
-    let reply = ask(&root, "main", json!({"type": "message", "chatJid": "local:family", "text": "two"}), "r2");
+    let reply =
+        ask(&root, "main", json!({"type": "message", "chatJid": "local:family", "text": "two"}), "r2");
     assert_eq!(reply, json!({"requestId": "r2", "ok": true, "result": {"outboxId": 2}}));
     crate::support::wait_for("both to be said", || (root.said("local:family").len() == 2).then_some(()));
     assert_eq!(root.said("local:family"), ["hello", "two"]);
@@ -62,8 +63,20 @@ fn schedule_task_answers_with_the_first_occurrence_of_each_kind() {
     assert_eq!(
         names(&tasks[0]),
         [
-            "catch_up", "chat_jid", "context_mode", "group", "id", "last_result", "last_run", "next_run",
-            "output", "prompt", "schedule_type", "schedule_value", "script", "status"
+            "catch_up",
+            "chat_jid",
+            "context_mode",
+            "group",
+            "id",
+            "last_result",
+            "last_run",
+            "next_run",
+            "output",
+            "prompt",
+            "schedule_type",
+            "schedule_value",
+            "script",
+            "status"
         ]
     );
     // A task without an id is given one.
@@ -108,7 +121,10 @@ fn cancel_task_reaches_ones_own_tasks_only_and_the_snapshots_follow() {
     let foreign = ask(&root, "family", cancel("m"), "r3");
     let absent = ask(&root, "family", cancel("x"), "r4");
     assert_eq!(foreign["error"]["code"], "not_found");
-    assert_eq!(foreign["error"]["message"].as_str().unwrap().replace("\"m\"", "\"x\""), absent["error"]["message"]);
+    assert_eq!(
+        foreign["error"]["message"].as_str().unwrap().replace("\"m\"", "\"x\""),
+        absent["error"]["message"]
+    );
     let reply = ask(&root, "family", cancel("f"), "r5");
     assert_eq!(reply, json!({"requestId": "r5", "ok": true, "result": {"taskId": "f"}}));
     assert_eq!(root.data_json("ipc/family/current_tasks.json"), json!([]));
@@ -171,13 +187,24 @@ fn every_command_can_be_looked_up_with_its_file_and_its_answer() {
     let first: Value = serde_json::from_str(watched.lines().next().unwrap()).unwrap();
     assert_eq!((&first["group"], &first["box"]), (&json!("family"), &json!("tasks")));
 
-    let command = json!({"type": "send_message", "chatJid": "local:family", "text": "hi", "requestId": "ok-1"});
+    let command =
+        json!({"type": "send_message", "chatJid": "local:family", "text": "hi", "requestId": "ok-1"});
     root.put_command("family", "messages", "good.json", &command);
     let good = root.settled_file("family", "good.json");
-    assert_eq!(names(&good), ["age_ms", "box", "code", "group", "id", "name", "reason", "request_id", "state", "type"]);
+    assert_eq!(
+        names(&good),
+        ["age_ms", "box", "code", "group", "id", "name", "reason", "request_id", "state", "type"]
+    );
     assert_eq!(
         [&good["box"], &good["type"], &good["request_id"], &good["state"], &good["code"], &good["reason"]],
-        [&json!("messages"), &json!("send_message"), &json!("ok-1"), &json!("applied"), &Value::Null, &Value::Null]
+        [
+            &json!("messages"),
+            &json!("send_message"),
+            &json!("ok-1"),
+            &json!("applied"),
+            &Value::Null,
+            &Value::Null
+        ]
     );
     let id = good["id"].as_i64().unwrap();
     let shown = root.json(&["ipc", "show", &id.to_string()]);
@@ -187,7 +214,12 @@ fn every_command_can_be_looked_up_with_its_file_and_its_answer() {
     assert_eq!(root.data_json(&format!("done/family/{id}.reply.json")), shown["reply"]);
     assert!(!root.data(&format!("done/family/{id}.why.json")).exists());
 
-    root.put_command("family", "tasks", "bad.json", &json!({"type": "send_message", "chatJid": "local:main", "text": "hi"}));
+    root.put_command(
+        "family",
+        "tasks",
+        "bad.json",
+        &json!({"type": "send_message", "chatJid": "local:main", "text": "hi"}),
+    );
     let bad = root.settled_file("family", "bad.json");
     assert_eq!((&bad["state"], &bad["code"]), (&json!("refused"), &json!("not_authorized")));
     let id = bad["id"].as_i64().unwrap();

@@ -129,3 +129,16 @@ fn a_busy_group_delays_no_other() {
     root.settled(2_001);
     assert_eq!(root.rows(&["ipc", "list", "--state", "applied"]).len(), 2_001);
 }
+
+#[test]
+fn what_a_dying_container_wrote_last_is_applied_in_its_order() {
+    let script = r#"cat > /dev/null; cd "$G2_IPC_DIR/messages"; n=999; while [ $n -gt 949 ]; do
+        echo "{\"type\":\"send_message\",\"chatJid\":\"local:main\",\"text\":\"$n\"}" > t; mv t $n.json; n=$((n-1)); done"#;
+    let root = Root::new(&format!(
+        "[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n[agent]\ncommand = [\"/bin/sh\", \"-c\", '''{script}''']\n"
+    ));
+    let _daemon = root.serve();
+    root.g2(&["send", "go"]);
+    let expected: Vec<String> = (950..=999).rev().map(|n| n.to_string()).collect();
+    assert_eq!(said(&root, 50)[..50], expected);
+}
