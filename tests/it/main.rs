@@ -3,10 +3,15 @@
 mod support;
 
 mod answer;
+mod channel;
 mod claim_order;
 mod crash;
+mod dispatch;
+mod docker;
+mod failures;
 mod fairness;
 mod ipc_files;
+mod mailbox;
 mod sandbox;
 mod store;
 mod tasks;
