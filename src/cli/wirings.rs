@@ -4,8 +4,8 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use ipc_handlers::Folder;
 
-use super::{Context, Outcome, client::tell_changed, show};
-use crate::{clock, store::NewWiring};
+use super::{Context, Outcome, client::tell_changed, jid, show};
+use crate::{clock, domain::js_regex::Pattern, store::NewWiring};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Wirings {
@@ -34,7 +34,7 @@ pub(super) enum Wirings {
 pub(super) struct Which {
     #[arg(long)]
     group: String,
-    #[arg(long, value_name = "JID")]
+    #[arg(long, value_name = "JID", value_parser = jid)]
     chat: String,
 }
 
@@ -101,6 +101,7 @@ impl Wirings {
             Self::Add(add) => {
                 let wiring = new_wiring(add)?;
                 let said = format!("group {} is wired to {}", wiring.group, wiring.chat_jid);
+                warn_of_pattern(wiring.engage_pattern.as_deref());
                 let (chat, catches_all) =
                     (wiring.chat_jid.clone(), wiring.engage_pattern.as_deref() == Some("."));
                 store.add_wiring(wiring, clock::now()).await?;
@@ -122,6 +123,7 @@ impl Wirings {
                 for setting in settings {
                     let (key, value) =
                         setting.split_once('=').ok_or_else(|| anyhow!("{setting:?} is no KEY=VALUE"))?;
+                    warn_of_pattern(["pattern", "engage_pattern"].contains(&key).then_some(value));
                     store.set_wiring(group.clone(), &which.chat, key, value).await?;
                 }
                 tell_changed(context).await;
@@ -134,6 +136,13 @@ impl Wirings {
                 show::done(context, &format!("group {group} is no longer wired to {}", which.chat))
             }
         }
+    }
+}
+
+/// A pattern that can't be used is taken all the same, as it was in v1: it engages on everything.
+fn warn_of_pattern(pattern: Option<&str>) {
+    if let Some(Err(why)) = pattern.map(Pattern::compile) {
+        eprintln!("g2: every message engages: {why}; set another one with `g2 wirings set … pattern=P`");
     }
 }
 

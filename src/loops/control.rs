@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use ipc_handlers::Time;
+use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -11,14 +11,20 @@ use tokio::{
         UnixListener, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::broadcast::{self, error::RecvError},
+    sync::{
+        broadcast::{self, error::RecvError},
+        oneshot,
+    },
     task::JoinSet,
 };
 
-use super::{Host, ipc::Ask};
+use super::{Host, ipc::Ask, remove, snapshots};
 use crate::{
     clock,
-    domain::rows::{Delivery, Inbound},
+    domain::{
+        lanes::Event,
+        rows::{Delivery, Inbound},
+    },
     failpoint,
 };
 
@@ -48,8 +54,15 @@ pub enum Request {
     Rest { chat: String },
     /// How the daemon is.
     Status,
-    /// Something in the store was changed by another process: look again.
-    Changed,
+    /// Something in the store was changed by another process: look again. Answered when boxes and snapshots are as
+    /// they should be.
+    Changed {
+        /// A group whose next run needs other settings than its live one has: that one is asked to leave.
+        #[serde(default)]
+        relaunch: Option<Folder>,
+    },
+    /// Have a group's run leave, settle what lies in its boxes, and remove it.
+    RemoveGroup { folder: Folder },
 }
 
 /// What a client is told.
@@ -80,6 +93,10 @@ pub struct Status {
     pub outbox_pending: i64,
     pub dead: i64,
     pub stale_recoveries_24h: i64,
+    /// `docker` or `process`.
+    pub sandbox: String,
+    /// Why nothing is launched, while that is so; one of the problems.
+    pub obstacle: Option<String>,
     pub problems: Vec<String>,
 }
 
@@ -247,13 +264,14 @@ impl Client {
                 None
             }
             Request::Status => Some(Response::Status(Box::new(status(&self.host, self.since)))),
-            Request::Changed => {
-                let _ = self.host.mailboxes.send(Ask::Groups);
-                self.host.nudges.dispatch.notify_one();
-                self.host.nudges.deliver.notify_one();
-                self.host.nudges.schedule.notify_one();
+            Request::Changed { relaunch } => {
+                changed(&self.host, relaunch).await;
                 Some(Response::Done)
             }
+            Request::RemoveGroup { folder } => Some(match remove::group(&self.host, &folder).await {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Error { message: why },
+            }),
         }
     }
 
@@ -308,10 +326,28 @@ impl Client {
     }
 }
 
+/// Takes in what another process changed in the store.
+pub(super) async fn changed(host: &Arc<Host>, relaunch: Option<Folder>) {
+    if let Some(group) = relaunch {
+        let _ = host.lanes.send(Event::CloseAsked { group });
+    }
+    let (done, opened) = oneshot::channel();
+    if host.mailboxes.send(Ask::Groups(done)).is_ok() {
+        let _ = opened.await;
+    }
+    for group in host.store.groups().unwrap_or_default() {
+        snapshots::write(host, &group.folder).await;
+    }
+    host.nudges.dispatch.notify_one();
+    host.nudges.deliver.notify_one();
+    host.nudges.schedule.notify_one();
+}
+
 /// Returns how the daemon is.
 #[must_use]
 pub fn status(host: &Host, since: Time) -> Status {
-    let mut problems: Vec<String> = host.obstacle().into_iter().collect();
+    let obstacle = host.obstacle();
+    let mut problems: Vec<String> = obstacle.iter().cloned().collect();
     let mut count = |what: &str, value: Result<i64, crate::store::StoreError>| match value {
         Ok(n) => n,
         Err(error) => {
@@ -339,6 +375,8 @@ pub fn status(host: &Host, since: Time) -> Status {
         outbox_pending,
         dead,
         stale_recoveries_24h: stale,
+        sandbox: host.sandbox.kind().into(),
+        obstacle,
         problems,
     }
 }

@@ -32,17 +32,22 @@ use crate::{
     domain::lanes::{Event, LaneId},
     failpoint,
     ipc::{
-        ClaimError, Claimed, CommandBox, GroupBoxes, Hint, Hints, PutError, ReadError, Watch, Why, Writer,
+        ClaimError, Claimed, CommandBox, GroupBoxes, Hint, Hints, PutError, ReadError, Swept, Watch, Why,
+        Writer,
     },
     store::{CommandFile, Receipt, Settled, StoreError},
 };
 
 /// At most so many claims of a group are not acknowledged at a time.
 const IN_FLIGHT: usize = 64;
+/// How many files of a box are listed at a time.
+const LISTED: usize = 4096;
 /// How long a file that can't be parsed is given to become whole.
 const HALF_WRITTEN: Duration = Duration::from_secs(2);
 /// How long one is given whose writer still has it open.
 const WRITER_LIMIT: Duration = Duration::from_secs(60);
+/// How many files of the trash are removed at a time.
+const SWEEP: usize = 10_000;
 /// How often one that is being written is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -50,14 +55,48 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub enum Ask {
     /// Settle everything that lies in a group's boxes; its container is dead. Answered when that is done.
     Drain(Folder, oneshot::Sender<()>),
-    /// Groups were added or removed: open and watch what is new.
-    Groups,
+    /// Groups were added or removed: open and watch what is new, let go of what is gone and remove its boxes. Answered
+    /// when that is done.
+    Groups(oneshot::Sender<()>),
 }
 
 enum Job {
     File(CommandBox, OsString),
-    Scan,
+    Scan(Trust),
     Drain(oneshot::Sender<()>),
+}
+
+/// What a scan may take at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Nobody else tells of these files: whatever has no writer.
+    Listing,
+    /// Events are about to tell of new files, and know their order better: only what an earlier look saw too.
+    EventsFirst,
+}
+
+/// The queue of one group's worker.
+struct Queue {
+    jobs: mpsc::Sender<Job>,
+    /// Hints were lost, so later ones would overtake them: none is queued before a scan is.
+    lost: bool,
+}
+
+impl Queue {
+    fn hint(&mut self, in_box: CommandBox, name: OsString) {
+        if self.lost {
+            self.scan(Trust::Listing);
+        } else if self.jobs.try_send(Job::File(in_box, name)).is_err() {
+            self.lost = true;
+        }
+    }
+
+    fn scan(&mut self, trust: Trust) {
+        let trust = if self.lost { Trust::Listing } else { trust };
+        if self.jobs.try_send(Job::Scan(trust)).is_ok() {
+            self.lost = false;
+        }
+    }
 }
 
 /// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first. Takes over
@@ -70,7 +109,7 @@ pub async fn run(
     recovered: Vec<Claimed>,
     stop: CancellationToken,
 ) {
-    let mut workers: BTreeMap<Folder, mpsc::Sender<Job>> = BTreeMap::new();
+    let mut workers: BTreeMap<Folder, Queue> = BTreeMap::new();
     let mut running = tokio::task::JoinSet::new();
     let mut growing: BTreeMap<Folder, Vec<Claimed>> = BTreeMap::new();
     for claimed in recovered {
@@ -79,31 +118,34 @@ pub async fn run(
     let mut every = tokio::time::interval(host.config.scan_every);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
+    sweep(&host);
     loop {
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
             Some(hint) = hints.recv() => match hint {
                 Hint::File { folder, in_box, name } => {
-                    if let Some(worker) = workers.get(&folder) {
-                        // A full queue loses a hint; the scan finds the file.
-                        let _ = worker.try_send(Job::File(in_box, name));
+                    if let Some(worker) = workers.get_mut(&folder) {
+                        worker.hint(in_box, name);
                     }
                 }
-                Hint::Rescan => scan_all(&host, &workers, Look::AtAll),
+                Hint::Rescan => scan_all(&host, &mut workers, Look::AtAll),
                 Hint::Lost { folder } => {
                     tracing::warn!(group = %folder, "a box is watched no more; opening the boxes anew");
                     reopen(&host, watch.as_ref(), &folder);
-                    scan_all(&host, &workers, Look::AtAll);
+                    scan_all(&host, &mut workers, Look::AtAll);
                 }
             },
             Some(ask) = asks.recv() => match ask {
-                Ask::Groups => open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing),
+                Ask::Groups(done) => {
+                    open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
+                    let _ = done.send(());
+                }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {
                         open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
                     }
-                    if let Some(worker) = workers.get(&folder).cloned() {
+                    if let Some(worker) = workers.get(&folder).map(|worker| worker.jobs.clone()) {
                         tokio::spawn(async move {
                             let _ = worker.send(Job::Drain(done)).await;
                         });
@@ -112,7 +154,7 @@ pub async fn run(
             },
             _ = every.tick() => {
                 check_identity(&host, watch.as_ref());
-                scan_all(&host, &workers, Look::AtChanged);
+                scan_all(&host, &mut workers, Look::AtChanged);
             }
         }
     }
@@ -124,7 +166,7 @@ pub async fn run(
 fn open_groups(
     host: &Arc<Host>,
     watch: Option<&Watch>,
-    workers: &mut BTreeMap<Folder, mpsc::Sender<Job>>,
+    workers: &mut BTreeMap<Folder, Queue>,
     running: &mut tokio::task::JoinSet<()>,
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
@@ -132,8 +174,12 @@ fn open_groups(
         Ok(groups) => groups,
         Err(error) => return tracing::error!(%error, "reading the groups failed"),
     };
-    let known: Vec<Folder> = groups.into_iter().map(|g| g.folder).collect();
-    workers.retain(|folder, _| known.contains(folder));
+    let known: BTreeSet<Folder> = groups.into_iter().map(|g| g.folder).collect();
+    let gone: Vec<Folder> = workers.keys().filter(|folder| !known.contains(*folder)).cloned().collect();
+    for folder in gone {
+        workers.remove(&folder);
+        forget(host, watch, &folder);
+    }
     for folder in known {
         if workers.contains_key(&folder) {
             continue;
@@ -151,7 +197,7 @@ fn open_groups(
             tracing::warn!(group = %folder, error = %chain(&error), "the boxes can't be watched; they are scanned every 2 s");
         }
         let (jobs, queue) = mpsc::channel(4096);
-        let _ = jobs.try_send(Job::Scan);
+        let _ = jobs.try_send(Job::Scan(Trust::Listing));
         let now = Instant::now();
         let growing = growing.remove(&folder).unwrap_or_default();
         running.spawn(
@@ -163,8 +209,40 @@ fn open_groups(
             }
             .run(queue),
         );
-        workers.insert(folder, jobs);
+        workers.insert(folder, Queue { jobs, lost: false });
     }
+}
+
+/// The group was removed: its boxes are unwatched and go to the trash.
+fn forget(host: &Arc<Host>, watch: Option<&Watch>, folder: &Folder) {
+    let boxes = host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
+    let Some(boxes) = boxes else { return };
+    if let Some(watch) = watch {
+        watch.unwatch(&boxes);
+    }
+    match boxes.remove() {
+        Ok(()) => sweep(host),
+        Err(error) => tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed"),
+    }
+}
+
+/// Empties the trash in the background.
+fn sweep(host: &Arc<Host>) {
+    let host = Arc::clone(host);
+    tokio::task::spawn_blocking(move || {
+        loop {
+            match host.dirs.sweep(SWEEP) {
+                Ok(Swept::More) if !host.stop.is_cancelled() => {}
+                Ok(Swept::All | Swept::More) => return,
+                Ok(Swept::Stuck(left)) => {
+                    return tracing::warn!(left, "something in data/tmp/trash can't be removed");
+                }
+                Err(error) => {
+                    return tracing::warn!(error = %chain(&error), "emptying data/tmp/trash failed");
+                }
+            }
+        }
+    });
 }
 
 fn reopen(host: &Arc<Host>, watch: Option<&Watch>, folder: &Folder) {
@@ -205,7 +283,7 @@ enum Look {
     AtChanged,
 }
 
-fn scan_all(host: &Arc<Host>, workers: &BTreeMap<Folder, mpsc::Sender<Job>>, look: Look) {
+fn scan_all(host: &Arc<Host>, workers: &mut BTreeMap<Folder, Queue>, look: Look) {
     for (folder, worker) in workers {
         let wanted = match (look, host.boxes(folder)) {
             (Look::AtAll, _) => true,
@@ -213,7 +291,7 @@ fn scan_all(host: &Arc<Host>, workers: &BTreeMap<Folder, mpsc::Sender<Job>>, loo
             (Look::AtChanged, Err(_)) => true,
         };
         if wanted {
-            let _ = worker.try_send(Job::Scan);
+            worker.scan(if look == Look::AtAll { Trust::Listing } else { Trust::EventsFirst });
         }
     }
 }
@@ -266,45 +344,51 @@ impl Worker {
                 () = tokio::time::sleep(look_again) => None,
             };
             let mut files = Vec::new();
-            let mut scan = false;
-            let mut drained = Vec::new();
-            let sort = |job, files: &mut Vec<_>, scan: &mut bool, drained: &mut Vec<_>| match job {
-                Job::File(in_box, name) => files.push((in_box, name)),
-                Job::Scan => *scan = true,
-                Job::Drain(done) => drained.push(done),
+            let mut next =
+                job.or_else(|| (!self.first_seen.is_empty()).then_some(Job::Scan(Trust::EventsFirst)));
+            // Hints are taken together, up to the next look into the boxes: what that finds is older than later hints.
+            let then = loop {
+                match next {
+                    Some(Job::File(in_box, name)) => files.push((in_box, name)),
+                    other => break other,
+                }
+                if files.len() >= IN_FLIGHT {
+                    break None;
+                }
+                next = queue.try_recv().ok();
             };
-            match job {
-                Some(job) => sort(job, &mut files, &mut scan, &mut drained),
-                None => scan = !self.first_seen.is_empty(),
-            }
-            while files.len() < IN_FLIGHT
-                && drained.is_empty()
-                && let Ok(job) = queue.try_recv()
-            {
-                sort(job, &mut files, &mut scan, &mut drained);
-            }
             self.take(files, Patience::Some).await;
-            if scan || !drained.is_empty() {
-                self.scan(if drained.is_empty() { Patience::Some } else { Patience::None }).await;
-            }
-            self.look_again(if drained.is_empty() { Patience::Some } else { Patience::None }).await;
-            for done in drained {
-                let _ = done.send(());
+            match then {
+                Some(Job::Drain(done)) => {
+                    self.scan(Trust::Listing, Patience::None).await;
+                    self.look_again(Patience::None).await;
+                    let _ = done.send(());
+                }
+                Some(Job::Scan(trust)) => {
+                    self.scan(trust, Patience::Some).await;
+                    self.look_again(Patience::Some).await;
+                }
+                Some(Job::File(..)) | None => self.look_again(Patience::Some).await,
             }
         }
     }
 
     /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
-    async fn scan(&mut self, patience: Patience) {
+    async fn scan(&mut self, trust: Trust, patience: Patience) {
         loop {
             let Ok(boxes) = self.host.boxes(&self.folder) else { return };
             let listed = spawn_blocking(move || {
                 let mut found = Vec::new();
                 let mut more = false;
+                let mut until = i64::MAX;
                 for in_box in CommandBox::ALL {
-                    match boxes.list(in_box, IN_FLIGHT) {
+                    match boxes.list(in_box, LISTED) {
                         Ok(listing) => {
-                            more |= listing.has_more();
+                            if listing.has_more() {
+                                more = true;
+                                // What follows the last one here may be older than what the other box has.
+                                until = until.min(listing.entries.last().map_or(i64::MAX, |last| last.ctime));
+                            }
                             for directory in &listing.directories {
                                 tracing::debug!(group = %boxes.folder(), name = ?directory.name, "a directory is named like a command; its writer has to remove it");
                             }
@@ -316,8 +400,8 @@ impl Worker {
                         Err(error) => tracing::warn!(group = %boxes.folder(), error = %chain(&error), "listing a box failed; it is tried again"),
                     }
                 }
+                found.retain(|(_, entry, _)| entry.ctime <= until);
                 found.sort_by(|a, b| a.1.cmp(&b.1));
-                found.truncate(IN_FLIGHT);
                 (found, more)
             })
             .await;
@@ -327,29 +411,31 @@ impl Worker {
             let mut seen = BTreeMap::new();
             for (in_box, entry, idle) in found {
                 let key = (in_box, entry.name);
-                let since = *self.first_seen.get(&key).unwrap_or(&now);
-                if idle || patience == Patience::None || now.duration_since(since) >= HALF_WRITTEN {
+                let since = self.first_seen.get(&key).copied();
+                let age = since.map(|since| now.duration_since(since)).unwrap_or_default();
+                let may = trust == Trust::Listing || since.is_some();
+                if (idle && may) || patience == Patience::None || age >= HALF_WRITTEN {
                     take.push(key);
                 } else {
-                    seen.insert(key, since);
+                    seen.insert(key, since.unwrap_or(now));
                 }
             }
             self.first_seen = seen;
-            let taken = take.len();
-            self.take(take, patience).await;
-            if taken == 0 || !(more || taken == IN_FLIGHT) {
+            // Where nothing could be claimed (the world is in the way), the next look tries again.
+            if self.take(take, patience).await == 0 || !more {
                 return;
             }
         }
     }
 
-    /// Claims, reads and settles files, at most [`IN_FLIGHT`] at a time.
-    async fn take(&mut self, files: Vec<(CommandBox, OsString)>, patience: Patience) {
+    /// Claims, reads and settles files, at most [`IN_FLIGHT`] at a time; returns how many were claimed.
+    async fn take(&mut self, files: Vec<(CommandBox, OsString)>, patience: Patience) -> usize {
+        let mut count = 0;
         let mut files = files.into_iter().peekable();
         while files.peek().is_some() {
             let some: Vec<_> = files.by_ref().take(IN_FLIGHT).collect();
             failpoint::reach("ipc.seen");
-            let Ok(boxes) = self.host.boxes(&self.folder) else { return };
+            let Ok(boxes) = self.host.boxes(&self.folder) else { return count };
             let host = Arc::clone(&self.host);
             let claimed = spawn_blocking(move || {
                 some.into_iter()
@@ -361,9 +447,11 @@ impl Worker {
             if claimed.is_empty() {
                 continue;
             }
+            count += claimed.len();
             failpoint::reach("ipc.claimed");
             self.settle(claimed, patience).await;
         }
+        count
     }
 
     /// Looks at files again that were not whole.

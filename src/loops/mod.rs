@@ -35,6 +35,7 @@ pub mod deliver;
 pub mod dispatch;
 pub mod ipc;
 pub mod reconcile;
+mod remove;
 mod run;
 pub mod schedule;
 pub mod snapshots;
@@ -62,6 +63,8 @@ pub struct Host {
     /// Instance, boot, process and its start time: who owns a run.
     pub owner: String,
     pub stop: CancellationToken,
+    /// Every run is to leave, and nothing is started any more.
+    pub retire: CancellationToken,
     /// Whether launching is possible is to be looked at now.
     pub look_again: Notify,
     /// Why nothing is launched, while that is so.

@@ -72,6 +72,7 @@ pub async fn recover(host: &Arc<Host>) -> Recovered {
             if !here.is_empty() {
                 tracing::warn!(runs = here.len(), error = %chain(&error), "the engine does not answer; groups with an active run wait for it");
             }
+            host.set_obstacle(Some(chain(&error)));
             Recovered { adopted: Vec::new(), unknown: here }
         }
     }
@@ -167,6 +168,12 @@ async fn obstacle(host: &Host) -> Option<String> {
             free >> 20,
             host.root.join("data").display(),
             host.config.min_free_bytes >> 20
+        ));
+    }
+    if crate::config::inodes_are_low(&host.root.join("data")) {
+        return Some(format!(
+            "fewer than 5 % of the inodes are free under {}",
+            host.root.join("data").display()
         ));
     }
     match host.sandbox.list(&host.instance).await {

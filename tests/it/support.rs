@@ -248,6 +248,23 @@ impl Drop for Daemon {
     }
 }
 
+/// Returns a program of `tests/fixtures/`, built when it is not: cargo builds examples only when all tests are run.
+pub(crate) fn example(name: &str) -> PathBuf {
+    static BUILDING: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one_at_a_time = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let this = std::env::current_exe().unwrap();
+    let path = this.parent().and_then(Path::parent).unwrap().join("examples").join(name);
+    if !path.is_file() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--example", name])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap();
+        assert!(built.success() && path.is_file(), "{} can't be built", path.display());
+    }
+    path
+}
+
 /// Whether Docker answers. Where it does not, the test says so and is over, unless `G2_REQUIRE_DOCKER=1`.
 pub(crate) fn docker() -> bool {
     let answers = Command::new("docker").arg("info").stdout(Stdio::null()).stderr(Stdio::null()).status();
