@@ -3,6 +3,7 @@
 mod support;
 
 mod answer;
+mod doctor;
 mod ipc_files;
 mod sandbox;
 mod tidy;
