@@ -6,4 +6,5 @@ mod answer;
 mod doctor;
 mod ipc_files;
 mod sandbox;
+mod service;
 mod tidy;
