@@ -325,7 +325,7 @@ impl Daemon {
 
         let listener = control::bind(&host.root.join("data/g2.sock")).context("binding data/g2.sock")?;
         // What was claimed before goes first: order within a group is that of the claims.
-        loops::ipc::recover(&host).await;
+        let growing = loops::ipc::recover(&host).await;
         let mailbox_stop = CancellationToken::new();
         let mut mailbox = JoinSet::new();
         let (hints, hinted) = ipc::hints(HINTS);
@@ -334,7 +334,7 @@ impl Daemon {
                 |error| tracing::warn!(%error, "file events can't be had; boxes are scanned every 2 s"),
             )
             .ok();
-        mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, mailbox_stop.clone()));
+        mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, growing, mailbox_stop.clone()));
 
         let recovered = reconcile::recover(&host).await;
         for group in host.store.groups()? {

@@ -388,6 +388,12 @@ pub fn free_bytes(path: &Path) -> Option<u64> {
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Whether fewer than 5 % of the inodes are free where `path` is; file systems that count none have enough.
+#[must_use]
+pub fn inodes_are_low(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|stat| stat.f_files > 0 && stat.f_favail < stat.f_files / 20)
+}
+
 /// Removes what an earlier daemon left of its socket.
 ///
 /// # Errors

@@ -29,10 +29,10 @@ pub(super) enum Groups {
         /// The chat it answers in, such as local:family
         #[arg(long, value_name = "JID", value_parser = jid)]
         chat: String,
-        /// A name for people [default: the folder]
+        /// A name for people; by default the folder
         #[arg(long)]
         name: Option<String>,
-        /// What a message starts with to mention it [default: @ and the assistant's name]
+        /// What a message starts with to mention it; by default @ and the assistant's name
         #[arg(long)]
         trigger: Option<String>,
         /// Make it the privileged group

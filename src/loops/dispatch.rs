@@ -245,7 +245,8 @@ impl Dispatch {
         match handed {
             Ok(Some(handed)) => {
                 tracing::info!(group = %group, run = handed.run, lane = lane.0, batch = handed.batch, "run queued");
-                self.supervise(group, handed.run, Beginning::Batch(Box::new(handed)));
+                self.supervise(group.clone(), handed.run, Beginning::Batch(Box::new(handed)));
+                self.note_what_is_left(&group, lane);
             }
             Ok(None) => self.nothing_to_start(group, Some(lane)),
             Err(error) => self.could_not_start(group, &error),
@@ -295,6 +296,13 @@ impl Dispatch {
         });
     }
 
+    /// A batch has an end: what waits in the lane beyond it, or came back beside it, goes on waiting.
+    fn note_what_is_left(&mut self, group: &Folder, lane: LaneId) {
+        if let Some(waiting) = self.waiting_in(group).into_iter().find(|waiting| waiting.lane == lane) {
+            self.tell(Event::Waiting { group: group.clone(), waiting });
+        }
+    }
+
     fn waiting_in(&self, group: &Folder) -> Vec<WaitingLane> {
         match self.host.store.waiting_lanes_of(group) {
             Ok(waiting) => waiting.iter().map(waiting_lane).collect(),
@@ -325,7 +333,10 @@ impl Dispatch {
                     Err(error) => Err(chain(&error)),
                 };
                 match placed {
-                    Ok(()) => self.tell(Event::Busy { group }),
+                    Ok(()) => {
+                        self.tell(Event::Busy { group: group.clone() });
+                        self.note_what_is_left(&group, lane);
+                    }
                     Err(error) => {
                         // The batch stays on the run's account; its end returns it.
                         tracing::warn!(group = %group, run, error, "an input file could not be placed; the run is closed");

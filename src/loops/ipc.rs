@@ -40,6 +40,8 @@ use crate::{
 
 /// At most so many claims of a group are not acknowledged at a time.
 const IN_FLIGHT: usize = 64;
+/// How many files of a box are listed at a time.
+const LISTED: usize = 4096;
 /// How long a file that can't be parsed is given to become whole.
 const HALF_WRITTEN: Duration = Duration::from_secs(2);
 /// How long one is given whose writer still has it open.
@@ -60,23 +62,62 @@ pub enum Ask {
 
 enum Job {
     File(CommandBox, OsString),
-    Scan,
+    Scan(Trust),
     Drain(oneshot::Sender<()>),
 }
 
-/// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first.
+/// What a scan may take at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Nobody else tells of these files: whatever has no writer.
+    Listing,
+    /// Events are about to tell of new files, and know their order better: only what an earlier look saw too.
+    EventsFirst,
+}
+
+/// The queue of one group's worker.
+struct Queue {
+    jobs: mpsc::Sender<Job>,
+    /// Hints were lost, so later ones would overtake them: none is queued before a scan is.
+    lost: bool,
+}
+
+impl Queue {
+    fn hint(&mut self, in_box: CommandBox, name: OsString) {
+        if self.lost {
+            self.scan(Trust::Listing);
+        } else if self.jobs.try_send(Job::File(in_box, name)).is_err() {
+            self.lost = true;
+        }
+    }
+
+    fn scan(&mut self, trust: Trust) {
+        let trust = if self.lost { Trust::Listing } else { trust };
+        if self.jobs.try_send(Job::Scan(trust)).is_ok() {
+            self.lost = false;
+        }
+    }
+}
+
+/// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first. Takes over
+/// what [`recover`] returned.
 pub async fn run(
     host: Arc<Host>,
     watch: Option<Watch>,
     mut hints: Hints,
     mut asks: mpsc::UnboundedReceiver<Ask>,
+    recovered: Vec<Claimed>,
     stop: CancellationToken,
 ) {
-    let mut workers: BTreeMap<Folder, mpsc::Sender<Job>> = BTreeMap::new();
+    let mut workers: BTreeMap<Folder, Queue> = BTreeMap::new();
     let mut running = tokio::task::JoinSet::new();
+    let mut growing: BTreeMap<Folder, Vec<Claimed>> = BTreeMap::new();
+    for claimed in recovered {
+        growing.entry(claimed.folder.clone()).or_default().push(claimed);
+    }
     let mut every = tokio::time::interval(host.config.scan_every);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    open_groups(&host, watch.as_ref(), &mut workers, &mut running);
+    open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
     sweep(&host);
     loop {
         tokio::select! {
@@ -84,28 +125,27 @@ pub async fn run(
             () = stop.cancelled() => break,
             Some(hint) = hints.recv() => match hint {
                 Hint::File { folder, in_box, name } => {
-                    if let Some(worker) = workers.get(&folder) {
-                        // A full queue loses a hint; the scan finds the file.
-                        let _ = worker.try_send(Job::File(in_box, name));
+                    if let Some(worker) = workers.get_mut(&folder) {
+                        worker.hint(in_box, name);
                     }
                 }
-                Hint::Rescan => scan_all(&host, &workers, Look::AtAll),
+                Hint::Rescan => scan_all(&host, &mut workers, Look::AtAll),
                 Hint::Lost { folder } => {
                     tracing::warn!(group = %folder, "a box is watched no more; opening the boxes anew");
                     reopen(&host, watch.as_ref(), &folder);
-                    scan_all(&host, &workers, Look::AtAll);
+                    scan_all(&host, &mut workers, Look::AtAll);
                 }
             },
             Some(ask) = asks.recv() => match ask {
                 Ask::Groups(done) => {
-                    open_groups(&host, watch.as_ref(), &mut workers, &mut running);
+                    open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
                     let _ = done.send(());
                 }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {
-                        open_groups(&host, watch.as_ref(), &mut workers, &mut running);
+                        open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
                     }
-                    if let Some(worker) = workers.get(&folder).cloned() {
+                    if let Some(worker) = workers.get(&folder).map(|worker| worker.jobs.clone()) {
                         tokio::spawn(async move {
                             let _ = worker.send(Job::Drain(done)).await;
                         });
@@ -114,7 +154,7 @@ pub async fn run(
             },
             _ = every.tick() => {
                 check_identity(&host, watch.as_ref());
-                scan_all(&host, &workers, Look::AtChanged);
+                scan_all(&host, &mut workers, Look::AtChanged);
             }
         }
     }
@@ -126,8 +166,9 @@ pub async fn run(
 fn open_groups(
     host: &Arc<Host>,
     watch: Option<&Watch>,
-    workers: &mut BTreeMap<Folder, mpsc::Sender<Job>>,
+    workers: &mut BTreeMap<Folder, Queue>,
     running: &mut tokio::task::JoinSet<()>,
+    growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
     let groups = match host.store.groups() {
         Ok(groups) => groups,
@@ -156,17 +197,19 @@ fn open_groups(
             tracing::warn!(group = %folder, error = %chain(&error), "the boxes can't be watched; they are scanned every 2 s");
         }
         let (jobs, queue) = mpsc::channel(4096);
-        let _ = jobs.try_send(Job::Scan);
+        let _ = jobs.try_send(Job::Scan(Trust::Listing));
+        let now = Instant::now();
+        let growing = growing.remove(&folder).unwrap_or_default();
         running.spawn(
             Worker {
                 host: Arc::clone(host),
                 folder: folder.clone(),
-                growing: Vec::new(),
+                growing: growing.into_iter().map(|claimed| (claimed, now)).collect(),
                 first_seen: BTreeMap::new(),
             }
             .run(queue),
         );
-        workers.insert(folder, jobs);
+        workers.insert(folder, Queue { jobs, lost: false });
     }
 }
 
@@ -240,7 +283,7 @@ enum Look {
     AtChanged,
 }
 
-fn scan_all(host: &Arc<Host>, workers: &BTreeMap<Folder, mpsc::Sender<Job>>, look: Look) {
+fn scan_all(host: &Arc<Host>, workers: &mut BTreeMap<Folder, Queue>, look: Look) {
     for (folder, worker) in workers {
         let wanted = match (look, host.boxes(folder)) {
             (Look::AtAll, _) => true,
@@ -248,7 +291,7 @@ fn scan_all(host: &Arc<Host>, workers: &BTreeMap<Folder, mpsc::Sender<Job>>, loo
             (Look::AtChanged, Err(_)) => true,
         };
         if wanted {
-            let _ = worker.try_send(Job::Scan);
+            worker.scan(if look == Look::AtAll { Trust::Listing } else { Trust::EventsFirst });
         }
     }
 }
@@ -301,45 +344,51 @@ impl Worker {
                 () = tokio::time::sleep(look_again) => None,
             };
             let mut files = Vec::new();
-            let mut scan = false;
-            let mut drained = Vec::new();
-            let sort = |job, files: &mut Vec<_>, scan: &mut bool, drained: &mut Vec<_>| match job {
-                Job::File(in_box, name) => files.push((in_box, name)),
-                Job::Scan => *scan = true,
-                Job::Drain(done) => drained.push(done),
+            let mut next =
+                job.or_else(|| (!self.first_seen.is_empty()).then_some(Job::Scan(Trust::EventsFirst)));
+            // Hints are taken together, up to the next look into the boxes: what that finds is older than later hints.
+            let then = loop {
+                match next {
+                    Some(Job::File(in_box, name)) => files.push((in_box, name)),
+                    other => break other,
+                }
+                if files.len() >= IN_FLIGHT {
+                    break None;
+                }
+                next = queue.try_recv().ok();
             };
-            match job {
-                Some(job) => sort(job, &mut files, &mut scan, &mut drained),
-                None => scan = !self.first_seen.is_empty(),
-            }
-            while files.len() < IN_FLIGHT
-                && drained.is_empty()
-                && let Ok(job) = queue.try_recv()
-            {
-                sort(job, &mut files, &mut scan, &mut drained);
-            }
             self.take(files, Patience::Some).await;
-            if scan || !drained.is_empty() {
-                self.scan(if drained.is_empty() { Patience::Some } else { Patience::None }).await;
-            }
-            self.look_again(if drained.is_empty() { Patience::Some } else { Patience::None }).await;
-            for done in drained {
-                let _ = done.send(());
+            match then {
+                Some(Job::Drain(done)) => {
+                    self.scan(Trust::Listing, Patience::None).await;
+                    self.look_again(Patience::None).await;
+                    let _ = done.send(());
+                }
+                Some(Job::Scan(trust)) => {
+                    self.scan(trust, Patience::Some).await;
+                    self.look_again(Patience::Some).await;
+                }
+                Some(Job::File(..)) | None => self.look_again(Patience::Some).await,
             }
         }
     }
 
     /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
-    async fn scan(&mut self, patience: Patience) {
+    async fn scan(&mut self, trust: Trust, patience: Patience) {
         loop {
             let Ok(boxes) = self.host.boxes(&self.folder) else { return };
             let listed = spawn_blocking(move || {
                 let mut found = Vec::new();
                 let mut more = false;
+                let mut until = i64::MAX;
                 for in_box in CommandBox::ALL {
-                    match boxes.list(in_box, IN_FLIGHT) {
+                    match boxes.list(in_box, LISTED) {
                         Ok(listing) => {
-                            more |= listing.has_more();
+                            if listing.has_more() {
+                                more = true;
+                                // What follows the last one here may be older than what the other box has.
+                                until = until.min(listing.entries.last().map_or(i64::MAX, |last| last.ctime));
+                            }
                             for directory in &listing.directories {
                                 tracing::debug!(group = %boxes.folder(), name = ?directory.name, "a directory is named like a command; its writer has to remove it");
                             }
@@ -351,8 +400,8 @@ impl Worker {
                         Err(error) => tracing::warn!(group = %boxes.folder(), error = %chain(&error), "listing a box failed; it is tried again"),
                     }
                 }
+                found.retain(|(_, entry, _)| entry.ctime <= until);
                 found.sort_by(|a, b| a.1.cmp(&b.1));
-                found.truncate(IN_FLIGHT);
                 (found, more)
             })
             .await;
@@ -362,29 +411,31 @@ impl Worker {
             let mut seen = BTreeMap::new();
             for (in_box, entry, idle) in found {
                 let key = (in_box, entry.name);
-                let since = *self.first_seen.get(&key).unwrap_or(&now);
-                if idle || patience == Patience::None || now.duration_since(since) >= HALF_WRITTEN {
+                let since = self.first_seen.get(&key).copied();
+                let age = since.map(|since| now.duration_since(since)).unwrap_or_default();
+                let may = trust == Trust::Listing || since.is_some();
+                if (idle && may) || patience == Patience::None || age >= HALF_WRITTEN {
                     take.push(key);
                 } else {
-                    seen.insert(key, since);
+                    seen.insert(key, since.unwrap_or(now));
                 }
             }
             self.first_seen = seen;
-            let taken = take.len();
-            self.take(take, patience).await;
-            if taken == 0 || !(more || taken == IN_FLIGHT) {
+            // Where nothing could be claimed (the world is in the way), the next look tries again.
+            if self.take(take, patience).await == 0 || !more {
                 return;
             }
         }
     }
 
-    /// Claims, reads and settles files, at most [`IN_FLIGHT`] at a time.
-    async fn take(&mut self, files: Vec<(CommandBox, OsString)>, patience: Patience) {
+    /// Claims, reads and settles files, at most [`IN_FLIGHT`] at a time; returns how many were claimed.
+    async fn take(&mut self, files: Vec<(CommandBox, OsString)>, patience: Patience) -> usize {
+        let mut count = 0;
         let mut files = files.into_iter().peekable();
         while files.peek().is_some() {
             let some: Vec<_> = files.by_ref().take(IN_FLIGHT).collect();
             failpoint::reach("ipc.seen");
-            let Ok(boxes) = self.host.boxes(&self.folder) else { return };
+            let Ok(boxes) = self.host.boxes(&self.folder) else { return count };
             let host = Arc::clone(&self.host);
             let claimed = spawn_blocking(move || {
                 some.into_iter()
@@ -396,9 +447,11 @@ impl Worker {
             if claimed.is_empty() {
                 continue;
             }
+            count += claimed.len();
             failpoint::reach("ipc.claimed");
             self.settle(claimed, patience).await;
         }
+        count
     }
 
     /// Looks at files again that were not whole.
@@ -620,15 +673,21 @@ async fn answer_all(host: &Arc<Host>, folder: &Folder, answers: Vec<(Pending, Se
     if answers.is_empty() {
         return;
     }
-    if answers.iter().any(|(_, settled)| settled.tasks_changed) {
+    // What was committed by a daemon that died may not be shown yet either.
+    if answers.iter().any(|(_, settled)| settled.tasks_changed || !settled.fresh) {
         snapshots::tasks_changed(host, folder).await;
         host.nudges.schedule.notify_one();
     }
     let said = answers.iter().any(|(_, settled)| settled.said);
+    let mut cleared = BTreeSet::new();
     for (lane, generation) in answers.iter().flat_map(|(_, settled)| settled.cleared.iter()) {
         let group = host.store.group_of_lane(*lane).ok().flatten().unwrap_or_else(|| folder.clone());
+        cleared.insert(group.clone());
         let _ =
             host.lanes.send(Event::SessionCleared { group, lane: LaneId(*lane), generation: *generation });
+    }
+    for group in &cleared {
+        snapshots::write(host, group).await;
     }
     if said {
         host.nudges.deliver.notify_one();
@@ -685,27 +744,34 @@ fn answer(host: &Host, pending: &Pending, receipt: &Receipt) -> Result<(), crate
     host.claims.acknowledge(claimed)
 }
 
-/// At start, before anything is launched: goes on with what an earlier daemon had claimed, in the order of the claims.
-pub async fn recover(host: &Arc<Host>) {
+/// At start, before anything is launched and a box is looked at: goes on with what an earlier daemon had claimed, in the
+/// order of the claims. Returns what could not be settled yet, as its writer may still be at it: [`run`] goes on with it.
+pub async fn recover(host: &Arc<Host>) -> Vec<Claimed> {
     let left = match host.claims.left_over() {
         Ok(left) => left,
-        Err(error) => return tracing::error!(error = %chain(&error), "reading data/claimed failed"),
+        Err(error) => {
+            tracing::error!(error = %chain(&error), "reading data/claimed failed");
+            return Vec::new();
+        }
     };
     for name in left.strange {
         tracing::warn!(name, "something in data/claimed is no claim of ours; it is left alone");
     }
+    let mut growing = Vec::new();
     for claimed in left.claims {
         let folder = claimed.folder.clone();
         let run = host.store.active_run_of(&folder).unwrap_or_default();
-        let id = claimed.id;
+        // Nobody looks again on behalf of a group that is gone.
+        let patience =
+            if matches!(host.store.group(&folder), Ok(None)) { Patience::None } else { Patience::Some };
         let reading = Arc::clone(host);
         let outcome =
-            spawn_blocking(move || read(&reading, claimed, None, run, Patience::None, WRITER_LIMIT)).await;
+            spawn_blocking(move || read(&reading, claimed, None, run, patience, Duration::ZERO)).await;
         match outcome {
             Ok(Reading::Ready(pending)) => settle_all(host, &folder, vec![*pending]).await,
-            Ok(Reading::NotYet(_) | Reading::Nothing) | Err(_) => {
-                tracing::warn!(claim = id, "a claimed command could not be read; the next start tries again");
-            }
+            Ok(Reading::NotYet(claimed)) => growing.push(claimed),
+            Ok(Reading::Nothing) | Err(_) => {}
         }
     }
+    growing
 }

@@ -5,7 +5,7 @@
 //!        ─ both boxes settled ─ input/ claimed back ─ ONE transaction ends the run and judges its batches ─ removed
 //! ```
 //!
-//! Whatever happens in between, [`end`] is reached. When the daemon stops, a container that outlives it is let go of
+//! Whatever happens in between, `end` is reached. When the daemon stops, a container that outlives it is let go of
 //! where it stands: the next daemon adopts it.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -319,6 +319,7 @@ impl Watched {
             .map_err(|why| (End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself))?;
         let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
         self.speaks_v1 = protocol < wire::PROTOCOL;
+        tracing::debug!(run = self.run, group = %self.group, "asking for a container");
         let container = match self.host.sandbox.create(&spec).await {
             Err(SandboxError::NameTaken { .. }) => {
                 self.remove_leftover().await;
@@ -804,6 +805,7 @@ impl Watched {
             let kept = host.run_dir(self.run).join("input");
             let _ = spawn_blocking(move || boxes.forget_inputs(&kept)).await;
         }
+        RunLog::forget_old(&host.root.join("data/runs"), self.run);
         host.nudges.deliver.notify_one();
         host.nudges.schedule.notify_one();
         host.nudges.dispatch.notify_one();

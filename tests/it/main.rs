@@ -3,8 +3,16 @@
 mod support;
 
 mod answer;
+mod claim_order;
+mod cli;
+mod config;
+mod crash;
 mod doctor;
+mod fairness;
 mod ipc_files;
 mod sandbox;
 mod service;
+mod store;
+mod tasks;
 mod tidy;
+mod v1_mode;
