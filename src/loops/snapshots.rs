@@ -27,6 +27,18 @@ pub async fn tasks_changed(host: &Arc<Host>, group: &Folder) {
     }
 }
 
+/// Writes the snapshots of every group.
+pub async fn write_all(host: &Arc<Host>) {
+    match host.store.groups() {
+        Ok(groups) => {
+            for group in groups {
+                write(host, &group.folder).await;
+            }
+        }
+        Err(error) => tracing::error!(%error, "reading the groups for their snapshots failed"),
+    }
+}
+
 /// Writes all snapshots of a group. What fails is logged: a command that was applied stays applied.
 pub async fn write(host: &Arc<Host>, group: &Folder) {
     let _turn = TURN.lock().await;
