@@ -795,21 +795,32 @@ pub async fn recover(host: &Arc<Host>) -> Vec<Claimed> {
     for name in left.strange {
         tracing::warn!(name, "something in data/claimed is no claim of ours; it is left alone");
     }
-    let mut growing = Vec::new();
+    let mut by_group: BTreeMap<Folder, Vec<Claimed>> = BTreeMap::new();
     for claimed in left.claims {
-        let folder = claimed.folder.clone();
-        let run = host.store.active_run_of(&folder).unwrap_or_default();
-        // Nobody looks again on behalf of a group that is gone.
-        let patience =
-            if matches!(host.store.group(&folder), Ok(None)) { Patience::None } else { Patience::Some };
-        let reading = Arc::clone(host);
-        let outcome =
-            spawn_blocking(move || read(&reading, claimed, None, run, patience, Duration::ZERO)).await;
+        by_group.entry(claimed.folder.clone()).or_default().push(claimed);
+    }
+    let groups = by_group.into_iter().map(|(folder, claims)| recover_group(host, folder, claims));
+    futures_util::future::join_all(groups).await.into_iter().flatten().collect()
+}
+
+async fn recover_group(host: &Arc<Host>, folder: Folder, claims: Vec<Claimed>) -> Vec<Claimed> {
+    let run = host.store.active_run_of(&folder).unwrap_or_default();
+    // Nobody looks again on behalf of a group that is gone.
+    let gone = matches!(host.store.group(&folder), Ok(None));
+    let patience = if gone { Patience::None } else { Patience::Some };
+    let reading = Arc::clone(host);
+    let outcomes = spawn_blocking(move || {
+        let read = |claimed| read(&reading, claimed, None, run, patience, Duration::ZERO);
+        claims.into_iter().map(read).collect::<Vec<_>>()
+    });
+    let (mut pending, mut growing) = (Vec::new(), Vec::new());
+    for outcome in outcomes.await.unwrap_or_default() {
         match outcome {
-            Ok(Reading::Ready(pending)) => settle_all(host, &folder, vec![*pending]).await,
-            Ok(Reading::NotYet(claimed)) => growing.push(claimed),
-            Ok(Reading::Nothing) | Err(_) => {}
+            Reading::Ready(ready) => pending.push(*ready),
+            Reading::NotYet(claimed) => growing.push(claimed),
+            Reading::Nothing => {}
         }
     }
+    settle_all(host, &folder, pending).await;
     growing
 }
