@@ -156,7 +156,7 @@ CREATE TABLE outbox (
   id          INTEGER PRIMARY KEY AUTOINCREMENT,
   chat_jid    TEXT NOT NULL,
   thread      TEXT NOT NULL DEFAULT '',
-  text        TEXT NOT NULL CHECK (length(text) > 0),
+  text        TEXT NOT NULL CHECK (text <> ''),
   sender      TEXT,
   reply_to    TEXT,
   status      TEXT NOT NULL CHECK (status IN ('pending', 'sending', 'sent', 'unknown', 'failed')),

@@ -65,7 +65,7 @@ impl Client {
     }
 }
 
-/// Tells a daemon that is up to look at what was changed, of a group or of none; one that is down reads it when it
+/// Tells a daemon that is up to look at what was changed, of this group if it is known; one that is down reads it when it
 /// starts.
 pub(super) async fn tell_changed(context: &Context, group: Option<&Folder>) {
     tell(context, Request::Changed { group: group.cloned(), relaunch: false }).await;

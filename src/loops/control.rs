@@ -57,7 +57,7 @@ pub enum Request {
     /// Something in the store was changed by another process: look again. Answered when boxes and snapshots are as
     /// they should be.
     Changed {
-        /// The group that the change is about.
+        /// The group that the change is about; absent: it may be about any.
         #[serde(default)]
         group: Option<Folder>,
         /// Its next run needs other settings than its live one has: that one is asked to leave.
@@ -332,13 +332,16 @@ impl Client {
     }
 }
 
-/// Takes in what another process changed in the store, about a group or about none.
+/// Takes in what another process changed in the store, about a group or about who knows what.
 pub(super) async fn changed(host: &Arc<Host>, group: Option<Folder>) {
     let (done, opened) = oneshot::channel();
     if host.mailboxes.send(Ask::Groups(done)).is_ok() {
         let _ = opened.await;
     }
-    snapshots::changed(host, group.as_ref()).await;
+    match &group {
+        Some(group) => snapshots::changed(host, group).await,
+        None => snapshots::write_all(host).await,
+    }
     host.nudges.dispatch.notify_one();
     host.nudges.deliver.notify_one();
     host.nudges.schedule.notify_one();

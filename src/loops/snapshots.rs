@@ -12,8 +12,8 @@ use crate::clock;
 /// One writer at a time, so that an older state never lands on a newer one.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// Writes the snapshots of `group`, if it is about one, and of main, which sees every group's.
-pub async fn changed(host: &Arc<Host>, group: Option<&Folder>) {
+/// Writes the snapshots of `group`, and of main, which sees every group's.
+pub async fn changed(host: &Arc<Host>, group: &Folder) {
     let main = match host.store.groups() {
         Ok(groups) => groups.into_iter().find(|g| g.is_main).map(|g| g.folder),
         Err(error) => {
@@ -21,11 +21,21 @@ pub async fn changed(host: &Arc<Host>, group: Option<&Folder>) {
             None
         }
     };
-    if let Some(group) = group {
-        write(host, group).await;
-    }
-    if let Some(main) = main.filter(|main| Some(main) != group) {
+    write(host, group).await;
+    if let Some(main) = main.filter(|main| main != group) {
         write(host, &main).await;
+    }
+}
+
+/// Writes the snapshots of every group.
+pub async fn write_all(host: &Arc<Host>) {
+    match host.store.groups() {
+        Ok(groups) => {
+            for group in groups {
+                write(host, &group.folder).await;
+            }
+        }
+        Err(error) => tracing::error!(%error, "reading the groups for their snapshots failed"),
     }
 }
 
