@@ -64,9 +64,12 @@ pub enum Request {
     /// Something in the store was changed by another process: look again. Answered when boxes and snapshots are as
     /// they should be.
     Changed {
-        /// A group whose next run needs other settings than its live one has: that one is asked to leave.
+        /// The group that the change is about; absent: it may be about any.
         #[serde(default)]
-        relaunch: Option<Folder>,
+        group: Option<Folder>,
+        /// Its next run needs other settings than its live one has: that one is asked to leave.
+        #[serde(default)]
+        relaunch: bool,
     },
     /// Have a group's run leave, settle what lies in its boxes, and remove it.
     RemoveGroup { folder: Folder },
@@ -279,8 +282,11 @@ impl Client {
                 None
             }
             Request::Status => Some(Response::Status(Box::new(status(&self.host, self.since)))),
-            Request::Changed { relaunch } => {
-                changed(&self.host, relaunch).await;
+            Request::Changed { group, relaunch } => {
+                if let Some(group) = group.clone().filter(|_| relaunch) {
+                    let _ = self.host.lanes.send(Event::CloseAsked { group });
+                }
+                changed(&self.host, group).await;
                 Some(Response::Done)
             }
             Request::RemoveGroup { folder } => Some(match remove::group(&self.host, &folder).await {
@@ -341,16 +347,16 @@ impl Client {
     }
 }
 
-/// Takes in what another process changed in the store.
-pub(super) async fn changed(host: &Arc<Host>, relaunch: Option<Folder>) {
-    if let Some(group) = relaunch {
-        let _ = host.lanes.send(Event::CloseAsked { group });
-    }
+/// Takes in what another process changed in the store, about a group or about who knows what.
+pub(super) async fn changed(host: &Arc<Host>, group: Option<Folder>) {
     let (done, opened) = oneshot::channel();
     if host.mailboxes.send(Ask::Groups(done)).is_ok() {
         let _ = opened.await;
     }
-    snapshots::write_all(host).await;
+    match &group {
+        Some(group) => snapshots::changed(host, group).await,
+        None => snapshots::write_all(host).await,
+    }
     host.nudges.dispatch.notify_one();
     host.nudges.deliver.notify_one();
     host.nudges.schedule.notify_one();

@@ -713,7 +713,7 @@ async fn answer_all(host: &Arc<Host>, folder: &Folder, answers: Vec<(Pending, Se
     }
     // What was committed by a daemon that died may not be shown yet either.
     if answers.iter().any(|(_, settled)| settled.tasks_changed || !settled.fresh) {
-        snapshots::tasks_changed(host, folder).await;
+        snapshots::changed(host, folder).await;
         host.nudges.schedule.notify_one();
     }
     let said = answers.iter().any(|(_, settled)| settled.said);

@@ -12,8 +12,8 @@ use crate::clock;
 /// One writer at a time, so that an older state never lands on a newer one.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// Writes the snapshots of tasks of `group`, and of main, which sees every group's.
-pub async fn tasks_changed(host: &Arc<Host>, group: &Folder) {
+/// Writes the snapshots of `group`, and of main, which sees every group's.
+pub async fn changed(host: &Arc<Host>, group: &Folder) {
     let main = match host.store.groups() {
         Ok(groups) => groups.into_iter().find(|g| g.is_main).map(|g| g.folder),
         Err(error) => {

@@ -1,6 +1,10 @@
 //! `g2 serve` as a service manager sees it, and `g2 up`: readiness, watchdog, signals, one daemon a root, and an engine
 //! that comes late.
-#![expect(clippy::disallowed_types, reason = "tests play the user and the machine")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests play the user and the machine"
+)]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
