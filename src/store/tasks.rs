@@ -59,7 +59,8 @@ pub(super) fn cancel(c: &Connection, id: &str, scope: Option<&Folder>) -> Result
 }
 
 pub(super) fn tasks(c: &Connection, group: Option<&Folder>) -> Result<Vec<Task>> {
-    Ok(c.prepare_cached(&format!("{TASK} WHERE ?1 IS NULL OR group_folder = ?1 ORDER BY n DESC"))?
+    let which = if group.is_some() { "WHERE group_folder = ?1" } else { "WHERE ?1 IS NULL" };
+    Ok(c.prepare_cached(&format!("{TASK} {which} ORDER BY n DESC"))?
         .query_map([group.map(Folder::as_str)], task_row)?
         .collect::<rusqlite::Result<_>>()?)
 }
