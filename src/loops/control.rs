@@ -18,7 +18,12 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{Host, ipc::Ask, remove, snapshots};
+use super::{
+    Host,
+    ipc::Ask,
+    remove,
+    snapshots::{self, Shown},
+};
 use crate::{
     clock,
     domain::{
@@ -336,7 +341,7 @@ pub(super) async fn changed(host: &Arc<Host>, relaunch: Option<Folder>) {
         let _ = opened.await;
     }
     for group in host.store.groups().unwrap_or_default() {
-        snapshots::write(host, &group.folder).await;
+        snapshots::write(host, &group.folder, Shown::All).await;
     }
     host.nudges.dispatch.notify_one();
     host.nudges.deliver.notify_one();
