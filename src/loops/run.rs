@@ -18,7 +18,11 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Host, ipc, ipc::chain, snapshots};
+use super::{
+    Host,
+    ipc::{self, chain},
+    snapshots::{self, Shown},
+};
 use crate::{
     clock,
     domain::{
@@ -323,7 +327,7 @@ impl Watched {
             }
         });
         emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
-        snapshots::write(&self.host, &self.group).await;
+        snapshots::write(&self.host, &self.group, Shown::All).await;
         let spec = self
             .spec(launching)
             .map_err(|why| (End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself))?;
