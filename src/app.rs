@@ -272,15 +272,14 @@ impl Daemon {
         mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, mailbox_stop.clone()));
 
         let recovered = reconcile::recover(&host).await;
-        for group in host.store.groups()? {
-            snapshots::write(&host, &group.folder).await;
-        }
+        snapshots::write_all(&host).await;
         let mut tasks = JoinSet::new();
         let held = recovered.held();
         let dispatch = Dispatch::new(Arc::clone(&host), recovered.adopted, held);
         tasks.spawn(dispatch.run(news, adopted_later));
         tasks.spawn(reconcile::run(Arc::clone(&host), recovered.unknown, adoptions));
         tasks.spawn(schedule::run(Arc::clone(&host)));
+        tasks.spawn(snapshots::run(Arc::clone(&host)));
         tasks.spawn(deliver::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
         Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })

@@ -1,7 +1,7 @@
 //! The files in which an agent reads the state of things: `current_tasks.json`, `available_groups.json`,
 //! `session_history.json`, as v1 wrote them. Written atomically, each from a state that was read after its turn came.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ipc_handlers::{Folder, TaskRow};
 use tokio::sync::Mutex;
@@ -12,18 +12,47 @@ use crate::clock;
 /// One writer at a time, so that an older state never lands on a newer one.
 static TURN: Mutex<()> = Mutex::const_new(());
 
+/// How long main's snapshot may lag behind the runs of tasks, which may be many at once.
+const LAG: Duration = Duration::from_millis(500);
+
 /// Writes the snapshots of tasks of `group`, and of main, which sees every group's.
 pub async fn tasks_changed(host: &Arc<Host>, group: &Folder) {
-    let main = match host.store.groups() {
+    write(host, group).await;
+    if let Some(main) = main_group(host).filter(|main| main != group) {
+        write(host, &main).await;
+    }
+}
+
+/// A task of `group` has run. Main's snapshot follows a little later, once for all that ran meanwhile.
+pub(super) async fn task_ran(host: &Arc<Host>, group: &Folder) {
+    write(host, group).await;
+    host.nudges.tasks_ran.notify_one();
+}
+
+/// Keeps main's snapshot up with the tasks that run. Runs until the daemon stops.
+pub async fn run(host: Arc<Host>) {
+    loop {
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            () = host.nudges.tasks_ran.notified() => {}
+        }
+        if let Some(main) = main_group(&host) {
+            write(&host, &main).await;
+        }
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            () = tokio::time::sleep(LAG) => {}
+        }
+    }
+}
+
+fn main_group(host: &Host) -> Option<Folder> {
+    match host.store.groups() {
         Ok(groups) => groups.into_iter().find(|g| g.is_main).map(|g| g.folder),
         Err(error) => {
             tracing::error!(%error, "reading the groups for a snapshot failed");
             None
         }
-    };
-    write(host, group).await;
-    if let Some(main) = main.filter(|main| main != group) {
-        write(host, &main).await;
     }
 }
 
