@@ -116,6 +116,7 @@ CREATE TABLE runs (
   closing_at   INTEGER,
   deferred     INTEGER NOT NULL DEFAULT 0 CHECK (deferred IN (0, 1)),
   handled_at   INTEGER,
+  killed_at    INTEGER,
   ended_at     INTEGER,
   error        TEXT,
   CHECK ((ended_at IS NOT NULL) = (status IN ('succeeded', 'failed', 'cancelled'))),
@@ -128,6 +129,7 @@ CREATE UNIQUE INDEX runs_one_per_source ON runs (source) WHERE status IN ('queue
 -- A slot's attempt starts once.
 CREATE UNIQUE INDEX runs_slot_once ON runs (source, slot, attempt) WHERE slot IS NOT NULL AND started_at IS NOT NULL;
 CREATE INDEX runs_by_source ON runs (source, id);
+CREATE INDEX runs_killed ON runs (lane_id, killed_at) WHERE killed_at IS NOT NULL;
 
 -- What was given to an agent in one go: the lane's inbox rows from `first` to `last`.
 CREATE TABLE batches (
@@ -193,6 +195,7 @@ CREATE TABLE receipts (
   CHECK ((outcome = 'applied') = (code IS NULL))
 ) STRICT;
 CREATE INDEX receipts_by_request ON receipts (group_folder, request_id) WHERE request_id IS NOT NULL;
+CREATE INDEX receipts_dead ON receipts (claim_id) WHERE outcome = 'malformed';
 CREATE INDEX receipts_by_run ON receipts (run_id, claim_id) WHERE outcome = 'applied';
 
 CREATE TABLE tasks (

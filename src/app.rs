@@ -6,9 +6,10 @@
 
 use std::{
     fs::{self, File, TryLockError},
-    os::unix::fs::MetadataExt as _,
+    os::unix::fs::{FileExt as _, MetadataExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, RwLock},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -23,14 +24,24 @@ use crate::{
     channels::{Channels, local::Local},
     clock,
     config::{self, Config, SandboxKind},
-    ipc::{self, Claims, HostDirs, Watch},
-    loops::{self, Host, Nudges, control, deliver, dispatch::Dispatch, reconcile, schedule, snapshots},
+    ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
+    loops::{
+        self, Host, Nudges, control, deliver,
+        dispatch::Dispatch,
+        reconcile, schedule,
+        snapshots::{self, Shown, Snapshots},
+    },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::{NewGroup, NewWiring, Store},
 };
 
 /// How many hints of file events may wait before they degrade to a scan.
 const HINTS: usize = 16_384;
+/// How often a lock that somebody holds is tried again: a look at it from outside holds it for an instant.
+const LOCK_TRIES: u32 = 5;
+const LOCK_AGAIN: Duration = Duration::from_millis(50);
+/// How long runs that were told to leave have beyond their own grace.
+const RETIRE: Duration = Duration::from_secs(20);
 /// User and group of agents when the daemon is root.
 const AGENT: (u32, u32) = (1000, 1000);
 
@@ -114,8 +125,13 @@ pub fn open_store(root: &Path) -> Result<Store> {
 }
 
 /// Takes the root's lock. It is never unlinked; after locking, the file on disk must still be the one that was locked.
-fn lock(root: &Path) -> Result<File> {
+/// Whoever holds it has written its process id into it.
+///
+/// # Errors
+/// Who holds it, or what could not be opened.
+async fn lock(root: &Path) -> Result<File> {
     let path = root.join("data/lock");
+    let mut tries = LOCK_TRIES;
     loop {
         let file = File::options()
             .create(true)
@@ -126,8 +142,21 @@ fn lock(root: &Path) -> Result<File> {
             .with_context(|| format!("opening {}", path.display()))?;
         match file.try_lock() {
             Ok(()) => {}
+            Err(TryLockError::WouldBlock) if tries > 0 => {
+                tries -= 1;
+                tokio::time::sleep(LOCK_AGAIN).await;
+                continue;
+            }
             Err(TryLockError::WouldBlock) => {
-                bail!("another g2 serves {}; `g2 --root {0} status` shows it", root.display())
+                let who = fs::read_to_string(&path).unwrap_or_default();
+                let who = who
+                    .trim()
+                    .parse::<u32>()
+                    .map_or_else(|_| String::new(), |pid| format!(" (process {pid})"));
+                bail!(
+                    "another g2{who} serves {}; `g2 --root {0} chat` talks to it, `g2 --root {0} status` shows how it is",
+                    root.display()
+                )
             }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("locking {}", path.display()));
@@ -136,9 +165,34 @@ fn lock(root: &Path) -> Result<File> {
         if fs::metadata(&path)
             .is_ok_and(|on_disk| file.metadata().is_ok_and(|held| held.ino() == on_disk.ino()))
         {
+            file.set_len(0)
+                .and_then(|()| file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0))
+                .with_context(|| format!("writing {}", path.display()))?;
             return Ok(file);
         }
     }
+}
+
+/// Removes a group of a root that no daemon serves.
+///
+/// # Errors
+/// When a daemon serves it after all, when commands of the group wait (a daemon settles them first), when a run of it
+/// is on record, or when something can't be removed.
+pub async fn remove_group(root: &Path, folder: &Folder) -> Result<()> {
+    let _lock = lock(root).await?;
+    let data = root.join("data");
+    let claimed = ipc::peek::claimed(&data)?.into_iter().filter(|c| c.group == folder.as_str()).count();
+    let left = ipc::peek::waiting(&data, folder)?.len() + claimed;
+    if left > 0 {
+        bail!(
+            "{left} commands of group {folder} are not settled yet; start the daemon with `g2 serve`, then remove the group"
+        );
+    }
+    open_store(root)?.remove_group(folder.clone()).await?;
+    let dirs = HostDirs::open(&data)?;
+    GroupBoxes::open(&dirs, folder, None)?.remove()?;
+    while dirs.sweep(usize::MAX)? == Swept::More {}
+    Ok(())
 }
 
 /// Returns the root's instance id: a new one when `data/` is not where it was made (a copy adopts nothing).
@@ -172,10 +226,23 @@ pub fn new_id() -> Result<String> {
 /// Who owns the runs of this process: instance, boot, process and when it was started.
 fn owner(instance: &str) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let started =
-        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)).unwrap_or("0").to_owned();
-    format!("{instance} {} {} {started}", boot.trim(), std::process::id())
+    format!("{instance} {} {} {}", boot.trim(), std::process::id(), start_of("self"))
+}
+
+/// Whether the process that owns a run still lives, as [`owner`] wrote it down.
+#[must_use]
+pub fn is_alive(owner: &str) -> bool {
+    let words: Vec<&str> = owner.split(' ').collect();
+    let [_, boot, pid, started] = words.as_slice() else { return false };
+    let Ok(pid) = pid.parse::<u32>() else { return false };
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").is_ok_and(|id| id.trim() == *boot)
+        && start_of(&pid.to_string()) == *started
+}
+
+/// When a process was started, in ticks since the boot; `0` when it is gone.
+fn start_of(process: &str) -> String {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)).unwrap_or("0").to_owned()
 }
 
 async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<Box<dyn Sandbox>> {
@@ -222,8 +289,10 @@ impl Daemon {
     /// What could not be started, and why. Docker being away is no error: it is waited for.
     pub async fn start(root: PathBuf, config: Config) -> Result<Self> {
         raise_file_limit();
+        // Nothing is written to a root that another daemon serves.
+        private_dir(&root.join("data"))?;
+        let lock = lock(&root).await?;
         init(&root, &config).await?;
-        let lock = lock(&root)?;
         let store = open_store(&root)?;
         let instance = instance(&root, &store).await?;
         let sandbox = choose_sandbox(&root, &config, &store).await?;
@@ -252,7 +321,9 @@ impl Daemon {
             instance,
             boxes: RwLock::default(),
             nudges: Nudges::default(),
+            snapshots: Snapshots::default(),
             stop: CancellationToken::new(),
+            retire: CancellationToken::new(),
             look_again: Notify::new(),
             obstacle: Mutex::default(),
         });
@@ -260,7 +331,7 @@ impl Daemon {
 
         let listener = control::bind(&host.root.join("data/g2.sock")).context("binding data/g2.sock")?;
         // What was claimed before goes first: order within a group is that of the claims.
-        loops::ipc::recover(&host).await;
+        let growing = loops::ipc::recover(&host).await;
         let mailbox_stop = CancellationToken::new();
         let mut mailbox = JoinSet::new();
         let (hints, hinted) = ipc::hints(HINTS);
@@ -269,17 +340,19 @@ impl Daemon {
                 |error| tracing::warn!(%error, "file events can't be had; boxes are scanned every 2 s"),
             )
             .ok();
-        mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, mailbox_stop.clone()));
+        mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, growing, mailbox_stop.clone()));
 
         let recovered = reconcile::recover(&host).await;
-        snapshots::write_all(&host).await;
+        mailbox.spawn(snapshots::run(Arc::clone(&host), mailbox_stop.clone()));
+        for group in host.store.groups()? {
+            host.snapshots.soon(&group.folder, Shown::All);
+        }
         let mut tasks = JoinSet::new();
         let held = recovered.held();
         let dispatch = Dispatch::new(Arc::clone(&host), recovered.adopted, held);
         tasks.spawn(dispatch.run(news, adopted_later));
         tasks.spawn(reconcile::run(Arc::clone(&host), recovered.unknown, adoptions));
         tasks.spawn(schedule::run(Arc::clone(&host)));
-        tasks.spawn(snapshots::run(Arc::clone(&host)));
         tasks.spawn(deliver::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
         Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })
@@ -291,6 +364,26 @@ impl Daemon {
         while self.tasks.join_next().await.is_some() {}
         self.mailbox_stop.cancel();
         while self.mailbox.join_next().await.is_some() {}
+        // A socket that is there without a daemon tells of one that ended otherwise.
+        if let Err(error) = config::remove_stale_socket(&socket_path(&self.host.root)) {
+            tracing::warn!(%error, "removing data/g2.sock failed");
+        }
+    }
+
+    /// Has every run finish its turn and leave, then stops. A run that takes longer than its grace is let go of.
+    pub async fn retire(self) {
+        let mut bell = self.host.nudges.settled.listen();
+        self.host.retire.cancel();
+        let grace = Duration::from_millis(self.host.config.close_grace_ms) + RETIRE;
+        let gone = async {
+            while self.host.store.active_runs().is_ok_and(|runs| !runs.is_empty())
+                && bell.changed().await.is_ok()
+            {}
+        };
+        if tokio::time::timeout(grace, gone).await.is_err() {
+            tracing::warn!("some runs do not leave; the next start looks after them");
+        }
+        self.stop().await;
     }
 
     /// Whether one of the loops has ended by itself, which none ever should.
@@ -316,7 +409,7 @@ fn raise_file_limit() {
     }
 }
 
-/// Binds nothing, starts nothing: whether a daemon answers at this root.
+/// Returns where the daemon of this root listens.
 #[must_use]
 pub fn socket_path(root: &Path) -> PathBuf {
     root.join("data/g2.sock")

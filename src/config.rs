@@ -169,6 +169,14 @@ impl Config {
         Self::check(raw, environment, &dotenv_value(&dotenv, "TZ"))
     }
 
+    /// Returns the settings of a root without `g2.toml`.
+    ///
+    /// # Errors
+    /// As [`Config::load`], for what the environment says.
+    pub fn defaults(environment: &Environment) -> Result<Self, ConfigError> {
+        Self::check(Raw::default(), environment, &None)
+    }
+
     fn check(raw: Raw, environment: &Environment, dotenv_tz: &Option<String>) -> Result<Self, ConfigError> {
         let number = |name: &'static str, default: i64| -> i64 {
             environment.get(name).and_then(leading_number).unwrap_or(default)
@@ -378,6 +386,12 @@ pub fn read_kept_command(root: &Path, group: &str, id: i64) -> Option<String> {
 pub fn free_bytes(path: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(path).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Whether fewer than 5 % of the inodes are free where `path` is; file systems that count none have enough.
+#[must_use]
+pub fn inodes_are_low(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|stat| stat.f_files > 0 && stat.f_favail < stat.f_files / 20)
 }
 
 /// Removes what an earlier daemon left of its socket.

@@ -4,12 +4,12 @@ use std::io::IsTerminal as _;
 
 use clap::Args;
 
-use super::{Context, Outcome, client::Client, send};
+use super::{Context, Outcome, client::Client, jid, send};
 
 #[derive(Debug, Args)]
 pub(super) struct Chat {
     /// Which local chat
-    #[arg(long, default_value = "local:main", value_name = "JID")]
+    #[arg(long, default_value = "local:main", value_name = "JID", value_parser = jid)]
     chat: String,
     /// Who speaks
     #[arg(long = "as", default_value = "me", value_name = "NAME")]
@@ -22,9 +22,8 @@ impl Chat {
         let prompt = std::io::stdin().is_terminal().then_some("> ");
         let talk = send::converse(&mut client, &self.chat, &self.sender, send::stdin_lines(), prompt);
         tokio::select! {
-            outcome = talk => outcome?,
-            _ = tokio::signal::ctrl_c() => {}
+            outcome = talk => outcome,
+            _ = tokio::signal::ctrl_c() => Ok(()),
         }
-        Ok(())
     }
 }

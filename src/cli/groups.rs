@@ -4,9 +4,14 @@ use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
-use super::{Context, Outcome, client::tell_changed, show};
+use super::{
+    Context, Outcome,
+    client::{Client, tell_changed, tell_to_relaunch},
+    jid, show,
+};
 use crate::{
-    clock,
+    app, clock,
+    loops::control::Request,
     store::{NewGroup, NewWiring, channel_of},
 };
 
@@ -21,13 +26,13 @@ pub(super) enum Groups {
     Add {
         /// Its folder under groups/, and its name in every command
         folder: String,
-        /// The chat it answers in
-        #[arg(long, value_name = "JID")]
+        /// The chat it answers in, such as local:family
+        #[arg(long, value_name = "JID", value_parser = jid)]
         chat: String,
-        /// A name for people [default: the folder]
+        /// A name for people; by default the folder
         #[arg(long)]
         name: Option<String>,
-        /// What a message starts with to mention it [default: @ and the assistant's name]
+        /// What a message starts with to mention it; by default @ and the assistant's name
         #[arg(long)]
         trigger: Option<String>,
         /// Make it the privileged group
@@ -42,7 +47,7 @@ pub(super) enum Groups {
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
-    /// Remove a group; its folder stays
+    /// Remove a group with its mailbox: its run leaves, its commands are settled first; its folder stays
     Remove { folder: String },
 }
 
@@ -64,7 +69,7 @@ impl Groups {
                 let group = NewGroup { folder: folder.clone(), name, is_main: main, trigger };
                 store.add_group(group, vec![wiring], clock::now()).await?;
                 crate::config::lay_out_group(&context.root, &folder).context("making the group's folder")?;
-                tell_changed(context).await;
+                tell_changed(context, Some(&folder)).await;
                 show::done(context, &format!("group {folder} answers in {chat}"))
             }
             Self::Show { folder } => {
@@ -74,21 +79,51 @@ impl Groups {
             }
             Self::Set { folder, settings } => {
                 let folder = Folder::parse(&folder).context("changing a group")?;
-                for setting in settings {
-                    let (key, value) =
-                        setting.split_once('=').ok_or_else(|| anyhow!("{setting:?} is no KEY=VALUE"))?;
+                let settings =
+                    settings.iter().map(|text| setting(text)).collect::<anyhow::Result<Vec<_>>>()?;
+                for (key, value) in &settings {
                     store.set_group(folder.clone(), key, value).await?;
                 }
-                tell_changed(context).await;
+                // What a run is launched with can't be changed while it lives.
+                if settings.iter().any(|(key, _)| ["provider", "script", "image"].contains(key)) {
+                    tell_to_relaunch(context, &folder).await;
+                } else {
+                    tell_changed(context, Some(&folder)).await;
+                }
                 show::done(context, &format!("group {folder} is changed"))
             }
             Self::Remove { folder } => {
                 let folder = Folder::parse(&folder).context("removing a group")?;
-                store.remove_group(folder.clone()).await?;
-                tell_changed(context).await;
+                if store.group(&folder)?.is_none() {
+                    return Err(anyhow!("group {folder} does not exist").into());
+                }
+                drop(store);
+                match Client::connect(&context.root).await {
+                    Some(mut client) => {
+                        drop(client.call(&Request::RemoveGroup { folder: folder.clone() }).await?)
+                    }
+                    None => app::remove_group(&context.root, &folder).await?,
+                }
                 show::done(context, &format!("group {folder} is removed; groups/{folder} stays"))
             }
         }
+    }
+}
+
+/// Reads `KEY=VALUE` of a group.
+fn setting(text: &str) -> anyhow::Result<(&str, &str)> {
+    let (key, value) = text.split_once('=').ok_or_else(|| anyhow!("{text:?} is no KEY=VALUE"))?;
+    match (key, value) {
+        (unknown, _) if !["name", "trigger", "provider", "script", "image"].contains(&unknown) => {
+            Err(anyhow!(
+                "a group has no setting {unknown:?}; there are name, trigger, provider, script and image"
+            ))
+        }
+        ("name" | "trigger", "") => Err(anyhow!("a group's {key} can't be empty")),
+        ("provider", other) if !["", "scripted"].contains(&other) => {
+            Err(anyhow!("provider can't be {other:?}: this build drives the scripted agent only"))
+        }
+        _ => Ok((key, value)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use anyhow::anyhow;
 use clap::Subcommand;
 
-use super::{Context, Outcome, show};
+use super::{Context, Outcome, out, show};
 use crate::{clock, domain::rows::IpcRow, ipc::peek, store::Store};
 
 #[derive(Debug, Subcommand)]
@@ -135,9 +135,9 @@ async fn watch(context: &Context, store: &Store, count: Option<usize>) -> Outcom
             if left > 0 && known.insert(key(&row)) {
                 left -= 1;
                 if context.json {
-                    println!("{}", serde_json::to_string(&row).unwrap_or_default());
+                    out::line(serde_json::to_string(&row).unwrap_or_default())?;
                 } else {
-                    println!(
+                    out::line(format!(
                         "{} {} {}/{} {} {}",
                         row.id.map_or_else(|| "-".into(), |id| id.to_string()),
                         row.group,
@@ -145,7 +145,7 @@ async fn watch(context: &Context, store: &Store, count: Option<usize>) -> Outcom
                         row.name,
                         row.state,
                         row.reason.as_deref().or(row.kind.as_deref()).unwrap_or("")
-                    );
+                    ))?;
                 }
             }
         }

@@ -1,7 +1,5 @@
 //! The command line: one file per command. It works on the store directly, whether the daemon is up or down, and tells
 //! a daemon that is up to look again; what only a daemon can do goes over its socket.
-#![expect(clippy::print_stdout, reason = "this is the part that prints")]
-
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -15,9 +13,11 @@ use crate::{
 mod chat;
 mod client;
 mod doctor;
+mod engage;
 mod groups;
 mod ipc;
 mod messages;
+mod out;
 mod outbox;
 mod runs;
 mod schedule;
@@ -73,6 +73,9 @@ enum Command {
     /// Chats wired to groups
     #[command(subcommand)]
     Wirings(wirings::Wirings),
+    /// Which groups a message would wake
+    #[command(subcommand)]
+    Engage(engage::Engage),
     /// What came in
     #[command(subcommand)]
     Messages(messages::Messages),
@@ -156,6 +159,14 @@ impl Context {
     }
 }
 
+/// Reads a chat's address.
+fn jid(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.len() > 512 || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err("a chat's address is CHANNEL:NAME, such as local:family, without blanks".into());
+    }
+    Ok(text.to_owned())
+}
+
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -206,13 +217,14 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Send(send) => send.run(context).await,
         Command::Groups(groups) => groups.run(context).await,
         Command::Wirings(wirings) => wirings.run(context).await,
+        Command::Engage(engage) => engage.run(context),
         Command::Messages(messages) => messages.run(context),
         Command::Outbox(outbox) => outbox.run(context).await,
         Command::Tasks(tasks) => tasks.run(context).await,
         Command::Schedule(schedule) => schedule.run(context),
         Command::Runs(runs) => runs.run(context),
         Command::Ipc(ipc) => ipc.run(context).await,
-        Command::Why(why) => why.run(context),
+        Command::Why(why) => why.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,
         Command::Agent => Ok(()),
     }
@@ -240,4 +252,26 @@ fn start_log(context: &Context, format: LogFormat, quiet: bool) {
         }
         LogFormat::Json => log.json().flatten_event(true).try_init(),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn an_address_has_no_blanks_and_is_not_empty() {
+        for good in ["local:main", "tg:-100123", "1203@g.us", "dc:1/2"] {
+            assert_eq!(jid(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "local: main", "a\nb", &"x".repeat(513)] {
+            assert!(jid(bad).is_err(), "{bad:?}");
+        }
+    }
 }

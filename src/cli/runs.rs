@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use clap::Subcommand;
 
-use super::{Context, Outcome, show};
+use super::{Context, Outcome, out, show};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Runs {
@@ -40,8 +40,10 @@ impl Runs {
                 one(id)?;
                 let log = crate::config::read_run_log(&context.root, id)
                     .map_err(|error| anyhow!("run {id} has no log: {error}"))?;
-                print!("{log}");
-                Ok(())
+                if context.json {
+                    return show::object(context, &serde_json::json!({ "id": id, "log": log }));
+                }
+                out::text(&log)
             }
         }
     }

@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::anyhow;
 use clap::Args;
+use serde_json::json;
 
-use super::{Context, Failure, Outcome, client::Client};
+use super::{Context, Failure, Outcome, client::Client, jid, out};
 use crate::{
     app,
+    domain::rows::Delivery,
     loops::control::{Request, Response},
 };
 
 #[derive(Debug, Args)]
 pub(super) struct Send {
     /// Which local chat
-    #[arg(long, default_value = "local:main", value_name = "JID")]
+    #[arg(long, default_value = "local:main", value_name = "JID", value_parser = jid)]
     chat: String,
     /// Who speaks
     #[arg(long = "as", default_value = "me", value_name = "NAME")]
@@ -38,60 +40,65 @@ pub(super) struct Send {
 impl Send {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let mut client = Client::needed(context).await?;
-        let wait = self.wait.map(Duration::from_secs);
-        let chat = self.chat.clone();
-        let whole = exchange(context, &mut client, self);
-        match wait {
-            None => whole.await,
-            Some(wait) => match tokio::time::timeout(wait, whole).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(Failure::Failed(anyhow::anyhow!(
-                    "{chat} does not rest after {} s; `g2 why` and `g2 status` tell what it waits for",
-                    wait.as_secs()
-                ))),
-            },
+        if self.wait.is_some() {
+            client.call(&Request::Listen { chat: self.chat.clone() }).await?;
         }
+        let request = Request::Send {
+            chat: self.chat.clone(),
+            sender: self.sender,
+            text: self.text,
+            key: app::new_id()?,
+            mention: self.mention,
+            thread: self.thread,
+            reply_to: self.reply_to,
+        };
+        let Response::Accepted { seq, wired } = client.call(&request).await? else {
+            return Err(anyhow!("the daemon gave an answer to something else").into());
+        };
+        if wired == 0 {
+            eprintln!(
+                "g2: no group is wired to {0}; wire one with `g2 wirings add --group GROUP --chat {0} --engage pattern`",
+                self.chat
+            );
+        }
+        let Some(wait) = self.wait else {
+            return if context.json {
+                out::line(json!({ "seq": seq, "wired": wired }))
+            } else {
+                out::line(seq)
+            };
+        };
+        let mut replies = Vec::new();
+        let resting = rest(&mut client, &self.chat, context.json, &mut replies);
+        let rested = match tokio::time::timeout(Duration::from_secs(wait), resting).await {
+            Ok(outcome) => outcome.map(|()| true)?,
+            Err(_) => false,
+        };
+        if context.json {
+            out::line(json!({ "seq": seq, "wired": wired, "rested": rested, "replies": replies }))?;
+        }
+        if rested {
+            return Ok(());
+        }
+        Err(Failure::Failed(anyhow!(
+            "{} does not rest after {wait} s; `g2 why {seq}` tells what the message waits for, `g2 status` how the daemon is",
+            self.chat
+        )))
     }
 }
 
-async fn exchange(context: &Context, client: &mut Client, send: Send) -> Outcome {
-    if send.wait.is_some() {
-        client.call(&Request::Listen { chat: send.chat.clone() }).await?;
-    }
-    let request = Request::Send {
-        chat: send.chat.clone(),
-        sender: send.sender,
-        text: send.text,
-        key: app::new_id()?,
-        mention: send.mention,
-        thread: send.thread,
-        reply_to: send.reply_to,
-    };
-    let Response::Accepted { seq, wired } = client.call(&request).await? else {
-        return Err(anyhow::anyhow!("the daemon gave an answer to something else").into());
-    };
-    let mut replies = Vec::new();
-    if send.wait.is_some() {
-        client.ask(&Request::Rest { chat: send.chat }).await?;
-        loop {
-            match client.hear().await? {
-                Response::Said(said) if context.json => replies.push(said),
-                Response::Said(said) => println!("{}", said.text),
-                Response::Rest => break,
-                Response::Error { message } => return Err(anyhow::anyhow!(message).into()),
-                Response::Accepted { .. } | Response::Listening | Response::Status(_) | Response::Done => {}
-            }
+/// Prints or keeps what is said until the chat rests.
+async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Delivery>) -> Outcome {
+    client.ask(&Request::Rest { chat: chat.to_owned() }).await?;
+    loop {
+        match client.hear().await? {
+            Response::Said(said) if keep => replies.push(said),
+            Response::Said(said) => out::said(&said.text)?,
+            Response::Rest => return Ok(()),
+            Response::Error { message } => return Err(anyhow!(message).into()),
+            Response::Accepted { .. } | Response::Listening | Response::Status(_) | Response::Done => {}
         }
     }
-    if context.json {
-        println!("{}", serde_json::json!({ "seq": seq, "wired": wired, "replies": replies }));
-    } else if send.wait.is_none() {
-        println!("{seq}");
-    }
-    if wired == 0 && !context.json {
-        eprintln!("g2: no group is wired to this chat; wire one with `g2 wirings add`");
-    }
-    Ok(())
 }
 
 /// Sends lines as messages and prints what is said, until `lines` ends and the chat rests.
@@ -101,7 +108,7 @@ pub(super) async fn converse(
     sender: &str,
     mut lines: tokio::sync::mpsc::Receiver<String>,
     prompt: Option<&str>,
-) -> anyhow::Result<()> {
+) -> Outcome {
     client.call(&Request::Listen { chat: chat.to_owned() }).await?;
     let show_prompt = || {
         if let Some(prompt) = prompt {
@@ -112,6 +119,17 @@ pub(super) async fn converse(
     let mut more = true;
     loop {
         tokio::select! {
+            // What is said is taken first, so that neither end waits for the other with full hands.
+            biased;
+            heard = client.hear() => match heard? {
+                Response::Said(said) => {
+                    out::said(&said.text)?;
+                    show_prompt();
+                }
+                Response::Rest => return Ok(()),
+                Response::Error { message } => return Err(anyhow!(message).into()),
+                Response::Accepted { .. } | Response::Listening | Response::Status(_) | Response::Done => {}
+            },
             line = lines.recv(), if more => match line {
                 Some(line) if line.trim().is_empty() => show_prompt(),
                 Some(text) => {
@@ -124,15 +142,6 @@ pub(super) async fn converse(
                     more = false;
                     client.ask(&Request::Rest { chat: chat.to_owned() }).await?;
                 }
-            },
-            heard = client.hear() => match heard? {
-                Response::Said(said) => {
-                    println!("{}", said.text);
-                    show_prompt();
-                }
-                Response::Rest => return Ok(()),
-                Response::Error { message } => bail!(message),
-                Response::Accepted { .. } | Response::Listening | Response::Status(_) | Response::Done => {}
             },
         }
     }

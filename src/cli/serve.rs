@@ -2,32 +2,39 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::signal::unix::{SignalKind, signal};
+use sd_notify::NotifyState;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Context, Failure, Outcome, show};
-use crate::{app, app::Daemon};
+use super::{Context, Failure, Outcome, client::Client, show};
+use crate::{
+    app,
+    app::Daemon,
+    loops::{Host, control::Request},
+};
 
 /// Runs the daemon until a signal asks it to stop; a second signal ends it at once.
 pub(super) async fn serve(context: &Context) -> Outcome {
-    let mut daemon = Daemon::start(context.root.clone(), context.config()?).await?;
+    let mut signals = Signals::listen()?;
+    let config = context.config()?;
+    let mut daemon = tokio::select! {
+        started = Daemon::start(context.root.clone(), config) => started?,
+        () = signals.next() => {
+            tracing::info!("asked to stop while starting");
+            return Ok(());
+        }
+    };
+    answers(context).await?;
     tracing::info!(root = %context.root.display(), pid = std::process::id(), "ready");
-    // A service manager that is not there is no error.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    tell_manager(NotifyState::Ready);
     let watchdog = tokio::spawn(watch_over(Arc::clone(&daemon.host)));
     let failed = tokio::select! {
-        () = asked_to_stop() => None,
+        () = signals.next() => None,
         why = daemon.has_failed() => Some(why),
     };
     watchdog.abort();
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    tell_manager(NotifyState::Stopping);
     tracing::info!("stopping; a second signal ends it at once");
-    tokio::select! {
-        () = daemon.stop() => {}
-        () = asked_to_stop() => {
-            tracing::warn!("ended at once; the next start goes on where this one was");
-            std::process::exit(1);
-        }
-    }
+    stop(&mut signals, daemon.stop()).await;
     match failed {
         None => Ok(()),
         Some(why) => Err(Failure::Failed(anyhow::anyhow!("our own fault: {why}; see the log"))),
@@ -43,31 +50,65 @@ pub(super) async fn init(context: &Context) -> Outcome {
     )
 }
 
-/// Waits for SIGTERM or SIGINT.
-pub(super) async fn asked_to_stop() {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        tracing::error!("signals can't be heard; end g2 with SIGKILL");
-        return std::future::pending().await;
-    };
+/// SIGTERM and SIGINT, none of which is missed while nobody waits.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// From now on these signals end nothing by themselves.
+    pub(super) fn listen() -> anyhow::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for one of them. Safe to cancel.
+    pub(super) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Waits for an orderly stop; a signal meanwhile ends the process.
+pub(super) async fn stop(signals: &mut Signals, stopping: impl Future<Output = ()>) {
     tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = stopping => {}
+        () = signals.next() => {
+            tracing::warn!("ended at once; the next start goes on where this one was");
+            std::process::exit(1);
+        }
+    }
+}
+
+/// Being up is not being ready: asks the daemon by its socket, as a client does.
+async fn answers(context: &Context) -> anyhow::Result<()> {
+    let mut client = Client::connect(&context.root)
+        .await
+        .ok_or_else(|| anyhow::anyhow!("our own socket does not answer"))?;
+    client.call(&Request::Status).await.map(drop)
+}
+
+/// Tells the service manager. One that is not there is no error.
+fn tell_manager(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "telling the service manager failed");
     }
 }
 
 /// Tells the service manager's watchdog that we live, as long as the store answers: a daemon that can't read its store
 /// is better started again.
-async fn watch_over(host: Arc<crate::loops::Host>) {
+async fn watch_over(host: Arc<Host>) {
     let Some(every) = sd_notify::watchdog_enabled() else { return };
-    let mut tick = tokio::time::interval((every / 2).max(Duration::from_millis(100)));
+    let mut tick = tokio::time::interval((every / 2).max(Duration::from_millis(10)));
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         let reading = Arc::clone(&host);
         let answered = tokio::task::spawn_blocking(move || reading.store.outbox_pending().is_ok()).await;
         if matches!(answered, Ok(true)) {
-            let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
+            tell_manager(NotifyState::Watchdog);
         }
     }
 }

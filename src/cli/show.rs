@@ -3,46 +3,46 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Context, Outcome};
+use super::{Context, Outcome, out};
 
 /// Prints rows: one JSON array, or a table with these columns.
 pub(super) fn rows<T: Serialize>(context: &Context, rows: &[T], columns: &[&str]) -> Outcome {
     let values: Vec<Value> = rows.iter().map(|row| serde_json::to_value(row).unwrap_or_default()).collect();
     if context.json {
-        print!("{}", json_lines(&values));
-        return Ok(());
+        return out::text(&json_lines(&values));
     }
     let mut table: Vec<Vec<String>> = vec![columns.iter().map(|c| (*c).to_uppercase()).collect()];
     table.extend(values.iter().map(|value| columns.iter().map(|column| cell(&value[*column])).collect()));
     let widths: Vec<usize> = (0..columns.len())
         .map(|column| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
         .collect();
+    let mut whole = String::new();
     for row in table {
         let line: Vec<String> =
             row.iter().zip(&widths).map(|(text, width)| format!("{text:width$}")).collect();
-        println!("{}", line.join("  ").trim_end());
+        whole.push_str(line.join("  ").trim_end());
+        whole.push('\n');
     }
-    Ok(())
+    out::text(&whole)
 }
 
 /// Prints one thing: a JSON object, or its fields a line each.
 pub(super) fn object<T: Serialize>(context: &Context, thing: &T) -> Outcome {
     let value = serde_json::to_value(thing).unwrap_or_default();
     if context.json {
-        println!("{value}");
-        return Ok(());
+        return out::line(value);
     }
     if let Value::Object(fields) = &value {
         let width = fields.keys().map(String::len).max().unwrap_or(0);
         for (name, value) in fields {
             match value {
                 Value::Array(items) if items.iter().any(Value::is_object) => {
-                    println!("{name}:");
+                    out::line(format!("{name}:"))?;
                     for item in items {
-                        println!("  {}", cell(item));
+                        out::line(format!("  {}", cell(item)))?;
                     }
                 }
-                other => println!("{name:width$}  {}", cell(other)),
+                other => out::line(format!("{name:width$}  {}", cell(other)))?,
             }
         }
     }
@@ -51,12 +51,7 @@ pub(super) fn object<T: Serialize>(context: &Context, thing: &T) -> Outcome {
 
 /// Prints that something was done.
 pub(super) fn done(context: &Context, what: &str) -> Outcome {
-    if context.json {
-        println!("{}", serde_json::json!({ "ok": true, "done": what }));
-    } else {
-        println!("{what}");
-    }
-    Ok(())
+    if context.json { out::line(serde_json::json!({ "ok": true, "done": what })) } else { out::line(what) }
 }
 
 /// An array with a row on each line, for eyes and for `jq` alike.
@@ -66,7 +61,7 @@ fn json_lines(values: &[Value]) -> String {
 }
 
 /// One line of text for a value: control characters can't reach the terminal.
-fn cell(value: &Value) -> String {
+pub(super) fn cell(value: &Value) -> String {
     let text = match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),

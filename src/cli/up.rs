@@ -4,7 +4,12 @@ use std::io::IsTerminal as _;
 
 use clap::Args;
 
-use super::{Context, Outcome, client::Client, send};
+use super::{
+    Context, Outcome,
+    client::Client,
+    send,
+    serve::{Signals, stop},
+};
 use crate::app::Daemon;
 
 #[derive(Debug, Args)]
@@ -16,7 +21,11 @@ pub(super) struct Up {
 
 impl Up {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let daemon = Daemon::start(context.root.clone(), context.config()?).await?;
+        let mut signals = Signals::listen()?;
+        let daemon = tokio::select! {
+            started = Daemon::start(context.root.clone(), context.config()?) => started?,
+            () = signals.next() => return Ok(()),
+        };
         let terminal = std::io::stdin().is_terminal();
         if terminal {
             eprintln!(
@@ -25,19 +34,18 @@ impl Up {
                 daemon.host.sandbox.kind()
             );
         }
-        let mut client = Client::needed(context).await?;
-        let talk = send::converse(
-            &mut client,
-            "local:main",
-            &self.sender,
-            send::stdin_lines(),
-            terminal.then_some("> "),
-        );
         let outcome = tokio::select! {
-            outcome = talk => outcome,
-            () = super::serve::asked_to_stop() => Ok(()),
+            outcome = self.talk(context, terminal) => outcome,
+            () = signals.next() => Ok(()),
         };
-        daemon.stop().await;
-        Ok(outcome?)
+        // Nobody is left to talk to the agents: none stays behind, not even one in a container that would outlive us.
+        stop(&mut signals, daemon.retire()).await;
+        outcome
+    }
+
+    async fn talk(&self, context: &Context, terminal: bool) -> Outcome {
+        let mut client = Client::needed(context).await?;
+        let prompt = terminal.then_some("> ");
+        send::converse(&mut client, "local:main", &self.sender, send::stdin_lines(), prompt).await
     }
 }

@@ -3,8 +3,12 @@
 use anyhow::anyhow;
 use clap::Args;
 
-use super::{Context, Outcome, show};
-use crate::clock;
+use super::{Context, Outcome, client::Client, out, show};
+use crate::{
+    clock,
+    loops::control::{Request, Response},
+    store::Why,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct WhyCommand {
@@ -13,31 +17,45 @@ pub(super) struct WhyCommand {
 }
 
 impl WhyCommand {
-    pub(super) fn run(self, context: &Context) -> Outcome {
-        let why = context
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let mut why = context
             .store()?
             .why(self.seq, clock::now())?
             .ok_or_else(|| anyhow!("message {} does not exist", self.seq))?;
-        if context.json {
-            return show::object(context, &why);
+        if why.waits()
+            && let Some(obstacle) = obstacle(context).await
+        {
+            why.wait_for(&obstacle);
         }
-        println!("{}", why.answer);
-        for wiring in &why.wirings {
-            println!(
-                "  {}: {}, rule {}{}{}",
-                wiring.group,
-                if wiring.engages { "engages" } else { "does not engage" },
-                wiring.rule.as_deref().unwrap_or("-"),
-                wiring.reason.as_deref().map(|r| format!(" ({r})")).unwrap_or_default(),
-                wiring
-                    .run
-                    .map(|r| format!(", run {r} {}", wiring.run_status.as_deref().unwrap_or("")))
-                    .unwrap_or_default(),
-            );
-        }
-        for row in &why.outbox {
-            println!("  outbox {} {}: {}", row.id, row.status, row.text.replace('\n', " "));
-        }
-        Ok(())
+        if context.json { show::object(context, &why) } else { tell(&why) }
     }
+}
+
+/// Returns what keeps the daemon from launching anything, which the store can't know.
+async fn obstacle(context: &Context) -> Option<String> {
+    let Some(mut client) = Client::connect(&context.root).await else {
+        return Some("the daemon, which is not running; start it with `g2 serve`".into());
+    };
+    match client.call(&Request::Status).await {
+        Ok(Response::Status(status)) => status.obstacle.map(|why| format!("this to be mended: {why}")),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn tell(why: &Why) -> Outcome {
+    out::line(&why.answer)?;
+    for wiring in &why.wirings {
+        let engages = if wiring.engages { "engages" } else { "does not engage" };
+        let rule = wiring.rule.as_deref().unwrap_or("-");
+        let reason = wiring.reason.as_deref().map(|r| format!(" ({r})")).unwrap_or_default();
+        let run = match (wiring.run, wiring.run_status.as_deref()) {
+            (Some(run), status) => format!(", run {run} {}", status.unwrap_or("")),
+            (None, _) => String::new(),
+        };
+        out::line(format!("  {}: {engages}, rule {rule}{reason}{run}", wiring.group))?;
+    }
+    for row in &why.outbox {
+        out::line(format!("  outbox {} {}: {}", row.id, row.status, show::cell(&row.text.clone().into())))?;
+    }
+    Ok(())
 }

@@ -4,8 +4,8 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use ipc_handlers::Folder;
 
-use super::{Context, Outcome, client::tell_changed, show};
-use crate::{clock, store::NewWiring};
+use super::{Context, Outcome, client::tell_changed, jid, show};
+use crate::{clock, domain::js_regex::Pattern, store::NewWiring};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Wirings {
@@ -34,7 +34,7 @@ pub(super) enum Wirings {
 pub(super) struct Which {
     #[arg(long)]
     group: String,
-    #[arg(long, value_name = "JID")]
+    #[arg(long, value_name = "JID", value_parser = jid)]
     chat: String,
 }
 
@@ -101,8 +101,10 @@ impl Wirings {
             Self::Add(add) => {
                 let wiring = new_wiring(add)?;
                 let said = format!("group {} is wired to {}", wiring.group, wiring.chat_jid);
+                warn_of_pattern(wiring.engage_pattern.as_deref());
                 let (chat, catches_all) =
                     (wiring.chat_jid.clone(), wiring.engage_pattern.as_deref() == Some("."));
+                let group = wiring.group.clone();
                 store.add_wiring(wiring, clock::now()).await?;
                 let others = store
                     .wirings()?
@@ -114,7 +116,7 @@ impl Wirings {
                         "g2: {others} groups engage on every message of {chat}: each message is answered {others} times"
                     );
                 }
-                tell_changed(context).await;
+                tell_changed(context, Some(&group)).await;
                 show::done(context, &said)
             }
             Self::Set { which, settings } => {
@@ -122,18 +124,26 @@ impl Wirings {
                 for setting in settings {
                     let (key, value) =
                         setting.split_once('=').ok_or_else(|| anyhow!("{setting:?} is no KEY=VALUE"))?;
+                    warn_of_pattern(["pattern", "engage_pattern"].contains(&key).then_some(value));
                     store.set_wiring(group.clone(), &which.chat, key, value).await?;
                 }
-                tell_changed(context).await;
+                tell_changed(context, Some(&group)).await;
                 show::done(context, &format!("the wiring of {group} to {} is changed", which.chat))
             }
             Self::Remove { which } => {
                 let group = Folder::parse(&which.group).context("removing a wiring")?;
                 store.remove_wiring(group.clone(), &which.chat).await?;
-                tell_changed(context).await;
+                tell_changed(context, Some(&group)).await;
                 show::done(context, &format!("group {group} is no longer wired to {}", which.chat))
             }
         }
+    }
+}
+
+/// A pattern that can't be used is taken all the same, as it was in v1: it engages on everything.
+fn warn_of_pattern(pattern: Option<&str>) {
+    if let Some(Err(why)) = pattern.map(Pattern::compile) {
+        eprintln!("g2: every message engages: {why}; set another one with `g2 wirings set … pattern=P`");
     }
 }
 

@@ -180,7 +180,7 @@ impl GroupBoxes {
     ///
     /// # Errors
     /// [`World`] when it can't be moved.
-    pub fn remove(self) -> Result<(), World> {
+    pub fn remove(&self) -> Result<(), World> {
         self.host
             .discard(&self.host.ipc, self.folder.as_str())
             .map_err(|e| World::new("removing", self.path.display().to_string(), e))

@@ -1,5 +1,5 @@
 //! Looking into the mailbox from outside the daemon: for the command line, with the daemon up or down. Opens nothing
-//! that a container wrote, makes nothing, moves nothing.
+//! that a container wrote, makes nothing, moves nothing. (`doctor` tries out watches, which end with the try.)
 
 use std::{ops::ControlFlow, path::Path};
 
@@ -11,7 +11,8 @@ use rustix::{
 
 use super::{
     dir,
-    names::{CommandBox, display_name, is_command_name},
+    host::Owner,
+    names::{BoxName, CommandBox, Kind, display_name, is_command_name},
     world::World,
 };
 
@@ -80,6 +81,103 @@ pub fn claimed(data: &Path) -> Result<Vec<Lying>, World> {
     )?;
     found.sort_by_key(|lying| lying.claim);
     Ok(found)
+}
+
+/// A box as it lies on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lies {
+    pub which: BoxName,
+    /// `None`: nothing is there.
+    pub as_what: Option<LiesAs>,
+}
+
+/// What stands at a box's name, by `lstat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiesAs {
+    pub kind: Kind,
+    pub owner: Owner,
+    /// The permission bits.
+    pub mode: u32,
+}
+
+/// Returns what stands where a group's five boxes belong.
+///
+/// # Errors
+/// [`World`] when it can't be looked at.
+pub fn boxes(data: &Path, group: &Folder) -> Result<Vec<Lies>, World> {
+    BoxName::ALL
+        .into_iter()
+        .map(|which| {
+            let path = data.join("ipc").join(group.as_str()).join(which.as_str());
+            let as_what = match rustix::fs::lstat(&path) {
+                Ok(stat) => Some(LiesAs {
+                    kind: Kind::of(&stat),
+                    owner: (stat.st_uid, stat.st_gid),
+                    mode: stat.st_mode & 0o7777,
+                }),
+                Err(Errno::NOENT | Errno::NOTDIR) => None,
+                Err(error) => return Err(World::new("looking at", path.display().to_string(), error)),
+            };
+            Ok(Lies { which, as_what })
+        })
+        .collect()
+}
+
+/// Whether the file system of a folder has what commands are told apart by: file handles, and attributes of users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// Without them a command's origin is made durable by two more syncs.
+    pub file_handles: bool,
+    /// Without them a claim that a crash left does not say from which box it came.
+    pub attributes: bool,
+}
+
+/// Returns what the file system of `data` can do.
+///
+/// # Errors
+/// [`World`] when the folder can't be opened.
+pub fn abilities(data: &Path) -> Result<Abilities, World> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let held = rustix::fs::open(data, flags, Mode::empty())
+        .map_err(|e| World::new("opening", data.display().to_string(), e))?;
+    let mut value = [0_u8; 1];
+    // An attribute that nobody has set tells as well as one that is there.
+    let attributes = !matches!(rustix::fs::fgetxattr(&held, "user.g2", &mut value), Err(Errno::NOTSUP));
+    Ok(Abilities { file_handles: super::kernel::file_handle(&held).is_some(), attributes })
+}
+
+/// Why not every box can be watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotWatched {
+    /// This user may have no other inotify instance.
+    NoInstance,
+    /// Only so many boxes.
+    OnlySoMany(usize),
+}
+
+/// Tries whether the command boxes of `groups` can all be watched now; those that are not there count as watched.
+///
+/// # Errors
+/// [`NotWatched`] when the kernel's limits are reached.
+pub fn try_watching<'a>(data: &Path, groups: impl IntoIterator<Item = &'a Folder>) -> Result<(), NotWatched> {
+    use rustix::fs::inotify;
+    let Ok(instance) = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK) else {
+        return Err(NotWatched::NoInstance);
+    };
+    let mut watched = 0;
+    for group in groups {
+        for in_box in CommandBox::ALL {
+            let path = data.join("ipc").join(group.as_str()).join(in_box.as_str());
+            let flags = inotify::WatchFlags::CLOSE_WRITE
+                | inotify::WatchFlags::ONLYDIR
+                | inotify::WatchFlags::DONT_FOLLOW;
+            if let Err(Errno::NOSPC) = inotify::add_watch(&instance, &path, flags) {
+                return Err(NotWatched::OnlySoMany(watched));
+            }
+            watched += 1;
+        }
+    }
+    Ok(())
 }
 
 fn look(

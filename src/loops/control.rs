@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use ipc_handlers::Time;
+use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::AsyncWriteExt as _,
@@ -11,14 +11,20 @@ use tokio::{
         UnixListener, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::broadcast::{self, error::RecvError},
+    sync::{
+        broadcast::{self, error::RecvError},
+        oneshot,
+    },
     task::JoinSet,
 };
 
-use super::{Host, ipc::Ask, snapshots};
+use super::{Host, ipc::Ask, remove, snapshots};
 use crate::{
     clock,
-    domain::rows::{Delivery, Inbound},
+    domain::{
+        lanes::Event,
+        rows::{Delivery, Inbound},
+    },
     failpoint,
 };
 
@@ -55,8 +61,18 @@ pub enum Request {
     Rest { chat: String },
     /// How the daemon is.
     Status,
-    /// Something in the store was changed by another process: look again.
-    Changed,
+    /// Something in the store was changed by another process: look again. Answered when boxes and snapshots are as
+    /// they should be.
+    Changed {
+        /// The group that the change is about; absent: it may be about any.
+        #[serde(default)]
+        group: Option<Folder>,
+        /// Its next run needs other settings than its live one has: that one is asked to leave.
+        #[serde(default)]
+        relaunch: bool,
+    },
+    /// Have a group's run leave, settle what lies in its boxes, and remove it.
+    RemoveGroup { folder: Folder },
 }
 
 /// What a client is told.
@@ -87,6 +103,10 @@ pub struct Status {
     pub outbox_pending: i64,
     pub dead: i64,
     pub stale_recoveries_24h: i64,
+    /// `docker` or `process`.
+    pub sandbox: String,
+    /// Why nothing is launched, while that is so; one of the problems.
+    pub obstacle: Option<String>,
     pub problems: Vec<String>,
 }
 
@@ -262,15 +282,17 @@ impl Client {
                 None
             }
             Request::Status => Some(Response::Status(Box::new(status(&self.host, self.since)))),
-            Request::Changed => {
-                let _ = self.host.mailboxes.send(Ask::Groups);
-                let host = Arc::clone(&self.host);
-                tokio::spawn(async move { snapshots::write_all(&host).await });
-                self.host.nudges.dispatch.notify_one();
-                self.host.nudges.deliver.notify_one();
-                self.host.nudges.schedule.notify_one();
+            Request::Changed { group, relaunch } => {
+                if let Some(group) = group.clone().filter(|_| relaunch) {
+                    let _ = self.host.lanes.send(Event::CloseAsked { group });
+                }
+                changed(&self.host, group).await;
                 Some(Response::Done)
             }
+            Request::RemoveGroup { folder } => Some(match remove::group(&self.host, &folder).await {
+                Ok(()) => Response::Done,
+                Err(why) => Response::Error { message: why },
+            }),
         }
     }
 
@@ -325,6 +347,21 @@ impl Client {
     }
 }
 
+/// Takes in what another process changed in the store, about a group or about who knows what.
+pub(super) async fn changed(host: &Arc<Host>, group: Option<Folder>) {
+    let (done, opened) = oneshot::channel();
+    if host.mailboxes.send(Ask::Groups(done)).is_ok() {
+        let _ = opened.await;
+    }
+    match &group {
+        Some(group) => snapshots::changed(host, group).await,
+        None => snapshots::write_all(host).await,
+    }
+    host.nudges.dispatch.notify_one();
+    host.nudges.deliver.notify_one();
+    host.nudges.schedule.notify_one();
+}
+
 /// A chat of this channel has a name that can be stored and shown.
 fn check_chat(chat: &str) -> Result<(), String> {
     let name = chat.strip_prefix("local:").unwrap_or_default();
@@ -340,7 +377,8 @@ fn check_chat(chat: &str) -> Result<(), String> {
 /// Returns how the daemon is.
 #[must_use]
 pub fn status(host: &Host, since: Time) -> Status {
-    let mut problems: Vec<String> = host.obstacle().into_iter().collect();
+    let obstacle = host.obstacle();
+    let mut problems: Vec<String> = obstacle.iter().cloned().collect();
     let mut count = |what: &str, value: Result<i64, crate::store::StoreError>| match value {
         Ok(n) => n,
         Err(error) => {
@@ -368,6 +406,8 @@ pub fn status(host: &Host, since: Time) -> Status {
         outbox_pending,
         dead,
         stale_recoveries_24h: stale,
+        sandbox: host.sandbox.kind().into(),
+        obstacle,
         problems,
     }
 }

@@ -73,6 +73,10 @@ impl Dispatch {
             actions: VecDeque::new(),
             listeners: BTreeMap::new(),
         };
+        // What is known to be in the way now is looked at again by another loop.
+        if this.host.obstacle().is_some() {
+            this.tell(Event::Pause);
+        }
         for group in held {
             this.tell(Event::Hold { group });
         }
@@ -109,6 +113,7 @@ impl Dispatch {
             }
             Err(error) => tracing::error!(error = %chain(&error), "reading what waits failed"),
         }
+        let mut retiring = false;
         loop {
             self.judge_all().await;
             self.look_for_due_tasks();
@@ -118,6 +123,13 @@ impl Dispatch {
             });
             tokio::select! {
                 () = self.host.stop.cancelled() => break,
+                () = self.host.retire.cancelled(), if !retiring => {
+                    retiring = true;
+                    self.tell(Event::Drain);
+                    for live in self.live.values() {
+                        let _ = live.orders.send(Order::Close);
+                    }
+                }
                 () = self.host.nudges.dispatch.notified() => {}
                 Some(event) = news.recv() => {
                     self.hear(event);
@@ -234,7 +246,7 @@ impl Dispatch {
             Ok(Some(handed)) => {
                 tracing::info!(group = %group, run = handed.run, lane = lane.0, batch = handed.batch, "run queued");
                 self.supervise(group.clone(), handed.run, Beginning::Batch(Box::new(handed)));
-                self.tell_what_is_left(group, lane);
+                self.note_what_is_left(&group, lane);
             }
             Ok(None) => self.nothing_to_start(group, Some(lane)),
             Err(error) => self.could_not_start(group, &error),
@@ -284,10 +296,10 @@ impl Dispatch {
         });
     }
 
-    /// One batch of a lane was handed over: what did not fit into it waits on.
-    fn tell_what_is_left(&mut self, group: Folder, lane: LaneId) {
-        if let Some(waiting) = self.waiting_in(&group).into_iter().find(|waiting| waiting.lane == lane) {
-            self.tell(Event::Waiting { group, waiting });
+    /// A batch has an end: what waits in the lane beyond it, or came back beside it, goes on waiting.
+    fn note_what_is_left(&mut self, group: &Folder, lane: LaneId) {
+        if let Some(waiting) = self.waiting_in(group).into_iter().find(|waiting| waiting.lane == lane) {
+            self.tell(Event::Waiting { group: group.clone(), waiting });
         }
     }
 
@@ -326,7 +338,7 @@ impl Dispatch {
                             let _ = live.orders.send(Order::Handed(handed.batch));
                         }
                         self.tell(Event::Busy { group: group.clone() });
-                        self.tell_what_is_left(group, lane);
+                        self.note_what_is_left(&group, lane);
                     }
                     Err(error) => {
                         // The batch stays on the run's account; its end returns it.
@@ -374,6 +386,20 @@ pub fn adopted_state(run: &store::ActiveRun) -> AdoptedState {
     }
 }
 
+/// Returns how a wiring listens, from its columns.
+#[must_use]
+pub fn wiring_rule(mode: &str, pattern: Option<&str>, trigger: &str, ignored: &str) -> WiringRule {
+    WiringRule {
+        mode: match mode {
+            "mention" => EngageMode::Mention,
+            "mention-sticky" => EngageMode::MentionSticky,
+            _ => EngageMode::Pattern(pattern.unwrap_or(".").to_owned()),
+        },
+        trigger: trigger.to_owned(),
+        ignored: if ignored == "accumulate" { IgnoredPolicy::Accumulate } else { IgnoredPolicy::Drop },
+    }
+}
+
 /// How many rules are kept ready; more wirings than this only cost making them again.
 const LISTENERS: usize = 10_000;
 
@@ -387,17 +413,9 @@ fn judge(listeners: &mut BTreeMap<(String, String, String, String), Listener>, r
     if listeners.len() > LISTENERS {
         listeners.clear();
     }
-    let listener = listeners.entry(key).or_insert_with(|| {
-        Listener::new(&WiringRule {
-            mode: match mode.as_str() {
-                "mention" => EngageMode::Mention,
-                "mention-sticky" => EngageMode::MentionSticky,
-                _ => EngageMode::Pattern(pattern),
-            },
-            trigger: row.trigger.clone(),
-            ignored: if ignored == "accumulate" { IgnoredPolicy::Accumulate } else { IgnoredPolicy::Drop },
-        })
-    });
+    let listener = listeners
+        .entry(key)
+        .or_insert_with(|| Listener::new(&wiring_rule(mode, Some(&pattern), &row.trigger, ignored)));
     let verdict = listener.decide(&Heard {
         text: &row.text,
         author: match (row.from_me, row.bot) {

@@ -9,7 +9,7 @@
 //! | `ipc` | command files | claims, reads, settles and answers them |
 //! | `schedule` | the next due instant | nudges `dispatch` |
 //! | `deliver` | the outbox | says what is to be said, in order within a chat |
-//! | `snapshots` | tasks that ran | writes the files in which agents read the state of things |
+//! | `snapshots` | what is shown | writes the files in which agents read the state of things |
 //! | `reconcile` | the start | adopts or ends what an earlier daemon left |
 
 use std::{
@@ -31,11 +31,14 @@ use crate::{
     store::{HandoverLimits, Store},
 };
 
+use snapshots::Snapshots;
+
 pub mod control;
 pub mod deliver;
 pub mod dispatch;
 pub mod ipc;
 pub mod reconcile;
+mod remove;
 mod run;
 pub mod schedule;
 pub mod snapshots;
@@ -54,6 +57,7 @@ pub struct Host {
     /// User and group of containers, which own the boxes; `None`: the daemon's own.
     pub box_owner: Option<Owner>,
     pub nudges: Nudges,
+    pub snapshots: Snapshots,
     /// News for the lanes.
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the ipc loop.
@@ -63,6 +67,8 @@ pub struct Host {
     /// Instance, boot, process and its start time: who owns a run.
     pub owner: String,
     pub stop: CancellationToken,
+    /// Every run is to leave, and nothing is started any more.
+    pub retire: CancellationToken,
     /// Whether launching is possible is to be looked at now.
     pub look_again: Notify,
     /// Why nothing is launched, while that is so.
@@ -75,7 +81,6 @@ pub struct Nudges {
     pub dispatch: Notify,
     pub deliver: Notify,
     pub schedule: Notify,
-    pub tasks_ran: Notify,
     /// Bumped whenever something was finished; whoever waits for rest looks again.
     pub settled: Bell,
 }

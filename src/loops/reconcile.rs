@@ -8,7 +8,7 @@
 //! | `queued` or `running` | `created` | removed by force, as above |
 //! | `running` | running or exited | adopted: its output is read again from the start, known records are skipped |
 //! | `running` | nothing | failed, "recovered stale active run" |
-//! | any, of the `process` sandbox | – | it died with its daemon: failed, returned |
+//! | `running`, of the `process` sandbox | – | it died with its daemon: failed, returned |
 //! | nothing active | a container of our label | removed |
 //!
 //! An engine that does not answer is not an empty engine: groups with an active run wait, the rest goes on.
@@ -60,16 +60,20 @@ pub async fn recover(host: &Arc<Host>) -> Recovered {
     };
     let (here, gone): (Vec<_>, Vec<_>) =
         active.into_iter().partition(|run| run.sandbox == host.sandbox.kind() && host.sandbox.survives_us());
-    for run in gone {
+    let ends = gone.iter().map(|run| async {
         tracing::warn!(run = run.id, group = %run.group, "a run died with its daemon");
-        run::end_without_container(host, &run, STALE).await;
-    }
+        // Its container's id goes on the row before it is started.
+        let ending = if run.container.is_some() { STALE } else { NEVER_STARTED };
+        run::end_without_container(host, run, ending).await;
+    });
+    futures_util::future::join_all(ends).await;
     match host.sandbox.list(&host.instance).await {
         Ok(found) => Recovered { adopted: sort_out(host, here, found).await, unknown: Vec::new() },
         Err(error) => {
             if !here.is_empty() {
                 tracing::warn!(runs = here.len(), error = %chain(&error), "the engine does not answer; groups with an active run wait for it");
             }
+            host.set_obstacle(Some(chain(&error)));
             Recovered { adopted: Vec::new(), unknown: here }
         }
     }
@@ -165,6 +169,12 @@ async fn obstacle(host: &Host) -> Option<String> {
             free >> 20,
             host.root.join("data").display(),
             host.config.min_free_bytes >> 20
+        ));
+    }
+    if crate::config::inodes_are_low(&host.root.join("data")) {
+        return Some(format!(
+            "fewer than 5 % of the inodes are free under {}",
+            host.root.join("data").display()
         ));
     }
     match host.sandbox.list(&host.instance).await {

@@ -5,7 +5,7 @@
 //!        ─ both boxes settled ─ input/ claimed back ─ ONE transaction ends the run and judges its batches ─ removed
 //! ```
 //!
-//! Whatever happens in between, [`end`] is reached. When the daemon stops, a container that outlives it is let go of
+//! Whatever happens in between, `end` is reached. When the daemon stops, a container that outlives it is let go of
 //! where it stands: the next daemon adopts it.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
@@ -18,7 +18,11 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Host, ipc, ipc::chain, snapshots};
+use super::{
+    Host,
+    ipc::{self, chain},
+    snapshots::{self, Shown},
+};
 use crate::{
     clock,
     domain::{
@@ -329,12 +333,13 @@ impl Watched {
             }
         });
         emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
-        snapshots::write(&self.host, &self.group).await;
+        snapshots::write(&self.host, &self.group, Shown::All).await;
         let spec = self
             .spec(launching)
             .map_err(|why| (End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself))?;
         let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
         self.speaks_v1 = protocol < wire::PROTOCOL;
+        tracing::debug!(run = self.run, group = %self.group, "asking for a container");
         let container = match self.host.sandbox.create(&spec).await {
             Err(SandboxError::NameTaken { .. }) => {
                 self.remove_leftover().await;
@@ -838,7 +843,7 @@ impl Watched {
         }
         failpoint::reach("run.ended");
         if self.is_task {
-            snapshots::task_ran(&host, &self.group).await;
+            snapshots::tasks_changed_soon(&host, &self.group);
         }
         if let Some(container) = &self.container
             && let Err(error) = host.sandbox.remove(container).await
@@ -849,6 +854,7 @@ impl Watched {
             let kept = host.run_dir(self.run).join("input");
             let _ = spawn_blocking(move || boxes.forget_inputs(&kept)).await;
         }
+        RunLog::forget_old(&host.root.join("data/runs"), self.run);
         host.nudges.deliver.notify_one();
         host.nudges.schedule.notify_one();
         host.nudges.dispatch.notify_one();

@@ -61,7 +61,7 @@ impl Store {
                 |r| r.get(0),
             )?;
             if active {
-                return Err(StoreError::Refused(format!("group {group} has an active run; stop the daemon or wait for its end")));
+                return Err(StoreError::Refused(format!("group {group} has an active run on record; start the daemon, which adopts or ends it, and remove the group then")));
             }
             match c.execute("DELETE FROM groups WHERE folder = ?1", [group.as_str()])? {
                 0 => Err(StoreError::NotFound { what: "group", id: group.to_string() }),
@@ -74,8 +74,8 @@ impl Store {
     /// Sets one column of a group: `name`, `trigger`, `provider`, `script` or `image`; an empty value clears the last three.
     pub async fn set_group(&self, group: Folder, key: &str, value: &str) -> Result<()> {
         let sql = match key {
-            "name" => "UPDATE groups SET name = ?2 WHERE folder = ?1 AND ?2 <> ''",
-            "trigger" => "UPDATE groups SET trigger = ?2 WHERE folder = ?1 AND ?2 <> ''",
+            "name" => "UPDATE groups SET name = ?2 WHERE folder = ?1",
+            "trigger" => "UPDATE groups SET trigger = ?2 WHERE folder = ?1",
             "provider" => "UPDATE groups SET provider = NULLIF(?2, '') WHERE folder = ?1",
             "script" => "UPDATE groups SET script = NULLIF(?2, '') WHERE folder = ?1",
             "image" => "UPDATE groups SET image = NULLIF(?2, '') WHERE folder = ?1",
@@ -87,7 +87,7 @@ impl Store {
         };
         let value = value.to_owned();
         self.write(move |c| match c.execute(sql, params![group.as_str(), value])? {
-            0 => Err(StoreError::NotFound { what: "group (or value for it)", id: group.to_string() }),
+            0 => Err(StoreError::NotFound { what: "group", id: group.to_string() }),
             _ => Ok(()),
         })
         .await
@@ -106,6 +106,15 @@ impl Store {
                     .collect::<rusqlite::Result<_>>()?;
             }
             Ok(groups)
+        })
+    }
+
+    /// Returns the folder of the main group, if there is one.
+    pub fn main_group(&self) -> Result<Option<Folder>> {
+        self.read(|c| {
+            Ok(c.prepare_cached("SELECT folder FROM groups WHERE is_main = 1")?
+                .query_row([], |r| folder(r.get(0)?))
+                .optional()?)
         })
     }
 

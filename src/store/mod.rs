@@ -11,6 +11,7 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags};
 
+mod check;
 mod groups;
 mod handover;
 mod lanes;
@@ -24,6 +25,7 @@ mod tasks;
 mod why;
 mod writer;
 
+pub use check::{Inspection, Soundness, inspect};
 pub use groups::{NewGroup, NewWiring, channel_of};
 pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use lanes::WaitingLane;

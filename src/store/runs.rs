@@ -9,7 +9,7 @@ use super::{
     outbox::{Say, say},
 };
 use crate::domain::{
-    health::{Readiness, Runner},
+    health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
     judge::{self, Batch, BatchState, Cause, End, Ended, Judgement, RunStatus, Said},
     rows::{Run, Task},
 };
@@ -431,10 +431,14 @@ fn finish(c: &Connection, end: &EndOfRun, zone: &jiff::tz::TimeZone, now: Time) 
         RunStatus::Failed => "failed",
         RunStatus::Cancelled => "cancelled",
     };
-    c.prepare_cached("UPDATE runs SET status = ?2, ended_at = ?3, error = ?4 WHERE id = ?1")?
-        .execute(params![end.run, status, now.0, last.error])?;
+    let killed = matches!(end.cause, Cause::Unwell { .. } | Cause::NeverReady { .. }).then_some(now.0);
+    c.prepare_cached("UPDATE runs SET status = ?2, ended_at = ?3, error = ?4, killed_at = ?5 WHERE id = ?1")?
+        .execute(params![end.run, status, now.0, last.error, killed])?;
     for ((batch, lane, _), judgement) in open.iter().zip(judgements) {
         keep_judgement(c, end.run, *batch, *lane, judgement, now)?;
+    }
+    if killed.is_some() {
+        rest_after_kills(c, &row, now)?;
     }
     if let Some(task) = row.task() {
         judge_task(c, &row, task, end, &ended, last.error.as_deref(), zone, now)?;
@@ -518,6 +522,41 @@ fn keep_judgement(
                 now,
             )?;
         }
+    }
+    Ok(())
+}
+
+/// No kill loops: a lane whose runs were killed three times in an hour rests, and its chat is told so once.
+fn rest_after_kills(c: &Connection, run: &ActiveRun, now: Time) -> Result<()> {
+    let Some(lane) = run.lane else { return Ok(()) };
+    let kills: Vec<Time> = c
+        .prepare_cached(
+            "SELECT killed_at FROM runs WHERE lane_id = ?1 AND killed_at > ?2 ORDER BY killed_at",
+        )?
+        .query_map([lane, now.plus_ms(-KILLS_WITHIN_MS).0], |r| r.get(0).map(Time))?
+        .collect::<rusqlite::Result<_>>()?;
+    let KillLoop::RestUntil(until) = health::kill_loop(&kills, now) else { return Ok(()) };
+    c.prepare_cached("UPDATE lanes SET rest_until = max(coalesce(rest_until, 0), ?2) WHERE id = ?1")?
+        .execute([lane, until.0])?;
+    if kills.len() == health::MAX_KILLS {
+        let (chat, thread): (String, String) = c
+            .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
+            .query_row([lane], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        let text = "I got stuck three times within an hour, so I rest for an hour before I try again.";
+        let cause = format!("notice: run {} was killed", run.id);
+        say(
+            c,
+            &Say {
+                chat_jid: &chat,
+                thread: &thread,
+                text,
+                sender: None,
+                reply_to: None,
+                cause: &cause,
+                run: None,
+            },
+            now,
+        )?;
     }
     Ok(())
 }

@@ -39,6 +39,31 @@ pub struct WhyWiring {
     pub waited_for: Option<String>,
 }
 
+/// What a message waits for when nothing of its own group is in its way.
+const A_SLOT: &str = "a free slot";
+
+impl Why {
+    /// Whether a wiring waits for nothing of its own: a slot, or to be judged at all.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.wirings.iter().any(WhyWiring::waits)
+    }
+
+    /// Says what those wirings wait for really.
+    pub fn wait_for(&mut self, obstacle: &str) {
+        for wiring in self.wirings.iter_mut().filter(|w| w.waits()) {
+            wiring.waited_for = Some(obstacle.to_owned());
+        }
+        self.answer = answer(&self.wirings, &self.outbox);
+    }
+}
+
+impl WhyWiring {
+    fn waits(&self) -> bool {
+        self.rule.is_none() || self.waited_for.as_deref() == Some(A_SLOT)
+    }
+}
+
 impl Store {
     /// Tells what became of the message with sequence number `seq`.
     pub fn why(&self, seq: i64, now: Time) -> Result<Option<Why>> {
@@ -49,7 +74,8 @@ impl Store {
             let received = message.received_at;
             let mut rows = c.prepare_cached(
                 "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id, b.state, r.id, r.status, r.error, b.handed_at, l.rest_until,
-                        (SELECT a.status FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running'))
+                        (SELECT a.id FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running')),
+                        EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid)
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id
                  LEFT JOIN batches b ON b.lane_id = i.lane_id AND i.n BETWEEN b.first AND b.last
                  LEFT JOIN runs r ON r.id = b.run_id
@@ -60,14 +86,18 @@ impl Store {
                     let verdict: Option<String> = r.get(1)?;
                     let handed_at: Option<i64> = r.get(9)?;
                     let rest_until: Option<i64> = r.get(10)?;
-                    let active: Option<String> = r.get(11)?;
-                    let waiting = verdict.as_deref() == Some("wake") && handed_at.is_none();
+                    let active: Option<i64> = r.get(11)?;
+                    let state: Option<String> = r.get(5)?;
+                    let handed = handed_at.is_some() && state.as_deref() != Some("returned");
+                    let wired: bool = r.get(12)?;
+                    let waiting = verdict.as_deref() == Some("wake") && !handed;
                     let waited_for = match (waiting, rest_until.filter(|at| *at > now.0), active) {
                         (false, _, _) if verdict.is_none() => Some("to be judged".to_owned()),
                         (false, _, _) => None,
+                        (true, _, _) if !wired => Some("its wiring, which was removed".to_owned()),
                         (true, Some(at), _) => Some(format!("the lane rests until {} after a failure", Time(at))),
-                        (true, None, Some(_)) => Some("the group's container is at other work".to_owned()),
-                        (true, None, None) => Some("a free slot".to_owned()),
+                        (true, None, Some(run)) => Some(format!("the group's container, which is at other work (run {run})")),
+                        (true, None, None) => Some(A_SLOT.to_owned()),
                     };
                     Ok(WhyWiring {
                         group: r.get(0)?,
@@ -79,7 +109,7 @@ impl Store {
                         run: r.get(6)?,
                         run_status: r.get(7)?,
                         run_error: r.get(8)?,
-                        waited_ms: Time(handed_at.unwrap_or(now.0)).ms_since(received),
+                        waited_ms: Time(handed_at.filter(|_| handed).unwrap_or(now.0)).ms_since(received),
                         waited_for,
                     })
                 })?
@@ -102,23 +132,24 @@ fn answer(wirings: &[WhyWiring], outbox: &[OutboxRow]) -> String {
     let Some(first) = wirings.iter().find(|w| w.engages).or(wirings.first()) else {
         return "no group is wired to this chat; wire one with `g2 wirings add`".into();
     };
+    if !first.engages
+        && first.rule.is_none()
+        && let Some(waits) = &first.waited_for
+    {
+        return format!("it waits for {waits}");
+    }
     if !first.engages {
         return format!("nobody was woken: {}", first.reason.as_deref().unwrap_or("it was not judged yet"));
     }
     if let Some(waits) = &first.waited_for {
-        return format!("it waits for {waits}");
+        let failed = first.run_error.as_deref().map(|error| format!("; the last run: {error}"));
+        return format!("it waits for {waits}{}", failed.unwrap_or_default());
     }
     match (first.batch_state.as_deref(), outbox.last()) {
         (Some("done"), Some(row)) => format!("answered; the answer is {}", row.status),
         (Some("done"), None) => "the agent finished with it and said nothing".into(),
         (Some("failed"), _) => {
             format!("given up: {}", first.run_error.as_deref().unwrap_or("its runs failed"))
-        }
-        (Some("returned"), _) => {
-            format!(
-                "the run failed ({}) and it is tried again",
-                first.run_error.as_deref().unwrap_or("no reason recorded")
-            )
         }
         (Some(_) | None, _) => "an agent is at work on it".into(),
     }

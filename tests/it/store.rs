@@ -243,6 +243,23 @@ async fn tries_rest_longer_each_time_and_end_with_one_notice() {
 }
 
 #[tokio::test]
+async fn a_lane_whose_runs_are_killed_three_times_in_an_hour_rests_and_says_so_once() {
+    let world = world().await;
+    world.message("local:main", "k", "one", "wake").await;
+    let lane = world.lane();
+    for _ in 0..4 {
+        let handed = world.start(lane).await;
+        world.ready(handed.run).await;
+        let stuck = Cause::Unwell { reason: "took a message and gave no sign of life".into() };
+        world.end(handed.run, End::Exited { code: 137, oom: false }, stuck).await;
+    }
+    let rest = world.store.waiting_lanes().unwrap()[0].rest_until.unwrap();
+    assert_eq!(rest, NOW.plus_ms(3_600_000));
+    let told = world.texts("local:main").iter().filter(|text| text.contains("three times")).count();
+    assert_eq!(told, 1);
+}
+
+#[tokio::test]
 async fn a_run_of_a_cleared_session_can_not_write_its_session_back() {
     let world = world().await;
     world.message("local:main", "k", "one", "wake").await;

@@ -280,6 +280,12 @@ impl Daemon {
         wait_for("the daemon to stop", || self.child.borrow_mut().try_wait().unwrap()).code()
     }
 
+    /// Waits until it has ended by itself; returns the signal that ended it, if one did.
+    pub(crate) fn signal(self) -> Option<i32> {
+        use std::os::unix::process::ExitStatusExt as _;
+        wait_for("the daemon to end", || self.child.borrow_mut().try_wait().unwrap()).signal()
+    }
+
     /// Waits until it has ended by itself.
     pub(crate) fn wait(self) -> Option<i32> {
         wait_for("the daemon to end", || self.child.borrow_mut().try_wait().unwrap()).code()
@@ -294,6 +300,23 @@ impl Drop for Daemon {
             let _ = child.wait();
         }
     }
+}
+
+/// Returns a program of `tests/fixtures/`, built when it is not: cargo builds examples only when all tests are run.
+pub(crate) fn example(name: &str) -> PathBuf {
+    static BUILDING: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one_at_a_time = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let this = std::env::current_exe().unwrap();
+    let path = this.parent().and_then(Path::parent).unwrap().join("examples").join(name);
+    if !path.is_file() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--example", name])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap();
+        assert!(built.success() && path.is_file(), "{} can't be built", path.display());
+    }
+    path
 }
 
 /// Whether Docker answers. Where it does not, the test says so and is over, unless `G2_REQUIRE_DOCKER=1`.

@@ -10,6 +10,8 @@ use std::{
 
 use ipc_handlers::wire::Launch;
 
+/// Of how many runs the files are kept.
+const KEPT_RUNS: i64 = 1000;
 /// How much output is kept of a run, bytes.
 const KEPT: u64 = 1 << 20;
 
@@ -29,6 +31,13 @@ impl RunLog {
         let output = File::options().create(true).append(true).open(&path).ok();
         let written = fs::symlink_metadata(&path).map_or(0, |m| m.len());
         Self { dir: dir.to_owned(), output, written }
+    }
+
+    /// Removes the folder of a run so long ago that nobody looks for it.
+    pub(super) fn forget_old(runs: &Path, run: i64) {
+        if let Some(old) = run.checked_sub(KEPT_RUNS).filter(|old| *old > 0) {
+            let _ = fs::remove_dir_all(runs.join(old.to_string()));
+        }
     }
 
     pub(super) fn keep_launch(&self, launch: &Launch) {

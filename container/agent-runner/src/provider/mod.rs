@@ -10,7 +10,7 @@ use ipc_handlers::wire::{self, Launch};
 
 use crate::{files::FileError, host::Host, records::OutputGone, turns::Turns};
 
-pub use scripted::ScriptError;
+pub use scripted::{ScriptError, check_script};
 
 /// What drives an agent for the whole of a run.
 pub trait Provider: Send {

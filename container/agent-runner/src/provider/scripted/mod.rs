@@ -22,6 +22,14 @@ use crate::{
 
 pub use script::ScriptError;
 
+/// Checks a script's text without following it.
+///
+/// # Errors
+/// [`ScriptError`], which names the rule and the step.
+pub fn check_script(text: &str) -> Result<(), ScriptError> {
+    Script::parse(text).map(drop)
+}
+
 /// The scripted agent.
 pub(super) struct Scripted {
     script: Option<Script>,

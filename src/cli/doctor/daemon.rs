@@ -1,0 +1,154 @@
+//! Who holds the root's lock, and whether the daemon answers.
+#![expect(clippy::disallowed_methods, reason = "data/lock is the host's alone")]
+
+use std::{
+    fs::{self, File, TryLockError},
+    path::Path,
+    time::Duration,
+};
+
+use tokio::time::timeout;
+
+use super::{
+    super::client::Client,
+    row::{Row, chain},
+};
+use crate::{
+    app::socket_path,
+    loops::control::{Request, Response, Status},
+};
+
+/// How long the daemon may take to say how it is.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// What is known of `data/lock`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Lock {
+    Free,
+    /// By this process, if it says so.
+    Held(Option<u32>),
+    Unreadable(String),
+}
+
+/// What is known of `data/g2.sock`.
+#[derive(Clone, Debug)]
+enum Socket {
+    Absent,
+    /// It is there and nobody listens.
+    Stale,
+    /// Somebody listens and says nothing that is understood.
+    Mute(String),
+    Answers(Box<Status>),
+}
+
+pub(super) async fn check(root: &Path) -> (Vec<Row>, Option<Status>) {
+    let lock = look_at_lock(&root.join("data/lock"));
+    let socket = look_at_socket(root).await;
+    let mut rows = judge(&lock, &socket, root);
+    let Socket::Answers(status) = socket else { return (rows, None) };
+    rows.extend(status.problems.iter().map(|problem| {
+        Row::warn(
+            "daemon",
+            format!("it says: {problem}"),
+            "mend what it names; `g2 status` shows when it is gone",
+        )
+    }));
+    (rows, Some(*status))
+}
+
+/// A shared lock tells whether there is an exclusive one; it is given back at once, and a daemon that starts in this
+/// very instant tries again.
+fn look_at_lock(path: &Path) -> Lock {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Lock::Free,
+        Err(error) => return Lock::Unreadable(error.to_string()),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Lock::Free,
+        Err(TryLockError::WouldBlock) => {
+            Lock::Held(fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()))
+        }
+        Err(TryLockError::Error(error)) => Lock::Unreadable(error.to_string()),
+    }
+}
+
+async fn look_at_socket(root: &Path) -> Socket {
+    if fs::symlink_metadata(socket_path(root)).is_err() {
+        return Socket::Absent;
+    }
+    let asking = async {
+        let Some(mut client) = Client::connect(root).await else { return Socket::Stale };
+        match client.call(&Request::Status).await {
+            Ok(Response::Status(status)) => Socket::Answers(status),
+            Ok(_) => Socket::Mute("it answers something else; is it of the same version?".into()),
+            Err(error) => Socket::Mute(chain(&*error)),
+        }
+    };
+    let silent = || Socket::Mute(format!("no answer within {} s", ANSWER.as_secs()));
+    timeout(ANSWER, asking).await.unwrap_or_else(|_| silent())
+}
+
+fn judge(lock: &Lock, socket: &Socket, root: &Path) -> Vec<Row> {
+    let path = socket_path(root);
+    let holder =
+        |pid: &Option<u32>| pid.map_or_else(|| "a process".to_owned(), |pid| format!("process {pid}"));
+    let of_lock = match (lock, socket) {
+        (Lock::Unreadable(why), _) => Row::fail(
+            "lock",
+            format!("{} can't be looked at: {why}", root.join("data/lock").display()),
+            "run g2 as the user that owns the root",
+        ),
+        (Lock::Free, Socket::Answers(status)) => Row::fail(
+            "lock",
+            format!(
+                "the daemon (process {}) does not hold data/lock: the file was replaced, and a second daemon could start",
+                status.pid
+            ),
+            "restart the daemon, and never remove data/lock",
+        ),
+        (Lock::Free, Socket::Absent | Socket::Stale | Socket::Mute(_)) => Row::ok("lock", "nobody holds it"),
+        (Lock::Held(pid), _) => Row::ok("lock", format!("held by {}", holder(pid))),
+    };
+    let of_socket = match (socket, lock) {
+        (Socket::Answers(status), _) => Row::ok(
+            "socket",
+            format!(
+                "the daemon answers: process {}, {}, up since {}",
+                status.pid, status.state, status.since
+            ),
+        ),
+        (Socket::Absent, Lock::Held(pid)) => Row::warn(
+            "socket",
+            format!(
+                "{} serves the root and listens nowhere: it starts, stops, or {} was removed",
+                holder(pid),
+                path.display()
+            ),
+            "look again in a moment; if it stays so, restart the daemon",
+        ),
+        (Socket::Stale | Socket::Mute(_), Lock::Held(pid)) => {
+            let why = if let Socket::Mute(why) = socket { format!(": {why}") } else { String::new() };
+            Row::fail(
+                "socket",
+                format!("{} serves the root and does not answer{why}", holder(pid)),
+                "look into its log and restart it",
+            )
+        }
+        (Socket::Absent, Lock::Free | Lock::Unreadable(_)) => Row::ok("socket", "no daemon runs"),
+        (Socket::Stale, Lock::Free | Lock::Unreadable(_)) => Row::warn(
+            "socket",
+            format!(
+                "no daemon runs, and {} is left over: the last one was killed or crashed",
+                path.display()
+            ),
+            "start it again with `g2 serve`: it goes on where the last one was, and takes the socket over",
+        ),
+        (Socket::Mute(why), Lock::Free | Lock::Unreadable(_)) => Row::fail(
+            "socket",
+            format!("something that is not the daemon listens on {}: {why}", path.display()),
+            format!("end it and remove {}", path.display()),
+        ),
+    };
+    vec![of_lock, of_socket]
+}

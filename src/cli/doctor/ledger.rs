@@ -1,0 +1,77 @@
+//! What the store says went wrong: messages that were not said, commands that were malformed, runs without an owner.
+
+use super::{
+    Subject,
+    row::{Row, chain},
+};
+use crate::{domain::rows::OutboxRow, store::ActiveRun};
+
+pub(super) fn check(subject: &Subject) -> Vec<Row> {
+    let Some(store) = &subject.store else { return Vec::new() };
+    let failed = |check: &'static str| {
+        move |error: crate::store::StoreError| vec![Row::fail(check, chain(&error), "see the store's row")]
+    };
+    let mut rows = store.unsaid().map_or_else(failed("outbox"), |unsaid| outbox(&unsaid));
+    rows.extend(store.dead_commands().map_or_else(failed("commands"), |dead| vec![commands(dead)]));
+    rows.extend(store.active_runs().map_or_else(failed("runs"), |active| {
+        runs(&active, |owner| subject.daemon.is_some() || crate::app::is_alive(owner))
+    }));
+    rows
+}
+
+fn outbox(unsaid: &[OutboxRow]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (status, meaning) in [("failed", "could not be said"), ("unknown", "may or may not have been said")] {
+        let of_status: Vec<&OutboxRow> = unsaid.iter().filter(|row| row.status == status).collect();
+        if let Some(newest) = of_status.last() {
+            let why = newest.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+            rows.push(Row::warn(
+                "outbox",
+                format!(
+                    "{} messages {meaning}; the newest is {} to {}{why}",
+                    of_status.len(),
+                    newest.id,
+                    newest.chat_jid
+                ),
+                format!(
+                    "mend the cause and say it again with `g2 outbox retry {}`; `g2 outbox list` shows all",
+                    newest.id
+                ),
+            ));
+        }
+    }
+    if rows.is_empty() { vec![Row::ok("outbox", "everything was said, or is about to be")] } else { rows }
+}
+
+fn commands(dead: i64) -> Row {
+    if dead == 0 {
+        return Row::ok("commands", "no command was malformed");
+    }
+    Row::warn(
+        "commands",
+        format!("{dead} commands of agents could not be understood and were set aside"),
+        "`g2 ipc list --state dead` names them and says why; their bytes are in data/dead/",
+    )
+}
+
+/// Decides on runs that have not ended. `lives` tells whether their owner does.
+fn runs(active: &[ActiveRun], lives: impl Fn(&str) -> bool) -> Vec<Row> {
+    let bad: Vec<Row> = active
+        .iter()
+        .filter_map(|run| {
+            let detail = match run.owner.as_deref() {
+                None => format!("run {} of group {} ({}) has no owner, and the group waits for its end", run.id, run.group, run.source),
+                Some(owner) if !lives(owner) => {
+                    format!("run {} of group {} ({}) was left by a daemon that is gone", run.id, run.group, run.source)
+                }
+                Some(_) => return None,
+            };
+            Some(Row::warn("runs", detail, format!("start the daemon with `g2 serve`: it adopts the run, or ends it and tries its work again; `g2 runs show {}` tells", run.id)))
+        })
+        .collect();
+    if bad.is_empty() {
+        vec![Row::ok("runs", format!("{} under way, each with its owner", active.len()))]
+    } else {
+        bad
+    }
+}

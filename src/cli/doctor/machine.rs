@@ -1,0 +1,243 @@
+//! What the machine offers: disk, inodes, watches, open files, and what the file system can do.
+#![expect(clippy::disallowed_methods, reason = "reads /proc")]
+
+use std::{fs, path::Path};
+
+use super::{
+    Subject,
+    row::{Row, chain},
+};
+use crate::ipc::peek::{self, Abilities, NotWatched};
+
+/// Descriptors that are held for each group.
+const PER_GROUP: u64 = 6;
+/// Descriptors for everything else.
+const BESIDES: u64 = 64;
+/// Descriptors that a run takes while it lives.
+const PER_RUN: u64 = 16;
+/// Of this many inodes in a hundred, one has to be free.
+const INODES: u64 = 20;
+
+pub(super) fn check(subject: &Subject) -> Vec<Row> {
+    let data = if subject.data.is_dir() { &subject.data } else { &subject.root };
+    let groups = subject.groups.len() as u64;
+    let mut rows = Vec::new();
+    if let Ok(stat) = rustix::fs::statvfs(data) {
+        let shown = data.display().to_string();
+        rows.push(disk(&shown, stat.f_bavail.saturating_mul(stat.f_frsize), subject.config.min_free_bytes));
+        rows.push(inodes(&shown, stat.f_files, stat.f_favail));
+    }
+    rows.push(inotify(subject));
+    let process = subject.daemon.as_ref().map_or_else(|| "self".to_owned(), |daemon| daemon.pid.to_string());
+    let limits = fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
+    if let Some(limit) = open_files_limit(&limits) {
+        rows.push(open_files(limit, groups, subject.config.max_containers.get() as u64));
+    }
+    if let Ok(stat) = rustix::fs::statfs(data) {
+        rows.push(file_system(&data.display().to_string(), stat.f_type as u64 & 0xffff_ffff));
+    }
+    match peek::abilities(data) {
+        Ok(abilities) => rows.push(file_handles(abilities)),
+        Err(error) if data.exists() => {
+            rows.push(Row::fail("file_handles", chain(&error), "run g2 as the user that owns the root"));
+        }
+        Err(_) => {}
+    }
+    rows
+}
+
+fn disk(path: &str, free: u64, wanted: u64) -> Row {
+    let detail = format!("{} MiB are free under {path}; {} MiB are wanted", free >> 20, wanted >> 20);
+    if free < wanted {
+        return Row::fail(
+            "disk",
+            format!("{detail}, so no agent is launched"),
+            "make room, or lower limits.min_free_mib",
+        );
+    }
+    Row::ok("disk", detail)
+}
+
+fn inodes(path: &str, all: u64, free: u64) -> Row {
+    if all == 0 {
+        return Row::ok("inodes", format!("the file system of {path} has no fixed number of them"));
+    }
+    let detail = format!("{free} of {all} files more may be made under {path}");
+    if free < all / INODES {
+        return Row::warn(
+            "inodes",
+            detail,
+            "remove small files that are not needed; every command and run is a few files",
+        );
+    }
+    Row::ok("inodes", detail)
+}
+
+fn inotify(subject: &Subject) -> Row {
+    let number = |name: &str| -> Option<u64> {
+        fs::read_to_string(Path::new("/proc/sys/fs/inotify").join(name)).ok()?.trim().parse().ok()
+    };
+    let seen = Watches {
+        groups: subject.groups.len() as u64,
+        limit: number("max_user_watches"),
+        tried: match &subject.daemon {
+            Some(daemon) => match watched_by(daemon.pid) {
+                // Nothing of it may be seen by this user.
+                None => Ok(()),
+                Some(0) if !subject.groups.is_empty() => Err(NotWatched::NoInstance),
+                Some(n) if (n as u64) < 2 * subject.groups.len() as u64 => Err(NotWatched::OnlySoMany(n)),
+                Some(_) => Ok(()),
+            },
+            None => peek::try_watching(&subject.data, subject.groups.iter().map(|group| &group.folder)),
+        },
+    };
+    judge_watches(&seen)
+}
+
+/// What was seen of the kernel's limits on watching.
+#[derive(Clone, Copy, Debug)]
+struct Watches {
+    groups: u64,
+    limit: Option<u64>,
+    /// By the daemon when it is up, else just now.
+    tried: Result<(), NotWatched>,
+}
+
+fn judge_watches(seen: &Watches) -> Row {
+    let wanted = 2 * seen.groups;
+    let late = "commands that are not watched for are found by a scan, up to limits.poll_interval_ms later";
+    let raise =
+        |to: u64| format!("`sysctl fs.inotify.max_user_watches={to}`, and the same in /etc/sysctl.d/");
+    match (seen.tried, seen.limit) {
+        (Err(NotWatched::NoInstance), _) => Row::warn(
+            "inotify",
+            format!("no box is watched: this user has no inotify instance left; {late}"),
+            "`sysctl fs.inotify.max_user_instances=512` (or end what uses them up), then restart the daemon",
+        ),
+        (Err(NotWatched::OnlySoMany(n)), limit) => Row::warn(
+            "inotify",
+            format!("only {n} of {wanted} boxes can be watched; {late}"),
+            raise(limit.unwrap_or(0).max(wanted) * 2),
+        ),
+        (Ok(()), Some(limit)) if limit < wanted => Row::warn(
+            "inotify",
+            format!("{wanted} boxes are to be watched, and this user may watch {limit} folders; {late}"),
+            raise(wanted * 2),
+        ),
+        (Ok(()), limit) => Row::ok(
+            "inotify",
+            format!("{wanted} boxes to watch{}", limit.map(|n| format!(", {n} allowed")).unwrap_or_default()),
+        ),
+    }
+}
+
+/// Returns how many folders a process watches; `None` when it can't be looked into.
+fn watched_by(pid: u32) -> Option<usize> {
+    let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).ok()?;
+    let texts = infos.filter_map(|info| fs::read_to_string(info.ok()?.path()).ok());
+    Some(texts.map(|text| text.lines().filter(|line| line.starts_with("inotify ")).count()).sum())
+}
+
+/// Returns the hard limit on open files from `/proc/<pid>/limits`: the daemon raises its own to that.
+fn open_files_limit(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    match line.split_whitespace().nth(1)? {
+        "unlimited" => Some(u64::MAX),
+        number => number.parse().ok(),
+    }
+}
+
+fn open_files(limit: u64, groups: u64, runs: u64) -> Row {
+    let wanted = PER_GROUP * groups + PER_RUN * runs + BESIDES;
+    let detail =
+        format!("{groups} groups and {runs} runs need about {wanted} open files; {limit} are allowed");
+    if limit < wanted {
+        return Row::fail(
+            "open_files",
+            detail,
+            format!("raise the hard limit: `ulimit -Hn {0}`, or LimitNOFILE={0} in the unit", wanted * 2),
+        );
+    }
+    Row::ok("open_files", detail)
+}
+
+/// File systems that other machines can write to, by their number.
+const NETWORK: [(u64, &str); 9] = [
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "SMB"),
+    (0xfe53_4d42, "SMB"),
+    (0x0102_1997, "9p"),
+    (0x00c3_6400, "Ceph"),
+    (0x5346_414f, "AFS"),
+    (0x7461_636f, "OCFS2"),
+    (0x6573_5546, "FUSE"),
+];
+
+fn file_system(path: &str, kind: u64) -> Row {
+    match NETWORK.iter().find(|(number, _)| *number == kind) {
+        Some((_, name)) => Row::warn(
+            "file_system",
+            format!(
+                "{path} is on {name}: commands bring no file events there and the store's locks may not hold"
+            ),
+            "keep the root on a disk of this machine; choose it with --root or $G2_ROOT",
+        ),
+        None => Row::ok("file_system", format!("{path} is on a disk of this machine")),
+    }
+}
+
+fn file_handles(abilities: Abilities) -> Row {
+    match abilities {
+        Abilities { file_handles: false, .. } => Row::warn(
+            "file_handles",
+            "the file system has no file handles: each command costs two syncs more to be applied once and no more",
+            "keep the root on ext4, XFS or btrfs rather than on an overlay",
+        ),
+        Abilities { attributes: false, .. } => Row::ok(
+            "file_handles",
+            "supported; without user attributes a claim that a crash left does not say from which box it came",
+        ),
+        Abilities { .. } => Row::ok("file_handles", "supported, and so are user attributes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::doctor::row::Status;
+
+    #[test]
+    fn what_is_short_is_told_and_what_suffices_is_not() {
+        let watches = |groups, limit, tried| judge_watches(&Watches { groups, limit, tried });
+        for (row, status, mend) in [
+            (disk("/d", 5 << 20, 5 << 20), Status::Ok, ""),
+            (disk("/d", (5 << 20) - 1, 5 << 20), Status::Fail, "min_free_mib"),
+            (inodes("/d", 0, 0), Status::Ok, ""),
+            (inodes("/d", 1000, 50), Status::Ok, ""),
+            (inodes("/d", 1000, 49), Status::Warn, "remove"),
+            (open_files(6 * 10 + 16 * 5 + 64, 10, 5), Status::Ok, ""),
+            (open_files(6 * 10 + 16 * 5 + 63, 10, 5), Status::Fail, "LimitNOFILE"),
+            (watches(10, Some(20), Ok(())), Status::Ok, ""),
+            (watches(10, None, Ok(())), Status::Ok, ""),
+            (watches(10, Some(19), Ok(())), Status::Warn, "max_user_watches=40"),
+            (watches(10, Some(100), Err(NotWatched::OnlySoMany(4))), Status::Warn, "max_user_watches=200"),
+            (watches(10, Some(100), Err(NotWatched::NoInstance)), Status::Warn, "max_user_instances"),
+            (file_system("/d", 0xef53), Status::Ok, ""),
+            (file_system("/d", 0x6969), Status::Warn, "disk of this machine"),
+            (file_handles(Abilities { file_handles: false, attributes: true }), Status::Warn, "ext4"),
+            (file_handles(Abilities { file_handles: true, attributes: false }), Status::Ok, ""),
+        ] {
+            assert_eq!(row.status, status, "{row:?}");
+            assert!(row.fix.as_deref().unwrap_or("").contains(mend), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn the_hard_limit_on_open_files_is_read() {
+        let text = "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024                 524288               files     \n";
+        assert_eq!(open_files_limit(text), Some(524_288));
+        assert_eq!(open_files_limit("Max open files  unlimited  unlimited  files"), Some(u64::MAX));
+        assert_eq!(open_files_limit(""), None);
+    }
+}

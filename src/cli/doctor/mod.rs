@@ -1,0 +1,90 @@
+//! `g2 doctor`: checks the set-up and says how to mend it. It changes nothing, and works with the daemon up or down and
+//! on a root that is not laid out.
+//!
+//! Each file looks at one side of the world and decides on what it saw; the decisions are plain functions.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+
+use super::{Context, Failure, Outcome, out, show};
+use crate::{
+    config::{Config, ConfigError},
+    domain::rows::Group,
+    loops::control,
+    store::Store,
+};
+
+mod daemon;
+mod groups;
+mod ledger;
+mod machine;
+mod root;
+mod row;
+mod sandbox;
+mod settings;
+mod store;
+mod zone;
+
+use row::{Row, Status};
+
+/// How long the store's check may take.
+const STORE_CHECK: Duration = Duration::from_secs(20);
+
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    /// Check this image instead of the setting's
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+}
+
+/// What most checks look at.
+struct Subject {
+    root: PathBuf,
+    data: PathBuf,
+    config: Config,
+    /// The daemon, when it answers.
+    daemon: Option<control::Status>,
+    /// The store, when it can be used.
+    store: Option<Store>,
+    groups: Vec<Group>,
+}
+
+impl Doctor {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let rows = self.look(context).await;
+        if context.json {
+            show::rows(context, &rows, &[])?;
+        } else {
+            out::text(&row::table(&rows))?;
+        }
+        if rows.iter().any(|row| row.status == Status::Fail) { Err(Failure::Quiet(1)) } else { Ok(()) }
+    }
+
+    async fn look(self, context: &Context) -> Vec<Row> {
+        let root = context.root.clone();
+        let data = root.join("data");
+        let mut rows = root::check(&root);
+        let loaded = Config::load(&root, &context.environment);
+        rows.push(settings::judge(&loaded, &root));
+        rows.extend(settings::secrets(&root));
+        // With settings that can't be read, the rest is checked against the defaults.
+        let config: Result<Config, ConfigError> = loaded.or_else(|_| Config::defaults(&context.environment));
+        let Ok(config) = config else { return rows };
+
+        let (found, store) = store::check(&root, STORE_CHECK);
+        rows.extend(found);
+        let (found, daemon) = daemon::check(&root).await;
+        rows.extend(found);
+        let groups = store.as_ref().and_then(|store| store.groups().ok()).unwrap_or_default();
+        let subject = Subject { root, data, config, daemon, store, groups };
+
+        rows.extend(zone::check(&subject.config.zone, &crate::config::zone_data()));
+        rows.extend(sandbox::check(&subject, self.image).await);
+        rows.extend(sandbox::scripts(&subject));
+        rows.extend(groups::check(&subject));
+        rows.extend(ledger::check(&subject));
+        rows.extend(machine::check(&subject));
+        rows
+    }
+}

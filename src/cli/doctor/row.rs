@@ -1,0 +1,97 @@
+//! A finding: what was checked, how it stands, why, and how to mend it.
+
+use serde::Serialize;
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Status {
+    Ok,
+    /// It works, and is not as it should be.
+    Warn,
+    /// Something does not work.
+    Fail,
+}
+
+/// One row of the report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Row {
+    pub(super) check: &'static str,
+    pub(super) status: Status,
+    /// What was found.
+    pub(super) detail: String,
+    /// How to mend it; nothing where there is nothing to mend.
+    pub(super) fix: Option<String>,
+}
+
+impl Row {
+    pub(super) fn ok(check: &'static str, detail: impl Into<String>) -> Self {
+        Self { check, status: Status::Ok, detail: detail.into(), fix: None }
+    }
+
+    pub(super) fn warn(check: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { check, status: Status::Warn, detail: detail.into(), fix: Some(fix.into()) }
+    }
+
+    pub(super) fn fail(check: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { check, status: Status::Fail, detail: detail.into(), fix: Some(fix.into()) }
+    }
+}
+
+/// Returns the rows for people: aligned, with each mend below what it mends.
+pub(super) fn table(rows: &[Row]) -> String {
+    let width = rows.iter().map(|row| row.check.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for row in rows {
+        let status = match row.status {
+            Status::Ok => "ok  ",
+            Status::Warn => "WARN",
+            Status::Fail => "FAIL",
+        };
+        text.push_str(&format!("{status}  {:width$}  {}\n", row.check, plain(&row.detail)));
+        if let Some(fix) = &row.fix {
+            text.push_str(&format!("      {:width$}  mend: {}\n", "", plain(fix)));
+        }
+    }
+    let count = |status| rows.iter().filter(|row| row.status == status).count();
+    let (warned, failed) = (count(Status::Warn), count(Status::Fail));
+    text.push_str(&match (warned, failed) {
+        (0, 0) => "all is well\n".to_owned(),
+        (warned, failed) => format!("{failed} failed, {warned} to look at\n"),
+    });
+    text
+}
+
+/// One line, safe for a terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Returns an error with its causes, on one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    plain(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_see_each_mend_below_what_it_mends_and_a_sum() {
+        let rows = [
+            Row::ok("root", "there"),
+            Row::warn("disk", "a\nb", "tidy up"),
+            Row::fail("store", "no", "mend it"),
+        ];
+        let text = table(&rows);
+        assert!(text.contains("WARN  disk   a b\n             mend: tidy up\n"), "{text}");
+        assert!(text.ends_with("1 failed, 1 to look at\n"), "{text}");
+        assert!(table(&rows[..1]).ends_with("all is well\n"));
+    }
+}

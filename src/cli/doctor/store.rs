@@ -1,0 +1,60 @@
+//! Whether the store opens, is of a schema that we know, and is sound.
+
+use std::{path::Path, time::Duration};
+
+use super::row::{Row, chain};
+use crate::store::{Inspection, Soundness, Store, StoreError, inspect};
+
+/// Looks at the store; returns it when the other checks can use it. One of an older schema is not touched.
+pub(super) fn check(root: &Path, limit: Duration) -> (Vec<Row>, Option<Store>) {
+    let path = root.join("data/g2.sqlite");
+    if !path.exists() {
+        // The check of the root says so.
+        return (Vec::new(), None);
+    }
+    let found = inspect(&path, limit);
+    let mut rows = vec![judge(&found, &path)];
+    let usable = matches!(&found, Ok(Inspection { schema, known, soundness: Soundness::Sound | Soundness::NotReadToTheEnd }) if schema == known);
+    if !usable {
+        return (rows, None);
+    }
+    match Store::open(&path) {
+        Ok(store) => (rows, Some(store)),
+        Err(error) => {
+            let fix =
+                format!("see to it that this user can write {} and the folder it is in", path.display());
+            rows.push(Row::fail("store", chain(&error), fix));
+            (rows, None)
+        }
+    }
+}
+
+fn judge(found: &Result<Inspection, StoreError>, path: &Path) -> Row {
+    let shown = path.display();
+    let restore = format!(
+        "stop g2, keep a copy of {shown}*, and put a backup in its place, or save what can be with `sqlite3 {shown} .recover`"
+    );
+    match found {
+        Err(error) => Row::fail("store", chain(error), restore),
+        Ok(Inspection { soundness: Soundness::Damaged(faults), .. }) => {
+            Row::fail("store", format!("{shown} is damaged: {}", faults.join("; ")), restore)
+        }
+        Ok(Inspection { schema, known, .. }) if schema > known => Row::fail(
+            "store",
+            format!("{shown} has schema {schema}, newer than the {known} that this program knows"),
+            "install the g2 that wrote it, or a newer one",
+        ),
+        Ok(Inspection { schema, known, .. }) if schema < known => Row::warn(
+            "store",
+            format!("{shown} has schema {schema}; this program writes {known}"),
+            "the next start brings it up to date and keeps a copy beside it; what it holds was not checked",
+        ),
+        Ok(Inspection { schema, soundness: Soundness::NotReadToTheEnd, .. }) => Row::ok(
+            "store",
+            format!("schema {schema}; it is large and was not checked to the end, and what was is sound"),
+        ),
+        Ok(Inspection { schema, soundness: Soundness::Sound, .. }) => {
+            Row::ok("store", format!("schema {schema}, sound"))
+        }
+    }
+}

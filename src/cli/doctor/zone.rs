@@ -1,0 +1,63 @@
+//! In which time zone schedules are read, and by which data.
+
+use super::row::Row;
+use crate::domain::zone::{Source, ZoneChoice, ZoneData};
+
+pub(super) fn check(choice: &ZoneChoice, data: &ZoneData) -> Vec<Row> {
+    let mut rows: Vec<Row> = choice
+        .rejected
+        .iter()
+        .map(|(name, meant)| {
+            let fix = meant.map_or_else(
+                || "set TZ or `timezone` in g2.toml to a name such as Europe/Paris".to_owned(),
+                |meant| format!("write {meant} where {name} stands: in TZ, g2.toml, .env or /etc/localtime"),
+            );
+            Row::warn("time_zone", format!("{name:?} names no time zone, so {} is used", choice.name), fix)
+        })
+        .collect();
+    if rows.is_empty() {
+        rows.push(Row::ok("time_zone", choice.name.clone()));
+    }
+    let system = data.system_version.as_deref();
+    let bundled = &data.bundled_version;
+    rows.push(Row::ok(
+        "zone_data",
+        match (data.source, system) {
+            (Source::System, system) => {
+                format!("this system's, {}; ours are {bundled}", system.unwrap_or("-"))
+            }
+            (Source::Bundled, Some(system)) => format!("ours, {bundled}; this system's are older: {system}"),
+            (Source::Bundled, None) => {
+                format!("ours, {bundled}; this system has none, or none that say how old they are")
+            }
+        },
+    ));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::doctor::row::Status;
+
+    #[test]
+    fn the_data_in_use_are_named_and_so_are_those_that_are_not() {
+        let ours = ZoneData::newest(None, None).bundled_version;
+        for (text, system, said) in [
+            (None, false, "this system has none"),
+            (Some("# version 2020a\n"), true, "are older: 2020a"),
+            (Some("# version 2099a\n"), true, "this system's, 2099a"),
+        ] {
+            let database = system.then(jiff::tz::TimeZoneDatabase::bundled);
+            let data = ZoneData::newest(database, text);
+            let rows = check(&data.resolve(&[Some("UTC")]), &data);
+            assert_eq!(rows[0], Row::ok("time_zone", "UTC"));
+            assert!(
+                rows[1].status == Status::Ok
+                    && rows[1].detail.contains(said)
+                    && rows[1].detail.contains(&ours),
+                "{rows:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What the daemon costs when nothing happens, and how soon it is there.
+
+use std::time::Duration;
+
+use crate::{
+    Effort,
+    floor::Floor,
+    report::{Reached, Samples, Table, millis, ratio},
+    rig::Root,
+};
+
+/// Stored messages that a start must not mind.
+const MESSAGES: usize = 100_000;
+
+pub(crate) fn take(effort: Effort, table: &mut Table) {
+    for (groups, most_mib, most_ms) in [(1, 15, 100), (100, 15, 150), (1_000, 30, 200)] {
+        let root = Root::new(groups);
+        root.fill_with_messages(MESSAGES);
+        starts(&root, effort, most_ms, table);
+        idle(&root, effort, most_mib, table);
+    }
+}
+
+fn starts(root: &Root, effort: Effort, most_ms: u64, table: &mut Table) {
+    // The first one makes the boxes.
+    root.serve().stop();
+    let mut floor = Floor::new();
+    let mut floors = Vec::new();
+    let taken = (0..effort.pick(3, 7))
+        .map(|_| {
+            floors.push(floor.commit());
+            let daemon = root.serve();
+            let taken = daemon.ready - daemon.spawned;
+            daemon.stop();
+            taken
+        })
+        .collect();
+    let (samples, floor) = (Samples::new(taken), Samples::new(floors));
+    table.row(
+        format!("start → ready; {} groups, {MESSAGES} messages stored (median, longest)", root.groups.len()),
+        format!("{} ms, {} ms", millis(samples.median()), millis(samples.max())),
+        format!("{} ms (one durable commit)", millis(floor.median())),
+        format!("{:.0} ×", ratio(samples.median(), floor.median())),
+        format!("≤ {most_ms} ms"),
+        Reached::when(samples.median() <= Duration::from_millis(most_ms)),
+    );
+}
+
+fn idle(root: &Root, effort: Effort, most_mib: u64, table: &mut Table) {
+    let daemon = root.serve();
+    // Threads that the start needed leave after ten seconds without work.
+    std::thread::sleep(Duration::from_secs(effort.pick(3, 12)));
+    let before = daemon.processor_time();
+    let window = Duration::from_secs(effort.pick(4, 10));
+    std::thread::sleep(window);
+    let used = daemon.processor_time() - before;
+    let share = used.as_secs_f64() / window.as_secs_f64() * 100.0;
+    let mib = daemon.resident_kib() as f64 / 1024.0;
+    let groups = root.groups.len();
+    table.row(
+        format!("resident memory, idle; {groups} groups"),
+        format!("{mib:.1} MiB"),
+        "",
+        "",
+        format!("≤ {most_mib} MiB"),
+        Reached::when(mib <= most_mib as f64),
+    );
+    table.row(
+        format!("processor, idle over {} s; {groups} groups", window.as_secs()),
+        format!("{share:.2} %"),
+        "0 (counted in steps of 10 ms)",
+        "",
+        "≤ 0.1 %",
+        Reached::when(share <= 0.1001),
+    );
+}

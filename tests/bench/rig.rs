@@ -1,0 +1,245 @@
+//! Roots to measure in, the real daemon on them, and what is to be seen of it from outside.
+
+use std::{
+    fs::{self, File},
+    os::unix::net::UnixDatagram,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use g2::store::{NewGroup, NewWiring, Store};
+use ipc_handlers::{Folder, Time};
+use rusqlite::{Connection, OpenFlags};
+use serde_json::Value;
+
+/// However slow the machine is, this is long enough.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Waits until `level` holds, looking every millisecond.
+pub(crate) fn wait_until(what: &str, mut level: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !level() {
+        assert!(since.elapsed() < DEADLINE, "waited {DEADLINE:?} for: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The folder that roots are made in: on the disk of the build, as `/tmp` may be memory.
+pub(crate) fn place() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// A folder that goes when it is dropped.
+pub(crate) fn temporary() -> tempfile::TempDir {
+    tempfile::tempdir_in(place()).unwrap()
+}
+
+/// A root with `main` and so many groups more that there are `groups`; each has a chat of its own, `local:FOLDER`.
+pub(crate) struct Root {
+    dir: tempfile::TempDir,
+    pub(crate) groups: Vec<String>,
+}
+
+impl Root {
+    pub(crate) fn new(groups: usize) -> Self {
+        Self::with("[sandbox]\nkind = \"process\"\n[limits]\nmin_free_mib = 1\n", groups)
+    }
+
+    /// Lays out a root with these settings.
+    pub(crate) fn with(settings: &str, groups: usize) -> Self {
+        let mut root = Self { dir: temporary(), groups: vec!["main".to_owned()] };
+        assert!(root.command(&["init"]).stdout(Stdio::null()).status().unwrap().success());
+        fs::write(root.path().join("g2.toml"), settings).unwrap();
+        root.groups.extend((1..groups).map(|n| format!("g{n:04}")));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let store = Store::open(&root.data("g2.sqlite")).unwrap();
+            let adding = root.groups[1..].iter().map(|name| {
+                let folder = Folder::parse(name).unwrap();
+                let wiring = NewWiring {
+                    group: folder.clone(),
+                    chat_jid: format!("local:{name}"),
+                    engage_mode: "pattern".into(),
+                    engage_pattern: Some(".".into()),
+                    sender_scope: "all".into(),
+                    ignored_message_policy: "drop".into(),
+                };
+                let group = NewGroup { folder, name: name.clone(), is_main: false, trigger: "@G2".into() };
+                store.add_group(group, vec![wiring], Time(0))
+            });
+            for added in futures_util::future::join_all(adding).await {
+                added.unwrap();
+            }
+        });
+        root
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn data(&self, relative: &str) -> PathBuf {
+        self.path().join("data").join(relative)
+    }
+
+    pub(crate) fn in_box(&self, group: &str, name: &str) -> PathBuf {
+        self.data("ipc").join(group).join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_g2"));
+        command.arg("--root").arg(self.path()).args(arguments).env_clear().env("TZ", "UTC");
+        for name in ["PATH", "HOME", "DOCKER_HOST"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// The store, beside a daemon that may be up. What is changed while it is up needs a `changed` on its socket.
+    pub(crate) fn store(&self) -> Connection {
+        let store = Connection::open(self.data("g2.sqlite")).unwrap();
+        store.busy_timeout(DEADLINE).unwrap();
+        store
+    }
+
+    /// The store, to look only.
+    pub(crate) fn look(&self) -> Connection {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let store = Connection::open_with_flags(self.data("g2.sqlite"), flags).unwrap();
+        store.busy_timeout(DEADLINE).unwrap();
+        store
+    }
+
+    /// Stores messages that were dealt with long ago, in the chats of all groups.
+    pub(crate) fn fill_with_messages(&self, count: usize) {
+        let mut store = self.store();
+        let all = store.transaction().unwrap();
+        for (n, group) in (0..count).zip(self.groups.iter().cycle()) {
+            let chat = format!("local:{group}");
+            all.prepare_cached(
+                "INSERT INTO messages (chat_jid, replay_key, id, sender, sender_name, text, at, received_at, from_me, bot, mentioned)
+                 VALUES (?1, ?2, ?2, 'local:you', 'you', ?3, 0, 0, 0, 0, 0)",
+            )
+            .unwrap()
+            .execute((&chat, format!("old-{n}"), format!("message {n}, {}", "of usual length ".repeat(6))))
+            .unwrap();
+            let seq = all.last_insert_rowid();
+            all.prepare_cached(
+                "INSERT INTO lanes (group_folder, chat_jid) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            )
+            .unwrap()
+            .execute((group, &chat))
+            .unwrap();
+            all.prepare_cached(
+                "INSERT INTO inbox (lane_id, seq, verdict, rule, reason) SELECT id, ?2, 'wake', 'pattern', '' FROM lanes WHERE chat_jid = ?1",
+            )
+            .unwrap()
+            .execute((&chat, seq))
+            .unwrap();
+        }
+        all.execute("UPDATE lanes SET cursor = (SELECT max(n) FROM inbox)", []).unwrap();
+        all.commit().unwrap();
+    }
+
+    /// Starts `g2 serve` and waits until it says that it is ready.
+    pub(crate) fn serve(&self) -> Daemon {
+        self.serve_with("info")
+    }
+
+    /// Starts `g2 serve` at a level of logging.
+    pub(crate) fn serve_with(&self, level: &str) -> Daemon {
+        let notify = self.path().join("notify.sock");
+        let _ = fs::remove_file(&notify);
+        let heard = UnixDatagram::bind(&notify).unwrap();
+        heard.set_read_timeout(Some(DEADLINE)).unwrap();
+        let log = File::create(self.path().join("serve.log")).unwrap();
+        let spawned = Instant::now();
+        let child = self
+            .command(&["--log-format", "json", "serve"])
+            .env("NOTIFY_SOCKET", &notify)
+            .env("LOG_LEVEL", level)
+            .stderr(log)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut daemon = Daemon { child, spawned, ready: spawned };
+        let mut buffer = [0; 256];
+        loop {
+            let length = heard.recv(&mut buffer).expect("the daemon never got ready");
+            if buffer[..length].starts_with(b"READY=1") {
+                daemon.ready = Instant::now();
+                return daemon;
+            }
+        }
+    }
+
+    /// Returns the daemon's log so far.
+    pub(crate) fn log(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.path().join("serve.log")).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// Writes a command file as an agent would; returns when it was renamed into its box.
+    pub(crate) fn put(&self, group: &str, name: &str, bytes: &[u8]) -> Instant {
+        let dir = self.in_box(group, "messages");
+        let temporary = dir.join(".new");
+        fs::write(&temporary, bytes).unwrap();
+        let before = Instant::now();
+        fs::rename(temporary, dir.join(name)).unwrap();
+        before
+    }
+}
+
+/// When the log says that something happened, ms since the epoch.
+pub(crate) fn logged_at_ms(line: &Value) -> f64 {
+    let at: jiff::Timestamp = line["timestamp"].as_str().unwrap().parse().unwrap();
+    at.as_microsecond() as f64 / 1e3
+}
+
+/// Wall-clock time, ms since the epoch: what logs and schedules are compared with.
+pub(crate) fn wall_ms() -> f64 {
+    jiff::Timestamp::now().as_microsecond() as f64 / 1e3
+}
+
+/// A `g2 serve`, killed when it is dropped.
+pub(crate) struct Daemon {
+    child: Child,
+    pub(crate) spawned: Instant,
+    /// When it said that it was ready.
+    pub(crate) ready: Instant,
+}
+
+impl Daemon {
+    /// Returns the resident memory, KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// Returns the processor time that it has used so far, user and system; the kernel counts it in ticks of 10 ms.
+    pub(crate) fn processor_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// Asks it to stop, and waits for the end.
+    pub(crate) fn stop(mut self) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

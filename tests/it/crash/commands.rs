@@ -1,0 +1,269 @@
+//! A command file of each kind, and the daemon dead at each step from its box to `done/` or `dead/`.
+//!
+//! | died at | then it lies | receipt | the next daemon |
+//! |---|---|---|---|
+//! | `ipc.seen` | in its box | none | claims it |
+//! | `ipc.claimed` `ipc.read` `ipc.decided` | claimed | none | decides it |
+//! | `ipc.committed` `ipc.replied` `ipc.set_aside` | claimed | there | gives the stored reply, decides nothing |
+#![expect(clippy::disallowed_methods, reason = "tests look at what the daemon left")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{
+    ledger::Ledger,
+    scene::{all_settled, die_at, for_each, names, read},
+};
+use crate::support::{Root, wait_for};
+
+const STEPS: [&str; 7] =
+    ["ipc.seen", "ipc.claimed", "ipc.read", "ipc.decided", "ipc.committed", "ipc.replied", "ipc.set_aside"];
+
+/// Where a file ends that got through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Applied,
+    Refused(&'static str),
+    Dead,
+}
+
+/// One kind of command file.
+struct Kind {
+    group: &'static str,
+    in_box: &'static str,
+    bytes: Vec<u8>,
+    end: End,
+    /// Brings the root to where the command has something to act on. No daemon is left behind.
+    prepare: fn(&Root),
+    /// Looks at the effect: it is there exactly once.
+    check: fn(&Root),
+}
+
+impl Kind {
+    fn applied(in_box: &'static str, json: &Value, prepare: fn(&Root), check: fn(&Root)) -> Self {
+        Self {
+            group: "main",
+            in_box,
+            bytes: json.to_string().into_bytes(),
+            end: End::Applied,
+            prepare,
+            check,
+        }
+    }
+
+    fn dies_everywhere(&self) {
+        for_each(&STEPS, |step| self.dies_at(step));
+    }
+
+    fn dies_at(&self, step: &str) {
+        let root = Root::new("");
+        (self.prepare)(&root);
+        die_at(&root, step, || self.publish(&root));
+        let known = self.check_what_is_left(&root, step);
+
+        let _daemon = root.serve();
+        let rows = all_settled(&root);
+        let ours: Vec<&Value> = rows.iter().filter(|row| row["name"] == "it.json").collect();
+        assert_eq!(ours.len(), 1, "{step}: one receipt: {rows:?}");
+        let state = match self.end {
+            End::Applied => "applied",
+            End::Refused(_) => "refused",
+            End::Dead => "dead",
+        };
+        assert_eq!((&ours[0]["state"], &ours[0]["box"]), (&json!(state), &json!(self.in_box)), "{step}");
+        let id = ours[0]["id"].as_i64().unwrap();
+        let receipts = receipts(&Ledger::of_the_living(&root));
+        assert_eq!(receipts.len(), 1, "{step}");
+        if let Some(known) = known {
+            assert_eq!(receipts[0], known, "{step}: what was committed is not decided again");
+        }
+        self.check_what_is_kept(&root, step, id, receipts[0].1.as_deref());
+        (self.check)(&root);
+    }
+
+    fn publish(&self, root: &Root) {
+        root.put_bytes(self.group, self.in_box, "it.json", &self.bytes);
+    }
+
+    /// Compares what the dead daemon left with the table; returns the receipt, if there is one.
+    fn check_what_is_left(&self, root: &Root, step: &str) -> Option<(i64, Option<Vec<u8>>)> {
+        let at = STEPS.iter().position(|known| *known == step).unwrap();
+        let in_box = names(root, &format!("ipc/{}/{}", self.group, self.in_box));
+        let claimed = names(root, "claimed");
+        assert_eq!(
+            (in_box.len(), claimed.len()),
+            if at == 0 { (1, 0) } else { (0, 1) },
+            "{step}: {claimed:?}"
+        );
+        let receipts = receipts(&Ledger::of_the_dead(root));
+        assert_eq!(receipts.len(), usize::from(at >= 4), "{step}: receipts");
+        let replied = root.data(&format!("ipc/{}/responses/r1.json", self.group)).exists();
+        assert_eq!(replied, at >= 5 && self.end != End::Dead, "{step}: reply");
+        receipts.into_iter().next()
+    }
+
+    /// What people and the asker find: the file, and the one reply or reason.
+    fn check_what_is_kept(&self, root: &Root, step: &str, id: i64, reply: Option<&[u8]>) {
+        let group = self.group;
+        let place = if self.end == End::Dead { "dead" } else { "done" };
+        assert_eq!(read(root, format!("{place}/{group}/{id}.json")), self.bytes, "{step}");
+        if self.end != End::Dead {
+            assert_eq!(
+                Some(read(root, format!("ipc/{group}/responses/r1.json")).as_slice()),
+                reply,
+                "{step}"
+            );
+        }
+        match self.end {
+            End::Applied => {
+                let kept = read(root, format!("done/{group}/{id}.reply.json"));
+                assert_eq!(Some(kept.as_slice()), reply, "{step}");
+                let reply: Value = serde_json::from_slice(&kept).unwrap();
+                assert_eq!((&reply["requestId"], &reply["ok"]), (&json!("r1"), &json!(true)), "{step}");
+            }
+            End::Refused(code) => {
+                let why: Value =
+                    serde_json::from_slice(&read(root, format!("done/{group}/{id}.why.json"))).unwrap();
+                assert_eq!((&why["code"], &why["name"]), (&json!(code), &json!("it.json")), "{step}");
+            }
+            End::Dead => {
+                let why: Value =
+                    serde_json::from_slice(&read(root, format!("dead/{group}/{id}.why.json"))).unwrap();
+                assert_eq!((&why["code"], &why["box"]), (&json!("malformed"), &json!(self.in_box)), "{step}");
+            }
+        }
+    }
+}
+
+/// The receipts of the file under test: claim and reply.
+fn receipts(ledger: &Ledger) -> Vec<(i64, Option<Vec<u8>>)> {
+    ledger.pairs("SELECT claim_id, reply FROM receipts WHERE name = 'it.json' ORDER BY claim_id")
+}
+
+fn nothing(_: &Root) {}
+
+/// One task is there, made by a daemon that has stopped.
+fn one_task(root: &Root) {
+    let daemon = root.serve();
+    let task = json!({"type": "schedule_task", "prompt": "p", "schedule_type": "cron", "schedule_value": "0 9 1 1 *", "taskId": "kept"});
+    root.put_command("main", "tasks", "before.json", &task);
+    assert_eq!(root.settled(1)[0]["state"], "applied");
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+fn snapshot(root: &Root) -> Value {
+    serde_json::from_slice(&read(root, "ipc/main/current_tasks.json")).unwrap()
+}
+
+#[test]
+fn send_message_says_it_once_wherever_the_daemon_died() {
+    let json = json!({"type": "send_message", "requestId": "r1", "chatJid": "local:main", "text": "by file"});
+    Kind::applied("messages", &json, nothing, |root| {
+        wait_for("it to be said", || (!root.said("local:main").is_empty()).then_some(()));
+        assert_eq!(root.rows(&["outbox", "list"]).len(), 1);
+        assert_eq!(root.said("local:main"), ["by file"]);
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn schedule_task_makes_one_task_wherever_the_daemon_died() {
+    let json = json!({"type": "schedule_task", "requestId": "r1", "prompt": "p", "schedule_type": "cron", "schedule_value": "0 9 1 1 *"});
+    Kind::applied("tasks", &json, nothing, |root| {
+        let tasks = root.rows(&["tasks", "list"]);
+        assert_eq!(tasks.len(), 1, "{tasks:?}");
+        assert_eq!((&tasks[0]["id"], &tasks[0]["status"]), (&json!("task-1"), &json!("active")));
+        assert_eq!(snapshot(root)[0]["id"], "task-1");
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn cancel_task_is_a_success_once_wherever_the_daemon_died() {
+    let json = json!({"type": "cancel_task", "requestId": "r1", "taskId": "kept"});
+    Kind::applied("tasks", &json, one_task, |root| {
+        assert_eq!(root.rows(&["tasks", "list"]).len(), 0);
+        assert_eq!(snapshot(root), json!([]));
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn list_tasks_gives_the_list_that_was_decided_on() {
+    let json = json!({"type": "list_tasks", "requestId": "r1"});
+    Kind::applied("tasks", &json, one_task, |root| {
+        let reply: Value = serde_json::from_slice(&read(root, "ipc/main/responses/r1.json")).unwrap();
+        assert_eq!(reply["result"]["tasks"][0]["id"], "kept");
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn clear_session_archives_and_clears_once_wherever_the_daemon_died() {
+    let json = json!({"type": "clear_session", "requestId": "r1", "name": "before"});
+    let a_session = |root: &Root| {
+        let daemon = root.serve();
+        root.ask("local:main", "hello");
+        assert_eq!(daemon.terminate(), Some(0));
+        assert_eq!(
+            Ledger::of_the_dead(root).number("SELECT count(*) FROM lanes WHERE session_id IS NOT NULL"),
+            1
+        );
+    };
+    Kind::applied("messages", &json, a_session, |root| {
+        let ledger = Ledger::of_the_living(root);
+        assert_eq!(ledger.number("SELECT count(*) FROM archives"), 1);
+        assert_eq!(ledger.number("SELECT generation FROM lanes"), 1);
+        assert_eq!(ledger.number("SELECT count(*) FROM lanes WHERE session_id IS NOT NULL"), 0);
+        let history: Value = serde_json::from_slice(&read(root, "ipc/main/session_history.json")).unwrap();
+        assert_eq!(history[0]["name"], "before");
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn a_refusal_is_answered_once_wherever_the_daemon_died() {
+    let json =
+        json!({"type": "send_message", "requestId": "r1", "chatJid": "local:main", "text": "not mine"});
+    Kind {
+        group: "other",
+        in_box: "messages",
+        bytes: json.to_string().into_bytes(),
+        end: End::Refused("not_authorized"),
+        prepare: |root| drop(root.g2(&["groups", "add", "other", "--chat", "local:other"])),
+        check: |root| assert_eq!(root.rows(&["outbox", "list"]).len(), 0),
+    }
+    .dies_everywhere();
+}
+
+#[test]
+fn a_malformed_file_is_dead_once_wherever_the_daemon_died() {
+    Kind {
+        group: "main",
+        in_box: "tasks",
+        bytes: b"{\"type\": \"send_mess".to_vec(),
+        end: End::Dead,
+        prepare: nothing,
+        check: |root| assert_eq!(root.json(&["status"])["dead"], 1),
+    }
+    .dies_everywhere();
+}
+
+#[test]
+fn what_is_in_done_is_left_alone() {
+    let root = Root::new("");
+    let json = json!({"type": "send_message", "requestId": "r1", "chatJid": "local:main", "text": "by file"});
+    let daemon = root.serve();
+    root.put_command("main", "messages", "it.json", &json);
+    all_settled(&root);
+    daemon.kill();
+    let before = (names(&root, "done/main"), receipts(&Ledger::of_the_dead(&root)));
+    // Whoever asked has taken the reply away: it is not given again.
+    fs::remove_file(root.data("ipc/main/responses/r1.json")).unwrap();
+    let _daemon = root.serve();
+    wait_for("it to be said", || (root.said("local:main").len() == 1).then_some(()));
+    assert_eq!((names(&root, "done/main"), receipts(&Ledger::of_the_living(&root))), before);
+    assert_eq!(names(&root, "ipc/main/responses"), [String::new(); 0]);
+}

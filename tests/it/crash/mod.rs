@@ -1,0 +1,26 @@
+//! The daemon dies, and the next one finds what the design promises.
+//!
+//! A debug build of the real `g2 serve` ends itself by SIGKILL at a named step (`src/failpoint.rs`), or is killed at
+//! any moment; another one is started on the same root; then files, receipts, outbox and ledger are compared with the
+//! crash tables of the design. Never a fake daemon, never a step that is skipped because it is hard to reach.
+//!
+//! | file | what dies where |
+//! |---|---|
+//! | `commands` | a command file of each kind, at each step from its box to `done/` |
+//! | `order` | several files, and files that a lost rename puts back |
+//! | `messages` | a message, at each step to its answer; agents are child processes |
+//! | `docker` | the same with containers, which outlive the daemon and are adopted |
+//! | `power` | the disk stops at a step; the file system is what its journal says |
+//! | `random` | anything, any time, many times |
+//! | `roots` | two daemons, a copied root, an old socket |
+
+mod client;
+mod commands;
+mod docker;
+mod ledger;
+mod messages;
+mod order;
+mod power;
+mod random;
+mod roots;
+mod scene;

@@ -1,0 +1,159 @@
+//! Several files: what a crash in the middle of them, or a rename that was lost with the power, does to order and count.
+#![expect(clippy::disallowed_methods, reason = "a test does to files what a power cut does")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{fs, io::Write as _, path::PathBuf};
+
+use serde_json::json;
+
+use super::{
+    client::{rest, send, send_once},
+    ledger::Ledger,
+    scene::{all_settled, die_at, for_each, names},
+};
+use crate::support::Root;
+
+const CHAT: &str = "local:main";
+
+fn put(root: &Root, n: usize) {
+    let in_box = if n.is_multiple_of(2) { "messages" } else { "tasks" };
+    let json = json!({"type": "send_message", "requestId": format!("r{n}"), "chatJid": CHAT, "text": format!("text {n}")});
+    root.put_command("main", in_box, &format!("{n:05}.json"), &json);
+}
+
+fn texts(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("text {n}")).collect()
+}
+
+/// The texts of the outbox in its order, said or not.
+fn outbox(root: &Root) -> Vec<String> {
+    root.rows(&["outbox", "list"]).iter().map(|row| row["text"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The one claimed file.
+fn claimed(root: &Root) -> PathBuf {
+    let names = names(root, "claimed");
+    assert_eq!(names.len(), 1, "{names:?}");
+    root.data("claimed").join(&names[0])
+}
+
+#[test]
+fn files_found_together_are_applied_once_and_in_order_wherever_the_daemon_died_among_them() {
+    const FILES: usize = 12;
+    let points = ["ipc.claimed", "ipc.decided:5", "ipc.committed", "ipc.replied:7", "ipc.set_aside:7"];
+    for_each(&points, |point| {
+        let root = Root::new("");
+        // Lays the boxes out.
+        root.serve().kill();
+        (0..FILES).for_each(|n| put(&root, n));
+        die_at(&root, point, || {});
+        // What is published meanwhile comes after what was claimed.
+        (FILES..FILES + 3).for_each(|n| put(&root, n));
+        let _daemon = root.serve();
+        let rows = all_settled(&root);
+        assert_eq!(rows.len(), FILES + 3, "{point}");
+        assert_eq!(outbox(&root), texts(FILES + 3), "{point}");
+    });
+}
+
+#[test]
+fn a_file_that_a_lost_rename_puts_back_is_answered_and_not_applied_again() {
+    // What lies there after the power cut: the file in its box alone, or in its box and claimed.
+    for_each(&["box", "both"], |place| {
+        for point in ["ipc.committed", "ipc.set_aside"] {
+            let root = Root::new("");
+            die_at(&root, point, || put(&root, 0));
+            let back = root.data("ipc/main/messages/00000.json");
+            match *place {
+                "box" => fs::rename(claimed(&root), &back).unwrap(),
+                _ => fs::hard_link(claimed(&root), &back).unwrap(),
+            }
+            // The reply was not on disk either.
+            let _ = fs::remove_file(root.data("ipc/main/responses/r0.json"));
+            let before: Vec<Vec<u8>> = Ledger::of_the_dead(&root).column("SELECT reply FROM receipts");
+            assert_eq!(before.len(), 1);
+            let _daemon = root.serve();
+            let rows = all_settled(&root);
+            assert_eq!((rows.len(), outbox(&root)), (1, texts(1)), "{place} {point}");
+            let reply = fs::read(root.data("ipc/main/responses/r0.json")).unwrap();
+            assert_eq!(reply, before[0], "{place} {point}");
+        }
+    });
+}
+
+#[test]
+fn a_file_that_lies_in_its_box_and_claimed_without_a_receipt_is_applied_once() {
+    for_each(&["ipc.claimed", "ipc.decided"], |point| {
+        let root = Root::new("");
+        die_at(&root, point, || put(&root, 0));
+        fs::hard_link(claimed(&root), root.data("ipc/main/messages/00000.json")).unwrap();
+        let _daemon = root.serve();
+        all_settled(&root);
+        assert_eq!(outbox(&root), texts(1), "{point}");
+    });
+}
+
+#[test]
+fn an_acknowledged_file_whose_unlinking_was_lost_is_not_applied_again() {
+    let root = Root::new("");
+    die_at(&root, "ipc.set_aside", || put(&root, 0));
+    let kept = root.path().join("kept");
+    let name = claimed(&root);
+    fs::hard_link(&name, &kept).unwrap();
+    root.serve().kill();
+    assert_eq!(names(&root, "claimed"), [String::new(); 0]);
+    fs::rename(&kept, &name).unwrap();
+    let _daemon = root.serve();
+    assert_eq!(all_settled(&root).len(), 1);
+    assert_eq!(outbox(&root), texts(1));
+}
+
+#[test]
+fn a_claimed_file_whose_writer_outlived_the_daemon_is_waited_for() {
+    let root = Root::new("");
+    root.serve().kill();
+    let json = json!({"type": "send_message", "chatJid": CHAT, "text": "text 0"}).to_string();
+    let (first, second) = json.split_at(json.len() / 2);
+    let mut file = fs::File::create(root.data("ipc/main/messages/00000.json")).unwrap();
+    file.write_all(first.as_bytes()).unwrap();
+    // Claimed after it was seen for a while, though its writer has it open; and read, in part.
+    die_at(&root, "ipc.read", || {});
+    let _daemon = root.serve();
+    put(&root, 2);
+    root.settled(1);
+    assert_eq!(root.json(&["status"])["dead"], 0, "it is not judged by its half");
+    file.write_all(second.as_bytes()).unwrap();
+    drop(file);
+    all_settled(&root);
+    let mut said = outbox(&root);
+    said.sort();
+    assert_eq!(said, ["text 0", "text 2"]);
+}
+
+#[test]
+fn more_messages_than_a_batch_takes_are_all_answered_in_order() {
+    let root = Root::new(
+        "[limits]\nbatch_messages = 1\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n",
+    );
+    let expected: Vec<String> = (1..=5).map(|n| format!("echo: message {n}")).collect();
+    die_at(&root, "message.stored:5", || {
+        (1..=4).for_each(|n| drop(send(&root, CHAT, &format!("message {n}"))));
+        send_once(&root, CHAT, "message 5");
+    });
+    let _daemon = root.serve();
+    rest(&root, CHAT);
+    assert_eq!(root.said(CHAT), expected);
+}
+
+#[test]
+fn files_published_while_their_boxes_are_scanned_are_applied_in_order() {
+    const FILES: usize = 3_000;
+    let root = Root::new("[limits]\npoll_interval_ms = 10\nretry_base_ms = 20\nmin_free_mib = 1\n");
+    let _daemon = root.serve();
+    (0..FILES).for_each(|n| put(&root, n));
+    all_settled(&root);
+    let found = outbox(&root);
+    let expected = texts(FILES);
+    let wrong = (0..FILES).find(|n| found.get(*n) != expected.get(*n));
+    assert_eq!(wrong.map(|n| &found[n..n + 4]), None);
+}
