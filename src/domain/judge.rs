@@ -201,6 +201,26 @@ fn after_try(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
     }
 }
 
+/// Returns what a chat is told of a task whose occurrence is given up after `tries` failed tries and this one.
+#[must_use]
+pub fn task_notice(ended: &Ended, task: &str, prompt: &str, tries: u32, said: Said) -> String {
+    const MOST_CHARS: usize = 60;
+    let mut shown: String = prompt.chars().take(MOST_CHARS).collect();
+    if shown.len() < prompt.len() {
+        shown.push('…');
+    }
+    let what = match said {
+        Said::Something => {
+            format!("was interrupted ({}) after it had begun, so it is not started over.", in_short(ended))
+        }
+        Said::Nothing => {
+            let attempts = tries.saturating_add(1);
+            format!("failed: I tried {attempts} times, and the last time {}.", in_short(ended))
+        }
+    };
+    format!("Scheduled task {task} (“{shown}”) {what}")
+}
+
 /// How much of a batch the agent can have read.
 enum Reading {
     Done,

@@ -90,6 +90,7 @@ struct Watched {
     host: Arc<Host>,
     group: Folder,
     run: i64,
+    is_task: bool,
     container: Option<String>,
     /// The number of the last record that was applied or known.
     seen: u64,
@@ -142,6 +143,11 @@ pub(super) async fn supervise(
         host: Arc::clone(&host),
         group: group.clone(),
         run,
+        is_task: match &beginning {
+            Beginning::Batch(_) => false,
+            Beginning::Task(_) => true,
+            Beginning::Adopted(active) => active.task().is_some(),
+        },
         container: None,
         seen: 0,
         protocol: None,
@@ -836,6 +842,9 @@ impl Watched {
             }
         }
         failpoint::reach("run.ended");
+        if self.is_task {
+            snapshots::tasks_changed_soon(&host, &self.group);
+        }
         if let Some(container) = &self.container
             && let Err(error) = host.sandbox.remove(container).await
         {
@@ -880,6 +889,7 @@ pub(super) async fn end_without_container(host: &Arc<Host>, active: &ActiveRun, 
         host: Arc::clone(host),
         group: active.group.clone(),
         run: active.id,
+        is_task: active.task().is_some(),
         container: None,
         seen: active.last_seq,
         protocol: active.protocol,

@@ -93,6 +93,16 @@ pub async fn changed(host: &Arc<Host>, group: &Folder) {
     }
 }
 
+/// Has the lists of tasks of `group`, and of main, written in a moment.
+pub(super) fn tasks_changed_soon(host: &Host, group: &Folder) {
+    host.snapshots.soon(group, Shown::Tasks);
+    match host.store.main_group() {
+        Ok(Some(main)) => host.snapshots.soon(&main, Shown::Tasks),
+        Ok(None) => {}
+        Err(error) => tracing::error!(error = %chain(&error), "finding main for a snapshot failed"),
+    }
+}
+
 /// Writes the snapshots of every group.
 pub async fn write_all(host: &Arc<Host>) {
     match host.store.groups() {

@@ -157,7 +157,7 @@ impl Store {
             .execute(params![due.group.as_str(), seat.lane, due.chat_jid, id, slot, tries + 1, owner, sandbox, generation, now.0])?;
             let run = c.last_insert_rowid();
             let next = super::runs::next_slot(&due, Time(slot), now, &zone);
-            c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4 WHERE id = ?1")?
+            c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4, last_result = NULL WHERE id = ?1")?
                 .execute(params![id, slot, next.map(|t| t.0), now.0])?;
             Ok(Some(HandedTask {
                 run,
