@@ -25,7 +25,12 @@ use crate::{
     clock,
     config::{self, Config, SandboxKind},
     ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
-    loops::{self, Host, Nudges, control, deliver, dispatch::Dispatch, reconcile, schedule, snapshots},
+    loops::{
+        self, Host, Nudges, control, deliver,
+        dispatch::Dispatch,
+        reconcile, schedule,
+        snapshots::{self, Shown, Snapshots},
+    },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::{NewGroup, NewWiring, Store},
 };
@@ -316,6 +321,7 @@ impl Daemon {
             instance,
             boxes: RwLock::default(),
             nudges: Nudges::default(),
+            snapshots: Snapshots::default(),
             stop: CancellationToken::new(),
             retire: CancellationToken::new(),
             look_again: Notify::new(),
@@ -337,8 +343,9 @@ impl Daemon {
         mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, growing, mailbox_stop.clone()));
 
         let recovered = reconcile::recover(&host).await;
+        mailbox.spawn(snapshots::run(Arc::clone(&host), mailbox_stop.clone()));
         for group in host.store.groups()? {
-            snapshots::write(&host, &group.folder).await;
+            host.snapshots.soon(&group.folder, Shown::All);
         }
         let mut tasks = JoinSet::new();
         let held = recovered.held();

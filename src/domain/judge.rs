@@ -8,7 +8,7 @@
 //! something was said, handing it out again could say it twice: it has failed, and its chat is told so, once.
 
 use crate::domain::{
-    health::{Readiness, Runner},
+    health::{self, Readiness, Runner},
     retry::{self, Retry},
 };
 
@@ -289,7 +289,7 @@ impl Trouble<'_> {
         match self {
             Self::OwnerGone => "recovered stale active run".to_owned(),
             Self::Unwell(reason) => format!("ended because it {}", clipped(reason)),
-            Self::NeverReady(ms) => format!("not ready within {} s", ms / 1_000),
+            Self::NeverReady(ms) => format!("not ready within {}", health::human(*ms)),
             Self::Flooded(bytes) => format!("wrote more than {bytes} bytes"),
             Self::Gap { expected, got } => format!("record {expected} is missing: {got} came instead"),
             Self::NoImage(image) => format!("image {image} is not there; build it with container/build.sh"),

@@ -334,6 +334,9 @@ impl Dispatch {
                 };
                 match placed {
                     Ok(()) => {
+                        if let Some(live) = self.live.get(&group) {
+                            let _ = live.orders.send(Order::Handed(handed.batch));
+                        }
                         self.tell(Event::Busy { group: group.clone() });
                         self.note_what_is_left(&group, lane);
                     }

@@ -30,6 +30,8 @@ use crate::{
     store::{HandoverLimits, Store},
 };
 
+use snapshots::Snapshots;
+
 pub mod control;
 pub mod deliver;
 pub mod dispatch;
@@ -54,6 +56,7 @@ pub struct Host {
     /// User and group of containers, which own the boxes; `None`: the daemon's own.
     pub box_owner: Option<Owner>,
     pub nudges: Nudges,
+    pub snapshots: Snapshots,
     /// News for the lanes.
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the ipc loop.

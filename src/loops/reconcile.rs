@@ -60,12 +60,13 @@ pub async fn recover(host: &Arc<Host>) -> Recovered {
     };
     let (here, gone): (Vec<_>, Vec<_>) =
         active.into_iter().partition(|run| run.sandbox == host.sandbox.kind() && host.sandbox.survives_us());
-    for run in gone {
+    let ends = gone.iter().map(|run| async {
         tracing::warn!(run = run.id, group = %run.group, "a run died with its daemon");
         // Its container's id goes on the row before it is started.
         let ending = if run.container.is_some() { STALE } else { NEVER_STARTED };
-        run::end_without_container(host, &run, ending).await;
-    }
+        run::end_without_container(host, run, ending).await;
+    });
+    futures_util::future::join_all(ends).await;
     match host.sandbox.list(&host.instance).await {
         Ok(found) => Recovered { adopted: sort_out(host, here, found).await, unknown: Vec::new() },
         Err(error) => {

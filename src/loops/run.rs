@@ -8,7 +8,7 @@
 //! Whatever happens in between, `end` is reached. When the daemon stops, a container that outlives it is let go of
 //! where it stands: the next daemon adopts it.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use ipc_handlers::{Folder, wire};
@@ -18,7 +18,11 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Host, ipc, ipc::chain, snapshots};
+use super::{
+    Host,
+    ipc::{self, chain},
+    snapshots::{self, Shown},
+};
 use crate::{
     clock,
     domain::{
@@ -64,6 +68,8 @@ const BLOCKED_TOOLS: [&str; 8] = [
 /// What a supervisor is told.
 pub(super) enum Order {
     Close,
+    /// A follow-up was put into `input/`.
+    Handed(i64),
 }
 
 /// How a supervisor begins.
@@ -100,8 +106,8 @@ struct Watched {
     last_result: Option<Instant>,
     stopped: Option<Instant>,
     blocked_tool: Option<String>,
-    /// When each batch that is not finished was handed over.
-    in_hand_since: Option<Instant>,
+    /// What it was handed and has not finished, with when it took it; `None`: it has not been seen to.
+    in_hand: BTreeMap<String, Option<Instant>>,
     heartbeat: Option<Stamp>,
     ready_limit: Duration,
     log: RunLog,
@@ -150,7 +156,7 @@ pub(super) async fn supervise(
         last_result: None,
         stopped: None,
         blocked_tool: None,
-        in_hand_since: Some(now),
+        in_hand: BTreeMap::new(),
         heartbeat: None,
         ready_limit: Duration::from_millis(host.config.startup_ms),
         log,
@@ -236,7 +242,7 @@ fn document(
         is_scheduled_task: false,
         assistant_name: Some(host.config.assistant_name.clone()),
         script: None,
-        secrets: std::collections::BTreeMap::new(),
+        secrets: BTreeMap::new(),
         protocol: wire::PROTOCOL,
         run_id: run.to_string(),
         lane: String::new(),
@@ -263,6 +269,7 @@ impl Watched {
                 ));
             }
         };
+        self.in_hand.insert(launching.document.batch_id.clone(), None);
         let stdin = serde_json::to_vec(&launching.document).unwrap_or_default();
         self.log.keep_launch(&launching.document);
         match self.create(&launching).await {
@@ -292,11 +299,18 @@ impl Watched {
     /// A v1 runner says nothing until it has an answer: it counts as ready once it was started.
     async fn ready_without_saying_so(&mut self) {
         self.protocol = Some(1);
-        self.ready = true;
+        self.is_ready();
         if let Err(error) = self.host.store.run_ready_without_saying_so(self.run, clock::now()).await {
             tracing::error!(run = self.run, error = %chain(&error), "recording readiness failed");
         }
         let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
+    }
+
+    /// Its agent is up, and has what came with the launch in hand.
+    fn is_ready(&mut self) {
+        self.ready = true;
+        let now = Instant::now();
+        self.in_hand.values_mut().for_each(|since| *since = since.or(Some(now)));
     }
 
     /// Makes the container and writes its id down.
@@ -313,7 +327,7 @@ impl Watched {
             }
         });
         emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
-        snapshots::write(&self.host, &self.group).await;
+        snapshots::write(&self.host, &self.group, Shown::All).await;
         let spec = self
             .spec(launching)
             .map_err(|why| (End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself))?;
@@ -423,8 +437,11 @@ impl Watched {
         self.protocol = active.protocol;
         self.ready = active.ready;
         self.idle = active.is_idle();
-        if self.idle {
-            self.in_hand_since = None;
+        for (batch, _) in &active.open {
+            self.in_hand.insert(batch.to_string(), None);
+        }
+        if active.kind != "message" && !active.handled {
+            self.in_hand.insert(task_batch(active.id), None);
         }
         if !active.ready {
             self.ready_limit = ADOPTED_UNREADY;
@@ -485,7 +502,8 @@ impl Watched {
                     }
                     Some(Ok(Chunk::Stderr(bytes))) => self.log.append(&bytes),
                     Some(Err(SandboxError::Flooded { bytes })) => {
-                        verdict.get_or_insert(Cause::Flooded { limit_bytes: bytes });
+                        tracing::warn!(run = self.run, bytes, "the output is over its limit");
+                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.output_bytes });
                         self.kill(container).await;
                         output_open = false;
                     }
@@ -505,6 +523,10 @@ impl Watched {
                 }
                 Some(order) = orders.recv() => match order {
                     Order::Close => self.ask_close("asked to leave").await,
+                    Order::Handed(batch) => {
+                        self.idle = false;
+                        self.in_hand.insert(batch.to_string(), None);
+                    }
                 },
                 () = host.stop.cancelled(), if stopping.is_none() => {
                     if host.sandbox.survives_us() {
@@ -569,9 +591,14 @@ impl Watched {
                     continue;
                 }
             };
+            if record.seq.is_none() && self.protocol.is_some_and(|p| p >= wire::PROTOCOL) {
+                // Counted, it would take the number of a record of the runner's own.
+                tracing::warn!(run = self.run, "a record without a number is none of the runner's");
+                continue;
+            }
             let n = record.seq.unwrap_or(self.seen + 1);
             let record = self.in_v1_terms(record).await;
-            let kind = record.kind;
+            let (kind, status, handled) = (record.kind, record.status, record.handled.clone());
             if kind == wire::Kind::BlockedTool {
                 self.blocked_tool = record.result.clone().or_else(|| Some("of the blocked list".into()));
             }
@@ -585,6 +612,10 @@ impl Watched {
                     // A record that is read again, after an adoption, is no sign of life.
                     self.last_sign = Instant::now();
                     self.last_record = self.last_sign;
+                    if kind == wire::Kind::Ready {
+                        self.is_ready();
+                    }
+                    self.in_hand.retain(|batch, _| !handled.contains(batch));
                     if kind == wire::Kind::Result {
                         self.last_result = Some(self.last_sign);
                     }
@@ -592,13 +623,10 @@ impl Watched {
                         self.host.nudges.deliver.notify_one();
                     }
                     if kind == wire::Kind::Ready {
-                        self.ready = true;
                         self.protocol = Some(wire::PROTOCOL);
                         let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
                     }
                     self.idle = idle;
-                    self.in_hand_since =
-                        if idle { None } else { self.in_hand_since.or(Some(self.last_sign)) };
                     let group = self.group.clone();
                     let _ = self.host.lanes.send(if idle {
                         Event::Idle { group }
@@ -606,6 +634,11 @@ impl Watched {
                         Event::Busy { group }
                     });
                     self.host.nudges.settled.ring();
+                    if status == wire::Status::Error && self.closing.is_none() {
+                        // Its turn is over and what it has in hand is not handled: nothing more comes of it.
+                        self.ask_close("its turn has failed").await;
+                        let _ = self.host.lanes.send(Event::CloseAsked { group: self.group.clone() });
+                    }
                 }
             }
         }
@@ -688,6 +721,13 @@ impl Watched {
             }
             self.heartbeat = stamp;
         }
+        // After the heartbeat: one that is older than the taking must not count as younger.
+        let taken = Instant::now();
+        if self.ready {
+            for (batch, since) in self.in_hand.iter_mut().filter(|(_, since)| since.is_none()) {
+                *since = (!boxes.is_unread(batch)).then_some(taken);
+            }
+        }
         let declared =
             boxes.container_state().ok().flatten().and_then(|state| health::declared_timeout_ms(&state));
         let ms = |since: Instant| i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
@@ -709,7 +749,7 @@ impl Watched {
                 started_ms: ms(self.started),
                 quiet_ms: ms(self.last_sign),
                 no_record_ms: ms(self.last_record),
-                in_hand_ms: self.in_hand_since.map(ms),
+                in_hand_ms: self.in_hand.values().flatten().min().map(|since| ms(*since)),
                 tool_timeout_ms: declared,
                 blocked_tool: self.blocked_tool.clone(),
                 since_result_ms: self.last_result.map(ms),
@@ -854,7 +894,7 @@ pub(super) async fn end_without_container(host: &Arc<Host>, active: &ActiveRun, 
         last_result: None,
         stopped: None,
         blocked_tool: None,
-        in_hand_since: None,
+        in_hand: BTreeMap::new(),
         heartbeat: None,
         ready_limit: Duration::ZERO,
         log: RunLog::open(&host.run_dir(active.id)),

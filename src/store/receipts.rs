@@ -16,6 +16,7 @@ use super::{
     lanes::clear_sessions,
     outbox::{Say, say},
     tasks,
+    writer::execute,
 };
 use crate::domain::rows::IpcRow;
 
@@ -359,18 +360,19 @@ fn decide(
         said: false,
         cleared: Vec::new(),
     };
-    c.execute_batch("SAVEPOINT effects")?;
+    execute(c, "SAVEPOINT effects")?;
     let mut outcomes = Vec::new();
     for effect in &effects {
         match apply(c, file, &caller, effect, &mut verdict, now)? {
             Ok(outcome) => outcomes.push(outcome),
             Err(not_applied) => {
-                c.execute_batch("ROLLBACK TO effects; RELEASE effects")?;
+                execute(c, "ROLLBACK TO effects")?;
+                execute(c, "RELEASE effects")?;
                 return Ok(Verdict::refused(verdict.kind, id, not_applied.into()));
             }
         }
     }
-    c.execute_batch("RELEASE effects")?;
+    execute(c, "RELEASE effects")?;
     verdict.reply = Some(reply::accepted(id, &outcomes, &facts.zone));
     Ok(verdict)
 }
