@@ -229,7 +229,7 @@ fn owner(instance: &str) -> String {
     format!("{instance} {} {} {}", boot.trim(), std::process::id(), start_of("self"))
 }
 
-/// Whether the process that owns a run still lives, as [`owner`] wrote it down.
+/// Whether the process that owns a run still lives, as its row has it: instance, boot, process and when that was started.
 #[must_use]
 pub fn is_alive(owner: &str) -> bool {
     let words: Vec<&str> = owner.split(' ').collect();
