@@ -137,9 +137,9 @@ pub async fn run(host: Arc<Host>, listener: UnixListener, since: Time) {
 /// # Errors
 /// The operating system's, with the path in the context.
 pub fn bind(path: &Path) -> std::io::Result<UnixListener> {
-    crate::config::remove_stale_socket(path)?;
+    crate::root::remove_stale_socket(path)?;
     let listener = UnixListener::bind(path)?;
-    crate::config::make_private(path)?;
+    crate::root::make_private(path)?;
     Ok(listener)
 }
 

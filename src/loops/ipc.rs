@@ -685,6 +685,9 @@ async fn settle_again(host: &Arc<Host>, folder: &Folder, waiting: Vec<Pending>) 
 
 /// Settles files in order, committed together, and answers them; returns those that the store can't take now.
 fn settle(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>, later: usize) -> Vec<Pending> {
+    if pending.is_empty() {
+        return pending;
+    }
     let runtime = tokio::runtime::Handle::current();
     let now = clock::now();
     let settling: Vec<_> =

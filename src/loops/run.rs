@@ -234,7 +234,7 @@ fn document(
         Some(path) => {
             let path = host.root.join(path);
             Some(
-                crate::config::read_script(&path)
+                crate::root::read_script(&path)
                     .map_err(|e| format!("the agent's script {} can't be read: {e}", path.display()))?,
             )
         }
@@ -395,7 +395,7 @@ impl Watched {
         let ipc = host.root.join("data/ipc").join(self.group.as_str());
         let folder = host.root.join("groups").join(self.group.as_str());
         let sessions = host.root.join("data/sessions").join(self.group.as_str()).join(".claude");
-        crate::config::make_agent_folders(&[&folder, &sessions], host.box_owner)
+        crate::root::make_agent_folders(&[&folder, &sessions], host.box_owner)
             .map_err(|e| format!("making the group's folders failed: {e}"))?;
         let mount =
             |path: PathBuf, inside: &str, access| Mount { host: path, inside: inside.to_owned(), access };
@@ -422,7 +422,7 @@ impl Watched {
             command: config.command.clone(),
             mounts,
             env: [("TZ".to_owned(), config.zone.name.clone())].into(),
-            user: host.box_owner.unwrap_or_else(crate::config::own_ids),
+            user: host.box_owner.unwrap_or_else(crate::root::own_ids),
             limits: Limits {
                 memory_bytes: config.memory_bytes,
                 cpus: config.cpus,
