@@ -751,10 +751,9 @@ impl Watched {
         }
         let boxes = self.host.boxes(&self.group).ok()?;
         let stamp = boxes.heartbeat();
-        if stamp.is_some() && stamp != self.heartbeat {
-            if self.heartbeat.is_some() || self.ready {
-                self.last_sign = Instant::now();
-            }
+        // Before it is known to be ready no stamp counts, nor is one remembered: it may be that of its first work.
+        if self.ready && stamp.is_some() && stamp != self.heartbeat {
+            self.last_sign = Instant::now();
             self.heartbeat = stamp;
         }
         // After the heartbeat: one that is older than the taking must not count as younger.

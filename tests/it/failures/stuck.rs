@@ -61,10 +61,10 @@ fn an_agent_that_hangs_on_a_follow_up_is_killed_too() {
 
 #[test]
 fn an_agent_that_shows_that_it_lives_is_left_alone() {
-    let root = Root::new("[health]\nclaim_ms = 300\n");
+    let root = Root::new("[health]\nclaim_ms = 2000\n");
     root.script(None, &json!([
-        {"when": {"contains": "beat"}, "do": [{"heartbeat": true}, {"wait_ms": 1200}, {"say": "done"}]},
-        {"when": {"contains": "tool"}, "do": [{"tool": {"name": "Bash", "timeout_ms": 60_000}}, {"wait_ms": 1200}, {"tool_done": true}, {"say": "built"}]},
+        {"when": {"contains": "beat"}, "do": [{"heartbeat": true}, {"wait_ms": 3500}, {"say": "done"}]},
+        {"when": {"contains": "tool"}, "do": [{"tool": {"name": "Bash", "timeout_ms": 60_000}}, {"wait_ms": 3500}, {"tool_done": true}, {"say": "built"}]},
     ]));
     let _daemon = root.serve();
     assert_eq!(root.ask("local:main", "beat"), "done\n");
@@ -74,9 +74,9 @@ fn an_agent_that_shows_that_it_lives_is_left_alone() {
 
 #[test]
 fn a_follow_up_that_waits_for_a_busy_agent_does_not_count_as_taken() {
-    let root = Root::new("[health]\nclaim_ms = 500\n");
+    let root = Root::new("[health]\nclaim_ms = 2000\n");
     root.script(None, &json!([
-        {"when": {"contains": "long"}, "do": [{"heartbeat": true}, {"wait_ms": 2500}, {"say": "long done"}]},
+        {"when": {"contains": "long"}, "do": [{"heartbeat": true}, {"wait_ms": 5000}, {"say": "long done"}]},
         {"do": [{"say": "{{text}} done"}]},
     ]));
     let _daemon = root.serve();
