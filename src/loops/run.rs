@@ -760,7 +760,14 @@ impl Watched {
         let taken = Instant::now();
         if self.ready {
             for (batch, since) in self.in_hand.iter_mut().filter(|(_, since)| since.is_none()) {
-                *since = (!boxes.is_unread(batch)).then_some(taken);
+                if boxes.is_unread(batch) {
+                    continue;
+                }
+                *since = Some(taken);
+                // Both were seen for the first time just now: the kernel knows which came first.
+                if boxes.has_beaten_since_taken(batch) {
+                    self.last_sign = taken + Duration::from_millis(1);
+                }
             }
         }
         let declared =
@@ -784,7 +791,13 @@ impl Watched {
                 started_ms: ms(self.started),
                 quiet_ms: ms(self.last_sign),
                 no_record_ms: ms(self.last_record),
-                in_hand_ms: self.in_hand.values().flatten().min().map(|since| ms(*since)),
+                // A sign that came within the same millisecond, but after the taking, is one since.
+                in_hand_ms: self
+                    .in_hand
+                    .values()
+                    .flatten()
+                    .min()
+                    .map(|since| ms(*since) + i64::from(self.last_sign > *since)),
                 tool_timeout_ms: declared,
                 blocked_tool: self.blocked_tool.clone(),
                 since_result_ms: self.last_result.map(ms),
