@@ -50,8 +50,12 @@ const LAST_OUTPUT: Duration = Duration::from_secs(10);
 const ADOPTED_UNREADY: Duration = Duration::from_secs(2);
 /// A `process` child has this long to finish when the daemon stops, then it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// How many times the store is asked to end a run before the daemon leaves it to the next start.
-const END_TRIES: u32 = 20;
+/// How long an engine that is away is left alone before it is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a killed container may take to be dead.
+const DYING: Duration = Duration::from_secs(10);
+/// The longest pause between two attempts to write an end down.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Tools that an agent in a chat can't use: they would wait for somebody at a terminal, or keep a schedule of their own.
 const BLOCKED_TOOLS: [&str; 8] = [
@@ -77,6 +81,8 @@ pub(super) enum Beginning {
     Batch(Box<Handed>),
     Task(Box<HandedTask>),
     Adopted(Box<ActiveRun>),
+    /// Its supervisor failed: it is only to be ended.
+    Abandoned(Box<ActiveRun>),
 }
 
 /// What is to be launched.
@@ -122,6 +128,13 @@ pub(super) const STALE: Ending = (End::Gone, Cause::OwnerGone);
 /// A restart found that it was never started.
 pub(super) const NEVER_STARTED: Ending = (End::NeverCreated, Cause::OwnerGone);
 
+/// Why no more records are applied.
+enum Halt {
+    Unwell(Cause),
+    /// The daemon stops.
+    LetGo,
+}
+
 /// Why watching ended.
 enum Watching {
     Ended(Ending),
@@ -146,7 +159,7 @@ pub(super) async fn supervise(
         is_task: match &beginning {
             Beginning::Batch(_) => false,
             Beginning::Task(_) => true,
-            Beginning::Adopted(active) => active.task().is_some(),
+            Beginning::Adopted(active) | Beginning::Abandoned(active) => active.task().is_some(),
         },
         container: None,
         seen: 0,
@@ -171,12 +184,18 @@ pub(super) async fn supervise(
         Beginning::Batch(handed) => watched.launch(of_batch(&host, &handed), &mut orders).await,
         Beginning::Task(handed) => watched.launch(of_task(&host, &handed), &mut orders).await,
         Beginning::Adopted(active) => watched.adopt(*active, &mut orders).await,
+        Beginning::Abandoned(active) => {
+            watched.container = active.container;
+            let reason = "met a fault of the host's own".to_owned();
+            Watching::Ended((End::Gone, Cause::Unwell { reason }))
+        }
     };
     match watching {
         Watching::LetGo => {}
         Watching::Ended(ending) => {
-            let waiting = watched.end(ending).await;
-            let _ = host.lanes.send(Event::Ended { group, waiting });
+            if let Some(waiting) = watched.end(ending).await {
+                let _ = host.lanes.send(Event::Ended { group, waiting });
+            }
         }
     }
 }
@@ -501,9 +520,16 @@ impl Watched {
                         self.log.append(&bytes);
                         let mut parsed = Vec::new();
                         parser.push(&bytes, &mut parsed);
-                        if let Err(cause) = self.apply(parsed).await {
-                            verdict.get_or_insert(cause);
-                            self.kill(container).await;
+                        // After a verdict nothing more of it counts: it is read to its end, and that is all.
+                        if verdict.is_none() {
+                            match self.apply(parsed).await {
+                                Ok(()) => {}
+                                Err(Halt::Unwell(cause)) => {
+                                    verdict = Some(cause);
+                                    self.kill(container).await;
+                                }
+                                Err(Halt::LetGo) => return Watching::LetGo,
+                            }
                         }
                     }
                     Some(Ok(Chunk::Stderr(bytes))) => self.log.append(&bytes),
@@ -523,10 +549,20 @@ impl Watched {
                     }
                     None => output_open = false,
                 },
-                exited = &mut wait, if exit.is_none() => {
-                    exit = Some(exited);
-                    dead_since = Some(Instant::now());
-                }
+                exited = &mut wait, if exit.is_none() => match exited {
+                    Err(error) if !matches!(error, SandboxError::Gone { .. }) => {
+                        // An engine that does not answer says nothing about the container.
+                        tracing::warn!(run = self.run, error = %chain(&error), "the engine can't tell how a container is; it is asked again");
+                        wait = Box::pin(async {
+                            tokio::time::sleep(ASK_AGAIN).await;
+                            host.sandbox.wait(container).await
+                        });
+                    }
+                    exited => {
+                        exit = Some(exited);
+                        dead_since = Some(Instant::now());
+                    }
+                },
                 Some(order) = orders.recv() => match order {
                     Order::Close => self.ask_close("asked to leave").await,
                     Order::Handed(batch) => {
@@ -557,22 +593,6 @@ impl Watched {
             {
                 break;
             }
-            if !output_open && exit.is_none() && dead_since.is_none() {
-                // The output has ended, so the container has: its exit is about to be known.
-                let exited = tokio::time::timeout(LAST_OUTPUT, &mut wait).await;
-                match exited {
-                    Ok(exited) => exit = Some(exited),
-                    Err(_) => {
-                        self.kill(container).await;
-                        exit = Some(
-                            tokio::time::timeout(LAST_OUTPUT, &mut wait)
-                                .await
-                                .unwrap_or(Err(SandboxError::Gone { id: container.to_owned() })),
-                        );
-                    }
-                }
-                break;
-            }
         }
         let end = match exit {
             Some(Ok(exit)) => End::Exited { code: exit.code, oom: exit.oom },
@@ -588,7 +608,7 @@ impl Watched {
     }
 
     /// Applies records in order; an error says why the run can't go on.
-    async fn apply(&mut self, parsed: Vec<Parsed>) -> Result<(), Cause> {
+    async fn apply(&mut self, parsed: Vec<Parsed>) -> Result<(), Halt> {
         for item in parsed {
             let record = match item {
                 Parsed::Record(record) => record,
@@ -602,18 +622,23 @@ impl Watched {
                 tracing::warn!(run = self.run, "a record without a number is none of the runner's");
                 continue;
             }
-            let n = record.seq.unwrap_or(self.seen + 1);
+            // The output is always read from its beginning: each record is the one after the last.
+            let next = self.seen.saturating_add(1);
+            let n = record.seq.unwrap_or(next);
+            if n != next {
+                return Err(Halt::Unwell(Cause::Gap { expected: next, got: n }));
+            }
             let record = self.in_v1_terms(record).await;
             let (kind, status, handled) = (record.kind, record.status, record.handled.clone());
             if kind == wire::Kind::BlockedTool {
                 self.blocked_tool = record.result.clone().or_else(|| Some("of the blocked list".into()));
             }
             let recorded = self.record(n, record).await?;
-            self.seen = self.seen.max(n);
+            self.seen = n;
             failpoint::reach("run.record");
             match recorded {
                 Recorded::Known => {}
-                Recorded::Gap { expected } => return Err(Cause::Gap { expected, got: n }),
+                Recorded::Gap { expected } => return Err(Halt::Unwell(Cause::Gap { expected, got: n })),
                 Recorded::Applied { said, idle } => {
                     // A record that is read again, after an adoption, is no sign of life.
                     self.last_sign = Instant::now();
@@ -677,18 +702,23 @@ impl Watched {
     }
 
     /// Asks the store until it has the record: a disk that is full loses nothing.
-    async fn record(&self, n: u64, record: wire::Record) -> Result<Recorded, Cause> {
+    async fn record(&self, n: u64, record: wire::Record) -> Result<Recorded, Halt> {
         loop {
             match self.host.store.record(self.run, n, record.clone(), clock::now()).await {
                 Ok(recorded) => return Ok(recorded),
-                Err(error) if error.is_worlds_fault() && !self.host.stop.is_cancelled() => {
+                // The container outlives us, and the next daemon reads its output again.
+                Err(error) if error.is_worlds_fault() && self.host.stop.is_cancelled() => {
+                    tracing::warn!(run = self.run, error = %chain(&error), "stopping before a record could be stored");
+                    return Err(Halt::LetGo);
+                }
+                Err(error) if error.is_worlds_fault() => {
                     tracing::warn!(run = self.run, error = %chain(&error), "the store can't take a record now; it is tried again");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
                 Err(error) => {
-                    return Err(Cause::Unwell {
+                    return Err(Halt::Unwell(Cause::Unwell {
                         reason: format!("wrote a record that could not be stored: {}", chain(&error)),
-                    });
+                    }));
                 }
             }
         }
@@ -806,10 +836,15 @@ impl Watched {
     }
 
     /// The one way in which a run ends. Its container is dead, or made dead here.
-    async fn end(&mut self, ending: Ending) -> Vec<crate::domain::lanes::WaitingLane> {
+    ///
+    /// Nothing is judged before the container is certainly dead, and nobody is told before the end is written down.
+    /// `None` when the daemon stops first: the next one goes on here.
+    async fn end(&mut self, ending: Ending) -> Option<Vec<crate::domain::lanes::WaitingLane>> {
         let host = Arc::clone(&self.host);
-        if let Some(container) = &self.container {
-            self.kill(container).await;
+        if let Some(container) = &self.container
+            && !self.make_sure_that_it_is_dead(container).await
+        {
+            return None;
         }
         // Whatever the agent asked for before it died is done before its batches are judged.
         let (done, drained) = oneshot::channel();
@@ -820,8 +855,8 @@ impl Watched {
         failpoint::reach("run.ending");
         let (end, cause) = ending;
         let end = EndOfRun { run: self.run, end, cause, unread, retry_base_ms: host.config.retry_base_ms };
-        let mut waiting = Vec::new();
-        for attempt in 0..END_TRIES {
+        let mut pause = Duration::from_secs(1);
+        let waiting = loop {
             match host.store.end_run(end.clone(), host.config.zone.zone.clone(), clock::now()).await {
                 Ok(ended) => {
                     match &ended.error {
@@ -830,16 +865,18 @@ impl Watched {
                         }
                         None => tracing::info!(run = self.run, group = %self.group, "run ended"),
                     }
-                    waiting = ended.waiting.iter().map(super::dispatch::waiting_lane).collect();
-                    break;
+                    break ended.waiting.iter().map(super::dispatch::waiting_lane).collect();
                 }
-                Err(StoreError::Closed) => break,
+                Err(StoreError::Closed) => return None,
                 Err(error) => {
-                    tracing::error!(run = self.run, attempt, error = %chain(&error), "ending a run failed; it is tried again");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    tracing::error!(run = self.run, error = %chain(&error), "ending a run failed; it is tried again");
+                    tokio::select! {
+                        () = host.stop.cancelled() => return None,
+                        () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                    }
                 }
             }
-        }
+        };
         failpoint::reach("run.ended");
         if self.is_task {
             snapshots::tasks_changed_soon(&host, &self.group);
@@ -858,7 +895,25 @@ impl Watched {
         host.nudges.schedule.notify_one();
         host.nudges.dispatch.notify_one();
         host.nudges.settled.ring();
-        waiting
+        Some(waiting)
+    }
+
+    /// Kills the container until the engine says that it is dead; whether it did before the daemon stops.
+    async fn make_sure_that_it_is_dead(&self, container: &str) -> bool {
+        loop {
+            self.kill(container).await;
+            match tokio::time::timeout(DYING, self.host.sandbox.wait(container)).await {
+                Ok(Ok(_) | Err(SandboxError::Gone { .. })) => return true,
+                Ok(Err(error)) => {
+                    tracing::warn!(run = self.run, error = %chain(&error), "whether a container is dead can't be told; it is asked again");
+                }
+                Err(_) => tracing::warn!(run = self.run, "a killed container is not dead yet"),
+            }
+            tokio::select! {
+                () = self.host.stop.cancelled(), if self.host.sandbox.survives_us() => return false,
+                () = tokio::time::sleep(ASK_AGAIN) => {}
+            }
+        }
     }
 
     /// Takes the follow-ups back that the runner had not finished; returns the ids of those it had not even taken.

@@ -251,6 +251,12 @@ fn within(
     limits: HandoverLimits,
 ) -> Result<Option<Taken>> {
     let until = last.unwrap_or(i64::MAX);
+    // What was selected once is a batch, whatever the limits are now.
+    const ALL: usize = usize::MAX >> 2;
+    let limits = match last {
+        Some(_) => HandoverLimits { messages: ALL, bytes: ALL, context: limits.context },
+        None => limits,
+    };
     let read = |(index, which): (&str, &str),
                 order: &str,
                 until: i64,

@@ -161,6 +161,18 @@ impl Store {
         self.write(move |c| apply(c, run, n, &record, now)).await
     }
 
+    /// A follow-up could not be placed: it waits again, at no cost.
+    pub async fn take_back(&self, run: i64, batch: i64) -> Result<()> {
+        self.write(move |c| {
+            c.prepare_cached(
+                "UPDATE batches SET state = 'returned' WHERE id = ?1 AND run_id = ?2 AND state = 'handed'",
+            )?
+            .execute([batch, run])?;
+            Ok(())
+        })
+        .await
+    }
+
     /// Returns every run that has not ended, in order.
     pub fn active_runs(&self) -> Result<Vec<ActiveRun>> {
         self.read(|c| {
