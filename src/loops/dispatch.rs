@@ -328,7 +328,7 @@ impl Dispatch {
                 let input = run::input_of(&host, &handed);
                 let placed = match host.boxes(&group) {
                     Ok(boxes) => {
-                        let id = handed.batch.to_string();
+                        let id = store::batch_name(handed.batch);
                         spawn_blocking(move || boxes.put_input(&id, &input).map_err(|e| e.to_string()))
                             .await
                             .unwrap_or_else(|e| Err(e.to_string()))

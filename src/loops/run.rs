@@ -36,7 +36,7 @@ use crate::{
         Access, Chunk, Exit, Limits, Mount, SandboxError, Seat, Spec,
         output::{Parsed, Parser},
     },
-    store::{ActiveRun, Content, EndOfRun, Handed, HandedTask, Recorded, StoreError, task_batch},
+    store::{ActiveRun, Content, EndOfRun, Handed, HandedTask, Recorded, StoreError, batch_name, task_batch},
 };
 
 mod log;
@@ -203,7 +203,7 @@ pub(super) async fn supervise(
 /// Returns the document that `input/<batch>.json` holds.
 pub(super) fn input_of(host: &Host, handed: &Handed) -> Vec<u8> {
     let text = prompt_of(host, &handed.content);
-    let input = wire::Input { kind: "message".into(), id: Some(handed.batch.to_string()), text };
+    let input = wire::Input { kind: "message".into(), id: Some(batch_name(handed.batch)), text };
     serde_json::to_vec(&input).unwrap_or_default()
 }
 
@@ -216,7 +216,7 @@ fn of_batch(host: &Host, handed: &Handed) -> Result<Launching, String> {
     let prompt = prompt_of(host, &handed.content);
     let document = wire::Launch {
         session_id: handed.session_id.clone(),
-        batch_id: handed.batch.to_string(),
+        batch_id: batch_name(handed.batch),
         lane: lane.trim_end().to_owned(),
         generation: handed.generation,
         ..document(host, &handed.group, handed.run, prompt, &handed.chat_jid, handed.is_main)?
@@ -463,7 +463,7 @@ impl Watched {
         self.ready = active.ready;
         self.idle = active.is_idle();
         for (batch, _) in &active.open {
-            self.in_hand.insert(batch.to_string(), None);
+            self.in_hand.insert(batch_name(*batch), None);
         }
         if active.kind != "message" && !active.handled {
             self.in_hand.insert(task_batch(active.id), None);
@@ -488,8 +488,8 @@ impl Watched {
                 continue;
             };
             let text = prompt_of(&self.host, &content);
-            let input = wire::Input { kind: "message".into(), id: Some(batch.to_string()), text };
-            let (boxes, id) = (Arc::clone(&boxes), batch.to_string());
+            let input = wire::Input { kind: "message".into(), id: Some(batch_name(*batch)), text };
+            let (boxes, id) = (Arc::clone(&boxes), batch_name(*batch));
             let bytes = serde_json::to_vec(&input).unwrap_or_default();
             let _ = spawn_blocking(move || {
                 boxes
@@ -567,7 +567,7 @@ impl Watched {
                     Order::Close => self.ask_close("asked to leave").await,
                     Order::Handed(batch) => {
                         self.idle = false;
-                        self.in_hand.insert(batch.to_string(), None);
+                        self.in_hand.insert(batch_name(batch), None);
                     }
                 },
                 () = host.stop.cancelled(), if stopping.is_none() => {
@@ -693,8 +693,8 @@ impl Watched {
                 record.handled.push(task_batch(self.run));
             }
             for (batch, via) in open.open {
-                if via == "stdin" || !boxes.has_input(&batch.to_string()) {
-                    record.handled.push(batch.to_string());
+                if via == "stdin" || !boxes.has_input(&batch_name(batch)) {
+                    record.handled.push(batch_name(batch));
                 }
             }
         }

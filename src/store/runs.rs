@@ -384,6 +384,12 @@ fn is_session_id(id: &str) -> bool {
     (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
+/// The id under which a batch is handed over: it also names a file, and v1's runners take files in the order of names.
+#[must_use]
+pub fn batch_name(batch: i64) -> String {
+    format!("{batch:012}")
+}
+
 /// The batch id under which a task's prompt is handed over: it is no batch of a lane.
 #[must_use]
 pub fn task_batch(run: i64) -> String {

@@ -170,7 +170,9 @@ fn a_follow_up_that_was_placed_and_not_taken_costs_nothing() {
             .then_some(())
     });
     send(&root, CHAT, "two");
-    wait_for("the follow-up to be placed", || root.data("ipc/main/input/2.json").exists().then_some(()));
+    wait_for("the follow-up to be placed", || {
+        root.data("ipc/main/input/000000000002.json").exists().then_some(())
+    });
     daemon.kill();
     nobody_left(&root);
     fs::write(root.path().join("script-all.json"), r#"[{"do": [{"say": "answer to {{text}}"}]}]"#).unwrap();
