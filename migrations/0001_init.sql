@@ -191,10 +191,11 @@ CREATE TABLE receipts (
   reply        BLOB,
   replay_of    INTEGER,
   at           INTEGER NOT NULL,
-  UNIQUE (group_folder, origin),
+  UNIQUE (group_folder, origin, digest),
   CHECK ((outcome = 'applied') = (code IS NULL))
 ) STRICT;
 CREATE INDEX receipts_by_request ON receipts (group_folder, request_id) WHERE request_id IS NOT NULL;
+CREATE INDEX receipts_dead ON receipts (claim_id) WHERE outcome = 'malformed';
 CREATE INDEX receipts_by_run ON receipts (run_id, claim_id) WHERE outcome = 'applied';
 
 CREATE TABLE tasks (

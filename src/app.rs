@@ -25,7 +25,12 @@ use crate::{
     clock,
     config::{self, Config, SandboxKind},
     ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
-    loops::{self, Host, Nudges, control, deliver, dispatch::Dispatch, reconcile, schedule, snapshots},
+    loops::{
+        self, Host, Nudges, control, deliver,
+        dispatch::Dispatch,
+        reconcile, schedule,
+        snapshots::{self, Shown, Snapshots},
+    },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::{NewGroup, NewWiring, Store},
 };
@@ -224,7 +229,7 @@ fn owner(instance: &str) -> String {
     format!("{instance} {} {} {}", boot.trim(), std::process::id(), start_of("self"))
 }
 
-/// Whether the process that owns a run still lives, as [`owner`] wrote it down.
+/// Whether the process that owns a run still lives, as its row has it: instance, boot, process and when that was started.
 #[must_use]
 pub fn is_alive(owner: &str) -> bool {
     let words: Vec<&str> = owner.split(' ').collect();
@@ -302,7 +307,7 @@ impl Daemon {
         let since = clock::now();
         let host = Arc::new(Host {
             owner: owner(&instance),
-            box_owner: (config::own_ids().0 == 0).then_some(AGENT),
+            box_owner: (crate::root::own_ids().0 == 0).then_some(AGENT),
             config,
             root,
             store,
@@ -316,6 +321,7 @@ impl Daemon {
             instance,
             boxes: RwLock::default(),
             nudges: Nudges::default(),
+            snapshots: Snapshots::default(),
             stop: CancellationToken::new(),
             retire: CancellationToken::new(),
             look_again: Notify::new(),
@@ -337,8 +343,9 @@ impl Daemon {
         mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, growing, mailbox_stop.clone()));
 
         let recovered = reconcile::recover(&host).await;
+        mailbox.spawn(snapshots::run(Arc::clone(&host), mailbox_stop.clone()));
         for group in host.store.groups()? {
-            snapshots::write(&host, &group.folder).await;
+            host.snapshots.soon(&group.folder, Shown::All);
         }
         let mut tasks = JoinSet::new();
         let held = recovered.held();
@@ -358,7 +365,7 @@ impl Daemon {
         self.mailbox_stop.cancel();
         while self.mailbox.join_next().await.is_some() {}
         // A socket that is there without a daemon tells of one that ended otherwise.
-        if let Err(error) = config::remove_stale_socket(&socket_path(&self.host.root)) {
+        if let Err(error) = crate::root::remove_stale_socket(&socket_path(&self.host.root)) {
             tracing::warn!(%error, "removing data/g2.sock failed");
         }
     }

@@ -5,7 +5,8 @@
 
 use std::{
     fmt,
-    io::Write as _,
+    fs::File,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -86,6 +87,27 @@ impl HostDirs {
 
     /// Builds a file of mode 0644 in `tmp/`; it is gone again unless [`Built::place`] puts it somewhere.
     pub(super) fn build(&self, bytes: &[u8], owner: Option<Owner>) -> Result<Built<'_>, World> {
+        self.build_file(owner, |file| file.write_all(bytes))
+    }
+
+    /// Like [`HostDirs::build`], of what `fill` writes piece by piece.
+    pub(super) fn build_with(
+        &self,
+        owner: Option<Owner>,
+        fill: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+    ) -> Result<Built<'_>, World> {
+        self.build_file(owner, |file| {
+            let mut pieces = io::BufWriter::with_capacity(64 << 10, file);
+            fill(&mut pieces)?;
+            pieces.flush()
+        })
+    }
+
+    fn build_file(
+        &self,
+        owner: Option<Owner>,
+        fill: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> Result<Built<'_>, World> {
         let (name, mut file) = loop {
             let name = self.unused_name();
             match dir::create_new(&self.tmp, &name, Mode::from_raw_mode(0o600)) {
@@ -96,7 +118,7 @@ impl HostDirs {
         };
         let failed = |e| World::new("writing", format!("data/tmp/{name}"), e);
         let built = Built { host: self, name: Some(name.clone()) };
-        file.write_all(bytes).map_err(failed)?;
+        fill(&mut file).map_err(failed)?;
         rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644)).map_err(|e| failed(e.into()))?;
         give_to(&file, owner).map_err(|e| failed(e.into()))?;
         Ok(built)

@@ -19,7 +19,7 @@ use ipc_handlers::Folder;
 use rustix::{fs::XattrFlags, io::Errno};
 
 pub use self::{
-    aside::Why,
+    aside::{DONE_FILES, Why},
     read::{COMMAND_LIMIT, HEAD, Origin, OriginKind, Read, ReadError},
 };
 use super::{

@@ -20,7 +20,8 @@ pub use host::{HostDirs, Owner};
 pub use inside::{Inside, InsideError, read_inside};
 pub use kernel::Writer;
 pub use mailbox::{
-    COMMAND_LIMIT, Claimed, Claims, HEAD, LeftOver, Origin, OriginKind, Read, ReadError, Source, Why,
+    COMMAND_LIMIT, Claimed, Claims, DONE_FILES, HEAD, LeftOver, Origin, OriginKind, Read, ReadError, Source,
+    Why,
 };
 pub use names::{BoxName, CommandBox, Kind, display_name};
 pub use trash::Swept;

@@ -26,7 +26,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Host, snapshots};
+use super::{
+    Host,
+    snapshots::{self, Shown},
+};
 use crate::{
     clock,
     domain::lanes::{Event, LaneId},
@@ -491,19 +494,26 @@ impl Worker {
             failpoint::reach("ipc.seen");
             let Ok(boxes) = self.host.boxes(&self.folder) else { return count };
             let host = Arc::clone(&self.host);
-            let claimed = spawn_blocking(move || {
-                some.into_iter()
+            let later = files.len();
+            // One thread from the claim to the answer: each change of threads would cost more than the work.
+            let (claimed, handled) = spawn_blocking(move || {
+                let claimed: Vec<_> = some
+                    .into_iter()
                     .filter_map(|(in_box, name)| claim(&host, &boxes, in_box, &name))
-                    .collect::<Vec<_>>()
+                    .map(|(claimed, refusal)| Taken { claimed, refusal, age: Duration::ZERO })
+                    .collect();
+                if claimed.is_empty() {
+                    return (0, Handled::default());
+                }
+                failpoint::reach("ipc.claimed");
+                (claimed.len(), handle(&host, boxes.folder(), claimed, patience, later))
             })
             .await
             .unwrap_or_default();
-            if claimed.is_empty() {
-                continue;
-            }
-            count += claimed.len();
-            failpoint::reach("ipc.claimed");
-            self.settle(claimed, patience).await;
+            count += claimed;
+            let now = Instant::now();
+            self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
+            settle_again(&self.host, &self.folder, handled.waiting).await;
         }
         count
     }
@@ -514,56 +524,58 @@ impl Worker {
         if growing.is_empty() {
             return;
         }
-        let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
-        self.settle_since(
-            growing.into_iter().map(|(claimed, _)| (claimed, None)).collect(),
-            patience,
-            &since,
-        )
-        .await;
-    }
-
-    async fn settle(&mut self, claimed: Vec<(Claimed, Option<Refusal>)>, patience: Patience) {
-        self.settle_since(claimed, patience, &BTreeMap::new()).await;
-    }
-
-    async fn settle_since(
-        &mut self,
-        claimed: Vec<(Claimed, Option<Refusal>)>,
-        patience: Patience,
-        since: &BTreeMap<i64, Instant>,
-    ) {
         let now = Instant::now();
-        let ages: BTreeMap<i64, Duration> =
-            since.iter().map(|(id, at)| (*id, now.duration_since(*at))).collect();
-        let run = self.host.store.active_run_of(&self.folder).unwrap_or_default();
-        let host = Arc::clone(&self.host);
-        let read = spawn_blocking(move || {
-            claimed
-                .into_iter()
-                .map(|(claimed, refusal)| {
-                    let age = ages.get(&claimed.id).copied().unwrap_or_default();
-                    let patience = if age >= WRITER_LIMIT { Patience::None } else { patience };
-                    read(&host, claimed, refusal, run, patience, age)
-                })
-                .collect::<Vec<_>>()
-        })
-        .await
-        .unwrap_or_default();
-        failpoint::reach("ipc.read");
-        let mut pending = Vec::new();
-        for outcome in read {
-            match outcome {
-                Reading::Ready(ready) => pending.push(*ready),
-                Reading::NotYet(claimed) => {
-                    let at = since.get(&claimed.id).copied().unwrap_or(now);
-                    self.growing.push((claimed, at));
-                }
-                Reading::Nothing => {}
-            }
-        }
-        settle_all(&self.host, &self.folder, pending).await;
+        let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
+        let taken: Vec<_> = growing
+            .into_iter()
+            .map(|(claimed, at)| Taken { claimed, refusal: None, age: now.duration_since(at) })
+            .collect();
+        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+        let handled =
+            spawn_blocking(move || handle(&host, &folder, taken, patience, 0)).await.unwrap_or_default();
+        self.growing.extend(handled.growing.into_iter().map(|claimed| {
+            let at = since.get(&claimed.id).copied().unwrap_or(now);
+            (claimed, at)
+        }));
+        settle_again(&self.host, &self.folder, handled.waiting).await;
     }
+}
+
+/// A claimed file that is to be read.
+struct Taken {
+    claimed: Claimed,
+    /// Why it could not be a command.
+    refusal: Option<Refusal>,
+    /// How long ago it was claimed.
+    age: Duration,
+}
+
+/// What is left of files that were handled.
+#[derive(Default)]
+struct Handled {
+    /// Those that may not be whole yet.
+    growing: Vec<Claimed>,
+    /// Those that the store could not take.
+    waiting: Vec<Pending>,
+}
+
+/// Reads claimed files of a group, settles and answers them, in order. Of the same group `later` more are known to
+/// wait behind them. On a thread that may block.
+fn handle(host: &Arc<Host>, folder: &Folder, taken: Vec<Taken>, patience: Patience, later: usize) -> Handled {
+    let run = host.store.active_run_of(folder).unwrap_or_default();
+    let mut handled = Handled::default();
+    let mut pending = Vec::new();
+    for Taken { claimed, refusal, age } in taken {
+        let patience = if age >= WRITER_LIMIT { Patience::None } else { patience };
+        match read(host, claimed, refusal, run, patience, age) {
+            Reading::Ready(ready) => pending.push(*ready),
+            Reading::NotYet(claimed) => handled.growing.push(claimed),
+            Reading::Nothing => {}
+        }
+    }
+    failpoint::reach("ipc.read");
+    handled.waiting = settle(host, folder, pending, later);
+    handled
 }
 
 fn claim(
@@ -669,43 +681,50 @@ fn read(
     Reading::Ready(Box::new(Pending { claimed, file, kept }))
 }
 
-/// Settles files in order, committed together, and answers them. A store that can't is asked again until it can: the
-/// files stay claimed meanwhile.
-async fn settle_all(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>) {
-    let mut waiting = pending;
+/// Settles files that the store could not take, until it can: they stay claimed meanwhile.
+async fn settle_again(host: &Arc<Host>, folder: &Folder, waiting: Vec<Pending>) {
+    let mut waiting = waiting;
     let mut rest = Duration::from_secs(1);
     while !waiting.is_empty() {
-        let now = clock::now();
-        let settling: Vec<_> =
-            waiting.iter().map(|p| host.store.settle(p.file.clone(), host.zone(), now)).collect();
-        let mut answers = Vec::new();
-        let mut again = Vec::new();
-        for (pending, settling) in waiting.into_iter().zip(settling) {
-            match settling.await {
-                Ok(settled) => answers.push((pending, settled)),
-                Err(error) if error.is_worlds_fault() => {
-                    tracing::warn!(claim = pending.claimed.id, error = %chain(&error), "the store can't take a command now; it stays claimed and is tried again");
-                    again.push(pending);
-                }
-                Err(error) => {
-                    tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
-                    if let Some(settled) = record_our_fault(host, &pending).await {
-                        answers.push((pending, settled));
-                    }
-                }
-            }
+        if host.stop.is_cancelled() {
+            return;
         }
-        failpoint::reach("ipc.committed");
-        answer_all(host, folder, answers).await;
-        waiting = again;
-        if !waiting.is_empty() {
-            if host.stop.is_cancelled() {
-                return;
+        tokio::time::sleep(rest).await;
+        rest = (rest * 2).min(Duration::from_secs(60));
+        let (host, folder) = (Arc::clone(host), folder.clone());
+        waiting = spawn_blocking(move || settle(&host, &folder, waiting, 0)).await.unwrap_or_default();
+    }
+}
+
+/// Settles files in order, committed together, and answers them; returns those that the store can't take now.
+fn settle(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>, later: usize) -> Vec<Pending> {
+    if pending.is_empty() {
+        return pending;
+    }
+    let runtime = tokio::runtime::Handle::current();
+    let now = clock::now();
+    let settling: Vec<_> =
+        pending.iter().map(|p| host.store.settle(p.file.clone(), host.zone(), now)).collect();
+    let mut answers = Vec::new();
+    let mut again = Vec::new();
+    for (pending, settling) in pending.into_iter().zip(settling) {
+        match runtime.block_on(settling) {
+            Ok(settled) => answers.push((pending, settled)),
+            Err(error) if error.is_worlds_fault() => {
+                tracing::warn!(claim = pending.claimed.id, error = %chain(&error), "the store can't take a command now; it stays claimed and is tried again");
+                again.push(pending);
             }
-            tokio::time::sleep(rest).await;
-            rest = (rest * 2).min(Duration::from_secs(60));
+            Err(error) => {
+                tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
+                if let Some(settled) = runtime.block_on(record_our_fault(host, &pending)) {
+                    answers.push((pending, settled));
+                }
+            }
         }
     }
+    failpoint::reach("ipc.committed");
+    answer_all(host, folder, &answers, later);
+    again
 }
 
 /// Writes down that a command met a fault of ours, so that it is answered and not tried for ever.
@@ -720,16 +739,22 @@ async fn record_our_fault(host: &Arc<Host>, pending: &Pending) -> Option<Settled
 }
 
 /// Snapshots, replies, `done/` and `dead/`, and at last the claimed files' end.
-async fn answer_all(host: &Arc<Host>, folder: &Folder, answers: Vec<(Pending, Settled)>) {
+fn answer_all(host: &Host, folder: &Folder, answers: &[(Pending, Settled)], later: usize) {
     if answers.is_empty() {
         return;
     }
+    let mut nudge_schedule = false;
     // What was committed by a daemon that died may not be shown yet either.
     if answers.iter().any(|(_, settled)| settled.tasks_changed || !settled.fresh) {
-        snapshots::tasks_changed(host, folder).await;
-        host.nudges.schedule.notify_one();
+        // Shown to the group before it is answered. Where nobody waits for an answer, once for many commands.
+        if answers.iter().any(|(_, settled)| settled.receipt.request_id.is_some()) {
+            snapshots::write_now(host, folder, Shown::Tasks);
+        } else {
+            host.snapshots.soon(folder, Shown::Tasks);
+        }
+        show_main(host, folder);
+        nudge_schedule = true;
     }
-    let said = answers.iter().any(|(_, settled)| settled.said);
     let mut cleared = BTreeSet::new();
     for (lane, generation) in answers.iter().flat_map(|(_, settled)| settled.cleared.iter()) {
         let group = host.store.group_of_lane(*lane).ok().flatten().unwrap_or_else(|| folder.clone());
@@ -738,47 +763,66 @@ async fn answer_all(host: &Arc<Host>, folder: &Folder, answers: Vec<(Pending, Se
             host.lanes.send(Event::SessionCleared { group, lane: LaneId(*lane), generation: *generation });
     }
     for group in &cleared {
-        snapshots::write(host, group).await;
+        snapshots::write_now(host, group, Shown::All);
     }
-    if said {
+    for (pending, settled) in answers {
+        put_reply(host, &pending.claimed, &settled.receipt);
+        failpoint::reach("ipc.replied");
+    }
+    if nudge_schedule {
+        host.nudges.schedule.notify_one();
+    }
+    if answers.iter().any(|(_, settled)| settled.said) {
         host.nudges.deliver.notify_one();
     }
-    for (pending, settled) in &answers {
+    for (n, (pending, settled)) in answers.iter().enumerate() {
         let receipt = &settled.receipt;
         tracing::info!(
             group = %folder, claim = receipt.claim, kind = receipt.kind.as_deref().unwrap_or("-"),
             outcome = receipt.outcome, code = receipt.code.as_deref().unwrap_or("-"), again = !settled.fresh,
             run = pending.file.run.unwrap_or(0), "command settled"
         );
-    }
-    let answering = Arc::clone(host);
-    let _ = spawn_blocking(move || {
-        for (pending, settled) in answers {
-            if let Err(error) = answer(&answering, &pending, &settled.receipt) {
-                tracing::warn!(claim = pending.claimed.id, error = %chain(&error), "setting a settled command aside failed; its receipt holds, and a restart tries again");
-            }
+        if let Err(error) = set_aside(host, pending, receipt, later + answers.len() - 1 - n) {
+            tracing::warn!(claim = pending.claimed.id, error = %chain(&error), "setting a settled command aside failed; its receipt holds, and a restart tries again");
         }
-    })
-    .await;
+    }
     host.nudges.settled.ring();
 }
 
-fn answer(host: &Host, pending: &Pending, receipt: &Receipt) -> Result<(), crate::ipc::World> {
-    let claimed = &pending.claimed;
-    if let (Some(id), Some(reply)) = (&receipt.request_id, &receipt.reply)
-        && let Ok(boxes) = host.boxes(&claimed.folder)
-    {
-        match boxes.put_reply(id, reply) {
-            Ok(()) => {}
-            Err(PutError::World(error)) => {
-                tracing::warn!(claim = claimed.id, error = %chain(&error), "a reply could not be placed")
-            }
-            Err(error) => {
-                tracing::warn!(claim = claimed.id, %error, "a reply could not be placed and is given up")
+/// Main sees the tasks of every group, in a moment.
+fn show_main(host: &Host, folder: &Folder) {
+    match host.store.main_group() {
+        Ok(main) => {
+            if let Some(main) = main.filter(|main| main != folder) {
+                host.snapshots.soon(&main, Shown::Tasks);
             }
         }
+        Err(error) => tracing::error!(error = %chain(&error), "finding main for a snapshot failed"),
     }
-    failpoint::reach("ipc.replied");
+}
+
+fn put_reply(host: &Host, claimed: &Claimed, receipt: &Receipt) {
+    let (Some(id), Some(reply)) = (&receipt.request_id, &receipt.reply) else { return };
+    let Ok(boxes) = host.boxes(&claimed.folder) else { return };
+    match boxes.put_reply(id, reply) {
+        Ok(()) => {}
+        Err(PutError::World(error)) => {
+            tracing::warn!(claim = claimed.id, error = %chain(&error), "a reply could not be placed")
+        }
+        Err(error) => {
+            tracing::warn!(claim = claimed.id, %error, "a reply could not be placed and is given up")
+        }
+    }
+}
+
+/// Keeps a settled command for people, unless the `later` ones would put it out at once; then it has an end.
+fn set_aside(
+    host: &Host,
+    pending: &Pending,
+    receipt: &Receipt,
+    later: usize,
+) -> Result<(), crate::ipc::World> {
+    let claimed = &pending.claimed;
     let bytes = pending.kept.as_slice();
     let why = || Why {
         code: receipt.code.clone().unwrap_or_default(),
@@ -787,8 +831,9 @@ fn answer(host: &Host, pending: &Pending, receipt: &Receipt) -> Result<(), crate
         at: receipt.at,
     };
     match receipt.outcome.as_str() {
-        "applied" => host.claims.settle_applied(claimed, bytes, receipt.reply.as_deref())?,
         "malformed" => host.claims.settle_dead(claimed, bytes, &why())?,
+        _ if later >= crate::ipc::DONE_FILES => {}
+        "applied" => host.claims.settle_applied(claimed, bytes, receipt.reply.as_deref())?,
         _ => host.claims.settle_refused(claimed, bytes, &why())?,
     }
     failpoint::reach("ipc.set_aside");
@@ -817,23 +862,14 @@ pub async fn recover(host: &Arc<Host>) -> Vec<Claimed> {
 }
 
 async fn recover_group(host: &Arc<Host>, folder: Folder, claims: Vec<Claimed>) -> Vec<Claimed> {
-    let run = host.store.active_run_of(&folder).unwrap_or_default();
     // Nobody looks again on behalf of a group that is gone.
     let gone = matches!(host.store.group(&folder), Ok(None));
     let patience = if gone { Patience::None } else { Patience::Some };
-    let reading = Arc::clone(host);
-    let outcomes = spawn_blocking(move || {
-        let read = |claimed| read(&reading, claimed, None, run, patience, Duration::ZERO);
-        claims.into_iter().map(read).collect::<Vec<_>>()
-    });
-    let (mut pending, mut growing) = (Vec::new(), Vec::new());
-    for outcome in outcomes.await.unwrap_or_default() {
-        match outcome {
-            Reading::Ready(ready) => pending.push(*ready),
-            Reading::NotYet(claimed) => growing.push(claimed),
-            Reading::Nothing => {}
-        }
-    }
-    settle_all(host, &folder, pending).await;
-    growing
+    let taken =
+        claims.into_iter().map(|claimed| Taken { claimed, refusal: None, age: Duration::ZERO }).collect();
+    let (handling, of) = (Arc::clone(host), folder.clone());
+    let handled =
+        spawn_blocking(move || handle(&handling, &of, taken, patience, 0)).await.unwrap_or_default();
+    settle_again(host, &folder, handled.waiting).await;
+    handled.growing
 }

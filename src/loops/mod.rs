@@ -9,6 +9,7 @@
 //! | `ipc` | command files | claims, reads, settles and answers them |
 //! | `schedule` | the next due instant | nudges `dispatch` |
 //! | `deliver` | the outbox | says what is to be said, in order within a chat |
+//! | `snapshots` | what is shown | writes the files in which agents read the state of things |
 //! | `reconcile` | the start | adopts or ends what an earlier daemon left |
 
 use std::{
@@ -29,6 +30,8 @@ use crate::{
     sandbox::Sandbox,
     store::{HandoverLimits, Store},
 };
+
+use snapshots::Snapshots;
 
 pub mod control;
 pub mod deliver;
@@ -54,6 +57,7 @@ pub struct Host {
     /// User and group of containers, which own the boxes; `None`: the daemon's own.
     pub box_owner: Option<Owner>,
     pub nudges: Nudges,
+    pub snapshots: Snapshots,
     /// News for the lanes.
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the ipc loop.

@@ -161,7 +161,7 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
 
 /// Returns why nothing can be launched now, if so.
 async fn obstacle(host: &Host) -> Option<String> {
-    if let Some(free) = crate::config::free_bytes(&host.root.join("data"))
+    if let Some(free) = crate::root::free_bytes(&host.root.join("data"))
         && free < host.config.min_free_bytes
     {
         return Some(format!(
@@ -171,7 +171,7 @@ async fn obstacle(host: &Host) -> Option<String> {
             host.config.min_free_bytes >> 20
         ));
     }
-    if crate::config::inodes_are_low(&host.root.join("data")) {
+    if crate::root::inodes_are_low(&host.root.join("data")) {
         return Some(format!(
             "fewer than 5 % of the inodes are free under {}",
             host.root.join("data").display()

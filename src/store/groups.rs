@@ -109,6 +109,15 @@ impl Store {
         })
     }
 
+    /// Returns the folder of the main group, if there is one.
+    pub fn main_group(&self) -> Result<Option<Folder>> {
+        self.read(|c| {
+            Ok(c.prepare_cached("SELECT folder FROM groups WHERE is_main = 1")?
+                .query_row([], |r| folder(r.get(0)?))
+                .optional()?)
+        })
+    }
+
     /// Returns one group.
     pub fn group(&self, group: &Folder) -> Result<Option<Group>> {
         self.read(|c| {

@@ -157,7 +157,7 @@ impl Store {
             .execute(params![due.group.as_str(), seat.lane, due.chat_jid, id, slot, tries + 1, owner, sandbox, generation, now.0])?;
             let run = c.last_insert_rowid();
             let next = super::runs::next_slot(&due, Time(slot), now, &zone);
-            c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4 WHERE id = ?1")?
+            c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4, last_result = NULL WHERE id = ?1")?
                 .execute(params![id, slot, next.map(|t| t.0), now.0])?;
             Ok(Some(HandedTask {
                 run,
@@ -225,7 +225,7 @@ struct Taken {
 /// Takes the oldest returned batch, else what waits after the cursor.
 fn take(c: &Connection, lane: i64, limits: HandoverLimits) -> Result<Option<Taken>> {
     let returned: Option<(i64, i64, i64)> = c
-        .prepare_cached("SELECT id, first, last FROM batches WHERE lane_id = ?1 AND state = 'returned' ORDER BY id LIMIT 1")?
+        .prepare_cached("SELECT id, first, last FROM batches INDEXED BY batches_open WHERE lane_id = ?1 AND state IN ('handed', 'claimed', 'returned') AND state = 'returned' ORDER BY id LIMIT 1")?
         .query_row([lane], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
         .optional()?;
     if let Some((batch, first, last)) = returned {
@@ -238,6 +238,10 @@ fn take(c: &Connection, lane: i64, limits: HandoverLimits) -> Result<Option<Take
     within(c, lane, cursor + 1, None, limits)
 }
 
+/// Which rows of the inbox, and their index: named, so that the plan never becomes a walk through all that the lane had.
+const WAKING: (&str, &str) = ("inbox_waking", "i.verdict = 'wake'");
+const CONTEXT: (&str, &str) = ("inbox_by_lane", "i.verdict IN ('wake', 'context') AND i.verdict = 'context'");
+
 /// Selects a batch among the lane's rows from `first` on (to `last`, for one that was selected before).
 fn within(
     c: &Connection,
@@ -247,24 +251,33 @@ fn within(
     limits: HandoverLimits,
 ) -> Result<Option<Taken>> {
     let until = last.unwrap_or(i64::MAX);
-    let read = |verdict: &str, order: &str, until: i64, limit: usize| -> Result<Vec<(i64, Message)>> {
-        // The index is named so that the plan never becomes a scan of the messages.
+    // What was selected once is a batch, whatever the limits are now.
+    const ALL: usize = usize::MAX >> 2;
+    let limits = match last {
+        Some(_) => HandoverLimits { messages: ALL, bytes: ALL, context: limits.context },
+        None => limits,
+    };
+    let read = |(index, which): (&str, &str),
+                order: &str,
+                until: i64,
+                limit: usize|
+     -> Result<Vec<(i64, Message)>> {
         let fields = MESSAGE.trim_start_matches("SELECT ").split(" FROM ").next().unwrap_or_default();
         let fields = fields.split(", ").map(|f| format!("m.{f}")).collect::<Vec<_>>().join(", ");
         let sql = format!(
-            "SELECT {fields}, i.n FROM inbox i JOIN messages m ON m.seq = i.seq
-             WHERE i.lane_id = ?1 AND i.n >= ?2 AND i.n <= ?3 AND i.verdict = '{verdict}' ORDER BY i.n {order} LIMIT ?4"
+            "SELECT {fields}, i.n FROM inbox i INDEXED BY {index} JOIN messages m ON m.seq = i.seq
+             WHERE i.lane_id = ?1 AND i.n >= ?2 AND i.n <= ?3 AND {which} ORDER BY i.n {order} LIMIT ?4"
         );
         Ok(c.prepare_cached(&sql)?
             .query_map(params![lane, first, until, limit], |r| Ok((r.get(15)?, message_row(r)?)))?
             .collect::<rusqlite::Result<_>>()?)
     };
-    let waking = read("wake", "ASC", until, limits.messages + 1)?;
+    let waking = read(WAKING, "ASC", until, limits.messages + 1)?;
     let Some((newest_waking, _)) = waking.last() else { return Ok(None) };
-    let context = read("context", "DESC", *newest_waking, limits.context)?;
+    let context = read(CONTEXT, "DESC", *newest_waking, limits.context)?;
     let earlier_context: usize = match context.last() {
         Some((oldest, _)) if context.len() == limits.context => c
-            .prepare_cached("SELECT count(*) FROM inbox WHERE lane_id = ?1 AND n >= ?2 AND n < ?3 AND verdict = 'context'")?
+            .prepare_cached("SELECT count(*) FROM inbox INDEXED BY inbox_by_lane WHERE lane_id = ?1 AND n >= ?2 AND n < ?3 AND verdict IN ('wake', 'context') AND verdict = 'context'")?
             .query_row(params![lane, first, oldest], |r| r.get(0))?,
         Some(_) | None => 0,
     };

@@ -28,9 +28,9 @@ pub(super) fn waiting(c: &Connection, group: Option<&Folder>) -> Result<Vec<Wait
         "SELECT l.id, l.group_folder, l.generation, l.rest_until FROM lanes l
          WHERE (?1 IS NULL OR l.group_folder = ?1)
            AND EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid)
-           AND (EXISTS (SELECT 1 FROM batches b WHERE b.lane_id = l.id AND b.state = 'returned')
-             OR EXISTS (SELECT 1 FROM inbox i WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'))
-         ORDER BY (SELECT min(i.n) FROM inbox i WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'), l.id",
+           AND (EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned')
+             OR EXISTS (SELECT 1 FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'))
+         ORDER BY (SELECT min(i.n) FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'), l.id",
     )?;
     Ok(rows.query_map(params![group.map(Folder::as_str)], waiting_row)?.collect::<rusqlite::Result<_>>()?)
 }

@@ -19,7 +19,7 @@ impl Store {
     /// Returns the chats that have something to say.
     pub fn chats_with_outbox(&self) -> Result<Vec<String>> {
         self.read(|c| {
-            Ok(c.prepare_cached("SELECT DISTINCT chat_jid FROM outbox WHERE status IN ('pending', 'sending', 'unknown') ORDER BY chat_jid")?
+            Ok(c.prepare_cached("SELECT DISTINCT chat_jid FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown') ORDER BY chat_jid")?
                 .query_map([], |r| r.get(0))?
                 .collect::<rusqlite::Result<_>>()?)
         })
@@ -31,7 +31,7 @@ impl Store {
         self.write(move |c| {
             let next = c
                 .prepare_cached(
-                    "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at FROM outbox
+                    "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at FROM outbox INDEXED BY outbox_open
                      WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT 1",
                 )?
                 .query_row([&chat], |r| {
@@ -89,7 +89,7 @@ impl Store {
     ) -> Result<usize> {
         self.write(move |c| {
             let rows: Vec<(i64, String)> = c
-                .prepare_cached("SELECT id, chat_jid FROM outbox WHERE status = 'sending'")?
+                .prepare_cached("SELECT id, chat_jid FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown') AND status = 'sending'")?
                 .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
             for (id, chat) in &rows {

@@ -16,6 +16,7 @@ use super::{
     lanes::clear_sessions,
     outbox::{Say, say},
     tasks,
+    writer::execute,
 };
 use crate::domain::rows::IpcRow;
 
@@ -195,14 +196,19 @@ fn settle(
     zone: &(String, jiff::tz::TimeZone),
     now: Time,
 ) -> Result<Settled> {
+    let digest = digest(file);
     let known = match receipt(c, "claim_id = ?1", params![file.claim])? {
         Some(known) => Some(known),
-        None => receipt(c, "group_folder = ?1 AND origin = ?2", params![file.group.as_str(), file.origin])?,
+        // The same file, holding the same: one that was rewritten in place since is another command.
+        None => receipt(
+            c,
+            "group_folder = ?1 AND origin = ?2 AND digest = ?3",
+            params![file.group.as_str(), file.origin, digest],
+        )?,
     };
     if let Some(receipt) = known {
         return Ok(Settled { receipt, fresh: false, tasks_changed: false, said: false, cleared: Vec::new() });
     }
-    let digest = digest(file);
     let verdict = match &file.body {
         Err(refusal) => Verdict { outcome: "malformed", ..Verdict::refused(None, None, refusal.clone()) },
         Ok(bytes) => match envelope::parse(bytes) {
@@ -359,18 +365,19 @@ fn decide(
         said: false,
         cleared: Vec::new(),
     };
-    c.execute_batch("SAVEPOINT effects")?;
+    execute(c, "SAVEPOINT effects")?;
     let mut outcomes = Vec::new();
     for effect in &effects {
         match apply(c, file, &caller, effect, &mut verdict, now)? {
             Ok(outcome) => outcomes.push(outcome),
             Err(not_applied) => {
-                c.execute_batch("ROLLBACK TO effects; RELEASE effects")?;
+                execute(c, "ROLLBACK TO effects")?;
+                execute(c, "RELEASE effects")?;
                 return Ok(Verdict::refused(verdict.kind, id, not_applied.into()));
             }
         }
     }
-    c.execute_batch("RELEASE effects")?;
+    execute(c, "RELEASE effects")?;
     verdict.reply = Some(reply::accepted(id, &outcomes, &facts.zone));
     Ok(verdict)
 }

@@ -12,6 +12,20 @@ impl Store {
         self.read(|c| tasks(c, group))
     }
 
+    /// Shows tasks one by one, newest first, of one group or all, until `visit` says `false`.
+    pub fn each_task(&self, group: Option<&Folder>, mut visit: impl FnMut(Task) -> bool) -> Result<()> {
+        self.read(|c| {
+            let mut all = c.prepare_cached(&all_tasks(group))?;
+            let mut rows = all.query_map([group.map(Folder::as_str)], task_row)?;
+            while let Some(task) = rows.next().transpose()? {
+                if !visit(task) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// Returns one task.
     pub fn task(&self, id: &str) -> Result<Option<Task>> {
         self.read(|c| task(c, id))
@@ -58,8 +72,13 @@ pub(super) fn cancel(c: &Connection, id: &str, scope: Option<&Folder>) -> Result
     Ok(deleted > 0)
 }
 
+fn all_tasks(group: Option<&Folder>) -> String {
+    let which = if group.is_some() { "WHERE group_folder = ?1" } else { "WHERE ?1 IS NULL" };
+    format!("{TASK} {which} ORDER BY n DESC")
+}
+
 pub(super) fn tasks(c: &Connection, group: Option<&Folder>) -> Result<Vec<Task>> {
-    Ok(c.prepare_cached(&format!("{TASK} WHERE ?1 IS NULL OR group_folder = ?1 ORDER BY n DESC"))?
+    Ok(c.prepare_cached(&all_tasks(group))?
         .query_map([group.map(Folder::as_str)], task_row)?
         .collect::<rusqlite::Result<_>>()?)
 }

@@ -65,27 +65,40 @@ fn in_savepoint<T>(
     connection: &Connection,
     work: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    connection.execute_batch("SAVEPOINT piece")?;
+    execute(connection, "SAVEPOINT piece")?;
     let outcome = work(connection);
-    let end = if outcome.is_ok() { "RELEASE piece" } else { "ROLLBACK TO piece; RELEASE piece" };
-    connection.execute_batch(end)?;
+    if outcome.is_err() {
+        execute(connection, "ROLLBACK TO piece")?;
+    }
+    execute(connection, "RELEASE piece")?;
     outcome
+}
+
+/// Executes a statement without values, parsed once.
+pub(super) fn execute(connection: &Connection, sql: &'static str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
 }
 
 fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>) {
     while let Ok(first) = waiting.recv() {
         // A transaction that can't begin, or ends by itself (disk full, I/O error), fails everything in it: the
         // callers know how to try again.
-        if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
+        if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
             first(None)(Err(error.into()));
             continue;
         }
         let mut done = vec![first(Some(connection))];
-        while done.len() < BATCH {
+        // A full disk or an I/O error can end the transaction in the middle: what came before is gone with it.
+        while done.len() < BATCH && !connection.is_autocommit() {
             let Ok(next) = waiting.try_recv() else { break };
             done.push(next(Some(connection)));
         }
-        match connection.execute_batch("COMMIT") {
+        if connection.is_autocommit() {
+            let lost = || StoreError::Commit("the transaction was rolled back".into());
+            done.into_iter().for_each(|tell| tell(Err(lost())));
+            continue;
+        }
+        match execute(connection, "COMMIT") {
             Ok(()) => done.into_iter().for_each(|tell| tell(Ok(()))),
             Err(error) => {
                 let _ = connection.execute_batch("ROLLBACK");

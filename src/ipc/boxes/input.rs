@@ -92,6 +92,12 @@ impl GroupBoxes {
         ["json", "claimed"].iter().any(|end| dir::stat(input, format!("{batch_id}.{end}").as_str()).is_ok())
     }
 
+    /// Whether a follow-up lies in `input/` as it was put there: the runner has not taken it.
+    #[must_use]
+    pub fn is_unread(&self, batch_id: &str) -> bool {
+        dir::stat(&self.held(BoxName::Input).fd, format!("{batch_id}.json").as_str()).is_ok()
+    }
+
     /// Moves a folder of claimed-back follow-ups to the trash, once what they prove is committed.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use ipc_handlers::wire::CLOSE_FILE;
 use super::GroupBoxes;
 use crate::ipc::{
     dir,
-    host::Owner,
+    host::{Built, Owner},
     names::{BoxName, Kind, is_batch_id, is_request_id},
     world::World,
 };
@@ -89,13 +89,32 @@ impl GroupBoxes {
         self.place(&self.group.fd, name, bytes, None)
     }
 
+    /// Like [`GroupBoxes::write_snapshot`], of what `fill` writes: as long as it likes, without being in memory.
+    ///
+    /// # Errors
+    /// [`PutError`]; when `fill` fails the file is left as it was.
+    pub fn write_snapshot_with(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>,
+    ) -> Result<(), PutError> {
+        let stem = name.strip_suffix(".json").unwrap_or_default();
+        if !is_request_id(stem.as_bytes()) {
+            return Err(PutError::BadName(name.to_owned()));
+        }
+        self.place_built(self.host.build_with(None, fill)?, &self.group.fd, name)
+    }
+
     fn put(&self, b: BoxName, name: &str, bytes: &[u8]) -> Result<(), PutError> {
         self.place(&self.held(b).fd, name, bytes, self.owner)
     }
 
     fn place(&self, at: &OwnedFd, name: &str, bytes: &[u8], owner: Option<Owner>) -> Result<(), PutError> {
-        let placed = self.host.build(bytes, owner)?.place(at, name);
-        match placed {
+        self.place_built(self.host.build(bytes, owner)?, at, name)
+    }
+
+    fn place_built(&self, built: Built<'_>, at: &OwnedFd, name: &str) -> Result<(), PutError> {
+        match built.place(at, name) {
             Ok(()) => Ok(()),
             Err(Errno::ISDIR) => Err(PutError::InTheWay(name.to_owned())),
             Err(e) => Err(World::new("placing", format!("{name} for {}", self.folder), e).into()),

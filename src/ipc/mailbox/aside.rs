@@ -17,7 +17,7 @@ use super::{Claimed, Claims, HEAD};
 use crate::ipc::{dir, host::HostDirs, trash, world::World};
 
 /// How many commands of a group `done/` keeps.
-const DONE_FILES: usize = 100;
+pub const DONE_FILES: usize = 100;
 /// How many commands of a group `dead/` keeps.
 const DEAD_FILES: usize = 1_000;
 /// How many bytes of a group `dead/` keeps.
