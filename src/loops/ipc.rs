@@ -16,7 +16,7 @@ use std::{
 };
 
 use ipc_handlers::{
-    Folder,
+    Folder, Time,
     refusal::{Code, Refusal},
 };
 use tokio::{
@@ -58,6 +58,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const EVENT_LAG: Duration = Duration::from_millis(250);
 /// The same for a container that is dead: its last events were sent before we were told.
 const LAST_EVENTS: Duration = Duration::from_millis(50);
+/// How far the clock by which files are stamped may be behind ours, ms.
+const CLOCK_TICK_MS: i64 = 10;
 /// How many hints wait for one group's worker.
 const HINTS: usize = 4096;
 
@@ -80,7 +82,7 @@ enum Job {
 enum Sight {
     /// What was seen a while ago: an event may still be on its way for the rest.
     Second,
-    /// Everything: there are no events for it, or they were lost.
+    /// Everything that was there before the look: there are no events for it, or they were lost.
     First,
 }
 
@@ -187,7 +189,6 @@ fn open_groups(
         }
         let (jobs, queue) = mpsc::unbounded_channel();
         let (sender, hints) = hints(HINTS);
-        let _ = jobs.send(Job::Scan(Sight::First));
         let now = Instant::now();
         let growing = growing.remove(&folder).unwrap_or_default();
         running.spawn(
@@ -351,6 +352,8 @@ impl News {
 
 impl Worker {
     async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
+        // What was there before anybody watched is older than whatever is told of.
+        self.scan(Sight::First, Patience::Some).await;
         loop {
             let look_again = if self.growing.is_empty() && self.first_seen.is_empty() {
                 Duration::from_secs(3600)
@@ -419,8 +422,12 @@ impl Worker {
 
     /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
     async fn scan(&mut self, sight: Sight, patience: Patience) {
+        let stamp = |at: Time| at.0.saturating_mul(1_000_000);
+        let begun = stamp(clock::now());
         loop {
             let Ok(boxes) = self.host.boxes(&self.folder) else { return };
+            // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
+            let complete_until = stamp(clock::now().plus_ms(-CLOCK_TICK_MS));
             let listed = spawn_blocking(move || {
                 let mut found = Vec::new();
                 let mut more = false;
@@ -453,11 +460,14 @@ impl Worker {
             let now = Instant::now();
             let mut take = Vec::new();
             let mut seen = BTreeMap::new();
+            let mut too_new = false;
             for (in_box, entry, idle) in found {
                 let key = (in_box, entry.name);
                 let since = *self.first_seen.get(&key).unwrap_or(&now);
                 let age = now.duration_since(since);
-                let told = sight == Sight::First || age >= EVENT_LAG;
+                let told = (sight == Sight::First && entry.ctime < complete_until) || age >= EVENT_LAG;
+                // Nobody may ever tell of it: it can be from before the watch, and goes before what is told of.
+                too_new |= sight == Sight::First && !told && entry.ctime < begun;
                 if (idle && told) || patience == Patience::None || age >= HALF_WRITTEN {
                     take.push(key);
                 } else {
@@ -465,8 +475,11 @@ impl Worker {
                 }
             }
             self.first_seen = seen;
-            // Where nothing could be claimed (the world is in the way), the next look tries again.
-            if self.take(take, patience).await == 0 || !more {
+            let taken = self.take(take, patience).await;
+            if too_new && complete_until < begun && patience == Patience::Some {
+                tokio::time::sleep(Duration::from_millis(CLOCK_TICK_MS.unsigned_abs() + 1)).await;
+            } else if taken == 0 || !more {
+                // Where nothing could be claimed (the world is in the way), the next look tries again.
                 return;
             }
         }

@@ -46,7 +46,7 @@ use log::RunLog;
 const CLOSE_AGAIN: Duration = Duration::from_secs(2);
 /// How long output may lag behind the container's end.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
-/// An adopted container that was not ready on record has this long to turn out to be.
+/// An adopted container that may never have got all of its stdin has this long to turn out to be ready.
 const ADOPTED_UNREADY: Duration = Duration::from_secs(2);
 /// A `process` child has this long to finish when the daemon stops, then it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -468,7 +468,8 @@ impl Watched {
         if active.kind != "message" && !active.handled {
             self.in_hand.insert(task_batch(active.id), None);
         }
-        if !active.ready {
+        // Its start is written down when its stdin is whole: it may take as long as any to become ready.
+        if !active.ready && !active.started {
             self.ready_limit = ADOPTED_UNREADY;
         }
         if active.closing {
