@@ -45,7 +45,11 @@ struct Inner {
 impl Turns {
     pub(crate) fn new(first: Turn, inbox: Arc<Inbox>) -> Self {
         let hints = Hints::on(inbox.path());
-        Self { inbox, inner: Mutex::new(Inner { first: Some(first), hints, closed: false }), stopped: AtomicBool::new(false) }
+        Self {
+            inbox,
+            inner: Mutex::new(Inner { first: Some(first), hints, closed: false }),
+            stopped: AtomicBool::new(false),
+        }
     }
 
     /// Waits for the next turn. `None`: finish what is under way and leave.

@@ -87,7 +87,8 @@ fn the_host_s_answer_and_its_refusal_reach_the_model() {
         Answer::Done(r#"Done: {"outboxId":5}"#.to_owned())
     );
     assert_eq!(answer(&text(json!({"ok": true, "result": {}}))), Answer::Done("Done.".to_owned()));
-    let refusal = json!({"ok": false, "error": {"code": "not_found", "message": "no such task", "hint": "look"}});
+    let refusal =
+        json!({"ok": false, "error": {"code": "not_found", "message": "no such task", "hint": "look"}});
     assert_eq!(
         answer(&text(refusal)),
         Answer::Refused("Refused (not_found): no such task. Hint: look".to_owned())

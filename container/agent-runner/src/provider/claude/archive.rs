@@ -1,9 +1,6 @@
 //! Keeping a transcript before the CLI shortens it: as a page in `conversations/`, and with the host.
 
-use std::{
-    ffi::OsStr,
-    path::Path,
-};
+use std::{ffi::OsStr, path::Path, time::Duration};
 
 use ipc_handlers::Time;
 use serde_json::{Value, json};
@@ -18,6 +15,9 @@ use crate::{
 
 /// The most that is read of a transcript, bytes.
 const TRANSCRIPT_LIMIT: u64 = 256 << 20;
+/// How long a transcript is left alone before it counts as whole, and how often it is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+const LOOKS: u32 = 10;
 /// The most that is kept of one thing said, characters.
 const SAID_LIMIT: usize = 2000;
 /// The longest page that is sent to the host, bytes: escaped it must fit into a command.
@@ -49,7 +49,7 @@ pub(super) fn keep(
         return Err(ArchiveError::Nowhere(transcript.to_owned()));
     };
     let folder = Dir::open(folder)?;
-    let bytes = folder.read(name, TRANSCRIPT_LIMIT)?.unwrap_or_default();
+    let bytes = settled(&folder, name)?;
     let said = said(&bytes);
     if said.is_empty() {
         return Ok(());
@@ -73,6 +73,20 @@ pub(super) fn keep(
     Ok(written?)
 }
 
+/// Returns the transcript's bytes once it grows no more: the CLI writes what was said a moment after it was said.
+fn settled(folder: &Dir, name: &OsStr) -> Result<Vec<u8>, FileError> {
+    let mut bytes = folder.read(name, TRANSCRIPT_LIMIT)?.unwrap_or_default();
+    for _ in 0..LOOKS {
+        clock::pause(LOOK_AGAIN);
+        let now = folder.read(name, TRANSCRIPT_LIMIT)?.unwrap_or_default();
+        if now.len() == bytes.len() {
+            break;
+        }
+        bytes = now;
+    }
+    Ok(bytes)
+}
+
 /// Says that a transcript was not kept; the turn goes on.
 pub(super) fn note(e: &ArchiveError) {
     eprintln!("claude: {}", chain(e));
@@ -89,7 +103,8 @@ enum Speaker {
 
 /// Returns what was said, oldest first. Lines that are none, a half one at the end too, are passed over.
 fn said(transcript: &[u8]) -> Vec<Said> {
-    let lines = transcript.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let lines =
+        transcript.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let of = |line: Value| {
         let speaker = match line["type"].as_str() {
             Some("user") => Speaker::User,
@@ -117,9 +132,11 @@ fn said(transcript: &[u8]) -> Vec<Said> {
 /// Returns the title that the CLI has given the session, from its index, else from the transcript.
 fn title(index: Option<&[u8]>, transcript: &[u8], session: &str) -> Option<String> {
     let index: Value = index.and_then(|index| serde_json::from_slice(index).ok()).unwrap_or_default();
-    let entry = index["entries"].as_array().and_then(|all| all.iter().find(|e| e["sessionId"] == session).cloned());
+    let entry =
+        index["entries"].as_array().and_then(|all| all.iter().find(|e| e["sessionId"] == session).cloned());
     let of_lines = || {
-        let lines = transcript.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        let lines =
+            transcript.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
         lines.filter(|line| line["type"] == "summary").last()
     };
     let summary = entry.or_else(of_lines)?["summary"].as_str()?.trim().to_owned();
@@ -195,7 +212,8 @@ mod tests {
     #[test]
     fn the_title_is_the_index_s_else_the_transcript_s() {
         let index = br#"{"entries":[{"sessionId":"a","summary":"Trip"},{"sessionId":"b","summary":""}]}"#;
-        let transcript = b"{\"type\":\"summary\",\"summary\":\"Old\"}\n{\"type\":\"summary\",\"summary\":\"New\"}";
+        let transcript =
+            b"{\"type\":\"summary\",\"summary\":\"Old\"}\n{\"type\":\"summary\",\"summary\":\"New\"}";
         assert_eq!(title(Some(index), transcript, "a").as_deref(), Some("Trip"));
         assert_eq!(title(Some(index), transcript, "b"), None);
         assert_eq!(title(Some(index), transcript, "c").as_deref(), Some("New"));

@@ -9,11 +9,20 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
     /// Before every turn: the session's id and how our tools are connected (`None`: not listed).
-    Init { session: String, tools: Option<String> },
+    Init {
+        session: String,
+        tools: Option<String>,
+    },
     State(State),
     /// A message of ours was taken up.
-    Taken { uuid: String },
-    Assistant { by: By, error: Option<String>, calls: Vec<Call> },
+    Taken {
+        uuid: String,
+    },
+    Assistant {
+        by: By,
+        error: Option<String>,
+        calls: Vec<Call>,
+    },
     /// Tools have answered: the call's id, and whether it failed.
     Answers(Vec<(String, Ran)>),
     /// A piece of the model's answer.
@@ -22,14 +31,24 @@ pub(super) enum Event {
     Requesting,
     Compacting,
     Retry(Retry),
-    TaskStarted { id: String },
-    TaskEnded { id: String },
+    TaskStarted {
+        id: String,
+    },
+    TaskEnded {
+        id: String,
+    },
     /// All background work that there is.
     Tasks(Vec<String>),
     Result(Box<Outcome>),
-    Asked { request: String, what: Ask },
+    Asked {
+        request: String,
+        what: Ask,
+    },
     /// The answer to a request of ours, or an echo of our own.
-    Reply { request: String, answer: Result<Value, String> },
+    Reply {
+        request: String,
+        answer: Result<Value, String>,
+    },
     /// Of no interest.
     Other,
     Unknown(String),
@@ -108,7 +127,9 @@ pub(super) fn parse(line: &[u8]) -> Result<Event, serde_json::Error> {
         "user" => Event::Answers(answers(&value["message"]["content"])),
         "stream_event" => Event::Stream,
         "result" => Event::Result(Box::new(outcome(&value))),
-        "control_request" => Event::Asked { request: text(&value["request_id"]), what: ask(value["request"].take()) },
+        "control_request" => {
+            Event::Asked { request: text(&value["request_id"]), what: ask(value["request"].take()) }
+        }
         "control_response" => {
             let response = &mut value["response"];
             let answer = match response["subtype"].as_str() {
@@ -127,7 +148,10 @@ fn system(value: &Value) -> Event {
         "init" => {
             let ours = |server: &&Value| server["name"] == super::SERVER;
             let tools = value["mcp_servers"].as_array().and_then(|all| all.iter().find(ours));
-            Event::Init { session: text(&value["session_id"]), tools: tools.map(|server| text(&server["status"])) }
+            Event::Init {
+                session: text(&value["session_id"]),
+                tools: tools.map(|server| text(&server["status"])),
+            }
         }
         "session_state_changed" => match value["state"].as_str() {
             Some("idle") => Event::State(State::Idle),
@@ -148,22 +172,30 @@ fn system(value: &Value) -> Event {
         "task_started" => Event::TaskStarted { id: text(&value["task_id"]) },
         "task_notification" => Event::TaskEnded { id: text(&value["task_id"]) },
         "task_updated" => match value["patch"]["status"].as_str() {
-            Some("completed" | "failed" | "killed" | "stopped") => Event::TaskEnded { id: text(&value["task_id"]) },
+            Some("completed" | "failed" | "killed" | "stopped") => {
+                Event::TaskEnded { id: text(&value["task_id"]) }
+            }
             _ => Event::Other,
         },
         "background_tasks_changed" => {
             let tasks = value["tasks"].as_array().into_iter().flatten();
             Event::Tasks(tasks.map(|task| text(&task["task_id"])).collect())
         }
-        "compact_boundary" | "hook_started" | "hook_response" | "hook_progress" | "task_progress"
-        | "model_fallback" | "model_refusal_no_fallback" => Event::Other,
+        "compact_boundary"
+        | "hook_started"
+        | "hook_response"
+        | "hook_progress"
+        | "task_progress"
+        | "model_fallback"
+        | "model_refusal_no_fallback" => Event::Other,
         other => Event::Unknown(format!("type \"system\", subtype {other:?}")),
     }
 }
 
 fn assistant(value: &Value, main: bool) -> Event {
     let message = &value["message"];
-    let calls = message["content"].as_array().into_iter().flatten().filter(|block| block["type"] == "tool_use");
+    let calls =
+        message["content"].as_array().into_iter().flatten().filter(|block| block["type"] == "tool_use");
     let by = match (main, message["model"] == "<synthetic>") {
         (false, _) => By::Subagent,
         (true, true) => By::Cli,
@@ -198,7 +230,9 @@ fn ask(mut request: Value) -> Ask {
     match request["subtype"].as_str().unwrap_or_default() {
         "hook_callback" => Ask::Hook(request["input"].take()),
         "can_use_tool" => Ask::Permission { tool: text(&request["tool_name"]) },
-        "mcp_message" => Ask::Mcp { server: text(&request["server_name"]), message: request["message"].take() },
+        "mcp_message" => {
+            Ask::Mcp { server: text(&request["server_name"]), message: request["message"].take() }
+        }
         other => Ask::Other(other.to_owned()),
     }
 }

@@ -101,7 +101,8 @@ mod tests {
     use super::*;
 
     fn check(change: impl FnOnce(&mut Outcome), last: Option<(By, Option<&str>)>, kind: Option<&str>) {
-        let mut outcome = Outcome { subtype: "success".to_owned(), text: "x".to_owned(), ..Outcome::default() };
+        let mut outcome =
+            Outcome { subtype: "success".to_owned(), text: "x".to_owned(), ..Outcome::default() };
         change(&mut outcome);
         assert_eq!(of(&outcome, last).map(|failure| failure.kind), kind, "{outcome:?}");
     }
@@ -169,6 +170,9 @@ mod tests {
     #[test]
     fn a_failure_reads_as_its_kind_and_its_words_and_is_bounded() {
         assert_eq!(Failure::new("tools", " words\n").to_string(), "claude/tools: words");
-        assert_eq!(Failure::new("tools", "x".repeat(10_000)).to_string().len(), "claude/tools: ".len() + LONGEST);
+        assert_eq!(
+            Failure::new("tools", "x".repeat(10_000)).to_string().len(),
+            "claude/tools: ".len() + LONGEST
+        );
     }
 }

@@ -21,7 +21,8 @@ pub(super) fn read(input: &Value) -> Hook {
     match input["hook_event_name"].as_str().unwrap_or_default() {
         "PreToolUse" => {
             let name = text("tool_name");
-            let declared = input["tool_input"]["timeout"].as_f64().filter(|ms| *ms >= 1.0).map(|ms| ms as u64);
+            let declared =
+                input["tool_input"]["timeout"].as_f64().filter(|ms| *ms >= 1.0).map(|ms| ms as u64);
             let timeout_ms = (name == "Bash").then(|| declared.unwrap_or(BASH_DEFAULT_MS));
             Hook::Before { id: text("tool_use_id"), name, timeout_ms }
         }

@@ -94,10 +94,14 @@ mod tests {
 
     #[test]
     fn the_server_introduces_itself_in_the_client_s_version_and_lists_its_tools() {
-        let hello = answered(&json!({"method": "initialize", "params": {"protocolVersion": "2025-11-25"}, "id": 0}));
+        let hello =
+            answered(&json!({"method": "initialize", "params": {"protocolVersion": "2025-11-25"}, "id": 0}));
         assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
         let list = answered(&json!({"method": "tools/list", "id": 1}));
-        assert_eq!((list["id"].as_u64(), list["result"]["tools"].as_array().unwrap().len()), (Some(1), TOOLS.len()));
+        assert_eq!(
+            (list["id"].as_u64(), list["result"]["tools"].as_array().unwrap().len()),
+            (Some(1), TOOLS.len())
+        );
         assert_eq!(answered(&json!({"method": "notifications/initialized"}))["result"], json!({}));
         assert_eq!(answered(&json!({"method": "resources/list", "id": 2}))["error"]["code"], -32601);
     }

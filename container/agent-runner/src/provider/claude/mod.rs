@@ -128,10 +128,16 @@ impl Claude {
         match this.come_up()? {
             Up::Ready => {}
             Up::UnknownSession => {
-                host.report(Report::Progress(Some(dropped(launch.session_id.as_deref().unwrap_or_default()))))?;
+                host.report(Report::Progress(Some(dropped(
+                    launch.session_id.as_deref().unwrap_or_default(),
+                ))))?;
                 this.fresh(host)?;
                 if let Up::UnknownSession = this.come_up()? {
-                    return Err(ClaudeError(Failure::new("start", "the CLI does not know its own new session")).into());
+                    return Err(ClaudeError(Failure::new(
+                        "start",
+                        "the CLI does not know its own new session",
+                    ))
+                    .into());
                 }
             }
         }
@@ -165,10 +171,14 @@ impl Claude {
                         Err(e) => return fail("start", format!("the CLI refused our tools and hooks: {e}")),
                     },
                     Some(Event::Reply { request, answer }) if request == say::VERSION => {
-                        let version = answer.unwrap_or_default()["version"].as_str().unwrap_or_default().to_owned();
+                        let version =
+                            answer.unwrap_or_default()["version"].as_str().unwrap_or_default().to_owned();
                         match &self.setup.version {
                             Some(wanted) if *wanted != version => {
-                                return fail("version", format!("the CLI is {version:?}, and {wanted:?} was asked for"));
+                                return fail(
+                                    "version",
+                                    format!("the CLI is {version:?}, and {wanted:?} was asked for"),
+                                );
                             }
                             Some(_) | None => right_version = true,
                         }

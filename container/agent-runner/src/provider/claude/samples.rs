@@ -39,7 +39,8 @@ pub(super) fn sample(version: &str, name: &str) -> Vec<Spoken> {
 #[test]
 fn every_line_that_was_ever_recorded_is_known() {
     for version in VERSIONS {
-        let mut names: Vec<_> = fs::read_dir(folder(version)).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let mut names: Vec<_> =
+            fs::read_dir(folder(version)).unwrap().map(|e| e.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names.len(), 15);
         for name in names {

@@ -6,7 +6,18 @@ use ipc_handlers::wire::{Claude, Launch};
 
 /// The CLI's own tools that are offered when the launch does not say.
 const TOOLS: [&str; 13] = [
-    "Bash", "Read", "Write", "Edit", "Glob", "Grep", "WebSearch", "WebFetch", "Task", "TaskOutput", "TaskStop", "Skill",
+    "Bash",
+    "Read",
+    "Write",
+    "Edit",
+    "Glob",
+    "Grep",
+    "WebSearch",
+    "WebFetch",
+    "Task",
+    "TaskOutput",
+    "TaskStop",
+    "Skill",
     "NotebookEdit",
 ];
 /// How long the CLI may say nothing when the launch does not say; longer than it waits for an answer to begin.
@@ -54,7 +65,8 @@ impl Setup {
         inherited: &BTreeMap<String, String>,
         user: User,
     ) -> Self {
-        let stall = if claude.stall_timeout_ms == 0 { STALL } else { Duration::from_millis(claude.stall_timeout_ms) };
+        let stall =
+            if claude.stall_timeout_ms == 0 { STALL } else { Duration::from_millis(claude.stall_timeout_ms) };
         Self {
             program: if claude.path.is_empty() { "claude".to_owned() } else { claude.path.clone() },
             version: claude.version.clone(),
@@ -104,11 +116,8 @@ fn arguments(claude: &Claude, launch: &Launch, group: &Path) -> Vec<String> {
     .into();
     let mut pair = |flag: &str, value: String| args.extend([flag.to_owned(), value]);
     pair("--setting-sources", claude.setting_sources.join(","));
-    let offered = if claude.tools.is_empty() {
-        TOOLS.map(str::to_owned).into()
-    } else {
-        claude.tools.clone()
-    };
+    let offered =
+        if claude.tools.is_empty() { TOOLS.map(str::to_owned).into() } else { claude.tools.clone() };
     let blocked = |name: &String| launch.blocked_tools.contains(name);
     pair("--tools", offered.into_iter().filter(|name| !blocked(name)).collect::<Vec<_>>().join(","));
     if !launch.blocked_tools.is_empty() {
@@ -185,7 +194,10 @@ mod tests {
     fn tools_are_listed_one_by_one_and_blocked_ones_never() {
         let args = setup(|_, _| {}).args(&Session::Fresh("u".to_owned()));
         let tools = value(&args, "--tools");
-        assert!(tools.starts_with("Bash,Read") && !tools.contains("Grep") && !tools.contains("Cron"), "{tools}");
+        assert!(
+            tools.starts_with("Bash,Read") && !tools.contains("Grep") && !tools.contains("Cron"),
+            "{tools}"
+        );
         assert_eq!(value(&args, "--disallowedTools"), "AskUserQuestion,Grep");
         let args = setup(|_, claude| claude.tools = vec!["Read".to_owned(), "Grep".to_owned()])
             .args(&Session::Resumed("u".to_owned()));

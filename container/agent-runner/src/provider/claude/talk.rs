@@ -32,7 +32,11 @@ pub(super) enum Act {
     Write(Value),
     Call(ToolCall),
     /// Keep the transcript, then answer this request.
-    Archive { request: String, transcript: String, session: String },
+    Archive {
+        request: String,
+        transcript: String,
+        session: String,
+    },
     /// A line for people.
     Note(String),
     /// The CLI does not know the session: begin a new one.
@@ -151,7 +155,9 @@ impl Talk {
                 }
                 Vec::new()
             }
-            Event::Answers(answers) => answers.into_iter().flat_map(|(id, ran)| self.answered(&id, ran)).collect(),
+            Event::Answers(answers) => {
+                answers.into_iter().flat_map(|(id, ran)| self.answered(&id, ran)).collect()
+            }
             Event::Requesting => self.wait_for(Waiting::Answer),
             Event::Stream => self.wait_for(Waiting::More),
             Event::Compacting => self.wait_for(Waiting::Compaction),
@@ -204,18 +210,24 @@ impl Talk {
         }
         let (kind, when) = match self.waiting {
             Waiting::More => ("stalled_mid_answer", "in the middle of the model's answer"),
-            Waiting::Answer | Waiting::Retry(_) => ("stalled_before_answer", "before the model began to answer"),
+            Waiting::Answer | Waiting::Retry(_) => {
+                ("stalled_before_answer", "before the model began to answer")
+            }
             Waiting::Compaction => ("stalled_before_answer", "while it shortened the conversation"),
         };
-        fail(&Failure::new(kind, format!("the CLI said nothing for {} s {when}", self.rules.stall.as_secs_f32())))
+        fail(&Failure::new(
+            kind,
+            format!("the CLI said nothing for {} s {when}", self.rules.stall.as_secs_f32()),
+        ))
     }
 
     /// The CLI has ended, as `how` says.
     pub(super) fn ended(&mut self, how: &Ended) -> Vec<Act> {
         let failure = match how {
-            Ended::Well(words) if self.results == 0 => {
-                Failure::new("no_result", format!("the CLI ended with code 0 and said nothing; is its TMPDIR writable? {words}"))
-            }
+            Ended::Well(words) if self.results == 0 => Failure::new(
+                "no_result",
+                format!("the CLI ended with code 0 and said nothing; is its TMPDIR writable? {words}"),
+            ),
             Ended::Well(words) | Ended::Badly(words) => Failure::new("exited", words),
         };
         fail(&failure)
@@ -225,7 +237,10 @@ impl Talk {
         let mut acts = vec![Act::Report(Report::Session(session))];
         if tools != Some("connected") {
             let state = tools.unwrap_or("not listed");
-            acts.extend(fail(&Failure::new("tools", format!("the server {} of our tools is {state}", super::SERVER))));
+            acts.extend(fail(&Failure::new(
+                "tools",
+                format!("the server {} of our tools is {state}", super::SERVER),
+            )));
         }
         acts
     }
@@ -241,7 +256,8 @@ impl Talk {
             acts.push(Act::Report(Report::ToolFinished));
         }
         let last = self.last.take();
-        if let Some(failure) = failure::of(outcome, last.as_ref().map(|(by, error)| (*by, error.as_deref()))) {
+        if let Some(failure) = failure::of(outcome, last.as_ref().map(|(by, error)| (*by, error.as_deref())))
+        {
             if self.sent.is_empty() {
                 // Nobody has asked for this turn, so nobody waits for it.
                 acts.push(Act::Report(Report::Failed(failure.to_string())));
@@ -281,7 +297,9 @@ impl Talk {
                     Message::Call(call) => Act::Call(call),
                 }]
             }
-            Ask::Mcp { server, .. } => vec![Act::Write(say::cannot(request, &format!("no server {server:?}")))],
+            Ask::Mcp { server, .. } => {
+                vec![Act::Write(say::cannot(request, &format!("no server {server:?}")))]
+            }
             Ask::Other(what) => vec![
                 Act::Note(format!("claude: a request of type {what:?} is not known and is refused")),
                 Act::Write(say::cannot(request, "not known")),

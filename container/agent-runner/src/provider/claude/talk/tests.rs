@@ -180,7 +180,12 @@ fn background_work_that_wakes_nobody_ends_with_a_record_too() {
 #[test]
 fn a_failed_turn_that_nobody_asked_for_does_not_end_the_run() {
     let mut talk = talk();
-    let outcome = Outcome { subtype: "success".to_owned(), is_error: true, api_status: Some(529), ..Outcome::default() };
+    let outcome = Outcome {
+        subtype: "success".to_owned(),
+        is_error: true,
+        api_status: Some(529),
+        ..Outcome::default()
+    };
     assert_eq!(said(&talk.on(Event::Result(Box::new(outcome)))), ["failed claude/overloaded"]);
 }
 
