@@ -137,7 +137,7 @@ fn title(index: Option<&[u8]>, transcript: &[u8], session: &str) -> Option<Strin
     let of_lines = || {
         let lines =
             transcript.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-        lines.filter(|line| line["type"] == "summary").last()
+        lines.rev().find(|line| line["type"] == "summary")
     };
     let summary = entry.or_else(of_lines)?["summary"].as_str()?.trim().to_owned();
     (!summary.is_empty()).then(|| summary.chars().take(200).collect())

@@ -7,54 +7,28 @@
 //!
 //! Never says that a batch is handled because it was written: only a result that came after the CLI took it counts.
 
+mod acts;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
 use super::{
-    event::{Ask, By, Call, Event, Ran, Retry, State},
+    event::{Ask, By, Call, Event, Ran, State},
     failure::{self, Failure},
     hooks::{self, Hook, Tools},
-    mcp::{self, Message, ToolCall},
+    mcp::{self, Message},
     say,
 };
-use crate::{host::Event as Report, ids, tools::Place, turns::Turn};
+use crate::{host::Event as Report, ids, turns::Turn};
+
+pub(super) use self::acts::{Act, Ended, Rules};
+use self::acts::{fail, waits};
 
 /// For how long background work that has ended may take to wake the CLI.
 const WAKING: Duration = Duration::from_secs(30);
 /// How much longer a compaction may take than an answer to begin.
 const COMPACTION: u32 = 3;
-
-/// What is to be done.
-#[derive(Debug)]
-pub(super) enum Act {
-    Report(Report),
-    Write(Value),
-    Call(ToolCall),
-    /// Keep the transcript, then answer this request.
-    Archive {
-        request: String,
-        transcript: String,
-        session: String,
-    },
-    /// A line for people.
-    Note(String),
-    /// The CLI does not know the session: begin a new one.
-    Fresh,
-    /// Let the CLI end; all is done.
-    Close,
-    /// Leave with an error; it has been reported.
-    Fail,
-}
-
-/// What holds for the whole run.
-pub(super) struct Rules {
-    pub(super) place: Place,
-    pub(super) blocked: Vec<String>,
-    /// Variables that the agent's commands must not inherit.
-    pub(super) hidden: Vec<String>,
-    pub(super) stall: Duration,
-}
 
 /// One conversation.
 pub(super) struct Talk {
@@ -356,30 +330,6 @@ impl Talk {
     fn done(&self) -> Option<Act> {
         (self.closing && self.state == State::Idle && self.sent.is_empty()).then_some(Act::Close)
     }
-}
-
-/// How the CLI has ended, and what it said last.
-#[derive(Debug)]
-pub(super) enum Ended {
-    Well(String),
-    Badly(String),
-}
-
-fn fail(failure: &Failure) -> Vec<Act> {
-    vec![Act::Report(Report::Failed(failure.to_string())), Act::Fail]
-}
-
-fn waits(retry: &Retry) -> String {
-    let why = match retry.status {
-        Some(status) => format!("{status} {}", retry.error),
-        None => "no answer".to_owned(),
-    };
-    format!(
-        "waiting {:.1} s for the model ({why}), try {} of {}",
-        retry.delay_ms as f64 / 1000.0,
-        retry.attempt,
-        retry.most
-    )
 }
 
 #[cfg(test)]

@@ -68,17 +68,17 @@ fn turns_are_answered_and_the_session_is_gone_on_with(cli: &Cli) {
     assert_eq!((third.result.as_deref(), third.new_session_id), (Some("three"), Some(session)));
     stage.home.close();
     assert!(runner.end().success());
-    assert!(stage.requests()[2]["messages"].as_u64() >= Some(5), "{:?}", stage.requests());
+    assert!(stage.requests()[2]["messages"].as_u64() >= Some(4), "{:?}", stage.requests());
 }
 
 fn a_session_that_is_not_known_is_dropped_and_the_message_is_answered(cli: &Cli) {
     for unknown in ["00000000-0000-4000-8000-000000000000", "scripted-7"] {
         let stage = Stage::new(cli, &json!(["hello"]));
         let runner = stage.run_with("a", |launch| launch["sessionId"] = unknown.into());
+        assert_eq!(runner.record().kind, Kind::Ready);
         let dropped = runner.record();
         assert_eq!(dropped.kind, Kind::Progress);
         assert!(dropped.result.unwrap().contains(unknown));
-        assert_eq!(runner.record().kind, Kind::Ready);
         let record = next(&runner);
         assert_eq!((record.result.as_deref(), &record.handled[..]), (Some("hello"), &["1".to_owned()][..]));
         assert_ne!(record.new_session_id.unwrap(), unknown);
@@ -127,7 +127,7 @@ fn a_tool_call_becomes_a_command_and_the_model_is_told_the_host_s_answer(cli: &C
     let say = |text: &str| json!({"tool_use": {"name": "mcp__g2__send_message", "input": {"text": text}}});
     let cancel = json!({"tool_use": {"name": "mcp__g2__cancel_task", "input": {"task_id": "task-1"}}});
     let stage = Stage::new(cli, &json!([say("on it"), cancel, say("late"), "done"]));
-    let runner = stage.run_with("a", |launch| launch["limits"]["replyTimeoutMs"] = 500.into()).ready();
+    let runner = stage.run_with("a", |launch| launch["limits"]["replyTimeoutMs"] = 5000.into()).ready();
     let command = stage.answer(&json!({"ok": true, "result": {"outboxId": 5}}));
     assert_eq!(
         (&command["type"], &command["chatJid"], &command["text"]),
@@ -189,7 +189,7 @@ fn silence_before_and_in_the_middle_of_an_answer_is_told_apart(cli: &Cli) {
         (json!({"hang": 600}), "stalled_before_answer"),
         (json!({"text": "one two three", "hang_mid": 600}), "stalled_mid_answer"),
     ] {
-        let stage = Stage::new(cli, &json!([turn])).with(|provider| provider["stallTimeoutMs"] = 4000.into());
+        let stage = Stage::new(cli, &json!([turn])).with(|provider| provider["stallTimeoutMs"] = 8000.into());
         assert_eq!(failure(stage.run("a").ready()), kind);
     }
 }

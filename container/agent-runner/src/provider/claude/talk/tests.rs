@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     provider::claude::{
-        event::Outcome,
+        event::{Outcome, Retry},
         samples::{Spoken, VERSIONS, sample},
     },
-    tools::Reach,
+    tools::{Place, Reach},
 };
 
 const STALL: Duration = Duration::from_secs(7);
