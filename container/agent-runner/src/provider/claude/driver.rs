@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use ipc_handlers::wire::{self, Launch};
+
 use super::{
     beside::{self, Input, Job},
     event::{self, Event},
@@ -24,7 +26,6 @@ use crate::{
     tools::{Place, Reach},
     turns::Turns,
 };
-use ipc_handlers::wire::{self, Launch};
 
 /// How long the CLI may take to come up.
 const STARTING: Duration = Duration::from_secs(120);
@@ -90,9 +91,8 @@ impl Claude {
         match this.come_up()? {
             Up::Ready => {}
             Up::UnknownSession => {
-                host.report(Report::Progress(Some(dropped(
-                    launch.session_id.as_deref().unwrap_or_default(),
-                ))))?;
+                // Said once the runner is `ready`: nothing may come before that.
+                this.lost = launch.session_id.clone();
                 this.fresh(host)?;
                 if let Up::UnknownSession = this.come_up()? {
                     return Err(ClaudeError(Failure::new(

@@ -19,6 +19,7 @@ pub(super) const VERSION: &str = "2.1.197";
 /// Which CLI.
 pub(super) struct Cli {
     path: PathBuf,
+    version: String,
     pub(super) is: Is,
 }
 
@@ -31,14 +32,15 @@ pub(super) enum Is {
 impl Cli {
     pub(super) fn fake() -> Self {
         static FAKE: OnceLock<PathBuf> = OnceLock::new();
-        Self { path: FAKE.get_or_init(build).clone(), is: Is::Fake }
+        Self { path: FAKE.get_or_init(build).clone(), version: VERSION.to_owned(), is: Is::Fake }
     }
 
-    /// Returns the real one, or `None` (said aloud) where it can't be had. `G2_REQUIRE_CLAUDE=1` makes that a failure.
+    /// Returns the real one, or `None` (said aloud) where it can't be had. `G2_REQUIRE_CLAUDE=1` makes that a failure;
+    /// `G2_CLAUDE` names another one to be tried, of any version.
     pub(super) fn real() -> Option<Self> {
-        static REAL: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+        static REAL: OnceLock<Result<(PathBuf, String), String>> = OnceLock::new();
         match REAL.get_or_init(install) {
-            Ok(path) => Some(Self { path: path.clone(), is: Is::Real }),
+            Ok((path, version)) => Some(Self { path: path.clone(), version: version.clone(), is: Is::Real }),
             Err(why) => {
                 assert!(
                     env::var("G2_REQUIRE_CLAUDE").is_err(),
@@ -71,7 +73,13 @@ fn build() -> PathBuf {
 }
 
 /// Installs the native program from the npm registry, once, below `target/`.
-fn install() -> Result<PathBuf, String> {
+fn install() -> Result<(PathBuf, String), String> {
+    if let Some(path) = env::var_os("G2_CLAUDE") {
+        let output = Command::new(&path).arg("--version").output().map_err(|e| e.to_string())?;
+        let words = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = words.split_whitespace().next().ok_or("it does not name its version")?;
+        return Ok((path.into(), version.to_owned()));
+    }
     let arch = match env::consts::ARCH {
         "x86_64" => "x64",
         "aarch64" => "arm64",
@@ -95,7 +103,7 @@ fn install() -> Result<PathBuf, String> {
         run("npm", &[&args[..], &[folder.to_str().unwrap(), &what]].concat())?;
     }
     run(program.to_str().unwrap(), &["--version"])?;
-    Ok(program)
+    Ok((program, VERSION.to_owned()))
 }
 
 /// A home with a CLI whose model follows a script.
@@ -125,7 +133,7 @@ impl Stage {
         fs::write(&turns, script.to_string()).unwrap();
         fs::write(&log, "").unwrap();
         let mut provider = json!({
-            "name": "claude", "path": cli.path, "version": VERSION, "timezone": "Europe/Berlin",
+            "name": "claude", "path": cli.path, "version": cli.version, "timezone": "Europe/Berlin",
             "env": {"CLAUDE_CODE_MAX_RETRIES": "1"},
         });
         let model = match cli.is {
