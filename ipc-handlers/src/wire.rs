@@ -72,6 +72,51 @@ pub enum Provider {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         script: Option<String>,
     },
+    /// The native Claude Code CLI.
+    Claude(Box<Claude>),
+}
+
+/// How the Claude Code CLI is to be run. Keys come in [`Launch::secrets`], never here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Claude {
+    /// The program; empty: `claude`, looked up in `PATH`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// The only version that may run; left out, any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The model; left out, the CLI's own default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Where the Messages API is, as `http://model`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// More of the CLI's environment, as `ANTHROPIC_UNIX_SOCKET`; it wins over what the runner sets.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Folders besides the working folder; the `CLAUDE.md` of each is read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub directories: Vec<String>,
+    /// What follows the CLI's own system prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub append_system_prompt: Option<String>,
+    /// The CLI's own tools that are offered; empty: the runner's list.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// Whose settings files count (`user`, `project`, `local`); empty: nobody's, skills included.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub setting_sources: Vec<String>,
+    /// The user's time zone, as tools name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    /// For how long the CLI may say nothing while it waits for the model, ms; 0: the runner's default.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stall_timeout_ms: u64,
+}
+
+fn is_zero(ms: &u64) -> bool {
+    *ms == 0
 }
 
 impl Default for Provider {

@@ -8,6 +8,7 @@ use crate::{
     inbox::Inbox,
     mailbox::Mailbox,
     records::{OutputGone, Records},
+    seat::Seat,
     state::State,
 };
 
@@ -18,6 +19,8 @@ pub enum Event {
     Say(String),
     /// The agent has finished with these batches, perhaps with a last word. A task's turn has no batch.
     TurnDone { say: Option<String>, batches: Vec<String> },
+    /// The same, and the agent works on in the background: its run must not end yet.
+    TurnDeferred { say: Option<String>, batches: Vec<String> },
     /// The turn has failed; its batches are not handled.
     Failed(String),
     /// The agent is at work.
@@ -42,6 +45,7 @@ pub struct Host {
     pub(crate) mailbox: Mailbox,
     pub(crate) blocked_tools: Vec<String>,
     pub(crate) session: Mutex<Option<String>>,
+    pub(crate) seat: Seat,
 }
 
 impl Host {
@@ -57,6 +61,7 @@ impl Host {
             }
             Event::Say(text) => self.result(Some(text), Vec::new()),
             Event::TurnDone { say, batches } => self.turn_done(say, batches),
+            Event::TurnDeferred { say, batches } => self.turn_deferred(say, batches),
             Event::Failed(error) => self.records.write(Record {
                 status: Status::Error,
                 error: Some(error),
@@ -109,6 +114,24 @@ impl Host {
             return self.result(None, Vec::new());
         }
         self.result(say, batches.clone())?;
+        for id in &batches {
+            self.inbox.finished(id);
+        }
+        Ok(())
+    }
+
+    /// One record says both that the batches are handled and that there is more to come: between two the host might
+    /// end the run.
+    fn turn_deferred(&self, say: Option<String>, batches: Vec<String>) -> Result<(), OutputGone> {
+        if say.is_some() {
+            self.result(say, Vec::new())?;
+        }
+        self.records.write(Record {
+            kind: Kind::Deferred,
+            handled: batches.clone(),
+            new_session_id: self.session(),
+            ..Record::default()
+        })?;
         for id in &batches {
             self.inbox.finished(id);
         }

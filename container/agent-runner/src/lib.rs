@@ -3,6 +3,7 @@
 mod runner;
 
 mod host;
+mod ids;
 mod inbox;
 mod mailbox;
 mod prompt;
@@ -10,6 +11,7 @@ pub mod provider;
 mod records;
 mod state;
 mod task_script;
+mod tools;
 mod turns;
 
 mod clock;

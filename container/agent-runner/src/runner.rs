@@ -91,10 +91,11 @@ fn live(records: &Arc<Records>) -> Result<Leave, RunnerError> {
         mailbox: Mailbox::new(&seat.ipc, &launch.run_id, launch.limits.reply_timeout_ms),
         blocked_tools: launch.blocked_tools.clone(),
         session: Mutex::new(None),
+        seat,
     };
     let mut provider = provider::start(&launch, &host)?;
     host.ready()?;
-    let Some(prompt) = first_prompt(&launch, &seat) else {
+    let Some(prompt) = first_prompt(&launch, &host.seat) else {
         host.report(Event::TurnDone { say: None, batches: batch.into_iter().collect() })?;
         return Ok(Leave::Closed);
     };

@@ -1,7 +1,7 @@
 //! Where the runner sits: the folders it works in and the pipe it lives by, as the environment names them.
 #![expect(clippy::disallowed_methods, reason = "this file is the runner's door to the environment")]
 
-use std::{env, path::PathBuf};
+use std::{collections::BTreeMap, env, path::PathBuf};
 
 /// The runner's places. In a container nothing needs to be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,12 @@ pub(crate) struct Seat {
     pub(crate) group: PathBuf,
     /// The number of the life pipe's read end: `$G2_LIFE_FD`.
     pub(crate) life: Option<u32>,
+    /// What an agent's program may know of our environment, see [`INHERITED`].
+    pub(crate) inherited: BTreeMap<String, String>,
 }
+
+/// The variables that are handed on; no other is, so that nothing of the host's reaches an agent by chance.
+const INHERITED: [&str; 8] = ["PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 
 /// `G2_LIFE_FD` was set to something that is no descriptor number.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +44,10 @@ impl Seat {
             ipc: dir("G2_IPC_DIR", "/workspace/ipc"),
             group: dir("G2_GROUP_DIR", "/workspace/group"),
             life,
+            inherited: INHERITED
+                .iter()
+                .filter_map(|name| Some(((*name).to_owned(), env::var(name).ok()?)))
+                .collect(),
         })
     }
 }

@@ -1,7 +1,10 @@
 //! Where a provider gets its turns from.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -30,6 +33,7 @@ pub struct Turn {
 pub struct Turns {
     inbox: Arc<Inbox>,
     inner: Mutex<Inner>,
+    stopped: AtomicBool,
 }
 
 struct Inner {
@@ -41,7 +45,11 @@ struct Inner {
 impl Turns {
     pub(crate) fn new(first: Turn, inbox: Arc<Inbox>) -> Self {
         let hints = Hints::on(inbox.path());
-        Self { inbox, inner: Mutex::new(Inner { first: Some(first), hints, closed: false }) }
+        Self {
+            inbox,
+            inner: Mutex::new(Inner { first: Some(first), hints, closed: false }),
+            stopped: AtomicBool::new(false),
+        }
     }
 
     /// Waits for the next turn. `None`: finish what is under way and leave.
@@ -53,7 +61,7 @@ impl Turns {
         if let Some(first) = inner.first.take() {
             return Ok(Some(first));
         }
-        while !inner.closed {
+        while !inner.closed && !self.stopped.load(Ordering::Relaxed) {
             match self.inbox.look()? {
                 Found::Turn(turn) => return Ok(Some(turn)),
                 Found::Close => inner.closed = true,
@@ -61,5 +69,10 @@ impl Turns {
             }
         }
         Ok(None)
+    }
+
+    /// Lets a [`next`](Self::next) that waits in another thread return `None` soon: nobody wants turns any more.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
     }
 }

@@ -1,15 +1,18 @@
-//! Providers: what drives the agent. One folder or file each; `scripted` is the built-in agent.
+//! Providers: what drives the agent. One folder or file each; `scripted` is the built-in agent, `claude` the
+//! Claude Code CLI.
 //!
 //! A provider's life: `start` brings the agent up (the host is told `ready` when that has returned) → [`Provider::run`]
 //! takes turns until there are none. A provider never writes to stdout and never touches the mailbox's folders: it
 //! reports to the [`Host`] and asks through its [`Mailbox`](crate::Mailbox).
 
+mod claude;
 mod scripted;
 
 use ipc_handlers::wire::{self, Launch};
 
 use crate::{files::FileError, host::Host, records::OutputGone, turns::Turns};
 
+pub use claude::ClaudeError;
 pub use scripted::{ScriptError, check_script};
 
 /// What drives an agent for the whole of a run.
@@ -39,6 +42,8 @@ pub enum ProviderError {
     #[error(transparent)]
     Script(#[from] ScriptError),
     #[error(transparent)]
+    Claude(#[from] ClaudeError),
+    #[error(transparent)]
     Output(#[from] OutputGone),
     #[error("the input folder can't be read any more")]
     Input(#[from] FileError),
@@ -53,5 +58,6 @@ pub(crate) fn start(launch: &Launch, host: &Host) -> Result<Box<dyn Provider>, P
         wire::Provider::Scripted { script } => {
             Ok(Box::new(scripted::Scripted::start(script.as_deref(), launch, host)?))
         }
+        wire::Provider::Claude(claude) => Ok(Box::new(claude::Claude::start(claude, launch, host)?)),
     }
 }

@@ -8,6 +8,7 @@
 
 mod fixture;
 
+mod claude;
 mod input;
 mod launch;
 mod life;

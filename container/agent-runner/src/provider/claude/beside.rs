@@ -1,0 +1,71 @@
+//! The threads beside the driver: one asks for turns, one does what takes its time.
+
+use std::sync::mpsc::{Receiver, Sender};
+
+use serde_json::{Value, json};
+
+use super::{archive, mcp::ToolCall, process::FromCli, say};
+use crate::{
+    files::FileError,
+    host::Host,
+    mailbox::CommandBox,
+    tools::{self, Answer},
+    turns::{Turn, Turns},
+};
+
+/// What the driver listens to.
+pub(super) enum Input {
+    Cli(u32, FromCli),
+    Turn(Turn),
+    NoMore,
+    Gone(FileError),
+    /// A line that was worked out elsewhere.
+    Line(Value),
+}
+
+/// What is done beside the conversation, one after the other: the order of calls is the order of commands.
+pub(super) enum Job {
+    Call(ToolCall),
+    Archive { request: String, transcript: String, session: String },
+}
+
+/// Asks for turns until there are none.
+pub(super) fn feed(turns: &Turns, inputs: &Sender<Input>) {
+    loop {
+        let input = match turns.next() {
+            Ok(Some(turn)) => Input::Turn(turn),
+            Ok(None) => Input::NoMore,
+            Err(e) => Input::Gone(e),
+        };
+        let last = !matches!(input, Input::Turn(_));
+        if inputs.send(input).is_err() || last {
+            return;
+        }
+    }
+}
+
+/// Does what takes its time.
+pub(super) fn work(jobs: &Receiver<Job>, host: &Host, assistant: &str, inputs: &Sender<Input>) {
+    for job in jobs {
+        let line = match job {
+            Job::Call(call) => {
+                let answer = match host.mailbox().send(CommandBox::Tasks, &call.command) {
+                    Ok(reply) => tools::answer(&reply),
+                    Err(e) => Answer::Refused(crate::runner::chain(&e)),
+                };
+                call.answered(&answer)
+            }
+            Job::Archive { request, transcript, session } => {
+                if let Err(e) =
+                    archive::keep(&transcript, &session, assistant, &host.seat.group, host.mailbox())
+                {
+                    archive::note(&e);
+                }
+                say::answer(&request, &json!({"continue": true}))
+            }
+        };
+        if inputs.send(Input::Line(line)).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! How the CLI is called: its arguments and its environment. Pure.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use ipc_handlers::wire::{Claude, Launch};
+
+/// The CLI's own tools that are offered when the launch does not say.
+const TOOLS: [&str; 13] = [
+    "Bash",
+    "Read",
+    "Write",
+    "Edit",
+    "Glob",
+    "Grep",
+    "WebSearch",
+    "WebFetch",
+    "Task",
+    "TaskOutput",
+    "TaskStop",
+    "Skill",
+    "NotebookEdit",
+];
+/// How long the CLI may say nothing when the launch does not say; longer than it waits for an answer to begin.
+const STALL: Duration = Duration::from_secs(240);
+/// What keeps the CLI quiet, alone and talkative about what we need. The launch may say otherwise.
+const ENVIRONMENT: [(&str, &str); 8] = [
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("DISABLE_AUTOUPDATER", "1"),
+    ("ENABLE_TOOL_SEARCH", "false"),
+    ("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1"),
+    ("CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD", "1"),
+    ("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "165000"),
+    ("API_TIMEOUT_MS", "120000"),
+    ("LANG", "C.UTF-8"),
+];
+/// What the CLI takes for a key; with none of them it does not start.
+const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"];
+
+/// A session to be begun or gone on with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Session {
+    Fresh(String),
+    Resumed(String),
+}
+
+/// What all of a run's processes have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) program: String,
+    pub(super) version: Option<String>,
+    pub(super) append_system_prompt: Option<String>,
+    pub(super) env: BTreeMap<String, String>,
+    /// The secrets' names.
+    pub(super) hidden: Vec<String>,
+    pub(super) stall: Duration,
+    args: Vec<String>,
+}
+
+impl Setup {
+    /// Returns the set-up for a launch. `inherited` are the runner's own variables, `is_root` whether it is uid 0.
+    pub(super) fn new(
+        claude: &Claude,
+        launch: &Launch,
+        group: &Path,
+        inherited: &BTreeMap<String, String>,
+        user: User,
+    ) -> Self {
+        let stall =
+            if claude.stall_timeout_ms == 0 { STALL } else { Duration::from_millis(claude.stall_timeout_ms) };
+        Self {
+            program: if claude.path.is_empty() { "claude".to_owned() } else { claude.path.clone() },
+            version: claude.version.clone(),
+            append_system_prompt: claude.append_system_prompt.clone(),
+            env: environment(claude, launch, inherited, user),
+            hidden: launch.secrets.keys().filter(|name| is_variable(name)).cloned().collect(),
+            stall,
+            args: arguments(claude, launch, group),
+        }
+    }
+
+    /// Returns the arguments for a session.
+    pub(super) fn args(&self, session: &Session) -> Vec<String> {
+        let (flag, id) = match session {
+            Session::Fresh(id) => ("--session-id", id),
+            Session::Resumed(id) => ("--resume", id),
+        };
+        self.args.iter().cloned().chain([flag.to_owned(), id.clone()]).collect()
+    }
+}
+
+/// Who runs the runner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum User {
+    Root,
+    Other,
+}
+
+fn arguments(claude: &Claude, launch: &Launch, group: &Path) -> Vec<String> {
+    let mut args: Vec<String> = [
+        "-p",
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--permission-mode",
+        "bypassPermissions",
+        "--replay-user-messages",
+        "--include-partial-messages",
+        "--strict-mcp-config",
+        // Nothing that the agent writes into a settings file may take our hooks away.
+        "--settings",
+        r#"{"disableAllHooks":false}"#,
+    ]
+    .map(str::to_owned)
+    .into();
+    let mut pair = |flag: &str, value: String| args.extend([flag.to_owned(), value]);
+    pair("--setting-sources", claude.setting_sources.join(","));
+    let offered =
+        if claude.tools.is_empty() { TOOLS.map(str::to_owned).into() } else { claude.tools.clone() };
+    let blocked = |name: &String| launch.blocked_tools.contains(name);
+    pair("--tools", offered.into_iter().filter(|name| !blocked(name)).collect::<Vec<_>>().join(","));
+    if !launch.blocked_tools.is_empty() {
+        pair("--disallowedTools", launch.blocked_tools.join(","));
+    }
+    if let Some(model) = &claude.model {
+        pair("--model", model.clone());
+    }
+    // The working folder too: without settings files its CLAUDE.md is read only where the folder is named.
+    pair("--add-dir", group.to_string_lossy().into_owned());
+    for folder in &claude.directories {
+        pair("--add-dir", folder.clone());
+    }
+    args
+}
+
+fn environment(
+    claude: &Claude,
+    launch: &Launch,
+    inherited: &BTreeMap<String, String>,
+    user: User,
+) -> BTreeMap<String, String> {
+    let mut env: BTreeMap<String, String> =
+        ENVIRONMENT.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    env.extend(inherited.clone());
+    if let Some(home) = inherited.get("HOME") {
+        env.insert("CLAUDE_CONFIG_DIR".to_owned(), format!("{home}/.claude"));
+    }
+    if user == User::Root {
+        env.insert("IS_SANDBOX".to_owned(), "1".to_owned());
+    }
+    if let Some(url) = &claude.base_url {
+        env.insert("ANTHROPIC_BASE_URL".to_owned(), url.clone());
+    }
+    let secrets = launch.secrets.iter().filter(|(name, _)| is_variable(name));
+    env.extend(secrets.map(|(name, value)| (name.clone(), value.clone())));
+    env.extend(claude.env.clone());
+    if !KEYS.iter().any(|key| env.contains_key(*key)) {
+        env.insert(KEYS[0].to_owned(), "placeholder".to_owned());
+    }
+    env
+}
+
+/// What is no variable's name can't be unset either.
+fn is_variable(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn setup(change: impl FnOnce(&mut Launch, &mut Claude)) -> Setup {
+        let mut launch: Launch = serde_json::from_value(
+            json!({"prompt": "p", "groupFolder": "g", "chatJid": "c", "isMain": false, "blockedTools": ["AskUserQuestion", "Grep"]}),
+        )
+        .unwrap();
+        let mut claude = Claude::default();
+        change(&mut launch, &mut claude);
+        let inherited = [("HOME", "/home/node"), ("PATH", "/bin")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+        Setup::new(&claude, &launch, Path::new("/workspace/group"), &inherited.into(), User::Other)
+    }
+
+    fn value(args: &[String], flag: &str) -> String {
+        let at = args.iter().position(|arg| arg == flag).unwrap_or_else(|| panic!("{flag} in {args:?}"));
+        args[at + 1].clone()
+    }
+
+    #[test]
+    fn tools_are_listed_one_by_one_and_blocked_ones_never() {
+        let args = setup(|_, _| {}).args(&Session::Fresh("u".to_owned()));
+        let tools = value(&args, "--tools");
+        assert!(
+            tools.starts_with("Bash,Read") && !tools.contains("Grep") && !tools.contains("Cron"),
+            "{tools}"
+        );
+        assert_eq!(value(&args, "--disallowedTools"), "AskUserQuestion,Grep");
+        let args = setup(|_, claude| claude.tools = vec!["Read".to_owned(), "Grep".to_owned()])
+            .args(&Session::Resumed("u".to_owned()));
+        assert_eq!(value(&args, "--tools"), "Read");
+        assert_eq!(value(&args, "--resume"), "u");
+    }
+
+    #[test]
+    fn nobody_s_settings_count_unless_the_launch_says_so() {
+        let args = setup(|_, _| {}).args(&Session::Fresh("u".to_owned()));
+        assert_eq!(value(&args, "--setting-sources"), "");
+        assert_eq!(value(&args, "--session-id"), "u");
+        let args = setup(|_, claude| claude.setting_sources = vec!["user".to_owned()])
+            .args(&Session::Fresh("u".to_owned()));
+        assert_eq!(value(&args, "--setting-sources"), "user");
+    }
+
+    #[test]
+    fn the_key_is_a_placeholder_unless_a_secret_is_one() {
+        let plain = setup(|_, _| {});
+        assert_eq!(plain.env["ANTHROPIC_API_KEY"], "placeholder");
+        assert_eq!(plain.env["CLAUDE_CONFIG_DIR"], "/home/node/.claude");
+        assert!(plain.hidden.is_empty());
+        let token = setup(|launch, claude| {
+            launch.secrets.insert("CLAUDE_CODE_OAUTH_TOKEN".to_owned(), "t".to_owned());
+            launch.secrets.insert("x; rm".to_owned(), "t".to_owned());
+            claude.env.insert("API_TIMEOUT_MS".to_owned(), "1".to_owned());
+        });
+        assert!(!token.env.contains_key("ANTHROPIC_API_KEY"));
+        assert_eq!(token.hidden, ["CLAUDE_CODE_OAUTH_TOKEN"]);
+        assert_eq!(token.env["API_TIMEOUT_MS"], "1");
+    }
+}

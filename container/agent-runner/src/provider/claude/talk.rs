@@ -1,0 +1,336 @@
+//! The conversation with the CLI as a machine without input or output: events in, [`Act`]s out.
+//!
+//! ```text
+//! a message: sent ──taken (its uuid comes back)──→ taken ──result──→ handled
+//!    └────────────────── a failed turn, or the CLI's end ───→ not handled; we leave
+//! ```
+//!
+//! Never says that a batch is handled because it was written: only a result that came after the CLI took it counts.
+
+mod acts;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{
+    event::{Ask, By, Call, Event, Ran, State},
+    failure::{self, Failure},
+    hooks::{self, Hook, Tools},
+    mcp::{self, Message},
+    say,
+};
+use crate::{host::Event as Report, ids, turns::Turn};
+
+pub(super) use self::acts::{Act, Ended, Rules};
+use self::acts::{fail, waits};
+
+/// For how long background work that has ended may take to wake the CLI.
+const WAKING: Duration = Duration::from_secs(30);
+/// How much longer a compaction may take than an answer to begin.
+const COMPACTION: u32 = 3;
+
+/// One conversation.
+pub(super) struct Talk {
+    rules: Rules,
+    sent: Vec<Sent>,
+    state: State,
+    waiting: Waiting,
+    tools: Tools,
+    /// Calls of blocked tools that have not been answered.
+    blocked_calls: Vec<Call>,
+    tasks: BTreeSet<String>,
+    deferred: bool,
+    closing: bool,
+    last: Option<(By, Option<String>)>,
+    results: u64,
+    unknown: BTreeSet<String>,
+}
+
+struct Sent {
+    uuid: String,
+    turn: Turn,
+    taken: bool,
+}
+
+/// What a running CLI waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    /// The first piece of an answer.
+    Answer,
+    /// The next piece.
+    More,
+    /// The next try, this much later.
+    Retry(Duration),
+    Compaction,
+}
+
+impl Talk {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            sent: Vec::new(),
+            state: State::Idle,
+            waiting: Waiting::Answer,
+            tools: Tools::default(),
+            blocked_calls: Vec::new(),
+            tasks: BTreeSet::new(),
+            deferred: false,
+            closing: false,
+            last: None,
+            results: 0,
+            unknown: BTreeSet::new(),
+        }
+    }
+
+    /// Hands over a turn.
+    pub(super) fn turn(&mut self, turn: Turn) -> Act {
+        self.turn_as(ids::uuid(), turn)
+    }
+
+    fn turn_as(&mut self, uuid: String, turn: Turn) -> Act {
+        let line = say::user(&uuid, &turn.prompt);
+        self.sent.push(Sent { uuid, turn, taken: false });
+        Act::Write(line)
+    }
+
+    /// Returns the lines that give a new process everything that is not handled.
+    pub(super) fn again(&mut self) -> Vec<Value> {
+        self.state = State::Idle;
+        self.waiting = Waiting::Answer;
+        self.sent.iter_mut().for_each(|sent| sent.taken = false);
+        self.sent.iter().map(|sent| say::user(&sent.uuid, &sent.turn.prompt)).collect()
+    }
+
+    /// There will be no more turns.
+    pub(super) fn close(&mut self) -> Option<Act> {
+        self.closing = true;
+        self.done()
+    }
+
+    /// Takes an event.
+    pub(super) fn on(&mut self, event: Event) -> Vec<Act> {
+        match event {
+            Event::Init { session, tools } => self.init(session, tools.as_deref()),
+            Event::State(state) => {
+                self.state = state;
+                self.waiting = Waiting::Answer;
+                self.done().into_iter().collect()
+            }
+            Event::Taken { uuid } => {
+                self.sent.iter_mut().filter(|sent| sent.uuid == uuid).for_each(|sent| sent.taken = true);
+                Vec::new()
+            }
+            Event::Assistant { by, error, calls } => {
+                let blocked = |call: &Call| self.rules.blocked.contains(&call.name);
+                self.blocked_calls.extend(calls.into_iter().filter(blocked));
+                if by != By::Subagent {
+                    self.last = Some((by, error));
+                }
+                Vec::new()
+            }
+            Event::Answers(answers) => {
+                answers.into_iter().flat_map(|(id, ran)| self.answered(&id, ran)).collect()
+            }
+            Event::Requesting => self.wait_for(Waiting::Answer),
+            Event::Stream => self.wait_for(Waiting::More),
+            Event::Compacting => self.wait_for(Waiting::Compaction),
+            Event::Retry(retry) => {
+                self.waiting = Waiting::Retry(Duration::from_millis(retry.delay_ms));
+                vec![Act::Report(Report::Progress(Some(waits(&retry))))]
+            }
+            Event::TaskStarted { id } => {
+                self.tasks.insert(id);
+                Vec::new()
+            }
+            Event::TaskEnded { id } => {
+                self.tasks.remove(&id);
+                Vec::new()
+            }
+            Event::Tasks(tasks) => {
+                self.tasks = tasks.into_iter().collect();
+                Vec::new()
+            }
+            Event::Result(outcome) => self.result(&outcome),
+            Event::Asked { request, what } => self.asked(&request, what),
+            Event::Reply { .. } | Event::Other => Vec::new(),
+            Event::Unknown(what) => {
+                let note = format!("claude: a line of {what} is not known and is ignored");
+                if self.unknown.insert(what) { vec![Act::Note(note)] } else { Vec::new() }
+            }
+        }
+    }
+
+    /// Returns for how long the CLI may say nothing; `None`: as long as it likes.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        if self.state == State::Idle && self.sent.is_empty() {
+            return (self.deferred && self.tasks.is_empty()).then_some(WAKING);
+        }
+        if self.tools.any() {
+            return None;
+        }
+        Some(match self.waiting {
+            Waiting::Answer | Waiting::More => self.rules.stall,
+            Waiting::Retry(delay) => self.rules.stall + delay,
+            Waiting::Compaction => self.rules.stall * COMPACTION,
+        })
+    }
+
+    /// The CLI has said nothing for longer than that.
+    pub(super) fn silent(&mut self) -> Vec<Act> {
+        if self.state == State::Idle && self.sent.is_empty() {
+            self.deferred = false;
+            return vec![Act::Report(Report::TurnDone { say: None, batches: Vec::new() })];
+        }
+        let (kind, when) = match self.waiting {
+            Waiting::More => ("stalled_mid_answer", "in the middle of the model's answer"),
+            Waiting::Answer | Waiting::Retry(_) => {
+                ("stalled_before_answer", "before the model began to answer")
+            }
+            Waiting::Compaction => ("stalled_before_answer", "while it shortened the conversation"),
+        };
+        fail(&Failure::new(
+            kind,
+            format!("the CLI said nothing for {} s {when}", self.rules.stall.as_secs_f32()),
+        ))
+    }
+
+    /// The CLI has ended, as `how` says.
+    pub(super) fn ended(&mut self, how: &Ended) -> Vec<Act> {
+        let failure = match how {
+            Ended::Well(words) if self.results == 0 => Failure::new(
+                "no_result",
+                format!("the CLI ended with code 0 and said nothing; is its TMPDIR writable? {words}"),
+            ),
+            Ended::Well(words) | Ended::Badly(words) => Failure::new("exited", words),
+        };
+        fail(&failure)
+    }
+
+    fn init(&mut self, session: String, tools: Option<&str>) -> Vec<Act> {
+        let mut acts = vec![Act::Report(Report::Session(session))];
+        if tools != Some("connected") {
+            let state = tools.unwrap_or("not listed");
+            acts.extend(fail(&Failure::new(
+                "tools",
+                format!("the server {} of our tools is {state}", super::SERVER),
+            )));
+        }
+        acts
+    }
+
+    fn result(&mut self, outcome: &super::event::Outcome) -> Vec<Act> {
+        if failure::is_unknown_session(outcome) {
+            return vec![Act::Fresh];
+        }
+        self.results += 1;
+        self.waiting = Waiting::Answer;
+        let mut acts = Vec::new();
+        if self.tools.clear() {
+            acts.push(Act::Report(Report::ToolFinished));
+        }
+        let last = self.last.take();
+        if let Some(failure) = failure::of(outcome, last.as_ref().map(|(by, error)| (*by, error.as_deref())))
+        {
+            if self.sent.is_empty() {
+                // Nobody has asked for this turn, so nobody waits for it.
+                acts.push(Act::Report(Report::Failed(failure.to_string())));
+            } else {
+                acts.extend(fail(&failure));
+            }
+            return acts;
+        }
+        let taken: Vec<Sent> = self.sent.extract_if(.., |sent| sent.taken).collect();
+        let say = Some(outcome.text.clone()).filter(|text| !text.is_empty());
+        let was_deferred = std::mem::replace(&mut self.deferred, !self.tasks.is_empty());
+        let asked = !taken.is_empty();
+        let batches = taken.into_iter().filter_map(|sent| sent.turn.batch).collect();
+        let report = match (asked, self.deferred) {
+            (_, true) => Report::TurnDeferred { say, batches },
+            (true, false) => Report::TurnDone { say, batches },
+            (false, false) => match say {
+                Some(text) => Report::Say(text),
+                None if was_deferred => Report::TurnDone { say: None, batches },
+                None => Report::Alive,
+            },
+        };
+        acts.push(Act::Report(report));
+        acts
+    }
+
+    fn asked(&mut self, request: &str, what: Ask) -> Vec<Act> {
+        match what {
+            Ask::Hook(input) => self.hook(request, &input),
+            Ask::Permission { tool } => vec![Act::Write(say::answer(
+                request,
+                &json!({"behavior": "deny", "message": format!("{tool} needs somebody to allow it, and nobody is here")}),
+            ))],
+            Ask::Mcp { server, message } if server == super::SERVER => {
+                vec![match mcp::on(request, &message, &self.rules.place) {
+                    Message::Answer(line) => Act::Write(line),
+                    Message::Call(call) => Act::Call(call),
+                }]
+            }
+            Ask::Mcp { server, .. } => {
+                vec![Act::Write(say::cannot(request, &format!("no server {server:?}")))]
+            }
+            Ask::Other(what) => vec![
+                Act::Note(format!("claude: a request of type {what:?} is not known and is refused")),
+                Act::Write(say::cannot(request, "not known")),
+            ],
+        }
+    }
+
+    fn hook(&mut self, request: &str, input: &Value) -> Vec<Act> {
+        let go_on = || Act::Write(say::answer(request, &json!({"continue": true})));
+        match hooks::read(input) {
+            Hook::Before { id, name, .. } if self.rules.blocked.contains(&name) => {
+                vec![
+                    Act::Note(format!("claude: {name} was asked for ({id}) and refused")),
+                    Act::Write(say::answer(request, &hooks::deny(&name))),
+                ]
+            }
+            Hook::Before { id, name, timeout_ms } => {
+                let changed = hooks::without(&self.rules.hidden, &name, &input["tool_input"]);
+                self.tools.started(id, name, timeout_ms);
+                let answer = changed.map_or_else(go_on, |output| Act::Write(say::answer(request, &output)));
+                self.tools.current().map(Act::Report).into_iter().chain([answer]).collect()
+            }
+            Hook::After { id } => {
+                self.tools.ended(&id);
+                let now = self.tools.current().unwrap_or(Report::ToolFinished);
+                vec![Act::Report(now), go_on()]
+            }
+            Hook::Compact { transcript, session } => {
+                self.waiting = Waiting::Compaction;
+                vec![Act::Archive { request: request.to_owned(), transcript, session }]
+            }
+            Hook::Other => vec![go_on()],
+        }
+    }
+
+    /// A blocked tool that has answered well has run, whatever the hooks say.
+    fn answered(&mut self, id: &str, ran: Ran) -> Vec<Act> {
+        self.waiting = Waiting::Answer;
+        let call = self.blocked_calls.extract_if(.., |call| call.id == id).next();
+        match (call, ran) {
+            (Some(call), Ran::Well) => vec![
+                Act::Report(Report::ToolStarted { name: call.name, timeout_ms: None }),
+                Act::Report(self.tools.current().unwrap_or(Report::ToolFinished)),
+            ],
+            (Some(_), Ran::Badly) | (None, _) => Vec::new(),
+        }
+    }
+
+    fn wait_for(&mut self, what: Waiting) -> Vec<Act> {
+        self.waiting = what;
+        Vec::new()
+    }
+
+    fn done(&self) -> Option<Act> {
+        (self.closing && self.state == State::Idle && self.sent.is_empty()).then_some(Act::Close)
+    }
+}
+
+#[cfg(test)]
+mod tests;
