@@ -156,7 +156,7 @@ CREATE TABLE outbox (
   id          INTEGER PRIMARY KEY AUTOINCREMENT,
   chat_jid    TEXT NOT NULL,
   thread      TEXT NOT NULL DEFAULT '',
-  text        TEXT NOT NULL CHECK (length(text) > 0),
+  text        TEXT NOT NULL CHECK (text <> ''),
   sender      TEXT,
   reply_to    TEXT,
   status      TEXT NOT NULL CHECK (status IN ('pending', 'sending', 'sent', 'unknown', 'failed')),
@@ -220,6 +220,7 @@ CREATE TABLE tasks (
   CHECK (status <> 'completed' OR next_run IS NULL)
 ) STRICT;
 CREATE INDEX tasks_due ON tasks (next_run) WHERE status = 'active' AND next_run IS NOT NULL;
+CREATE INDEX tasks_due_by_group ON tasks (group_folder, next_run) WHERE status = 'active' AND next_run IS NOT NULL;
 CREATE INDEX tasks_by_group ON tasks (group_folder, n);
 
 CREATE TABLE archives (

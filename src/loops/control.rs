@@ -18,12 +18,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{
-    Host,
-    ipc::Ask,
-    remove,
-    snapshots::{self, Shown},
-};
+use super::{Host, ipc::Ask, remove, snapshots};
 use crate::{
     clock,
     domain::{
@@ -340,9 +335,7 @@ pub(super) async fn changed(host: &Arc<Host>, relaunch: Option<Folder>) {
     if host.mailboxes.send(Ask::Groups(done)).is_ok() {
         let _ = opened.await;
     }
-    for group in host.store.groups().unwrap_or_default() {
-        snapshots::write(host, &group.folder, Shown::All).await;
-    }
+    snapshots::write_all(host).await;
     host.nudges.dispatch.notify_one();
     host.nudges.deliver.notify_one();
     host.nudges.schedule.notify_one();

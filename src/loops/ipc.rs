@@ -11,6 +11,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
+    ops::Bound,
     sync::Arc,
     time::Duration,
 };
@@ -35,10 +36,10 @@ use crate::{
     domain::lanes::{Event, LaneId},
     failpoint,
     ipc::{
-        ClaimError, Claimed, CommandBox, GroupBoxes, Hint, Hints, PutError, ReadError, Swept, Watch, Why,
-        Writer,
+        ClaimError, Claimed, CommandBox, GroupBoxes, Hint, HintSender, Hints, PutError, ReadError, Swept,
+        Watch, Why, Writer, hints,
     },
-    store::{CommandFile, Receipt, Settled, StoreError},
+    store::{CommandFile, Receipt, Settled},
 };
 
 /// At most so many claims of a group are not acknowledged at a time.
@@ -51,8 +52,17 @@ const HALF_WRITTEN: Duration = Duration::from_secs(2);
 const WRITER_LIMIT: Duration = Duration::from_secs(60);
 /// How many files of the trash are removed at a time.
 const SWEEP: usize = 10_000;
+/// How many groups' boxes are compared with those on disk at a time.
+const IDENTITIES: usize = 64;
 /// How often one that is being written is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long an event may be on its way. Events come in the order in which files were published; a scan that was
+/// faster could only guess it.
+const EVENT_LAG: Duration = Duration::from_millis(250);
+/// The same for a container that is dead: its last events were sent before we were told.
+const LAST_EVENTS: Duration = Duration::from_millis(50);
+/// How many hints wait for one group's worker.
+const HINTS: usize = 4096;
 
 /// What others may ask of this loop.
 pub enum Ask {
@@ -64,42 +74,23 @@ pub enum Ask {
 }
 
 enum Job {
-    File(CommandBox, OsString),
-    Scan(Trust),
+    Scan(Sight),
     Drain(oneshot::Sender<()>),
 }
 
-/// What a scan may take at once.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Trust {
-    /// Nobody else tells of these files: whatever has no writer.
-    Listing,
-    /// Events are about to tell of new files, and know their order better: only what an earlier look saw too.
-    EventsFirst,
+/// What a scan may take of what it sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Sight {
+    /// What was seen a while ago: an event may still be on its way for the rest.
+    Second,
+    /// Everything: there are no events for it, or they were lost.
+    First,
 }
 
-/// The queue of one group's worker.
-struct Queue {
-    jobs: mpsc::Sender<Job>,
-    /// Hints were lost, so later ones would overtake them: none is queued before a scan is.
-    lost: bool,
-}
-
-impl Queue {
-    fn hint(&mut self, in_box: CommandBox, name: OsString) {
-        if self.lost {
-            self.scan(Trust::Listing);
-        } else if self.jobs.try_send(Job::File(in_box, name)).is_err() {
-            self.lost = true;
-        }
-    }
-
-    fn scan(&mut self, trust: Trust) {
-        let trust = if self.lost { Trust::Listing } else { trust };
-        if self.jobs.try_send(Job::Scan(trust)).is_ok() {
-            self.lost = false;
-        }
-    }
+/// How one group's worker is reached.
+struct Line {
+    hints: HintSender,
+    jobs: mpsc::UnboundedSender<Job>,
 }
 
 /// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first. Takes over
@@ -112,12 +103,13 @@ pub async fn run(
     recovered: Vec<Claimed>,
     stop: CancellationToken,
 ) {
-    let mut workers: BTreeMap<Folder, Queue> = BTreeMap::new();
+    let mut workers: BTreeMap<Folder, Line> = BTreeMap::new();
     let mut running = tokio::task::JoinSet::new();
     let mut growing: BTreeMap<Folder, Vec<Claimed>> = BTreeMap::new();
     for claimed in recovered {
         growing.entry(claimed.folder.clone()).or_default().push(claimed);
     }
+    let mut checked = None;
     let mut every = tokio::time::interval(host.config.scan_every);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
@@ -128,15 +120,15 @@ pub async fn run(
             () = stop.cancelled() => break,
             Some(hint) = hints.recv() => match hint {
                 Hint::File { folder, in_box, name } => {
-                    if let Some(worker) = workers.get_mut(&folder) {
-                        worker.hint(in_box, name);
+                    if let Some(worker) = workers.get(&folder) {
+                        worker.hints.send(Hint::File { folder, in_box, name });
                     }
                 }
-                Hint::Rescan => scan_all(&host, &mut workers, Look::AtAll),
+                Hint::Rescan => scan_all(&host, &workers, Look::AtAll),
                 Hint::Lost { folder } => {
                     tracing::warn!(group = %folder, "a box is watched no more; opening the boxes anew");
                     reopen(&host, watch.as_ref(), &folder);
-                    scan_all(&host, &mut workers, Look::AtAll);
+                    scan_all(&host, &workers, Look::AtAll);
                 }
             },
             Some(ask) = asks.recv() => match ask {
@@ -148,16 +140,14 @@ pub async fn run(
                     if !workers.contains_key(&folder) {
                         open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
                     }
-                    if let Some(worker) = workers.get(&folder).map(|worker| worker.jobs.clone()) {
-                        tokio::spawn(async move {
-                            let _ = worker.send(Job::Drain(done)).await;
-                        });
+                    if let Some(worker) = workers.get(&folder) {
+                        let _ = worker.jobs.send(Job::Drain(done));
                     }
                 }
             },
             _ = every.tick() => {
-                check_identity(&host, watch.as_ref());
-                scan_all(&host, &mut workers, Look::AtChanged);
+                check_identity(&host, watch.as_ref(), &mut checked);
+                scan_all(&host, &workers, Look::AtChanged);
             }
         }
     }
@@ -169,7 +159,7 @@ pub async fn run(
 fn open_groups(
     host: &Arc<Host>,
     watch: Option<&Watch>,
-    workers: &mut BTreeMap<Folder, Queue>,
+    workers: &mut BTreeMap<Folder, Line>,
     running: &mut tokio::task::JoinSet<()>,
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
@@ -199,8 +189,9 @@ fn open_groups(
         {
             tracing::warn!(group = %folder, error = %chain(&error), "the boxes can't be watched; they are scanned every 2 s");
         }
-        let (jobs, queue) = mpsc::channel(4096);
-        let _ = jobs.try_send(Job::Scan(Trust::Listing));
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let (sender, hints) = hints(HINTS);
+        let _ = jobs.send(Job::Scan(Sight::First));
         let now = Instant::now();
         let growing = growing.remove(&folder).unwrap_or_default();
         running.spawn(
@@ -210,9 +201,9 @@ fn open_groups(
                 growing: growing.into_iter().map(|claimed| (claimed, now)).collect(),
                 first_seen: BTreeMap::new(),
             }
-            .run(queue),
+            .run(hints, queue),
         );
-        workers.insert(folder, Queue { jobs, lost: false });
+        workers.insert(folder, Line { hints: sender, jobs });
     }
 }
 
@@ -262,11 +253,22 @@ fn reopen(host: &Arc<Host>, watch: Option<&Watch>, folder: &Folder) {
     }
 }
 
-/// Boxes that somebody removed or replaced are opened and watched anew.
-fn check_identity(host: &Arc<Host>, watch: Option<&Watch>) {
-    let all: Vec<Arc<GroupBoxes>> =
-        host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner).values().cloned().collect();
-    for boxes in all {
+/// Boxes that somebody removed or replaced are opened and watched anew. Looks at some groups at a time, those that come
+/// after `last`: of most of what happens to a box, an event tells.
+fn check_identity(host: &Arc<Host>, watch: Option<&Watch>, last: &mut Option<Folder>) {
+    let after = last.take().map_or(Bound::Unbounded, Bound::Excluded);
+    let some: Vec<Arc<GroupBoxes>> = host
+        .boxes
+        .read()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .range((after, Bound::Unbounded))
+        .take(IDENTITIES)
+        .map(|(_, boxes)| Arc::clone(boxes))
+        .collect();
+    if some.len() == IDENTITIES {
+        *last = some.last().map(|boxes| boxes.folder().clone());
+    }
+    for boxes in some {
         match boxes.identity() {
             Ok(crate::ipc::Identity::Same) => {}
             Ok(crate::ipc::Identity::Replaced(which)) => {
@@ -286,15 +288,20 @@ enum Look {
     AtChanged,
 }
 
-fn scan_all(host: &Arc<Host>, workers: &mut BTreeMap<Folder, Queue>, look: Look) {
+fn scan_all(host: &Arc<Host>, workers: &BTreeMap<Folder, Line>, look: Look) {
+    if look == Look::AtAll {
+        for worker in workers.values() {
+            let _ = worker.jobs.send(Job::Scan(Sight::First));
+        }
+        return;
+    }
+    let open = host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
     for (folder, worker) in workers {
-        let wanted = match (look, host.boxes(folder)) {
-            (Look::AtAll, _) => true,
-            (Look::AtChanged, Ok(boxes)) => boxes.changed().map_or(true, |changed| !changed.is_empty()),
-            (Look::AtChanged, Err(_)) => true,
-        };
-        if wanted {
-            worker.scan(if look == Look::AtAll { Trust::Listing } else { Trust::EventsFirst });
+        // What can't be looked at now is opened again by the scan.
+        let idle =
+            open.get(folder).is_some_and(|boxes| boxes.changed().is_ok_and(|changed| changed.is_empty()));
+        if !idle {
+            let _ = worker.jobs.send(Job::Scan(Sight::Second));
         }
     }
 }
@@ -324,6 +331,8 @@ struct Worker {
 struct Pending {
     claimed: Claimed,
     file: CommandFile,
+    /// What is kept of it for people: all of its bytes, or as many as were read of one that is too large.
+    kept: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -334,50 +343,100 @@ enum Patience {
     None,
 }
 
+/// What a worker has been told since it last looked.
+#[derive(Default)]
+struct News {
+    files: Vec<(CommandBox, OsString)>,
+    scan: Option<Sight>,
+    drained: Vec<oneshot::Sender<()>>,
+}
+
+impl News {
+    fn hint(&mut self, hint: Hint) {
+        match hint {
+            Hint::File { in_box, name, .. } => self.files.push((in_box, name)),
+            Hint::Rescan | Hint::Lost { .. } => self.scan = Some(Sight::First),
+        }
+    }
+
+    fn job(&mut self, job: Job) {
+        match job {
+            Job::Scan(sight) => self.scan = self.scan.max(Some(sight)),
+            Job::Drain(done) => self.drained.push(done),
+        }
+    }
+}
+
 impl Worker {
-    async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
+    async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
         loop {
             let look_again = if self.growing.is_empty() && self.first_seen.is_empty() {
                 Duration::from_secs(3600)
             } else {
                 LOOK_AGAIN
             };
-            let job = tokio::select! {
-                job = queue.recv() => match job { Some(job) => Some(job), None => return },
-                () = tokio::time::sleep(look_again) => None,
-            };
-            let mut files = Vec::new();
-            let mut next =
-                job.or_else(|| (!self.first_seen.is_empty()).then_some(Job::Scan(Trust::EventsFirst)));
-            // Hints are taken together, up to the next look into the boxes: what that finds is older than later hints.
-            let then = loop {
-                match next {
-                    Some(Job::File(in_box, name)) => files.push((in_box, name)),
-                    other => break other,
+            let mut news = News::default();
+            tokio::select! {
+                hint = hints.recv() => match hint { Some(hint) => news.hint(hint), None => return },
+                job = jobs.recv() => match job { Some(job) => news.job(job), None => return },
+                () = tokio::time::sleep(look_again) => {
+                    news.scan = (!self.first_seen.is_empty()).then_some(Sight::Second);
                 }
-                if files.len() >= IN_FLIGHT {
-                    break None;
-                }
-                next = queue.try_recv().ok();
-            };
+            }
+            while let Ok(job) = jobs.try_recv() {
+                news.job(job);
+            }
+            // What was told of goes first, whatever a scan would find.
+            while news.scan != Some(Sight::First)
+                && news.files.len() < HINTS
+                && let Some(hint) = hints.try_recv()
+            {
+                news.hint(hint);
+            }
+            let News { files, scan, drained } = news;
             self.take(files, Patience::Some).await;
-            match then {
-                Some(Job::Drain(done)) => {
-                    self.scan(Trust::Listing, Patience::None).await;
-                    self.look_again(Patience::None).await;
-                    let _ = done.send(());
+            if drained.is_empty() {
+                if let Some(sight) = scan {
+                    self.scan(sight, Patience::Some).await;
                 }
-                Some(Job::Scan(trust)) => {
-                    self.scan(trust, Patience::Some).await;
-                    self.look_again(Patience::Some).await;
-                }
-                Some(Job::File(..)) | None => self.look_again(Patience::Some).await,
+                self.look_again(Patience::Some).await;
+            } else {
+                self.hear_the_last(&mut hints).await;
+                self.scan(Sight::First, Patience::None).await;
+                self.look_again(Patience::None).await;
+            }
+            for done in drained {
+                let _ = done.send(());
             }
         }
     }
 
+    /// Takes what a dead container's last events tell of, if it has left anything.
+    async fn hear_the_last(&mut self, hints: &mut Hints) {
+        let until = Instant::now() + LAST_EVENTS;
+        while self.anything_waits().await {
+            let Ok(Some(hint)) = tokio::time::timeout_at(until, hints.recv()).await else { return };
+            let mut news = News::default();
+            news.hint(hint);
+            while let Some(hint) = hints.try_recv() {
+                news.hint(hint);
+            }
+            self.take(news.files, Patience::Some).await;
+        }
+    }
+
+    async fn anything_waits(&self) -> bool {
+        let Ok(boxes) = self.host.boxes(&self.folder) else { return false };
+        let waits = move || {
+            CommandBox::ALL
+                .into_iter()
+                .any(|in_box| boxes.list(in_box, 1).is_ok_and(|listing| !listing.entries.is_empty()))
+        };
+        spawn_blocking(waits).await.unwrap_or(false)
+    }
+
     /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
-    async fn scan(&mut self, trust: Trust, patience: Patience) {
+    async fn scan(&mut self, sight: Sight, patience: Patience) {
         loop {
             let Ok(boxes) = self.host.boxes(&self.folder) else { return };
             let listed = spawn_blocking(move || {
@@ -414,13 +473,13 @@ impl Worker {
             let mut seen = BTreeMap::new();
             for (in_box, entry, idle) in found {
                 let key = (in_box, entry.name);
-                let since = self.first_seen.get(&key).copied();
-                let age = since.map(|since| now.duration_since(since)).unwrap_or_default();
-                let may = trust == Trust::Listing || since.is_some();
-                if (idle && may) || patience == Patience::None || age >= HALF_WRITTEN {
+                let since = *self.first_seen.get(&key).unwrap_or(&now);
+                let age = now.duration_since(since);
+                let told = sight == Sight::First || age >= EVENT_LAG;
+                if (idle && told) || patience == Patience::None || age >= HALF_WRITTEN {
                     take.push(key);
                 } else {
-                    seen.insert(key, since.unwrap_or(now));
+                    seen.insert(key, since);
                 }
             }
             self.first_seen = seen;
@@ -574,6 +633,7 @@ fn read(
     };
     // What has no inode of its own any more is identified by its claim.
     let no_origin = format!("claim:{}", claimed.id).into_bytes();
+    let mut kept = Vec::new();
     let (body, origin) = match refusal {
         Some(refusal) => (Err(refusal), no_origin),
         None => match host.claims.read(&claimed) {
@@ -594,10 +654,12 @@ fn read(
                 {
                     tracing::warn!(claim = claimed.id, error = %chain(&error), "syncing a box failed");
                 }
+                kept.clone_from(&read.bytes);
                 (Ok(read.bytes), read.origin.key)
             }
             Err(ReadError::Gone) => return Reading::Nothing,
-            Err(ReadError::TooLarge { size, origin, .. }) => {
+            Err(ReadError::TooLarge { size, head, origin }) => {
+                kept = head;
                 let refusal = Refusal::new(
                     Code::TooLarge,
                     format!("the command has {size} bytes; the limit is {}", crate::ipc::COMMAND_LIMIT),
@@ -621,7 +683,7 @@ fn read(
     };
     let file =
         CommandFile { claim: claimed.id, group: claimed.folder.clone(), box_name, name, origin, run, body };
-    Reading::Ready(Box::new(Pending { claimed, file }))
+    Reading::Ready(Box::new(Pending { claimed, file, kept }))
 }
 
 /// Settles files that the store could not take, until it can: they stay claimed meanwhile.
@@ -656,7 +718,7 @@ fn settle(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>, later: usize
             }
             Err(error) => {
                 tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
-                if let Some(settled) = runtime.block_on(record_our_fault(host, &pending, &error)) {
+                if let Some(settled) = runtime.block_on(record_our_fault(host, &pending)) {
                     answers.push((pending, settled));
                 }
             }
@@ -668,14 +730,8 @@ fn settle(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>, later: usize
 }
 
 /// Writes down that a command met a fault of ours, so that it is answered and not tried for ever.
-async fn record_our_fault(host: &Arc<Host>, pending: &Pending, error: &StoreError) -> Option<Settled> {
-    let refusal = Refusal::new(
-        Code::Internal,
-        format!("the command could not be decided: {error}"),
-        "this is a fault of the host; its log says more",
-    );
-    let file = CommandFile { body: Err(refusal), ..pending.file.clone() };
-    match host.store.settle(file, host.zone(), clock::now()).await {
+async fn record_our_fault(host: &Arc<Host>, pending: &Pending) -> Option<Settled> {
+    match host.store.refuse(pending.file.clone(), Refusal::internal(), clock::now()).await {
         Ok(settled) => Some(settled),
         Err(error) => {
             tracing::error!(claim = pending.claimed.id, error = %chain(&error), "the receipt could not be written either; the file stays claimed");
@@ -698,7 +754,7 @@ fn answer_all(host: &Host, folder: &Folder, answers: &[(Pending, Settled)], late
         } else {
             host.snapshots.soon(folder, Shown::Tasks);
         }
-        show_main(host, folder);
+        snapshots::show_main(host, folder);
         nudge_schedule = true;
     }
     let mut cleared = BTreeSet::new();
@@ -735,18 +791,6 @@ fn answer_all(host: &Host, folder: &Folder, answers: &[(Pending, Settled)], late
     host.nudges.settled.ring();
 }
 
-/// Main sees the tasks of every group, in a moment.
-fn show_main(host: &Host, folder: &Folder) {
-    match host.store.main_group() {
-        Ok(main) => {
-            if let Some(main) = main.filter(|main| main != folder) {
-                host.snapshots.soon(&main, Shown::Tasks);
-            }
-        }
-        Err(error) => tracing::error!(error = %chain(&error), "finding main for a snapshot failed"),
-    }
-}
-
 fn put_reply(host: &Host, claimed: &Claimed, receipt: &Receipt) {
     let (Some(id), Some(reply)) = (&receipt.request_id, &receipt.reply) else { return };
     let Ok(boxes) = host.boxes(&claimed.folder) else { return };
@@ -769,7 +813,7 @@ fn set_aside(
     later: usize,
 ) -> Result<(), crate::ipc::World> {
     let claimed = &pending.claimed;
-    let bytes: &[u8] = pending.file.body.as_deref().unwrap_or_default();
+    let bytes = pending.kept.as_slice();
     let why = || Why {
         code: receipt.code.clone().unwrap_or_default(),
         message: receipt.reason.clone().unwrap_or_default(),

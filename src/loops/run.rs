@@ -159,6 +159,11 @@ pub(super) async fn supervise(
         ready_limit: Duration::from_millis(host.config.startup_ms),
         log,
     };
+    let serves_task = match &beginning {
+        Beginning::Batch(_) => false,
+        Beginning::Task(_) => true,
+        Beginning::Adopted(active) => active.task().is_some(),
+    };
     let watching = match beginning {
         Beginning::Batch(handed) => watched.launch(of_batch(&host, &handed), &mut orders).await,
         Beginning::Task(handed) => watched.launch(of_task(&host, &handed), &mut orders).await,
@@ -168,6 +173,9 @@ pub(super) async fn supervise(
         Watching::LetGo => {}
         Watching::Ended(ending) => {
             let waiting = watched.end(ending).await;
+            if serves_task {
+                snapshots::tasks_changed(&host, &group);
+            }
             let _ = host.lanes.send(Event::Ended { group, waiting });
         }
     }

@@ -52,9 +52,9 @@ impl Snapshots {
 }
 
 /// For every second of writing what nobody waits for, so many of leaving the disk to others.
-const LEISURE: u32 = 4;
-/// However long a list is, it is as old as this at most when nothing else is written.
-const LONGEST_REST: Duration = Duration::from_millis(500);
+const LEISURE: u32 = 9;
+/// However long a list is, the rest after it is no longer.
+const LONGEST_REST: Duration = Duration::from_secs(10);
 
 /// Writes what is wanted soon, until `stop`. Whatever is wanted then is written first.
 pub async fn run(host: Arc<Host>, stop: CancellationToken) {
@@ -76,6 +76,38 @@ pub async fn run(host: Arc<Host>, stop: CancellationToken) {
         }
         if last {
             return;
+        }
+    }
+}
+
+/// Has the tasks of a group shown in a moment, to it and to main, which sees every group's.
+pub fn tasks_changed(host: &Host, group: &Folder) {
+    host.snapshots.soon(group, Shown::Tasks);
+    show_main(host, group);
+}
+
+/// Has the tasks of a group, which changed, shown to main in a moment.
+pub fn show_main(host: &Host, group: &Folder) {
+    match host.store.main_group() {
+        Ok(main) => {
+            if let Some(main) = main.filter(|main| main != group) {
+                host.snapshots.soon(&main, Shown::Tasks);
+            }
+        }
+        Err(error) => tracing::error!(error = %chain(&error), "finding main for a snapshot failed"),
+    }
+}
+
+/// Writes all snapshots of every group.
+pub async fn write_all(host: &Arc<Host>) {
+    match host.store.groups() {
+        Ok(groups) => {
+            for group in groups {
+                write(host, &group.folder, Shown::All).await;
+            }
+        }
+        Err(error) => {
+            tracing::error!(error = %chain(&error), "reading the groups for their snapshots failed")
         }
     }
 }

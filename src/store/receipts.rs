@@ -80,6 +80,18 @@ impl Store {
         self.write(move |c| settle(c, &file, &zone, now))
     }
 
+    /// Writes down that a command was refused for a reason that lies outside it, so that it is answered and not tried
+    /// for ever.
+    pub async fn refuse(&self, file: CommandFile, refusal: Refusal, now: Time) -> Result<Settled> {
+        self.write(move |c| {
+            let envelope = file.body.as_deref().ok().and_then(|bytes| envelope::parse(bytes).ok());
+            let kind = envelope.as_ref().map(|e| e.command.type_name().to_owned());
+            let id = envelope.as_ref().and_then(|e| e.request_id.as_ref());
+            keep(c, &file, Verdict::refused(kind, id, refusal), now)
+        })
+        .await
+    }
+
     /// Returns the highest claim id of any receipt.
     pub fn last_claim(&self) -> Result<i64> {
         self.read(|c| Ok(c.query_row("SELECT coalesce(max(claim_id), 0) FROM receipts", [], |r| r.get(0))?))
@@ -191,10 +203,7 @@ fn settle(
     if let Some(receipt) = known {
         return Ok(Settled { receipt, fresh: false, tasks_changed: false, said: false, cleared: Vec::new() });
     }
-    let digest: Vec<u8> = match &file.body {
-        Ok(bytes) => Sha256::digest(bytes).to_vec(),
-        Err(_) => Vec::new(),
-    };
+    let digest = digest(file);
     let verdict = match &file.body {
         Err(refusal) => Verdict { outcome: "malformed", ..Verdict::refused(None, None, refusal.clone()) },
         Ok(bytes) => match envelope::parse(bytes) {
@@ -208,6 +217,19 @@ fn settle(
             }
         },
     };
+    keep(c, file, verdict, now)
+}
+
+/// What tells a repeated command from a changed one.
+fn digest(file: &CommandFile) -> Vec<u8> {
+    match &file.body {
+        Ok(bytes) => Sha256::digest(bytes).to_vec(),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Writes the receipt.
+fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Time) -> Result<Settled> {
     let (code, reason, hint) = match &verdict.refusal {
         Some(refusal) => {
             (Some(refusal.code.as_str()), Some(refusal.message.as_str()), Some(refusal.hint.as_str()))
@@ -220,7 +242,7 @@ fn settle(
     )?
     .execute(params![
         file.claim, file.group.as_str(), file.box_name, file.name, verdict.kind, verdict.request_id, file.run, file.origin,
-        digest, verdict.outcome, code, reason, hint, verdict.reply, verdict.replay_of, now.0
+        digest(file), verdict.outcome, code, reason, hint, verdict.reply, verdict.replay_of, now.0
     ])?;
     crate::failpoint::reach("ipc.decided");
     Ok(Settled {
@@ -252,7 +274,7 @@ fn rejection(rejected: Rejected) -> Verdict {
     }
 }
 
-/// The same `requestId` again: the first reply for the same bytes, a conflict for others.
+/// The same `requestId` again: the first reply for the same bytes, a conflict for others. A fault of ours is no answer.
 fn earlier(
     c: &Connection,
     group: &Folder,
@@ -262,7 +284,7 @@ fn earlier(
 ) -> Result<Option<Verdict>> {
     let since = now.0.saturating_sub(REMEMBERED_MS);
     let known: Option<(i64, Vec<u8>)> = c
-        .prepare_cached("SELECT claim_id, digest FROM receipts WHERE group_folder = ?1 AND request_id = ?2 AND at >= ?3 AND replay_of IS NULL ORDER BY claim_id LIMIT 1")?
+        .prepare_cached("SELECT claim_id, digest FROM receipts WHERE group_folder = ?1 AND request_id = ?2 AND at >= ?3 AND replay_of IS NULL AND code IS NOT 'internal' ORDER BY claim_id LIMIT 1")?
         .query_row(params![group.as_str(), id.as_str(), since], |r| Ok((r.get(0)?, r.get(1)?)))
         .optional()?;
     let Some((claim, first_digest)) = known else { return Ok(None) };

@@ -3,11 +3,20 @@
 mod support;
 
 mod answer;
+mod channel;
 mod claim_order;
+mod cli;
+mod config;
 mod crash;
+mod dispatch;
+mod docker;
+mod doctor;
+mod failures;
 mod fairness;
 mod ipc_files;
+mod mailbox;
 mod sandbox;
+mod service;
 mod store;
 mod tasks;
 mod tidy;

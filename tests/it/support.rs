@@ -16,6 +16,9 @@ use std::{
 
 use serde_json::Value;
 
+mod socket;
+pub(crate) use socket::Socket;
+
 /// However slow the machine is, this is long enough.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -160,6 +163,37 @@ impl Root {
         fs::read_to_string(self.path().join("serve.log")).unwrap_or_default()
     }
 
+    /// Settings under which every agent waits, before it begins, for [`Self::open_gate`]; `toml` comes after them.
+    pub(crate) fn close_gate(&self, toml: &str) {
+        let (gate, g2) = (self.path().join("gate"), env!("CARGO_BIN_EXE_g2"));
+        let wait = format!("until [ -e '{}' ]; do sleep 0.02; done; exec '{g2}' agent", gate.display());
+        self.settings(&format!(
+            "[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n[agent]\ncommand = [\"/bin/sh\", \"-c\", \"{wait}\"]\n{toml}"
+        ));
+    }
+
+    pub(crate) fn open_gate(&self) {
+        fs::write(self.path().join("gate"), "").unwrap();
+    }
+
+    /// Sends a message without waiting; returns its number.
+    pub(crate) fn send(&self, chat: &str, text: &str) -> i64 {
+        self.g2(&["send", "--chat", chat, text]).trim().parse().unwrap()
+    }
+
+    /// What became of a message.
+    pub(crate) fn why(&self, seq: i64) -> Value {
+        self.json(&["why", &seq.to_string()])
+    }
+
+    /// Waits until a message was judged; returns what became of it so far.
+    pub(crate) fn judged(&self, seq: i64) -> Value {
+        wait_for("the message to be judged", || {
+            let why = self.why(seq);
+            why["wirings"].as_array().unwrap().iter().all(|w| w["rule"].is_string()).then_some(why)
+        })
+    }
+
     /// Sends a message and waits for the answers; returns what was printed.
     pub(crate) fn ask(&self, chat: &str, text: &str) -> String {
         self.g2(&["send", "--chat", chat, "--wait", "60", text])
@@ -183,6 +217,26 @@ impl Root {
         wait_for(&format!("the reply to {request}"), || {
             fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok())
         })
+    }
+
+    /// Waits until the command file `name` of a group is settled; returns its row of `ipc list`.
+    pub(crate) fn settled_file(&self, group: &str, name: &str) -> Value {
+        wait_for(&format!("{name} of {group} to be settled"), || {
+            self.rows(&["ipc", "list", "--group", group]).into_iter().find(|row| {
+                row["name"] == name
+                    && ["applied", "refused", "dead"].contains(&row["state"].as_str().unwrap())
+            })
+        })
+    }
+
+    /// Reads a JSON file below `data/`, once it is there and whole.
+    pub(crate) fn data_json(&self, relative: &str) -> Value {
+        wait_for(relative, || serde_json::from_slice(&fs::read(self.data(relative)).ok()?).ok())
+    }
+
+    /// Returns the prompt that a run was started with.
+    pub(crate) fn prompt(&self, run: i64) -> String {
+        fs::read_to_string(self.data(&format!("runs/{run}/prompt.txt"))).unwrap()
     }
 
     /// Waits until `count` commands are settled; returns the rows of `ipc list` that are.

@@ -72,7 +72,7 @@ impl ScheduleTask {
                 .and_then(ContextMode::from_name)
                 .unwrap_or_default(),
             script: fields.optional_text("script")?,
-            task_id: fields.optional_name("taskId")?,
+            task_id: task_id(fields)?,
             catch_up: fields.choice(
                 "catchUp",
                 &[("latest", CatchUp::Latest), ("all", CatchUp::All), ("skip", CatchUp::Skip)],
@@ -135,6 +135,18 @@ impl ScheduleTask {
                 "take the address from available_groups.json; an agent must be registered for the chat first",
             )),
         }
+    }
+}
+
+/// The longest task id, characters.
+const LONGEST_ID: usize = 128;
+
+fn task_id(fields: &Fields<'_>) -> Result<Option<String>, Refusal> {
+    match fields.optional_name("taskId")? {
+        Some(id) if id.chars().count() > LONGEST_ID => {
+            Err(fields.invalid("taskId", &format!("has more than {LONGEST_ID} characters")))
+        }
+        id => Ok(id),
     }
 }
 
@@ -246,6 +258,7 @@ mod tests {
             ("targetJid", json!(5), Code::InvalidField),
             ("taskId", json!(5), Code::InvalidField),
             ("taskId", json!("a\nb"), Code::InvalidField),
+            ("taskId", json!("x".repeat(129)), Code::InvalidField),
             ("script", json!(false), Code::InvalidField),
             ("catchUp", json!("sometimes"), Code::InvalidField),
             ("output", json!("both"), Code::InvalidField),

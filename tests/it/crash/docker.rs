@@ -1,1 +1,370 @@
+//! A message, and the daemon dead at each step to its answer, with agents in containers: these outlive it.
+//!
+//! | died at | the engine has | the next daemon |
+//! |---|---|---|
+//! | `run.created` `run.recorded` | it, created | removes it by force; nothing spent |
+//! | `run.no_stdin` | it, running or just left, without its prompt | ends it; one of two free returns |
+//! | `run.started` `run.record` | it, at work | adopts it: the turn ends once, in the same run |
+//! | … and it ended meanwhile | it, exited | adopts it: every record counts |
+//! | `run.piped` | it, waiting | puts the follow-up into its box again |
+//! | `run.ending` `run.ended` | it, exited, its run open or ended | ends the run once, removes it |
+//! | SIGTERM | it, at work | as after `run.record` |
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests look at what the engine has")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+use std::{
+    env, fs,
+    ops::Deref,
+    path::Path,
+    process::{Command, Stdio},
+    sync::LazyLock,
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    client::{rest, send, send_once},
+    ledger::{Batch, Ledger},
+    scene::{KILLED, arm, die_at, for_each},
+};
+use crate::support::{Root, wait_for};
+
+const CHAT: &str = "local:main";
+
+/// A root whose agents run in containers; they are removed with it.
+struct House(Root);
+
+impl House {
+    /// Lays it out, or says that there is no Docker.
+    fn new(limits: &str) -> Option<Self> {
+        static IMAGE: LazyLock<bool> = LazyLock::new(|| crate::support::docker() && has_image());
+        IMAGE.then(|| {
+            Self(Root::new(&format!(
+                "[sandbox]\nkind = \"docker\"\n[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n{limits}"
+            )))
+        })
+    }
+
+    /// The states of this root's containers, by id.
+    fn containers(&self) -> Vec<(String, String)> {
+        let label = format!("label=g2.instance={}", self.instance());
+        let listed =
+            docker(&["ps", "-a", "--no-trunc", "--filter", &label, "--format", "{{.ID}} {{.State}}"]);
+        listed
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .map(|(id, state)| (id.into(), state.into()))
+            .collect()
+    }
+
+    fn instance(&self) -> String {
+        let known: Vec<String> =
+            Ledger::of_the_living(self).column("SELECT value FROM meta WHERE key = 'instance'");
+        known.into_iter().next().unwrap_or_else(|| "none".into())
+    }
+
+    /// The one container of this root.
+    fn container(&self) -> String {
+        let all = self.containers();
+        assert_eq!(all.len(), 1, "{all:?}");
+        all[0].0.clone()
+    }
+}
+
+impl Deref for House {
+    type Target = Root;
+
+    fn deref(&self) -> &Root {
+        &self.0
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        for (id, _) in self.containers() {
+            docker(&["rm", "--force", "--volumes", &id]);
+        }
+    }
+}
+
+fn docker(arguments: &[&str]) -> String {
+    let output = Command::new("docker").args(arguments).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Builds the image where it is not there yet.
+fn has_image() -> bool {
+    let there = Command::new("docker")
+        .args(["image", "inspect", "g2-agent:latest"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    if !there.success() {
+        let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("container/build.sh");
+        assert!(Command::new(build).status().unwrap().success(), "container/build.sh");
+    }
+    true
+}
+
+fn batch(state: &str, via: &str, tries: u32, free_returns: u32) -> Batch {
+    Batch { state: state.into(), via: via.into(), tries, free_returns }
+}
+
+fn runs(root: &Root) -> Vec<String> {
+    Ledger::of_the_living(root).column("SELECT status FROM runs ORDER BY id")
+}
+
+/// Four records: `ready`, two words, and the word that ends the turn.
+fn three_words(pause_ms: u64) -> Value {
+    json!([{"do": [{"say": "one"}, {"wait_ms": pause_ms}, {"say": "two"}, {"wait_ms": pause_ms}, {"say": "three"}]}])
+}
+
+#[test]
+fn a_container_that_was_not_started_is_removed_and_its_message_returned_at_no_cost() {
+    for_each(&["run.created", "run.recorded"], |point| {
+        let Some(root) = House::new("") else { return };
+        die_at(&root, point, || drop(send_once(&root, CHAT, "hello")));
+        let left = root.containers();
+        assert!(left.len() == 1 && left[0].1 == "created", "{point}: {left:?}");
+        let _daemon = root.serve();
+        rest(&root, CHAT);
+        assert_eq!(root.said(CHAT), ["echo: hello"], "{point}");
+        assert_eq!(Ledger::of_the_living(&root).batches(), [batch("done", "stdin", 0, 0)], "{point}");
+        assert_eq!(runs(&root), ["failed", "running"], "{point}");
+        assert_ne!(root.container(), left[0].0, "{point}: the old one is gone");
+    });
+}
+
+#[test]
+fn a_container_without_its_prompt_is_ended_and_its_message_returned_free_of_a_try() {
+    let Some(root) = House::new("") else { return };
+    die_at(&root, "run.no_stdin", || drop(send_once(&root, CHAT, "hello")));
+    let left = root.container();
+    let _daemon = root.serve();
+    rest(&root, CHAT);
+    assert_eq!(root.said(CHAT), ["echo: hello"]);
+    assert_eq!(Ledger::of_the_living(&root).batches(), [batch("done", "stdin", 0, 1)]);
+    assert_eq!(runs(&root), ["failed", "running"]);
+    assert_ne!(root.container(), left);
+}
+
+#[test]
+fn a_turn_survives_its_daemon_at_every_record_and_is_said_once() {
+    let points = ["run.started", "run.record:1", "run.record:2", "run.record:3", "run.record:4"];
+    for_each(&points, |point| {
+        let Some(root) = House::new("") else { return };
+        root.script(None, &three_words(200));
+        die_at(&root, point, || drop(send_once(&root, CHAT, "count")));
+        let left = root.container();
+        let _daemon = root.serve();
+        send(&root, CHAT, "count");
+        rest(&root, CHAT);
+        assert_eq!(root.said(CHAT), ["one", "two", "three"], "{point}");
+        let ledger = Ledger::of_the_living(&root);
+        assert_eq!(ledger.batches(), [batch("done", "stdin", 0, 0)], "{point}");
+        assert_eq!((runs(&root), root.container()), (vec!["running".to_owned()], left), "{point}: adopted");
+        assert_eq!(ledger.column::<i64>("SELECT last_seq FROM runs"), [4], "{point}");
+        // It is as good as any other: a follow-up goes into it.
+        send(&root, CHAT, "again");
+        rest(&root, CHAT);
+        assert_eq!((root.said(CHAT).len(), runs(&root).len()), (6, 1), "{point}");
+    });
+}
+
+#[test]
+fn a_container_that_ended_while_nobody_looked_is_adopted_to_its_last_record() {
+    // It leaves by itself, as it was asked to, or is killed; all after its turn was over.
+    for_each(&["leaves", "killed"], |how| {
+        let Some(root) = House::new("") else { return };
+        root.script(None, &three_words(100));
+        die_at(&root, "run.record:2", || drop(send_once(&root, CHAT, "count")));
+        let left = root.container();
+        let log = || docker(&["logs", &left]);
+        wait_for("the turn to end", || log().contains("three").then_some(()));
+        match *how {
+            "leaves" => fs::write(root.data("ipc/main/input/_close"), "").unwrap(),
+            _ => drop(docker(&["kill", &left])),
+        }
+        wait_for("it to end", || (root.containers()[0].1 == "exited").then_some(()));
+        let _daemon = root.serve();
+        rest(&root, CHAT);
+        assert_eq!(root.said(CHAT), ["one", "two", "three"], "{how}");
+        assert_eq!(Ledger::of_the_living(&root).batches(), [batch("done", "stdin", 0, 0)], "{how}");
+        wait_for("it to be removed", || root.containers().is_empty().then_some(()));
+        let status = if *how == "leaves" { "succeeded" } else { "failed" };
+        assert_eq!(runs(&root), [status], "{how}");
+    });
+}
+
+#[test]
+fn a_container_that_was_killed_in_mid_turn_while_nobody_looked_is_judged_as_ever() {
+    let Some(root) = House::new("") else { return };
+    root.script(None, &json!([{"do": [{"say": "one"}, {"hang": true}]}]));
+    die_at(&root, "run.record:2", || drop(send_once(&root, CHAT, "count")));
+    docker(&["kill", &root.container()]);
+    let _daemon = root.serve();
+    rest(&root, CHAT);
+    let said = root.said(CHAT);
+    assert!(said.len() == 2 && said[0] == "one" && said[1].starts_with("I was interrupted"), "{said:?}");
+    assert_eq!(Ledger::of_the_living(&root).batches(), [batch("failed", "stdin", 0, 0)]);
+}
+
+#[test]
+fn a_follow_up_that_was_not_placed_is_placed_by_the_next_daemon() {
+    let Some(root) = House::new("") else { return };
+    die_at(&root, "run.piped", || {
+        send(&root, CHAT, "one");
+        rest(&root, CHAT);
+        send_once(&root, CHAT, "two");
+    });
+    let left = root.container();
+    let _daemon = root.serve();
+    send(&root, CHAT, "two");
+    send(&root, CHAT, "three");
+    rest(&root, CHAT);
+    assert_eq!(root.said(CHAT), ["echo: one", "echo: two", "echo: three"]);
+    let done = batch("done", "stdin", 0, 0);
+    let piped = batch("done", "input", 0, 0);
+    assert_eq!(Ledger::of_the_living(&root).batches()[..2], [done, piped]);
+    assert_eq!((runs(&root), root.container()), (vec!["running".to_owned()], left));
+}
+
+#[test]
+fn a_follow_up_handed_to_a_container_that_ended_meanwhile_comes_back_at_no_cost() {
+    let Some(root) = House::new("") else { return };
+    die_at(&root, "run.piped", || {
+        send(&root, CHAT, "one");
+        rest(&root, CHAT);
+        send_once(&root, CHAT, "two");
+    });
+    docker(&["kill", &root.container()]);
+    let _daemon = root.serve();
+    rest(&root, CHAT);
+    assert_eq!(root.said(CHAT), ["echo: one", "echo: two"]);
+    let batches = Ledger::of_the_living(&root).batches();
+    assert_eq!((batches[1].state.as_str(), batches[1].tries, batches[1].free_returns), ("done", 0, 1));
+}
+
+#[test]
+fn a_run_whose_end_was_cut_short_ends_once_and_leaves_no_container() {
+    for_each(&["run.ending", "run.ended"], |point| {
+        let Some(root) = House::new("max_concurrent_containers = 1\n") else { return };
+        root.g2(&["groups", "add", "other", "--chat", "local:other"]);
+        die_at(&root, point, || {
+            send(&root, CHAT, "one");
+            rest(&root, CHAT);
+            send_once(&root, "local:other", "two");
+        });
+        let left = root.container();
+        let _daemon = root.serve();
+        send(&root, "local:other", "two");
+        rest(&root, "local:other");
+        assert_eq!(root.said(CHAT), ["echo: one"], "{point}");
+        assert_eq!(root.said("local:other"), ["echo: two"], "{point}");
+        assert_eq!(runs(&root), ["succeeded", "running"], "{point}");
+        assert_ne!(root.container(), left, "{point}: the old one is gone");
+        assert_eq!(root.json(&["status"])["stale_recoveries_24h"], 0, "{point}");
+    });
+}
+
+#[test]
+fn sigterm_leaves_containers_to_the_next_daemon() {
+    let Some(root) = House::new("") else { return };
+    root.script(None, &three_words(500));
+    let daemon = root.serve();
+    send(&root, CHAT, "count");
+    wait_for("the first word", || root.said(CHAT).first().cloned());
+    assert_eq!(daemon.terminate(), Some(0));
+    let left = root.container();
+    let _daemon = root.serve();
+    rest(&root, CHAT);
+    assert_eq!(root.said(CHAT), ["one", "two", "three"]);
+    assert_eq!((runs(&root), root.container()), (vec!["running".to_owned()], left));
+    assert_eq!(root.json(&["status"])["stale_recoveries_24h"], 0);
+}
+
+#[test]
+fn an_agent_that_waits_for_a_reply_gets_it_from_the_next_daemon() {
+    let command = json!({"type": "send_message", "requestId": "r1", "chatJid": CHAT, "text": "by file"});
+    let rules =
+        json!([{"do": [{"command": {"box": "messages", "json": command}}, {"say": "reply: {{reply}}"}]}]);
+    for_each(&["ipc.seen", "ipc.decided", "ipc.committed", "ipc.set_aside"], |point| {
+        let Some(root) = House::new("") else { return };
+        root.script(None, &rules);
+        die_at(&root, point, || drop(send_once(&root, CHAT, "go")));
+        let _daemon = root.serve();
+        send(&root, CHAT, "go");
+        rest(&root, CHAT);
+        let said = root.said(CHAT);
+        assert_eq!(said.len(), 2, "{point}: {said:?}");
+        assert!(said[0] == "by file" && said[1].contains(r#""outboxId":1"#), "{point}: {said:?}");
+        assert_eq!(runs(&root), ["running"], "{point}");
+    });
+}
+
+#[test]
+fn an_engine_that_is_away_at_the_start_is_waited_for_and_the_turn_goes_on() {
+    let Some(root) = House::new("") else { return };
+    let engine = env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".into());
+    let Some(engine) = engine.strip_prefix("unix://") else { return };
+    root.script(None, &three_words(300));
+    die_at(&root, "run.record:2", || drop(send_once(&root, CHAT, "count")));
+    let left = root.container();
+
+    let socket = root.path().join("engine.sock");
+    let away = format!("unix://{}", socket.display());
+    let _daemon = root.serve_with(&[("DOCKER_HOST", away.as_str())]);
+    send(&root, CHAT, "later");
+    let status = wait_for("the daemon to say what is wrong", || {
+        let status = root.json(&["status"]);
+        (status["state"] == "degraded").then_some(status)
+    });
+    assert_eq!(status["running"], 1, "an engine that does not answer is no empty engine: {status}");
+    std::os::unix::fs::symlink(engine, &socket).unwrap();
+    rest(&root, CHAT);
+    assert_eq!(root.said(CHAT), ["one", "two", "three", "one", "two", "three"]);
+    assert_eq!((runs(&root), root.container()), (vec!["running".to_owned()], left));
+}
+
+#[test]
+fn a_copied_root_adopts_nothing_and_leaves_the_first_ones_container_alone() {
+    let Some(root) = House::new("") else { return };
+    root.script(None, &three_words(100));
+    die_at(&root, "run.record:1", || drop(send_once(&root, CHAT, "count")));
+    let left = root.container();
+
+    let Some(copy) = House::new("") else { return };
+    for name in ["g2.sqlite", "g2.sqlite-wal", "g2.sqlite-shm"] {
+        let _ = fs::remove_file(copy.data(name));
+        if root.data(name).exists() && !name.ends_with("-shm") {
+            fs::copy(root.data(name), copy.data(name)).unwrap();
+        }
+    }
+    let daemon = copy.serve();
+    rest(&copy, CHAT);
+    assert_ne!(copy.instance(), root.instance());
+    assert_ne!(copy.container(), left);
+    assert_eq!(copy.said(CHAT), ["echo: count"], "its own try, by its own script");
+    daemon.kill();
+
+    let _daemon = root.serve();
+    rest(&root, CHAT);
+    assert_eq!(root.said(CHAT), ["one", "two", "three"]);
+    assert_eq!(root.container(), left);
+}
+
+#[test]
+fn a_daemon_that_stops_between_two_containers_leaves_none_over() {
+    let Some(root) = House::new("") else { return };
+    // Dead twice in the same place: each time the next daemon clears up first.
+    for _ in 0..2 {
+        let daemon = arm(&root, "run.created");
+        send_once(&root, CHAT, "hello");
+        assert_eq!(daemon.signal(), Some(KILLED));
+        assert_eq!(root.containers().len(), 1);
+    }
+    let _daemon = root.serve();
+    rest(&root, CHAT);
+    assert_eq!((root.containers().len(), root.said(CHAT)), (1, vec!["echo: hello".to_owned()]));
+}

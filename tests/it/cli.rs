@@ -1,0 +1,599 @@
+//! The command line as scripts see it: exit codes, documents, and changes that take effect at once.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{fs, process::Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Root, wait_for};
+
+fn code(root: &Root, arguments: &[&str]) -> Option<i32> {
+    root.run(arguments).status.code()
+}
+
+/// What a command that must fail with `code` said on stderr; stdout stays empty.
+fn refused(root: &Root, arguments: &[&str], code: i32) -> String {
+    let output = root.run(arguments);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
+    assert!(output.stdout.is_empty(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn has(row: &Value, fields: &[&str]) {
+    for field in fields {
+        assert!(row.get(field).is_some(), "{field} is missing: {row}");
+    }
+    for field in row.as_object().unwrap().keys() {
+        assert!(field.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{field}");
+    }
+}
+
+/// RFC 3339 UTC with milliseconds.
+fn is_instant(value: &Value) -> bool {
+    let pattern = regex::Regex::new(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$").unwrap();
+    value.as_str().is_some_and(|text| pattern.is_match(text))
+}
+
+/// A root in which everything has happened once: an answer, a command applied, one refused, one dead, a task.
+fn lived_in() -> Root {
+    let root = Root::new("");
+    let daemon = root.serve();
+    root.ask("local:main", "hello");
+    let far = json!({"type": "schedule_task", "requestId": "t", "prompt": "later", "schedule_type": "once", "schedule_value": "2099-01-01T09:00:00"});
+    root.put_command("main", "tasks", "1.json", &far);
+    root.reply("main", "t");
+    root.put_command(
+        "main",
+        "tasks",
+        "2.json",
+        &json!({"type": "cancel_task", "requestId": "c", "taskId": "none"}),
+    );
+    root.put_bytes("main", "messages", "3.json", b"{");
+    root.settled(3);
+    assert_eq!(daemon.terminate(), Some(0));
+    root
+}
+
+const ROWS: &[(&[&str], &[&str])] = &[
+    (&["groups", "list"], &["folder", "name", "is_main", "trigger", "provider", "chats"]),
+    (
+        &["wirings", "list"],
+        &["group", "chat_jid", "engage_mode", "engage_pattern", "sender_scope", "ignored_message_policy"],
+    ),
+    (
+        &["messages", "list"],
+        &[
+            "seq",
+            "id",
+            "chat_jid",
+            "thread",
+            "sender",
+            "sender_name",
+            "text",
+            "at",
+            "received_at",
+            "from_me",
+            "bot",
+        ],
+    ),
+    (
+        &["outbox", "list"],
+        &[
+            "id",
+            "chat_jid",
+            "thread",
+            "text",
+            "status",
+            "attempts",
+            "cause",
+            "created_at",
+            "sent_at",
+            "error",
+        ],
+    ),
+    (
+        &["tasks", "list"],
+        &[
+            "id",
+            "group",
+            "chat_jid",
+            "prompt",
+            "schedule_type",
+            "schedule_value",
+            "context_mode",
+            "catch_up",
+            "output",
+            "status",
+            "next_run",
+            "last_run",
+            "last_result",
+        ],
+    ),
+    (
+        &["runs", "list"],
+        &[
+            "id",
+            "group",
+            "lane",
+            "kind",
+            "source",
+            "status",
+            "owner",
+            "started_at",
+            "ended_at",
+            "records",
+            "error",
+        ],
+    ),
+    (
+        &["ipc", "list"],
+        &["id", "group", "box", "name", "type", "request_id", "state", "age_ms", "code", "reason"],
+    ),
+    (&["schedule", "next", "0 9 * * *"], &["local", "utc", "offset", "note"]),
+    (&["engage", "explain", "--chat", "local:main", "hi"], &["group", "engages", "rule", "reason"]),
+];
+
+#[test]
+fn each_list_is_one_array_whose_rows_have_the_promised_fields_with_the_daemon_up_or_down() {
+    let root = lived_in();
+    let check = || {
+        for (command, fields) in ROWS {
+            let rows = root.rows(command);
+            assert!(!rows.is_empty(), "{command:?}");
+            rows.iter().for_each(|row| has(row, fields));
+            // `--json` stands before or after the command.
+            let after: Vec<&str> = command.iter().copied().chain(["--json"]).collect();
+            let after: Value = serde_json::from_str(&root.g2(&after)).unwrap();
+            assert_eq!(after.as_array().unwrap().len(), rows.len());
+            // People get a line for each row below the line of names.
+            assert_eq!(root.g2(command).lines().count(), rows.len() + 1, "{command:?}");
+        }
+    };
+    check();
+    let _daemon = root.serve();
+    check();
+}
+
+#[test]
+fn instants_are_utc_with_milliseconds_and_ids_count_from_one() {
+    let root = lived_in();
+    let row = |command: &[&str]| root.rows(command)[0].clone();
+    assert!(is_instant(&row(&["messages", "list"])["received_at"]));
+    let said = row(&["outbox", "list"]);
+    assert!(is_instant(&said["created_at"]) && is_instant(&said["sent_at"]), "{said}");
+    assert_eq!((&said["id"], &said["status"]), (&json!(1), &json!("sent")));
+    let run = row(&["runs", "list"]);
+    assert!(is_instant(&run["started_at"]) && is_instant(&run["ended_at"]), "{run}");
+    let task = row(&["tasks", "list"]);
+    assert_eq!(task["next_run"], "2099-01-01T09:00:00.000Z");
+    assert!(is_instant(&row(&["schedule", "next", "0 9 * * *"])["utc"]));
+}
+
+#[test]
+fn a_limit_gives_so_many_rows() {
+    let root = lived_in();
+    root.g2(&["groups", "add", "second", "--chat", "local:second"]);
+    for command in ["groups", "wirings", "messages", "outbox", "tasks", "runs", "ipc"] {
+        assert_eq!(root.rows(&[command, "list", "--limit", "1"]).len(), 1, "{command}");
+        assert_eq!(root.rows(&[command, "list", "--limit", "0"]).len(), 0, "{command}");
+    }
+    assert_eq!(root.rows(&["schedule", "next", "* * * * *", "--count", "3"]).len(), 3);
+    let whole = root.rows(&["ipc", "list"]).len();
+    assert_eq!(whole, 3);
+    let newest = root.rows(&["ipc", "list", "--limit", "1"]);
+    assert_eq!(newest[0], root.rows(&["ipc", "list"])[2].clone().tap_age(&newest[0]));
+}
+
+trait TapAge {
+    fn tap_age(self, of: &Value) -> Value;
+}
+
+impl TapAge for Value {
+    /// The same row, as old as another.
+    fn tap_age(mut self, of: &Value) -> Value {
+        self["age_ms"] = of["age_ms"].clone();
+        self
+    }
+}
+
+#[test]
+fn each_thing_can_be_shown_by_its_id_and_what_is_not_there_is_refused() {
+    let root = lived_in();
+    has(&root.json(&["groups", "show", "main"]), &["folder", "chats"]);
+    let task = root.rows(&["tasks", "list"])[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(root.json(&["tasks", "show", &task])["prompt"], "later");
+    assert_eq!(root.json(&["runs", "show", "1"])["id"], 1);
+    assert!(root.json(&["runs", "logs", "1"])["log"].as_str().unwrap().contains("OUTPUT_START"));
+    assert!(root.g2(&["runs", "logs", "1"]).contains("OUTPUT_START"));
+    let states: Vec<Value> = root.rows(&["ipc", "list"]).iter().map(|row| row["state"].clone()).collect();
+    assert_eq!(states, ["applied", "refused", "dead"]);
+    let shown = root.json(&["ipc", "show", "2"]);
+    assert_eq!(shown["code"], "not_found");
+    assert!(
+        shown["command"].as_str().unwrap().contains("cancel_task") && shown["hint"].is_string(),
+        "{shown}"
+    );
+    for missing in [
+        &["groups", "show", "none"][..],
+        &["groups", "set", "none", "name=x"],
+        &["groups", "remove", "none"],
+        &["wirings", "set", "--group", "none", "--chat", "local:x", "engage=mention"],
+        &["wirings", "remove", "--group", "main", "--chat", "local:x"],
+        &["tasks", "show", "none"],
+        &["tasks", "cancel", "none"],
+        &["runs", "show", "99"],
+        &["runs", "logs", "99"],
+        &["ipc", "show", "99"],
+        &["outbox", "retry", "99"],
+        &["why", "99"],
+    ] {
+        assert!(refused(&root, missing, 1).contains("does not exist") || missing[0] == "ipc", "{missing:?}");
+    }
+}
+
+#[test]
+fn mistakes_in_the_arguments_exit_with_2() {
+    let root = Root::new("");
+    for wrong in [
+        &[][..],
+        &["nonsense"],
+        &["groups"],
+        &["groups", "add", "x"],
+        &["groups", "add", "x", "--chat", ""],
+        &["groups", "set", "main"],
+        &["wirings", "add", "--group", "main", "--chat", "local:x", "--engage", "sometimes"],
+        &["messages", "list", "--limit", "many"],
+        &["why", "first"],
+        &["status", "--unknown"],
+        &["send"],
+    ] {
+        assert_eq!(code(&root, wrong), Some(2), "{wrong:?}");
+    }
+    for right in [&["--help"][..], &["--version"], &["groups", "add", "--help"], &["doctor", "--help"]] {
+        assert_eq!(code(&root, right), Some(0), "{right:?}");
+    }
+}
+
+#[test]
+fn what_is_refused_says_on_stderr_how_to_mend_it() {
+    let root = Root::new("");
+    for (arguments, mend) in [
+        (&["groups", "add", "main", "--chat", "local:x"][..], "wirings add --group main"),
+        (&["groups", "add", "../x", "--chat", "local:x"], "letters"),
+        (&["groups", "add", "second", "--chat", "local:x", "--main"], "only one"),
+        (&["groups", "set", "main", "colour=red"], "name, trigger, provider, script and image"),
+        (&["groups", "set", "main", "trigger"], "KEY=VALUE"),
+        (&["groups", "set", "main", "trigger="], "can't be empty"),
+        (&["groups", "set", "main", "provider=oracle"], "scripted"),
+        (
+            &["wirings", "add", "--group", "main", "--chat", "local:main", "--engage", "pattern"],
+            "wirings set",
+        ),
+        (
+            &["wirings", "add", "--group", "main", "--chat", "tg:1", "--engage", "mention", "--pattern", "x"],
+            "--engage pattern",
+        ),
+        (&["wirings", "set", "--group", "main", "--chat", "local:main", "engage=sometimes"], "--help"),
+        (&["wirings", "set", "--group", "main", "--chat", "local:main", "colour=red"], "engage, pattern"),
+        (&["schedule", "next", "every day"], "cron"),
+        (&["schedule", "next", "* * * * *", "--tz", "Mars/Base"], "Europe/Paris"),
+    ] {
+        let said = refused(&root, arguments, 1);
+        assert!(said.starts_with("g2: ") && said.contains(mend), "{arguments:?}: {said}");
+    }
+    // Nothing of a change that is refused in part is done.
+    refused(&root, &["groups", "set", "main", "name=Other", "colour=red"], 1);
+    assert_eq!(root.json(&["groups", "show", "main"])["name"], "Main");
+    let nowhere = root.path().join("nowhere");
+    let said = root.run(&["--root", nowhere.to_str().unwrap(), "groups", "list"]);
+    assert_eq!(said.status.code(), Some(2), "a flag given twice: {said:?}");
+}
+
+#[test]
+fn a_root_that_is_not_laid_out_is_refused_with_the_command_that_does() {
+    let root = Root::new("");
+    let nowhere = root.path().join("nowhere");
+    for command in [&["groups", "list"][..], &["why", "1"], &["ipc", "list"], &["tasks", "cancel", "x"]] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_g2"))
+            .args(command)
+            .arg("--root")
+            .arg(&nowhere)
+            .env_clear()
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("init"), "{output:?}");
+    }
+    assert!(!nowhere.exists());
+}
+
+#[test]
+fn without_a_daemon_status_tells_so_and_what_needs_one_exits_with_3() {
+    let root = Root::new("");
+    let status = root.run(&["status", "--json"]);
+    assert_eq!(status.status.code(), Some(3));
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    has(
+        &status,
+        &[
+            "state",
+            "instance",
+            "pid",
+            "version",
+            "since",
+            "groups",
+            "running",
+            "waiting",
+            "outbox_pending",
+            "dead",
+            "stale_recoveries_24h",
+            "problems",
+        ],
+    );
+    assert_eq!(status["state"], "not running");
+    for command in [&["send", "hello"][..], &["send", "--wait", "1", "hello"], &["chat"]] {
+        assert!(refused(&root, command, 3).contains("g2 serve"), "{command:?}");
+    }
+    let daemon = root.serve();
+    let status = root.json(&["status"]);
+    assert_eq!((&status["state"], &status["pid"]), (&json!("healthy"), &json!(daemon.pid())));
+    assert!(is_instant(&status["since"]) && status["problems"] == json!([]), "{status}");
+    assert_eq!(code(&root, &["status"]), Some(0));
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let root = lived_in();
+    for command in
+        [&["messages", "list"][..], &["--json", "outbox", "list"], &["runs", "logs", "1"], &["doctor"]]
+    {
+        let mut child = root.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{command:?}");
+    }
+}
+
+#[test]
+fn a_group_that_is_added_answers_at_once() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    fs::write(root.path().join("groups/_template/CLAUDE.md"), "be kind").unwrap();
+    root.g2(&["groups", "add", "family", "--chat", "local:family", "--name", "Family"]);
+    for name in ["messages", "tasks", "input", "responses", "state", "current_tasks.json"] {
+        assert!(root.data("ipc/family").join(name).exists(), "{name}");
+    }
+    let groups = fs::read_to_string(root.data("ipc/main/available_groups.json")).unwrap();
+    assert!(groups.contains("family"), "{groups}");
+    assert_eq!(fs::read_to_string(root.path().join("groups/family/CLAUDE.md")).unwrap(), "be kind");
+    assert_eq!(root.ask("local:family", "hello"), "echo: hello\n");
+    root.put_command("family", "tasks", "x.json", &json!({"type": "list_tasks", "requestId": "r"}));
+    assert_eq!(root.reply("family", "r")["ok"], true);
+}
+
+#[test]
+fn a_wiring_that_is_removed_wakes_nobody_from_then_on() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    root.g2(&["wirings", "add", "--group", "main", "--chat", "local:side", "--engage", "pattern"]);
+    assert_eq!(root.ask("local:side", "one"), "echo: one\n");
+    root.g2(&["wirings", "set", "--group", "main", "--chat", "local:side", "pattern=^hey"]);
+    assert_eq!(root.ask("local:side", "two"), "");
+    assert_eq!(root.ask("local:side", "hey you"), "echo: hey you\n");
+    root.g2(&["wirings", "remove", "--group", "main", "--chat", "local:side"]);
+    let sent = root.json(&["send", "--chat", "local:side", "--wait", "60", "hey again"]);
+    assert_eq!((&sent["wired"], &sent["replies"]), (&json!(0), &json!([])));
+    assert!(
+        root.json(&["why", &sent["seq"].to_string()])["answer"].as_str().unwrap().contains("wirings add")
+    );
+}
+
+#[test]
+fn a_trigger_that_is_set_is_listened_to_at_once() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    root.g2(&["wirings", "set", "--group", "main", "--chat", "local:main", "engage=mention"]);
+    assert_eq!(root.ask("local:main", "hello"), "");
+    assert_eq!(root.ask("local:main", "@G2 hello"), "echo: @G2 hello\n");
+    root.g2(&["groups", "set", "main", "trigger=@Bo"]);
+    assert_eq!(root.ask("local:main", "@G2 hello"), "");
+    assert_eq!(root.ask("local:main", "@bo hello"), "echo: @bo hello\n");
+    assert_eq!(root.g2(&["send", "--mention", "--wait", "60", "you there"]), "echo: you there\n");
+}
+
+#[test]
+fn a_script_that_is_set_is_followed_from_the_next_message_on() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "one"), "echo: one\n");
+    root.script(Some("main"), &json!([{"do": [{"say": "scripted"}]}]));
+    assert_eq!(root.ask("local:main", "two"), "scripted\n");
+    root.g2(&["groups", "set", "main", "script="]);
+    assert_eq!(root.ask("local:main", "three"), "echo: three\n");
+}
+
+#[test]
+fn a_group_is_removed_when_its_run_has_left_and_its_commands_are_settled() {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "brief", "--chat", "local:brief"]);
+    let daemon = root.serve();
+    assert_eq!(root.ask("local:brief", "hello"), "echo: hello\n");
+    let last = json!({"type": "send_message", "chatJid": "local:brief", "text": "goodbye"});
+    root.put_command("brief", "messages", "last.json", &last);
+    root.g2(&["groups", "remove", "brief"]);
+    assert!(!root.data("ipc/brief").exists());
+    assert!(root.path().join("groups/brief").is_dir());
+    assert_eq!(root.rows(&["groups", "list"]).len(), 1);
+    assert_eq!(root.rows(&["wirings", "list"]).len(), 1);
+    assert!(root.rows(&["runs", "list"]).iter().all(|run| !run["ended_at"].is_null()));
+    wait_for("the last words", || root.said("local:brief").contains(&"goodbye".to_owned()).then_some(()));
+    // It can come again, and answers.
+    root.g2(&["groups", "add", "brief", "--chat", "local:brief"]);
+    assert_eq!(root.ask("local:brief", "again"), "echo: again\n");
+    assert_eq!(daemon.terminate(), Some(0));
+
+    // With the daemon down, what was not settled is not thrown away.
+    root.put_command("brief", "messages", "more.json", &last);
+    assert!(refused(&root, &["groups", "remove", "brief"], 1).contains("g2 serve"));
+    fs::remove_file(root.data("ipc/brief/messages/more.json")).unwrap();
+    root.g2(&["groups", "remove", "brief"]);
+    assert!(!root.data("ipc/brief").exists());
+}
+
+#[test]
+fn a_task_is_cancelled_with_the_daemon_up_or_down() {
+    let root = lived_in();
+    let id = root.rows(&["tasks", "list"])[0]["id"].as_str().unwrap().to_owned();
+    let daemon = root.serve();
+    let shown = root.data("ipc/main/current_tasks.json");
+    assert!(fs::read_to_string(&shown).unwrap().contains(&id));
+    root.g2(&["tasks", "cancel", &id]);
+    assert!(root.rows(&["tasks", "list"]).is_empty());
+    assert!(!fs::read_to_string(&shown).unwrap().contains(&id));
+    drop(daemon);
+    assert_eq!(code(&root, &["tasks", "cancel", &id]), Some(1));
+}
+
+#[test]
+fn waiting_for_an_answer_that_does_not_come_exits_with_1() {
+    let root = Root::new("");
+    root.script(None, &json!([{"do": [{"say": "so far"}, {"hang": true}]}]));
+    let _daemon = root.serve();
+    let output = root.run(&["send", "--wait", "1", "hello"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("g2 why 1"), "{output:?}");
+    let output = root.run(&["--json", "send", "--wait", "1", "more"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&document["seq"], &document["rested"]), (&json!(2), &json!(false)));
+}
+
+#[test]
+fn a_message_goes_to_its_chat_by_its_sender_in_its_thread() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    let sent = root.json(&["send", "--as", "Ann", "--thread", "t1", "--wait", "60", "hello"]);
+    assert_eq!((&sent["seq"], &sent["wired"], &sent["rested"]), (&json!(1), &json!(1), &json!(true)));
+    assert_eq!(sent["replies"][0]["text"], "echo: hello");
+    assert_eq!(sent["replies"][0]["thread"], "t1");
+    let message = root.rows(&["messages", "list"])[0].clone();
+    assert_eq!((&message["sender_name"], &message["thread"]), (&json!("Ann"), &json!("t1")));
+    assert_eq!(root.rows(&["messages", "list", "--chat", "local:other"]).len(), 0);
+    assert!(refused(&root, &["send", "--chat", "tg:1", "hello"], 1).contains("local:NAME"));
+    assert!(refused(&root, &["send", "  "], 1).contains("nothing in this message"));
+}
+
+#[test]
+fn why_tells_the_whole_story_of_a_message() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    root.ask("local:main", "hello");
+    let why = root.json(&["why", "1"]);
+    has(&why, &["message", "wirings", "outbox", "answer"]);
+    has(
+        &why["wirings"][0],
+        &["group", "engages", "rule", "reason", "batch", "run", "waited_ms", "waited_for"],
+    );
+    assert_eq!(why["message"]["text"], "hello");
+    let wiring = &why["wirings"][0];
+    assert_eq!(
+        (&wiring["group"], &wiring["engages"], &wiring["rule"]),
+        (&json!("main"), &json!(true), &json!("pattern"))
+    );
+    assert_eq!((&wiring["run"], &wiring["waited_for"]), (&json!(1), &Value::Null));
+    assert_eq!(why["outbox"][0]["text"], "echo: hello");
+    assert_eq!(why["answer"], "answered; the answer is sent");
+    assert!(root.g2(&["why", "1"]).starts_with("answered"));
+
+    root.g2(&["wirings", "set", "--group", "main", "--chat", "local:main", "engage=mention"]);
+    root.ask("local:main", "not you");
+    let why = root.json(&["why", "2"]);
+    assert_eq!(why["wirings"][0]["engages"], false);
+    assert!(why["answer"].as_str().unwrap().starts_with("nobody was woken"), "{why}");
+
+    let sent = root.json(&["send", "--chat", "local:nobody", "anyone?"]);
+    let why = root.json(&["why", &sent["seq"].to_string()]);
+    assert!(why["answer"].as_str().unwrap().contains("no group is wired"), "{why}");
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn why_names_a_daemon_that_is_down_and_a_lane_that_rests() {
+    let root = Root::new("[limits]\nretry_base_ms = 3600000\npoll_interval_ms = 100\nmin_free_mib = 1\n");
+    root.script(None, &json!([{"do": [{"exit": 3}]}]));
+    let daemon = root.serve();
+    root.g2(&["send", "fail"]);
+    let resting = wait_for("a lane that rests", || {
+        let why = root.json(&["why", "1"]);
+        let waits = why["wirings"][0]["waited_for"].as_str().map(str::to_owned);
+        waits.filter(|waits| waits.contains("rests until")).map(|_| why)
+    });
+    assert!(resting["answer"].as_str().unwrap().contains("code 3"), "{resting}");
+    assert_eq!(daemon.terminate(), Some(0));
+
+    let root = Root::new("[sandbox]\nkind = \"docker\"\n");
+    let daemon = root.serve_with(&[("DOCKER_HOST", "unix:///nonexistent")]);
+    root.g2(&["send", "hello"]);
+    daemon.kill();
+    let why = root.json(&["why", "1"]);
+    assert!(why["answer"].as_str().unwrap().contains("the daemon, which is not running"), "{why}");
+}
+
+#[test]
+fn engage_explain_tells_each_wirings_rule_and_stores_nothing() {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "team", "--chat", "tg:1"]);
+    root.g2(&[
+        "wirings",
+        "add",
+        "--group",
+        "main",
+        "--chat",
+        "tg:1",
+        "--engage",
+        "pattern",
+        "--pattern",
+        "(?:deploy|ship) it",
+    ]);
+    let explain = |more: &[&str]| {
+        let command: Vec<&str> =
+            ["engage", "explain", "--chat", "tg:1"].iter().chain(more).copied().collect();
+        let rows = root.rows(&command);
+        let row = |group: &str| rows.iter().find(|row| row["group"] == group).unwrap().clone();
+        let told = |row: Value| (row["engages"].as_bool().unwrap(), row["rule"].as_str().unwrap().to_owned());
+        (told(row("team")), told(row("main")))
+    };
+    let told = |engages, rule: &str| (engages, rule.to_owned());
+    assert_eq!(explain(&["hello"]), (told(false, "none"), told(false, "none")));
+    assert_eq!(explain(&["@G2 ship it"]), (told(true, "trigger"), told(true, "pattern")));
+    assert_eq!(explain(&["--mention", "hello"]), (told(true, "mention"), told(false, "none")));
+    let rows = root.rows(&["engage", "explain", "--chat", "tg:1", "hello"]);
+    assert!(rows.iter().all(|row| !row["reason"].as_str().unwrap().is_empty()));
+    assert_eq!(root.rows(&["engage", "explain", "--chat", "tg:2", "hello"]).len(), 0);
+    assert!(root.rows(&["messages", "list"]).is_empty());
+}
+
+#[test]
+fn watching_the_mailbox_prints_each_command_as_it_gets_somewhere() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    let child =
+        root.command(&["--json", "ipc", "watch", "--count", "1"]).stdout(Stdio::piped()).spawn().unwrap();
+    // Until it prints, for it does not say when it has begun to look.
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut n = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                n += 1;
+                root.put_command("main", "tasks", &format!("{n}.json"), &json!({"type": "list_tasks"}));
+                root.settled(n);
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        output
+    });
+    let row: Value = serde_json::from_slice(&output.stdout).unwrap();
+    has(&row, &["id", "group", "box", "name", "type", "state", "age_ms"]);
+}

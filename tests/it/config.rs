@@ -1,0 +1,182 @@
+//! Settings through the real program: what is refused, what overrides what, and where the root is.
+#![expect(clippy::disallowed_types, reason = "tests play the user and the machine")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+use crate::support::Root;
+
+fn settings(root: &Root, text: &str) {
+    fs::write(root.path().join("g2.toml"), text).unwrap();
+}
+
+#[test]
+fn an_unknown_setting_is_refused_by_name_and_line() {
+    let root = Root::new("");
+    settings(&root, "[limits]\n\nmax_containers = 3\n");
+    for command in ["serve", "up", "init"] {
+        let output = root.run(&[command]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("max_containers") && said.contains("line 3"), "{said}");
+    }
+    // What needs no settings works all the same.
+    assert!(root.run(&["groups", "list"]).status.success());
+}
+
+#[test]
+fn a_setting_of_the_wrong_kind_or_value_is_refused_with_its_name() {
+    let root = Root::new("");
+    for (text, words) in [
+        ("[sandbox]\nkind = \"podman\"\n", ["line 2", "podman"]),
+        ("[limits]\nbatch_messages = \"many\"\n", ["line 2", "many"]),
+        ("[agent]\nprovider = \"oracle\"\n", ["agent.provider", "oracle"]),
+        ("[outbox]\non_unknown = \"maybe\"\n", ["outbox.on_unknown", "maybe"]),
+        ("[limits\n", ["line 1", "g2.toml"]),
+    ] {
+        settings(&root, text);
+        let output = root.run(&["serve"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{text}: {said}");
+    }
+}
+
+fn trigger(root: &Root, environment: &[(&str, &str)], folder: &str) -> Value {
+    let mut command = root.command(&["groups", "add", folder, "--chat", "tg:1"]);
+    assert!(command.envs(environment.iter().copied()).output().unwrap().status.success());
+    root.json(&["groups", "show", folder])["trigger"].clone()
+}
+
+#[test]
+fn v1s_environment_names_win_over_the_file() {
+    let root = Root::new("");
+    assert_eq!(trigger(&root, &[], "a"), "@G2");
+    settings(&root, "assistant_name = \"Bob\"\n");
+    assert_eq!(trigger(&root, &[], "b"), "@Bob");
+    assert_eq!(trigger(&root, &[("ASSISTANT_NAME", "Andy")], "c"), "@Andy");
+    assert_eq!(trigger(&root, &[("ASSISTANT_NAME", "")], "d"), "@Bob");
+}
+
+/// The offset at which a schedule is read.
+fn offset(root: &Root, tz: Option<&str>) -> Value {
+    let mut command = root.command(&[
+        "--json",
+        "schedule",
+        "next",
+        "0 9 * * *",
+        "--after",
+        "2026-01-15T00:00:00Z",
+        "--count",
+        "1",
+    ]);
+    command.env_remove("TZ");
+    if let Some(tz) = tz {
+        command.env("TZ", tz);
+    }
+    let output = command.output().unwrap();
+    serde_json::from_slice::<Value>(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"))[0]["offset"]
+        .clone()
+}
+
+#[test]
+fn the_zone_comes_from_the_environment_then_the_settings_then_the_env_file() {
+    let root = Root::new("");
+    settings(&root, "");
+    fs::write(root.path().join(".env"), "# mine\nTZ='Asia/Tokyo'\n").unwrap();
+    assert_eq!(offset(&root, None), "+09:00");
+    settings(&root, "timezone = \"America/New_York\"\n");
+    assert_eq!(offset(&root, None), "-05:00");
+    assert_eq!(offset(&root, Some("Asia/Kolkata")), "+05:30");
+    // What names no zone is passed over.
+    assert_eq!(offset(&root, Some("IST-2")), "-05:00");
+}
+
+#[test]
+fn the_level_of_the_log_is_a_setting_and_the_environment_wins() {
+    let root = Root::new("");
+    fs::write(root.path().join("g2.toml"), "log_level = \"error\"\n[sandbox]\nkind = \"process\"\n").unwrap();
+    assert_eq!(root.serve().terminate(), Some(0));
+    assert_eq!(root.log(), "");
+    assert_eq!(root.serve_with(&[("LOG_LEVEL", "info")]).terminate(), Some(0));
+    assert!(root.log().contains("ready"));
+}
+
+#[test]
+fn init_writes_every_setting_commented_at_its_default_and_twice_changes_nothing() {
+    let root = Root::new("");
+    let fresh = root.path().join("fresh");
+    let init = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_g2"));
+        let output = command.arg("init").arg("--root").arg(&fresh).env_clear().output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    init();
+    let text = fs::read_to_string(fresh.join("g2.toml")).unwrap();
+    let is_setting = |line: &str| line.contains(" = ");
+    assert!(text.lines().filter(|line| is_setting(line)).all(|line| line.starts_with("# ")));
+    for setting in
+        ["assistant_name", "timezone", "kind", "image", "max_concurrent_containers", "on_unknown", "idle_ms"]
+    {
+        assert!(text.lines().any(|line| line.starts_with(&format!("# {setting} = "))), "{setting}");
+    }
+    let list = |what: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_g2"));
+        let output = command.args(["--json", "--root"]).arg(&fresh).args(what).env_clear().output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let (groups, wirings) = (list(&["groups", "list"]), list(&["wirings", "list"]));
+    assert_eq!(groups[0]["folder"], "main");
+    assert_eq!(groups[0]["is_main"], true);
+    assert_eq!(groups[0]["trigger"], "@G2");
+    assert_eq!(wirings[0]["chat_jid"], "local:main");
+    assert_eq!((&wirings[0]["engage_mode"], &wirings[0]["engage_pattern"]), (&"pattern".into(), &".".into()));
+    for folder in ["groups/main", "groups/global", "groups/_template", "data"] {
+        assert!(fresh.join(folder).is_dir(), "{folder}");
+    }
+    fs::write(fresh.join("g2.toml"), "assistant_name = \"Mine\"\n").unwrap();
+    fs::write(fresh.join("groups/main/CLAUDE.md"), "mine").unwrap();
+    init();
+    assert_eq!(fs::read_to_string(fresh.join("g2.toml")).unwrap(), "assistant_name = \"Mine\"\n");
+    assert_eq!(fs::read_to_string(fresh.join("groups/main/CLAUDE.md")).unwrap(), "mine");
+    assert_eq!((list(&["groups", "list"]), list(&["wirings", "list"])), (groups, wirings));
+}
+
+/// Runs `g2 status` in a folder, with an environment; returns the root that it looked at.
+fn root_of(here: &Path, arguments: &[&str], environment: &[(&str, &Path)]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_g2"));
+    command.current_dir(here).args(arguments).args(["--json", "status"]).env_clear();
+    let Output { stdout, stderr, status } = command.envs(environment.iter().copied()).output().unwrap();
+    assert_eq!(status.code(), Some(3), "{}", String::from_utf8_lossy(&stderr));
+    let status: Value = serde_json::from_slice(&stdout).unwrap();
+    let problem = status["problems"][0].as_str().unwrap();
+    problem.strip_prefix("no daemon runs at ").unwrap().split(';').next().unwrap().to_owned()
+}
+
+#[test]
+fn the_root_is_the_one_named_else_that_of_the_environment_else_where_we_stand_else_the_users_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let at = |name: &str| dir.join(name);
+    for folder in ["checkout/groups", "checkout/data", "half/groups", "named", "elsewhere"] {
+        fs::create_dir_all(at(folder)).unwrap();
+    }
+    let (home, named, data_home) = (at("home"), at("named"), at("xdg"));
+    let home_only: &[(&str, &Path)] = &[("HOME", &home)];
+    let all: &[(&str, &Path)] = &[("HOME", &home), ("XDG_DATA_HOME", &data_home), ("G2_ROOT", &named)];
+    let shown = |path: std::path::PathBuf| path.display().to_string();
+    assert_eq!(
+        root_of(&at("checkout"), &["--root", "../elsewhere"], all),
+        shown(at("checkout/../elsewhere"))
+    );
+    assert_eq!(root_of(&at("checkout"), &[], all), shown(at("named")));
+    assert_eq!(root_of(&at("checkout"), &[], home_only), shown(at("checkout")));
+    assert_eq!(root_of(&at("half"), &[], &all[..2]), shown(at("xdg/g2")));
+    assert_eq!(root_of(&at("half"), &[], home_only), shown(at("home/.local/share/g2")));
+}
