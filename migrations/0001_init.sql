@@ -220,6 +220,7 @@ CREATE TABLE tasks (
   CHECK (status <> 'completed' OR next_run IS NULL)
 ) STRICT;
 CREATE INDEX tasks_due ON tasks (next_run) WHERE status = 'active' AND next_run IS NOT NULL;
+CREATE INDEX tasks_due_by_group ON tasks (group_folder, next_run) WHERE status = 'active' AND next_run IS NOT NULL;
 CREATE INDEX tasks_by_group ON tasks (group_folder, n);
 
 CREATE TABLE archives (

@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use ipc_handlers::{Folder, Time};
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, oneshot},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
@@ -342,6 +342,11 @@ impl Daemon {
             .ok();
         mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, growing, mailbox_stop.clone()));
 
+        // Whoever is told that we are ready finds the boxes, watched.
+        let (done, opened) = oneshot::channel();
+        if host.mailboxes.send(loops::ipc::Ask::Groups(done)).is_ok() {
+            let _ = opened.await;
+        }
         let recovered = reconcile::recover(&host).await;
         mailbox.spawn(snapshots::run(Arc::clone(&host), mailbox_stop.clone()));
         for group in host.store.groups()? {

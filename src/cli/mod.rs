@@ -182,14 +182,18 @@ pub fn main() -> ExitCode {
     };
     let quiet = matches!(arguments.command, Command::Up(_));
     start_log(&context, arguments.log_format, quiet);
-    let runtime =
-        match tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(workers()).build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                eprintln!("g2: starting threads failed: {error}");
-                return ExitCode::from(1);
-            }
-        };
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(workers())
+        .max_blocking_threads(BLOCKING)
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("g2: starting threads failed: {error}");
+            return ExitCode::from(1);
+        }
+    };
     let outcome = runtime.block_on(run(&context, arguments.command));
     // A thread that waits for a terminal must not keep us.
     runtime.shutdown_timeout(std::time::Duration::from_millis(100));
@@ -204,6 +208,9 @@ pub fn main() -> ExitCode {
         }
     }
 }
+
+/// Threads for work on files, at most: a start with many groups would make hundreds otherwise, all waiting for one disk.
+const BLOCKING: usize = 32;
 
 /// Enough to serve many groups; more would only cost memory.
 fn workers() -> usize {

@@ -53,16 +53,23 @@ pub async fn run(host: Arc<Host>) {
 
 /// Says everything that a chat has to say; returns the chat when there is nothing more.
 async fn empty(host: Arc<Host>, chat: String) -> String {
+    let mut begun = None;
     loop {
-        if host.stop.is_cancelled() {
-            return chat;
-        }
-        match host.store.begin_delivery(&chat, clock::now()).await {
+        let next = match begun.take() {
+            // Marked already: it goes out whatever is asked for meanwhile.
+            Some(next) => Ok(next),
+            None if host.stop.is_cancelled() => return chat,
+            None => host.store.begin_delivery(&chat, clock::now()).await,
+        };
+        match next {
             Ok(NextDelivery::Now(delivery)) => {
                 failpoint::reach("deliver.sending");
-                if let Err(error) = say(&host, &delivery).await {
-                    tracing::error!(%error, outbox = delivery.id, "recording a delivery failed; it is looked at again");
-                    pause(&host, 1000).await;
+                match say(&host, &delivery).await {
+                    Ok(next) => begun = next,
+                    Err(error) => {
+                        tracing::error!(%error, outbox = delivery.id, "recording a delivery failed; it is looked at again");
+                        pause(&host, 1000).await;
+                    }
                 }
             }
             Ok(NextDelivery::NotBefore(at)) => {
@@ -88,7 +95,8 @@ async fn pause(host: &Host, ms: u64) {
     }
 }
 
-async fn say(host: &Host, delivery: &Delivery) -> Result<(), StoreError> {
+/// Says one row; returns what the chat has to say next, where it was taken along.
+async fn say(host: &Host, delivery: &Delivery) -> Result<Option<NextDelivery>, StoreError> {
     let outcome = match host.channels.get(channel_of(&delivery.chat_jid)) {
         None => Err(ChannelError::Permanent(format!("no channel of this daemon owns {}", delivery.chat_jid))),
         Some(channel) => match tokio::time::timeout(SEND_TIMEOUT, channel.send(delivery)).await {
@@ -99,10 +107,16 @@ async fn say(host: &Host, delivery: &Delivery) -> Result<(), StoreError> {
     failpoint::reach("deliver.sent");
     match outcome {
         Ok(()) => {
-            host.store.delivered(delivery.id, clock::now()).await?;
+            let now = clock::now();
+            let next = if host.stop.is_cancelled() {
+                host.store.delivered(delivery.id, now).await?;
+                None
+            } else {
+                Some(host.store.delivered_and_next(delivery.id, &delivery.chat_jid, now).await?)
+            };
             tracing::debug!(outbox = delivery.id, chat = delivery.chat_jid, "said");
             host.nudges.settled.ring();
-            Ok(())
+            Ok(next)
         }
         Err(error) => {
             let again = match &error {
@@ -112,7 +126,8 @@ async fn say(host: &Host, delivery: &Delivery) -> Result<(), StoreError> {
                 ChannelError::Transient(_) | ChannelError::Permanent(_) => None,
             };
             tracing::warn!(outbox = delivery.id, chat = delivery.chat_jid, %error, again = again.is_some(), "could not be said");
-            host.store.delivery_failed(delivery.id, &error.to_string(), again).await
+            host.store.delivery_failed(delivery.id, &error.to_string(), again).await?;
+            Ok(None)
         }
     }
 }

@@ -19,6 +19,7 @@ use super::{
     Host,
     ipc::chain,
     run::{self, Beginning, Order},
+    snapshots,
 };
 use crate::{
     clock,
@@ -32,8 +33,6 @@ use crate::{
 
 /// How many inbox rows are judged in one transaction.
 const JUDGE: usize = 500;
-/// How many due tasks are looked at in one pass.
-const DUE: usize = 20_000;
 /// How long a lane rests when its work could not be handed over because the world failed, ms.
 const WORLD_REST_MS: i64 = 1000;
 
@@ -117,9 +116,9 @@ impl Dispatch {
             Err(error) => tracing::error!(error = %chain(&error), "reading what waits failed"),
         }
         let mut retiring = false;
+        self.look_for_due_tasks();
         loop {
             self.judge_all().await;
-            self.look_for_due_tasks();
             self.perform_all().await;
             let wake = self.lanes.next_wake().map_or(Duration::from_secs(3600), |at| {
                 Duration::from_millis(at.ms_since(clock::now()).max(0).unsigned_abs())
@@ -134,6 +133,7 @@ impl Dispatch {
                     }
                 }
                 () = self.host.nudges.dispatch.notified() => {}
+                () = self.host.nudges.due.notified() => self.look_for_due_tasks(),
                 Some(event) = news.recv() => {
                     self.hear(event);
                     while let Ok(event) = news.try_recv() {
@@ -165,9 +165,10 @@ impl Dispatch {
                     return;
                 }
             }
-            Event::Ended { group, .. } => {
+            Event::Ended { group, waiting } => {
                 self.live.remove(group);
                 self.host.nudges.settled.ring();
+                return self.ended(group.clone(), waiting.clone());
             }
             _ => {}
         }
@@ -213,7 +214,7 @@ impl Dispatch {
     }
 
     fn look_for_due_tasks(&mut self) {
-        match self.host.store.due_tasks(clock::now(), DUE) {
+        match self.host.store.due_tasks(clock::now()) {
             Ok(due) => {
                 for (group, task) in due {
                     self.tell(Event::TaskDue { group, task });
@@ -221,6 +222,19 @@ impl Dispatch {
             }
             Err(error) => tracing::error!(error = %chain(&error), "reading due tasks failed"),
         }
+    }
+
+    /// Tells that a group's run is over, and what else is due in it: before, as tasks go before messages, and after,
+    /// as the task of the run itself may be due again.
+    fn ended(&mut self, group: Folder, waiting: Vec<WaitingLane>) {
+        let due = self.host.store.due_task_of(&group, clock::now()).unwrap_or_else(|error| {
+            tracing::error!(error = %chain(&error), "reading due tasks failed");
+            None
+        });
+        let due = due.map(|task| Event::TaskDue { group: group.clone(), task });
+        due.clone().into_iter().for_each(|due| self.tell(due));
+        self.tell(Event::Ended { group, waiting });
+        due.into_iter().for_each(|due| self.tell(due));
     }
 
     async fn perform_all(&mut self) {
@@ -267,6 +281,7 @@ impl Dispatch {
             Ok(Some(handed)) => {
                 tracing::info!(group = %group, run = handed.run, task, "run queued");
                 host.nudges.schedule.notify_one();
+                snapshots::tasks_changed_soon(&host, &group);
                 self.supervise(group, handed.run, Beginning::Task(Box::new(handed)));
             }
             Ok(None) => self.nothing_to_start(group, None),
@@ -280,7 +295,7 @@ impl Dispatch {
             self.tell(Event::Emptied { group: group.clone(), lane });
         }
         let waiting = self.waiting_in(&group);
-        self.tell(Event::Ended { group, waiting });
+        self.ended(group, waiting);
     }
 
     fn could_not_start(&mut self, group: Folder, error: &store::StoreError) {
@@ -295,7 +310,7 @@ impl Dispatch {
         let host = Arc::clone(&self.host);
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(WORLD_REST_MS.unsigned_abs())).await;
-            host.nudges.dispatch.notify_one();
+            host.nudges.due.notify_one();
         });
     }
 

@@ -11,6 +11,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
+    ops::Bound,
     sync::Arc,
     time::Duration,
 };
@@ -51,6 +52,8 @@ const HALF_WRITTEN: Duration = Duration::from_secs(2);
 const WRITER_LIMIT: Duration = Duration::from_secs(60);
 /// How many files of the trash are removed at a time.
 const SWEEP: usize = 10_000;
+/// How many groups' boxes are compared with those on disk at a time.
+const IDENTITIES: usize = 64;
 /// How often one that is being written is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How long an event may be on its way. Events come in the order in which files were published; a scan that was
@@ -108,6 +111,7 @@ pub async fn run(
     for claimed in recovered {
         growing.entry(claimed.folder.clone()).or_default().push(claimed);
     }
+    let mut checked = None;
     let mut every = tokio::time::interval(host.config.scan_every);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
@@ -144,7 +148,7 @@ pub async fn run(
                 }
             },
             _ = every.tick() => {
-                check_identity(&host, watch.as_ref());
+                check_identity(&host, watch.as_ref(), &mut checked);
                 scan_all(&host, &workers, Look::AtChanged);
             }
         }
@@ -250,11 +254,22 @@ fn reopen(host: &Arc<Host>, watch: Option<&Watch>, folder: &Folder) {
     }
 }
 
-/// Boxes that somebody removed or replaced are opened and watched anew.
-fn check_identity(host: &Arc<Host>, watch: Option<&Watch>) {
-    let all: Vec<Arc<GroupBoxes>> =
-        host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner).values().cloned().collect();
-    for boxes in all {
+/// Boxes that somebody removed or replaced are opened and watched anew. Looks at some groups at a time, those that come
+/// after `last`: of most of what happens to a box, an event tells.
+fn check_identity(host: &Arc<Host>, watch: Option<&Watch>, last: &mut Option<Folder>) {
+    let after = last.take().map_or(Bound::Unbounded, Bound::Excluded);
+    let some: Vec<Arc<GroupBoxes>> = host
+        .boxes
+        .read()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .range((after, Bound::Unbounded))
+        .take(IDENTITIES)
+        .map(|(_, boxes)| Arc::clone(boxes))
+        .collect();
+    if some.len() == IDENTITIES {
+        *last = some.last().map(|boxes| boxes.folder().clone());
+    }
+    for boxes in some {
         match boxes.identity() {
             Ok(crate::ipc::Identity::Same) => {}
             Ok(crate::ipc::Identity::Replaced(which)) => {
@@ -275,16 +290,19 @@ enum Look {
 }
 
 fn scan_all(host: &Arc<Host>, workers: &BTreeMap<Folder, Line>, look: Look) {
+    if look == Look::AtAll {
+        for worker in workers.values() {
+            let _ = worker.jobs.send(Job::Scan(Sight::First));
+        }
+        return;
+    }
+    let open = host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
     for (folder, worker) in workers {
-        let sight = match (look, host.boxes(folder)) {
-            (Look::AtAll, _) => Some(Sight::First),
-            (Look::AtChanged, Ok(boxes)) => {
-                boxes.changed().map_or(true, |changed| !changed.is_empty()).then_some(Sight::Second)
-            }
-            (Look::AtChanged, Err(_)) => Some(Sight::Second),
-        };
-        if let Some(sight) = sight {
-            let _ = worker.jobs.send(Job::Scan(sight));
+        // What can't be looked at now is opened again by the scan.
+        let idle =
+            open.get(folder).is_some_and(|boxes| boxes.changed().is_ok_and(|changed| changed.is_empty()));
+        if !idle {
+            let _ = worker.jobs.send(Job::Scan(Sight::Second));
         }
     }
 }

@@ -79,6 +79,8 @@ pub struct Host {
 #[derive(Default)]
 pub struct Nudges {
     pub dispatch: Notify,
+    /// Tasks may be due.
+    pub due: Notify,
     pub deliver: Notify,
     pub schedule: Notify,
     /// Bumped whenever something was finished; whoever waits for rest looks again.

@@ -1,4 +1,4 @@
-//! Sleeps until the next task is due, then nudges `dispatch`; looks again whenever tasks change.
+//! Sleeps until the next task is due, then has `dispatch` look for due tasks; looks again whenever tasks change.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,6 +25,6 @@ pub async fn run(host: Arc<Host>) {
             () = host.nudges.schedule.notified() => {}
             () = tokio::time::sleep(Duration::from_millis(sleep_ms.unsigned_abs())) => {}
         }
-        host.nudges.dispatch.notify_one();
+        host.nudges.due.notify_one();
     }
 }

@@ -52,9 +52,9 @@ impl Snapshots {
 }
 
 /// For every second of writing what nobody waits for, so many of leaving the disk to others.
-const LEISURE: u32 = 4;
-/// However long a list is, it is as old as this at most when nothing else is written.
-const LONGEST_REST: Duration = Duration::from_millis(500);
+const LEISURE: u32 = 9;
+/// However long a list is, the rest after it is no longer.
+const LONGEST_REST: Duration = Duration::from_secs(10);
 
 /// Writes what is wanted soon, until `stop`. Whatever is wanted then is written first.
 pub async fn run(host: Arc<Host>, stop: CancellationToken) {

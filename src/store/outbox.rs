@@ -28,42 +28,20 @@ impl Store {
     /// Takes the oldest open row of a chat and marks it `sending`, so that a crash from here on is known about.
     pub async fn begin_delivery(&self, chat: &str, now: Time) -> Result<NextDelivery> {
         let chat = chat.to_owned();
-        self.write(move |c| {
-            let next = c
-                .prepare_cached(
-                    "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at FROM outbox INDEXED BY outbox_open
-                     WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT 1",
-                )?
-                .query_row([&chat], |r| {
-                    let delivery = Delivery {
-                        id: r.get(0)?,
-                        chat_jid: r.get(1)?,
-                        thread: r.get(2)?,
-                        text: r.get(3)?,
-                        sender: r.get(4)?,
-                        reply_to: r.get(5)?,
-                        attempts: r.get(6)?,
-                    };
-                    Ok((delivery, r.get::<_, Option<i64>>(7)?))
-                })
-                .optional()?;
-            let Some((delivery, next_try_at)) = next else { return Ok(NextDelivery::Nothing) };
-            if let Some(at) = next_try_at.filter(|at| *at > now.0) {
-                return Ok(NextDelivery::NotBefore(Time(at)));
-            }
-            c.prepare_cached("UPDATE outbox SET status = 'sending', attempts = attempts + 1, next_try_at = NULL WHERE id = ?1")?
-                .execute([delivery.id])?;
-            Ok(NextDelivery::Now(delivery))
-        })
-        .await
+        self.write(move |c| next_delivery(c, &chat, now)).await
     }
 
     /// The channel has it.
     pub async fn delivered(&self, id: i64, now: Time) -> Result<()> {
+        self.write(move |c| delivered(c, id, now)).await
+    }
+
+    /// The channel has it, and the oldest open row of the chat is taken and marked in the same commit.
+    pub async fn delivered_and_next(&self, id: i64, chat: &str, now: Time) -> Result<NextDelivery> {
+        let chat = chat.to_owned();
         self.write(move |c| {
-            c.prepare_cached("UPDATE outbox SET status = 'sent', sent_at = ?2, error = NULL WHERE id = ?1 AND status = 'sending'")?
-                .execute(params![id, now.0])?;
-            Ok(())
+            delivered(c, id, now)?;
+            next_delivery(c, &chat, now)
         })
         .await
     }
@@ -164,6 +142,45 @@ impl Store {
             )?)
         })
     }
+}
+
+/// Takes the oldest open row of a chat and marks it.
+fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> {
+    let next = c
+        .prepare_cached(
+            "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at FROM outbox INDEXED BY outbox_open
+             WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT 1",
+        )?
+        .query_row([chat], |r| {
+            let delivery = Delivery {
+                id: r.get(0)?,
+                chat_jid: r.get(1)?,
+                thread: r.get(2)?,
+                text: r.get(3)?,
+                sender: r.get(4)?,
+                reply_to: r.get(5)?,
+                attempts: r.get(6)?,
+            };
+            Ok((delivery, r.get::<_, Option<i64>>(7)?))
+        })
+        .optional()?;
+    let Some((delivery, next_try_at)) = next else { return Ok(NextDelivery::Nothing) };
+    if let Some(at) = next_try_at.filter(|at| *at > now.0) {
+        return Ok(NextDelivery::NotBefore(Time(at)));
+    }
+    c.prepare_cached(
+        "UPDATE outbox SET status = 'sending', attempts = attempts + 1, next_try_at = NULL WHERE id = ?1",
+    )?
+    .execute([delivery.id])?;
+    Ok(NextDelivery::Now(delivery))
+}
+
+fn delivered(c: &Connection, id: i64, now: Time) -> Result<()> {
+    c.prepare_cached(
+        "UPDATE outbox SET status = 'sent', sent_at = ?2, error = NULL WHERE id = ?1 AND status = 'sending'",
+    )?
+    .execute(params![id, now.0])?;
+    Ok(())
 }
 
 /// Something to say.

@@ -13,9 +13,13 @@ use crate::{
     rig::{self, Root},
 };
 
+/// Messages of long ago, in all groups together.
+const MESSAGES: usize = 100_000;
+
 pub(crate) fn take(effort: Effort, table: &mut Table) {
     for groups in [1, 1_000] {
         let root = Root::new(groups);
+        root.fill_with_messages(MESSAGES);
         let _daemon = root.serve_with("debug");
         let mut client = Client::connect(root.path());
         let mut floor = Floor::new();

@@ -388,23 +388,60 @@ async fn a_group_can_not_cancel_anothers_task() {
 }
 
 #[tokio::test]
+async fn of_each_group_the_task_is_due_that_waits_longest_and_can_be_started() {
+    let world = world().await;
+    let make = |id: &str, every: i64| {
+        format!(
+            r#"{{"type":"schedule_task","prompt":"p","schedule_type":"interval","schedule_value":"{every}","taskId":"{id}"}}"#
+        )
+    };
+    for (n, (group, id, every)) in [
+        ("main", "late", 90_000),
+        ("main", "early", 60_000),
+        ("main", "next", 70_000),
+        ("family", "theirs", 80_000),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = command(group, n as i64 + 1, make(id, every).as_bytes());
+        assert_eq!(world.store.settle(file, zone(), NOW).await.unwrap().receipt.outcome, "applied");
+    }
+    let due = NOW.plus_ms(100_000);
+    let told = |(group, id): (&str, &str)| (folder(group), id.to_owned());
+    assert_eq!(world.store.due_tasks(due).unwrap(), [("main", "early"), ("family", "theirs")].map(told));
+    world.store.start_task("early", "process", "me", TimeZone::UTC, due).await.unwrap().unwrap();
+    assert_eq!(world.store.due_task_of(&folder("main"), due).unwrap().as_deref(), Some("next"));
+    assert_eq!(world.store.due_task_of(&folder("main"), NOW).unwrap(), None);
+    let mut shown = Vec::new();
+    world
+        .store
+        .each_task(Some(&folder("main")), |task| {
+            shown.push(task.id);
+            shown.len() < 2
+        })
+        .unwrap();
+    assert_eq!(shown, ["next", "early"], "newest first, until it is enough");
+}
+
+#[tokio::test]
 async fn a_slot_of_a_task_runs_once_and_its_next_run_moves_with_the_run_row() {
     let world = world().await;
     let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"interval","schedule_value":"60000","taskId":"t"}"#;
     world.store.settle(command("main", 1, make), zone(), NOW).await.unwrap();
-    assert!(world.store.due_tasks(NOW, 10).unwrap().is_empty());
+    assert!(world.store.due_tasks(NOW).unwrap().is_empty());
     let due = NOW.plus_ms(60_000);
-    assert_eq!(world.store.due_tasks(due, 10).unwrap().len(), 1);
+    assert_eq!(world.store.due_tasks(due).unwrap().len(), 1);
     let handed = world.store.start_task("t", "process", "me", TimeZone::UTC, due).await.unwrap().unwrap();
     assert_eq!(world.store.task("t").unwrap().unwrap().next_run, Some(NOW.plus_ms(120_000)));
     let later = NOW.plus_ms(120_000);
-    assert!(world.store.due_tasks(later, 10).unwrap().is_empty(), "its source has an active run");
+    assert!(world.store.due_tasks(later).unwrap().is_empty(), "its source has an active run");
     world.store.run_created(handed.run, "c").await.unwrap();
     world.store.run_started(handed.run, due).await.unwrap();
     let done = Record { handled: vec![g2::store::task_batch(handed.run)], ..Record::default() };
     world.store.record(handed.run, 1, done, due).await.unwrap();
     world.end(handed.run, End::Exited { code: 0, oom: false }, Cause::Closed).await;
-    assert_eq!(world.store.due_tasks(later, 10).unwrap().len(), 1);
+    assert_eq!(world.store.due_tasks(later).unwrap().len(), 1);
 }
 
 #[tokio::test]
