@@ -46,7 +46,7 @@ use log::RunLog;
 const CLOSE_AGAIN: Duration = Duration::from_secs(2);
 /// How long output may lag behind the container's end.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
-/// An adopted container that was not ready on record has this long to turn out to be.
+/// An adopted container that may never have got all of its stdin has this long to turn out to be ready.
 const ADOPTED_UNREADY: Duration = Duration::from_secs(2);
 /// A `process` child has this long to finish when the daemon stops, then it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -468,7 +468,8 @@ impl Watched {
         if active.kind != "message" && !active.handled {
             self.in_hand.insert(task_batch(active.id), None);
         }
-        if !active.ready {
+        // Its start is written down when its stdin is whole: it may take as long as any to become ready.
+        if !active.ready && !active.started {
             self.ready_limit = ADOPTED_UNREADY;
         }
         if active.closing {
@@ -760,7 +761,14 @@ impl Watched {
         let taken = Instant::now();
         if self.ready {
             for (batch, since) in self.in_hand.iter_mut().filter(|(_, since)| since.is_none()) {
-                *since = (!boxes.is_unread(batch)).then_some(taken);
+                if boxes.is_unread(batch) {
+                    continue;
+                }
+                *since = Some(taken);
+                // Both were seen for the first time just now: the kernel knows which came first.
+                if boxes.has_beaten_since_taken(batch) {
+                    self.last_sign = taken + Duration::from_millis(1);
+                }
             }
         }
         let declared =
@@ -784,7 +792,13 @@ impl Watched {
                 started_ms: ms(self.started),
                 quiet_ms: ms(self.last_sign),
                 no_record_ms: ms(self.last_record),
-                in_hand_ms: self.in_hand.values().flatten().min().map(|since| ms(*since)),
+                // A sign that came within the same millisecond, but after the taking, is one since.
+                in_hand_ms: self
+                    .in_hand
+                    .values()
+                    .flatten()
+                    .min()
+                    .map(|since| ms(*since) + i64::from(self.last_sign > *since)),
                 tool_timeout_ms: declared,
                 blocked_tool: self.blocked_tool.clone(),
                 since_result_ms: self.last_result.map(ms),

@@ -21,11 +21,11 @@ use std::{
 use serde_json::json;
 
 use super::{
-    client::{rest, send},
+    client::{Client, rest, send},
     ledger::Ledger,
     scene::{all_settled, nobody_left},
 };
-use crate::support::Root;
+use crate::support::{Root, wait_for};
 
 /// Groups that only write commands, and groups that are only talked to: a command counts as said by the turn in whose
 /// time it was written, which would hide what becomes of messages.
@@ -110,11 +110,21 @@ fn talk(root: &Root, group: &str, mut random: Random, stop: &AtomicBool) -> Vec<
 /// Kills and restarts, and sees that no cursor ever moves back.
 fn kill_again_and_again(root: &Root, kills: u64, random: &mut Random) {
     let mut cursors: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut start_ms = 100;
     for _ in 0..kills {
+        let since = Instant::now();
         let daemon = root.spawn(&[]);
-        // One in four does not live to be ready.
-        let life = if random.below(4) == 0 { random.below(80) } else { 80 + random.below(500) };
-        thread::sleep(Duration::from_millis(life));
+        // One in three is killed while it starts, however long that takes on this machine.
+        if random.below(3) == 0 {
+            thread::sleep(Duration::from_millis(random.below(1 + start_ms)));
+        } else {
+            wait_for("the daemon to be ready", || {
+                assert!(!daemon.has_ended(), "it ended by itself:\n{}", root.log());
+                Client::connect(root).ok()?.call(&json!({"op": "status"})).ok()
+            });
+            start_ms = u64::try_from(since.elapsed().as_millis()).unwrap();
+            thread::sleep(Duration::from_millis(random.below(300)));
+        }
         assert!(!daemon.has_ended(), "it ended by itself:\n{}", root.log());
         for (lane, cursor) in Ledger::of_the_living(root).pairs::<i64, i64>("SELECT id, cursor FROM lanes") {
             let before = cursors.insert(lane, cursor).unwrap_or(0);
@@ -245,7 +255,4 @@ fn nothing_is_lost_and_nothing_done_twice_however_often_the_daemon_is_killed() {
     );
     assert_eq!(last.terminate(), Some(0));
     nobody_left(&root);
-    if let Ok(keep) = env::var("KEEPLOG") {
-        std::fs::copy(root.path().join("serve.log"), keep).unwrap();
-    }
 }

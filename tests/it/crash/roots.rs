@@ -1,6 +1,9 @@
 //! One root, one daemon; and a root that is not the one it was.
-#![expect(clippy::disallowed_methods, reason = "tests copy roots and look at sockets")]
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests copy roots and look at sockets"
+)]
 
 use std::{
     fs,
