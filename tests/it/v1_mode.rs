@@ -1,34 +1,14 @@
 //! A runner as v1 had it, unchanged: no numbers, no `ready`, no `handled`, an input folder that it looks into by itself.
-#![expect(clippy::disallowed_types, reason = "tests build the program that stands for v1's")]
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
-
-use std::{path::PathBuf, process::Command, sync::OnceLock};
 
 use serde_json::{Value, json};
 
-use crate::support::{Root, Socket, wait_for};
-
-/// Builds `tests/fixtures/v1_runner.rs` and returns the program.
-fn runner() -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT
-        .get_or_init(|| {
-            // …/target/debug/deps/it-…
-            let target = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned();
-            let mut cargo = Command::new(env!("CARGO"));
-            cargo.current_dir(env!("CARGO_MANIFEST_DIR")).arg("build").arg("--quiet");
-            cargo.args(["--example", "v1-runner", "--target-dir"]).arg(&target);
-            assert!(cargo.status().unwrap().success(), "building the v1 runner");
-            target.join("debug/examples/v1-runner")
-        })
-        .clone()
-}
+use crate::support::{Root, Socket, example, wait_for};
 
 /// A root whose agents are v1's; `toml` goes on top.
 fn v1(toml: &str) -> Root {
     Root::new(&format!(
         "[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n[agent]\ncommand = [\"{}\"]\n{toml}",
-        runner().display()
+        example("v1-runner").display()
     ))
 }
 

@@ -1,4 +1,5 @@
 //! Each command of a live daemon's mailbox: its reply, what it changes, and where it can be looked up afterwards.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 #![expect(clippy::disallowed_methods, reason = "tests look at what the daemon leaves on disk")]
 
 use std::fs;
