@@ -149,7 +149,7 @@ fn more_messages_than_a_batch_takes_are_all_answered_in_order() {
 
 #[test]
 fn files_published_while_their_boxes_are_scanned_are_applied_in_order() {
-    const FILES: usize = 3_000;
+    const FILES: usize = 1_500;
     let root = Root::new("[limits]\npoll_interval_ms = 10\nretry_base_ms = 20\nmin_free_mib = 1\n");
     let _daemon = root.serve();
     (0..FILES).for_each(|n| put(&root, n));
