@@ -191,7 +191,7 @@ CREATE TABLE receipts (
   reply        BLOB,
   replay_of    INTEGER,
   at           INTEGER NOT NULL,
-  UNIQUE (group_folder, origin),
+  UNIQUE (group_folder, origin, digest),
   CHECK ((outcome = 'applied') = (code IS NULL))
 ) STRICT;
 CREATE INDEX receipts_by_request ON receipts (group_folder, request_id) WHERE request_id IS NOT NULL;

@@ -229,7 +229,7 @@ fn owner(instance: &str) -> String {
     format!("{instance} {} {} {}", boot.trim(), std::process::id(), start_of("self"))
 }
 
-/// Whether the process that owns a run still lives, as [`owner`] wrote it down.
+/// Whether the process that owns a run still lives, as its row has it: instance, boot, process and when that was started.
 #[must_use]
 pub fn is_alive(owner: &str) -> bool {
     let words: Vec<&str> = owner.split(' ').collect();
@@ -307,7 +307,7 @@ impl Daemon {
         let since = clock::now();
         let host = Arc::new(Host {
             owner: owner(&instance),
-            box_owner: (config::own_ids().0 == 0).then_some(AGENT),
+            box_owner: (crate::root::own_ids().0 == 0).then_some(AGENT),
             config,
             root,
             store,
@@ -370,7 +370,7 @@ impl Daemon {
         self.mailbox_stop.cancel();
         while self.mailbox.join_next().await.is_some() {}
         // A socket that is there without a daemon tells of one that ended otherwise.
-        if let Err(error) = config::remove_stale_socket(&socket_path(&self.host.root)) {
+        if let Err(error) = crate::root::remove_stale_socket(&socket_path(&self.host.root)) {
             tracing::warn!(%error, "removing data/g2.sock failed");
         }
     }

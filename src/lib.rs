@@ -9,5 +9,6 @@ pub mod domain;
 pub mod failpoint;
 pub mod ipc;
 pub mod loops;
+pub mod root;
 pub mod sandbox;
 pub mod store;

@@ -65,19 +65,20 @@ impl Client {
     }
 }
 
-/// Tells a daemon that is up to look at what was changed; one that is down reads it when it starts.
-pub(super) async fn tell_changed(context: &Context) {
-    tell(context, None).await;
+/// Tells a daemon that is up to look at what was changed, of this group if it is known; one that is down reads it when it
+/// starts.
+pub(super) async fn tell_changed(context: &Context, group: Option<&Folder>) {
+    tell(context, Request::Changed { group: group.cloned(), relaunch: false }).await;
 }
 
 /// As [`tell_changed`]; the group's live run is asked to leave, so that the next one has the new settings.
-pub(super) async fn tell_to_relaunch(context: &Context, group: Folder) {
-    tell(context, Some(group)).await;
+pub(super) async fn tell_to_relaunch(context: &Context, group: &Folder) {
+    tell(context, Request::Changed { group: Some(group.clone()), relaunch: true }).await;
 }
 
-async fn tell(context: &Context, relaunch: Option<Folder>) {
+async fn tell(context: &Context, request: Request) {
     if let Some(mut client) = Client::connect(&context.root).await
-        && let Err(error) = client.call(&Request::Changed { relaunch }).await
+        && let Err(error) = client.call(&request).await
     {
         eprintln!("g2: the change is stored, but telling the daemon failed: {error:#}");
     }

@@ -68,8 +68,8 @@ impl Groups {
                 let name = name.unwrap_or_else(|| folder.to_string());
                 let group = NewGroup { folder: folder.clone(), name, is_main: main, trigger };
                 store.add_group(group, vec![wiring], clock::now()).await?;
-                crate::config::lay_out_group(&context.root, &folder).context("making the group's folder")?;
-                tell_changed(context).await;
+                crate::root::lay_out_group(&context.root, &folder).context("making the group's folder")?;
+                tell_changed(context, Some(&folder)).await;
                 show::done(context, &format!("group {folder} answers in {chat}"))
             }
             Self::Show { folder } => {
@@ -86,9 +86,9 @@ impl Groups {
                 }
                 // What a run is launched with can't be changed while it lives.
                 if settings.iter().any(|(key, _)| ["provider", "script", "image"].contains(key)) {
-                    tell_to_relaunch(context, folder.clone()).await;
+                    tell_to_relaunch(context, &folder).await;
                 } else {
-                    tell_changed(context).await;
+                    tell_changed(context, Some(&folder)).await;
                 }
                 show::done(context, &format!("group {folder} is changed"))
             }

@@ -70,7 +70,7 @@ impl Ipc {
                     .find(|row| row.id == Some(id))
                     .ok_or_else(|| anyhow!("no command has the id {id}"))?;
                 let receipt = store.receipt(id)?;
-                let kept = crate::config::read_kept_command(&context.root, &row.group, id);
+                let kept = crate::root::read_kept_command(&context.root, &row.group, id);
                 let reply = receipt
                     .as_ref()
                     .and_then(|r| r.reply.as_deref())

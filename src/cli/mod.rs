@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
     app,
-    config::{Config, Environment, find_root},
+    config::{Config, Environment},
     store::{Store, StoreError},
 };
 
@@ -175,8 +175,11 @@ pub fn main() -> ExitCode {
     if matches!(arguments.command, Command::Agent) {
         return agent_runner::main();
     }
-    let context =
-        Context { root: find_root(arguments.root, &environment), json: arguments.json, environment };
+    let context = Context {
+        root: crate::root::find_root(arguments.root, &environment),
+        json: arguments.json,
+        environment,
+    };
     let quiet = matches!(arguments.command, Command::Up(_));
     start_log(&context, arguments.log_format, quiet);
     let runtime = match tokio::runtime::Builder::new_multi_thread()

@@ -32,7 +32,7 @@ impl Outbox {
             }
             Self::Retry { id } => {
                 store.retry_outbox(id).await?;
-                tell_changed(context).await;
+                tell_changed(context, None).await;
                 show::done(context, &format!("outbox row {id} is sent again"))
             }
         }

@@ -38,7 +38,7 @@ impl Runs {
             Self::Show { id } => show::object(context, &one(id)?),
             Self::Logs { id } => {
                 one(id)?;
-                let log = crate::config::read_run_log(&context.root, id)
+                let log = crate::root::read_run_log(&context.root, id)
                     .map_err(|error| anyhow!("run {id} has no log: {error}"))?;
                 if context.json {
                     return show::object(context, &serde_json::json!({ "id": id, "log": log }));

@@ -151,11 +151,15 @@ pub(super) async fn converse(
 pub(super) fn stdin_lines() -> tokio::sync::mpsc::Receiver<String> {
     let (sender, receiver) = tokio::sync::mpsc::channel(64);
     std::thread::spawn(move || {
-        for line in std::io::stdin().lines() {
-            let Ok(line) = line else { return };
-            if sender.blocking_send(line).is_err() {
+        let mut input = std::io::stdin().lock();
+        let mut line = Vec::new();
+        while std::io::BufRead::read_until(&mut input, b'\n', &mut line).is_ok_and(|read| read > 0) {
+            // Bytes that are no UTF-8 are shown as such, and lose nothing of the rest.
+            let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
+            if sender.blocking_send(text).is_err() {
                 return;
             }
+            line.clear();
         }
     });
     receiver

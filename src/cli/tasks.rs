@@ -49,8 +49,9 @@ impl Tasks {
                 show::object(context, &task)
             }
             Self::Cancel { id } => {
+                let group = store.task(&id)?.map(|task| task.group);
                 store.cancel_task(&id).await?;
-                tell_changed(context).await;
+                tell_changed(context, group.as_ref()).await;
                 show::done(context, &format!("task {id} is cancelled"))
             }
         }

@@ -104,6 +104,7 @@ impl Wirings {
                 warn_of_pattern(wiring.engage_pattern.as_deref());
                 let (chat, catches_all) =
                     (wiring.chat_jid.clone(), wiring.engage_pattern.as_deref() == Some("."));
+                let group = wiring.group.clone();
                 store.add_wiring(wiring, clock::now()).await?;
                 let others = store
                     .wirings()?
@@ -115,7 +116,7 @@ impl Wirings {
                         "g2: {others} groups engage on every message of {chat}: each message is answered {others} times"
                     );
                 }
-                tell_changed(context).await;
+                tell_changed(context, Some(&group)).await;
                 show::done(context, &said)
             }
             Self::Set { which, settings } => {
@@ -126,13 +127,13 @@ impl Wirings {
                     warn_of_pattern(["pattern", "engage_pattern"].contains(&key).then_some(value));
                     store.set_wiring(group.clone(), &which.chat, key, value).await?;
                 }
-                tell_changed(context).await;
+                tell_changed(context, Some(&group)).await;
                 show::done(context, &format!("the wiring of {group} to {} is changed", which.chat))
             }
             Self::Remove { which } => {
                 let group = Folder::parse(&which.group).context("removing a wiring")?;
                 store.remove_wiring(group.clone(), &which.chat).await?;
-                tell_changed(context).await;
+                tell_changed(context, Some(&group)).await;
                 show::done(context, &format!("group {group} is no longer wired to {}", which.chat))
             }
         }

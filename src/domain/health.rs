@@ -138,7 +138,7 @@ pub fn judge(vitals: &Vitals, limits: &HealthLimits) -> Verdict {
 /// What ends a container at once.
 fn kill(vitals: &Vitals, limits: &HealthLimits, tool_ms: i64, watch: &mut Watch) -> Option<Verdict> {
     if let Some(tool) = &vitals.blocked_tool {
-        return Some(Verdict::Kill { reason: format!("the tool {tool} ran, which nobody can answer here") });
+        return Some(Verdict::Kill { reason: format!("ran the tool {tool}, which nobody can answer here") });
     }
     match vitals.runner {
         Runner::One => None,
@@ -242,7 +242,7 @@ pub fn kill_loop(kills: &[Time], now: Time) -> KillLoop {
     }
 }
 
-fn human(ms: i64) -> String {
+pub(super) fn human(ms: i64) -> String {
     match ms {
         ms if ms >= 120_000 && ms % 60_000 == 0 => format!("{} minutes", ms / 60_000),
         ms if ms % 1_000 == 0 => format!("{} s", ms / 1_000),

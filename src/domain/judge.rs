@@ -8,7 +8,7 @@
 //! something was said, handing it out again could say it twice: it has failed, and its chat is told so, once.
 
 use crate::domain::{
-    health::{Readiness, Runner},
+    health::{self, Readiness, Runner},
     retry::{self, Retry},
 };
 
@@ -201,6 +201,26 @@ fn after_try(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
     }
 }
 
+/// Returns what a chat is told of a task whose occurrence is given up after `tries` failed tries and this one.
+#[must_use]
+pub fn task_notice(ended: &Ended, task: &str, prompt: &str, tries: u32, said: Said) -> String {
+    const MOST_CHARS: usize = 60;
+    let mut shown: String = prompt.chars().take(MOST_CHARS).collect();
+    if shown.len() < prompt.len() {
+        shown.push('…');
+    }
+    let what = match said {
+        Said::Something => {
+            format!("was interrupted ({}) after it had begun, so it is not started over.", in_short(ended))
+        }
+        Said::Nothing => {
+            let attempts = tries.saturating_add(1);
+            format!("failed: I tried {attempts} times, and the last time {}.", in_short(ended))
+        }
+    };
+    format!("Scheduled task {task} (“{shown}”) {what}")
+}
+
 /// How much of a batch the agent can have read.
 enum Reading {
     Done,
@@ -289,7 +309,7 @@ impl Trouble<'_> {
         match self {
             Self::OwnerGone => "recovered stale active run".to_owned(),
             Self::Unwell(reason) => format!("ended because it {}", clipped(reason)),
-            Self::NeverReady(ms) => format!("not ready within {} s", ms / 1_000),
+            Self::NeverReady(ms) => format!("not ready within {}", health::human(*ms)),
             Self::Flooded(bytes) => format!("wrote more than {bytes} bytes"),
             Self::Gap { expected, got } => format!("record {expected} is missing: {got} came instead"),
             Self::NoImage(image) => format!("image {image} is not there; build it with container/build.sh"),

@@ -6,7 +6,7 @@ use std::{path::Path, sync::Arc};
 use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
+    io::AsyncWriteExt as _,
     net::{
         UnixListener, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
@@ -28,8 +28,15 @@ use crate::{
     failpoint,
 };
 
+mod lines;
+use lines::{Line, Lines};
+
 /// A message of more than this is refused, bytes.
 const LONGEST_TEXT: usize = 4 << 20;
+/// The longest line: such a message with each byte escaped, and what stands around it.
+const LONGEST_LINE: usize = 6 * LONGEST_TEXT + (64 << 10);
+/// The longest name of a chat, characters.
+const LONGEST_CHAT: usize = 512;
 
 /// What a client may ask.
 #[derive(Debug, Serialize, Deserialize)]
@@ -57,9 +64,12 @@ pub enum Request {
     /// Something in the store was changed by another process: look again. Answered when boxes and snapshots are as
     /// they should be.
     Changed {
-        /// A group whose next run needs other settings than its live one has: that one is asked to leave.
+        /// The group that the change is about; absent: it may be about any.
         #[serde(default)]
-        relaunch: Option<Folder>,
+        group: Option<Folder>,
+        /// Its next run needs other settings than its live one has: that one is asked to leave.
+        #[serde(default)]
+        relaunch: bool,
     },
     /// Have a group's run leave, settle what lies in its boxes, and remove it.
     RemoveGroup { folder: Folder },
@@ -127,9 +137,9 @@ pub async fn run(host: Arc<Host>, listener: UnixListener, since: Time) {
 /// # Errors
 /// The operating system's, with the path in the context.
 pub fn bind(path: &Path) -> std::io::Result<UnixListener> {
-    crate::config::remove_stale_socket(path)?;
+    crate::root::remove_stale_socket(path)?;
     let listener = UnixListener::bind(path)?;
-    crate::config::make_private(path)?;
+    crate::root::make_private(path)?;
     Ok(listener)
 }
 
@@ -153,19 +163,27 @@ async fn serve(host: Arc<Host>, stream: UnixStream, since: Time) {
     let (input, out) = stream.into_split();
     let said = host.local.listen();
     let client = Client { host, out, said, listening: None, resting: None, since };
-    let _ = client.run(BufReader::new(input).lines()).await;
+    let _ = client.run(Lines::new(input, LONGEST_LINE)).await;
 }
 
 impl Client {
-    async fn run(mut self, mut lines: Lines<BufReader<OwnedReadHalf>>) -> std::io::Result<()> {
+    async fn run(mut self, mut lines: Lines<OwnedReadHalf>) -> std::io::Result<()> {
         let mut bell = self.host.nudges.settled.listen();
         loop {
             tokio::select! {
-                line = lines.next_line() => {
-                    let Some(line) = line? else { return Ok(()) };
-                    let answer = match serde_json::from_str::<Request>(&line) {
-                        Ok(request) => self.handle(request).await,
-                        Err(error) => Some(Response::Error { message: format!("not a request: {error}") }),
+                line = lines.next() => {
+                    let no_request = |why: String| Some(Response::Error { message: format!("not a request: {why}") });
+                    let answer = match line? {
+                        None => return Ok(()),
+                        Some(Line::Text(line)) => match serde_json::from_str::<Request>(&line) {
+                            Ok(request) => self.handle(request).await,
+                            Err(error) => no_request(error.to_string()),
+                        },
+                        Some(Line::Bytes) => no_request("it is no UTF-8".into()),
+                        Some(Line::TooLong) => {
+                            let message = format!("a line has more than {LONGEST_LINE} bytes");
+                            return self.tell(&Response::Error { message }).await;
+                        }
                     };
                     if let Some(answer) = answer {
                         self.tell(&answer).await?;
@@ -264,8 +282,11 @@ impl Client {
                 None
             }
             Request::Status => Some(Response::Status(Box::new(status(&self.host, self.since)))),
-            Request::Changed { relaunch } => {
-                changed(&self.host, relaunch).await;
+            Request::Changed { group, relaunch } => {
+                if let Some(group) = group.clone().filter(|_| relaunch) {
+                    let _ = self.host.lanes.send(Event::CloseAsked { group });
+                }
+                changed(&self.host, group).await;
                 Some(Response::Done)
             }
             Request::RemoveGroup { folder } => Some(match remove::group(&self.host, &folder).await {
@@ -286,8 +307,8 @@ impl Client {
         thread: String,
         reply_to: Option<String>,
     ) -> Response {
-        if crate::store::channel_of(&chat) != "local" {
-            return Response::Error { message: format!("{chat} is no local chat; use local:NAME") };
+        if let Err(message) = check_chat(&chat) {
+            return Response::Error { message };
         }
         if text.trim().is_empty() {
             return Response::Error { message: "there is nothing in this message".into() };
@@ -326,19 +347,31 @@ impl Client {
     }
 }
 
-/// Takes in what another process changed in the store.
-pub(super) async fn changed(host: &Arc<Host>, relaunch: Option<Folder>) {
-    if let Some(group) = relaunch {
-        let _ = host.lanes.send(Event::CloseAsked { group });
-    }
+/// Takes in what another process changed in the store, about a group or about who knows what.
+pub(super) async fn changed(host: &Arc<Host>, group: Option<Folder>) {
     let (done, opened) = oneshot::channel();
     if host.mailboxes.send(Ask::Groups(done)).is_ok() {
         let _ = opened.await;
     }
-    snapshots::write_all(host).await;
+    match &group {
+        Some(group) => snapshots::changed(host, group).await,
+        None => snapshots::write_all(host).await,
+    }
     host.nudges.dispatch.notify_one();
     host.nudges.deliver.notify_one();
     host.nudges.schedule.notify_one();
+}
+
+/// A chat of this channel has a name that can be stored and shown.
+fn check_chat(chat: &str) -> Result<(), String> {
+    let name = chat.strip_prefix("local:").unwrap_or_default();
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(format!("{chat:?} is no local chat; use local:NAME"));
+    }
+    match chat.chars().count() {
+        most if most <= LONGEST_CHAT => Ok(()),
+        more => Err(format!("the chat's name has {more} characters; at most {LONGEST_CHAT} are taken")),
+    }
 }
 
 /// Returns how the daemon is.

@@ -4,7 +4,7 @@
 //! what waits is read again at each start, at each end of a run, and whenever a row was judged.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -12,7 +12,7 @@ use std::{
 use ipc_handlers::Folder;
 use tokio::{
     sync::mpsc,
-    task::{JoinSet, spawn_blocking},
+    task::{self, JoinSet, spawn_blocking},
 };
 
 use super::{
@@ -54,6 +54,8 @@ pub struct Dispatch {
     lanes: Lanes,
     live: BTreeMap<Folder, Live>,
     runs: JoinSet<()>,
+    /// Whose run each supervisor watches.
+    supervised: HashMap<task::Id, (Folder, i64)>,
     actions: VecDeque<Action>,
     /// Rules made ready, by what they say.
     listeners: BTreeMap<(String, String, String, String), Listener>,
@@ -69,6 +71,7 @@ impl Dispatch {
             lanes,
             live: BTreeMap::new(),
             runs: JoinSet::new(),
+            supervised: HashMap::new(),
             actions: VecDeque::new(),
             listeners: BTreeMap::new(),
         };
@@ -138,7 +141,7 @@ impl Dispatch {
                     }
                 }
                 Some(adoption) = adoptions.recv() => self.adopt(adoption),
-                Some(_) = self.runs.join_next() => {}
+                Some(ended) = self.runs.join_next_with_id() => self.check_supervisor(ended),
                 () = tokio::time::sleep(wake) => self.tell(Event::Tick),
             }
         }
@@ -278,7 +281,7 @@ impl Dispatch {
             Ok(Some(handed)) => {
                 tracing::info!(group = %group, run = handed.run, task, "run queued");
                 host.nudges.schedule.notify_one();
-                snapshots::tasks_changed(&host, &group);
+                snapshots::tasks_changed_soon(&host, &group);
                 self.supervise(group, handed.run, Beginning::Task(Box::new(handed)));
             }
             Ok(None) => self.nothing_to_start(group, None),
@@ -340,7 +343,7 @@ impl Dispatch {
                 let input = run::input_of(&host, &handed);
                 let placed = match host.boxes(&group) {
                     Ok(boxes) => {
-                        let id = handed.batch.to_string();
+                        let id = store::batch_name(handed.batch);
                         spawn_blocking(move || boxes.put_input(&id, &input).map_err(|e| e.to_string()))
                             .await
                             .unwrap_or_else(|e| Err(e.to_string()))
@@ -349,14 +352,26 @@ impl Dispatch {
                 };
                 match placed {
                     Ok(()) => {
+                        if let Some(live) = self.live.get(&group) {
+                            let _ = live.orders.send(Order::Handed(handed.batch));
+                        }
                         self.tell(Event::Busy { group: group.clone() });
                         self.note_what_is_left(&group, lane);
                     }
                     Err(error) => {
-                        // The batch stays on the run's account; its end returns it.
-                        tracing::warn!(group = %group, run, error, "an input file could not be placed; the run is closed");
-                        self.tell(Event::Busy { group: group.clone() });
-                        self.tell(Event::CloseAsked { group });
+                        tracing::warn!(group = %group, run, error, "an input file could not be placed; the follow-up waits again");
+                        match host.store.take_back(run, handed.batch).await {
+                            Ok(()) => {
+                                self.tell(Event::PipeFailed { group: group.clone(), lane });
+                                self.note_what_is_left(&group, lane);
+                            }
+                            Err(error) => {
+                                // The batch stays on the run's account; its end returns it.
+                                tracing::error!(group = %group, run, error = %chain(&error), "taking a follow-up back failed; the run is closed");
+                                self.tell(Event::Busy { group: group.clone() });
+                                self.tell(Event::CloseAsked { group });
+                            }
+                        }
                     }
                 }
             }
@@ -376,7 +391,31 @@ impl Dispatch {
     fn supervise(&mut self, group: Folder, run: i64, beginning: Beginning) {
         let (orders, inbox) = mpsc::unbounded_channel();
         self.live.insert(group.clone(), Live { run, orders });
-        self.runs.spawn(run::supervise(Arc::clone(&self.host), group, run, beginning, inbox));
+        let task =
+            self.runs.spawn(run::supervise(Arc::clone(&self.host), group.clone(), run, beginning, inbox));
+        self.supervised.insert(task.id(), (group, run));
+    }
+
+    /// A supervisor that failed leaves its run to another, which ends it: a group must not stay as it is for ever.
+    fn check_supervisor(&mut self, ended: Result<(task::Id, ()), task::JoinError>) {
+        let (id, fault) = match ended {
+            Ok((id, ())) => (id, None),
+            Err(error) => (error.id(), Some(error)),
+        };
+        let Some((group, run)) = self.supervised.remove(&id) else { return };
+        let Some(fault) = fault else { return };
+        tracing::error!(group = %group, run, %fault, "our own fault: a run's supervisor failed; the run is ended");
+        match self.host.store.active_run(run) {
+            Ok(Some(active)) => self.supervise(group, run, Beginning::Abandoned(Box::new(active))),
+            Ok(None) => {
+                let waiting = self.waiting_in(&group);
+                self.live.remove(&group);
+                self.tell(Event::Ended { group, waiting });
+            }
+            Err(error) => {
+                tracing::error!(run, error = %chain(&error), "reading a run failed; the next start ends it")
+            }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use std::{
 };
 
 use ipc_handlers::{
-    Folder,
+    Folder, Time,
     refusal::{Code, Refusal},
 };
 use tokio::{
@@ -61,6 +61,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const EVENT_LAG: Duration = Duration::from_millis(250);
 /// The same for a container that is dead: its last events were sent before we were told.
 const LAST_EVENTS: Duration = Duration::from_millis(50);
+/// How far the clock by which files are stamped may be behind ours, ms.
+const CLOCK_TICK_MS: i64 = 10;
 /// How many hints wait for one group's worker.
 const HINTS: usize = 4096;
 
@@ -83,7 +85,7 @@ enum Job {
 enum Sight {
     /// What was seen a while ago: an event may still be on its way for the rest.
     Second,
-    /// Everything: there are no events for it, or they were lost.
+    /// Everything that was there before the look: there are no events for it, or they were lost.
     First,
 }
 
@@ -191,7 +193,6 @@ fn open_groups(
         }
         let (jobs, queue) = mpsc::unbounded_channel();
         let (sender, hints) = hints(HINTS);
-        let _ = jobs.send(Job::Scan(Sight::First));
         let now = Instant::now();
         let growing = growing.remove(&folder).unwrap_or_default();
         running.spawn(
@@ -333,6 +334,8 @@ struct Pending {
     file: CommandFile,
     /// What is kept of it for people: all of its bytes, or as many as were read of one that is too large.
     kept: Vec<u8>,
+    /// How often it was settled and could not be answered.
+    unanswered: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -369,6 +372,8 @@ impl News {
 
 impl Worker {
     async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
+        // What was there before anybody watched is older than whatever is told of.
+        self.scan(Sight::First, Patience::Some).await;
         loop {
             let look_again = if self.growing.is_empty() && self.first_seen.is_empty() {
                 Duration::from_secs(3600)
@@ -437,8 +442,12 @@ impl Worker {
 
     /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
     async fn scan(&mut self, sight: Sight, patience: Patience) {
+        let stamp = |at: Time| at.0.saturating_mul(1_000_000);
+        let begun = stamp(clock::now());
         loop {
             let Ok(boxes) = self.host.boxes(&self.folder) else { return };
+            // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
+            let complete_until = stamp(clock::now().plus_ms(-CLOCK_TICK_MS));
             let listed = spawn_blocking(move || {
                 let mut found = Vec::new();
                 let mut more = false;
@@ -471,11 +480,14 @@ impl Worker {
             let now = Instant::now();
             let mut take = Vec::new();
             let mut seen = BTreeMap::new();
+            let mut too_new = false;
             for (in_box, entry, idle) in found {
                 let key = (in_box, entry.name);
                 let since = *self.first_seen.get(&key).unwrap_or(&now);
                 let age = now.duration_since(since);
-                let told = sight == Sight::First || age >= EVENT_LAG;
+                let told = (sight == Sight::First && entry.ctime < complete_until) || age >= EVENT_LAG;
+                // Nobody may ever tell of it: it can be from before the watch, and goes before what is told of.
+                too_new |= sight == Sight::First && !told && entry.ctime < begun;
                 if (idle && told) || patience == Patience::None || age >= HALF_WRITTEN {
                     take.push(key);
                 } else {
@@ -483,8 +495,11 @@ impl Worker {
                 }
             }
             self.first_seen = seen;
-            // Where nothing could be claimed (the world is in the way), the next look tries again.
-            if self.take(take, patience).await == 0 || !more {
+            let taken = self.take(take, patience).await;
+            if too_new && complete_until < begun && patience == Patience::Some {
+                tokio::time::sleep(Duration::from_millis(CLOCK_TICK_MS.unsigned_abs() + 1)).await;
+            } else if taken == 0 || !more {
+                // Where nothing could be claimed (the world is in the way), the next look tries again.
                 return;
             }
         }
@@ -683,7 +698,7 @@ fn read(
     };
     let file =
         CommandFile { claim: claimed.id, group: claimed.folder.clone(), box_name, name, origin, run, body };
-    Reading::Ready(Box::new(Pending { claimed, file, kept }))
+    Reading::Ready(Box::new(Pending { claimed, file, kept, unanswered: 0 }))
 }
 
 /// Settles files that the store could not take, until it can: they stay claimed meanwhile.
@@ -691,10 +706,10 @@ async fn settle_again(host: &Arc<Host>, folder: &Folder, waiting: Vec<Pending>) 
     let mut waiting = waiting;
     let mut rest = Duration::from_secs(1);
     while !waiting.is_empty() {
-        if host.stop.is_cancelled() {
-            return;
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            () = tokio::time::sleep(rest) => {}
         }
-        tokio::time::sleep(rest).await;
         rest = (rest * 2).min(Duration::from_secs(60));
         let (host, folder) = (Arc::clone(host), folder.clone());
         waiting = spawn_blocking(move || settle(&host, &folder, waiting, 0)).await.unwrap_or_default();
@@ -703,6 +718,9 @@ async fn settle_again(host: &Arc<Host>, folder: &Folder, waiting: Vec<Pending>) 
 
 /// Settles files in order, committed together, and answers them; returns those that the store can't take now.
 fn settle(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>, later: usize) -> Vec<Pending> {
+    if pending.is_empty() {
+        return pending;
+    }
     let runtime = tokio::runtime::Handle::current();
     let now = clock::now();
     let settling: Vec<_> =
@@ -725,7 +743,7 @@ fn settle(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>, later: usize
         }
     }
     failpoint::reach("ipc.committed");
-    answer_all(host, folder, &answers, later);
+    again.extend(answer_all(host, folder, answers, later));
     again
 }
 
@@ -741,9 +759,11 @@ async fn record_our_fault(host: &Arc<Host>, pending: &Pending) -> Option<Settled
 }
 
 /// Snapshots, replies, `done/` and `dead/`, and at last the claimed files' end.
-fn answer_all(host: &Host, folder: &Folder, answers: &[(Pending, Settled)], later: usize) {
+/// The world may be in the way (a full disk): what could not be answered is returned, to be tried again.
+fn answer_all(host: &Host, folder: &Folder, answers: Vec<(Pending, Settled)>, later: usize) -> Vec<Pending> {
+    let mut again = Vec::new();
     if answers.is_empty() {
-        return;
+        return again;
     }
     let mut nudge_schedule = false;
     // What was committed by a daemon that died may not be shown yet either.
@@ -767,8 +787,11 @@ fn answer_all(host: &Host, folder: &Folder, answers: &[(Pending, Settled)], late
     for group in &cleared {
         snapshots::write_now(host, group, Shown::All);
     }
-    for (pending, settled) in answers {
-        put_reply(host, &pending.claimed, &settled.receipt);
+    let mut unplaced = BTreeSet::new();
+    for (pending, settled) in &answers {
+        if put_reply(host, &pending.claimed, &settled.receipt) == Placed::NotNow {
+            unplaced.insert(pending.claimed.id);
+        }
         failpoint::reach("ipc.replied");
     }
     if nudge_schedule {
@@ -777,30 +800,56 @@ fn answer_all(host: &Host, folder: &Folder, answers: &[(Pending, Settled)], late
     if answers.iter().any(|(_, settled)| settled.said) {
         host.nudges.deliver.notify_one();
     }
-    for (n, (pending, settled)) in answers.iter().enumerate() {
+    let count = answers.len();
+    for (n, (mut pending, settled)) in answers.into_iter().enumerate() {
         let receipt = &settled.receipt;
         tracing::info!(
             group = %folder, claim = receipt.claim, kind = receipt.kind.as_deref().unwrap_or("-"),
             outcome = receipt.outcome, code = receipt.code.as_deref().unwrap_or("-"), again = !settled.fresh,
             run = pending.file.run.unwrap_or(0), "command settled"
         );
-        if let Err(error) = set_aside(host, pending, receipt, later + answers.len() - 1 - n) {
-            tracing::warn!(claim = pending.claimed.id, error = %chain(&error), "setting a settled command aside failed; its receipt holds, and a restart tries again");
+        let aside = if unplaced.contains(&pending.claimed.id) && pending.unanswered < ANSWER_TRIES {
+            false
+        } else {
+            let kept = set_aside(host, &pending, receipt, later + count - 1 - n);
+            if let Err(error) = &kept {
+                tracing::warn!(claim = pending.claimed.id, error = %chain(error), "setting a settled command aside failed; its receipt holds");
+            }
+            kept.is_ok()
+        };
+        if !aside && pending.unanswered < ANSWER_TRIES {
+            pending.unanswered += 1;
+            again.push(pending);
         }
     }
     host.nudges.settled.ring();
+    again
 }
 
-fn put_reply(host: &Host, claimed: &Claimed, receipt: &Receipt) {
-    let (Some(id), Some(reply)) = (&receipt.request_id, &receipt.reply) else { return };
-    let Ok(boxes) = host.boxes(&claimed.folder) else { return };
+/// How often a settled command is answered before that is left to the next start.
+const ANSWER_TRIES: u32 = 12;
+
+/// What became of a reply.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Placed {
+    /// It is there, nobody asked for one, or it never can be.
+    Done,
+    /// The world was in the way.
+    NotNow,
+}
+
+fn put_reply(host: &Host, claimed: &Claimed, receipt: &Receipt) -> Placed {
+    let (Some(id), Some(reply)) = (&receipt.request_id, &receipt.reply) else { return Placed::Done };
+    let Ok(boxes) = host.boxes(&claimed.folder) else { return Placed::Done };
     match boxes.put_reply(id, reply) {
-        Ok(()) => {}
+        Ok(()) => Placed::Done,
         Err(PutError::World(error)) => {
-            tracing::warn!(claim = claimed.id, error = %chain(&error), "a reply could not be placed")
+            tracing::warn!(claim = claimed.id, error = %chain(&error), "a reply could not be placed; it is tried again");
+            Placed::NotNow
         }
         Err(error) => {
-            tracing::warn!(claim = claimed.id, %error, "a reply could not be placed and is given up")
+            tracing::warn!(claim = claimed.id, %error, "a reply could not be placed and is given up");
+            Placed::Done
         }
     }
 }
@@ -843,18 +892,23 @@ pub async fn recover(host: &Arc<Host>) -> Vec<Claimed> {
     for name in left.strange {
         tracing::warn!(name, "something in data/claimed is no claim of ours; it is left alone");
     }
-    let mut growing = Vec::new();
+    let mut by_group: BTreeMap<Folder, Vec<Claimed>> = BTreeMap::new();
     for claimed in left.claims {
-        let folder = claimed.folder.clone();
-        // Nobody looks again on behalf of a group that is gone.
-        let patience =
-            if matches!(host.store.group(&folder), Ok(None)) { Patience::None } else { Patience::Some };
-        let (handling, of) = (Arc::clone(host), folder.clone());
-        let taken = vec![Taken { claimed, refusal: None, age: Duration::ZERO }];
-        let handled =
-            spawn_blocking(move || handle(&handling, &of, taken, patience, 0)).await.unwrap_or_default();
-        growing.extend(handled.growing);
-        settle_again(host, &folder, handled.waiting).await;
+        by_group.entry(claimed.folder.clone()).or_default().push(claimed);
     }
-    growing
+    let groups = by_group.into_iter().map(|(folder, claims)| recover_group(host, folder, claims));
+    futures_util::future::join_all(groups).await.into_iter().flatten().collect()
+}
+
+async fn recover_group(host: &Arc<Host>, folder: Folder, claims: Vec<Claimed>) -> Vec<Claimed> {
+    // Nobody looks again on behalf of a group that is gone.
+    let gone = matches!(host.store.group(&folder), Ok(None));
+    let patience = if gone { Patience::None } else { Patience::Some };
+    let taken =
+        claims.into_iter().map(|claimed| Taken { claimed, refusal: None, age: Duration::ZERO }).collect();
+    let (handling, of) = (Arc::clone(host), folder.clone());
+    let handled =
+        spawn_blocking(move || handle(&handling, &of, taken, patience, 0)).await.unwrap_or_default();
+    settle_again(host, &folder, handled.waiting).await;
+    handled.growing
 }

@@ -9,6 +9,7 @@
 //! | `ipc` | command files | claims, reads, settles and answers them |
 //! | `schedule` | the next due instant | nudges `dispatch` |
 //! | `deliver` | the outbox | says what is to be said, in order within a chat |
+//! | `snapshots` | what is shown | writes the files in which agents read the state of things |
 //! | `reconcile` | the start | adopts or ends what an earlier daemon left |
 
 use std::{

@@ -60,12 +60,13 @@ pub async fn recover(host: &Arc<Host>) -> Recovered {
     };
     let (here, gone): (Vec<_>, Vec<_>) =
         active.into_iter().partition(|run| run.sandbox == host.sandbox.kind() && host.sandbox.survives_us());
-    for run in gone {
+    let ends = gone.iter().map(|run| async {
         tracing::warn!(run = run.id, group = %run.group, "a run died with its daemon");
         // Its container's id goes on the row before it is started.
         let ending = if run.container.is_some() { STALE } else { NEVER_STARTED };
-        run::end_without_container(host, &run, ending).await;
-    }
+        run::end_without_container(host, run, ending).await;
+    });
+    futures_util::future::join_all(ends).await;
     match host.sandbox.list(&host.instance).await {
         Ok(found) => Recovered { adopted: sort_out(host, here, found).await, unknown: Vec::new() },
         Err(error) => {
@@ -160,7 +161,7 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
 
 /// Returns why nothing can be launched now, if so.
 async fn obstacle(host: &Host) -> Option<String> {
-    if let Some(free) = crate::config::free_bytes(&host.root.join("data"))
+    if let Some(free) = crate::root::free_bytes(&host.root.join("data"))
         && free < host.config.min_free_bytes
     {
         return Some(format!(
@@ -170,7 +171,7 @@ async fn obstacle(host: &Host) -> Option<String> {
             host.config.min_free_bytes >> 20
         ));
     }
-    if crate::config::inodes_are_low(&host.root.join("data")) {
+    if crate::root::inodes_are_low(&host.root.join("data")) {
         return Some(format!(
             "fewer than 5 % of the inodes are free under {}",
             host.root.join("data").display()

@@ -38,7 +38,7 @@ pub(super) async fn group(host: &Arc<Host>, folder: &Folder) -> Result<(), Strin
             Err(error) => return Err(chain(&error)),
         }
     }
-    control::changed(host, None).await;
+    control::changed(host, Some(folder.clone())).await;
     Ok(())
 }
 

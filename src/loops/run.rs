@@ -8,7 +8,7 @@
 //! Whatever happens in between, `end` is reached. When the daemon stops, a container that outlives it is let go of
 //! where it stands: the next daemon adopts it.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use ipc_handlers::{Folder, wire};
@@ -36,7 +36,7 @@ use crate::{
         Access, Chunk, Exit, Limits, Mount, SandboxError, Seat, Spec,
         output::{Parsed, Parser},
     },
-    store::{ActiveRun, Content, EndOfRun, Handed, HandedTask, Recorded, StoreError, task_batch},
+    store::{ActiveRun, Content, EndOfRun, Handed, HandedTask, Recorded, StoreError, batch_name, task_batch},
 };
 
 mod log;
@@ -46,12 +46,16 @@ use log::RunLog;
 const CLOSE_AGAIN: Duration = Duration::from_secs(2);
 /// How long output may lag behind the container's end.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
-/// An adopted container that was not ready on record has this long to turn out to be.
+/// An adopted container that may never have got all of its stdin has this long to turn out to be ready.
 const ADOPTED_UNREADY: Duration = Duration::from_secs(2);
 /// A `process` child has this long to finish when the daemon stops, then it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// How many times the store is asked to end a run before the daemon leaves it to the next start.
-const END_TRIES: u32 = 20;
+/// How long an engine that is away is left alone before it is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a killed container may take to be dead.
+const DYING: Duration = Duration::from_secs(10);
+/// The longest pause between two attempts to write an end down.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Tools that an agent in a chat can't use: they would wait for somebody at a terminal, or keep a schedule of their own.
 const BLOCKED_TOOLS: [&str; 8] = [
@@ -68,6 +72,8 @@ const BLOCKED_TOOLS: [&str; 8] = [
 /// What a supervisor is told.
 pub(super) enum Order {
     Close,
+    /// A follow-up was put into `input/`.
+    Handed(i64),
 }
 
 /// How a supervisor begins.
@@ -75,6 +81,8 @@ pub(super) enum Beginning {
     Batch(Box<Handed>),
     Task(Box<HandedTask>),
     Adopted(Box<ActiveRun>),
+    /// Its supervisor failed: it is only to be ended.
+    Abandoned(Box<ActiveRun>),
 }
 
 /// What is to be launched.
@@ -88,6 +96,7 @@ struct Watched {
     host: Arc<Host>,
     group: Folder,
     run: i64,
+    is_task: bool,
     container: Option<String>,
     /// The number of the last record that was applied or known.
     seen: u64,
@@ -104,8 +113,8 @@ struct Watched {
     last_result: Option<Instant>,
     stopped: Option<Instant>,
     blocked_tool: Option<String>,
-    /// When each batch that is not finished was handed over.
-    in_hand_since: Option<Instant>,
+    /// What it was handed and has not finished, with when it took it; `None`: it has not been seen to.
+    in_hand: BTreeMap<String, Option<Instant>>,
     heartbeat: Option<Stamp>,
     ready_limit: Duration,
     log: RunLog,
@@ -118,6 +127,13 @@ pub(super) type Ending = (End, Cause);
 pub(super) const STALE: Ending = (End::Gone, Cause::OwnerGone);
 /// A restart found that it was never started.
 pub(super) const NEVER_STARTED: Ending = (End::NeverCreated, Cause::OwnerGone);
+
+/// Why no more records are applied.
+enum Halt {
+    Unwell(Cause),
+    /// The daemon stops.
+    LetGo,
+}
 
 /// Why watching ended.
 enum Watching {
@@ -140,6 +156,11 @@ pub(super) async fn supervise(
         host: Arc::clone(&host),
         group: group.clone(),
         run,
+        is_task: match &beginning {
+            Beginning::Batch(_) => false,
+            Beginning::Task(_) => true,
+            Beginning::Adopted(active) | Beginning::Abandoned(active) => active.task().is_some(),
+        },
         container: None,
         seen: 0,
         protocol: None,
@@ -154,29 +175,27 @@ pub(super) async fn supervise(
         last_result: None,
         stopped: None,
         blocked_tool: None,
-        in_hand_since: Some(now),
+        in_hand: BTreeMap::new(),
         heartbeat: None,
         ready_limit: Duration::from_millis(host.config.startup_ms),
         log,
-    };
-    let serves_task = match &beginning {
-        Beginning::Batch(_) => false,
-        Beginning::Task(_) => true,
-        Beginning::Adopted(active) => active.task().is_some(),
     };
     let watching = match beginning {
         Beginning::Batch(handed) => watched.launch(of_batch(&host, &handed), &mut orders).await,
         Beginning::Task(handed) => watched.launch(of_task(&host, &handed), &mut orders).await,
         Beginning::Adopted(active) => watched.adopt(*active, &mut orders).await,
+        Beginning::Abandoned(active) => {
+            watched.container = active.container;
+            let reason = "met a fault of the host's own".to_owned();
+            Watching::Ended((End::Gone, Cause::Unwell { reason }))
+        }
     };
     match watching {
         Watching::LetGo => {}
         Watching::Ended(ending) => {
-            let waiting = watched.end(ending).await;
-            if serves_task {
-                snapshots::tasks_changed(&host, &group);
+            if let Some(waiting) = watched.end(ending).await {
+                let _ = host.lanes.send(Event::Ended { group, waiting });
             }
-            let _ = host.lanes.send(Event::Ended { group, waiting });
         }
     }
 }
@@ -184,7 +203,7 @@ pub(super) async fn supervise(
 /// Returns the document that `input/<batch>.json` holds.
 pub(super) fn input_of(host: &Host, handed: &Handed) -> Vec<u8> {
     let text = prompt_of(host, &handed.content);
-    let input = wire::Input { kind: "message".into(), id: Some(handed.batch.to_string()), text };
+    let input = wire::Input { kind: "message".into(), id: Some(batch_name(handed.batch)), text };
     serde_json::to_vec(&input).unwrap_or_default()
 }
 
@@ -197,7 +216,7 @@ fn of_batch(host: &Host, handed: &Handed) -> Result<Launching, String> {
     let prompt = prompt_of(host, &handed.content);
     let document = wire::Launch {
         session_id: handed.session_id.clone(),
-        batch_id: handed.batch.to_string(),
+        batch_id: batch_name(handed.batch),
         lane: lane.trim_end().to_owned(),
         generation: handed.generation,
         ..document(host, &handed.group, handed.run, prompt, &handed.chat_jid, handed.is_main)?
@@ -234,7 +253,7 @@ fn document(
         Some(path) => {
             let path = host.root.join(path);
             Some(
-                crate::config::read_script(&path)
+                crate::root::read_script(&path)
                     .map_err(|e| format!("the agent's script {} can't be read: {e}", path.display()))?,
             )
         }
@@ -248,7 +267,7 @@ fn document(
         is_scheduled_task: false,
         assistant_name: Some(host.config.assistant_name.clone()),
         script: None,
-        secrets: std::collections::BTreeMap::new(),
+        secrets: BTreeMap::new(),
         protocol: wire::PROTOCOL,
         run_id: run.to_string(),
         lane: String::new(),
@@ -275,6 +294,7 @@ impl Watched {
                 ));
             }
         };
+        self.in_hand.insert(launching.document.batch_id.clone(), None);
         let stdin = serde_json::to_vec(&launching.document).unwrap_or_default();
         self.log.keep_launch(&launching.document);
         match self.create(&launching).await {
@@ -304,11 +324,18 @@ impl Watched {
     /// A v1 runner says nothing until it has an answer: it counts as ready once it was started.
     async fn ready_without_saying_so(&mut self) {
         self.protocol = Some(1);
-        self.ready = true;
+        self.is_ready();
         if let Err(error) = self.host.store.run_ready_without_saying_so(self.run, clock::now()).await {
             tracing::error!(run = self.run, error = %chain(&error), "recording readiness failed");
         }
         let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
+    }
+
+    /// Its agent is up, and has what came with the launch in hand.
+    fn is_ready(&mut self) {
+        self.ready = true;
+        let now = Instant::now();
+        self.in_hand.values_mut().for_each(|since| *since = since.or(Some(now)));
     }
 
     /// Makes the container and writes its id down.
@@ -387,7 +414,7 @@ impl Watched {
         let ipc = host.root.join("data/ipc").join(self.group.as_str());
         let folder = host.root.join("groups").join(self.group.as_str());
         let sessions = host.root.join("data/sessions").join(self.group.as_str()).join(".claude");
-        crate::config::make_agent_folders(&[&folder, &sessions], host.box_owner)
+        crate::root::make_agent_folders(&[&folder, &sessions], host.box_owner)
             .map_err(|e| format!("making the group's folders failed: {e}"))?;
         let mount =
             |path: PathBuf, inside: &str, access| Mount { host: path, inside: inside.to_owned(), access };
@@ -414,7 +441,7 @@ impl Watched {
             command: config.command.clone(),
             mounts,
             env: [("TZ".to_owned(), config.zone.name.clone())].into(),
-            user: host.box_owner.unwrap_or_else(crate::config::own_ids),
+            user: host.box_owner.unwrap_or_else(crate::root::own_ids),
             limits: Limits {
                 memory_bytes: config.memory_bytes,
                 cpus: config.cpus,
@@ -435,10 +462,14 @@ impl Watched {
         self.protocol = active.protocol;
         self.ready = active.ready;
         self.idle = active.is_idle();
-        if self.idle {
-            self.in_hand_since = None;
+        for (batch, _) in &active.open {
+            self.in_hand.insert(batch_name(*batch), None);
         }
-        if !active.ready {
+        if active.kind != "message" && !active.handled {
+            self.in_hand.insert(task_batch(active.id), None);
+        }
+        // Its start is written down when its stdin is whole: it may take as long as any to become ready.
+        if !active.ready && !active.started {
             self.ready_limit = ADOPTED_UNREADY;
         }
         if active.closing {
@@ -458,8 +489,8 @@ impl Watched {
                 continue;
             };
             let text = prompt_of(&self.host, &content);
-            let input = wire::Input { kind: "message".into(), id: Some(batch.to_string()), text };
-            let (boxes, id) = (Arc::clone(&boxes), batch.to_string());
+            let input = wire::Input { kind: "message".into(), id: Some(batch_name(*batch)), text };
+            let (boxes, id) = (Arc::clone(&boxes), batch_name(*batch));
             let bytes = serde_json::to_vec(&input).unwrap_or_default();
             let _ = spawn_blocking(move || {
                 boxes
@@ -490,14 +521,22 @@ impl Watched {
                         self.log.append(&bytes);
                         let mut parsed = Vec::new();
                         parser.push(&bytes, &mut parsed);
-                        if let Err(cause) = self.apply(parsed).await {
-                            verdict.get_or_insert(cause);
-                            self.kill(container).await;
+                        // After a verdict nothing more of it counts: it is read to its end, and that is all.
+                        if verdict.is_none() {
+                            match self.apply(parsed).await {
+                                Ok(()) => {}
+                                Err(Halt::Unwell(cause)) => {
+                                    verdict = Some(cause);
+                                    self.kill(container).await;
+                                }
+                                Err(Halt::LetGo) => return Watching::LetGo,
+                            }
                         }
                     }
                     Some(Ok(Chunk::Stderr(bytes))) => self.log.append(&bytes),
                     Some(Err(SandboxError::Flooded { bytes })) => {
-                        verdict.get_or_insert(Cause::Flooded { limit_bytes: bytes });
+                        tracing::warn!(run = self.run, bytes, "the output is over its limit");
+                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.output_bytes });
                         self.kill(container).await;
                         output_open = false;
                     }
@@ -511,12 +550,26 @@ impl Watched {
                     }
                     None => output_open = false,
                 },
-                exited = &mut wait, if exit.is_none() => {
-                    exit = Some(exited);
-                    dead_since = Some(Instant::now());
-                }
+                exited = &mut wait, if exit.is_none() => match exited {
+                    Err(error) if !matches!(error, SandboxError::Gone { .. }) => {
+                        // An engine that does not answer says nothing about the container.
+                        tracing::warn!(run = self.run, error = %chain(&error), "the engine can't tell how a container is; it is asked again");
+                        wait = Box::pin(async {
+                            tokio::time::sleep(ASK_AGAIN).await;
+                            host.sandbox.wait(container).await
+                        });
+                    }
+                    exited => {
+                        exit = Some(exited);
+                        dead_since = Some(Instant::now());
+                    }
+                },
                 Some(order) = orders.recv() => match order {
                     Order::Close => self.ask_close("asked to leave").await,
+                    Order::Handed(batch) => {
+                        self.idle = false;
+                        self.in_hand.insert(batch_name(batch), None);
+                    }
                 },
                 () = host.stop.cancelled(), if stopping.is_none() => {
                     if host.sandbox.survives_us() {
@@ -541,22 +594,6 @@ impl Watched {
             {
                 break;
             }
-            if !output_open && exit.is_none() && dead_since.is_none() {
-                // The output has ended, so the container has: its exit is about to be known.
-                let exited = tokio::time::timeout(LAST_OUTPUT, &mut wait).await;
-                match exited {
-                    Ok(exited) => exit = Some(exited),
-                    Err(_) => {
-                        self.kill(container).await;
-                        exit = Some(
-                            tokio::time::timeout(LAST_OUTPUT, &mut wait)
-                                .await
-                                .unwrap_or(Err(SandboxError::Gone { id: container.to_owned() })),
-                        );
-                    }
-                }
-                break;
-            }
         }
         let end = match exit {
             Some(Ok(exit)) => End::Exited { code: exit.code, oom: exit.oom },
@@ -572,7 +609,7 @@ impl Watched {
     }
 
     /// Applies records in order; an error says why the run can't go on.
-    async fn apply(&mut self, parsed: Vec<Parsed>) -> Result<(), Cause> {
+    async fn apply(&mut self, parsed: Vec<Parsed>) -> Result<(), Halt> {
         for item in parsed {
             let record = match item {
                 Parsed::Record(record) => record,
@@ -581,22 +618,36 @@ impl Watched {
                     continue;
                 }
             };
-            let n = record.seq.unwrap_or(self.seen + 1);
+            if record.seq.is_none() && self.protocol.is_some_and(|p| p >= wire::PROTOCOL) {
+                // Counted, it would take the number of a record of the runner's own.
+                tracing::warn!(run = self.run, "a record without a number is none of the runner's");
+                continue;
+            }
+            // The output is always read from its beginning: each record is the one after the last.
+            let next = self.seen.saturating_add(1);
+            let n = record.seq.unwrap_or(next);
+            if n != next {
+                return Err(Halt::Unwell(Cause::Gap { expected: next, got: n }));
+            }
             let record = self.in_v1_terms(record).await;
-            let kind = record.kind;
+            let (kind, status, handled) = (record.kind, record.status, record.handled.clone());
             if kind == wire::Kind::BlockedTool {
                 self.blocked_tool = record.result.clone().or_else(|| Some("of the blocked list".into()));
             }
             let recorded = self.record(n, record).await?;
-            self.seen = self.seen.max(n);
+            self.seen = n;
             failpoint::reach("run.record");
             match recorded {
                 Recorded::Known => {}
-                Recorded::Gap { expected } => return Err(Cause::Gap { expected, got: n }),
+                Recorded::Gap { expected } => return Err(Halt::Unwell(Cause::Gap { expected, got: n })),
                 Recorded::Applied { said, idle } => {
                     // A record that is read again, after an adoption, is no sign of life.
                     self.last_sign = Instant::now();
                     self.last_record = self.last_sign;
+                    if kind == wire::Kind::Ready {
+                        self.is_ready();
+                    }
+                    self.in_hand.retain(|batch, _| !handled.contains(batch));
                     if kind == wire::Kind::Result {
                         self.last_result = Some(self.last_sign);
                     }
@@ -604,13 +655,10 @@ impl Watched {
                         self.host.nudges.deliver.notify_one();
                     }
                     if kind == wire::Kind::Ready {
-                        self.ready = true;
                         self.protocol = Some(wire::PROTOCOL);
                         let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
                     }
                     self.idle = idle;
-                    self.in_hand_since =
-                        if idle { None } else { self.in_hand_since.or(Some(self.last_sign)) };
                     let group = self.group.clone();
                     let _ = self.host.lanes.send(if idle {
                         Event::Idle { group }
@@ -618,6 +666,11 @@ impl Watched {
                         Event::Busy { group }
                     });
                     self.host.nudges.settled.ring();
+                    if status == wire::Status::Error && self.closing.is_none() {
+                        // Its turn is over and what it has in hand is not handled: nothing more comes of it.
+                        self.ask_close("its turn has failed").await;
+                        let _ = self.host.lanes.send(Event::CloseAsked { group: self.group.clone() });
+                    }
                 }
             }
         }
@@ -641,8 +694,8 @@ impl Watched {
                 record.handled.push(task_batch(self.run));
             }
             for (batch, via) in open.open {
-                if via == "stdin" || !boxes.has_input(&batch.to_string()) {
-                    record.handled.push(batch.to_string());
+                if via == "stdin" || !boxes.has_input(&batch_name(batch)) {
+                    record.handled.push(batch_name(batch));
                 }
             }
         }
@@ -650,18 +703,23 @@ impl Watched {
     }
 
     /// Asks the store until it has the record: a disk that is full loses nothing.
-    async fn record(&self, n: u64, record: wire::Record) -> Result<Recorded, Cause> {
+    async fn record(&self, n: u64, record: wire::Record) -> Result<Recorded, Halt> {
         loop {
             match self.host.store.record(self.run, n, record.clone(), clock::now()).await {
                 Ok(recorded) => return Ok(recorded),
-                Err(error) if error.is_worlds_fault() && !self.host.stop.is_cancelled() => {
+                // The container outlives us, and the next daemon reads its output again.
+                Err(error) if error.is_worlds_fault() && self.host.stop.is_cancelled() => {
+                    tracing::warn!(run = self.run, error = %chain(&error), "stopping before a record could be stored");
+                    return Err(Halt::LetGo);
+                }
+                Err(error) if error.is_worlds_fault() => {
                     tracing::warn!(run = self.run, error = %chain(&error), "the store can't take a record now; it is tried again");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
                 Err(error) => {
-                    return Err(Cause::Unwell {
+                    return Err(Halt::Unwell(Cause::Unwell {
                         reason: format!("wrote a record that could not be stored: {}", chain(&error)),
-                    });
+                    }));
                 }
             }
         }
@@ -694,11 +752,24 @@ impl Watched {
         }
         let boxes = self.host.boxes(&self.group).ok()?;
         let stamp = boxes.heartbeat();
-        if stamp.is_some() && stamp != self.heartbeat {
-            if self.heartbeat.is_some() || self.ready {
-                self.last_sign = Instant::now();
-            }
+        // Before it is known to be ready no stamp counts, nor is one remembered: it may be that of its first work.
+        if self.ready && stamp.is_some() && stamp != self.heartbeat {
+            self.last_sign = Instant::now();
             self.heartbeat = stamp;
+        }
+        // After the heartbeat: one that is older than the taking must not count as younger.
+        let taken = Instant::now();
+        if self.ready {
+            for (batch, since) in self.in_hand.iter_mut().filter(|(_, since)| since.is_none()) {
+                if boxes.is_unread(batch) {
+                    continue;
+                }
+                *since = Some(taken);
+                // Both were seen for the first time just now: the kernel knows which came first.
+                if boxes.has_beaten_since_taken(batch) {
+                    self.last_sign = taken + Duration::from_millis(1);
+                }
+            }
         }
         let declared =
             boxes.container_state().ok().flatten().and_then(|state| health::declared_timeout_ms(&state));
@@ -721,7 +792,13 @@ impl Watched {
                 started_ms: ms(self.started),
                 quiet_ms: ms(self.last_sign),
                 no_record_ms: ms(self.last_record),
-                in_hand_ms: self.in_hand_since.map(ms),
+                // A sign that came within the same millisecond, but after the taking, is one since.
+                in_hand_ms: self
+                    .in_hand
+                    .values()
+                    .flatten()
+                    .min()
+                    .map(|since| ms(*since) + i64::from(self.last_sign > *since)),
                 tool_timeout_ms: declared,
                 blocked_tool: self.blocked_tool.clone(),
                 since_result_ms: self.last_result.map(ms),
@@ -773,10 +850,15 @@ impl Watched {
     }
 
     /// The one way in which a run ends. Its container is dead, or made dead here.
-    async fn end(&mut self, ending: Ending) -> Vec<crate::domain::lanes::WaitingLane> {
+    ///
+    /// Nothing is judged before the container is certainly dead, and nobody is told before the end is written down.
+    /// `None` when the daemon stops first: the next one goes on here.
+    async fn end(&mut self, ending: Ending) -> Option<Vec<crate::domain::lanes::WaitingLane>> {
         let host = Arc::clone(&self.host);
-        if let Some(container) = &self.container {
-            self.kill(container).await;
+        if let Some(container) = &self.container
+            && !self.make_sure_that_it_is_dead(container).await
+        {
+            return None;
         }
         // Whatever the agent asked for before it died is done before its batches are judged.
         let (done, drained) = oneshot::channel();
@@ -787,8 +869,8 @@ impl Watched {
         failpoint::reach("run.ending");
         let (end, cause) = ending;
         let end = EndOfRun { run: self.run, end, cause, unread, retry_base_ms: host.config.retry_base_ms };
-        let mut waiting = Vec::new();
-        for attempt in 0..END_TRIES {
+        let mut pause = Duration::from_secs(1);
+        let waiting = loop {
             match host.store.end_run(end.clone(), host.config.zone.zone.clone(), clock::now()).await {
                 Ok(ended) => {
                     match &ended.error {
@@ -797,17 +879,22 @@ impl Watched {
                         }
                         None => tracing::info!(run = self.run, group = %self.group, "run ended"),
                     }
-                    waiting = ended.waiting.iter().map(super::dispatch::waiting_lane).collect();
-                    break;
+                    break ended.waiting.iter().map(super::dispatch::waiting_lane).collect();
                 }
-                Err(StoreError::Closed) => break,
+                Err(StoreError::Closed) => return None,
                 Err(error) => {
-                    tracing::error!(run = self.run, attempt, error = %chain(&error), "ending a run failed; it is tried again");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    tracing::error!(run = self.run, error = %chain(&error), "ending a run failed; it is tried again");
+                    tokio::select! {
+                        () = host.stop.cancelled() => return None,
+                        () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                    }
                 }
             }
-        }
+        };
         failpoint::reach("run.ended");
+        if self.is_task {
+            snapshots::tasks_changed_soon(&host, &self.group);
+        }
         if let Some(container) = &self.container
             && let Err(error) = host.sandbox.remove(container).await
         {
@@ -822,7 +909,25 @@ impl Watched {
         host.nudges.schedule.notify_one();
         host.nudges.dispatch.notify_one();
         host.nudges.settled.ring();
-        waiting
+        Some(waiting)
+    }
+
+    /// Kills the container until the engine says that it is dead; whether it did before the daemon stops.
+    async fn make_sure_that_it_is_dead(&self, container: &str) -> bool {
+        loop {
+            self.kill(container).await;
+            match tokio::time::timeout(DYING, self.host.sandbox.wait(container)).await {
+                Ok(Ok(_) | Err(SandboxError::Gone { .. })) => return true,
+                Ok(Err(error)) => {
+                    tracing::warn!(run = self.run, error = %chain(&error), "whether a container is dead can't be told; it is asked again");
+                }
+                Err(_) => tracing::warn!(run = self.run, "a killed container is not dead yet"),
+            }
+            tokio::select! {
+                () = self.host.stop.cancelled(), if self.host.sandbox.survives_us() => return false,
+                () = tokio::time::sleep(ASK_AGAIN) => {}
+            }
+        }
     }
 
     /// Takes the follow-ups back that the runner had not finished; returns the ids of those it had not even taken.
@@ -852,6 +957,7 @@ pub(super) async fn end_without_container(host: &Arc<Host>, active: &ActiveRun, 
         host: Arc::clone(host),
         group: active.group.clone(),
         run: active.id,
+        is_task: active.task().is_some(),
         container: None,
         seen: active.last_seq,
         protocol: active.protocol,
@@ -866,7 +972,7 @@ pub(super) async fn end_without_container(host: &Arc<Host>, active: &ActiveRun, 
         last_result: None,
         stopped: None,
         blocked_tool: None,
-        in_hand_since: None,
+        in_hand: BTreeMap::new(),
         heartbeat: None,
         ready_limit: Duration::ZERO,
         log: RunLog::open(&host.run_dir(active.id)),

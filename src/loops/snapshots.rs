@@ -80,14 +80,27 @@ pub async fn run(host: Arc<Host>, stop: CancellationToken) {
     }
 }
 
-/// Has the tasks of a group shown in a moment, to it and to main, which sees every group's.
-pub fn tasks_changed(host: &Host, group: &Folder) {
+/// Writes all snapshots of `group`, and of main, which sees every group's.
+pub async fn changed(host: &Arc<Host>, group: &Folder) {
+    write(host, group, Shown::All).await;
+    match host.store.main_group() {
+        Ok(main) => {
+            if let Some(main) = main.filter(|main| main != group) {
+                write(host, &main, Shown::All).await;
+            }
+        }
+        Err(error) => tracing::error!(error = %chain(&error), "finding main for a snapshot failed"),
+    }
+}
+
+/// Has the lists of tasks of `group`, and of main, written in a moment.
+pub(super) fn tasks_changed_soon(host: &Host, group: &Folder) {
     host.snapshots.soon(group, Shown::Tasks);
     show_main(host, group);
 }
 
 /// Has the tasks of a group, which changed, shown to main in a moment.
-pub fn show_main(host: &Host, group: &Folder) {
+pub(super) fn show_main(host: &Host, group: &Folder) {
     match host.store.main_group() {
         Ok(main) => {
             if let Some(main) = main.filter(|main| main != group) {
@@ -98,7 +111,7 @@ pub fn show_main(host: &Host, group: &Folder) {
     }
 }
 
-/// Writes all snapshots of every group.
+/// Writes the snapshots of every group.
 pub async fn write_all(host: &Arc<Host>) {
     match host.store.groups() {
         Ok(groups) => {

@@ -157,7 +157,7 @@ impl Store {
             .execute(params![due.group.as_str(), seat.lane, due.chat_jid, id, slot, tries + 1, owner, sandbox, generation, now.0])?;
             let run = c.last_insert_rowid();
             let next = super::runs::next_slot(&due, Time(slot), now, &zone);
-            c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4 WHERE id = ?1")?
+            c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4, last_result = NULL WHERE id = ?1")?
                 .execute(params![id, slot, next.map(|t| t.0), now.0])?;
             Ok(Some(HandedTask {
                 run,
@@ -251,6 +251,12 @@ fn within(
     limits: HandoverLimits,
 ) -> Result<Option<Taken>> {
     let until = last.unwrap_or(i64::MAX);
+    // What was selected once is a batch, whatever the limits are now.
+    const ALL: usize = usize::MAX >> 2;
+    let limits = match last {
+        Some(_) => HandoverLimits { messages: ALL, bytes: ALL, context: limits.context },
+        None => limits,
+    };
     let read = |(index, which): (&str, &str),
                 order: &str,
                 until: i64,

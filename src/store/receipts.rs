@@ -196,14 +196,19 @@ fn settle(
     zone: &(String, jiff::tz::TimeZone),
     now: Time,
 ) -> Result<Settled> {
+    let digest = digest(file);
     let known = match receipt(c, "claim_id = ?1", params![file.claim])? {
         Some(known) => Some(known),
-        None => receipt(c, "group_folder = ?1 AND origin = ?2", params![file.group.as_str(), file.origin])?,
+        // The same file, holding the same: one that was rewritten in place since is another command.
+        None => receipt(
+            c,
+            "group_folder = ?1 AND origin = ?2 AND digest = ?3",
+            params![file.group.as_str(), file.origin, digest],
+        )?,
     };
     if let Some(receipt) = known {
         return Ok(Settled { receipt, fresh: false, tasks_changed: false, said: false, cleared: Vec::new() });
     }
-    let digest = digest(file);
     let verdict = match &file.body {
         Err(refusal) => Verdict { outcome: "malformed", ..Verdict::refused(None, None, refusal.clone()) },
         Ok(bytes) => match envelope::parse(bytes) {
@@ -475,11 +480,11 @@ fn apply(
             let task_id = match &new.id {
                 Some(id) => id.clone(),
                 None => {
-                    let mut n: i64 = c.query_row(
-                        "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'tasks'), 0) + 1",
-                        [],
-                        |r| r.get(0),
-                    )?;
+                    let mut n: i64 = c
+                        .prepare_cached(
+                            "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'tasks'), 0) + 1",
+                        )?
+                        .query_row([], |r| r.get(0))?;
                     while tasks::task(c, &format!("task-{n}"))?.is_some() {
                         n += 1;
                     }

@@ -161,6 +161,18 @@ impl Store {
         self.write(move |c| apply(c, run, n, &record, now)).await
     }
 
+    /// A follow-up could not be placed: it waits again, at no cost.
+    pub async fn take_back(&self, run: i64, batch: i64) -> Result<()> {
+        self.write(move |c| {
+            c.prepare_cached(
+                "UPDATE batches SET state = 'returned' WHERE id = ?1 AND run_id = ?2 AND state = 'handed'",
+            )?
+            .execute([batch, run])?;
+            Ok(())
+        })
+        .await
+    }
+
     /// Returns every run that has not ended, in order.
     pub fn active_runs(&self) -> Result<Vec<ActiveRun>> {
         self.read(|c| {
@@ -372,6 +384,12 @@ fn is_session_id(id: &str) -> bool {
     (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
+/// The id under which a batch is handed over: it also names a file, and v1's runners take files in the order of names.
+#[must_use]
+pub fn batch_name(batch: i64) -> String {
+    format!("{batch:012}")
+}
+
 /// The batch id under which a task's prompt is handed over: it is no batch of a lane.
 #[must_use]
 pub fn task_batch(run: i64) -> String {
@@ -581,13 +599,12 @@ fn judge_task(
         [end.run],
         |r| r.get(0),
     )?;
+    let said = if said { Said::Something } else { Said::Nothing };
     let judgement = if run.handled {
         Judgement::Done
     } else {
-        // A slot is judged as a batch that lay on stdin; its free returns are bounded by its tries.
-        let said = if said { Said::Something } else { Said::Nothing };
-        let free_returns = if run.started { judge::MAX_FREE_RETURNS } else { 0 };
-        let batch = Batch { state: BatchState::OnStdin, said, tries, free_returns };
+        // A slot is judged as a batch that lay on stdin. Nobody counts its free returns, so it has none.
+        let batch = Batch { state: BatchState::OnStdin, said, tries, free_returns: judge::MAX_FREE_RETURNS };
         let (_, judgements) = judge::judge(ended, &[batch], end.retry_base_ms);
         judgements.into_iter().next().unwrap_or(Judgement::Done)
     };
@@ -621,13 +638,12 @@ fn judge_task(
                 }
             }
         }
-        Judgement::Failed { notice } => {
+        Judgement::Failed { .. } => {
             let reason = error.unwrap_or("its run failed");
             let short: String = format!("Error: {reason}").chars().take(200).collect();
             c.prepare_cached("UPDATE tasks SET last_result = ?2 WHERE id = ?1")?
                 .execute(params![task, short])?;
-            let prompt: String = row.prompt.chars().take(60).collect();
-            let text = format!("Scheduled task {task} (\u{201c}{prompt}\u{201d}) failed. {notice}");
+            let text = judge::task_notice(ended, task, &row.prompt, tries, said);
             let cause = format!("notice: task {task} failed");
             say(
                 c,

@@ -88,9 +88,15 @@ fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>) {
             continue;
         }
         let mut done = vec![first(Some(connection))];
-        while done.len() < BATCH {
+        // A full disk or an I/O error can end the transaction in the middle: what came before is gone with it.
+        while done.len() < BATCH && !connection.is_autocommit() {
             let Ok(next) = waiting.try_recv() else { break };
             done.push(next(Some(connection)));
+        }
+        if connection.is_autocommit() {
+            let lost = || StoreError::Commit("the transaction was rolled back".into());
+            done.into_iter().for_each(|tell| tell(Err(lost())));
+            continue;
         }
         match execute(connection, "COMMIT") {
             Ok(()) => done.into_iter().for_each(|tell| tell(Ok(()))),

@@ -1,5 +1,9 @@
 //! Settings through the real program: what is refused, what overrides what, and where the root is.
-#![expect(clippy::disallowed_types, reason = "tests play the user and the machine")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests play the user and the machine"
+)]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{

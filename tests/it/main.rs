@@ -16,6 +16,7 @@ mod fairness;
 mod ipc_files;
 mod mailbox;
 mod sandbox;
+mod scheduled;
 mod service;
 mod store;
 mod tasks;

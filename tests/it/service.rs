@@ -1,6 +1,10 @@
 //! `g2 serve` as a service manager sees it, and `g2 up`: readiness, watchdog, signals, one daemon a root, and an engine
 //! that comes late.
-#![expect(clippy::disallowed_types, reason = "tests play the user and the machine")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests play the user and the machine"
+)]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
@@ -203,10 +207,10 @@ fn what_waited_for_the_engine_is_answered_when_it_comes() {
     assert_eq!(daemon.terminate(), Some(0));
 }
 
-/// `g2 up` fed by a pipe.
-fn up(root: &Root, lines: &str) -> (Option<i32>, String, String) {
+/// `g2 up`, or another command that reads lines, fed by a pipe.
+fn fed(root: &Root, command: &[&str], lines: &str) -> (Option<i32>, String, String) {
     let mut child: Child = root
-        .command(&["up"])
+        .command(command)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -223,7 +227,7 @@ fn up(root: &Root, lines: &str) -> (Option<i32>, String, String) {
 #[test]
 fn up_answers_each_line_on_stdout_and_ends() {
     let root = Root::new("");
-    let (code, said, _) = up(&root, "one\n\ntwo\nthree");
+    let (code, said, _) = fed(&root, &["up"], "one\n\ntwo\nthree");
     assert_eq!(code, Some(0));
     // Lines that come together may be handed over together; the scripted agent answers the last of a batch.
     assert!(said.ends_with("echo: three\n"), "{said}");
@@ -259,7 +263,7 @@ fn up_leaves_no_container_behind() {
         return;
     }
     let root = Root::new("[sandbox]\nkind = \"docker\"\n");
-    let (code, said, log) = up(&root, "hello\n");
+    let (code, said, log) = fed(&root, &["up"], "hello\n");
     assert_eq!((code, said.as_str()), (Some(0), "echo: hello\n"), "{log}");
     assert_eq!(containers(&instance(&root)), Vec::<String>::new());
     let runs = root.rows(&["runs", "list"]);
@@ -268,4 +272,18 @@ fn up_leaves_no_container_behind() {
         (&json!("succeeded"), &json!("docker")),
         "{runs:#?}"
     );
+}
+
+#[test]
+fn a_chat_that_is_no_terminal_sends_each_line_and_ends_when_all_is_answered() {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    let _daemon = root.serve();
+    let chat = ["chat", "--chat", "local:family", "--as", "Ann"];
+    let (code, said, log) = fed(&root, &chat, "hello\n");
+    assert_eq!((code, said.as_str()), (Some(0), "echo: hello\n"), "{log}");
+    assert_eq!(root.rows(&["messages", "list"])[0]["sender_name"], "Ann");
+    // What was said before is not said again to whoever comes later.
+    let (_, said, _) = fed(&root, &chat, "more\n");
+    assert_eq!(said, "echo: more\n");
 }

@@ -310,6 +310,51 @@ async fn a_file_that_comes_back_after_its_receipt_is_not_decided_again() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_rewritten_in_place_is_another_command() {
+    let world = world().await;
+    let ask = |text: &str| format!(r#"{{"type":"send_message","chatJid":"local:main","text":"{text}"}}"#);
+    let linked = |claim, text: &str| CommandFile {
+        origin: b"one inode".to_vec(),
+        ..command("main", claim, ask(text).as_bytes())
+    };
+    for (claim, text) in [(1, "a"), (2, "b"), (3, "b")] {
+        world.store.settle(linked(claim, text), zone(), NOW).await.unwrap();
+    }
+    assert_eq!(world.texts("local:main"), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_batch_that_comes_back_is_whole_whatever_the_limits_are_now() {
+    let world = world().await;
+    for n in 0..9 {
+        world.message("local:main", &format!("k{n}"), &format!("m{n}"), "wake").await;
+    }
+    let lane = world.lane();
+    let first = world.start(lane).await;
+    world.end(first.run, End::NeverCreated, Cause::OwnerGone).await;
+    let few = HandoverLimits { messages: 2, bytes: 10, context: 1 };
+    let again = world.store.start_run(lane, "process", "me", few, NOW).await.unwrap().unwrap();
+    let prompt = again.content.prompt("UTC", &TimeZone::UTC);
+    assert!((0..9).all(|n| prompt.contains(&format!(">m{n}</message>"))), "{prompt}");
+}
+
+#[tokio::test]
+async fn a_follow_up_that_could_not_be_placed_waits_again_at_no_cost() {
+    let world = world().await;
+    world.message("local:main", "k", "one", "wake").await;
+    let lane = world.lane();
+    let handed = world.start(lane).await;
+    world.ready(handed.run).await;
+    world.message("local:main", "k2", "two", "wake").await;
+    let piped = world.store.pipe(handed.run, lane, LIMITS, NOW).await.unwrap().unwrap();
+    assert!(world.store.waiting_lanes().unwrap().is_empty());
+    world.store.take_back(handed.run, piped.batch).await.unwrap();
+    assert_eq!(world.store.waiting_lanes().unwrap().len(), 1);
+    let again = world.store.pipe(handed.run, lane, LIMITS, NOW).await.unwrap().unwrap();
+    assert_eq!(again.batch, piped.batch);
+}
+
+#[tokio::test]
 async fn a_request_id_is_answered_once_and_other_bytes_are_a_conflict() {
     let world = world().await;
     let ask = |text: &str| {

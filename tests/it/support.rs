@@ -16,7 +16,9 @@ use std::{
 
 use serde_json::Value;
 
+mod docker;
 mod socket;
+pub(crate) use docker::{Docked, docker, run_docker};
 pub(crate) use socket::Socket;
 
 /// However slow the machine is, this is long enough.
@@ -317,18 +319,4 @@ pub(crate) fn example(name: &str) -> PathBuf {
         assert!(built.success() && path.is_file(), "{} can't be built", path.display());
     }
     path
-}
-
-/// Whether Docker answers. Where it does not, the test says so and is over, unless `G2_REQUIRE_DOCKER=1`.
-pub(crate) fn docker() -> bool {
-    let answers = Command::new("docker").arg("info").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if answers.is_ok_and(|status| status.success()) {
-        return true;
-    }
-    assert!(
-        std::env::var_os("G2_REQUIRE_DOCKER").is_none(),
-        "G2_REQUIRE_DOCKER is set and no Docker answers"
-    );
-    eprintln!("skipped: no Docker");
-    false
 }

@@ -99,8 +99,15 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("channels", &["channels", "domain"]),
     ("store", &["store", "domain", "failpoint"]),
     ("config", &["domain"]),
-    ("loops", &["loops", "store", "channels", "sandbox", "ipc", "domain", "config", "clock", "failpoint"]),
-    ("app", &["loops", "store", "channels", "sandbox", "ipc", "domain", "config", "clock", "failpoint"]),
+    ("root", &["config"]),
+    (
+        "loops",
+        &["loops", "store", "channels", "sandbox", "ipc", "domain", "config", "root", "clock", "failpoint"],
+    ),
+    (
+        "app",
+        &["loops", "store", "channels", "sandbox", "ipc", "domain", "config", "root", "clock", "failpoint"],
+    ),
 ];
 
 #[test]

@@ -150,7 +150,7 @@ pub(super) fn scripts(subject: &Subject) -> Vec<Row> {
 
 fn script_row(path: &Path, of: &str) -> Row {
     let shown = path.display();
-    let text = match crate::config::read_script(path) {
+    let text = match crate::root::read_script(path) {
         Ok(text) => text,
         Err(error) => {
             let fix = format!("put the file there, or set another for {of}");

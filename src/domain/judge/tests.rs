@@ -170,7 +170,7 @@ fn a_run_ends_with_the_word_and_the_reason_that_tell_most() {
         ),
         (oom.clone(), Cause::Itself, 0, Failed, Some("out of memory")),
         (oom, unwell(), 1, Failed, Some("ended because it gave no sign of life for 60 s")),
-        (exited(137), Cause::NeverReady { limit_ms: 180_000 }, 1, Failed, Some("not ready within 180 s")),
+        (exited(137), Cause::NeverReady { limit_ms: 180_000 }, 1, Failed, Some("not ready within 3 minutes")),
         (exited(137), Cause::Flooded { limit_bytes: 1024 }, 0, Failed, Some("wrote more than 1024 bytes")),
         (
             exited(0),

@@ -92,6 +92,25 @@ impl GroupBoxes {
         ["json", "claimed"].iter().any(|end| dir::stat(input, format!("{batch_id}.{end}").as_str()).is_ok())
     }
 
+    /// Whether a follow-up lies in `input/` as it was put there: the runner has not taken it.
+    #[must_use]
+    pub fn is_unread(&self, batch_id: &str) -> bool {
+        dir::stat(&self.held(BoxName::Input).fd, format!("{batch_id}.json").as_str()).is_ok()
+    }
+
+    /// Whether the heartbeat changed since the runner took a follow-up. Both stamps are the kernel's own change times,
+    /// which no container can set.
+    #[must_use]
+    pub fn has_beaten_since_taken(&self, batch_id: &str) -> bool {
+        let changed = |b: BoxName, name: &str| {
+            let stat = dir::stat(&self.held(b).fd, name).ok()?;
+            Some((stat.st_ctime, stat.st_ctime_nsec))
+        };
+        let taken = changed(BoxName::Input, &format!("{batch_id}.claimed"));
+        let beaten = changed(BoxName::State, "heartbeat");
+        taken.is_some() && beaten >= taken
+    }
+
     /// Moves a folder of claimed-back follow-ups to the trash, once what they prove is committed.
     ///
     /// # Errors

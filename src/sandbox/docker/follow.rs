@@ -181,7 +181,10 @@ impl Follow {
 
     /// Counts a failure, and gives it back when it is one too many or can't be mended by waiting.
     async fn failed(&mut self, error: SandboxError) -> Result<(), SandboxError> {
-        self.failures += 1;
+        // An engine that is away says nothing about its containers: it is waited for.
+        if !matches!(error, SandboxError::Unreachable { .. }) {
+            self.failures += 1;
+        }
         if matches!(error, SandboxError::Gone { .. }) || self.failures >= FAILURES {
             return Err(error);
         }

@@ -265,5 +265,5 @@ fn what_is_in_done_is_left_alone() {
     let _daemon = root.serve();
     wait_for("it to be said", || (root.said("local:main").len() == 1).then_some(()));
     assert_eq!((names(&root, "done/main"), receipts(&Ledger::of_the_living(&root))), before);
-    assert_eq!(names(&root, "ipc/main/responses"), [String::new(); 0]);
+    assert!(names(&root, "ipc/main/responses").is_empty());
 }

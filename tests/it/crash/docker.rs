@@ -23,7 +23,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    client::{rest, send, send_once},
+    client::{rest, send, tell},
     ledger::{Batch, Ledger},
     scene::{KILLED, arm, die_at, for_each},
 };
@@ -124,7 +124,7 @@ fn three_words(pause_ms: u64) -> Value {
 fn a_container_that_was_not_started_is_removed_and_its_message_returned_at_no_cost() {
     for_each(&["run.created", "run.recorded"], |point| {
         let Some(root) = House::new("") else { return };
-        die_at(&root, point, || drop(send_once(&root, CHAT, "hello")));
+        die_at(&root, point, || tell(&root, CHAT, "hello"));
         let left = root.containers();
         assert!(left.len() == 1 && left[0].1 == "created", "{point}: {left:?}");
         let _daemon = root.serve();
@@ -139,7 +139,7 @@ fn a_container_that_was_not_started_is_removed_and_its_message_returned_at_no_co
 #[test]
 fn a_container_without_its_prompt_is_ended_and_its_message_returned_free_of_a_try() {
     let Some(root) = House::new("") else { return };
-    die_at(&root, "run.no_stdin", || drop(send_once(&root, CHAT, "hello")));
+    die_at(&root, "run.no_stdin", || tell(&root, CHAT, "hello"));
     let left = root.container();
     let _daemon = root.serve();
     rest(&root, CHAT);
@@ -155,7 +155,7 @@ fn a_turn_survives_its_daemon_at_every_record_and_is_said_once() {
     for_each(&points, |point| {
         let Some(root) = House::new("") else { return };
         root.script(None, &three_words(200));
-        die_at(&root, point, || drop(send_once(&root, CHAT, "count")));
+        die_at(&root, point, || tell(&root, CHAT, "count"));
         let left = root.container();
         let _daemon = root.serve();
         send(&root, CHAT, "count");
@@ -178,7 +178,7 @@ fn a_container_that_ended_while_nobody_looked_is_adopted_to_its_last_record() {
     for_each(&["leaves", "killed"], |how| {
         let Some(root) = House::new("") else { return };
         root.script(None, &three_words(100));
-        die_at(&root, "run.record:2", || drop(send_once(&root, CHAT, "count")));
+        die_at(&root, "run.record:2", || tell(&root, CHAT, "count"));
         let left = root.container();
         let log = || docker(&["logs", &left]);
         wait_for("the turn to end", || log().contains("three").then_some(()));
@@ -201,7 +201,7 @@ fn a_container_that_ended_while_nobody_looked_is_adopted_to_its_last_record() {
 fn a_container_that_was_killed_in_mid_turn_while_nobody_looked_is_judged_as_ever() {
     let Some(root) = House::new("") else { return };
     root.script(None, &json!([{"do": [{"say": "one"}, {"hang": true}]}]));
-    die_at(&root, "run.record:2", || drop(send_once(&root, CHAT, "count")));
+    die_at(&root, "run.record:2", || tell(&root, CHAT, "count"));
     docker(&["kill", &root.container()]);
     let _daemon = root.serve();
     rest(&root, CHAT);
@@ -216,7 +216,7 @@ fn a_follow_up_that_was_not_placed_is_placed_by_the_next_daemon() {
     die_at(&root, "run.piped", || {
         send(&root, CHAT, "one");
         rest(&root, CHAT);
-        send_once(&root, CHAT, "two");
+        tell(&root, CHAT, "two");
     });
     let left = root.container();
     let _daemon = root.serve();
@@ -236,7 +236,7 @@ fn a_follow_up_handed_to_a_container_that_ended_meanwhile_comes_back_at_no_cost(
     die_at(&root, "run.piped", || {
         send(&root, CHAT, "one");
         rest(&root, CHAT);
-        send_once(&root, CHAT, "two");
+        tell(&root, CHAT, "two");
     });
     docker(&["kill", &root.container()]);
     let _daemon = root.serve();
@@ -254,7 +254,7 @@ fn a_run_whose_end_was_cut_short_ends_once_and_leaves_no_container() {
         die_at(&root, point, || {
             send(&root, CHAT, "one");
             rest(&root, CHAT);
-            send_once(&root, "local:other", "two");
+            tell(&root, "local:other", "two");
         });
         let left = root.container();
         let _daemon = root.serve();
@@ -292,7 +292,7 @@ fn an_agent_that_waits_for_a_reply_gets_it_from_the_next_daemon() {
     for_each(&["ipc.seen", "ipc.decided", "ipc.committed", "ipc.set_aside"], |point| {
         let Some(root) = House::new("") else { return };
         root.script(None, &rules);
-        die_at(&root, point, || drop(send_once(&root, CHAT, "go")));
+        die_at(&root, point, || tell(&root, CHAT, "go"));
         let _daemon = root.serve();
         send(&root, CHAT, "go");
         rest(&root, CHAT);
@@ -309,7 +309,7 @@ fn an_engine_that_is_away_at_the_start_is_waited_for_and_the_turn_goes_on() {
     let engine = env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".into());
     let Some(engine) = engine.strip_prefix("unix://") else { return };
     root.script(None, &three_words(300));
-    die_at(&root, "run.record:2", || drop(send_once(&root, CHAT, "count")));
+    die_at(&root, "run.record:2", || tell(&root, CHAT, "count"));
     let left = root.container();
 
     let socket = root.path().join("engine.sock");
@@ -331,7 +331,7 @@ fn an_engine_that_is_away_at_the_start_is_waited_for_and_the_turn_goes_on() {
 fn a_copied_root_adopts_nothing_and_leaves_the_first_ones_container_alone() {
     let Some(root) = House::new("") else { return };
     root.script(None, &three_words(100));
-    die_at(&root, "run.record:1", || drop(send_once(&root, CHAT, "count")));
+    die_at(&root, "run.record:1", || tell(&root, CHAT, "count"));
     let left = root.container();
 
     let Some(copy) = House::new("") else { return };
@@ -360,7 +360,7 @@ fn a_daemon_that_stops_between_two_containers_leaves_none_over() {
     // Dead twice in the same place: each time the next daemon clears up first.
     for _ in 0..2 {
         let daemon = arm(&root, "run.created");
-        send_once(&root, CHAT, "hello");
+        tell(&root, CHAT, "hello");
         assert_eq!(daemon.signal(), Some(KILLED));
         assert_eq!(root.containers().len(), 1);
     }

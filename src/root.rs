@@ -1,0 +1,125 @@
+//! The root's own files: those that no container can write, read and made for the rest of the program.
+#![expect(clippy::disallowed_methods, reason = "this file is the door to the root's own files")]
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Environment;
+
+/// Where everything lies: the root, found as the design says.
+///
+/// `--root`, else `$G2_ROOT`, else the working directory if it holds `groups/` and `data/`, else `$XDG_DATA_HOME/g2`.
+#[must_use]
+pub fn find_root(flag: Option<PathBuf>, environment: &Environment) -> PathBuf {
+    if let Some(root) = flag.or_else(|| environment.get("G2_ROOT").map(PathBuf::from)) {
+        return std::path::absolute(&root).unwrap_or(root);
+    }
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    if here.join("groups").is_dir() && here.join("data").is_dir() {
+        return here;
+    }
+    let home = environment.get("HOME").unwrap_or("/root");
+    environment
+        .get("XDG_DATA_HOME")
+        .map_or_else(|| Path::new(home).join(".local/share"), PathBuf::from)
+        .join("g2")
+}
+
+/// Reads the scripted agent's script.
+///
+/// # Errors
+/// The operating system's.
+pub fn read_script(path: &Path) -> std::io::Result<String> {
+    std::fs::read_to_string(path)
+}
+
+/// Makes folders that are mounted into a container, and gives each to `owner` when it was made here.
+///
+/// # Errors
+/// The operating system's.
+pub fn make_agent_folders(folders: &[&Path], owner: Option<(u32, u32)>) -> std::io::Result<()> {
+    for folder in folders {
+        let new = !folder.exists();
+        std::fs::create_dir_all(folder)?;
+        if let Some((user, group)) = owner {
+            // The root's own folder is followed by nothing a container can write: only the top is given away.
+            let meta = std::fs::symlink_metadata(folder)?;
+            use std::os::unix::fs::MetadataExt as _;
+            if new || meta.uid() != user {
+                std::os::unix::fs::lchown(folder, Some(user), Some(group))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lays out a group's folder, from `groups/_template/CLAUDE.md` when there is one. What is there already stays.
+///
+/// # Errors
+/// The operating system's.
+pub fn lay_out_group(root: &Path, folder: &ipc_handlers::Folder) -> std::io::Result<()> {
+    let path = root.join("groups").join(folder.as_str());
+    std::fs::create_dir_all(&path)?;
+    let (memory, template) = (path.join("CLAUDE.md"), root.join("groups/_template/CLAUDE.md"));
+    if std::fs::symlink_metadata(&memory).is_err() && template.is_file() {
+        std::fs::copy(template, memory)?;
+    }
+    Ok(())
+}
+
+/// Returns what the output of a run was, as far as it is kept.
+///
+/// # Errors
+/// The operating system's.
+pub fn read_run_log(root: &Path, run: i64) -> std::io::Result<String> {
+    let bytes = std::fs::read(root.join("data/runs").join(run.to_string()).join("container.log"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Returns what is kept of a settled command, from `data/done/` or `data/dead/`.
+#[must_use]
+pub fn read_kept_command(root: &Path, group: &str, id: i64) -> Option<String> {
+    let group = ipc_handlers::Folder::parse(group).ok()?;
+    ["done", "dead"].iter().find_map(|place| {
+        let path = root.join("data").join(place).join(group.as_str()).join(format!("{id}.json"));
+        std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    })
+}
+
+/// Returns how much is free on the file system of `path`, bytes.
+#[must_use]
+pub fn free_bytes(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Whether fewer than 5 % of the inodes are free where `path` is; file systems that count none have enough.
+#[must_use]
+pub fn inodes_are_low(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|stat| stat.f_files > 0 && stat.f_favail < stat.f_files / 20)
+}
+
+/// Removes what an earlier daemon left of its socket.
+///
+/// # Errors
+/// The operating system's.
+pub fn remove_stale_socket(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Lets only this user use a file.
+///
+/// # Errors
+/// The operating system's.
+pub fn make_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+}
+
+/// Returns this process's user and group.
+#[must_use]
+pub fn own_ids() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}

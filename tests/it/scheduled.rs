@@ -1,0 +1,235 @@
+//! Scheduled prompts: when they run, what is said of them, and what becomes of the ones that fail.
+
+use serde_json::{Value, json};
+
+use crate::support::{Root, Socket, wait_for};
+
+/// Schedules a task; the fields of `more` go on top.
+fn schedule(root: &Root, id: &str, kind: &str, value: &str, more: &Value) {
+    let mut command = json!({"type": "schedule_task", "taskId": id, "prompt": "water the plants", "schedule_type": kind, "schedule_value": value});
+    for (name, value) in more.as_object().unwrap() {
+        command[name] = value.clone();
+    }
+    let name = format!("{id}.json");
+    root.put_command("main", "tasks", &name, &command);
+    // Its reply may be swept away by the run that it starts.
+    let row = root.settled_file("main", &name);
+    assert_eq!(row["state"], "applied", "{row}");
+}
+
+/// Schedules a task that is due at once.
+fn now(root: &Root, id: &str, more: &Value) {
+    schedule(root, id, "once", "2020-01-01T00:00:00Z", more);
+}
+
+fn task(root: &Root, id: &str) -> Value {
+    root.json(&["tasks", "show", id])
+}
+
+fn completed(root: &Root, id: &str) -> Value {
+    wait_for(&format!("{id} to be completed"), || {
+        Some(task(root, id)).filter(|task| task["status"] == "completed")
+    })
+}
+
+fn task_runs(root: &Root) -> Vec<Value> {
+    root.rows(&["runs", "list"]).into_iter().filter(|run| run["kind"] == "task").collect()
+}
+
+#[test]
+fn a_task_that_is_due_runs_at_once_and_its_output_stays_in_the_history() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    now(&root, "t", &json!({}));
+    let done = completed(&root, "t");
+    assert_eq!(
+        [&done["next_run"], &done["last_result"], &done["output"]],
+        [&Value::Null, &json!("echo: water the plants"), &json!("history")]
+    );
+    assert!(done["last_run"].is_string());
+    let runs = task_runs(&root);
+    assert_eq!(
+        [&runs[0]["source"], &runs[0]["status"], &runs[0]["lane"]],
+        [&json!("task:t"), &json!("succeeded"), &json!("local:main")]
+    );
+    assert_eq!(root.prompt(1), "water the plants");
+    let launch = root.data_json("runs/1/launch.json");
+    assert_eq!([&launch["isScheduledTask"], &launch["batchId"]], [&json!(true), &json!("task-1")]);
+    assert!(root.rows(&["outbox", "list"]).is_empty());
+    wait_for("the snapshot to follow", || {
+        let shown = root.data_json("ipc/main/current_tasks.json");
+        (shown[0]["status"] == "completed" && shown[0]["next_run"].is_null()).then_some(())
+    });
+}
+
+#[test]
+fn a_tasks_output_goes_to_the_chat_when_it_is_meant_to() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    now(&root, "t", &json!({"output": "chat"}));
+    completed(&root, "t");
+    wait_for("it to be said", || (root.said("local:main") == ["echo: water the plants"]).then_some(()));
+}
+
+#[test]
+fn a_task_can_say_something_by_a_command() {
+    let root = Root::new("");
+    root.script(None, &json!([{"do": [
+        {"command": {"box": "messages", "json": {"type": "send_message", "requestId": "r", "chatJid": "{{chat_jid}}", "text": "{{text}}!"}}},
+        {"say": "told them"},
+    ]}]));
+    let _daemon = root.serve();
+    now(&root, "t", &json!({}));
+    assert_eq!(completed(&root, "t")["last_result"], "told them");
+    wait_for("it to be said", || (root.said("local:main") == ["water the plants!"]).then_some(()));
+}
+
+#[test]
+fn an_interval_runs_on_its_grid_and_each_slot_once() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    schedule(&root, "t", "interval", "1000", &json!({}));
+    let first = root.json(&["ipc", "show", "1"])["reply"]["result"]["nextRun"].as_str().unwrap().to_owned();
+    let runs = wait_for("three runs", || Some(task_runs(&root)).filter(|runs| runs.len() >= 3));
+    let after = task(&root, "t");
+    let ms = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_millisecond();
+    let (first, next) = (ms(&first), ms(after["next_run"].as_str().unwrap()));
+    assert_eq!((next - first) % 1000, 0);
+    assert_eq!(after["status"], "active");
+    let mut slots: Vec<i64> =
+        runs.iter().filter_map(|run| run["started_at"].as_str()).map(|at| (ms(at) - first) / 1000).collect();
+    assert!(slots.iter().all(|slot| *slot >= 0), "{slots:?}");
+    let count = slots.len();
+    slots.dedup();
+    assert_eq!(slots.len(), count, "a slot ran twice: {runs:?}");
+}
+
+#[test]
+fn a_task_takes_the_place_of_an_idle_container_of_its_group() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    root.ask("local:main", "hello");
+    now(&root, "t", &json!({}));
+    completed(&root, "t");
+    root.ask("local:main", "again");
+    let runs = root.rows(&["runs", "list"]);
+    let kinds: Vec<(&Value, &Value)> = runs.iter().map(|run| (&run["kind"], &run["status"])).collect();
+    let (message, task, done) = (json!("message"), json!("task"), json!("succeeded"));
+    assert_eq!(kinds, [(&message, &done), (&task, &done), (&message, &json!("running"))]);
+}
+
+#[test]
+fn a_message_that_comes_during_a_task_is_answered_after_it() {
+    let root = Root::new("");
+    root.close_gate("");
+    let _daemon = root.serve();
+    now(&root, "t", &json!({"output": "chat"}));
+    wait_for("the task to start", || (!task_runs(&root).is_empty()).then_some(()));
+    root.judged(root.send("local:main", "and me?"));
+    root.open_gate();
+    Socket::connect(&root).rest("local:main");
+    assert_eq!(root.said("local:main"), ["echo: water the plants", "echo: and me?"]);
+}
+
+#[test]
+fn a_task_that_was_cancelled_before_its_turn_does_not_run() {
+    let root = Root::new("");
+    root.close_gate("");
+    let _daemon = root.serve();
+    root.send("local:main", "hello");
+    wait_for("the container to start", || (!root.rows(&["runs", "list"]).is_empty()).then_some(()));
+    now(&root, "t", &json!({}));
+    now(&root, "u", &json!({}));
+    root.put_command("main", "tasks", "c.json", &json!({"type": "cancel_task", "taskId": "t"}));
+    assert_eq!(root.settled_file("main", "c.json")["state"], "applied");
+    root.open_gate();
+    completed(&root, "u");
+    let sources: Vec<Value> = task_runs(&root).iter().map(|run| run["source"].clone()).collect();
+    assert_eq!(sources, ["task:u"]);
+}
+
+#[test]
+fn a_task_that_fails_is_tried_again_and_then_the_chat_is_told() {
+    let root = Root::new("");
+    root.script(None, &json!([{"do": [{"exit": 3}]}]));
+    let _daemon = root.serve();
+    now(&root, "t", &json!({}));
+    let given_up = completed(&root, "t");
+    assert_eq!(given_up["last_result"], "Error: exited with code 3");
+    let runs = task_runs(&root);
+    assert_eq!(runs.len(), 6);
+    assert!(runs.iter().all(|run| run["error"] == "exited with code 3"), "{runs:?}");
+    let told = "Scheduled task t (“water the plants”) failed: I tried 6 times, and the last time I crashed.";
+    wait_for("the chat to be told", || (root.said("local:main") == [told]).then_some(()));
+}
+
+#[test]
+fn a_task_that_can_never_start_is_given_up_too() {
+    let root = Root::new("");
+    root.g2(&["groups", "set", "main", "script=nowhere.json"]);
+    let _daemon = root.serve();
+    now(&root, "t", &json!({}));
+    completed(&root, "t");
+    assert_eq!(task_runs(&root).len(), 6);
+    wait_for("the chat to be told", || (root.said("local:main").len() == 1).then_some(()));
+}
+
+#[test]
+fn a_task_that_has_begun_is_not_begun_again() {
+    let root = Root::new("");
+    root.script(None, &json!([{"do": [
+        {"command": {"box": "messages", "json": {"type": "send_message", "requestId": "r", "chatJid": "local:main", "text": "begun"}}},
+        {"error": "no more"},
+    ]}]));
+    let _daemon = root.serve();
+    now(&root, "t", &json!({}));
+    completed(&root, "t");
+    assert_eq!(task_runs(&root).len(), 1);
+    let told = "Scheduled task t (“water the plants”) was interrupted (there was an error) after it had begun, so it is not started over.";
+    wait_for("the chat to be told", || (root.said("local:main") == ["begun", told]).then_some(()));
+}
+
+#[test]
+fn a_task_goes_on_in_the_conversation_or_has_one_of_its_own() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    root.ask("local:main", "hello");
+    now(&root, "g", &json!({"context_mode": "group"}));
+    completed(&root, "g");
+    now(&root, "i", &json!({"context_mode": "isolated"}));
+    completed(&root, "i");
+    root.ask("local:main", "again");
+    let session = |run: i64| root.data_json(&format!("runs/{run}/launch.json"))["sessionId"].clone();
+    assert_eq!(
+        [session(1), session(2), session(3), session(4)],
+        [json!(null), json!("scripted-1"), json!(null), json!("scripted-1")]
+    );
+}
+
+#[test]
+fn a_tasks_own_script_decides_whether_the_agent_is_woken() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    now(&root, "quiet", &json!({"script": "echo '{\"wakeAgent\": false}'", "output": "chat"}));
+    assert_eq!(completed(&root, "quiet")["last_result"], "Completed");
+    now(
+        &root,
+        "loud",
+        &json!({"script": "echo '{\"wakeAgent\": true, \"data\": {\"dry\": 3}}'", "output": "chat"}),
+    );
+    completed(&root, "loud");
+    wait_for("it to be said", || (root.said("local:main").len() == 1).then_some(()));
+    let said = &root.said("local:main")[0];
+    assert!(said.contains("\"dry\": 3") && said.ends_with("water the plants"), "{said}");
+}
+
+#[test]
+fn a_task_that_says_nothing_does_not_keep_the_result_of_the_time_before() {
+    let root = Root::new("");
+    root.script(Some("main"), &json!([{"do": [{"say": "something"}]}]));
+    let _daemon = root.serve();
+    schedule(&root, "t", "interval", "1000", &json!({}));
+    wait_for("the first result", || (task(&root, "t")["last_result"] == "something").then_some(()));
+    root.script(Some("main"), &json!([{"do": []}]));
+    wait_for("a run without one", || (task(&root, "t")["last_result"] == "Completed").then_some(()));
+}

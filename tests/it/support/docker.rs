@@ -1,0 +1,116 @@
+//! Agents in real containers: an image of this source tree, and nothing left over afterwards.
+
+use std::{
+    cell::OnceCell,
+    fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    ops::Deref,
+    path::Path,
+    process::{Command, Stdio},
+    sync::LazyLock,
+};
+
+use super::{Daemon, Root};
+
+/// Whether Docker answers. Where it does not, the test says so and is over, unless `G2_REQUIRE_DOCKER=1`.
+pub(crate) fn docker() -> bool {
+    let answers = Command::new("docker").arg("info").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if answers.is_ok_and(|status| status.success()) {
+        return true;
+    }
+    assert!(
+        std::env::var_os("G2_REQUIRE_DOCKER").is_none(),
+        "G2_REQUIRE_DOCKER is set and no Docker answers"
+    );
+    eprintln!("skipped: no Docker");
+    false
+}
+
+/// Returns what `docker` prints.
+pub(crate) fn run_docker(arguments: &[&str]) -> String {
+    let output = Command::new("docker").args(arguments).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns an image that holds the runner as this source tree has it, built by `container/build.sh` where there is
+/// none yet.
+pub(crate) fn agent_image() -> &'static str {
+    static IMAGE: LazyLock<String> = LazyLock::new(|| {
+        let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut hasher = DefaultHasher::new();
+        for part in ["container", "ipc-handlers", "Cargo.lock"] {
+            hash(top, &top.join(part), &mut hasher);
+        }
+        let image = format!("g2-agent:test-{:016x}", hasher.finish());
+        if run_docker(&["image", "ls", "--quiet", &image]).trim().is_empty() {
+            let built =
+                Command::new(top.join("container/build.sh")).arg(&image).stdout(Stdio::null()).status();
+            assert!(built.unwrap().success(), "container/build.sh");
+        }
+        image
+    });
+    &IMAGE
+}
+
+fn hash(top: &Path, path: &Path, hasher: &mut DefaultHasher) {
+    if path.is_dir() {
+        let mut inside: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        inside.sort();
+        inside.iter().filter(|path| !path.ends_with("tests")).for_each(|path| hash(top, path, hasher));
+    } else {
+        path.strip_prefix(top).unwrap().hash(hasher);
+        fs::read(path).unwrap().hash(hasher);
+    }
+}
+
+/// A root whose agents run in containers, which are removed with it.
+pub(crate) struct Docked {
+    root: Root,
+    instance: OnceCell<String>,
+}
+
+impl Docked {
+    /// Lays out a root whose settings are `toml` over short rests; `None` where there is no Docker.
+    pub(crate) fn new(toml: &str) -> Option<Self> {
+        docker().then(|| Self { root: Root::new(&Self::settings(toml)), instance: OnceCell::new() })
+    }
+
+    pub(crate) fn settings(toml: &str) -> String {
+        format!("[sandbox]\nkind = \"docker\"\nimage = \"{}\"\n{toml}", agent_image())
+    }
+
+    /// Starts the daemon and waits until it is ready.
+    pub(crate) fn serve(&self) -> Daemon {
+        let daemon = self.root.serve();
+        let instance = self.root.json(&["status"])["instance"].as_str().unwrap().to_owned();
+        let _ = self.instance.set(instance);
+        daemon
+    }
+
+    /// The ids of this root's containers, in all states.
+    pub(crate) fn containers(&self) -> Vec<String> {
+        let Some(instance) = self.instance.get() else { return Vec::new() };
+        let label = format!("label=g2.instance={instance}");
+        run_docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &label])
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+impl Deref for Docked {
+    type Target = Root;
+
+    fn deref(&self) -> &Root {
+        &self.root
+    }
+}
+
+/// The daemon is gone by now, as it was started later.
+impl Drop for Docked {
+    fn drop(&mut self) {
+        for id in self.containers() {
+            run_docker(&["rm", "--force", "--volumes", &id]);
+        }
+    }
+}
