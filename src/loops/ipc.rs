@@ -774,7 +774,7 @@ fn answer_all(host: &Host, folder: &Folder, answers: Vec<(Pending, Settled)>, la
         } else {
             host.snapshots.soon(folder, Shown::Tasks);
         }
-        show_main(host, folder);
+        snapshots::show_main(host, folder);
         nudge_schedule = true;
     }
     let mut cleared = BTreeSet::new();
@@ -836,18 +836,6 @@ enum Placed {
     Done,
     /// The world was in the way.
     NotNow,
-}
-
-/// Main sees the tasks of every group, in a moment.
-fn show_main(host: &Host, folder: &Folder) {
-    match host.store.main_group() {
-        Ok(main) => {
-            if let Some(main) = main.filter(|main| main != folder) {
-                host.snapshots.soon(&main, Shown::Tasks);
-            }
-        }
-        Err(error) => tracing::error!(error = %chain(&error), "finding main for a snapshot failed"),
-    }
 }
 
 fn put_reply(host: &Host, claimed: &Claimed, receipt: &Receipt) -> Placed {

@@ -96,9 +96,17 @@ pub async fn changed(host: &Arc<Host>, group: &Folder) {
 /// Has the lists of tasks of `group`, and of main, written in a moment.
 pub(super) fn tasks_changed_soon(host: &Host, group: &Folder) {
     host.snapshots.soon(group, Shown::Tasks);
+    show_main(host, group);
+}
+
+/// Has the tasks of a group, which changed, shown to main in a moment.
+pub(super) fn show_main(host: &Host, group: &Folder) {
     match host.store.main_group() {
-        Ok(Some(main)) => host.snapshots.soon(&main, Shown::Tasks),
-        Ok(None) => {}
+        Ok(main) => {
+            if let Some(main) = main.filter(|main| main != group) {
+                host.snapshots.soon(&main, Shown::Tasks);
+            }
+        }
         Err(error) => tracing::error!(error = %chain(&error), "finding main for a snapshot failed"),
     }
 }

@@ -174,6 +174,8 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     // A double-quoted word is a column or an error, never silently text.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
+    // Plans are made once, for any values: without this, statements are parsed anew when other values are bound.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(())
 }
@@ -183,4 +185,34 @@ fn folder(text: String) -> rusqlite::Result<ipc_handlers::Folder> {
     ipc_handlers::Folder::parse(&text).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_statement_is_planned_once_whatever_values_it_is_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        store
+            .read(|c| {
+                for sql in [
+                    "SELECT chat_jid FROM wirings WHERE group_folder = ?1 ORDER BY id",
+                    "SELECT n FROM inbox WHERE verdict IS NULL ORDER BY n LIMIT ?1",
+                ] {
+                    for value in ["1", "2", "3"] {
+                        let mut statement = c.prepare_cached(sql)?;
+                        let found: Vec<String> =
+                            statement.query_map([value], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
+                        assert!(found.is_empty());
+                        assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
+                    }
+                }
+                Ok(())
+            })
+            .unwrap();
+    }
 }

@@ -480,11 +480,11 @@ fn apply(
             let task_id = match &new.id {
                 Some(id) => id.clone(),
                 None => {
-                    let mut n: i64 = c.query_row(
-                        "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'tasks'), 0) + 1",
-                        [],
-                        |r| r.get(0),
-                    )?;
+                    let mut n: i64 = c
+                        .prepare_cached(
+                            "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'tasks'), 0) + 1",
+                        )?
+                        .query_row([], |r| r.get(0))?;
                     while tasks::task(c, &format!("task-{n}"))?.is_some() {
                         n += 1;
                     }
