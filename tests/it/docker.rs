@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::MetadataExt as _};
 
 use serde_json::{Value, json};
 
-use crate::support::{Docked, Socket, run_docker, wait_for};
+use crate::support::{Docked, EngineProxy, Socket, run_docker, wait_for};
 
 #[test]
 fn a_message_and_its_follow_up_are_answered_by_one_container() {
@@ -161,4 +161,22 @@ fn a_container_that_crashes_hangs_or_floods_ends_with_its_reason() {
         assert_eq!(root.said(&chat), ["better now"]);
         daemon.terminate();
     }
+}
+
+#[test]
+fn an_engine_that_is_away_in_the_middle_of_a_turn_ends_nothing() {
+    let Some(root) = Docked::new("") else { return };
+    root.script(None, &json!([{"do": [{"say": "one"}, {"wait_ms": 6000}, {"say": "two"}]}]));
+    let proxy = EngineProxy::listen(&root.path().join("engine.sock"));
+    let _daemon = root.serve_with(&[("DOCKER_HOST", &proxy.host())]);
+    let seq = root.send("local:main", "go");
+    wait_for("the first word", || (root.said("local:main") == ["one"]).then_some(()));
+    proxy.cut();
+    wait_for("the daemon to notice", || (root.json(&["status"])["state"] == "degraded").then_some(()));
+    let run = &root.rows(&["runs", "list"])[0];
+    assert_eq!((&run["status"], &run["error"]), (&json!("running"), &Value::Null), "{run}");
+    proxy.mend();
+    wait_for("the rest of the answer", || (root.said("local:main") == ["one", "two"]).then_some(()));
+    assert_eq!(root.rows(&["runs", "list"]).len(), 1);
+    assert_eq!(root.why(seq)["wirings"][0]["batch_state"], "done");
 }

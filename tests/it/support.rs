@@ -17,8 +17,10 @@ use std::{
 use serde_json::Value;
 
 mod docker;
+mod proxy;
 mod socket;
 pub(crate) use docker::{Docked, docker, run_docker};
+pub(crate) use proxy::EngineProxy;
 pub(crate) use socket::Socket;
 
 /// However slow the machine is, this is long enough.
