@@ -62,14 +62,22 @@ fn an_agent_that_hangs_on_a_follow_up_is_killed_too() {
 #[test]
 fn an_agent_that_shows_that_it_lives_is_left_alone() {
     let root = Root::new("[health]\nclaim_ms = 2000\n");
-    root.script(None, &json!([
-        {"when": {"contains": "beat"}, "do": [{"heartbeat": true}, {"wait_ms": 3500}, {"say": "done"}]},
-        {"when": {"contains": "tool"}, "do": [{"tool": {"name": "Bash", "timeout_ms": 60_000}}, {"wait_ms": 3500}, {"tool_done": true}, {"say": "built"}]},
-    ]));
+    root.g2(&["groups", "add", "other", "--chat", "local:other"]);
+    root.script(
+        None,
+        &json!([
+            {"when": {"contains": "beat"}, "do": [{"heartbeat": true}, {"wait_ms": 3500}, {"say": "done"}]},
+            {"do": [{"tool": {"name": "Bash", "timeout_ms": 60_000}}, {"wait_ms": 3500}, {"tool_done": true}, {"say": "built"}]},
+        ]),
+    );
     let _daemon = root.serve();
-    assert_eq!(root.ask("local:main", "beat"), "done\n");
-    assert_eq!(root.ask("local:main", "tool"), "built\n");
-    assert_eq!(root.rows(&["runs", "list"]).len(), 1);
+    root.send("local:main", "beat");
+    root.send("local:other", "build");
+    for (chat, said) in [("local:main", "done"), ("local:other", "built")] {
+        Socket::connect(&root).rest(chat);
+        assert_eq!(root.said(chat), [said]);
+    }
+    assert_eq!(root.rows(&["runs", "list"]).len(), 2);
 }
 
 #[test]
