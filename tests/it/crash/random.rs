@@ -23,7 +23,7 @@ use serde_json::json;
 use super::{
     client::{Client, rest, send},
     ledger::Ledger,
-    scene::{all_settled, nobody_left},
+    scene::{all_settled, names, nobody_left},
 };
 use crate::support::{Root, wait_for};
 
@@ -31,6 +31,9 @@ use crate::support::{Root, wait_for};
 /// time it was written, which would hide what becomes of messages.
 const WRITERS: [&str; 3] = ["main", "w1", "w2"];
 const TALKERS: [&str; 3] = ["t1", "t2", "t3"];
+
+/// More than this a writer does not let pile up.
+const MOST_WAITING: usize = 200;
 
 /// Small numbers that only depend on the seed (SplitMix64).
 struct Random(u64);
@@ -55,6 +58,11 @@ struct Published {
     files: usize,
     texts: Vec<String>,
     kept: BTreeSet<String>,
+}
+
+/// How many files of a group wait in its boxes.
+fn waiting(root: &Root, group: &str) -> usize {
+    ["messages", "tasks"].iter().map(|in_box| names(root, &format!("ipc/{group}/{in_box}")).len()).sum()
 }
 
 /// Publishes commands of every sort until told to stop.
@@ -88,6 +96,10 @@ fn write_commands(root: &Root, group: &str, mut random: Random, stop: &AtomicBoo
         let in_box = if random.below(2) == 0 { "messages" } else { "tasks" };
         root.put_command(group, in_box, &name, &json);
         published.files = n + 1;
+        // As an agent that waits for replies now and then: what piles up is not what is looked at here.
+        while waiting(root, group) > MOST_WAITING && !stop.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(20));
+        }
         thread::sleep(Duration::from_millis(random.below(20)));
     }
     published
