@@ -118,6 +118,7 @@ async fn what_outlives_a_daemon_is_killed_by_the_next() {
     let lock = root.path().join("lock");
     let mut daemon = daemon(root.path(), "child-holds");
     eventually("the child runs", || is_held(&lock)).await;
+    eventually("it is noted", || is_noted(root.path())).await;
     daemon.kill().unwrap();
     daemon.wait().unwrap();
     assert!(is_held(&lock), "it does not watch its host");
@@ -142,6 +143,12 @@ async fn our_own_children_are_no_leftovers() {
     sandbox.start(&id, Vec::new()).await.unwrap();
     assert!(sandbox.kill_leftovers().await.unwrap().is_empty());
     sandbox.kill(&id).await.unwrap();
+}
+
+/// Whether a child of the sandbox of `root` is written down.
+fn is_noted(root: &Path) -> bool {
+    let runs = std::fs::read_dir(root.join("runs")).into_iter().flatten().flatten();
+    runs.map(|run| run.path().join("process.json")).any(|note| note.is_file())
 }
 
 /// Starts this test binary again, as a daemon whose one container is the probe with `role`.
