@@ -135,6 +135,14 @@ fn kill_again_and_again(root: &Root, kills: u64, random: &mut Random) {
                 Client::connect(root).ok()?.call(&json!({"op": "status"})).ok()
             });
             start_ms = u64::try_from(since.elapsed().as_millis()).unwrap();
+            // Some live long enough for an agent to finish something.
+            if random.below(3) == 0 {
+                let finished = || {
+                    Ledger::of_the_living(root).number("SELECT count(*) FROM batches WHERE state = 'done'")
+                };
+                let before = finished();
+                wait_for("a message to be answered", || (finished() > before).then_some(()));
+            }
             thread::sleep(Duration::from_millis(random.below(300)));
         }
         assert!(!daemon.has_ended(), "it ended by itself:\n{}", root.log());
