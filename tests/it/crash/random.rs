@@ -23,7 +23,7 @@ use serde_json::json;
 use super::{
     client::{Client, rest, send},
     ledger::Ledger,
-    scene::{all_settled, nobody_left},
+    scene::{all_settled, names, nobody_left},
 };
 use crate::support::{Root, wait_for};
 
@@ -31,6 +31,9 @@ use crate::support::{Root, wait_for};
 /// time it was written, which would hide what becomes of messages.
 const WRITERS: [&str; 3] = ["main", "w1", "w2"];
 const TALKERS: [&str; 3] = ["t1", "t2", "t3"];
+
+/// More than this a writer does not let pile up.
+const MOST_WAITING: usize = 200;
 
 /// Small numbers that only depend on the seed (SplitMix64).
 struct Random(u64);
@@ -55,6 +58,11 @@ struct Published {
     files: usize,
     texts: Vec<String>,
     kept: BTreeSet<String>,
+}
+
+/// How many files of a group wait in its boxes.
+fn waiting(root: &Root, group: &str) -> usize {
+    ["messages", "tasks"].iter().map(|in_box| names(root, &format!("ipc/{group}/{in_box}")).len()).sum()
 }
 
 /// Publishes commands of every sort until told to stop.
@@ -88,6 +96,10 @@ fn write_commands(root: &Root, group: &str, mut random: Random, stop: &AtomicBoo
         let in_box = if random.below(2) == 0 { "messages" } else { "tasks" };
         root.put_command(group, in_box, &name, &json);
         published.files = n + 1;
+        // As an agent that waits for replies now and then: what piles up is not what is looked at here.
+        while waiting(root, group) > MOST_WAITING && !stop.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(20));
+        }
         thread::sleep(Duration::from_millis(random.below(20)));
     }
     published
@@ -123,6 +135,14 @@ fn kill_again_and_again(root: &Root, kills: u64, random: &mut Random) {
                 Client::connect(root).ok()?.call(&json!({"op": "status"})).ok()
             });
             start_ms = u64::try_from(since.elapsed().as_millis()).unwrap();
+            // Some live long enough for an agent to finish something.
+            if random.below(3) == 0 {
+                let finished = || {
+                    Ledger::of_the_living(root).number("SELECT count(*) FROM batches WHERE state = 'done'")
+                };
+                let before = finished();
+                wait_for("a message to be answered", || (finished() > before).then_some(()));
+            }
             thread::sleep(Duration::from_millis(random.below(300)));
         }
         assert!(!daemon.has_ended(), "it ended by itself:\n{}", root.log());
