@@ -58,7 +58,7 @@ const IDENTITIES: usize = 64;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How long an event may be on its way. Events come in the order in which files were published; a scan that was
 /// faster could only guess it.
-const EVENT_LAG: Duration = Duration::from_millis(250);
+const EVENT_LAG: Duration = Duration::from_secs(1);
 /// The same for a container that is dead: its last events were sent before we were told.
 const LAST_EVENTS: Duration = Duration::from_millis(50);
 /// How far the clock by which files are stamped may be behind ours, ms.
@@ -112,6 +112,8 @@ pub async fn run(
         growing.entry(claimed.folder.clone()).or_default().push(claimed);
     }
     let mut checked = None;
+    // Without events there is nothing to wait for.
+    let unwatched = if watch.is_some() { Sight::Second } else { Sight::First };
     let mut every = tokio::time::interval(host.config.scan_every);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
@@ -149,7 +151,7 @@ pub async fn run(
             },
             _ = every.tick() => {
                 check_identity(&host, watch.as_ref(), &mut checked);
-                scan_all(&host, &workers, Look::AtChanged);
+                scan_all(&host, &workers, Look::AtChanged(unwatched));
             }
         }
     }
@@ -286,23 +288,26 @@ fn check_identity(host: &Arc<Host>, watch: Option<&Watch>, last: &mut Option<Fol
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
     AtAll,
-    AtChanged,
+    AtChanged(Sight),
 }
 
 fn scan_all(host: &Arc<Host>, workers: &BTreeMap<Folder, Line>, look: Look) {
-    if look == Look::AtAll {
-        for worker in workers.values() {
-            let _ = worker.jobs.send(Job::Scan(Sight::First));
+    let sight = match look {
+        Look::AtAll => {
+            for worker in workers.values() {
+                let _ = worker.jobs.send(Job::Scan(Sight::First));
+            }
+            return;
         }
-        return;
-    }
+        Look::AtChanged(sight) => sight,
+    };
     let open = host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
     for (folder, worker) in workers {
         // What can't be looked at now is opened again by the scan.
         let idle =
             open.get(folder).is_some_and(|boxes| boxes.changed().is_ok_and(|changed| changed.is_empty()));
         if !idle {
-            let _ = worker.jobs.send(Job::Scan(Sight::Second));
+            let _ = worker.jobs.send(Job::Scan(sight));
         }
     }
 }
@@ -481,6 +486,7 @@ impl Worker {
             let mut take = Vec::new();
             let mut seen = BTreeMap::new();
             let mut too_new = false;
+            let mut in_turn = true;
             for (in_box, entry, idle) in found {
                 let key = (in_box, entry.name);
                 let since = *self.first_seen.get(&key).unwrap_or(&now);
@@ -488,7 +494,9 @@ impl Worker {
                 let told = (sight == Sight::First && entry.ctime < complete_until) || age >= EVENT_LAG;
                 // Nobody may ever tell of it: it can be from before the watch, and goes before what is told of.
                 too_new |= sight == Sight::First && !told && entry.ctime < begun;
-                if (idle && told) || patience == Patience::None || age >= HALF_WRITTEN {
+                // What is older goes first, though it was seen later: a listing can miss it.
+                in_turn &= told;
+                if (idle && in_turn) || patience == Patience::None || age >= HALF_WRITTEN {
                     take.push(key);
                 } else {
                     seen.insert(key, since);
