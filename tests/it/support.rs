@@ -256,6 +256,15 @@ impl Root {
     }
 }
 
+/// What a test that fails shows besides its own words.
+impl Drop for Root {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the log of {}:\n{}", self.path().display(), self.log());
+        }
+    }
+}
+
 /// A `g2 serve` that is killed when the test is over.
 pub(crate) struct Daemon {
     child: std::cell::RefCell<Child>,

@@ -1,12 +1,14 @@
 //! Files that are no commands: each has its outcome, delays nobody, and loses nothing of the others.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 #![expect(clippy::disallowed_methods, reason = "tests write bad files")]
+#![expect(clippy::disallowed_types, reason = "a writer of its own")]
 
 use std::{
     ffi::OsStr,
     fs::{self, File},
     io::Write as _,
     os::unix::{ffi::OsStrExt as _, fs::symlink},
+    process::Command,
 };
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -246,10 +248,11 @@ fn a_file_written_in_place_is_applied_once_it_is_whole() {
     let root = two_groups();
     let _daemon = root.serve();
     let boxed = root.data("ipc/family/messages");
-    for n in 0..30 {
-        let command = json!({"type": "send_message", "chatJid": "local:family", "text": n.to_string()});
-        fs::write(boxed.join(format!("{n}.json")), command.to_string()).unwrap();
-    }
+    // By a process of its own: a file of ours would stay open in whatever another test starts meanwhile.
+    let writing = r#"n=0; while [ $n -lt 30 ]; do
+        echo "{\"type\":\"send_message\",\"chatJid\":\"local:family\",\"text\":\"$n\"}" > $n.json; n=$((n+1)); done"#;
+    let written = Command::new("/bin/sh").arg("-c").arg(writing).current_dir(&boxed).status().unwrap();
+    assert!(written.success());
     // A writer that takes its time: the file stays open between its halves.
     let whole =
         json!({"type": "send_message", "chatJid": "local:family", "text": "slow", "requestId": "slow"})
