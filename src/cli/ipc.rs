@@ -90,8 +90,15 @@ impl Ipc {
 fn rows(context: &Context, store: &Store) -> anyhow::Result<Vec<IpcRow>> {
     let now = clock::now();
     let data = context.root.join("data");
+    // Files move on while we read, so they are looked for where they come from first: none is missed.
+    let settled_before = store.last_claim()?;
+    let mut waiting = Vec::new();
+    for group in store.groups()? {
+        waiting.extend(peek::waiting(&data, &group.folder)?);
+    }
+    let claimed = peek::claimed(&data)?;
     let mut rows = store.ipc_rows(usize::MAX >> 1, now)?;
-    let settled: BTreeSet<i64> = rows.iter().filter_map(|row| row.id).collect();
+
     let lying = |lying: peek::Lying, state: &str| IpcRow {
         id: lying.claim,
         group: lying.group,
@@ -104,16 +111,19 @@ fn rows(context: &Context, store: &Store) -> anyhow::Result<Vec<IpcRow>> {
         code: None,
         reason: None,
     };
-    let claimed = peek::claimed(&data)?;
+    let settled: BTreeSet<i64> = rows.iter().filter_map(|row| row.id).collect();
     rows.extend(
         claimed
             .into_iter()
             .filter(|c| c.claim.is_none_or(|id| !settled.contains(&id)))
             .map(|c| lying(c, "claimed")),
     );
-    for group in store.groups()? {
-        rows.extend(peek::waiting(&data, &group.folder)?.into_iter().map(|w| lying(w, "waiting")));
-    }
+    let place = |row: &IpcRow| (row.group.clone(), row.box_name.clone(), row.name.clone());
+    let moved_on: BTreeSet<_> =
+        rows.iter().filter(|row| row.id.is_some_and(|id| id > settled_before)).map(place).collect();
+    rows.extend(
+        waiting.into_iter().map(|w| lying(w, "waiting")).filter(|row| !moved_on.contains(&place(row))),
+    );
     Ok(rows)
 }
 
