@@ -32,7 +32,7 @@ use crate::support::{Root, wait_for};
 const WRITERS: [&str; 3] = ["main", "w1", "w2"];
 const TALKERS: [&str; 3] = ["t1", "t2", "t3"];
 
-/// More than this a writer does not let pile up.
+/// More files than this a writer does not let pile up in its boxes, nor texts that are not said yet.
 const MOST_WAITING: usize = 200;
 
 /// Small numbers that only depend on the seed (SplitMix64).
@@ -52,6 +52,15 @@ fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
+const UNSAID: &str = "SELECT count(*) FROM outbox WHERE status IN ('pending', 'sending', 'unknown')";
+
+/// Tells writers and talkers how to go on.
+#[derive(Default)]
+struct Flow {
+    hold: AtomicBool,
+    stop: AtomicBool,
+}
+
 /// What a writer published: how many files, and what is to become of them.
 #[derive(Default)]
 struct Published {
@@ -66,11 +75,11 @@ fn waiting(root: &Root, group: &str) -> usize {
 }
 
 /// Publishes commands of every sort until told to stop.
-fn write_commands(root: &Root, group: &str, mut random: Random, stop: &AtomicBool) -> Published {
+fn write_commands(root: &Root, group: &str, mut random: Random, flow: &Flow) -> Published {
     let chat = format!("local:{group}");
     let mut published = Published::default();
     for n in 0.. {
-        if stop.load(Ordering::Relaxed) {
+        if flow.stop.load(Ordering::Relaxed) {
             break;
         }
         let task = format!("{group}-task-{}", n / 10);
@@ -97,7 +106,9 @@ fn write_commands(root: &Root, group: &str, mut random: Random, stop: &AtomicBoo
         root.put_command(group, in_box, &name, &json);
         published.files = n + 1;
         // As an agent that waits for replies now and then: what piles up is not what is looked at here.
-        while waiting(root, group) > MOST_WAITING && !stop.load(Ordering::Relaxed) {
+        while (waiting(root, group) > MOST_WAITING || flow.hold.load(Ordering::Relaxed))
+            && !flow.stop.load(Ordering::Relaxed)
+        {
             thread::sleep(Duration::from_millis(20));
         }
         thread::sleep(Duration::from_millis(random.below(20)));
@@ -106,10 +117,10 @@ fn write_commands(root: &Root, group: &str, mut random: Random, stop: &AtomicBoo
 }
 
 /// Talks to a group until told to stop; every message is repeated until a daemon has accepted it.
-fn talk(root: &Root, group: &str, mut random: Random, stop: &AtomicBool) -> Vec<(i64, String)> {
+fn talk(root: &Root, group: &str, mut random: Random, flow: &Flow) -> Vec<(i64, String)> {
     let chat = format!("local:{group}");
     let mut accepted: Vec<(i64, String)> = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
+    while !flow.stop.load(Ordering::Relaxed) {
         let text = format!("{group} asks {}", accepted.len());
         let seq = send(root, &chat, &text);
         assert!(accepted.last().is_none_or(|(last, _)| seq > *last), "{text}: {seq}");
@@ -120,7 +131,7 @@ fn talk(root: &Root, group: &str, mut random: Random, stop: &AtomicBool) -> Vec<
 }
 
 /// Kills and restarts, and sees that no cursor ever moves back.
-fn kill_again_and_again(root: &Root, kills: u64, random: &mut Random) {
+fn kill_again_and_again(root: &Root, kills: u64, random: &mut Random, flow: &Flow) {
     let mut cursors: BTreeMap<i64, i64> = BTreeMap::new();
     let mut start_ms = 100;
     for _ in 0..kills {
@@ -146,7 +157,10 @@ fn kill_again_and_again(root: &Root, kills: u64, random: &mut Random) {
             thread::sleep(Duration::from_millis(random.below(300)));
         }
         assert!(!daemon.has_ended(), "it ended by itself:\n{}", root.log());
-        for (lane, cursor) in Ledger::of_the_living(root).pairs::<i64, i64>("SELECT id, cursor FROM lanes") {
+        let ledger = Ledger::of_the_living(root);
+        let unsaid = usize::try_from(ledger.number(UNSAID)).unwrap();
+        flow.hold.store(unsaid > MOST_WAITING, Ordering::Relaxed);
+        for (lane, cursor) in ledger.pairs::<i64, i64>("SELECT id, cursor FROM lanes") {
             let before = cursors.insert(lane, cursor).unwrap_or(0);
             assert!(cursor >= before, "the cursor of lane {lane} went from {before} to {cursor}");
         }
@@ -231,23 +245,23 @@ fn nothing_is_lost_and_nothing_done_twice_however_often_the_daemon_is_killed() {
     }
     // Lays the boxes out.
     root.serve().kill();
-    let stop = AtomicBool::new(false);
+    let flow = Flow::default();
     let mut random = Random(seed);
     let seeds: Vec<u64> = (0..6).map(|_| random.below(u64::MAX)).collect();
     let (published, accepted, last) = thread::scope(|scope| {
-        let (root, stop) = (&root, &stop);
+        let (root, flow) = (&root, &flow);
         let writers: Vec<_> = WRITERS
             .iter()
             .zip(&seeds)
-            .map(|(group, seed)| scope.spawn(move || write_commands(root, group, Random(*seed), stop)))
+            .map(|(group, seed)| scope.spawn(move || write_commands(root, group, Random(*seed), flow)))
             .collect();
         let talkers: Vec<_> = TALKERS
             .iter()
             .zip(&seeds[3..])
-            .map(|(group, seed)| scope.spawn(move || talk(root, group, Random(*seed), stop)))
+            .map(|(group, seed)| scope.spawn(move || talk(root, group, Random(*seed), flow)))
             .collect();
-        kill_again_and_again(root, kills, &mut random);
-        stop.store(true, Ordering::Relaxed);
+        kill_again_and_again(root, kills, &mut random, flow);
+        flow.stop.store(true, Ordering::Relaxed);
         let last = root.serve();
         let published: Vec<Published> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
         let accepted: Vec<_> = talkers.into_iter().map(|talker| talker.join().unwrap()).collect();
@@ -255,6 +269,13 @@ fn nothing_is_lost_and_nothing_done_twice_however_often_the_daemon_is_killed() {
     });
 
     all_settled(&root);
+    let mut unsaid = i64::MAX;
+    while unsaid > 0 {
+        // As long as it gets less, it is waited for.
+        unsaid = wait_for("more to be said", || {
+            Some(Ledger::of_the_living(&root).number(UNSAID)).filter(|now| *now < unsaid)
+        });
+    }
     for group in WRITERS.iter().chain(&TALKERS) {
         rest(&root, &format!("local:{group}"));
     }
