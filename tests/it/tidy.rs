@@ -99,7 +99,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("sandbox", &["sandbox", "failpoint"]),
     ("channels", &["channels", "domain"]),
     ("store", &["store", "domain", "failpoint"]),
-    ("gateway", &["gateway", "config", "clock"]),
+    ("gateway", &["gateway", "domain", "config", "clock"]),
     ("config", &["domain"]),
     ("root", &["config"]),
     (

@@ -77,6 +77,10 @@ impl Watched {
         });
         emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
         snapshots::write(&self.host, &self.group, Shown::All).await;
+        self.host
+            .gateway
+            .open(self.run, &self.host.gateway_dir(self.run), self.host.box_owner)
+            .map_err(|e| world(chain(&e)))?;
         let spec = self
             .spec(launching)
             .map_err(|why| (End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself))?;
