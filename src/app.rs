@@ -24,6 +24,7 @@ use crate::{
     channels::{Channels, local::Local},
     clock,
     config::{self, Config, SandboxKind},
+    domain::run_settings::Provider,
     gateway::{self, Credentials, Gateway, Upstream},
     ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
     loops::{
@@ -263,13 +264,20 @@ async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<B
                 "agent.command would run without any sandbox; set sandbox.allow_unsandboxed = true if that is meant"
             );
         }
+        if config.provider == Provider::Claude && !config.allow_unsandboxed {
+            bail!(
+                "claude would run without any sandbox; set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant"
+            );
+        }
         Ok(Box::new(children))
     };
     match config.sandbox {
         SandboxKind::Docker => docker(),
         SandboxKind::Process => process(),
         SandboxKind::Auto => {
-            if store.active_runs()?.iter().any(|run| run.sandbox == "docker") {
+            // Containers that live are adopted, and Claude Code waits for Docker rather than run without.
+            let needs = config.provider == Provider::Claude && !config.allow_unsandboxed;
+            if needs || store.active_runs()?.iter().any(|run| run.sandbox == "docker") {
                 return docker();
             }
             let engine = docker()?;

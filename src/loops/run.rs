@@ -29,6 +29,8 @@ mod end;
 mod health;
 mod launch;
 mod log;
+mod model;
+mod prepare;
 mod records;
 mod watch;
 
@@ -82,6 +84,8 @@ struct Watched {
     in_hand: BTreeMap<String, Option<Instant>>,
     heartbeat: Option<Stamp>,
     ready_limit: Duration,
+    /// For how long it may give no sign of life, ms.
+    ceiling_ms: u64,
     log: RunLog,
 }
 
@@ -143,6 +147,7 @@ pub(super) async fn supervise(
         in_hand: BTreeMap::new(),
         heartbeat: None,
         ready_limit: Duration::from_millis(host.config.startup_ms),
+        ceiling_ms: host.config.run_settings().ceiling_ms,
         log,
     };
     let watching = match beginning {

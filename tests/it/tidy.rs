@@ -102,6 +102,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("gateway", &["gateway", "domain", "config", "clock"]),
     ("config", &["domain"]),
     ("root", &["config"]),
+    ("mounts", &["config", "domain", "root"]),
     (
         "loops",
         &[
@@ -113,6 +114,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "gateway",
             "domain",
             "config",
+            "mounts",
             "root",
             "clock",
             "failpoint",
@@ -129,6 +131,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "gateway",
             "domain",
             "config",
+            "mounts",
             "root",
             "clock",
             "failpoint",

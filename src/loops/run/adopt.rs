@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use ipc_handlers::wire;
 use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 
-use super::{Order, STALE, Watched, Watching, document::prompt_of};
+use super::{Order, STALE, Watched, Watching, document::prompt_of, prepare};
 use crate::{
     loops::ipc::chain,
     store::{ActiveRun, batch_name, task_batch},
@@ -27,10 +27,18 @@ impl Watched {
         self.container = Some(container.clone());
         // Under the same name in the same folder, which the container has mounted.
         let host = Arc::clone(&self.host);
-        if let Err(error) = host.gateway.open(self.run, &host.gateway_dir(self.run), host.box_owner) {
+        let dir = host.gateway_dir(self.run);
+        if dir.is_dir()
+            && let Err(error) = host.gateway.open(self.run, &dir, host.box_owner)
+        {
             tracing::warn!(run = self.run, error = %chain(&error), "an adopted run can't reach its model");
         }
         self.seen = 0;
+        if let Some(row) = self.host.store.group(&self.group).ok().flatten()
+            && let Ok(settings) = prepare::settings(&self.host, &row)
+        {
+            self.ceiling_ms = settings.ceiling_ms;
+        }
         self.protocol = active.protocol;
         self.ready = active.ready;
         self.idle = active.is_idle();

@@ -153,6 +153,7 @@ pub(in crate::loops) async fn end_without_container(host: &Arc<Host>, active: &A
         in_hand: BTreeMap::new(),
         heartbeat: None,
         ready_limit: Duration::ZERO,
+        ceiling_ms: host.config.run_settings().ceiling_ms,
         log: RunLog::open(&host.run_dir(active.id)),
     };
     let _ = watched.end(ending).await;
