@@ -24,7 +24,7 @@ mkdir -p "$1"
 # Beside its place, so that the last step is a rename: whoever finds it finds it whole.
 work=$(mktemp -d "$1/.fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-archive=$(cd "$work" && npm pack --silent "@anthropic-ai/$package@$version")
+archive=$(cd "$work" && npm pack --loglevel=error "@anthropic-ai/$package@$version")
 echo "$sha512  $work/$archive" | sha512sum --check --quiet
 tar -xzf "$work/$archive" -C "$work" --no-same-owner package/claude
 chmod 755 "$work/package/claude"
