@@ -53,12 +53,15 @@ chmod 755 "$work/context/g2-agent"
 runner=$("$work/context/g2-agent" --version | cut -d ' ' -f 2)
 set -- --build-arg "RUNNER=$runner"
 case $kind in
-  bare) set -- "$@" --quiet --target bare ;;
+  bare) set -- "$@" --target bare ;;
   offline)
     debian
-    set -- "$@" --quiet --network none --build-arg "BASE=$base" --build-arg PACKAGES= --build-arg "CLAUDE=$claude"
+    set -- "$@" --network none --build-arg "BASE=$base" --build-arg PACKAGES= --build-arg "CLAUDE=$claude"
     ;;
   full) set -- "$@" --build-arg "CLAUDE=$claude" ;;
 esac
-docker build "$@" --tag "$image" "$work/context" >"$work/built" || { cat "$work/built" >&2 && exit 1; }
+# What takes minutes shows how it goes; the rest speaks only of what went wrong.
+said=$work/said
+[ "$kind" != full ] || said=/dev/stderr
+docker build "$@" --tag "$image" "$work/context" >"$said" 2>&1 || { [ "$kind" = full ] || cat "$said" >&2; exit 1; }
 echo "built $image (runner $runner)"
