@@ -6,6 +6,7 @@ mod host;
 mod ids;
 mod inbox;
 mod mailbox;
+pub mod mcp;
 mod prompt;
 pub mod provider;
 mod records;
