@@ -36,6 +36,7 @@ impl Watched {
             }
         };
         self.in_hand.insert(launching.document.batch_id.clone(), None);
+        self.show_work();
         let stdin = serde_json::to_vec(&launching.document).unwrap_or_default();
         self.log.keep_launch(&launching.document);
         match self.create(&launching).await {
