@@ -28,6 +28,7 @@ mod show;
 mod status;
 mod tasks;
 mod up;
+mod usage;
 mod why;
 mod wirings;
 
@@ -92,6 +93,8 @@ enum Command {
     /// The ledger of containers
     #[command(subcommand)]
     Runs(runs::Runs),
+    /// What runs have used of the model, and how often they were refused
+    Usage(usage::Usage),
     /// The mailbox: what waits, is claimed, applied, refused, dead
     #[command(subcommand)]
     Ipc(ipc::Ipc),
@@ -234,6 +237,7 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Tasks(tasks) => tasks.run(context).await,
         Command::Schedule(schedule) => schedule.run(context),
         Command::Runs(runs) => runs.run(context),
+        Command::Usage(usage) => usage.run(context),
         Command::Ipc(ipc) => ipc.run(context).await,
         Command::Why(why) => why.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,
