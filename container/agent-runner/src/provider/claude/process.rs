@@ -8,7 +8,9 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     io::{self, BufReader, Read, Write},
+    os::fd::{AsRawFd, OwnedFd},
     path::Path,
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
@@ -19,7 +21,12 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    fs::{OFlags, fcntl_setfl},
+    io::{FdFlags, fcntl_setfd},
+    pipe::{PipeFlags, pipe_with},
+    process::{Pid, Signal, kill_process},
+};
 use serde_json::Value;
 
 use super::{
@@ -56,7 +63,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts the program with nothing but this environment, and passes on what it says.
+    /// Starts the program with nothing but this environment, and passes on what it says. Each of `piped` is a variable
+    /// and what is to be read from the descriptor that the variable names: it can be read once, and by nobody else.
     ///
     /// # Errors
     /// The system's, when it can't be started.
@@ -64,18 +72,26 @@ impl Process {
         program: &str,
         args: &[String],
         env: &BTreeMap<String, String>,
+        piped: &[(&'static str, String)],
         group: &Path,
         mut pass: impl FnMut(FromCli) -> bool + Send + 'static,
     ) -> io::Result<Self> {
+        // Held until the child has its own.
+        let pipes = piped
+            .iter()
+            .map(|(name, text)| Ok((*name, filled_pipe(text)?)))
+            .collect::<io::Result<Vec<(&str, OwnedFd)>>>()?;
         let mut child = Command::new(program)
             .args(args)
             .env_clear()
             .envs(env)
+            .envs(pipes.iter().map(|(name, pipe)| (*name, pipe.as_raw_fd().to_string())))
             .current_dir(group)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
+        drop(pipes);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (sender, lines) = channel();
         let last_words = Arc::new(Mutex::new(Vec::new()));
@@ -162,6 +178,16 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Returns the read end of a pipe that holds `text` and then ends; the next child inherits it.
+fn filled_pipe(text: &str) -> io::Result<OwnedFd> {
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
+    // Longer than a pipe holds is no key, and must not block us.
+    fcntl_setfl(&to, OFlags::NONBLOCK)?;
+    File::from(to).write_all(text.as_bytes())?;
+    fcntl_setfd(&from, FdFlags::empty())?;
+    Ok(from)
 }
 
 fn write(mut stdin: ChildStdin, lines: &Receiver<Value>) {
