@@ -43,6 +43,8 @@ const STDERR_KEPT: usize = 2000;
 const STDERR_PASSED: usize = 1 << 20;
 /// How long the CLI may take to end once it has been asked to.
 const ENDING: Duration = Duration::from_secs(10);
+/// How long its last words may take to reach us after its end.
+const HEARING: Duration = Duration::from_millis(500);
 /// How long it may take after a signal.
 const DYING: Duration = Duration::from_secs(2);
 
@@ -60,6 +62,8 @@ pub(super) struct Process {
     child: Child,
     lines: Option<Sender<Value>>,
     last_words: Arc<Mutex<Vec<u8>>>,
+    /// Ends when the last word was heard.
+    heard: Receiver<()>,
 }
 
 impl Process {
@@ -97,7 +101,11 @@ impl Process {
         let last_words = Arc::new(Mutex::new(Vec::new()));
         let keep = Arc::clone(&last_words);
         thread::spawn(move || stdin.map(|stdin| write(stdin, &lines)));
-        thread::spawn(move || stderr.map(|stderr| listen(stderr, &keep)));
+        let (hearing, heard) = channel();
+        thread::spawn(move || {
+            stderr.map(|stderr| listen(stderr, &keep));
+            drop(hearing);
+        });
         thread::spawn(move || {
             let Some(stdout) = stdout else { return };
             let mut lines = Lines::new(BufReader::with_capacity(1 << 16, stdout), LINE_LIMIT);
@@ -113,7 +121,7 @@ impl Process {
                 }
             }
         });
-        Ok(Self { child, lines: Some(sender), last_words })
+        Ok(Self { child, lines: Some(sender), last_words, heard })
     }
 
     /// Writes a line. One that nobody reads any more is lost: the process's end says why.
@@ -132,6 +140,8 @@ impl Process {
     pub(super) fn end(&mut self) -> Ended {
         self.close();
         let status = self.wait(ENDING);
+        // What it has started may hold its stderr open for as long as it likes.
+        let _ = self.heard.recv_timeout(HEARING);
         let words = self.last_words();
         match status {
             Some(status) if status.success() => Ended::Well(words),
