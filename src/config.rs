@@ -291,7 +291,7 @@ fn leading_number(text: &str) -> Option<i64> {
 }
 
 /// v1's `.env` reader for one key: last one wins, one pair of quotes is stripped, no escapes.
-fn dotenv_value(text: &str, key: &str) -> Option<String> {
+pub fn dotenv_value(text: &str, key: &str) -> Option<String> {
     text.lines()
         .map(str::trim)
         .filter(|line| !line.starts_with('#'))
