@@ -32,6 +32,7 @@ use crate::{
         dispatch::Dispatch,
         reconcile, schedule,
         snapshots::{self, Shown, Snapshots},
+        typing::{self, AtWork},
         usage,
     },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
@@ -345,6 +346,7 @@ impl Daemon {
             boxes: RwLock::default(),
             nudges: Nudges::default(),
             snapshots: Snapshots::default(),
+            at_work: AtWork::default(),
             stop: CancellationToken::new(),
             retire: CancellationToken::new(),
             look_again: Notify::new(),
@@ -383,6 +385,7 @@ impl Daemon {
         tasks.spawn(reconcile::run(Arc::clone(&host), recovered.unknown, adoptions));
         tasks.spawn(schedule::run(Arc::clone(&host)));
         tasks.spawn(deliver::run(Arc::clone(&host)));
+        tasks.spawn(typing::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
         Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })
     }

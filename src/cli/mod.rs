@@ -21,6 +21,7 @@ mod out;
 mod outbox;
 mod runs;
 mod schedule;
+mod screen;
 mod send;
 mod serve;
 mod show;
@@ -122,6 +123,11 @@ pub(crate) enum Failure {
     /// 3: the daemon is needed and does not run.
     #[error("no daemon runs at {0}; start it with `g2 serve` (or `g2 up`)")]
     NotRunning(PathBuf),
+    /// 3: somebody listens on the daemon's socket and does not answer as it does.
+    #[error(
+        "what listens at {root}/data/g2.sock does not answer as the daemon does ({why}); `g2 doctor` says more"
+    )]
+    Mute { root: PathBuf, why: String },
     /// The answer is on stdout already; only the exit code is left.
     #[error("")]
     Quiet(u8),
@@ -137,7 +143,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
-            Self::NotRunning(_) => 3,
+            Self::NotRunning(_) | Self::Mute { .. } => 3,
             Self::Quiet(code) => *code,
         }
     }

@@ -12,5 +12,6 @@ pub mod prompt;
 pub mod retry;
 pub mod rows;
 pub mod run_settings;
+pub mod typing;
 pub mod usage;
 pub mod zone;
