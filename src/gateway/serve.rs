@@ -28,10 +28,10 @@ use super::{
     admit::{self, Asked},
     answer::{self, Body, Denial},
     body::{Download, Entry, Fault, Upload},
-    books::Refusal,
     meter::{Form, Meter},
     upstream::chain,
 };
+use crate::domain::usage::Refusal;
 
 /// What is kept of a head that comes in pieces, bytes: the longest head.
 const HEAD: usize = 64 << 10;

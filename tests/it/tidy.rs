@@ -99,9 +99,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("sandbox", &["sandbox", "failpoint"]),
     ("channels", &["channels", "domain"]),
     ("store", &["store", "domain", "failpoint"]),
-    ("gateway", &["gateway", "config", "clock"]),
+    ("gateway", &["gateway", "domain", "config", "clock"]),
     ("config", &["domain"]),
     ("root", &["config"]),
+    ("mounts", &["config", "domain", "root"]),
     (
         "loops",
         &[
@@ -113,6 +114,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "gateway",
             "domain",
             "config",
+            "mounts",
             "root",
             "clock",
             "failpoint",
@@ -129,6 +131,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "gateway",
             "domain",
             "config",
+            "mounts",
             "root",
             "clock",
             "failpoint",

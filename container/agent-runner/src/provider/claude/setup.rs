@@ -91,7 +91,7 @@ impl Setup {
             append_system_prompt: claude.append_system_prompt.clone(),
             piped: PIPED
                 .iter()
-                .filter_map(|(name, of)| Some((*of, launch.secrets.get(*name)?.clone())))
+                .filter_map(|(name, of)| Some((*of, launch.secrets.0.get(*name)?.clone())))
                 .collect(),
             stall,
             skills: state.as_ref().filter(|_| !finds_skills).map(|state| state.join("skills")),
@@ -183,13 +183,13 @@ fn environment(
     }
     let is_piped = |name: &str| PIPED.iter().any(|(piped, _)| *piped == name);
     let secrets: Vec<_> =
-        launch.secrets.iter().filter(|(name, _)| is_variable(name) && !is_piped(name)).collect();
+        launch.secrets.0.iter().filter(|(name, _)| is_variable(name) && !is_piped(name)).collect();
     if let Some(prefix) = without(secrets.iter().map(|(name, _)| name.as_str())) {
         env.insert("CLAUDE_CODE_SHELL_PREFIX".to_owned(), prefix);
     }
     env.extend(secrets.into_iter().map(|(name, value)| (name.clone(), value.clone())));
     env.extend(claude.env.clone());
-    if !KEYS.iter().any(|key| env.contains_key(*key) || launch.secrets.contains_key(*key)) {
+    if !KEYS.iter().any(|key| env.contains_key(*key) || launch.secrets.0.contains_key(*key)) {
         env.insert(KEYS[0].to_owned(), "placeholder".to_owned());
     }
     env
@@ -266,7 +266,7 @@ mod tests {
         assert!(plain.piped.is_empty() && !plain.env.contains_key("CLAUDE_CODE_SHELL_PREFIX"));
         let token = setup(|launch, claude| {
             for name in ["CLAUDE_CODE_OAUTH_TOKEN", "AWS_A", "AWS_B", "x; rm"] {
-                launch.secrets.insert(name.to_owned(), "t".to_owned());
+                launch.secrets.0.insert(name.to_owned(), "t".to_owned());
             }
             claude.env.insert("API_TIMEOUT_MS".to_owned(), "1".to_owned());
         });
