@@ -103,7 +103,9 @@ impl Process {
         thread::spawn(move || stdin.map(|stdin| write(stdin, &lines)));
         let (hearing, heard) = channel();
         thread::spawn(move || {
-            stderr.map(|stderr| listen(stderr, &keep));
+            if let Some(stderr) = stderr {
+                listen(stderr, &keep);
+            }
             drop(hearing);
         });
         thread::spawn(move || {
