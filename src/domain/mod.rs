@@ -9,4 +9,5 @@ pub mod lanes;
 pub mod prompt;
 pub mod retry;
 pub mod rows;
+pub mod transcript;
 pub mod zone;

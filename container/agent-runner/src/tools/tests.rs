@@ -13,9 +13,10 @@ fn command(name: &str, arguments: &Value, reach: Reach) -> Value {
 }
 
 #[test]
-fn every_command_of_the_catalogue_is_a_tool_and_no_other() {
+fn every_tool_is_a_command_in_the_order_of_the_catalogue() {
     let tools: Vec<_> = TOOLS.iter().map(|tool| tool.name).collect();
-    let commands: Vec<_> = CATALOGUE.iter().map(|entry| entry.type_name).collect();
+    let mut commands: Vec<_> = CATALOGUE.iter().map(|entry| entry.type_name).collect();
+    commands.retain(|command| tools.contains(command));
     assert_eq!(tools, commands);
 }
 
