@@ -1,0 +1,107 @@
+//! The document that a runner reads from its stdin, and the follow-ups that come after it.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use ipc_handlers::{Folder, wire};
+
+use crate::{
+    loops::{Host, ipc::chain},
+    store::{Content, Handed, HandedTask, batch_name, task_batch},
+};
+
+/// Tools that an agent in a chat can't use: they would wait for somebody at a terminal, or keep a schedule of their own.
+const BLOCKED_TOOLS: [&str; 8] = [
+    "AskUserQuestion",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "EnterWorktree",
+    "ExitWorktree",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+];
+
+/// What is to be launched.
+pub(super) struct Launching {
+    pub(super) document: wire::Launch,
+    pub(super) is_main: bool,
+}
+
+/// Returns the document that `input/<batch>.json` holds.
+pub(in crate::loops) fn input_of(host: &Host, handed: &Handed) -> Vec<u8> {
+    let text = prompt_of(host, &handed.content);
+    let input = wire::Input { kind: "message".into(), id: Some(batch_name(handed.batch)), text };
+    serde_json::to_vec(&input).unwrap_or_default()
+}
+
+pub(super) fn prompt_of(host: &Host, content: &Content) -> String {
+    content.prompt(&host.config.zone.name, &host.config.zone.zone)
+}
+
+pub(super) fn of_batch(host: &Host, handed: &Handed) -> Result<Launching, String> {
+    let lane = format!("{} {} {}", handed.group, handed.chat_jid, handed.thread);
+    let prompt = prompt_of(host, &handed.content);
+    let document = wire::Launch {
+        session_id: handed.session_id.clone(),
+        batch_id: batch_name(handed.batch),
+        lane: lane.trim_end().to_owned(),
+        generation: handed.generation,
+        ..document(host, &handed.group, handed.run, prompt, &handed.chat_jid, handed.is_main)?
+    };
+    Ok(Launching { document, is_main: handed.is_main })
+}
+
+pub(super) fn of_task(host: &Host, handed: &HandedTask) -> Result<Launching, String> {
+    let task = &handed.task;
+    let document = wire::Launch {
+        session_id: handed.session_id.clone(),
+        batch_id: task_batch(handed.run),
+        lane: format!("{} {}", task.group, task.chat_jid),
+        generation: handed.generation,
+        is_scheduled_task: true,
+        script: task.script.clone(),
+        ..document(host, &task.group, handed.run, task.prompt.clone(), &task.chat_jid, handed.is_main)?
+    };
+    Ok(Launching { document, is_main: handed.is_main })
+}
+
+fn document(
+    host: &Host,
+    group: &Folder,
+    run: i64,
+    prompt: String,
+    chat: &str,
+    is_main: bool,
+) -> Result<wire::Launch, String> {
+    let row = host.store.group(group).map_err(|e| chain(&e))?.ok_or("the group was removed")?;
+    let path = row.script.map(PathBuf::from).or_else(|| host.config.script.clone());
+    let script = match path {
+        None => None,
+        Some(path) => {
+            let path = host.root.join(path);
+            Some(
+                crate::root::read_script(&path)
+                    .map_err(|e| format!("the agent's script {} can't be read: {e}", path.display()))?,
+            )
+        }
+    };
+    Ok(wire::Launch {
+        prompt,
+        session_id: None,
+        group_folder: group.to_string(),
+        chat_jid: chat.to_owned(),
+        is_main,
+        is_scheduled_task: false,
+        assistant_name: Some(host.config.assistant_name.clone()),
+        script: None,
+        secrets: BTreeMap::new(),
+        protocol: wire::PROTOCOL,
+        run_id: run.to_string(),
+        lane: String::new(),
+        generation: 0,
+        batch_id: String::new(),
+        blocked_tools: BLOCKED_TOOLS.map(str::to_owned).to_vec(),
+        provider: wire::Provider::Scripted { script },
+        limits: wire::Limits::default(),
+    })
+}
