@@ -24,6 +24,7 @@ use crate::{
     channels::{Channels, local::Local},
     clock,
     config::{self, Config, SandboxKind},
+    domain::holds::Holds,
     ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
     loops::{
         self, Host, Nudges, control, deliver,
@@ -34,6 +35,10 @@ use crate::{
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::{NewGroup, NewWiring, Store},
 };
+
+mod by_hand;
+
+pub use by_hand::{drop_command, retry_command};
 
 /// How many hints of file events may wait before they degrade to a scan.
 const HINTS: usize = 16_384;
@@ -173,6 +178,11 @@ async fn lock(root: &Path) -> Result<File> {
     }
 }
 
+/// User and group of agents, which own the boxes; `None`: they are our own.
+fn box_owner() -> Option<ipc::Owner> {
+    (crate::root::own_ids().0 == 0).then_some(AGENT)
+}
+
 /// Removes a group of a root that no daemon serves.
 ///
 /// # Errors
@@ -182,7 +192,7 @@ pub async fn remove_group(root: &Path, folder: &Folder) -> Result<()> {
     let _lock = lock(root).await?;
     let data = root.join("data");
     let claimed = ipc::peek::claimed(&data)?.into_iter().filter(|c| c.group == folder.as_str()).count();
-    let left = ipc::peek::waiting(&data, folder)?.len() + claimed;
+    let left = ipc::peek::waiting(&data, [folder], 1)?.seen + claimed;
     if left > 0 {
         bail!(
             "{left} commands of group {folder} are not settled yet; start the daemon with `g2 serve`, then remove the group"
@@ -305,9 +315,11 @@ impl Daemon {
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
         let since = clock::now();
+        let holds = Holds::new(store.holds()?);
         let host = Arc::new(Host {
+            holds: RwLock::new(holds),
             owner: owner(&instance),
-            box_owner: (crate::root::own_ids().0 == 0).then_some(AGENT),
+            box_owner: box_owner(),
             config,
             root,
             store,

@@ -96,7 +96,11 @@ async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Del
             Response::Said(said) => out::said(&said.text)?,
             Response::Rest => return Ok(()),
             Response::Error { message } => return Err(anyhow!(message).into()),
-            Response::Accepted { .. } | Response::Listening | Response::Status(_) | Response::Done => {}
+            Response::Accepted { .. }
+            | Response::Listening
+            | Response::Status(_)
+            | Response::Command { .. }
+            | Response::Done => {}
         }
     }
 }
@@ -128,7 +132,11 @@ pub(super) async fn converse(
                 }
                 Response::Rest => return Ok(()),
                 Response::Error { message } => return Err(anyhow!(message).into()),
-                Response::Accepted { .. } | Response::Listening | Response::Status(_) | Response::Done => {}
+                Response::Accepted { .. }
+                | Response::Listening
+                | Response::Status(_)
+                | Response::Command { .. }
+                | Response::Done => {}
             },
             line = lines.recv(), if more => match line {
                 Some(line) if line.trim().is_empty() => show_prompt(),

@@ -3,6 +3,7 @@
 
 pub mod engage;
 pub mod health;
+pub mod holds;
 pub mod js_regex;
 pub mod judge;
 pub mod lanes;

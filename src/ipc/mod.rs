@@ -8,6 +8,7 @@ mod kernel;
 pub mod mailbox;
 mod names;
 pub mod peek;
+pub mod post;
 mod trash;
 pub mod watch;
 mod world;

@@ -7,7 +7,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::StoreError;
 
 /// Every migration, in order; the version is the position plus one.
-const MIGRATIONS: &[(&str, &str)] = &[("0001_init", include_str!("../../migrations/0001_init.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("0001_init", include_str!("../../migrations/0001_init.sql")),
+    ("0004_holds", include_str!("../../migrations/0004_holds.sql")),
+];
 
 /// The schema version that this program writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();

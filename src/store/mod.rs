@@ -11,6 +11,7 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags};
 
+mod by_hand;
 mod check;
 mod groups;
 mod handover;
@@ -22,9 +23,11 @@ mod outbox;
 mod receipts;
 mod runs;
 mod tasks;
+mod trace;
 mod why;
 mod writer;
 
+pub use by_hand::{Note, SettledFile};
 pub use check::{Inspection, Soundness, inspect};
 pub use groups::{NewGroup, NewWiring, channel_of};
 pub use handover::{Content, Handed, HandedTask, HandoverLimits};
@@ -33,6 +36,7 @@ pub use messages::{Accepted, Judged, Unjudged};
 pub use outbox::NextDelivery;
 pub use receipts::{CommandFile, Receipt, Settled};
 pub use runs::{ActiveRun, EndOfRun, Recorded, RunEnded, batch_name, task_batch};
+pub use trace::{Effected, IpcFilter, Story};
 pub use why::{Why, WhyWiring};
 
 use writer::Writer;

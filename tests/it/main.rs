@@ -15,6 +15,7 @@ mod failures;
 mod fairness;
 mod ipc_files;
 mod mailbox;
+mod queue;
 mod sandbox;
 mod scheduled;
 mod service;
