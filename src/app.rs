@@ -31,6 +31,7 @@ use crate::{
         dispatch::Dispatch,
         reconcile, schedule,
         snapshots::{self, Shown, Snapshots},
+        typing::{self, AtWork},
     },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::{NewGroup, NewWiring, Store},
@@ -330,6 +331,7 @@ impl Daemon {
             boxes: RwLock::default(),
             nudges: Nudges::default(),
             snapshots: Snapshots::default(),
+            at_work: AtWork::default(),
             stop: CancellationToken::new(),
             retire: CancellationToken::new(),
             look_again: Notify::new(),
@@ -367,6 +369,7 @@ impl Daemon {
         tasks.spawn(reconcile::run(Arc::clone(&host), recovered.unknown, adoptions));
         tasks.spawn(schedule::run(Arc::clone(&host)));
         tasks.spawn(deliver::run(Arc::clone(&host)));
+        tasks.spawn(typing::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
         Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })
     }

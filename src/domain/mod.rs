@@ -12,4 +12,5 @@ pub mod prompt;
 pub mod retry;
 pub mod rows;
 pub mod run_settings;
+pub mod typing;
 pub mod zone;

@@ -1,0 +1,200 @@
+//! Settled in the store, then answered: snapshots, reply, set aside, and the claimed file's end.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use ipc_handlers::{Folder, Refusal};
+use tokio::task::spawn_blocking;
+
+use super::{
+    super::{
+        Host,
+        snapshots::{self, Shown},
+    },
+    chain,
+    read::Pending,
+};
+use crate::{
+    clock,
+    domain::lanes::{Event, LaneId},
+    failpoint,
+    ipc::{Claimed, PutError, Why},
+    store::{Receipt, Settled},
+};
+
+/// How often a settled command is answered before that is left to the next start.
+const ANSWER_TRIES: u32 = 12;
+
+/// Settles files that the store could not take, until it can: they stay claimed meanwhile.
+pub(super) async fn settle_again(host: &Arc<Host>, folder: &Folder, waiting: Vec<Pending>) {
+    let mut waiting = waiting;
+    let mut rest = Duration::from_secs(1);
+    while !waiting.is_empty() {
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            () = tokio::time::sleep(rest) => {}
+        }
+        rest = (rest * 2).min(Duration::from_secs(60));
+        let (host, folder) = (Arc::clone(host), folder.clone());
+        waiting = spawn_blocking(move || settle(&host, &folder, waiting, 0)).await.unwrap_or_default();
+    }
+}
+
+/// Settles files in order, committed together, and answers them; returns those that the store can't take now.
+pub(super) fn settle(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>, later: usize) -> Vec<Pending> {
+    if pending.is_empty() {
+        return pending;
+    }
+    let runtime = tokio::runtime::Handle::current();
+    let now = clock::now();
+    let settling: Vec<_> =
+        pending.iter().map(|p| host.store.settle(p.file.clone(), host.zone(), now)).collect();
+    let mut answers = Vec::new();
+    let mut again = Vec::new();
+    for (pending, settling) in pending.into_iter().zip(settling) {
+        match runtime.block_on(settling) {
+            Ok(settled) => answers.push((pending, settled)),
+            Err(error) if error.is_worlds_fault() => {
+                tracing::warn!(claim = pending.claimed.id, error = %chain(&error), "the store can't take a command now; it stays claimed and is tried again");
+                again.push(pending);
+            }
+            Err(error) => {
+                tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
+                if let Some(settled) = runtime.block_on(record_our_fault(host, &pending)) {
+                    answers.push((pending, settled));
+                }
+            }
+        }
+    }
+    failpoint::reach("ipc.committed");
+    again.extend(answer_all(host, folder, answers, later));
+    again
+}
+
+/// Writes down that a command met a fault of ours, so that it is answered and not tried for ever.
+async fn record_our_fault(host: &Arc<Host>, pending: &Pending) -> Option<Settled> {
+    match host.store.refuse(pending.file.clone(), Refusal::internal(), clock::now()).await {
+        Ok(settled) => Some(settled),
+        Err(error) => {
+            tracing::error!(claim = pending.claimed.id, error = %chain(&error), "the receipt could not be written either; the file stays claimed");
+            None
+        }
+    }
+}
+
+/// Snapshots, replies, `done/` and `dead/`, and at last the claimed files' end.
+/// The world may be in the way (a full disk): what could not be answered is returned, to be tried again.
+fn answer_all(host: &Host, folder: &Folder, answers: Vec<(Pending, Settled)>, later: usize) -> Vec<Pending> {
+    let mut again = Vec::new();
+    if answers.is_empty() {
+        return again;
+    }
+    let mut nudge_schedule = false;
+    // What was committed by a daemon that died may not be shown yet either.
+    if answers.iter().any(|(_, settled)| settled.tasks_changed || !settled.fresh) {
+        // Shown to the group before it is answered. Where nobody waits for an answer, once for many commands.
+        if answers.iter().any(|(_, settled)| settled.receipt.request_id.is_some()) {
+            snapshots::write_now(host, folder, Shown::Tasks);
+        } else {
+            host.snapshots.soon(folder, Shown::Tasks);
+        }
+        snapshots::show_main(host, folder);
+        nudge_schedule = true;
+    }
+    let mut cleared = BTreeSet::new();
+    for (lane, generation) in answers.iter().flat_map(|(_, settled)| settled.cleared.iter()) {
+        let group = host.store.group_of_lane(*lane).ok().flatten().unwrap_or_else(|| folder.clone());
+        cleared.insert(group.clone());
+        let _ =
+            host.lanes.send(Event::SessionCleared { group, lane: LaneId(*lane), generation: *generation });
+    }
+    for group in &cleared {
+        snapshots::write_now(host, group, Shown::All);
+    }
+    let mut unplaced = BTreeSet::new();
+    for (pending, settled) in &answers {
+        if put_reply(host, &pending.claimed, &settled.receipt) == Placed::NotNow {
+            unplaced.insert(pending.claimed.id);
+        }
+        failpoint::reach("ipc.replied");
+    }
+    if nudge_schedule {
+        host.nudges.schedule.notify_one();
+    }
+    if answers.iter().any(|(_, settled)| settled.said) {
+        host.nudges.deliver.notify_one();
+    }
+    let count = answers.len();
+    for (n, (mut pending, settled)) in answers.into_iter().enumerate() {
+        let receipt = &settled.receipt;
+        tracing::info!(
+            group = %folder, claim = receipt.claim, kind = receipt.kind.as_deref().unwrap_or("-"),
+            outcome = receipt.outcome, code = receipt.code.as_deref().unwrap_or("-"), again = !settled.fresh,
+            run = pending.file.run.unwrap_or(0), "command settled"
+        );
+        let aside = if unplaced.contains(&pending.claimed.id) && pending.unanswered < ANSWER_TRIES {
+            false
+        } else {
+            let kept = set_aside(host, &pending, receipt, later + count - 1 - n);
+            if let Err(error) = &kept {
+                tracing::warn!(claim = pending.claimed.id, error = %chain(error), "setting a settled command aside failed; its receipt holds");
+            }
+            kept.is_ok()
+        };
+        if !aside && pending.unanswered < ANSWER_TRIES {
+            pending.unanswered += 1;
+            again.push(pending);
+        }
+    }
+    host.nudges.settled.ring();
+    again
+}
+
+/// What became of a reply.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Placed {
+    /// It is there, nobody asked for one, or it never can be.
+    Done,
+    /// The world was in the way.
+    NotNow,
+}
+
+fn put_reply(host: &Host, claimed: &Claimed, receipt: &Receipt) -> Placed {
+    let (Some(id), Some(reply)) = (&receipt.request_id, &receipt.reply) else { return Placed::Done };
+    let Ok(boxes) = host.boxes(&claimed.folder) else { return Placed::Done };
+    match boxes.put_reply(id, reply) {
+        Ok(()) => Placed::Done,
+        Err(PutError::World(error)) => {
+            tracing::warn!(claim = claimed.id, error = %chain(&error), "a reply could not be placed; it is tried again");
+            Placed::NotNow
+        }
+        Err(error) => {
+            tracing::warn!(claim = claimed.id, %error, "a reply could not be placed and is given up");
+            Placed::Done
+        }
+    }
+}
+
+/// Keeps a settled command for people, unless the `later` ones would put it out at once; then it has an end.
+fn set_aside(
+    host: &Host,
+    pending: &Pending,
+    receipt: &Receipt,
+    later: usize,
+) -> Result<(), crate::ipc::World> {
+    let claimed = &pending.claimed;
+    let bytes = pending.kept.as_slice();
+    let why = || Why {
+        code: receipt.code.clone().unwrap_or_default(),
+        message: receipt.reason.clone().unwrap_or_default(),
+        hint: receipt.hint.clone(),
+        at: receipt.at,
+    };
+    match receipt.outcome.as_str() {
+        "malformed" => host.claims.settle_dead(claimed, bytes, &why())?,
+        _ if later >= crate::ipc::DONE_FILES => {}
+        "applied" => host.claims.settle_applied(claimed, bytes, receipt.reply.as_deref())?,
+        _ => host.claims.settle_refused(claimed, bytes, &why())?,
+    }
+    failpoint::reach("ipc.set_aside");
+    host.claims.acknowledge(claimed)
+}

@@ -1,0 +1,185 @@
+//! Claimed files, read once into memory.
+
+use std::{sync::Arc, time::Duration};
+
+use ipc_handlers::{
+    Folder,
+    refusal::{Code, Refusal},
+};
+
+use super::{super::Host, answer::settle, chain};
+use crate::{
+    failpoint,
+    ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, ReadError, Writer},
+    store::CommandFile,
+};
+
+/// How long a file that can't be parsed is given to become whole.
+pub(super) const HALF_WRITTEN: Duration = Duration::from_secs(2);
+
+/// How long one is given whose writer still has it open.
+const WRITER_LIMIT: Duration = Duration::from_secs(60);
+
+/// A claimed file on its way to the store.
+pub(super) struct Pending {
+    pub(super) claimed: Claimed,
+    pub(super) file: CommandFile,
+    /// What is kept of it for people: all of its bytes, or as many as were read of one that is too large.
+    pub(super) kept: Vec<u8>,
+    /// How often it was settled and could not be answered.
+    pub(super) unanswered: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// A writer may not be done: look again later.
+    Some,
+    /// Its container is dead: what is there is all there will be.
+    None,
+}
+
+/// A claimed file that is to be read.
+pub(super) struct Taken {
+    pub(super) claimed: Claimed,
+    /// Why it could not be a command.
+    pub(super) refusal: Option<Refusal>,
+    /// How long ago it was claimed.
+    pub(super) age: Duration,
+}
+
+/// What is left of files that were handled.
+#[derive(Default)]
+pub(super) struct Handled {
+    /// Those that may not be whole yet.
+    pub(super) growing: Vec<Claimed>,
+    /// Those that the store could not take.
+    pub(super) waiting: Vec<Pending>,
+}
+
+/// Reads claimed files of a group, settles and answers them, in order. Of the same group `later` more are known to
+/// wait behind them. On a thread that may block.
+pub(super) fn handle(
+    host: &Arc<Host>,
+    folder: &Folder,
+    taken: Vec<Taken>,
+    patience: Patience,
+    later: usize,
+) -> Handled {
+    let run = host.store.active_run_of(folder).unwrap_or_default();
+    let mut handled = Handled::default();
+    let mut pending = Vec::new();
+    for Taken { claimed, refusal, age } in taken {
+        let patience = if age >= WRITER_LIMIT { Patience::None } else { patience };
+        match read(host, claimed, refusal, run, patience, age) {
+            Reading::Ready(ready) => pending.push(*ready),
+            Reading::NotYet(claimed) => handled.growing.push(claimed),
+            Reading::Nothing => {}
+        }
+    }
+    failpoint::reach("ipc.read");
+    handled.waiting = settle(host, folder, pending, later);
+    handled
+}
+
+pub(super) fn claim(
+    host: &Host,
+    boxes: &GroupBoxes,
+    in_box: CommandBox,
+    name: &std::ffi::OsStr,
+) -> Option<(Claimed, Option<Refusal>)> {
+    let no_file = |kind: &str| {
+        Refusal::new(
+            Code::Malformed,
+            format!("the command is a {kind}"),
+            "write commands as regular files: a temporary name in the same box, then rename",
+        )
+    };
+    match boxes.claim(in_box, name, &host.claims) {
+        Ok(claimed) => Some((claimed, None)),
+        Err(ClaimError::Gone) => None,
+        Err(ClaimError::Directory) => {
+            tracing::warn!(group = %boxes.folder(), %in_box, ?name, "a directory is named like a command; its writer has to remove it");
+            None
+        }
+        Err(ClaimError::NotAFile { claimed, kind }) => Some((claimed, Some(no_file(&kind.to_string())))),
+        Err(ClaimError::DirectoryMoved { claimed }) => Some((claimed, Some(no_file("directory")))),
+        Err(ClaimError::World(error)) => {
+            tracing::warn!(group = %boxes.folder(), error = %chain(&error), "claiming failed; it is tried again");
+            None
+        }
+    }
+}
+
+enum Reading {
+    Ready(Box<Pending>),
+    /// Its writer may not be done, or the world failed: again later.
+    NotYet(Claimed),
+    Nothing,
+}
+
+fn read(
+    host: &Host,
+    claimed: Claimed,
+    refusal: Option<Refusal>,
+    run: Option<i64>,
+    patience: Patience,
+    age: Duration,
+) -> Reading {
+    let (box_name, name) = match &claimed.source {
+        Some(source) => (source.in_box.to_string(), source.name.clone()),
+        None => ("unknown".to_owned(), "unknown".to_owned()),
+    };
+    // What has no inode of its own any more is identified by its claim.
+    let no_origin = format!("claim:{}", claimed.id).into_bytes();
+    let mut kept = Vec::new();
+    let (body, origin) = match refusal {
+        Some(refusal) => (Err(refusal), no_origin),
+        None => match host.claims.read(&claimed) {
+            Ok(read) => {
+                let malformed = ipc_handlers::envelope::parse(&read.bytes)
+                    .is_err_and(|rejected| rejected.fault == ipc_handlers::Fault::Malformed);
+                let writer = || host.claims.writer(&claimed);
+                if malformed
+                    && patience == Patience::Some
+                    && (age < HALF_WRITTEN || matches!(writer(), Writer::Holds))
+                {
+                    return Reading::NotYet(claimed);
+                }
+                if read.origin.kind == crate::ipc::OriginKind::Weak
+                    && let Some(source) = &claimed.source
+                    && let Ok(boxes) = host.boxes(&claimed.folder)
+                    && let Err(error) = host.claims.sync_source(&boxes, source.in_box)
+                {
+                    tracing::warn!(claim = claimed.id, error = %chain(&error), "syncing a box failed");
+                }
+                kept.clone_from(&read.bytes);
+                (Ok(read.bytes), read.origin.key)
+            }
+            Err(ReadError::Gone) => return Reading::Nothing,
+            Err(ReadError::TooLarge { size, head, origin }) => {
+                kept = head;
+                let refusal = Refusal::new(
+                    Code::TooLarge,
+                    format!("the command has {size} bytes; the limit is {}", crate::ipc::COMMAND_LIMIT),
+                    "put long text into a file of the group and send its name",
+                );
+                (Err(refusal), origin.key)
+            }
+            Err(ReadError::NotAFile(kind)) => (
+                Err(Refusal::new(
+                    Code::Malformed,
+                    format!("the command is a {kind}"),
+                    "write commands as regular files",
+                )),
+                no_origin,
+            ),
+            Err(ReadError::World(error)) => {
+                tracing::warn!(claim = claimed.id, error = %chain(&error), "reading a claimed command failed; it is tried again");
+                return Reading::NotYet(claimed);
+            }
+        },
+    };
+    let file =
+        CommandFile { claim: claimed.id, group: claimed.folder.clone(), box_name, name, origin, run, body };
+    Reading::Ready(Box::new(Pending { claimed, file, kept, unanswered: 0 }))
+}

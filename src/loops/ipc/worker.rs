@@ -1,0 +1,285 @@
+//! The worker of one group: which files are taken, and when.
+
+use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+
+use ipc_handlers::{Folder, Time};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::spawn_blocking,
+    time::Instant,
+};
+
+use super::{
+    super::Host,
+    answer::settle_again,
+    chain,
+    read::{HALF_WRITTEN, Handled, Patience, Taken, claim, handle},
+};
+use crate::{
+    clock, failpoint,
+    ipc::{Claimed, CommandBox, Hint, Hints, Writer},
+};
+
+/// At most so many claims of a group are not acknowledged at a time.
+const IN_FLIGHT: usize = 64;
+/// How many files of a box are listed at a time.
+const LISTED: usize = 4096;
+/// How often one that is being written is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long an event may be on its way. Events come in the order in which files were published; a scan that was
+/// faster could only guess it.
+const EVENT_LAG: Duration = Duration::from_secs(1);
+/// The same for a container that is dead: its last events were sent before we were told.
+const LAST_EVENTS: Duration = Duration::from_millis(50);
+/// How far the clock by which files are stamped may be behind ours, ms.
+const CLOCK_TICK_MS: i64 = 10;
+
+/// How many hints wait for one group's worker.
+pub(super) const HINTS: usize = 4096;
+
+pub(super) enum Job {
+    Scan(Sight),
+    Drain(oneshot::Sender<()>),
+}
+
+/// What a scan may take of what it sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Sight {
+    /// What was seen a while ago: an event may still be on its way for the rest.
+    Second,
+    /// Everything that was there before the look: there are no events for it, or they were lost.
+    First,
+}
+
+/// The state of one group's worker.
+pub(super) struct Worker {
+    host: Arc<Host>,
+    folder: Folder,
+    /// Claimed files that may not be whole yet, with when they were claimed.
+    growing: Vec<(Claimed, Instant)>,
+    /// Names that only a scan has seen, with when it first did.
+    first_seen: BTreeMap<(CommandBox, OsString), Instant>,
+}
+
+/// What a worker has been told since it last looked.
+#[derive(Default)]
+struct News {
+    files: Vec<(CommandBox, OsString)>,
+    scan: Option<Sight>,
+    drained: Vec<oneshot::Sender<()>>,
+}
+
+impl News {
+    fn hint(&mut self, hint: Hint) {
+        match hint {
+            Hint::File { in_box, name, .. } => self.files.push((in_box, name)),
+            Hint::Rescan | Hint::Lost { .. } => self.scan = Some(Sight::First),
+        }
+    }
+
+    fn job(&mut self, job: Job) {
+        match job {
+            Job::Scan(sight) => self.scan = self.scan.max(Some(sight)),
+            Job::Drain(done) => self.drained.push(done),
+        }
+    }
+}
+
+impl Worker {
+    /// A worker that has not looked yet, with the files that an earlier daemon had claimed.
+    pub(super) fn new(host: Arc<Host>, folder: Folder, growing: Vec<(Claimed, Instant)>) -> Self {
+        Self { host, folder, growing, first_seen: BTreeMap::new() }
+    }
+
+    pub(super) async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
+        // What was there before anybody watched is older than whatever is told of.
+        self.scan(Sight::First, Patience::Some).await;
+        loop {
+            let look_again = if self.growing.is_empty() && self.first_seen.is_empty() {
+                Duration::from_secs(3600)
+            } else {
+                LOOK_AGAIN
+            };
+            let mut news = News::default();
+            tokio::select! {
+                hint = hints.recv() => match hint { Some(hint) => news.hint(hint), None => return },
+                job = jobs.recv() => match job { Some(job) => news.job(job), None => return },
+                () = tokio::time::sleep(look_again) => {
+                    news.scan = (!self.first_seen.is_empty()).then_some(Sight::Second);
+                }
+            }
+            while let Ok(job) = jobs.try_recv() {
+                news.job(job);
+            }
+            // What was told of goes first, whatever a scan would find.
+            while news.scan != Some(Sight::First)
+                && news.files.len() < HINTS
+                && let Some(hint) = hints.try_recv()
+            {
+                news.hint(hint);
+            }
+            let News { files, scan, drained } = news;
+            self.take(files, Patience::Some).await;
+            if drained.is_empty() {
+                if let Some(sight) = scan {
+                    self.scan(sight, Patience::Some).await;
+                }
+                self.look_again(Patience::Some).await;
+            } else {
+                self.hear_the_last(&mut hints).await;
+                self.scan(Sight::First, Patience::None).await;
+                self.look_again(Patience::None).await;
+            }
+            for done in drained {
+                let _ = done.send(());
+            }
+        }
+    }
+
+    /// Takes what a dead container's last events tell of, if it has left anything.
+    async fn hear_the_last(&mut self, hints: &mut Hints) {
+        let until = Instant::now() + LAST_EVENTS;
+        while self.anything_waits().await {
+            let Ok(Some(hint)) = tokio::time::timeout_at(until, hints.recv()).await else { return };
+            let mut news = News::default();
+            news.hint(hint);
+            while let Some(hint) = hints.try_recv() {
+                news.hint(hint);
+            }
+            self.take(news.files, Patience::Some).await;
+        }
+    }
+
+    async fn anything_waits(&self) -> bool {
+        let Ok(boxes) = self.host.boxes(&self.folder) else { return false };
+        let waits = move || {
+            CommandBox::ALL
+                .into_iter()
+                .any(|in_box| boxes.list(in_box, 1).is_ok_and(|listing| !listing.entries.is_empty()))
+        };
+        spawn_blocking(waits).await.unwrap_or(false)
+    }
+
+    /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
+    async fn scan(&mut self, sight: Sight, patience: Patience) {
+        let stamp = |at: Time| at.0.saturating_mul(1_000_000);
+        let begun = stamp(clock::now());
+        loop {
+            let Ok(boxes) = self.host.boxes(&self.folder) else { return };
+            // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
+            let complete_until = stamp(clock::now().plus_ms(-CLOCK_TICK_MS));
+            let listed = spawn_blocking(move || {
+                let mut found = Vec::new();
+                let mut more = false;
+                let mut until = i64::MAX;
+                for in_box in CommandBox::ALL {
+                    match boxes.list(in_box, LISTED) {
+                        Ok(listing) => {
+                            if listing.has_more() {
+                                more = true;
+                                // What follows the last one here may be older than what the other box has.
+                                until = until.min(listing.entries.last().map_or(i64::MAX, |last| last.ctime));
+                            }
+                            for directory in &listing.directories {
+                                tracing::debug!(group = %boxes.folder(), name = ?directory.name, "a directory is named like a command; its writer has to remove it");
+                            }
+                            found.extend(listing.entries.into_iter().map(|entry| {
+                                let idle = matches!(boxes.writer(in_box, &entry), Writer::None);
+                                (in_box, entry, idle)
+                            }));
+                        }
+                        Err(error) => tracing::warn!(group = %boxes.folder(), error = %chain(&error), "listing a box failed; it is tried again"),
+                    }
+                }
+                found.retain(|(_, entry, _)| entry.ctime <= until);
+                found.sort_by(|a, b| a.1.cmp(&b.1));
+                (found, more)
+            })
+            .await;
+            let Ok((found, more)) = listed else { return };
+            let now = Instant::now();
+            let mut take = Vec::new();
+            let mut seen = BTreeMap::new();
+            let mut too_new = false;
+            let mut in_turn = true;
+            for (in_box, entry, idle) in found {
+                let key = (in_box, entry.name);
+                let since = *self.first_seen.get(&key).unwrap_or(&now);
+                let age = now.duration_since(since);
+                let told = (sight == Sight::First && entry.ctime < complete_until) || age >= EVENT_LAG;
+                // Nobody may ever tell of it: it can be from before the watch, and goes before what is told of.
+                too_new |= sight == Sight::First && !told && entry.ctime < begun;
+                // What is older goes first, though it was seen later: a listing can miss it.
+                in_turn &= told;
+                if (idle && in_turn) || patience == Patience::None || age >= HALF_WRITTEN {
+                    take.push(key);
+                } else {
+                    seen.insert(key, since);
+                }
+            }
+            self.first_seen = seen;
+            let taken = self.take(take, patience).await;
+            if too_new && complete_until < begun && patience == Patience::Some {
+                tokio::time::sleep(Duration::from_millis(CLOCK_TICK_MS.unsigned_abs() + 1)).await;
+            } else if taken == 0 || !more {
+                // Where nothing could be claimed (the world is in the way), the next look tries again.
+                return;
+            }
+        }
+    }
+
+    /// Claims, reads and settles files, at most [`IN_FLIGHT`] at a time; returns how many were claimed.
+    async fn take(&mut self, files: Vec<(CommandBox, OsString)>, patience: Patience) -> usize {
+        let mut count = 0;
+        let mut files = files.into_iter().peekable();
+        while files.peek().is_some() {
+            let some: Vec<_> = files.by_ref().take(IN_FLIGHT).collect();
+            failpoint::reach("ipc.seen");
+            let Ok(boxes) = self.host.boxes(&self.folder) else { return count };
+            let host = Arc::clone(&self.host);
+            let later = files.len();
+            // One thread from the claim to the answer: each change of threads would cost more than the work.
+            let (claimed, handled) = spawn_blocking(move || {
+                let claimed: Vec<_> = some
+                    .into_iter()
+                    .filter_map(|(in_box, name)| claim(&host, &boxes, in_box, &name))
+                    .map(|(claimed, refusal)| Taken { claimed, refusal, age: Duration::ZERO })
+                    .collect();
+                if claimed.is_empty() {
+                    return (0, Handled::default());
+                }
+                failpoint::reach("ipc.claimed");
+                (claimed.len(), handle(&host, boxes.folder(), claimed, patience, later))
+            })
+            .await
+            .unwrap_or_default();
+            count += claimed;
+            let now = Instant::now();
+            self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
+            settle_again(&self.host, &self.folder, handled.waiting).await;
+        }
+        count
+    }
+
+    /// Looks at files again that were not whole.
+    async fn look_again(&mut self, patience: Patience) {
+        let growing = std::mem::take(&mut self.growing);
+        if growing.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
+        let taken: Vec<_> = growing
+            .into_iter()
+            .map(|(claimed, at)| Taken { claimed, refusal: None, age: now.duration_since(at) })
+            .collect();
+        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+        let handled =
+            spawn_blocking(move || handle(&host, &folder, taken, patience, 0)).await.unwrap_or_default();
+        self.growing.extend(handled.growing.into_iter().map(|claimed| {
+            let at = since.get(&claimed.id).copied().unwrap_or(now);
+            (claimed, at)
+        }));
+        settle_again(&self.host, &self.folder, handled.waiting).await;
+    }
+}

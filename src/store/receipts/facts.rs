@@ -1,0 +1,55 @@
+//! What is known when a command is decided, read in the transaction that applies its effects.
+
+use ipc_handlers::{
+    Caller, Command, Facts, Folder, RunSeat, Time,
+    facts::{ChatFacts, TaskFacts},
+};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::super::{Result, folder, tasks};
+
+pub(super) fn run_seat(c: &Connection, run: i64) -> Result<Option<RunSeat>> {
+    Ok(c.prepare_cached("SELECT lane_id, chat_jid FROM runs WHERE id = ?1")?
+        .query_row([run], |r| Ok((r.get::<_, Option<i64>>(0)?, r.get::<_, String>(1)?)))
+        .optional()?
+        .and_then(|(lane, chat_jid)| lane.map(|lane| RunSeat { run, lane, chat_jid })))
+}
+
+pub(super) fn facts(
+    c: &Connection,
+    caller: &Caller,
+    command: &Command,
+    zone: &(String, jiff::tz::TimeZone),
+    now: Time,
+) -> Result<Facts> {
+    let wants = command.wants(caller);
+    let groups_of = |jid: &str| -> Result<Vec<Folder>> {
+        Ok(c.prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
+            .query_map([jid], |r| folder(r.get(0)?))?
+            .collect::<rusqlite::Result<_>>()?)
+    };
+    let chat = match wants.chat {
+        Some(jid) => {
+            let known: bool = c
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM chats WHERE jid = ?1)")?
+                .query_row([&jid], |r| r.get(0))?;
+            if known { Some(ChatFacts { groups: groups_of(&jid)?, jid }) } else { None }
+        }
+        None => None,
+    };
+    let task = match wants.task {
+        Some(id) => tasks::task(c, &id)?.map(|task| TaskFacts { id: task.id, group: task.group }),
+        None => None,
+    };
+    let folder_exists = match wants.folder {
+        Some(folder) => c
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM groups WHERE folder = ?1)")?
+            .query_row([folder.as_str()], |r| r.get(0))?,
+        None => true,
+    };
+    let own_chats = c
+        .prepare_cached("SELECT chat_jid FROM wirings WHERE group_folder = ?1 ORDER BY id")?
+        .query_map([caller.group.as_str()], |r| r.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Facts { now, zone: zone.1.clone(), zone_name: zone.0.clone(), chat, own_chats, task, folder_exists })
+}

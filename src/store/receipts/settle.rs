@@ -1,0 +1,243 @@
+//! One file: known already, answered already, or decided now; then its receipt.
+
+use ipc_handlers::{Caller, Code, Fault, Folder, Refusal, Rejected, RequestId, Time, envelope, reply};
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+
+use super::{
+    super::{Result, writer::execute},
+    CommandFile, Receipt, Settled,
+    effects::apply,
+    facts::{facts, run_seat},
+    receipt,
+};
+
+/// For how long a `requestId` is remembered, ms.
+const REMEMBERED_MS: i64 = 7 * 24 * 3_600_000;
+
+/// What a decision came to, before it is written down.
+pub(super) struct Verdict {
+    pub(super) kind: Option<String>,
+    pub(super) request_id: Option<String>,
+    pub(super) outcome: &'static str,
+    pub(super) refusal: Option<Refusal>,
+    pub(super) reply: Option<Vec<u8>>,
+    pub(super) replay_of: Option<i64>,
+    pub(super) tasks_changed: bool,
+    pub(super) said: bool,
+    pub(super) cleared: Vec<(i64, i64)>,
+}
+
+impl Verdict {
+    pub(super) fn refused(kind: Option<String>, request_id: Option<&RequestId>, refusal: Refusal) -> Self {
+        let reply = Some(reply::refused(request_id, &refusal));
+        Self {
+            kind,
+            request_id: request_id.map(|id| id.as_str().to_owned()),
+            outcome: "refused",
+            refusal: Some(refusal),
+            reply,
+            replay_of: None,
+            tasks_changed: false,
+            said: false,
+            cleared: Vec::new(),
+        }
+    }
+}
+
+pub(super) fn settle(
+    c: &Connection,
+    file: &CommandFile,
+    zone: &(String, jiff::tz::TimeZone),
+    now: Time,
+) -> Result<Settled> {
+    let digest = digest(file);
+    let known = match receipt(c, "claim_id = ?1", params![file.claim])? {
+        Some(known) => Some(known),
+        // The same file, holding the same: one that was rewritten in place since is another command.
+        None => receipt(
+            c,
+            "group_folder = ?1 AND origin = ?2 AND digest = ?3",
+            params![file.group.as_str(), file.origin, digest],
+        )?,
+    };
+    if let Some(receipt) = known {
+        return Ok(Settled { receipt, fresh: false, tasks_changed: false, said: false, cleared: Vec::new() });
+    }
+    let verdict = match &file.body {
+        Err(refusal) => Verdict { outcome: "malformed", ..Verdict::refused(None, None, refusal.clone()) },
+        Ok(bytes) => match envelope::parse(bytes) {
+            Err(rejected) => rejection(*rejected),
+            Ok(envelope) => {
+                let id = envelope.request_id.as_ref();
+                match id.map(|id| earlier(c, &file.group, id, &digest, now)).transpose()?.flatten() {
+                    Some(verdict) => verdict,
+                    None => decide(c, file, &envelope, zone, now)?,
+                }
+            }
+        },
+    };
+    keep(c, file, verdict, now)
+}
+
+/// What tells a repeated command from a changed one.
+fn digest(file: &CommandFile) -> Vec<u8> {
+    match &file.body {
+        Ok(bytes) => Sha256::digest(bytes).to_vec(),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Writes the receipt.
+pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Time) -> Result<Settled> {
+    let (code, reason, hint) = match &verdict.refusal {
+        Some(refusal) => {
+            (Some(refusal.code.as_str()), Some(refusal.message.as_str()), Some(refusal.hint.as_str()))
+        }
+        None => (None, None, None),
+    };
+    c.prepare_cached(
+        "INSERT INTO receipts (claim_id, group_folder, box, name, type, request_id, run_id, origin, digest, outcome, code, reason, hint, reply, replay_of, at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+    )?
+    .execute(params![
+        file.claim, file.group.as_str(), file.box_name, file.name, verdict.kind, verdict.request_id, file.run, file.origin,
+        digest(file), verdict.outcome, code, reason, hint, verdict.reply, verdict.replay_of, now.0
+    ])?;
+    crate::failpoint::reach("ipc.decided");
+    Ok(Settled {
+        receipt: Receipt {
+            claim: file.claim,
+            box_name: file.box_name.clone(),
+            name: file.name.clone(),
+            kind: verdict.kind,
+            request_id: verdict.request_id,
+            outcome: verdict.outcome.into(),
+            code: code.map(Into::into),
+            reason: reason.map(Into::into),
+            hint: hint.map(Into::into),
+            reply: verdict.reply,
+            at: now,
+        },
+        fresh: true,
+        tasks_changed: verdict.tasks_changed,
+        said: verdict.said,
+        cleared: verdict.cleared,
+    })
+}
+
+fn rejection(rejected: Rejected) -> Verdict {
+    let verdict = Verdict::refused(rejected.type_name, rejected.request_id.as_ref(), rejected.refusal);
+    match rejected.fault {
+        Fault::Malformed => Verdict { outcome: "malformed", ..verdict },
+        Fault::Refused => verdict,
+    }
+}
+
+/// The same `requestId` again: the first reply for the same bytes, a conflict for others. A fault of ours is no answer.
+fn earlier(
+    c: &Connection,
+    group: &Folder,
+    id: &RequestId,
+    digest: &[u8],
+    now: Time,
+) -> Result<Option<Verdict>> {
+    let since = now.0.saturating_sub(REMEMBERED_MS);
+    let known: Option<(i64, Vec<u8>)> = c
+        .prepare_cached("SELECT claim_id, digest FROM receipts WHERE group_folder = ?1 AND request_id = ?2 AND at >= ?3 AND replay_of IS NULL AND code IS NOT 'internal' ORDER BY claim_id LIMIT 1")?
+        .query_row(params![group.as_str(), id.as_str(), since], |r| Ok((r.get(0)?, r.get(1)?)))
+        .optional()?;
+    let Some((claim, first_digest)) = known else { return Ok(None) };
+    if first_digest != digest {
+        let refusal = Refusal::request_id_reused(id);
+        return Ok(Some(Verdict { replay_of: Some(claim), ..Verdict::refused(None, Some(id), refusal) }));
+    }
+    let Some(first) = receipt(c, "claim_id = ?1", params![claim])? else { return Ok(None) };
+    let refusal = match (&first.code, first.reason, first.hint) {
+        (Some(code), Some(reason), Some(hint)) => {
+            code_named(code).map(|code| Refusal::new(code, reason, hint))
+        }
+        (Some(_) | None, Some(_) | None, Some(_) | None) => None,
+    };
+    let outcome = match first.outcome.as_str() {
+        "applied" => "applied",
+        "malformed" => "malformed",
+        _ => "refused",
+    };
+    Ok(Some(Verdict {
+        kind: first.kind,
+        request_id: first.request_id,
+        outcome,
+        refusal,
+        reply: first.reply,
+        replay_of: Some(claim),
+        tasks_changed: false,
+        said: false,
+        cleared: Vec::new(),
+    }))
+}
+
+fn decide(
+    c: &Connection,
+    file: &CommandFile,
+    envelope: &envelope::Envelope,
+    zone: &(String, jiff::tz::TimeZone),
+    now: Time,
+) -> Result<Verdict> {
+    let command = &envelope.command;
+    let kind = Some(command.type_name().to_owned());
+    let id = envelope.request_id.as_ref();
+    let is_main: Option<bool> = c
+        .prepare_cached("SELECT is_main FROM groups WHERE folder = ?1")?
+        .query_row([file.group.as_str()], |r| r.get(0))
+        .optional()?;
+    let Some(is_main) = is_main else {
+        let refusal = Refusal::new(
+            Code::NotAuthorized,
+            format!("group {} is not registered", file.group),
+            "register it with `g2 groups add`",
+        );
+        return Ok(Verdict::refused(kind, id, refusal));
+    };
+    let caller = Caller {
+        group: file.group.clone(),
+        is_main,
+        run: file.run.map(|run| run_seat(c, run)).transpose()?.flatten(),
+    };
+    let facts = facts(c, &caller, command, zone, now)?;
+    let effects = match ipc_handlers::decide(&caller, command, &facts) {
+        Ok(effects) => effects,
+        Err(refusal) => return Ok(Verdict::refused(kind, id, refusal)),
+    };
+    let mut verdict = Verdict {
+        kind,
+        request_id: id.map(|id| id.as_str().to_owned()),
+        outcome: "applied",
+        refusal: None,
+        reply: None,
+        replay_of: None,
+        tasks_changed: false,
+        said: false,
+        cleared: Vec::new(),
+    };
+    execute(c, "SAVEPOINT effects")?;
+    let mut outcomes = Vec::new();
+    for effect in &effects {
+        match apply(c, file, &caller, effect, &mut verdict, now)? {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(not_applied) => {
+                execute(c, "ROLLBACK TO effects")?;
+                execute(c, "RELEASE effects")?;
+                return Ok(Verdict::refused(verdict.kind, id, not_applied.into()));
+            }
+        }
+    }
+    execute(c, "RELEASE effects")?;
+    verdict.reply = Some(reply::accepted(id, &outcomes, &facts.zone));
+    Ok(verdict)
+}
+
+/// Returns the code of a name that is in a receipt.
+fn code_named(name: &str) -> Option<Code> {
+    Code::ALL.into_iter().find(|code| code.as_str() == name)
+}

@@ -1,0 +1,204 @@
+//! How a run ends: its row, and the judgement of each batch that it has not finished, in one transaction.
+
+use ipc_handlers::Time;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{
+    super::{
+        Result, StoreError,
+        lanes::{WaitingLane, waiting},
+        outbox::{Say, say},
+    },
+    ACTIVE, ActiveRun, active_row,
+    slot::judge_task,
+};
+use crate::domain::{
+    health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
+    judge::{self, Batch, BatchState, Cause, End, Ended, Judgement, RunStatus, Said},
+};
+
+/// What is known about a run whose container is certainly dead.
+#[derive(Clone, Debug)]
+pub struct EndOfRun {
+    pub run: i64,
+    pub end: End,
+    pub cause: Cause,
+    /// Batches of its `input/` that it had not taken.
+    pub unread: Vec<i64>,
+    /// First rest after a failure, ms.
+    pub retry_base_ms: i64,
+}
+
+/// What follows from an end.
+#[derive(Clone, Debug)]
+pub struct RunEnded {
+    /// What was wrong, if something was.
+    pub error: Option<String>,
+    /// The group's lanes in which something waits now.
+    pub waiting: Vec<WaitingLane>,
+}
+
+pub(super) fn finish(
+    c: &Connection,
+    end: &EndOfRun,
+    zone: &jiff::tz::TimeZone,
+    now: Time,
+) -> Result<RunEnded> {
+    let row = c
+        .prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?
+        .query_row([end.run], active_row)
+        .optional()?
+        .ok_or_else(|| StoreError::NotFound { what: "run", id: end.run.to_string() })?;
+    if !matches!(row.status.as_str(), "queued" | "running") {
+        return Ok(RunEnded { error: None, waiting: waiting(c, Some(&row.group))? });
+    }
+    let ended = Ended {
+        end: end.end.clone(),
+        cause: end.cause.clone(),
+        runner: match (row.protocol, row.ready) {
+            (Some(1), _) => Runner::One,
+            (_, true) => Runner::Two(Readiness::Ready),
+            (_, false) => Runner::Two(Readiness::NotYet),
+        },
+        error_record: error_record(c, end.run)?,
+    };
+    let open = open_batches(c, end)?;
+    let batches: Vec<Batch> = open.iter().map(|(_, _, batch)| *batch).collect();
+    let (mut last, judgements) = judge::judge(&ended, &batches, end.retry_base_ms);
+    if row.task().is_some() && !row.handled && last.status == RunStatus::Succeeded {
+        last = judge::judge_run(&ended, 1);
+    }
+    let status = match last.status {
+        RunStatus::Succeeded => "succeeded",
+        RunStatus::Failed => "failed",
+        RunStatus::Cancelled => "cancelled",
+    };
+    let killed = matches!(end.cause, Cause::Unwell { .. } | Cause::NeverReady { .. }).then_some(now.0);
+    c.prepare_cached("UPDATE runs SET status = ?2, ended_at = ?3, error = ?4, killed_at = ?5 WHERE id = ?1")?
+        .execute(params![end.run, status, now.0, last.error, killed])?;
+    for ((batch, lane, _), judgement) in open.iter().zip(judgements) {
+        keep_judgement(c, end.run, *batch, *lane, judgement, now)?;
+    }
+    if killed.is_some() {
+        rest_after_kills(c, &row, now)?;
+    }
+    if let Some(task) = row.task() {
+        judge_task(c, &row, task, end, &ended, last.error.as_deref(), zone, now)?;
+    }
+    Ok(RunEnded { error: last.error, waiting: waiting(c, Some(&row.group))? })
+}
+
+/// The error of the run's last record, when that was an error record.
+fn error_record(c: &Connection, run: i64) -> Result<Option<String>> {
+    Ok(c.prepare_cached("SELECT error FROM runs WHERE id = ?1")?.query_row([run], |r| r.get(0))?)
+}
+
+/// The batches that a run has not finished, as (id, lane, what is known).
+fn open_batches(c: &Connection, end: &EndOfRun) -> Result<Vec<(i64, i64, Batch)>> {
+    Ok(c.prepare_cached(
+        "SELECT b.id, b.lane_id, b.tries, b.free_returns, b.via,
+                EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = b.run_id AND o.id > b.outbox_mark)
+             OR EXISTS (SELECT 1 FROM receipts r WHERE r.run_id = b.run_id AND r.outcome = 'applied' AND r.claim_id > b.claim_mark)
+         FROM batches b WHERE b.run_id = ?1 AND b.state IN ('handed', 'claimed') ORDER BY b.id",
+    )?
+    .query_map([end.run], |r| {
+        let (id, via): (i64, String) = (r.get(0)?, r.get(4)?);
+        let batch = Batch {
+            state: match via.as_str() {
+                "stdin" => BatchState::OnStdin,
+                _ if end.unread.contains(&id) => BatchState::FileUnread,
+                _ => BatchState::FileTaken,
+            },
+            said: if r.get(5)? { Said::Something } else { Said::Nothing },
+            tries: r.get(2)?,
+            free_returns: r.get(3)?,
+        };
+        Ok((id, r.get(1)?, batch))
+    })?
+    .collect::<rusqlite::Result<_>>()?)
+}
+
+fn keep_judgement(
+    c: &Connection,
+    run: i64,
+    batch: i64,
+    lane: i64,
+    judgement: Judgement,
+    now: Time,
+) -> Result<()> {
+    match judgement {
+        Judgement::Done => {
+            c.prepare_cached("UPDATE batches SET state = 'done', ended_at = ?2 WHERE id = ?1")?
+                .execute([batch, now.0])?;
+        }
+        Judgement::Returned { tries, free_returns, rest_ms } => {
+            c.prepare_cached(
+                "UPDATE batches SET state = 'returned', tries = ?2, free_returns = ?3 WHERE id = ?1",
+            )?
+            .execute(params![batch, tries, free_returns])?;
+            if rest_ms > 0 {
+                c.prepare_cached(
+                    "UPDATE lanes SET rest_until = max(coalesce(rest_until, 0), ?2) WHERE id = ?1",
+                )?
+                .execute(params![lane, now.plus_ms(rest_ms).0])?;
+            }
+        }
+        Judgement::Failed { notice } => {
+            c.prepare_cached("UPDATE batches SET state = 'failed', ended_at = ?2 WHERE id = ?1")?
+                .execute([batch, now.0])?;
+            let (chat, thread): (String, String) = c
+                .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
+                .query_row([lane], |r| Ok((r.get(0)?, r.get(1)?)))?;
+            let cause = format!("notice: batch {batch} failed");
+            say(
+                c,
+                &Say {
+                    chat_jid: &chat,
+                    thread: &thread,
+                    text: &notice,
+                    sender: None,
+                    reply_to: None,
+                    cause: &cause,
+                    run: Some(run),
+                },
+                now,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// No kill loops: a lane whose runs were killed three times in an hour rests, and its chat is told so once.
+fn rest_after_kills(c: &Connection, run: &ActiveRun, now: Time) -> Result<()> {
+    let Some(lane) = run.lane else { return Ok(()) };
+    let kills: Vec<Time> = c
+        .prepare_cached(
+            "SELECT killed_at FROM runs WHERE lane_id = ?1 AND killed_at > ?2 ORDER BY killed_at",
+        )?
+        .query_map([lane, now.plus_ms(-KILLS_WITHIN_MS).0], |r| r.get(0).map(Time))?
+        .collect::<rusqlite::Result<_>>()?;
+    let KillLoop::RestUntil(until) = health::kill_loop(&kills, now) else { return Ok(()) };
+    c.prepare_cached("UPDATE lanes SET rest_until = max(coalesce(rest_until, 0), ?2) WHERE id = ?1")?
+        .execute([lane, until.0])?;
+    if kills.len() == health::MAX_KILLS {
+        let (chat, thread): (String, String) = c
+            .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
+            .query_row([lane], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        let text = "I got stuck three times within an hour, so I rest for an hour before I try again.";
+        let cause = format!("notice: run {} was killed", run.id);
+        say(
+            c,
+            &Say {
+                chat_jid: &chat,
+                thread: &thread,
+                text,
+                sender: None,
+                reply_to: None,
+                cause: &cause,
+                run: None,
+            },
+            now,
+        )?;
+    }
+    Ok(())
+}

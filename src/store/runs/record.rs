@@ -1,0 +1,134 @@
+//! One record of a run, applied in one transaction.
+
+use ipc_handlers::{Time, wire};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{
+    super::{
+        Result, StoreError,
+        outbox::{Say, say},
+    },
+    ACTIVE, ActiveRun, active_row, task_batch, with_batches,
+};
+
+/// What a record changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    Applied {
+        /// Something went into the outbox.
+        said: bool,
+        /// The agent has finished with everything it was handed.
+        idle: bool,
+    },
+    /// The record was applied before.
+    Known,
+    /// Records between are missing: the run can't be trusted any more.
+    Gap { expected: u64 },
+}
+
+pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now: Time) -> Result<Recorded> {
+    let row = c
+        .prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?
+        .query_row([run], active_row)
+        .optional()?
+        .ok_or_else(|| StoreError::NotFound { what: "run", id: run.to_string() })?;
+    if n <= row.last_seq || !matches!(row.status.as_str(), "queued" | "running") {
+        return Ok(Recorded::Known);
+    }
+    if n != row.last_seq + 1 {
+        return Ok(Recorded::Gap { expected: row.last_seq + 1 });
+    }
+    let n = i64::try_from(n).unwrap_or(i64::MAX);
+    c.prepare_cached("UPDATE runs SET last_seq = ?2 WHERE id = ?1")?.execute([run, n])?;
+    if record.kind == wire::Kind::Ready {
+        c.prepare_cached("UPDATE runs SET ready_at = coalesce(ready_at, ?2), protocol = ?3 WHERE id = ?1")?
+            .execute(params![run, now.0, record.protocol.unwrap_or(wire::PROTOCOL)])?;
+        c.prepare_cached(
+            "UPDATE batches SET state = 'claimed' WHERE run_id = ?1 AND via = 'stdin' AND state = 'handed'",
+        )?
+        .execute([run])?;
+    }
+    let said = say_result(c, &row, n, record, now)?;
+    // Only the last record's error tells how the run went.
+    let error: Option<String> = match record.status {
+        wire::Status::Error => {
+            Some(record.error.as_deref().unwrap_or("an error without a text").chars().take(1000).collect())
+        }
+        wire::Status::Success => None,
+    };
+    c.prepare_cached("UPDATE runs SET error = ?2 WHERE id = ?1 AND error IS NOT ?2")?
+        .execute(params![run, error])?;
+    if let Some(session) = record.new_session_id.as_deref().filter(|id| is_session_id(id)) {
+        c.prepare_cached("UPDATE lanes SET session_id = ?2 WHERE id = ?1 AND generation = ?3")?
+            .execute(params![row.lane, session, row.generation])?;
+    }
+    for batch in &record.handled {
+        if *batch == task_batch(run) {
+            c.prepare_cached("UPDATE runs SET handled_at = coalesce(handled_at, ?2) WHERE id = ?1")?
+                .execute([run, now.0])?;
+        } else if let Ok(batch) = batch.parse::<i64>() {
+            c.prepare_cached(
+                "UPDATE batches SET state = 'done', ended_at = ?3 WHERE id = ?1 AND run_id = ?2 AND state IN ('handed', 'claimed')",
+            )?
+            .execute([batch, run, now.0])?;
+        }
+    }
+    match record.kind {
+        wire::Kind::Deferred => {
+            c.prepare_cached("UPDATE runs SET deferred = 1 WHERE id = ?1")?.execute([run])?;
+        }
+        wire::Kind::Result => {
+            c.prepare_cached("UPDATE runs SET deferred = 0 WHERE id = ?1 AND deferred = 1")?
+                .execute([run])?;
+        }
+        wire::Kind::Ready | wire::Kind::Progress | wire::Kind::BlockedTool => {}
+    }
+    let after = c.prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?.query_row([run], active_row)?;
+    Ok(Recorded::Applied { said, idle: with_batches(c, after)?.is_idle() })
+}
+
+/// Puts what a result says into the outbox; a task's only where its `output` is `chat`.
+fn say_result(c: &Connection, run: &ActiveRun, n: i64, record: &wire::Record, now: Time) -> Result<bool> {
+    let Some(result) = record.result.as_deref().filter(|_| record.kind == wire::Kind::Result) else {
+        return Ok(false);
+    };
+    if record.status == wire::Status::Error {
+        return Ok(false);
+    }
+    let text = ipc_handlers::outbound::strip_internal(result);
+    if text.is_empty() {
+        return Ok(false);
+    }
+    if let Some(task) = run.task() {
+        let short: String = text.chars().take(200).collect();
+        c.prepare_cached("UPDATE tasks SET last_result = ?2 WHERE id = ?1")?.execute(params![task, short])?;
+        let to_chat: bool = c
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1 AND output = 'chat')")?
+            .query_row([task], |r| r.get(0))?;
+        if !to_chat {
+            return Ok(false);
+        }
+    }
+    let (chat, thread): (String, String) = c
+        .prepare_cached("SELECT chat_jid, thread FROM runs WHERE id = ?1")?
+        .query_row([run.id], |r| Ok((r.get(0)?, r.get(1)?)))?;
+    let cause = format!("run {} record {n}", run.id);
+    say(
+        c,
+        &Say {
+            chat_jid: &chat,
+            thread: &thread,
+            text: &text,
+            sender: None,
+            reply_to: None,
+            cause: &cause,
+            run: Some(run.id),
+        },
+        now,
+    )?;
+    Ok(true)
+}
+
+fn is_session_id(id: &str) -> bool {
+    (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
