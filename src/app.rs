@@ -24,13 +24,14 @@ use crate::{
     channels::{Channels, local::Local},
     clock,
     config::{self, Config, SandboxKind},
-    domain::holds::Holds,
+    domain::{holds::Holds, run_settings::Provider},
     ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
     loops::{
         self, Host, Nudges, control, deliver,
         dispatch::Dispatch,
         reconcile, schedule,
         snapshots::{self, Shown, Snapshots},
+        typing::{self, AtWork},
     },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::{NewGroup, NewWiring, Store},
@@ -271,13 +272,20 @@ async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<B
                 "agent.command would run without any sandbox; set sandbox.allow_unsandboxed = true if that is meant"
             );
         }
+        if config.provider == Provider::Claude && !config.allow_unsandboxed {
+            bail!(
+                "claude would run without any sandbox; set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant"
+            );
+        }
         Ok(Box::new(children))
     };
     match config.sandbox {
         SandboxKind::Docker => docker(),
         SandboxKind::Process => process(),
         SandboxKind::Auto => {
-            if store.active_runs()?.iter().any(|run| run.sandbox == "docker") {
+            // Containers that live are adopted, and Claude Code waits for Docker rather than run without.
+            let needs = config.provider == Provider::Claude && !config.allow_unsandboxed;
+            if needs || store.active_runs()?.iter().any(|run| run.sandbox == "docker") {
                 return docker();
             }
             let engine = docker()?;
@@ -334,6 +342,7 @@ impl Daemon {
             boxes: RwLock::default(),
             nudges: Nudges::default(),
             snapshots: Snapshots::default(),
+            at_work: AtWork::default(),
             stop: CancellationToken::new(),
             retire: CancellationToken::new(),
             look_again: Notify::new(),
@@ -371,6 +380,7 @@ impl Daemon {
         tasks.spawn(reconcile::run(Arc::clone(&host), recovered.unknown, adoptions));
         tasks.spawn(schedule::run(Arc::clone(&host)));
         tasks.spawn(deliver::run(Arc::clone(&host)));
+        tasks.spawn(typing::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
         Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })
     }

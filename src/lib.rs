@@ -9,6 +9,7 @@ pub mod domain;
 pub mod failpoint;
 pub mod ipc;
 pub mod loops;
+pub mod mounts;
 pub mod root;
 pub mod sandbox;
 pub mod store;

@@ -32,6 +32,16 @@ pub fn read_script(path: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(path)
 }
 
+/// Makes a folder that every user may look into, if it is not there.
+///
+/// # Errors
+/// The operating system's.
+pub fn make_folder(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::create_dir_all(folder)?;
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))
+}
+
 /// Makes folders that are mounted into a container, and gives each to `owner` when it was made here.
 ///
 /// # Errors

@@ -52,12 +52,12 @@ impl Client {
         }
     }
 
-    /// Asks, and waits for an answer that is none of what is said meanwhile.
+    /// Asks, and waits for an answer that is none of what is told meanwhile.
     pub(super) async fn call(&mut self, request: &Request) -> anyhow::Result<Response> {
         self.ask(request).await?;
         loop {
             match self.hear().await? {
-                Response::Said(_) => {}
+                Response::Said(_) | Response::Typing { .. } => {}
                 Response::Error { message } => bail!(message),
                 answer => return Ok(answer),
             }

@@ -21,6 +21,7 @@ mod out;
 mod outbox;
 mod runs;
 mod schedule;
+mod screen;
 mod send;
 mod serve;
 mod show;

@@ -9,7 +9,7 @@ use std::{
     fmt,
     ops::ControlFlow,
     os::unix::ffi::OsStrExt as _,
-    path::PathBuf,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -53,7 +53,7 @@ pub struct Claimed {
     /// Where it stood. `None` after a restart on a file system without extended attributes.
     pub source: Option<Source>,
     /// Where it is now; for people.
-    pub path: PathBuf,
+    pub path: Box<Path>,
     /// When it was last changed in its box, which a rename is too. `None` after a restart.
     pub written: Option<Time>,
     /// When it was taken out of its box.
@@ -215,7 +215,7 @@ impl Claims {
 impl Claimed {
     pub(super) fn new(host: &HostDirs, id: i64, folder: &Folder, source: Option<Source>) -> Self {
         let path = host.path().join("claimed").join(file_name(id, folder));
-        Self { id, folder: folder.clone(), source, path, written: None, taken: None }
+        Self { id, folder: folder.clone(), source, path: path.into(), written: None, taken: None }
     }
 
     /// Returns the claimed file's name, `<id>-<folder>.json`.

@@ -7,8 +7,10 @@ mod inside;
 mod kernel;
 pub mod mailbox;
 mod names;
+mod own;
 pub mod peek;
 pub mod post;
+mod skills;
 mod trash;
 pub mod watch;
 mod world;
@@ -25,6 +27,7 @@ pub use mailbox::{
     Why,
 };
 pub use names::{BoxName, CommandBox, Kind, display_name};
+pub use own::give_folder;
 pub use trash::Swept;
 pub use watch::{Hint, HintSender, Hints, Watch, WatchError, hints};
 pub use world::World;

@@ -24,6 +24,7 @@ use crate::{
     domain::{
         lanes::Event,
         rows::{Delivery, Inbound},
+        typing::Signal,
     },
     failpoint,
 };
@@ -58,7 +59,12 @@ pub enum Request {
         reply_to: Option<String>,
     },
     /// From now on tell what is said to this chat.
-    Listen { chat: String },
+    Listen {
+        chat: String,
+        /// And whether an agent works for it.
+        #[serde(default)]
+        typing: bool,
+    },
     /// Tell once when everything that came in for this chat has been dealt with.
     Rest { chat: String },
     /// How the daemon is.
@@ -85,14 +91,27 @@ pub enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Response {
-    Accepted { seq: i64, wired: usize },
+    Accepted {
+        seq: i64,
+        wired: usize,
+    },
     Said(Delivery),
+    /// Whether an agent works for the chat (in this thread; empty: none): said again every 4 s while it does. Only for
+    /// those who asked for it.
+    Typing {
+        thread: String,
+        on: bool,
+    },
     Rest,
     Listening,
     Status(Box<Status>),
     Done,
-    Command { id: i64 },
-    Error { message: String },
+    Command {
+        id: i64,
+    },
+    Error {
+        message: String,
+    },
 }
 
 /// How the daemon is.
@@ -159,6 +178,9 @@ struct Client {
     said: broadcast::Receiver<Delivery>,
     /// The chat that is listened to, and the last outbox row that was told.
     listening: Option<(String, i64)>,
+    typing: broadcast::Receiver<Signal>,
+    /// The chat of which it is told whether an agent works for it.
+    watching: Option<String>,
     resting: Option<String>,
     since: Time,
 }
@@ -171,8 +193,8 @@ async fn serve(host: Arc<Host>, stream: UnixStream, since: Time) {
         Err(error) => return tracing::warn!(%error, "a client without credentials was turned away"),
     }
     let (input, out) = stream.into_split();
-    let said = host.local.listen();
-    let client = Client { host, out, said, listening: None, resting: None, since };
+    let (said, typing) = (host.local.listen(), host.local.watch_typing());
+    let client = Client { host, out, said, listening: None, typing, watching: None, resting: None, since };
     let _ = client.run(Lines::new(input, LONGEST_LINE)).await;
 }
 
@@ -201,6 +223,12 @@ impl Client {
                     self.check_rest().await?;
                 }
                 said = self.said.recv() => self.pass_on(said).await?,
+                signal = self.typing.recv(), if self.watching.is_some() => {
+                    // What was missed is said again.
+                    if let Ok(Signal { place, on }) = signal && self.watching.as_ref() == Some(&place.chat_jid) {
+                        self.tell(&Response::Typing { thread: place.thread, on }).await?;
+                    }
+                }
                 changed = bell.changed() => {
                     if changed.is_err() {
                         return Ok(());
@@ -272,7 +300,9 @@ impl Client {
             Request::Send { chat, sender, text, key, mention, thread, reply_to } => {
                 Some(self.accept(chat, sender, text, key, mention, thread, reply_to).await)
             }
-            Request::Listen { chat } => {
+            Request::Listen { chat, typing } => {
+                self.watching = typing.then(|| chat.clone());
+                self.typing = self.host.local.watch_typing();
                 let last = self
                     .host
                     .store

@@ -9,6 +9,7 @@
 //! | `ipc` | command files | claims, reads, settles and answers them |
 //! | `schedule` | the next due instant | nudges `dispatch` |
 //! | `deliver` | the outbox | says what is to be said, in order within a chat |
+//! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | what is shown | writes the files in which agents read the state of things |
 //! | `reconcile` | the start | adopts or ends what an earlier daemon left |
 
@@ -42,6 +43,7 @@ mod remove;
 mod run;
 pub mod schedule;
 pub mod snapshots;
+pub mod typing;
 
 /// What every loop works on.
 pub struct Host {
@@ -60,6 +62,8 @@ pub struct Host {
     pub box_owner: Option<Owner>,
     pub nudges: Nudges,
     pub snapshots: Snapshots,
+    /// For which chats agents are at work.
+    pub at_work: typing::AtWork,
     /// News for the lanes.
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the ipc loop.

@@ -22,4 +22,5 @@ mod service;
 mod store;
 mod tasks;
 mod tidy;
+mod typing;
 mod v1_mode;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use ipc_handlers::wire;
 use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 
-use super::{Order, STALE, Watched, Watching, document::prompt_of};
+use super::{Order, STALE, Watched, Watching, document::prompt_of, prepare};
 use crate::store::{ActiveRun, batch_name, task_batch};
 
 /// An adopted container that may never have got all of its stdin has this long to turn out to be ready.
@@ -23,6 +23,11 @@ impl Watched {
         tracing::info!(run = self.run, group = %self.group, container, "adopted a run that outlived its daemon");
         self.container = Some(container.clone());
         self.seen = 0;
+        if let Some(row) = self.host.store.group(&self.group).ok().flatten()
+            && let Ok(settings) = prepare::settings(&self.host, &row)
+        {
+            self.ceiling_ms = settings.ceiling_ms;
+        }
         self.protocol = active.protocol;
         self.ready = active.ready;
         self.idle = active.is_idle();
@@ -32,6 +37,7 @@ impl Watched {
         if active.kind != "message" && !active.handled {
             self.in_hand.insert(task_batch(active.id), None);
         }
+        self.show_work();
         // Its start is written down when its stdin is whole: it may take as long as any to become ready.
         if !active.ready && !active.started {
             self.ready_limit = ADOPTED_UNREADY;

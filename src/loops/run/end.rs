@@ -15,6 +15,7 @@ use crate::{
         dispatch::waiting_lane,
         ipc::{self, chain},
         snapshots,
+        typing::Work,
     },
     sandbox::SandboxError,
     store::{ActiveRun, EndOfRun, StoreError},
@@ -32,6 +33,7 @@ impl Watched {
     /// `None` when the daemon stops first: the next one goes on here.
     pub(super) async fn end(&mut self, ending: Ending) -> Option<Vec<WaitingLane>> {
         let host = Arc::clone(&self.host);
+        self.work.set(false);
         if let Some(container) = &self.container
             && !self.make_sure_that_it_is_dead(container).await
         {
@@ -150,8 +152,10 @@ pub(in crate::loops) async fn end_without_container(host: &Arc<Host>, active: &A
         stopped: None,
         blocked_tool: None,
         in_hand: BTreeMap::new(),
+        work: Work::new(Arc::clone(host), active.id, None),
         heartbeat: None,
         ready_limit: Duration::ZERO,
+        ceiling_ms: host.config.run_settings().ceiling_ms,
         log: RunLog::open(&host.run_dir(active.id)),
     };
     let _ = watched.end(ending).await;

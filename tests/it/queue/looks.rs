@@ -1,6 +1,5 @@
 //! Looking: nothing that an agent leaves in a box keeps people from seeing what is there.
 #![expect(clippy::disallowed_methods, reason = "tests write bad files")]
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
     ffi::OsStr,

@@ -13,5 +13,6 @@ mod input;
 mod launch;
 mod life;
 mod mailbox;
+mod mcp;
 mod script;
 mod task_script;

@@ -26,6 +26,3 @@ mod samples;
 
 pub(super) use driver::Claude;
 pub use driver::ClaudeError;
-
-/// The name of the server that our tools are on: the model sees `mcp__g2__send_message`.
-const SERVER: &str = "g2";

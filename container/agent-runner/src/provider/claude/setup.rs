@@ -72,7 +72,7 @@ impl Setup {
             version: claude.version.clone(),
             append_system_prompt: claude.append_system_prompt.clone(),
             env: environment(claude, launch, inherited, user),
-            hidden: launch.secrets.keys().filter(|name| is_variable(name)).cloned().collect(),
+            hidden: launch.secrets.names().filter(|name| is_variable(name)).map(str::to_owned).collect(),
             stall,
             args: arguments(claude, launch, group),
         }
@@ -152,7 +152,7 @@ fn environment(
     if let Some(url) = &claude.base_url {
         env.insert("ANTHROPIC_BASE_URL".to_owned(), url.clone());
     }
-    let secrets = launch.secrets.iter().filter(|(name, _)| is_variable(name));
+    let secrets = launch.secrets.0.iter().filter(|(name, _)| is_variable(name));
     env.extend(secrets.map(|(name, value)| (name.clone(), value.clone())));
     env.extend(claude.env.clone());
     if !KEYS.iter().any(|key| env.contains_key(*key)) {
@@ -222,8 +222,8 @@ mod tests {
         assert_eq!(plain.env["CLAUDE_CONFIG_DIR"], "/home/node/.claude");
         assert!(plain.hidden.is_empty());
         let token = setup(|launch, claude| {
-            launch.secrets.insert("CLAUDE_CODE_OAUTH_TOKEN".to_owned(), "t".to_owned());
-            launch.secrets.insert("x; rm".to_owned(), "t".to_owned());
+            launch.secrets.0.insert("CLAUDE_CODE_OAUTH_TOKEN".to_owned(), "t".to_owned());
+            launch.secrets.0.insert("x; rm".to_owned(), "t".to_owned());
             claude.env.insert("API_TIMEOUT_MS".to_owned(), "1".to_owned());
         });
         assert!(!token.env.contains_key("ANTHROPIC_API_KEY"));

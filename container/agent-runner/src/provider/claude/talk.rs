@@ -213,7 +213,7 @@ impl Talk {
             let state = tools.unwrap_or("not listed");
             acts.extend(fail(&Failure::new(
                 "tools",
-                format!("the server {} of our tools is {state}", super::SERVER),
+                format!("the server {} of our tools is {state}", crate::tools::SERVER),
             )));
         }
         acts
@@ -265,7 +265,7 @@ impl Talk {
                 request,
                 &json!({"behavior": "deny", "message": format!("{tool} needs somebody to allow it, and nobody is here")}),
             ))],
-            Ask::Mcp { server, message } if server == super::SERVER => {
+            Ask::Mcp { server, message } if server == crate::tools::SERVER => {
                 vec![match mcp::on(request, &message, &self.rules.place) {
                     Message::Answer(line) => Act::Write(line),
                     Message::Call(call) => Act::Call(call),

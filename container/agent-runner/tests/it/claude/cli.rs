@@ -80,28 +80,16 @@ fn install() -> Result<(PathBuf, String), String> {
         let version = words.split_whitespace().next().ok_or("it does not name its version")?;
         return Ok((path.into(), version.to_owned()));
     }
-    let arch = match env::consts::ARCH {
-        "x86_64" => "x64",
-        "aarch64" => "arm64",
-        other => return Err(format!("there is none for {other}")),
-    };
-    let libc = if cfg!(target_env = "musl") { "-musl" } else { "" };
-    let package = format!("@anthropic-ai/claude-code-linux-{arch}{libc}");
     let target = Path::new(env!("CARGO_BIN_EXE_g2-agent")).ancestors().nth(2).unwrap();
     let folder = target.join("claude-cli").join(VERSION);
-    let program = folder.join("node_modules").join(&package).join("claude");
+    let program = folder.join("claude");
     let run = |program: &str, args: &[&str]| {
         let output = Command::new(program).args(args).output().map_err(|e| format!("{program}: {e}"))?;
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.success() { Ok(()) } else { Err(format!("{program} failed: {words}")) }
     };
     run("python3", &["--version"])?;
-    if !program.exists() {
-        fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
-        let what = format!("{package}@{VERSION}");
-        let args = ["install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"];
-        run("npm", &[&args[..], &[folder.to_str().unwrap(), &what]].concat())?;
-    }
+    run(concat!(env!("CARGO_MANIFEST_DIR"), "/../claude.sh"), &[folder.to_str().unwrap()])?;
     run(program.to_str().unwrap(), &["--version"])?;
     Ok((program, VERSION.to_owned()))
 }
