@@ -16,6 +16,7 @@ mod fairness;
 mod gateway;
 mod ipc_files;
 mod mailbox;
+mod queue;
 mod sandbox;
 mod scheduled;
 mod service;
