@@ -17,6 +17,7 @@ use crate::{
 
 mod daemon;
 mod groups;
+mod launch;
 mod ledger;
 mod machine;
 mod root;
@@ -83,6 +84,7 @@ impl Doctor {
         rows.extend(sandbox::check(&subject, self.image).await);
         rows.extend(sandbox::scripts(&subject));
         rows.extend(groups::check(&subject));
+        rows.extend(launch::check(&subject));
         rows.extend(ledger::check(&subject));
         rows.extend(machine::check(&subject));
         rows
