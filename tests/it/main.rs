@@ -14,6 +14,7 @@ mod doctor;
 mod failures;
 mod fairness;
 mod ipc_files;
+mod launch;
 mod mailbox;
 mod sandbox;
 mod scheduled;
