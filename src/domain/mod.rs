@@ -13,4 +13,5 @@ pub mod retry;
 pub mod rows;
 pub mod run_settings;
 pub mod typing;
+pub mod usage;
 pub mod zone;

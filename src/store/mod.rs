@@ -22,6 +22,7 @@ mod outbox;
 mod receipts;
 mod runs;
 mod tasks;
+mod usage;
 mod why;
 mod writer;
 

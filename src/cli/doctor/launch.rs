@@ -1,6 +1,6 @@
 //! What a group's next launch will meet: its settings, its key, its extra mounts, its folder's owner.
 
-use std::{collections::BTreeMap, os::unix::fs::MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 
 use super::{
     Subject,
@@ -39,38 +39,31 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
 
 type Known<'a> = (&'a Group, RunSettings, Vec<MountRequest>);
 
-/// Whether agents that need a key have one.
-fn keys(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
-    let mut needy: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (group, settings, _) in known.iter().filter(|(_, settings, _)| settings.provider == Provider::Claude)
-    {
-        let way = match settings.credentials {
-            Credentials::Gateway => "stays on the host",
-            Credentials::Stdin => "is given to the agent",
-        };
-        needy.entry(way).or_default().push(group.folder.as_str());
+/// Whether agents that are given a key have one; that of the others is the gateway's.
+fn keys(subject: &Subject, known: &[Known<'_>]) -> Option<Row> {
+    let given = known.iter().filter(|(_, settings, _)| {
+        settings.provider == Provider::Claude && settings.credentials == Credentials::Stdin
+    });
+    let groups: Vec<&str> = given.map(|(group, ..)| group.folder.as_str()).collect();
+    if groups.is_empty() {
+        return None;
     }
-    let found = dotenv::secrets(&subject.root);
-    let of = |groups: &[&str]| format!("of {}", groups.join(", "));
-    let rows = needy.iter().map(|(way, groups)| match &found {
+    let (path, groups) = (subject.root.join(".env"), groups.join(", "));
+    Some(match dotenv::secrets(&subject.root) {
         Err(error) => Row::fail(
             "key",
-            format!("{} can't be read: {error}", subject.root.join(".env").display()),
+            format!("{} can't be read: {error}", path.display()),
             "let the user that runs g2 read it",
         ),
-        Ok(secrets) => match dotenv::key(secrets) {
-            Some(key) => Row::ok("key", format!("{key} {} {way}", of(groups))),
+        Ok(secrets) => match dotenv::key(&secrets) {
+            Some(key) => Row::ok("key", format!("{key} is given to the agents of {groups}")),
             None => Row::fail(
                 "key",
-                format!("claude {} has no key", of(groups)),
-                format!(
-                    "put ANTHROPIC_API_KEY=… or CLAUDE_CODE_OAUTH_TOKEN=… into {}",
-                    subject.root.join(".env").display()
-                ),
+                format!("the agents of {groups} are to be given a key, and there is none"),
+                format!("put ANTHROPIC_API_KEY=… or CLAUDE_CODE_OAUTH_TOKEN=… into {}", path.display()),
             ),
         },
-    });
-    rows.collect()
+    })
 }
 
 /// Which extra mounts are not made, and why.

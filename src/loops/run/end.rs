@@ -39,6 +39,7 @@ impl Watched {
         {
             return None;
         }
+        host.gateway.close(self.run).await;
         // Whatever the agent asked for before it died is done before its batches are judged.
         let (done, drained) = oneshot::channel();
         if host.mailboxes.send(ipc::Ask::Drain(self.group.clone(), done)).is_ok() {
