@@ -15,6 +15,7 @@ mod failures;
 mod fairness;
 mod gateway;
 mod ipc_files;
+mod launch;
 mod mailbox;
 mod queue;
 mod sandbox;
