@@ -330,7 +330,7 @@ impl Daemon {
         let since = clock::now();
         let host = Arc::new(Host {
             owner: owner(&instance),
-            box_owner: (crate::root::own_ids().0 == 0).then_some(AGENT),
+            box_owner: box_owner(),
             config,
             root,
             store,
@@ -430,6 +430,12 @@ impl Daemon {
             Err(error) => format!("a loop failed: {error}"),
         }
     }
+}
+
+/// Returns who owns what containers write to; `None`: whoever we are.
+#[must_use]
+pub fn box_owner() -> Option<ipc::Owner> {
+    (crate::root::own_ids().0 == 0).then_some(AGENT)
 }
 
 /// Six descriptors a group are held: the usual soft limit is soon reached.

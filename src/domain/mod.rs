@@ -12,6 +12,7 @@ pub mod prompt;
 pub mod retry;
 pub mod rows;
 pub mod run_settings;
+pub mod transcript;
 pub mod typing;
 pub mod usage;
 pub mod zone;

@@ -184,6 +184,10 @@ async fn pass(
         let message = format!("{} answers with a redirect, which is not followed", shared.upstream);
         return Err(failed(StatusCode::BAD_GATEWAY, message));
     }
+    if body.size_hint().lower() > limits.response_bytes {
+        let message = format!("the answer has more than {} MiB", limits.response_bytes >> 20);
+        return Err(failed(StatusCode::BAD_GATEWAY, message));
+    }
     let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     entry.meter = Meter::new(Form::of(kind));
     entry.is_error = !head.status.is_success();

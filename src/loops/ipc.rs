@@ -27,6 +27,8 @@ use crate::ipc::{Claimed, GroupBoxes, Hint, HintSender, Hints, Swept, Watch, hin
 mod answer;
 mod read;
 mod recover;
+mod show;
+mod transcripts;
 mod worker;
 
 pub use recover::recover;

@@ -1,6 +1,6 @@
 //! Groups, chats and wirings.
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::{Folder, Time, shown::GroupRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, StoreError, folder};
@@ -231,6 +231,11 @@ impl Store {
         })
     }
 
+    /// Returns every group chat, newest activity first.
+    pub fn available_groups(&self) -> Result<Vec<GroupRow>> {
+        self.read(available)
+    }
+
     /// Returns one chat.
     pub fn chat(&self, jid: &str) -> Result<Option<Chat>> {
         self.read(|c| {
@@ -249,6 +254,24 @@ impl Store {
             .optional()?)
         })
     }
+}
+
+/// Every group chat, newest activity first.
+pub(super) fn available(c: &Connection) -> Result<Vec<GroupRow>> {
+    Ok(c.prepare_cached(
+        "SELECT jid, name, (SELECT max(m.received_at) FROM messages m WHERE m.seq = (SELECT max(seq) FROM messages x WHERE x.chat_jid = jid)) AS last,
+                EXISTS (SELECT 1 FROM wirings w WHERE w.chat_jid = jid)
+         FROM chats WHERE kind = 'group' ORDER BY last DESC, jid",
+    )?
+    .query_map([], |r| {
+        Ok(GroupRow {
+            jid: r.get(0)?,
+            name: r.get(1)?,
+            last_activity: r.get::<_, Option<i64>>(2)?.map(Time),
+            is_registered: r.get(3)?,
+        })
+    })?
+    .collect::<rusqlite::Result<_>>()?)
 }
 
 const GROUP: &str = "SELECT folder, name, is_main, trigger, provider, script, image, config FROM groups";

@@ -10,6 +10,7 @@ use super::StoreError;
 const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_init", include_str!("../../migrations/0001_init.sql")),
     ("0002_usage", include_str!("../../migrations/0002_usage.sql")),
+    ("0003_sessions", include_str!("../../migrations/0003_sessions.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -21,6 +21,7 @@ mod migrate;
 mod outbox;
 mod receipts;
 mod runs;
+mod sessions;
 mod tasks;
 mod usage;
 mod why;
@@ -32,8 +33,9 @@ pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use lanes::WaitingLane;
 pub use messages::{Accepted, Judged, Unjudged};
 pub use outbox::NextDelivery;
-pub use receipts::{CommandFile, Receipt, Settled};
+pub use receipts::{Changes, CommandFile, Receipt, Settled};
 pub use runs::{ActiveRun, EndOfRun, Recorded, RunEnded, batch_name, task_batch};
+pub use sessions::Transcripts;
 pub use why::{Why, WhyWiring};
 
 use writer::Writer;

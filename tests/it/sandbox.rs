@@ -1,6 +1,7 @@
 //! What every sandbox must do, run on both, and what each of them promises on top.
 #![expect(clippy::unwrap_used, reason = "what a test does not expect fails it")]
 
+mod from_inside;
 mod house;
 mod only_docker;
 mod only_process;

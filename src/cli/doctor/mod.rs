@@ -16,6 +16,7 @@ use crate::{
 };
 
 mod daemon;
+mod gateway;
 mod groups;
 mod ledger;
 mod machine;
@@ -82,6 +83,7 @@ impl Doctor {
         rows.extend(zone::check(&subject.config.zone, &crate::config::zone_data()));
         rows.extend(sandbox::check(&subject, self.image).await);
         rows.extend(sandbox::scripts(&subject));
+        rows.extend(gateway::check(&subject));
         rows.extend(groups::check(&subject));
         rows.extend(ledger::check(&subject));
         rows.extend(machine::check(&subject));

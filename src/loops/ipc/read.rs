@@ -7,11 +7,11 @@ use ipc_handlers::{
     refusal::{Code, Refusal},
 };
 
-use super::{super::Host, answer::settle, chain};
+use super::{super::Host, answer::settle, chain, transcripts};
 use crate::{
     failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, ReadError, Writer},
-    store::CommandFile,
+    store::{CommandFile, Transcripts},
 };
 
 /// How long a file that can't be parsed is given to become whole.
@@ -179,7 +179,11 @@ fn read(
             }
         },
     };
-    let file =
-        CommandFile { claim: claimed.id, group: claimed.folder.clone(), box_name, name, origin, run, body };
+    let transcripts = match &body {
+        Ok(bytes) => transcripts::of_command(host, &claimed.folder, run, bytes),
+        Err(_) => Transcripts::new(),
+    };
+    let group = claimed.folder.clone();
+    let file = CommandFile { claim: claimed.id, group, box_name, name, origin, run, body, transcripts };
     Reading::Ready(Box::new(Pending { claimed, file, kept, unanswered: 0 }))
 }
