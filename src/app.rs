@@ -24,7 +24,7 @@ use crate::{
     channels::{Channels, local::Local},
     clock,
     config::{self, Config, SandboxKind},
-    domain::run_settings::Provider,
+    domain::{holds::Holds, run_settings::Provider},
     gateway::{self, Credentials, Gateway, Upstream},
     ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
     loops::{
@@ -38,6 +38,10 @@ use crate::{
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::{NewGroup, NewWiring, Store},
 };
+
+mod by_hand;
+
+pub use by_hand::{drop_command, retry_command};
 
 /// How many hints of file events may wait before they degrade to a scan.
 const HINTS: usize = 16_384;
@@ -177,6 +181,12 @@ async fn lock(root: &Path) -> Result<File> {
     }
 }
 
+/// Returns who owns what containers write to, user and group; `None`: whoever we are.
+#[must_use]
+pub fn box_owner() -> Option<ipc::Owner> {
+    (crate::root::own_ids().0 == 0).then_some(AGENT)
+}
+
 /// Removes a group of a root that no daemon serves.
 ///
 /// # Errors
@@ -186,7 +196,7 @@ pub async fn remove_group(root: &Path, folder: &Folder) -> Result<()> {
     let _lock = lock(root).await?;
     let data = root.join("data");
     let claimed = ipc::peek::claimed(&data)?.into_iter().filter(|c| c.group == folder.as_str()).count();
-    let left = ipc::peek::waiting(&data, folder)?.len() + claimed;
+    let left = ipc::peek::waiting(&data, [folder], 1)?.seen + claimed;
     if left > 0 {
         bail!(
             "{left} commands of group {folder} are not settled yet; start the daemon with `g2 serve`, then remove the group"
@@ -328,7 +338,9 @@ impl Daemon {
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
         let since = clock::now();
+        let holds = Holds::new(store.holds()?);
         let host = Arc::new(Host {
+            holds: RwLock::new(holds),
             owner: owner(&instance),
             box_owner: box_owner(),
             config,
@@ -430,12 +442,6 @@ impl Daemon {
             Err(error) => format!("a loop failed: {error}"),
         }
     }
-}
-
-/// Returns who owns what containers write to; `None`: whoever we are.
-#[must_use]
-pub fn box_owner() -> Option<ipc::Owner> {
-    (crate::root::own_ids().0 == 0).then_some(AGENT)
 }
 
 /// Six descriptors a group are held: the usual soft limit is soon reached.

@@ -81,6 +81,13 @@ pub fn read_kept_command(root: &Path, group: &str, id: i64) -> Option<String> {
     })
 }
 
+/// Returns the bytes that are kept of a settled command: of a dead one from `data/dead/`, else from `data/done/`.
+#[must_use]
+pub fn read_kept_bytes(data: &Path, group: &ipc_handlers::Folder, id: i64, is_dead: bool) -> Option<Vec<u8>> {
+    let place = if is_dead { "dead" } else { "done" };
+    std::fs::read(data.join(place).join(group.as_str()).join(format!("{id}.json"))).ok()
+}
+
 /// Returns how much is free on the file system of `path`, bytes.
 #[must_use]
 pub fn free_bytes(path: &Path) -> Option<u64> {

@@ -4,6 +4,7 @@
 pub mod engage;
 pub mod group_config;
 pub mod health;
+pub mod holds;
 pub mod js_regex;
 pub mod judge;
 pub mod lanes;

@@ -177,6 +177,20 @@ pub(super) struct Built<'a> {
 }
 
 impl Built<'_> {
+    /// Opens the file for reading.
+    pub(super) fn open(&self) -> rustix::io::Result<OwnedFd> {
+        dir::open_to_read(&self.host.tmp, self.name.as_deref().unwrap_or_default())
+    }
+
+    /// Renames the file to a place that must be free, in a folder that only we write to.
+    pub(super) fn place_new(mut self, at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+        if let Some(built) = &self.name {
+            dir::rename_new(&self.host.tmp, built.as_str(), at, name)?;
+            self.name = None;
+        }
+        Ok(())
+    }
+
     /// Renames the file to its place. A link there is replaced, not followed; a directory there is `EISDIR`.
     pub(super) fn place(mut self, at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         if let Some(built) = &self.name {

@@ -10,6 +10,7 @@ pub mod mailbox;
 mod names;
 mod own;
 pub mod peek;
+pub mod post;
 mod skills;
 mod transcript;
 mod trash;

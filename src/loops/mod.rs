@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channels, local::Local},
     config::Config,
-    domain::lanes::Event,
+    domain::{holds::Holds, lanes::Event},
     gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
     sandbox::Sandbox,
@@ -61,6 +61,8 @@ pub struct Host {
     pub dirs: Arc<HostDirs>,
     pub claims: Claims,
     pub boxes: RwLock<BTreeMap<Folder, Arc<GroupBoxes>>>,
+    /// What is kept from being claimed. Whoever claims looks while it claims.
+    pub holds: RwLock<Holds>,
     /// User and group of containers, which own the boxes; `None`: the daemon's own.
     pub box_owner: Option<Owner>,
     pub nudges: Nudges,
@@ -128,6 +130,30 @@ impl Host {
         let opened = Arc::new(GroupBoxes::open(&self.dirs, group, self.box_owner)?);
         let mut all = self.boxes.write().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(all.entry(group.clone()).or_insert(opened)))
+    }
+
+    /// Returns whether all of a group's commands wait.
+    #[must_use]
+    pub fn is_held(&self, group: &Folder) -> bool {
+        self.holds.read().unwrap_or_else(PoisonError::into_inner).group(group)
+    }
+
+    /// Looks again what is held; returns whether that has changed. From then on nothing is claimed against it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn look_at_holds(&self) -> Result<bool, crate::store::StoreError> {
+        let now = Holds::new(self.store.holds()?);
+        let mut known = self.holds.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = *known != now;
+        *known = now;
+        Ok(changed)
+    }
+
+    /// Returns what is needed to act on commands.
+    #[must_use]
+    pub fn hand(&self) -> ipc::Hand<'_> {
+        ipc::Hand { store: &self.store, dirs: &self.dirs, claims: &self.claims }
     }
 
     /// Returns why nothing is launched, while that is so.

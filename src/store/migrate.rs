@@ -11,6 +11,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_init", include_str!("../../migrations/0001_init.sql")),
     ("0002_usage", include_str!("../../migrations/0002_usage.sql")),
     ("0003_sessions", include_str!("../../migrations/0003_sessions.sql")),
+    ("0004_holds", include_str!("../../migrations/0004_holds.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -9,7 +9,6 @@ use super::{
     Result, Store,
     sessions::{Transcripts, generations},
 };
-use crate::domain::rows::IpcRow;
 
 mod act;
 mod effects;
@@ -29,6 +28,10 @@ pub struct CommandFile {
     pub origin: Vec<u8>,
     /// The group's run when the file was claimed.
     pub run: Option<i64>,
+    /// When it was last changed in its box.
+    pub written: Option<Time>,
+    /// When it was taken out of its box.
+    pub taken: Option<Time>,
     /// The bytes, or why there are none that could be a command.
     pub body: std::result::Result<Vec<u8>, Refusal>,
     /// What was said in the sessions that it may archive.
@@ -128,41 +131,20 @@ impl Store {
         .await
     }
 
-    /// Returns the highest claim id of any receipt.
+    /// Returns the highest claim id that is known of: of any receipt, and of any decision of a person.
     pub fn last_claim(&self) -> Result<i64> {
-        self.read(|c| Ok(c.query_row("SELECT coalesce(max(claim_id), 0) FROM receipts", [], |r| r.get(0))?))
+        self.read(|c| {
+            Ok(c.query_row(
+                "SELECT max(coalesce((SELECT max(claim_id) FROM receipts), 0), coalesce((SELECT max(claim_id) FROM by_hand), 0))",
+                [],
+                |r| r.get(0),
+            )?)
+        })
     }
 
     /// Returns one receipt.
     pub fn receipt(&self, claim: i64) -> Result<Option<Receipt>> {
         self.read(|c| receipt(c, "claim_id = ?1", params![claim]))
-    }
-
-    /// Returns receipts as rows of `ipc list`, newest last.
-    pub fn ipc_rows(&self, limit: usize, now: Time) -> Result<Vec<IpcRow>> {
-        self.read(|c| {
-            Ok(c.prepare_cached(
-                "SELECT * FROM (SELECT claim_id, group_folder, box, name, type, request_id, outcome, at, code, reason FROM receipts ORDER BY claim_id DESC LIMIT ?1) ORDER BY claim_id",
-            )?
-            .query_map([limit], |r| {
-                Ok(IpcRow {
-                    id: r.get(0)?,
-                    group: r.get(1)?,
-                    box_name: r.get(2)?,
-                    name: r.get(3)?,
-                    kind: r.get(4)?,
-                    request_id: r.get(5)?,
-                    state: match r.get::<_, String>(6)?.as_str() {
-                        "malformed" => "dead".into(),
-                        other => other.into(),
-                    },
-                    age_ms: now.ms_since(Time(r.get(7)?)),
-                    code: r.get(8)?,
-                    reason: r.get(9)?,
-                })
-            })?
-            .collect::<rusqlite::Result<_>>()?)
-        })
     }
 
     /// Counts malformed commands.

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test does not expect fails it")]
 
 mod from_inside;
-mod house;
+pub(crate) mod house;
 mod only_docker;
 mod only_process;
 

@@ -292,6 +292,8 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
         name: "x.json".into(),
         origin: format!("file {claim}").into_bytes(),
         run: None,
+        written: None,
+        taken: None,
         body: Ok(bytes.to_vec()),
         transcripts: Transcripts::new(),
     }

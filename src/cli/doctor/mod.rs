@@ -18,6 +18,7 @@ use crate::{
 mod daemon;
 mod gateway;
 mod groups;
+mod launch;
 mod ledger;
 mod machine;
 mod root;
@@ -85,6 +86,7 @@ impl Doctor {
         rows.extend(sandbox::scripts(&subject));
         rows.extend(gateway::check(&subject));
         rows.extend(groups::check(&subject));
+        rows.extend(launch::check(&subject));
         rows.extend(ledger::check(&subject));
         rows.extend(machine::check(&subject));
         rows

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use ipc_handlers::wire;
 use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 
-use super::{Order, STALE, Watched, Watching, document::prompt_of, prepare};
+use super::{Order, STALE, Watched, Watching, document::prompt_of};
 use crate::{
     loops::ipc::chain,
     store::{ActiveRun, batch_name, task_batch},
@@ -35,7 +35,7 @@ impl Watched {
         }
         self.seen = 0;
         if let Some(row) = self.host.store.group(&self.group).ok().flatten()
-            && let Ok(settings) = prepare::settings(&self.host, &row)
+            && let Ok((settings, _)) = self.host.config.run_settings().for_group(&row)
         {
             self.ceiling_ms = settings.ceiling_ms;
         }
