@@ -73,6 +73,7 @@ fn every_folder_opens_with_a_readme_of_one_screen() {
         "ipc-handlers",
         "container",
         "container/agent-runner",
+        "container/skills",
         "groups",
         "data",
         "migrations",

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{Mode, mkdir};
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::files::Dir;
@@ -38,7 +39,8 @@ pub(super) enum FolderError {
 /// [`FolderError::NotWritable`].
 pub(super) fn check_writable(what: &'static str, path: &Path) -> Result<(), FolderError> {
     let probe = || {
-        Dir::open_or_make(path).map_err(io::Error::other)?;
+        // One that is there, or can't be made, is told from a good one by what follows. It may be a link: it is the agent's.
+        let _ = mkdir(path, Mode::from_raw_mode(0o755));
         NamedTempFile::new_in(path)?.write_all(b"probe")
     };
     probe().map_err(|source| FolderError::NotWritable { what, path: path.to_owned(), source })
@@ -52,7 +54,7 @@ pub(super) fn check_writable(what: &'static str, path: &Path) -> Result<(), Fold
 /// # Errors
 /// [`FolderError::Skills`].
 pub(super) fn plugin(skills: &Path) -> Result<Option<TempDir>, FolderError> {
-    if Dir::open(skills).is_err() {
+    if !skills.is_dir() {
         return Ok(None);
     }
     let make = || {

@@ -61,6 +61,25 @@ fn skills_are_offered_and_loaded_although_settings_count_for_nothing() {
 }
 
 #[test]
+fn the_skills_of_this_installation_are_offered() {
+    let Some(cli) = Cli::real() else { return };
+    let stage = Stage::new(&cli, &json!(["done"]));
+    fs::create_dir_all(stage.home.path("home/.claude/skills")).unwrap();
+    let names = ["browsing", "mailbox", "scheduling"];
+    for name in names {
+        let text = concat!(env!("CARGO_MANIFEST_DIR"), "/../skills");
+        fs::create_dir(stage.home.path(format!("home/.claude/skills/{name}"))).unwrap();
+        let text = fs::read(format!("{text}/{name}/SKILL.md")).unwrap();
+        stage.home.put(&format!("home/.claude/skills/{name}/SKILL.md"), text);
+    }
+    stage.run("a").ready().says("done", &["1"]);
+    let offered = stage.requests()[0]["body"].to_string();
+    for name in names {
+        assert!(offered.contains(&format!("g2:{name}: How to")), "{name}");
+    }
+}
+
+#[test]
 fn servers_that_the_agent_names_in_its_folder_are_not_started() {
     let Some(cli) = Cli::real() else { return };
     let stage = Stage::new(&cli, &json!(["done"]));
