@@ -13,6 +13,7 @@ pub mod prompt;
 pub mod retry;
 pub mod rows;
 pub mod run_settings;
+pub mod scan;
 pub mod transcript;
 pub mod typing;
 pub mod usage;
