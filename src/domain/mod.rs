@@ -9,5 +9,6 @@ pub mod lanes;
 pub mod prompt;
 pub mod retry;
 pub mod rows;
+pub mod scan;
 pub mod typing;
 pub mod zone;
