@@ -32,7 +32,7 @@ pub use lanes::WaitingLane;
 pub use messages::{Accepted, Judged, Unjudged};
 pub use outbox::NextDelivery;
 pub use receipts::{CommandFile, Receipt, Settled};
-pub use runs::{ActiveRun, EndOfRun, Recorded, RunEnded, batch_name, task_batch};
+pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
 pub use why::{Why, WhyWiring};
 
 use writer::Writer;
