@@ -10,6 +10,7 @@ use crate::{
     store::{Store, StoreError},
 };
 
+mod act;
 mod chat;
 mod client;
 mod doctor;
@@ -24,10 +25,12 @@ mod schedule;
 mod screen;
 mod send;
 mod serve;
+mod sessions;
 mod show;
 mod status;
 mod tasks;
 mod up;
+mod usage;
 mod why;
 mod wirings;
 
@@ -89,9 +92,14 @@ enum Command {
     /// When a schedule fires
     #[command(subcommand)]
     Schedule(schedule::Schedule),
+    /// The conversations of agents, live and archived
+    #[command(subcommand)]
+    Sessions(sessions::Sessions),
     /// The ledger of containers
     #[command(subcommand)]
     Runs(runs::Runs),
+    /// What runs have used of the model, and how often they were refused
+    Usage(usage::Usage),
     /// The mailbox: what waits, is claimed, applied, refused, dead
     #[command(subcommand)]
     Ipc(ipc::Ipc),
@@ -237,8 +245,10 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Messages(messages) => messages.run(context),
         Command::Outbox(outbox) => outbox.run(context).await,
         Command::Tasks(tasks) => tasks.run(context).await,
+        Command::Sessions(sessions) => sessions.run(context).await,
         Command::Schedule(schedule) => schedule.run(context),
         Command::Runs(runs) => runs.run(context),
+        Command::Usage(usage) => usage.run(context),
         Command::Ipc(ipc) => ipc.run(context).await,
         Command::Why(why) => why.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,

@@ -100,6 +100,7 @@ async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Del
             | Response::Listening
             | Response::Typing { .. }
             | Response::Status(_)
+            | Response::Command { .. }
             | Response::Done => {}
         }
     }
@@ -129,7 +130,11 @@ pub(super) async fn converse(
                 Response::Typing { on, .. } => screen.typing(on),
                 Response::Rest => return Ok(()),
                 Response::Error { message } => return Err(anyhow!(message).into()),
-                Response::Accepted { .. } | Response::Listening | Response::Status(_) | Response::Done => {}
+                Response::Accepted { .. }
+                | Response::Listening
+                | Response::Status(_)
+                | Response::Command { .. }
+                | Response::Done => {}
             },
             line = lines.recv(), if more => match line {
                 Some(line) if line.trim().is_empty() => screen.prompt(),

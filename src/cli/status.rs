@@ -5,6 +5,7 @@ use super::{
     client::{Client, NoDaemon},
     show,
 };
+use crate::loops::control::shown;
 
 pub(super) async fn run(context: &Context) -> Outcome {
     let (state, problem) = match Client::status(&context.root).await {
@@ -19,12 +20,14 @@ pub(super) async fn run(context: &Context) -> Outcome {
             ("not answering", Failure::Mute { root: context.root.clone(), why }.to_string())
         }
     };
+    let held = context.store().ok().and_then(|store| store.holds().ok());
+    let held: Option<Vec<String>> = held.map(|holds| holds.iter().map(shown).collect());
     show::object(
         context,
         &serde_json::json!({
             "state": state, "instance": null, "pid": null, "version": env!("CARGO_PKG_VERSION"), "since": null,
             "groups": null, "running": null, "waiting": null, "outbox_pending": null, "dead": null,
-            "stale_recoveries_24h": null, "problems": [problem],
+            "stale_recoveries_24h": null, "held": held, "problems": [problem],
         }),
     )?;
     Err(Failure::Quiet(3))

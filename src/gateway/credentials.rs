@@ -15,7 +15,7 @@ use hyper::{
 use ipc_handlers::Time;
 use serde::Deserialize;
 
-use crate::clock;
+use crate::{clock, config::dotenv};
 
 /// The longest file of secrets that is read, bytes.
 const LONGEST: u64 = 1 << 20;
@@ -33,10 +33,24 @@ impl fmt::Debug for Secret {
 /// How a key is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As `x-api-key`.
+    /// A key of the console, as `x-api-key`.
     ApiKey,
-    /// As `authorization: Bearer`.
+    /// The token of a login, as a bearer's. Its agent says in `anthropic-beta` that it is one.
+    Login,
+    /// Any other token, as a bearer's.
     Bearer,
+}
+
+impl Kind {
+    /// Returns the variable by which an agent is given a key of this kind.
+    #[must_use]
+    pub fn variable(self) -> &'static str {
+        match self {
+            Self::ApiKey => "ANTHROPIC_API_KEY",
+            Self::Login => "CLAUDE_CODE_OAUTH_TOKEN",
+            Self::Bearer => "ANTHROPIC_AUTH_TOKEN",
+        }
+    }
 }
 
 /// A key and how it is sent.
@@ -54,7 +68,7 @@ impl Credential {
         let Secret(key) = &self.secret;
         let (name, value) = match self.kind {
             Kind::ApiKey => (HeaderName::from_static("x-api-key"), key.clone()),
-            Kind::Bearer => (AUTHORIZATION, format!("Bearer {key}")),
+            Kind::Login | Kind::Bearer => (AUTHORIZATION, format!("Bearer {key}")),
         };
         // Checked when it was read.
         if let Ok(mut value) = HeaderValue::from_str(&value) {
@@ -162,14 +176,9 @@ fn stamp(path: &Path) -> std::io::Result<Stamp> {
 
 /// v1's order: a key before tokens.
 fn of_dotenv(text: &str) -> Option<Credential> {
-    let names = [
-        ("ANTHROPIC_API_KEY", Kind::ApiKey),
-        ("CLAUDE_CODE_OAUTH_TOKEN", Kind::Bearer),
-        ("ANTHROPIC_AUTH_TOKEN", Kind::Bearer),
-    ];
-    names.iter().find_map(|(name, kind)| {
-        let secret = Secret(crate::config::dotenv_value(text, name)?);
-        Some(Credential { kind: *kind, secret, expires: None })
+    [Kind::ApiKey, Kind::Login, Kind::Bearer].into_iter().find_map(|kind| {
+        let secret = Secret(dotenv::value(text, kind.variable())?);
+        Some(Credential { kind, secret, expires: None })
     })
 }
 
@@ -201,8 +210,11 @@ fn of_token_file(text: &str) -> Result<Option<Credential>, &'static str> {
             expires: login.oauth.expires_at.map(Time),
         }));
     }
-    // Keys of the console begin so; every other token is a bearer's.
-    let kind = if text.starts_with("sk-ant-api") { Kind::ApiKey } else { Kind::Bearer };
+    let kind = match text {
+        key if key.starts_with("sk-ant-api") => Kind::ApiKey,
+        token if token.starts_with("sk-ant-oat") => Kind::Login,
+        _ => Kind::Bearer,
+    };
     Ok((!text.is_empty()).then(|| Credential { kind, secret: Secret(text.to_owned()), expires: None }))
 }
 
@@ -229,19 +241,17 @@ mod tests {
         let all = "ANTHROPIC_AUTH_TOKEN=c\nCLAUDE_CODE_OAUTH_TOKEN='b'\nANTHROPIC_API_KEY=\"a\"\n";
         assert_eq!(key(&of_dotenv(all).unwrap()), ("a", Kind::ApiKey));
         let tokens = all.replace("ANTHROPIC_API_KEY=\"a\"", "ANTHROPIC_API_KEY=");
-        assert_eq!(key(&of_dotenv(&tokens).unwrap()), ("b", Kind::Bearer));
+        assert_eq!(key(&of_dotenv(&tokens).unwrap()), ("b", Kind::Login));
         assert!(of_dotenv("TZ=UTC\n").is_none());
     }
 
     #[test]
     fn a_token_file_is_a_token_a_key_or_a_login() {
         for (text, expected) in [
-            ("sk-ant-oat01-x\n", ("sk-ant-oat01-x", Kind::Bearer)),
+            ("sk-ant-oat01-x\n", ("sk-ant-oat01-x", Kind::Login)),
+            ("of-a-proxy", ("of-a-proxy", Kind::Bearer)),
             ("sk-ant-api03-x", ("sk-ant-api03-x", Kind::ApiKey)),
-            (
-                r#"{"claudeAiOauth":{"accessToken":"t","refreshToken":"r","expiresAt":1}}"#,
-                ("t", Kind::Bearer),
-            ),
+            (r#"{"claudeAiOauth":{"accessToken":"t","refreshToken":"r","expiresAt":1}}"#, ("t", Kind::Login)),
         ] {
             assert_eq!(key(&of_token_file(text).unwrap().unwrap()), expected);
         }

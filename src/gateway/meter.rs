@@ -10,35 +10,17 @@ mod tests;
 use events::Events;
 use scan::Scan;
 
+use crate::domain::usage::Tokens;
+
 /// The longest name of a model that is kept, bytes.
 const LONGEST_MODEL: usize = 96;
 
 /// What one answer used, as far as it got. Each figure is the newest that was named: a stream counts up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub(super) struct Usage {
     /// The model that answered; empty when the answer names none.
     pub model: String,
     pub tokens: Tokens,
-}
-
-/// Tokens, as they are billed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tokens {
-    /// Neither written to a cache nor read from one.
-    pub input: u64,
-    pub cache_creation: u64,
-    pub cache_read: u64,
-    pub output: u64,
-}
-
-impl Tokens {
-    /// Adds what another answer used.
-    pub fn add(&mut self, other: Self) {
-        self.input = self.input.saturating_add(other.input);
-        self.cache_creation = self.cache_creation.saturating_add(other.cache_creation);
-        self.cache_read = self.cache_read.saturating_add(other.cache_read);
-        self.output = self.output.saturating_add(other.output);
-    }
 }
 
 /// How an answer's body is to be read.

@@ -29,9 +29,8 @@ use std::{
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-pub use books::{Books, KEPT_REFUSALS, Page, Refusal, Sum};
+pub use books::Books;
 pub use credentials::{Credential, CredentialError, Credentials, Kind, Secret};
-pub use meter::{Tokens, Usage};
 pub use socket::{NAME, SocketError};
 pub use upstream::{Upstream, UpstreamError};
 

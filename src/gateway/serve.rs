@@ -28,10 +28,10 @@ use super::{
     admit::{self, Asked},
     answer::{self, Body, Denial},
     body::{Download, Entry, Fault, Upload},
-    books::Refusal,
     meter::{Form, Meter},
     upstream::chain,
 };
+use crate::domain::usage::Refusal;
 
 /// What is kept of a head that comes in pieces, bytes: the longest head.
 const HEAD: usize = 64 << 10;
@@ -182,6 +182,10 @@ async fn pass(
     let (head, body) = response.into_parts();
     if head.status.is_redirection() {
         let message = format!("{} answers with a redirect, which is not followed", shared.upstream);
+        return Err(failed(StatusCode::BAD_GATEWAY, message));
+    }
+    if body.size_hint().lower() > limits.response_bytes {
+        let message = format!("the answer has more than {} MiB", limits.response_bytes >> 20);
         return Err(failed(StatusCode::BAD_GATEWAY, message));
     }
     let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();

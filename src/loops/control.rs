@@ -30,7 +30,9 @@ use crate::{
 };
 
 mod lines;
+mod queue;
 use lines::{Line, Lines};
+pub use queue::{Which, shown};
 
 /// A message of more than this is refused, bytes.
 const LONGEST_TEXT: usize = 4 << 20;
@@ -79,6 +81,10 @@ pub enum Request {
         #[serde(default)]
         relaunch: bool,
     },
+    /// Set a command aside that waits or is claimed, or remove what is kept of a dead one. Answered with its id.
+    DropCommand { which: Which, reason: String },
+    /// Decide a refused or dead command anew. Answered with the id of the try.
+    RetryCommand { id: i64 },
     /// Have a group's run leave, settle what lies in its boxes, and remove it.
     RemoveGroup { folder: Folder },
 }
@@ -102,6 +108,9 @@ pub enum Response {
     Listening,
     Status(Box<Status>),
     Done,
+    Command {
+        id: i64,
+    },
     Error {
         message: String,
     },
@@ -126,6 +135,9 @@ pub struct Status {
     pub sandbox: String,
     /// Why nothing is launched, while that is so; one of the problems.
     pub obstacle: Option<String>,
+    /// What is held: groups, and files as `GROUP/BOX/NAME`.
+    #[serde(default)]
+    pub held: Vec<String>,
     pub problems: Vec<String>,
 }
 
@@ -320,6 +332,10 @@ impl Client {
                 changed(&self.host, group).await;
                 Some(Response::Done)
             }
+            Request::DropCommand { which, reason } => {
+                Some(by_hand(queue::drop(Arc::clone(&self.host), which, reason)).await)
+            }
+            Request::RetryCommand { id } => Some(by_hand(queue::retry(Arc::clone(&self.host), id)).await),
             Request::RemoveGroup { folder } => Some(match remove::group(&self.host, &folder).await {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Error { message: why },
@@ -375,6 +391,13 @@ impl Client {
             }
             Err(error) => Response::Error { message: format!("the message could not be stored: {error}") },
         }
+    }
+}
+
+async fn by_hand(work: impl Future<Output = Result<i64, String>>) -> Response {
+    match work.await {
+        Ok(id) => Response::Command { id },
+        Err(message) => Response::Error { message },
     }
 }
 
@@ -439,6 +462,7 @@ pub fn status(host: &Host, since: Time) -> Status {
         stale_recoveries_24h: stale,
         sandbox: host.sandbox.kind().into(),
         obstacle,
+        held: host.store.holds().unwrap_or_default().iter().map(queue::shown).collect(),
         problems,
     }
 }

@@ -30,6 +30,8 @@ mod end;
 mod health;
 mod launch;
 mod log;
+mod model;
+mod prepare;
 mod records;
 mod watch;
 
@@ -87,6 +89,8 @@ struct Watched {
     work: Work,
     heartbeat: Option<Stamp>,
     ready_limit: Duration,
+    /// For how long it may give no sign of life, ms.
+    ceiling_ms: u64,
     log: RunLog,
 }
 
@@ -162,6 +166,7 @@ pub(super) async fn supervise(
         work: Work::new(Arc::clone(&host), run, place_of(&host, &beginning)),
         heartbeat: None,
         ready_limit: Duration::from_millis(host.config.startup_ms),
+        ceiling_ms: host.config.run_settings().ceiling_ms,
         log,
     };
     let watching = match beginning {

@@ -108,6 +108,9 @@ impl DockerSandbox {
     async fn create(&self, spec: &Spec) -> Result<String, SandboxError> {
         let engine = &self.shared.engine;
         let options = CreateContainerOptionsBuilder::default().name(&spec.name).build();
+        if let Some(why) = spec::unmountable(spec) {
+            return Err(SandboxError::Engine { doing: format!("creating container {}", spec.name), why });
+        }
         let client = engine.patient(LAUNCH).await?;
         let call = client.create_container(Some(options), spec::body(spec));
         match engine.ask(&format!("creating container {}", spec.name), LAUNCH, call).await {

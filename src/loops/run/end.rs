@@ -39,6 +39,7 @@ impl Watched {
         {
             return None;
         }
+        host.gateway.close(self.run).await;
         // Whatever the agent asked for before it died is done before its batches are judged.
         let (done, drained) = oneshot::channel();
         if host.mailboxes.send(ipc::Ask::Drain(self.group.clone(), done)).is_ok() {
@@ -156,6 +157,7 @@ pub(in crate::loops) async fn end_without_container(host: &Arc<Host>, active: &A
         work: Work::new(Arc::clone(host), active.id, None),
         heartbeat: None,
         ready_limit: Duration::ZERO,
+        ceiling_ms: host.config.run_settings().ceiling_ms,
         log: RunLog::open(&host.run_dir(active.id)),
     };
     let _ = watched.end(ending).await;

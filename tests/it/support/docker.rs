@@ -63,7 +63,17 @@ impl Docked {
 
     /// Starts the daemon and waits until it is ready.
     pub(crate) fn serve(&self) -> Daemon {
-        let daemon = self.root.serve();
+        self.serve_with(&[])
+    }
+
+    /// The same for a user whose home is `home`.
+    pub(crate) fn serve_at_home(&self, home: &Path) -> Daemon {
+        self.serve_with(&[("HOME", home.to_str().unwrap())])
+    }
+
+    /// Starts the daemon with more in its environment and waits until it is ready.
+    pub(crate) fn serve_with(&self, environment: &[(&str, &str)]) -> Daemon {
+        let daemon = self.root.serve_with(environment);
         let instance = self.root.json(&["status"])["instance"].as_str().unwrap().to_owned();
         let _ = self.instance.set(instance);
         daemon
