@@ -29,6 +29,8 @@ pub(super) enum Ipc {
         #[arg(long)]
         count: Option<usize>,
     },
+    /// JSON Schema of every command, reply, record and snapshot
+    Schema,
 }
 
 /// How often `watch` looks.
@@ -36,6 +38,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 impl Ipc {
     pub(super) async fn run(self, context: &Context) -> Outcome {
+        if matches!(self, Self::Schema) {
+            let schema = serde_json::to_string_pretty(&ipc_handlers::schema::all()).unwrap_or_default();
+            return out::line(schema);
+        }
         let store = context.store()?;
         match self {
             Self::List { group, state, limit } => {
@@ -81,6 +87,7 @@ impl Ipc {
                 whole["reply"] = reply.unwrap_or_default();
                 show::object(context, &whole)
             }
+            Self::Schema => Ok(()),
             Self::Watch { count } => watch(context, &store, count).await,
         }
     }
