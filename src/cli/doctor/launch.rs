@@ -123,7 +123,7 @@ fn owners(subject: &Subject) -> Vec<Row> {
         ["groups", "data/sessions"].map(|place| subject.root.join(place).join(group.folder.as_str()))
     });
     let foreign = folders.filter_map(|folder| {
-        let meta = std::fs::metadata(&folder).ok()?;
+        let meta = std::fs::symlink_metadata(&folder).ok()?;
         (meta.uid() != data.uid()).then(|| {
             Row::warn(
                 "group_owner",

@@ -77,7 +77,12 @@ async fn record_our_fault(host: &Arc<Host>, pending: &Pending) -> Option<Settled
 
 /// Snapshots, replies, `done/` and `dead/`, and at last the claimed files' end.
 /// The world may be in the way (a full disk): what could not be answered is returned, to be tried again.
-fn answer_all(host: &Host, folder: &Folder, answers: Vec<(Pending, Settled)>, later: usize) -> Vec<Pending> {
+pub(super) fn answer_all(
+    host: &Host,
+    folder: &Folder,
+    answers: Vec<(Pending, Settled)>,
+    later: usize,
+) -> Vec<Pending> {
     let mut again = Vec::new();
     if answers.is_empty() {
         return again;

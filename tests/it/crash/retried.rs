@@ -1,6 +1,5 @@
 //! What the world or a fault of our own is in the way of is tried again until it is done.
 #![expect(clippy::disallowed_methods, reason = "a test puts things in the way, and takes them out of it")]
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::fs;
 
