@@ -118,6 +118,16 @@ impl Refusal {
         )
     }
 
+    /// Returns the refusal of a command that a person set aside.
+    #[must_use]
+    pub fn dropped(reason: &str) -> Self {
+        Self::new(
+            Code::NotAuthorized,
+            format!("a person set this command aside: {reason}"),
+            "do not send it again unless you are asked to",
+        )
+    }
+
     /// Returns the refusal when more than `limit` command files of the group wait.
     #[must_use]
     pub fn rate_limited(limit: usize) -> Self {

@@ -92,6 +92,9 @@ pub enum BatchState {
     FileUnread,
     /// The runner had taken its input file.
     FileTaken,
+    /// Its input file is not there, neither as it was published nor as it is taken: it was never placed, or a runner that
+    /// had finished with it removed it and its record was lost.
+    FileAbsent,
     /// A record named it as handled.
     Done,
 }
@@ -201,10 +204,12 @@ fn after_try(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
     }
 }
 
-/// Returns what a chat is told of a task whose occurrence is given up after `tries` failed tries and this one.
+/// Returns what a chat is told of a task whose occurrence is given up after `tries` failed tries and this one. Its
+/// prompt is an agent's words: `<internal>` blocks do not leave by it either.
 #[must_use]
 pub fn task_notice(ended: &Ended, task: &str, prompt: &str, tries: u32, said: Said) -> String {
     const MOST_CHARS: usize = 60;
+    let prompt = ipc_handlers::outbound::strip_internal(prompt);
     let mut shown: String = prompt.chars().take(MOST_CHARS).collect();
     if shown.len() < prompt.len() {
         shown.push('…');
@@ -235,7 +240,7 @@ fn reading(ended: &Ended, state: BatchState, said: Said) -> Reading {
     match state {
         BatchState::Done => return Reading::Done,
         BatchState::FileUnread => return Reading::Unread,
-        BatchState::OnStdin | BatchState::FileTaken => {}
+        BatchState::OnStdin | BatchState::FileTaken | BatchState::FileAbsent => {}
     }
     match ended.end {
         End::NeverCreated | End::NotNow { .. } => return Reading::NotOffered,
@@ -248,6 +253,8 @@ fn reading(ended: &Ended, state: BatchState, said: Said) -> Reading {
         Runner::Two(Readiness::NotYet) if state == BatchState::OnStdin && said == Said::Nothing => {
             Reading::Unread
         }
+        // A runner of ours keeps what it has taken until it has finished with it.
+        Runner::Two(_) if state == BatchState::FileAbsent && said == Said::Nothing => Reading::Unread,
         Runner::One | Runner::Two(Readiness::NotYet | Readiness::Ready) => Reading::InHand,
     }
 }

@@ -3,12 +3,19 @@
 
 pub mod bucket;
 pub mod engage;
+pub mod group_config;
 pub mod health;
+pub mod holds;
 pub mod js_regex;
 pub mod judge;
 pub mod lanes;
+pub mod mounts;
 pub mod prompt;
 pub mod retry;
 pub mod rows;
+pub mod run_settings;
+pub mod scan;
 pub mod transcript;
+pub mod typing;
+pub mod usage;
 pub mod zone;

@@ -3,6 +3,8 @@
 use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::group_config::{BadGroupConfig, GroupConfig};
+
 /// Writes an instant as RFC 3339 UTC with milliseconds.
 pub fn rfc3339<S: Serializer>(time: &Time, s: S) -> Result<S::Ok, S::Error> {
     s.collect_str(time)
@@ -29,8 +31,20 @@ pub struct Group {
     /// A script for the scripted agent, as a path; `None`: the setting's.
     pub script: Option<String>,
     pub image: Option<String>,
+    /// What else it wants for itself, as it is stored; see [`Group::config`].
+    pub config: serde_json::Value,
     /// The chats that are wired to it.
     pub chats: Vec<String>,
+}
+
+impl Group {
+    /// Returns what the group wants for itself.
+    ///
+    /// # Errors
+    /// [`BadGroupConfig`] when what is stored was written by something else than this program.
+    pub fn config(&self) -> Result<GroupConfig, BadGroupConfig> {
+        GroupConfig::from_json(&self.config.to_string())
+    }
 }
 
 /// An address on a channel.

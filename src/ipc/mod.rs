@@ -8,7 +8,10 @@ mod kernel;
 mod layout;
 pub mod mailbox;
 mod names;
+mod own;
 pub mod peek;
+pub mod post;
+mod skills;
 mod transcript;
 mod trash;
 pub mod watch;
@@ -27,6 +30,7 @@ pub use mailbox::{
     Why,
 };
 pub use names::{BoxName, CommandBox, Kind, display_name};
+pub use own::give_folder;
 pub use transcript::{TRANSCRIPT_LIMIT, read_transcript};
 pub use trash::Swept;
 pub use watch::{Hint, HintSender, Hints, Watch, WatchError, hints};

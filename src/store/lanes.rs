@@ -1,9 +1,10 @@
 //! Lanes: which of them wait.
 
 use ipc_handlers::{Folder, Time};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, folder};
+use crate::domain::typing::Place;
 
 /// A lane in which something waits for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,15 @@ impl Store {
     /// Returns every lane in which a waking message or a returned batch waits, and whose wiring is still there.
     pub fn waiting_lanes(&self) -> Result<Vec<WaitingLane>> {
         self.read(|c| waiting(c, None))
+    }
+
+    /// Returns the chat and thread of a lane.
+    pub fn place_of_lane(&self, lane: i64) -> Result<Option<Place>> {
+        self.read(|c| {
+            Ok(c.prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
+                .query_row([lane], |r| Ok(Place { chat_jid: r.get(0)?, thread: r.get(1)? }))
+                .optional()?)
+        })
     }
 }
 

@@ -1,6 +1,10 @@
 //! How agents are run: the engine, the images, the boundary, and what the scripted agent follows.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
 
 use tokio::time::timeout;
 
@@ -10,7 +14,11 @@ use super::{
 };
 use crate::{
     config::{Config, SandboxKind},
-    sandbox::{Sandbox as _, SandboxError, docker::DockerSandbox},
+    domain::{rows::Group, run_settings::Provider},
+    sandbox::{
+        SandboxError,
+        docker::{DockerSandbox, Image},
+    },
 };
 
 /// How long the engine may take over one answer.
@@ -19,7 +27,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 const OURS: u32 = ipc_handlers::wire::PROTOCOL;
 
 /// What the engine said of one image.
-type OfImage = Result<u32, SandboxError>;
+type OfImage = Result<Image, SandboxError>;
 
 pub(super) async fn check(subject: &Subject, image: Option<String>) -> Vec<Row> {
     let config = &subject.config;
@@ -42,7 +50,7 @@ pub(super) async fn check(subject: &Subject, image: Option<String>) -> Vec<Row> 
         }
     }
     let ready = asked.get(&config.image).is_some_and(Result::is_ok);
-    let mut rows = judge(config, &asked);
+    let mut rows = judge(config, &asked, &of_claude(config, &subject.groups));
     rows.extend(in_force(config, subject.daemon.as_ref().map(|d| d.sandbox.as_str()), ready));
     rows
 }
@@ -53,11 +61,21 @@ async fn ask(config: &Config, image: &str) -> OfImage {
         at: config.docker_host.clone().unwrap_or_else(|| "the usual socket".into()),
         why: format!("no answer within {} s", ANSWER.as_secs()),
     };
-    timeout(ANSWER, engine.protocol(image)).await.unwrap_or_else(|_| Err(silent()))
+    timeout(ANSWER, engine.look_at_image(image)).await.unwrap_or_else(|_| Err(silent()))
 }
 
-/// Decides on what the engine said.
-fn judge(config: &Config, asked: &BTreeMap<String, OfImage>) -> Vec<Row> {
+/// The images in which Claude Code is to run.
+fn of_claude<'a>(config: &'a Config, groups: &'a [Group]) -> BTreeSet<&'a str> {
+    let drives = |group: &&Group| {
+        group.provider.as_deref().unwrap_or(config.provider.name()) == Provider::Claude.name()
+    };
+    let own = groups.iter().filter(drives).map(|group| group.image.as_deref().unwrap_or(&config.image));
+    let all = (config.provider == Provider::Claude).then_some(config.image.as_str());
+    own.chain(all).collect()
+}
+
+/// Decides on what the engine said; `claude` names the images in which Claude Code is to run.
+fn judge(config: &Config, asked: &BTreeMap<String, OfImage>, claude: &BTreeSet<&str>) -> Vec<Row> {
     // Where nothing else is chosen an engine that is away means plain child processes, which the next row tells.
     let missing = |check, detail: String, fix: String| match config.sandbox {
         SandboxKind::Docker => Row::fail(check, detail, fix),
@@ -76,22 +94,12 @@ fn judge(config: &Config, asked: &BTreeMap<String, OfImage>) -> Vec<Row> {
                 Some(missing(
                     "image",
                     chain(error),
-                    format!("`container/build.sh {image}`, or name another in [sandbox] image"),
-                )),
-            ),
-            Ok(protocol) if *protocol >= OURS => {
-                (reached, Some(Row::ok("image", format!("{image} is there and speaks protocol {protocol}"))))
-            }
-            Ok(_) => (
-                reached,
-                Some(Row::warn(
-                    "image",
                     format!(
-                        "{image} is there and announces no protocol: its runner is treated as one of v1, which needs a network and secrets on its stdin"
+                        "`container/build.sh {image}` (`--bare` before its name: for the scripted agent alone), or name another in [sandbox] image"
                     ),
-                    "copy g2-agent into the image and label it g2.protocol=2, as container/Dockerfile shows",
                 )),
             ),
+            Ok(is) => (reached, Some(image_row(image, is, claude.contains(image.as_str())))),
         };
         if !rows.contains(&engine) {
             rows.push(engine);
@@ -99,6 +107,45 @@ fn judge(config: &Config, asked: &BTreeMap<String, OfImage>) -> Vec<Row> {
         rows.extend(of_image);
     }
     rows
+}
+
+/// Decides on an image that is there.
+fn image_row(image: &str, is: &Image, drives_claude: bool) -> Row {
+    if is.protocol < OURS {
+        return Row::warn(
+            "image",
+            format!(
+                "{image} is there and announces no protocol: its runner is treated as one of v1, which needs a network and secrets on its stdin"
+            ),
+            "copy g2-agent into the image and label it g2.protocol=2, as container/Dockerfile shows",
+        );
+    }
+    let claude =
+        is.claude.as_ref().map(|version| format!(", with Claude Code {version}")).unwrap_or_default();
+    let said = format!("{image} is there and speaks protocol {}{claude}", is.protocol);
+    if drives_claude && is.claude.is_none() {
+        return Row::warn(
+            "image",
+            format!("{said}; Claude Code is to run in it, and it does not say that it holds it"),
+            format!(
+                "`container/build.sh {image}`, with `--offline` before the name where there is no registry of images"
+            ),
+        );
+    }
+    match is.runner.as_deref() {
+        Some(agent_runner::ID) => Row::ok("image", said),
+        None => Row::ok("image", format!("{said}; it does not say which runner it holds")),
+        Some(other) => Row::warn(
+            "image",
+            format!("{said}; its runner is {other}, and this g2 goes with {}", agent_runner::ID),
+            match is.claude {
+                Some(_) => format!(
+                    "`container/build.sh {image}`, with `--offline` before the name if it was built so"
+                ),
+                None => format!("`container/build.sh --bare {image}`"),
+            },
+        ),
+    }
 }
 
 fn host(config: &Config) -> String {

@@ -1,6 +1,10 @@
 //! Claimed files, read once into memory.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    os::unix::ffi::OsStrExt as _,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use ipc_handlers::{
     Command, Folder,
@@ -15,7 +19,7 @@ use crate::{
 };
 
 /// How long a file that can't be parsed is given to become whole.
-pub(super) const HALF_WRITTEN: Duration = Duration::from_secs(2);
+const HALF_WRITTEN: Duration = Duration::from_secs(2);
 
 /// How long one is given whose writer still has it open.
 const WRITER_LIMIT: Duration = Duration::from_secs(60);
@@ -104,7 +108,14 @@ pub(super) fn claim(
             "write commands as regular files: a temporary name in the same box, then rename",
         )
     };
-    match boxes.claim(in_box, name, &host.claims) {
+    // Held until it is claimed: a hold that was taken in keeps everything from then on.
+    let holds = host.holds.read().unwrap_or_else(PoisonError::into_inner);
+    if holds.file(boxes.folder(), in_box.as_str(), name.as_bytes()) {
+        return None;
+    }
+    let claimed = boxes.claim(in_box, name, &host.claims);
+    drop(holds);
+    match claimed {
         Ok(claimed) => Some((claimed, None)),
         Err(ClaimError::Gone) => None,
         Err(ClaimError::Directory) => {
@@ -196,7 +207,17 @@ pub(super) fn read(
         Ok(bytes) => transcripts::of_command(host, &claimed.folder, run, bytes),
         Err(_) => Transcripts::new(),
     };
-    let group = claimed.folder.clone();
-    let file = CommandFile { claim: claimed.id, group, box_name, name, origin, run, body, transcripts };
+    let file = CommandFile {
+        claim: claimed.id,
+        group: claimed.folder.clone(),
+        box_name,
+        name,
+        origin,
+        run,
+        written: claimed.written,
+        taken: claimed.taken,
+        body,
+        transcripts,
+    };
     Reading::Ready(Box::new(Pending { claimed, file, kept, is_message, unanswered: 0 }))
 }

@@ -1,6 +1,12 @@
 //! The worker of one group: which files are taken, and when.
 
-use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    os::unix::ffi::OsStrExt as _,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use ipc_handlers::{Folder, Time};
 use tokio::{
@@ -14,11 +20,13 @@ use super::{
     answer::settle_again,
     chain,
     gate::{self, Gate},
-    read::{HALF_WRITTEN, Handled, Patience, Taken, claim, handle},
+    read::{Handled, Patience, Taken, claim, handle},
 };
 use crate::{
-    clock, failpoint,
-    ipc::{Claimed, CommandBox, Hint, Hints, Writer},
+    clock,
+    domain::scan,
+    failpoint,
+    ipc::{Claimed, CommandBox, Entry, Hint, Hints, Kind, Writer},
 };
 
 /// At most so many claims of a group are not acknowledged at a time.
@@ -27,10 +35,7 @@ const IN_FLIGHT: usize = 64;
 const LISTED: usize = 4096;
 /// How often one that is being written is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How long an event may be on its way. Events come in the order in which files were published; a scan that was
-/// faster could only guess it.
-const EVENT_LAG: Duration = Duration::from_secs(1);
-/// The same for a container that is dead: its last events were sent before we were told.
+/// How long an event of a container that is dead may be on its way: its last ones were sent before we were told.
 const LAST_EVENTS: Duration = Duration::from_millis(50);
 /// How far the clock by which files are stamped may be behind ours, ms.
 const CLOCK_TICK_MS: i64 = 10;
@@ -41,6 +46,7 @@ pub(super) const HINTS: usize = 4096;
 pub(super) enum Job {
     Scan(Sight),
     Drain(oneshot::Sender<()>),
+    Settle(Claimed, oneshot::Sender<()>),
 }
 
 /// What a scan may take of what it sees.
@@ -72,6 +78,7 @@ struct News {
     files: Vec<(CommandBox, OsString)>,
     scan: Option<Sight>,
     drained: Vec<oneshot::Sender<()>>,
+    by_hand: Vec<(Claimed, oneshot::Sender<()>)>,
 }
 
 impl News {
@@ -86,6 +93,7 @@ impl News {
         match job {
             Job::Scan(sight) => self.scan = self.scan.max(Some(sight)),
             Job::Drain(done) => self.drained.push(done),
+            Job::Settle(claimed, done) => self.by_hand.push((claimed, done)),
         }
     }
 }
@@ -126,7 +134,11 @@ impl Worker {
                 news.hint(hint);
             }
             self.mind_the_gate(&mut news).await;
-            let News { files, scan, drained } = news;
+            let News { files, scan, drained, by_hand } = news;
+            for (claimed, done) in by_hand {
+                self.settle_by_hand(claimed).await;
+                let _ = done.send(());
+            }
             self.take(files, Patience::Some).await;
             if drained.is_empty() {
                 if let Some(sight) = scan {
@@ -172,7 +184,25 @@ impl Worker {
         }
     }
 
+    /// Settles a claimed file now: a person has decided on it.
+    async fn settle_by_hand(&mut self, claimed: Claimed) {
+        let known = self.growing.iter().position(|(growing, _)| growing.id == claimed.id);
+        let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
+        let taken = vec![Taken { claimed, refusal: None, age: Duration::ZERO }];
+        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+        let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None, 0)).await;
+        let Handled { growing, waiting, held, messages } = handled.unwrap_or_default();
+        self.gate.took(0, messages);
+        self.held += held;
+        let now = Instant::now();
+        self.growing.extend(growing.into_iter().map(|claimed| (claimed, now)));
+        settle_again(&self.host, &self.folder, waiting).await;
+    }
+
     async fn anything_waits(&self) -> bool {
+        if self.host.is_held(&self.folder) {
+            return false;
+        }
         let Ok(boxes) = self.host.boxes(&self.folder) else { return false };
         let waits = move || {
             CommandBox::ALL
@@ -187,6 +217,10 @@ impl Worker {
         let stamp = |at: Time| at.0.saturating_mul(1_000_000);
         let begun = stamp(clock::now());
         loop {
+            if self.host.is_held(&self.folder) {
+                self.first_seen.clear();
+                return;
+            }
             let Ok(boxes) = self.host.boxes(&self.folder) else { return };
             // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
             let complete_until = stamp(clock::now().plus_ms(-CLOCK_TICK_MS));
@@ -206,8 +240,10 @@ impl Worker {
                                 tracing::debug!(group = %boxes.folder(), name = ?directory.name, "a directory is named like a command; its writer has to remove it");
                             }
                             found.extend(listing.entries.into_iter().map(|entry| {
-                                let idle = matches!(boxes.writer(in_box, &entry), Writer::None);
-                                (in_box, entry, idle)
+                                // What is no file has no writer that could be waited for.
+                                let held = entry.kind == Kind::File
+                                    && !matches!(boxes.writer(in_box, &entry), Writer::None);
+                                (in_box, entry, held)
                             }));
                         }
                         Err(error) => tracing::warn!(group = %boxes.folder(), error = %chain(&error), "listing a box failed; it is tried again"),
@@ -219,27 +255,27 @@ impl Worker {
             })
             .await;
             let Ok((found, more)) = listed else { return };
+            let found = self.without_held(found);
             let now = Instant::now();
-            let mut take = Vec::new();
-            let mut seen = BTreeMap::new();
+            let mut files = Vec::new();
+            let mut waiting = Vec::new();
             let mut too_new = false;
-            let mut in_turn = true;
-            for (in_box, entry, idle) in found {
+            for (in_box, entry, held) in found {
                 let key = (in_box, entry.name);
                 let since = *self.first_seen.get(&key).unwrap_or(&now);
                 let age = now.duration_since(since);
-                let told = (sight == Sight::First && entry.ctime < complete_until) || age >= EVENT_LAG;
+                let untold = sight == Sight::First && entry.ctime < complete_until;
                 // Nobody may ever tell of it: it can be from before the watch, and goes before what is told of.
-                too_new |= sight == Sight::First && !told && entry.ctime < begun;
-                // What is older goes first, though it was seen later: a listing can miss it.
-                in_turn &= told;
-                if (idle && in_turn) || patience == Patience::None || age >= HALF_WRITTEN {
-                    take.push(key);
-                } else {
-                    seen.insert(key, since);
-                }
+                too_new |= sight == Sight::First && !untold && age < scan::EVENT_LAG && entry.ctime < begun;
+                waiting.push(scan::Waiting { age, untold, held });
+                files.push((key, since));
             }
-            self.first_seen = seen;
+            let ready = match patience {
+                Patience::Some => scan::in_turn(waiting),
+                Patience::None => files.len(),
+            };
+            self.first_seen = files.split_off(ready).into_iter().collect();
+            let take = files.into_iter().map(|(key, _)| key).collect();
             let taken = self.take(take, patience).await;
             if too_new && complete_until < begun && patience == Patience::Some {
                 tokio::time::sleep(Duration::from_millis(CLOCK_TICK_MS.unsigned_abs() + 1)).await;
@@ -248,6 +284,12 @@ impl Worker {
                 return;
             }
         }
+    }
+
+    fn without_held(&self, mut found: Vec<(CommandBox, Entry, bool)>) -> Vec<(CommandBox, Entry, bool)> {
+        let holds = self.host.holds.read().unwrap_or_else(PoisonError::into_inner);
+        found.retain(|(in_box, entry, _)| !holds.file(&self.folder, in_box.as_str(), entry.name.as_bytes()));
+        found
     }
 
     /// Claims, reads and settles files, at most [`IN_FLIGHT`] at a time; returns how many were claimed.

@@ -7,7 +7,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
 use super::{
-    super::Result,
+    super::{
+        Result,
+        by_hand::{self, Note},
+    },
     Changes, CommandFile, Receipt, Settled,
     act::{Cause, act},
     facts::run_seat,
@@ -63,13 +66,24 @@ pub(super) fn settle(
         let changes = changed_before(c, file, &receipt)?;
         return Ok(Settled { receipt, fresh: false, changes });
     }
+    let note = by_hand::note(c, file.claim)?;
+    let tried_again = matches!(note, Some(Note::RetryOf(_)));
+    // The group's run of now has nothing to do with it.
+    let of_nobody = tried_again.then(|| CommandFile { run: None, ..file.clone() });
+    let file = of_nobody.as_ref().unwrap_or(file);
     let verdict = match &file.body {
+        _ if let Some(Note::Dropped(reason)) = &note => dropped(file, reason),
         Err(refusal) => Verdict { outcome: "malformed", ..Verdict::refused(None, None, refusal.clone()) },
         Ok(bytes) => match envelope::parse(bytes) {
             Err(rejected) => rejection(*rejected),
             Ok(envelope) => {
                 let id = envelope.request_id.as_ref();
-                match id.map(|id| earlier(c, &file.group, id, &digest, now)).transpose()?.flatten() {
+                // What a person has tried again is decided anew, whatever it came to before.
+                let known = match id.filter(|_| !tried_again) {
+                    Some(id) => earlier(c, &file.group, id, &digest, now)?,
+                    None => None,
+                };
+                match known {
                     Some(verdict) => verdict,
                     None => decide(c, file, &envelope, zone, now)?,
                 }
@@ -77,6 +91,17 @@ pub(super) fn settle(
         },
     };
     keep(c, file, verdict, now)
+}
+
+/// A person set it aside, whatever it asks for.
+fn dropped(file: &CommandFile, reason: &str) -> Verdict {
+    let parsed = file.body.as_deref().ok().map(envelope::parse);
+    let (kind, id) = match &parsed {
+        Some(Ok(envelope)) => (Some(envelope.command.type_name().to_owned()), envelope.request_id.as_ref()),
+        Some(Err(rejected)) => (rejected.type_name.clone(), rejected.request_id.as_ref()),
+        None => (None, None),
+    };
+    Verdict::refused(kind, id, Refusal::dropped(reason))
 }
 
 /// What tells a repeated command from a changed one.
@@ -96,12 +121,13 @@ pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Ti
         None => (None, None, None),
     };
     c.prepare_cached(
-        "INSERT INTO receipts (claim_id, group_folder, box, name, type, request_id, run_id, origin, digest, outcome, code, reason, hint, reply, replay_of, at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+        "INSERT INTO receipts (claim_id, group_folder, box, name, type, request_id, run_id, origin, digest, outcome, code, reason, hint, reply, replay_of, at, written_at, claimed_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
     )?
     .execute(params![
         file.claim, file.group.as_str(), file.box_name, file.name, verdict.kind, verdict.request_id, file.run, file.origin,
-        digest(file), verdict.outcome, code, reason, hint, verdict.reply, verdict.replay_of, now.0
+        digest(file), verdict.outcome, code, reason, hint, verdict.reply, verdict.replay_of, now.0,
+        file.written.map(|at| at.0), file.taken.map(|at| at.0)
     ])?;
     crate::failpoint::reach("ipc.decided");
     Ok(Settled {
@@ -131,7 +157,8 @@ fn rejection(rejected: Rejected) -> Verdict {
     }
 }
 
-/// The same `requestId` again: the first reply for the same bytes, a conflict for others. A fault of ours is no answer.
+/// The same `requestId` again: the first reply for the same bytes, a conflict for others. A fault of ours is no answer,
+/// nor is one that a person has tried again since.
 fn earlier(
     c: &Connection,
     group: &Folder,
@@ -141,7 +168,11 @@ fn earlier(
 ) -> Result<Option<Verdict>> {
     let since = now.0.saturating_sub(REMEMBERED_MS);
     let known: Option<(i64, Vec<u8>)> = c
-        .prepare_cached("SELECT claim_id, digest FROM receipts WHERE group_folder = ?1 AND request_id = ?2 AND at >= ?3 AND replay_of IS NULL AND code IS NOT 'internal' ORDER BY claim_id LIMIT 1")?
+        .prepare_cached(
+            "SELECT claim_id, digest FROM receipts WHERE group_folder = ?1 AND request_id = ?2 AND at >= ?3 AND replay_of IS NULL AND code IS NOT 'internal'
+               AND NOT EXISTS (SELECT 1 FROM by_hand b JOIN receipts n ON n.claim_id = b.claim_id WHERE b.retry_of = receipts.claim_id)
+             ORDER BY claim_id LIMIT 1",
+        )?
         .query_row(params![group.as_str(), id.as_str(), since], |r| Ok((r.get(0)?, r.get(1)?)))
         .optional()?;
     let Some((claim, first_digest)) = known else { return Ok(None) };

@@ -24,8 +24,8 @@ use std::{
 use bollard::{Docker, query_parameters::CreateImageOptionsBuilder};
 use futures_util::StreamExt;
 use g2::sandbox::{
-    Access, Chunk, Limits, Mount, Sandbox, SandboxError, Seat, Spec, docker::DockerSandbox,
-    process::ProcessSandbox,
+    Access, Chunk, Labels, Limits, Mount, Network, Sandbox, SandboxError, Seat, Spec, Whose,
+    docker::DockerSandbox, process::ProcessSandbox,
 };
 use ipc_handlers::Folder;
 use tempfile::TempDir;
@@ -132,9 +132,13 @@ impl House {
                 host: self.group(),
                 inside: "/workspace/group".to_owned(),
                 access: Access::ReadWrite,
+                whose: Whose::Own,
             }],
             env: BTreeMap::new(),
             user: (1000, 1000),
+            network: Network::None,
+            labels: Labels::Keep,
+            scratch: Vec::new(),
             limits: Limits { memory_bytes: None, cpus: Some(1.5), pids: Some(64), output_bytes: 96 << 20 },
             seat: Seat { group: self.group(), ipc: self.dir.path().join("ipc") },
         }
@@ -233,13 +237,13 @@ pub(super) fn is_held(path: &Path) -> bool {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Linkage {
+pub(crate) enum Linkage {
     Static,
     Dynamic,
 }
 
 /// Builds `container_probe.rs` when it has changed, and returns the program.
-fn probe(linkage: Linkage) -> PathBuf {
+pub(crate) fn probe(linkage: Linkage) -> PathBuf {
     static BUILT: [OnceLock<PathBuf>; 2] = [const { OnceLock::new() }; 2];
     BUILT[linkage as usize].get_or_init(|| build(linkage)).clone()
 }

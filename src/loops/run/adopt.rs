@@ -1,0 +1,84 @@
+//! Taking a container over that outlived its daemon.
+
+use std::{sync::Arc, time::Duration};
+
+use ipc_handlers::wire;
+use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
+
+use super::{Order, STALE, Watched, Watching, document::prompt_of};
+use crate::{
+    loops::ipc::chain,
+    store::{ActiveRun, batch_name, task_batch},
+};
+
+/// An adopted container that may never have got all of its stdin has this long to turn out to be ready.
+const ADOPTED_UNREADY: Duration = Duration::from_secs(2);
+
+impl Watched {
+    pub(super) async fn adopt(
+        &mut self,
+        active: ActiveRun,
+        orders: &mut mpsc::UnboundedReceiver<Order>,
+    ) -> Watching {
+        let Some(container) = active.container.clone() else {
+            return Watching::Ended(STALE);
+        };
+        tracing::info!(run = self.run, group = %self.group, container, "adopted a run that outlived its daemon");
+        self.container = Some(container.clone());
+        // Under the same name in the same folder, which the container has mounted.
+        let host = Arc::clone(&self.host);
+        let dir = host.gateway_dir(self.run);
+        if dir.is_dir()
+            && let Err(error) = host.gateway.open(self.run, &dir, host.box_owner)
+        {
+            tracing::warn!(run = self.run, error = %chain(&error), "an adopted run can't reach its model");
+        }
+        self.seen = 0;
+        if let Some(row) = self.host.store.group(&self.group).ok().flatten()
+            && let Ok((settings, _)) = self.host.config.run_settings().for_group(&row)
+        {
+            self.ceiling_ms = settings.ceiling_ms;
+        }
+        self.protocol = active.protocol;
+        self.ready = active.ready;
+        self.idle = active.is_idle();
+        for (batch, _) in &active.open {
+            self.in_hand.insert(batch_name(*batch), None);
+        }
+        if active.kind != "message" && !active.handled {
+            self.in_hand.insert(task_batch(active.id), None);
+        }
+        self.show_work();
+        // Its start is written down when its stdin is whole: it may take as long as any to become ready.
+        if !active.ready && !active.started {
+            self.ready_limit = ADOPTED_UNREADY;
+        }
+        if active.closing {
+            self.closing = Some(Instant::now());
+        }
+        if active.ready && self.protocol.unwrap_or(1) >= 2 {
+            self.publish_again(&active).await;
+        }
+        self.watch(&container, orders).await
+    }
+
+    /// Follow-ups that were handed over before the crash are published again; the runner ignores ids it has taken.
+    async fn publish_again(&self, active: &ActiveRun) {
+        let Ok(boxes) = self.host.boxes(&self.group) else { return };
+        for (batch, _) in active.open.iter().filter(|(_, via)| via == "input") {
+            let Ok(Some(content)) = self.host.store.batch_content(*batch, self.host.handover_limits()) else {
+                continue;
+            };
+            let text = prompt_of(&self.host, &content);
+            let input = wire::Input { kind: "message".into(), id: Some(batch_name(*batch)), text };
+            let (boxes, id) = (Arc::clone(&boxes), batch_name(*batch));
+            let bytes = serde_json::to_vec(&input).unwrap_or_default();
+            let _ = spawn_blocking(move || {
+                boxes
+                    .put_input(&id, &bytes)
+                    .map_err(|e| tracing::warn!(error = %e, "publishing a follow-up again failed"))
+            })
+            .await;
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The document that a runner reads from its stdin, and the follow-ups that come after it.
+
+use ipc_handlers::{Folder, wire};
+
+use crate::{
+    loops::Host,
+    store::{Content, Handed, HandedTask, batch_name, task_batch},
+};
+
+/// Tools that an agent in a chat can't use: they would wait for somebody at a terminal, or keep a schedule of their own.
+const BLOCKED_TOOLS: [&str; 8] = [
+    "AskUserQuestion",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "EnterWorktree",
+    "ExitWorktree",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+];
+
+/// What is to be launched. How the agent is driven, and its secrets, come later.
+pub(super) struct Launching {
+    pub(super) document: wire::Launch,
+    pub(super) is_main: bool,
+}
+
+/// Returns the document that `input/<batch>.json` holds.
+pub(in crate::loops) fn input_of(host: &Host, handed: &Handed) -> Vec<u8> {
+    let text = prompt_of(host, &handed.content);
+    let input = wire::Input { kind: "message".into(), id: Some(batch_name(handed.batch)), text };
+    serde_json::to_vec(&input).unwrap_or_default()
+}
+
+pub(super) fn prompt_of(host: &Host, content: &Content) -> String {
+    content.prompt(&host.config.zone.name, &host.config.zone.zone)
+}
+
+pub(super) fn of_batch(host: &Host, handed: &Handed) -> Launching {
+    let lane = format!("{} {} {}", handed.group, handed.chat_jid, handed.thread);
+    let prompt = prompt_of(host, &handed.content);
+    let document = wire::Launch {
+        session_id: handed.session_id.clone(),
+        batch_id: batch_name(handed.batch),
+        lane: lane.trim_end().to_owned(),
+        generation: handed.generation,
+        ..document(host, &handed.group, handed.run, prompt, &handed.chat_jid, handed.is_main)
+    };
+    Launching { document, is_main: handed.is_main }
+}
+
+pub(super) fn of_task(host: &Host, handed: &HandedTask) -> Launching {
+    let task = &handed.task;
+    let document = wire::Launch {
+        session_id: handed.session_id.clone(),
+        batch_id: task_batch(handed.run),
+        lane: format!("{} {}", task.group, task.chat_jid),
+        generation: handed.generation,
+        is_scheduled_task: true,
+        script: task.script.clone(),
+        ..document(host, &task.group, handed.run, task.prompt.clone(), &task.chat_jid, handed.is_main)
+    };
+    Launching { document, is_main: handed.is_main }
+}
+
+fn document(
+    host: &Host,
+    group: &Folder,
+    run: i64,
+    prompt: String,
+    chat: &str,
+    is_main: bool,
+) -> wire::Launch {
+    wire::Launch {
+        prompt,
+        session_id: None,
+        group_folder: group.to_string(),
+        chat_jid: chat.to_owned(),
+        is_main,
+        is_scheduled_task: false,
+        assistant_name: Some(host.config.assistant_name.clone()),
+        script: None,
+        secrets: wire::Secrets::default(),
+        protocol: wire::PROTOCOL,
+        run_id: run.to_string(),
+        lane: String::new(),
+        generation: 0,
+        batch_id: String::new(),
+        blocked_tools: BLOCKED_TOOLS.map(str::to_owned).to_vec(),
+        provider: wire::Provider::default(),
+        limits: wire::Limits::default(),
+    }
+}

@@ -1,0 +1,164 @@
+//! The one way in which a run ends.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::{sync::oneshot, task::spawn_blocking, time::Instant};
+
+use super::{ASK_AGAIN, Ending, RunLog, Watched};
+use crate::{
+    clock,
+    domain::lanes::WaitingLane,
+    failpoint,
+    ipc::InputState,
+    loops::{
+        Host,
+        dispatch::waiting_lane,
+        ipc::{self, chain},
+        snapshots,
+        typing::Work,
+    },
+    sandbox::SandboxError,
+    store::{ActiveRun, EndOfRun, LeftInput, StoreError},
+};
+
+/// How long a killed container may take to be dead.
+const DYING: Duration = Duration::from_secs(10);
+/// The longest pause between two attempts to write an end down.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+impl Watched {
+    /// The one way in which a run ends. Its container is dead, or made dead here.
+    ///
+    /// Nothing is judged before the container is certainly dead, and nobody is told before the end is written down.
+    /// `None` when the daemon stops first: the next one goes on here.
+    pub(super) async fn end(&mut self, ending: Ending) -> Option<Vec<WaitingLane>> {
+        let host = Arc::clone(&self.host);
+        self.work.set(false);
+        if let Some(container) = &self.container
+            && !self.make_sure_that_it_is_dead(container).await
+        {
+            return None;
+        }
+        host.gateway.close(self.run).await;
+        // Whatever the agent asked for before it died is done before its batches are judged.
+        let (done, drained) = oneshot::channel();
+        if host.mailboxes.send(ipc::Ask::Drain(self.group.clone(), done)).is_ok() {
+            let _ = drained.await;
+        }
+        let input = self.claim_back().await;
+        failpoint::reach("run.ending");
+        let (end, cause) = ending;
+        let end = EndOfRun { run: self.run, end, cause, input, retry_base_ms: host.config.retry_base_ms };
+        let mut pause = Duration::from_secs(1);
+        let waiting = loop {
+            match host.store.end_run(end.clone(), host.config.zone.zone.clone(), clock::now()).await {
+                Ok(ended) => {
+                    match &ended.error {
+                        Some(error) => {
+                            tracing::warn!(run = self.run, group = %self.group, error, "run ended badly")
+                        }
+                        None => tracing::info!(run = self.run, group = %self.group, "run ended"),
+                    }
+                    break ended.waiting.iter().map(waiting_lane).collect();
+                }
+                Err(StoreError::Closed) => return None,
+                Err(error) => {
+                    tracing::error!(run = self.run, error = %chain(&error), "ending a run failed; it is tried again");
+                    tokio::select! {
+                        () = host.stop.cancelled() => return None,
+                        () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                    }
+                }
+            }
+        };
+        failpoint::reach("run.ended");
+        if self.is_task {
+            snapshots::tasks_changed_soon(&host, &self.group);
+        }
+        if let Some(container) = &self.container
+            && let Err(error) = host.sandbox.remove(container).await
+        {
+            tracing::warn!(run = self.run, error = %chain(&error), "removing a container failed; the next start does it");
+        }
+        if let Ok(boxes) = host.boxes(&self.group) {
+            let kept = host.run_dir(self.run).join("input");
+            let _ = spawn_blocking(move || boxes.forget_inputs(&kept)).await;
+        }
+        RunLog::forget_old(&host.root.join("data/runs"), self.run);
+        host.nudges.deliver.notify_one();
+        host.nudges.schedule.notify_one();
+        host.nudges.dispatch.notify_one();
+        host.nudges.settled.ring();
+        Some(waiting)
+    }
+
+    /// Kills the container until the engine says that it is dead; whether it did before the daemon stops.
+    async fn make_sure_that_it_is_dead(&self, container: &str) -> bool {
+        loop {
+            self.kill(container).await;
+            match tokio::time::timeout(DYING, self.host.sandbox.wait(container)).await {
+                Ok(Ok(_) | Err(SandboxError::Gone { .. })) => return true,
+                Ok(Err(error)) => {
+                    tracing::warn!(run = self.run, error = %chain(&error), "whether a container is dead can't be told; it is asked again");
+                }
+                Err(_) => tracing::warn!(run = self.run, "a killed container is not dead yet"),
+            }
+            tokio::select! {
+                () = self.host.stop.cancelled(), if self.host.sandbox.survives_us() => return false,
+                () = tokio::time::sleep(ASK_AGAIN) => {}
+            }
+        }
+    }
+
+    /// Takes the follow-ups back that the runner had not finished; `None` when that fails.
+    async fn claim_back(&self) -> Option<Vec<LeftInput>> {
+        let boxes = self.host.boxes(&self.group).ok()?;
+        let kept = self.host.run_dir(self.run).join("input");
+        match spawn_blocking(move || boxes.claim_back_inputs(&kept)).await.ok()? {
+            Ok(left) => Some(
+                left.into_iter()
+                    .filter_map(|input| {
+                        let taken = input.state != InputState::Unread;
+                        Some(LeftInput { batch: input.batch_id.parse().ok()?, taken })
+                    })
+                    .collect(),
+            ),
+            Err(error) => {
+                tracing::warn!(run = self.run, error = %chain(&error), "claiming input back failed; its batches count as taken");
+                None
+            }
+        }
+    }
+}
+
+/// Ends a run on record whose container is known to be gone, or that never had one.
+pub(in crate::loops) async fn end_without_container(host: &Arc<Host>, active: &ActiveRun, ending: Ending) {
+    let now = Instant::now();
+    let mut watched = Watched {
+        host: Arc::clone(host),
+        group: active.group.clone(),
+        run: active.id,
+        is_task: active.task().is_some(),
+        container: None,
+        seen: active.last_seq,
+        protocol: active.protocol,
+        speaks_v1: false,
+        ready: active.ready,
+        idle: active.is_idle(),
+        closing: None,
+        close_asserted: None,
+        started: now,
+        last_sign: now,
+        last_record: now,
+        last_result: None,
+        stopped: None,
+        blocked_tool: None,
+        in_hand: BTreeMap::new(),
+        work: Work::new(Arc::clone(host), active.id, None),
+        heartbeat: None,
+        ready_limit: Duration::ZERO,
+        ceiling_ms: host.config.run_settings().ceiling_ms,
+        log: RunLog::open(&host.run_dir(active.id)),
+    };
+    let _ = watched.end(ending).await;
+}

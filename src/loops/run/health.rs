@@ -1,0 +1,145 @@
+//! Whether a run is well, and what is done about one that is not.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{task::spawn_blocking, time::Instant};
+
+use super::Watched;
+use crate::{
+    clock,
+    domain::{
+        health::{self, HealthLimits, Leaving, Readiness, Runner, Verdict, Vitals},
+        judge::Cause,
+        lanes::Event,
+    },
+    loops::ipc::chain,
+};
+
+/// How often `_close` is asserted again until the container is gone.
+const CLOSE_AGAIN: Duration = Duration::from_secs(2);
+
+impl Watched {
+    /// One look at the run's health.
+    pub(super) async fn look_after(&mut self, container: &str) -> Option<Cause> {
+        if self.closing.is_some() && self.close_asserted.is_none_or(|at| at.elapsed() >= CLOSE_AGAIN) {
+            self.assert_close().await;
+        }
+        let boxes = self.host.boxes(&self.group).ok()?;
+        let stamp = boxes.heartbeat();
+        // Before it is known to be ready no stamp counts, nor is one remembered: it may be that of its first work.
+        if self.ready && stamp.is_some() && stamp != self.heartbeat {
+            self.last_sign = Instant::now();
+            self.heartbeat = stamp;
+        }
+        // After the heartbeat: one that is older than the taking must not count as younger.
+        let taken = Instant::now();
+        if self.ready {
+            for (batch, since) in self.in_hand.iter_mut().filter(|(_, since)| since.is_none()) {
+                if boxes.is_unread(batch) {
+                    continue;
+                }
+                *since = Some(taken);
+                // Both were seen for the first time just now: the kernel knows which came first.
+                if boxes.has_beaten_since_taken(batch) {
+                    self.last_sign = taken + Duration::from_millis(1);
+                }
+            }
+        }
+        let declared =
+            boxes.container_state().ok().flatten().and_then(|state| health::declared_timeout_ms(&state));
+        let ms = |since: Instant| i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let limit = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
+        let config = self.host.config.clone();
+        let verdict = health::judge(
+            &Vitals {
+                runner: match self.protocol {
+                    Some(1) => Runner::One,
+                    Some(_) | None => {
+                        Runner::Two(if self.ready { Readiness::Ready } else { Readiness::NotYet })
+                    }
+                },
+                leaving: match (self.stopped, self.closing) {
+                    (Some(since), _) => Leaving::Stopping(ms(since)),
+                    (None, Some(since)) => Leaving::Closing(ms(since)),
+                    (None, None) => Leaving::No,
+                },
+                started_ms: ms(self.started),
+                quiet_ms: ms(self.last_sign),
+                no_record_ms: ms(self.last_record),
+                // A sign that came within the same millisecond, but after the taking, is one since.
+                in_hand_ms: self
+                    .in_hand
+                    .values()
+                    .flatten()
+                    .min()
+                    .map(|since| ms(*since) + i64::from(self.last_sign > *since)),
+                tool_timeout_ms: declared,
+                blocked_tool: self.blocked_tool.clone(),
+                since_result_ms: self.last_result.map(ms),
+            },
+            &HealthLimits {
+                ready_ms: i64::try_from(self.ready_limit.as_millis()).unwrap_or(i64::MAX),
+                ceiling_ms: limit(self.ceiling_ms),
+                claim_ms: limit(config.claim_ms),
+                leave_ms: limit(config.close_grace_ms),
+                idle_ms: limit(config.idle_ms),
+                ..HealthLimits::default()
+            },
+        );
+        match verdict {
+            Verdict::Fine { .. } => None,
+            Verdict::Close { reason } => {
+                self.ask_close(&reason).await;
+                let _ = self.host.lanes.send(Event::CloseAsked { group: self.group.clone() });
+                None
+            }
+            Verdict::Stop { reason } => {
+                tracing::warn!(run = self.run, reason, "stopping a container");
+                self.stopped = Some(Instant::now());
+                let (host, id) = (Arc::clone(&self.host), container.to_owned());
+                // The engine waits for the container; we go on reading.
+                tokio::spawn(async move {
+                    if let Err(error) = host.sandbox.stop(&id, Duration::from_secs(10)).await {
+                        tracing::warn!(container = id, error = %chain(&error), "stopping failed");
+                    }
+                });
+                (!self.idle).then_some(Cause::Unwell { reason })
+            }
+            Verdict::Kill { reason } => {
+                tracing::warn!(run = self.run, reason, "killing a container");
+                self.kill(container).await;
+                Some(if self.ready || self.protocol == Some(1) {
+                    Cause::Unwell { reason }
+                } else {
+                    self.never_ready()
+                })
+            }
+        }
+    }
+
+    pub(super) async fn ask_close(&mut self, why: &str) {
+        if self.closing.is_none() {
+            tracing::info!(run = self.run, group = %self.group, why, "closing");
+            self.closing = Some(Instant::now());
+            if let Err(error) = self.host.store.run_closing(self.run, clock::now()).await {
+                tracing::error!(run = self.run, error = %chain(&error), "recording a close failed");
+            }
+        }
+        self.assert_close().await;
+    }
+
+    pub(super) async fn assert_close(&mut self) {
+        self.close_asserted = Some(Instant::now());
+        let Ok(boxes) = self.host.boxes(&self.group) else { return };
+        let asked = spawn_blocking(move || boxes.ask_close().map_err(|e| e.to_string())).await;
+        if let Ok(Err(error)) = asked {
+            tracing::warn!(run = self.run, error, "asking a runner to leave failed; it is tried again");
+        }
+    }
+
+    pub(super) async fn kill(&self, container: &str) {
+        if let Err(error) = self.host.sandbox.kill(container).await {
+            tracing::warn!(run = self.run, error = %chain(&error), "killing a container failed");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! From the document to a container that has read it.
+
+use std::sync::Arc;
+
+use ipc_handlers::wire;
+use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
+
+use super::{Ending, Order, Watched, Watching, document::Launching, model, prepare::prepare};
+use crate::{
+    clock,
+    domain::{
+        judge::{Cause, End},
+        lanes::Event,
+    },
+    failpoint,
+    loops::{
+        ipc::chain,
+        snapshots::{self, Shown},
+    },
+    sandbox::{SandboxError, Spec},
+};
+
+impl Watched {
+    pub(super) async fn launch(
+        &mut self,
+        launching: Launching,
+        orders: &mut mpsc::UnboundedReceiver<Order>,
+    ) -> Watching {
+        self.in_hand.insert(launching.document.batch_id.clone(), None);
+        self.show_work();
+        let unprepared =
+            |why| Watching::Ended((End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself));
+        let prepared = match prepare(&self.host, &self.group, self.run, launching.is_main).await {
+            Ok(prepared) => prepared,
+            Err(why) => return unprepared(why),
+        };
+        let mut document = wire::Launch { provider: prepared.provider, ..launching.document };
+        self.ceiling_ms = prepared.settings.ceiling_ms;
+        self.log.keep_launch(&document);
+        match self.create(&prepared.spec).await {
+            Ok(container) => self.container = Some(container),
+            Err(ending) => return Watching::Ended(ending),
+        }
+        // Read as late as can be, and gone with the bytes once they are written.
+        document.secrets = match model::secrets(&self.host, &prepared.settings, self.speaks_v1) {
+            Ok(secrets) => secrets,
+            Err(why) => return unprepared(why),
+        };
+        let stdin = serde_json::to_vec(&document).unwrap_or_default();
+        drop(document);
+        let container = self.container.clone().unwrap_or_default();
+        let host = Arc::clone(&self.host);
+        self.started = Instant::now();
+        self.last_sign = self.started;
+        let started = tokio::time::timeout(self.ready_limit, host.sandbox.start(&container, stdin)).await;
+        match started {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Watching::Ended(self.not_launched(&error)),
+            Err(_) => return Watching::Ended((End::Gone, self.never_ready())),
+        }
+        failpoint::reach("run.started");
+        if let Err(error) = self.host.store.run_started(self.run, clock::now()).await {
+            tracing::error!(run = self.run, error = %chain(&error), "recording a start failed");
+        }
+        if self.speaks_v1 {
+            self.ready_without_saying_so().await;
+        }
+        self.watch(&container, orders).await
+    }
+
+    /// Makes the container and writes its id down.
+    async fn create(&mut self, spec: &Spec) -> Result<String, Ending> {
+        let world = |why: String| (End::NotNow { why }, Cause::Itself);
+        let boxes = self.host.boxes(&self.group).map_err(|e| world(chain(&e)))?;
+        let emptied = spawn_blocking(move || {
+            loop {
+                match boxes.empty_before_create() {
+                    Ok(crate::ipc::Emptied::All) => return Ok(()),
+                    Ok(crate::ipc::Emptied::More) => {}
+                    Err(error) => return Err(chain(&error)),
+                }
+            }
+        });
+        emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
+        snapshots::write(&self.host, &self.group, Shown::All).await;
+        let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
+        self.speaks_v1 = protocol < wire::PROTOCOL;
+        tracing::debug!(run = self.run, group = %self.group, "asking for a container");
+        let container = match self.host.sandbox.create(spec).await {
+            Err(SandboxError::NameTaken { .. }) => {
+                self.remove_leftover().await;
+                self.host.sandbox.create(spec).await
+            }
+            other => other,
+        }
+        .map_err(|e| self.not_launched(&e))?;
+        failpoint::reach("run.created");
+        if let Err(error) = self.host.store.run_created(self.run, &container).await {
+            let _ = self.host.sandbox.remove(&container).await;
+            return Err(world(format!("recording the container failed: {}", chain(&error))));
+        }
+        failpoint::reach("run.recorded");
+        Ok(container)
+    }
+
+    /// An engine that is away is nobody's fault, and looked after by another loop; the rest costs a try.
+    pub(super) fn not_launched(&self, error: &SandboxError) -> Ending {
+        match error {
+            SandboxError::Unreachable { .. } => {
+                let _ = self.host.lanes.send(Event::Pause);
+                self.host.look_again.notify_one();
+                (End::NotNow { why: chain(error) }, Cause::Itself)
+            }
+            SandboxError::NoImage { image } => (End::NoImage { image: image.clone() }, Cause::Itself),
+            SandboxError::NoProgram { .. }
+            | SandboxError::NameTaken { .. }
+            | SandboxError::Gone { .. }
+            | SandboxError::Flooded { .. }
+            | SandboxError::Engine { .. } => {
+                (End::Engine { doing: "launching".into(), why: chain(error) }, Cause::Itself)
+            }
+        }
+    }
+
+    /// A container of our name that serves no active run is a leftover of ours.
+    async fn remove_leftover(&self) {
+        let Ok(found) = self.host.sandbox.list(&self.host.instance).await else { return };
+        for leftover in found.into_iter().filter(|c| c.group == self.group.as_str() && c.run != self.run) {
+            tracing::warn!(
+                container = leftover.name,
+                run = leftover.run,
+                "removing a container that was left over"
+            );
+            let _ = self.host.sandbox.remove(&leftover.id).await;
+        }
+    }
+}

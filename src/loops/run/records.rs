@@ -1,0 +1,154 @@
+//! What a runner says, record by record, into the store.
+
+use std::time::Duration;
+
+use ipc_handlers::wire;
+use tokio::time::Instant;
+
+use super::{Halt, Watched};
+use crate::{
+    clock,
+    domain::{judge::Cause, lanes::Event},
+    failpoint,
+    loops::ipc::chain,
+    sandbox::output::Parsed,
+    store::{Recorded, batch_name, task_batch},
+};
+
+impl Watched {
+    /// Applies records in order; an error says why the run can't go on.
+    pub(super) async fn apply(&mut self, parsed: Vec<Parsed>) -> Result<(), Halt> {
+        for item in parsed {
+            let record = match item {
+                Parsed::Record(record) => record,
+                Parsed::Garbage { reason, sample } => {
+                    tracing::warn!(run = self.run, %reason, sample, "garbage in the output");
+                    continue;
+                }
+            };
+            if record.seq.is_none() && self.protocol.is_some_and(|p| p >= wire::PROTOCOL) {
+                // Counted, it would take the number of a record of the runner's own.
+                tracing::warn!(run = self.run, "a record without a number is none of the runner's");
+                continue;
+            }
+            // The output is always read from its beginning: each record is the one after the last.
+            let next = self.seen.saturating_add(1);
+            let n = record.seq.unwrap_or(next);
+            if n != next {
+                return Err(Halt::Unwell(Cause::Gap { expected: next, got: n }));
+            }
+            let record = self.in_v1_terms(record).await;
+            let (kind, status, handled) = (record.kind, record.status, record.handled.clone());
+            if kind == wire::Kind::BlockedTool {
+                self.blocked_tool = record.result.clone().or_else(|| Some("of the blocked list".into()));
+            }
+            let recorded = self.record(n, record).await?;
+            self.seen = n;
+            failpoint::reach("run.record");
+            match recorded {
+                Recorded::Known => {}
+                Recorded::Gap { expected } => return Err(Halt::Unwell(Cause::Gap { expected, got: n })),
+                Recorded::Applied { said, idle } => {
+                    // A record that is read again, after an adoption, is no sign of life.
+                    self.last_sign = Instant::now();
+                    self.last_record = self.last_sign;
+                    if kind == wire::Kind::Ready {
+                        self.is_ready();
+                    }
+                    self.in_hand.retain(|batch, _| !handled.contains(batch));
+                    self.show_work();
+                    if kind == wire::Kind::Result {
+                        self.last_result = Some(self.last_sign);
+                    }
+                    if said {
+                        self.host.nudges.deliver.notify_one();
+                    }
+                    if kind == wire::Kind::Ready {
+                        self.protocol = Some(wire::PROTOCOL);
+                        let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
+                    }
+                    self.idle = idle;
+                    let group = self.group.clone();
+                    let _ = self.host.lanes.send(if idle {
+                        Event::Idle { group }
+                    } else {
+                        Event::Busy { group }
+                    });
+                    self.host.nudges.settled.ring();
+                    if status == wire::Status::Error && self.closing.is_none() {
+                        // Its turn is over and what it has in hand is not handled: nothing more comes of it.
+                        self.work.set(false);
+                        self.ask_close("its turn has failed").await;
+                        let _ = self.host.lanes.send(Event::CloseAsked { group: self.group.clone() });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A v1 runner says nothing until it has an answer: it counts as ready once it was started.
+    pub(super) async fn ready_without_saying_so(&mut self) {
+        self.protocol = Some(1);
+        self.is_ready();
+        if let Err(error) = self.host.store.run_ready_without_saying_so(self.run, clock::now()).await {
+            tracing::error!(run = self.run, error = %chain(&error), "recording readiness failed");
+        }
+        let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
+    }
+
+    /// Its agent is up, and has what came with the launch in hand.
+    pub(super) fn is_ready(&mut self) {
+        self.ready = true;
+        let now = Instant::now();
+        self.in_hand.values_mut().for_each(|since| *since = since.or(Some(now)));
+    }
+
+    /// A runner whose records carry no numbers speaks v1: it is ready as soon as it runs, and a result finishes the
+    /// batches whose input it has taken away.
+    async fn in_v1_terms(&mut self, mut record: wire::Record) -> wire::Record {
+        if record.seq.is_some() || self.protocol.is_some_and(|p| p >= 2) {
+            return record;
+        }
+        if self.protocol.is_none() {
+            self.ready_without_saying_so().await;
+        }
+        if record.status == wire::Status::Success && record.handled.is_empty() {
+            let open = self.host.store.active_run(self.run).ok().flatten();
+            let Ok(boxes) = self.host.boxes(&self.group) else { return record };
+            let Some(open) = open else { return record };
+            if open.kind != "message" {
+                record.handled.push(task_batch(self.run));
+            }
+            for (batch, via) in open.open {
+                if via == "stdin" || !boxes.has_input(&batch_name(batch)) {
+                    record.handled.push(batch_name(batch));
+                }
+            }
+        }
+        record
+    }
+
+    /// Asks the store until it has the record: a disk that is full loses nothing.
+    async fn record(&self, n: u64, record: wire::Record) -> Result<Recorded, Halt> {
+        loop {
+            match self.host.store.record(self.run, n, record.clone(), clock::now()).await {
+                Ok(recorded) => return Ok(recorded),
+                // The container outlives us, and the next daemon reads its output again.
+                Err(error) if error.is_worlds_fault() && self.host.stop.is_cancelled() => {
+                    tracing::warn!(run = self.run, error = %chain(&error), "stopping before a record could be stored");
+                    return Err(Halt::LetGo);
+                }
+                Err(error) if error.is_worlds_fault() => {
+                    tracing::warn!(run = self.run, error = %chain(&error), "the store can't take a record now; it is tried again");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                Err(error) => {
+                    return Err(Halt::Unwell(Cause::Unwell {
+                        reason: format!("wrote a record that could not be stored: {}", chain(&error)),
+                    }));
+                }
+            }
+        }
+    }
+}

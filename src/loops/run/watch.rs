@@ -1,0 +1,152 @@
+//! Reads, judges and obeys until the container is dead.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::StreamExt as _;
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{ASK_AGAIN, Halt, Order, Watched, Watching};
+use crate::{
+    domain::judge::{Cause, End},
+    loops::ipc::chain,
+    sandbox::{Chunk, Exit, SandboxError, output::Parser},
+    store::batch_name,
+};
+
+/// How long output may lag behind the container's end.
+const LAST_OUTPUT: Duration = Duration::from_secs(10);
+/// A `process` child has this long to finish when the daemon stops, then it is killed.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+impl Watched {
+    /// Reads records, judges health and carries out orders until the container is dead.
+    pub(super) async fn watch(
+        &mut self,
+        container: &str,
+        orders: &mut mpsc::UnboundedReceiver<Order>,
+    ) -> Watching {
+        let host = Arc::clone(&self.host);
+        let mut output = host.sandbox.output(container);
+        let mut parser = Parser::new();
+        let mut wait = host.sandbox.wait(container);
+        let mut tick = tokio::time::interval(Duration::from_millis(500));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut verdict: Option<Cause> = None;
+        let mut output_open = true;
+        let mut exit: Option<Result<Exit, SandboxError>> = None;
+        let mut dead_since: Option<Instant> = None;
+        let mut stopping: Option<Instant> = None;
+        loop {
+            tokio::select! {
+                chunk = output.next(), if output_open => match chunk {
+                    Some(Ok(Chunk::Stdout(bytes))) => {
+                        self.log.append(&bytes);
+                        let mut parsed = Vec::new();
+                        parser.push(&bytes, &mut parsed);
+                        // After a verdict nothing more of it counts: it is read to its end, and that is all.
+                        if verdict.is_none() {
+                            // What was handed over before is known before a record names it.
+                            while let Ok(order) = orders.try_recv() {
+                                self.obey(order).await;
+                            }
+                            match self.apply(parsed).await {
+                                Ok(()) => {}
+                                Err(Halt::Unwell(cause)) => {
+                                    verdict = Some(cause);
+                                    self.kill(container).await;
+                                }
+                                Err(Halt::LetGo) => return Watching::LetGo,
+                            }
+                        }
+                    }
+                    Some(Ok(Chunk::Stderr(bytes))) => self.log.append(&bytes),
+                    Some(Err(SandboxError::Flooded { bytes })) => {
+                        tracing::warn!(run = self.run, bytes, "the output is over its limit");
+                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.output_bytes });
+                        self.kill(container).await;
+                        output_open = false;
+                    }
+                    Some(Err(error)) => {
+                        tracing::warn!(run = self.run, error = %chain(&error), "reading output failed");
+                        if dead_since.is_none() {
+                            verdict.get_or_insert(Cause::Unwell { reason: format!("could not be read from: {}", chain(&error)) });
+                            self.kill(container).await;
+                        }
+                        output_open = false;
+                    }
+                    None => output_open = false,
+                },
+                exited = &mut wait, if exit.is_none() => match exited {
+                    Err(error) if !matches!(error, SandboxError::Gone { .. }) => {
+                        // An engine that does not answer says nothing about the container.
+                        tracing::warn!(run = self.run, error = %chain(&error), "the engine can't tell how a container is; it is asked again");
+                        wait = Box::pin(async {
+                            tokio::time::sleep(ASK_AGAIN).await;
+                            host.sandbox.wait(container).await
+                        });
+                    }
+                    exited => {
+                        exit = Some(exited);
+                        dead_since = Some(Instant::now());
+                    }
+                },
+                Some(order) = orders.recv() => self.obey(order).await,
+                () = host.stop.cancelled(), if stopping.is_none() => {
+                    if host.sandbox.survives_us() {
+                        return Watching::LetGo;
+                    }
+                    stopping = Some(Instant::now());
+                    self.ask_close("the daemon stops").await;
+                }
+                _ = tick.tick() => {
+                    if stopping.is_some_and(|since| since.elapsed() >= STOP_GRACE) {
+                        verdict.get_or_insert(Cause::OwnerGone);
+                        self.kill(container).await;
+                        stopping = Some(Instant::now());
+                    }
+                    if dead_since.is_none() && verdict.is_none() && let Some(cause) = self.look_after(container).await {
+                        verdict = Some(cause);
+                    }
+                }
+            }
+            if let Some(since) = dead_since
+                && (!output_open || since.elapsed() >= LAST_OUTPUT)
+            {
+                break;
+            }
+        }
+        let end = match exit {
+            Some(Ok(exit)) => End::Exited { code: exit.code, oom: exit.oom },
+            Some(Err(SandboxError::Gone { .. })) | None => End::Gone,
+            Some(Err(error)) => End::Engine { doing: "waiting for the container".into(), why: chain(&error) },
+        };
+        let asked = if self.closing.is_some() { Cause::Closed } else { Cause::Itself };
+        Watching::Ended((end, verdict.unwrap_or(asked)))
+    }
+
+    async fn obey(&mut self, order: Order) {
+        match order {
+            Order::Close => self.ask_close("asked to leave").await,
+            Order::Handed(batch) => {
+                self.idle = false;
+                self.in_hand.insert(batch_name(batch), None);
+                self.show_work();
+            }
+            Order::TakenBack(batch) => {
+                self.in_hand.remove(&batch_name(batch));
+                let active = self.host.store.active_run(self.run).ok().flatten();
+                self.idle = active.is_some_and(|active| active.is_idle());
+                self.show_work();
+            }
+        }
+    }
+
+    /// Has its chat see whether it has something in hand.
+    pub(super) fn show_work(&mut self) {
+        self.work.set(!self.in_hand.is_empty());
+    }
+
+    pub(super) fn never_ready(&self) -> Cause {
+        Cause::NeverReady { limit_ms: i64::try_from(self.ready_limit.as_millis()).unwrap_or(i64::MAX) }
+    }
+}
