@@ -63,6 +63,8 @@ pub struct Config {
     pub close_grace_ms: u64,
     pub min_free_bytes: u64,
     pub on_unknown: crate::domain::rows::UnknownDeliveries,
+    /// Whether a command needs its run's token; without, the box that it lies in says whose it is.
+    pub require_token: bool,
     pub log_level: String,
 }
 
@@ -99,6 +101,7 @@ struct Raw {
     limits: RawLimits,
     health: RawHealth,
     outbox: RawOutbox,
+    ipc: RawIpc,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -138,6 +141,12 @@ struct RawHealth {
     idle_ms: Option<u64>,
     container_ms: Option<u64>,
     close_grace_ms: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawIpc {
+    require_token: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -279,6 +288,7 @@ impl Config {
             close_grace_ms: raw.health.close_grace_ms.unwrap_or(30_000),
             min_free_bytes: raw.limits.min_free_mib.unwrap_or(2048) << 20,
             on_unknown,
+            require_token: raw.ipc.require_token,
             log_level: environment
                 .get("LOG_LEVEL")
                 .map(str::to_owned)

@@ -34,10 +34,10 @@ pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use lanes::WaitingLane;
 pub use messages::{Accepted, Judged, Unjudged};
 pub use outbox::NextDelivery;
-pub use receipts::{CommandFile, Receipt, Settled};
+pub use receipts::{CommandFile, Proof, Receipt, Settled};
 pub use runs::{ActiveRun, EndOfRun, Recorded, RunEnded, batch_name, task_batch};
 pub use trace::{Effected, IpcFilter, Story};
-pub use why::{Why, WhyWiring};
+pub use why::{Why, WhyCommand, WhyWiring};
 
 use writer::Writer;
 

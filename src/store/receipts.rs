@@ -1,12 +1,16 @@
 //! Commands: from the bytes of a claimed file to its receipt, in one savepoint. Whatever the outcome, there is one.
 
-use ipc_handlers::{Folder, Refusal, Time, envelope};
+use ipc_handlers::{
+    Folder, Refusal, Time, envelope,
+    token::{Claims, Fault},
+};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Result, Store};
 
 mod effects;
 mod facts;
+mod proof;
 mod settle;
 
 use settle::{Verdict, keep, settle};
@@ -26,8 +30,23 @@ pub struct CommandFile {
     pub written: Option<Time>,
     /// When it was taken out of its box.
     pub taken: Option<Time>,
+    /// What its token proves.
+    pub proof: Proof,
     /// The bytes, or why there are none that could be a command.
     pub body: std::result::Result<Vec<u8>, Refusal>,
+}
+
+/// What the token of a command proves, before it is compared with the runs that there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// It carries none: its box says whose it is.
+    None,
+    /// It carries none and would need one.
+    Missing,
+    /// Its writer has the token of this run.
+    Claims(Box<Claims>),
+    /// Nothing, for this reason.
+    Bad(Fault),
 }
 
 /// What was decided about a file, and what to do with it.

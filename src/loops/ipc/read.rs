@@ -9,13 +9,14 @@ use std::{
 use ipc_handlers::{
     Folder,
     refusal::{Code, Refusal},
+    token,
 };
 
 use super::{super::Host, answer::settle, chain};
 use crate::{
     failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, ReadError, Writer},
-    store::CommandFile,
+    store::{CommandFile, Proof},
 };
 
 /// How long a file that can't be parsed is given to become whole.
@@ -121,6 +122,16 @@ pub(super) fn claim(
     }
 }
 
+/// What the token of a command proves, if it carries one.
+fn proof(host: &Host, bytes: Option<&[u8]>) -> Proof {
+    match bytes.and_then(|bytes| token::verify(&host.token_key, bytes)) {
+        Some(Ok(claims)) => Proof::Claims(Box::new(claims)),
+        Some(Err(fault)) => Proof::Bad(fault),
+        None if host.config.require_token => Proof::Missing,
+        None => Proof::None,
+    }
+}
+
 enum Reading {
     Ready(Box<Pending>),
     /// Its writer may not be done, or the world failed: again later.
@@ -199,6 +210,7 @@ fn read(
         run,
         written: claimed.written,
         taken: claimed.taken,
+        proof: proof(host, body.as_deref().ok()),
         body,
     };
     Reading::Ready(Box::new(Pending { claimed, file, kept, unanswered: 0 }))
