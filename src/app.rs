@@ -179,11 +179,6 @@ async fn lock(root: &Path) -> Result<File> {
     }
 }
 
-/// User and group of agents, which own the boxes; `None`: they are our own.
-fn box_owner() -> Option<ipc::Owner> {
-    (crate::root::own_ids().0 == 0).then_some(AGENT)
-}
-
 /// Removes a group of a root that no daemon serves.
 ///
 /// # Errors
@@ -427,6 +422,12 @@ impl Daemon {
             Err(error) => format!("a loop failed: {error}"),
         }
     }
+}
+
+/// Returns who owns what containers write to; `None`: whoever we are.
+#[must_use]
+pub fn box_owner() -> Option<ipc::Owner> {
+    (crate::root::own_ids().0 == 0).then_some(AGENT)
 }
 
 /// Six descriptors a group are held: the usual soft limit is soon reached.

@@ -62,20 +62,6 @@ pub fn make_agent_folders(folders: &[&Path], owner: Option<(u32, u32)>) -> std::
     Ok(())
 }
 
-/// Lays out a group's folder, from `groups/_template/CLAUDE.md` when there is one. What is there already stays.
-///
-/// # Errors
-/// The operating system's.
-pub fn lay_out_group(root: &Path, folder: &ipc_handlers::Folder) -> std::io::Result<()> {
-    let path = root.join("groups").join(folder.as_str());
-    std::fs::create_dir_all(&path)?;
-    let (memory, template) = (path.join("CLAUDE.md"), root.join("groups/_template/CLAUDE.md"));
-    if std::fs::symlink_metadata(&memory).is_err() && template.is_file() {
-        std::fs::copy(template, memory)?;
-    }
-    Ok(())
-}
-
 /// Returns what the output of a run was, as far as it is kept.
 ///
 /// # Errors

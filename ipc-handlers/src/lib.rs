@@ -19,6 +19,8 @@ pub mod effect;
 pub mod outbound;
 pub mod outcome;
 pub mod reply;
+pub mod schema;
+pub mod shown;
 
 pub mod time;
 pub mod wire;

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of refusal; the names on the wire are these in snake_case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
     /// Not a JSON object, or nested too deeply.
@@ -80,7 +81,7 @@ impl fmt::Display for Code {
 /// A refusal: what is wrong (`message`) and how to mend it (`hint`).
 ///
 /// Both texts are bounded: what the agent wrote is quoted shortened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Refusal {
     /// The kind, for programs.

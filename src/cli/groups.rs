@@ -93,7 +93,8 @@ impl Groups {
                 let name = name.unwrap_or_else(|| folder.to_string());
                 let group = NewGroup { folder: folder.clone(), name, is_main: main, trigger };
                 store.add_group(group, vec![wiring], clock::now()).await?;
-                crate::root::lay_out_group(&context.root, &folder).context("making the group's folder")?;
+                crate::ipc::lay_out_group(&context.root, &folder, app::box_owner())
+                    .context("making the group's folder")?;
                 tell_changed(context, Some(&folder)).await;
                 show::done(context, &format!("group {folder} answers in {chat}"))
             }

@@ -10,6 +10,7 @@ use crate::{
     store::{Store, StoreError},
 };
 
+mod act;
 mod chat;
 mod client;
 mod doctor;
@@ -24,6 +25,7 @@ mod schedule;
 mod screen;
 mod send;
 mod serve;
+mod sessions;
 mod show;
 mod status;
 mod tasks;
@@ -89,6 +91,9 @@ enum Command {
     /// When a schedule fires
     #[command(subcommand)]
     Schedule(schedule::Schedule),
+    /// The conversations of agents, live and archived
+    #[command(subcommand)]
+    Sessions(sessions::Sessions),
     /// The ledger of containers
     #[command(subcommand)]
     Runs(runs::Runs),
@@ -232,6 +237,7 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Messages(messages) => messages.run(context),
         Command::Outbox(outbox) => outbox.run(context).await,
         Command::Tasks(tasks) => tasks.run(context).await,
+        Command::Sessions(sessions) => sessions.run(context).await,
         Command::Schedule(schedule) => schedule.run(context),
         Command::Runs(runs) => runs.run(context),
         Command::Ipc(ipc) => ipc.run(context).await,

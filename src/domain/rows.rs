@@ -68,6 +68,8 @@ pub struct Wiring {
     pub engage_pattern: Option<String>,
     pub sender_scope: String,
     pub ignored_message_policy: String,
+    /// What a message of this chat starts with to mention the agent; `None`: the group's trigger.
+    pub trigger: Option<String>,
 }
 
 /// What came in.
@@ -132,6 +134,43 @@ pub struct Task {
     #[serde(serialize_with = "rfc3339_option")]
     pub last_run: Option<Time>,
     pub last_result: Option<String>,
+}
+
+/// One time that a task ran, or was to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskRun {
+    pub run: i64,
+    /// When it was due.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub due: Option<Time>,
+    /// Which try of that occurrence, from 1.
+    pub attempt: i64,
+    pub status: String,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub started_at: Option<Time>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub ended_at: Option<Time>,
+    /// What the agent said.
+    pub result: Option<String>,
+    pub error: Option<String>,
+}
+
+/// A conversation of an agent: one that a lane has, or an archived one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Session {
+    /// The number of an archived one.
+    pub id: Option<i64>,
+    pub group: Folder,
+    /// `live` or `archived`.
+    pub state: &'static str,
+    pub name: Option<String>,
+    /// The agent's own name for it.
+    pub session_id: String,
+    /// The chat, and thread where there is one, of a live one.
+    pub chat_jid: Option<String>,
+    pub thread: Option<String>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub archived_at: Option<Time>,
 }
 
 /// One life of one container.

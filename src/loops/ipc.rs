@@ -25,9 +25,12 @@ use super::Host;
 use crate::ipc::{Claimed, GroupBoxes, Hint, HintSender, Hints, Swept, Watch, hints};
 
 mod answer;
+mod gate;
 pub mod hand;
 mod read;
 mod recover;
+mod show;
+mod transcripts;
 mod worker;
 
 pub use hand::Hand;

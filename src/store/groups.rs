@@ -1,6 +1,6 @@
 //! Groups, chats and wirings.
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::{Folder, Time, shown::GroupRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, StoreError, folder};
@@ -214,7 +214,7 @@ impl Store {
     /// Returns every wiring.
     pub fn wirings(&self) -> Result<Vec<Wiring>> {
         self.read(|c| {
-            let mut all = c.prepare_cached("SELECT id, group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy FROM wirings ORDER BY id")?;
+            let mut all = c.prepare_cached("SELECT id, group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, trigger FROM wirings ORDER BY id")?;
             Ok(all
                 .query_map([], |r| {
                     Ok(Wiring {
@@ -225,10 +225,16 @@ impl Store {
                         engage_pattern: r.get(4)?,
                         sender_scope: r.get(5)?,
                         ignored_message_policy: r.get(6)?,
+                        trigger: r.get(7)?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()?)
         })
+    }
+
+    /// Returns every group chat, newest activity first.
+    pub fn available_groups(&self) -> Result<Vec<GroupRow>> {
+        self.read(available)
     }
 
     /// Returns one chat.
@@ -249,6 +255,24 @@ impl Store {
             .optional()?)
         })
     }
+}
+
+/// Every group chat, newest activity first.
+pub(super) fn available(c: &Connection) -> Result<Vec<GroupRow>> {
+    Ok(c.prepare_cached(
+        "SELECT jid, name, (SELECT max(m.received_at) FROM messages m WHERE m.seq = (SELECT max(seq) FROM messages x WHERE x.chat_jid = jid)) AS last,
+                EXISTS (SELECT 1 FROM wirings w WHERE w.chat_jid = jid)
+         FROM chats WHERE kind = 'group' ORDER BY last DESC, jid",
+    )?
+    .query_map([], |r| {
+        Ok(GroupRow {
+            jid: r.get(0)?,
+            name: r.get(1)?,
+            last_activity: r.get::<_, Option<i64>>(2)?.map(Time),
+            is_registered: r.get(3)?,
+        })
+    })?
+    .collect::<rusqlite::Result<_>>()?)
 }
 
 const GROUP: &str = "SELECT folder, name, is_main, trigger, provider, script, image, config FROM groups";

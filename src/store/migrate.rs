@@ -9,6 +9,7 @@ use super::StoreError;
 /// Every migration, in order; the version is the position plus one.
 const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_init", include_str!("../../migrations/0001_init.sql")),
+    ("0003_sessions", include_str!("../../migrations/0003_sessions.sql")),
     ("0004_holds", include_str!("../../migrations/0004_holds.sql")),
 ];
 

@@ -22,6 +22,7 @@ mod migrate;
 mod outbox;
 mod receipts;
 mod runs;
+mod sessions;
 mod tasks;
 mod trace;
 mod why;
@@ -34,8 +35,9 @@ pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use lanes::WaitingLane;
 pub use messages::{Accepted, Judged, Unjudged};
 pub use outbox::NextDelivery;
-pub use receipts::{CommandFile, Proof, Receipt, Settled};
+pub use receipts::{Changes, CommandFile, Proof, Receipt, Settled};
 pub use runs::{ActiveRun, EndOfRun, Recorded, RunEnded, batch_name, task_batch};
+pub use sessions::Transcripts;
 pub use trace::{Effected, IpcFilter, Story};
 pub use why::{Why, WhyCommand, WhyWiring};
 

@@ -1,13 +1,21 @@
 //! Commands: from the bytes of a claimed file to its receipt, in one savepoint. Whatever the outcome, there is one.
 
+use std::collections::BTreeSet;
+
 use ipc_handlers::{
-    Folder, Refusal, Time, envelope,
+    Caller, Command, Folder, Outcome, Refusal, Time,
+    effect::Lanes,
+    envelope,
     token::{Claims, Fault},
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Result, Store};
+use super::{
+    Result, Store,
+    sessions::{Transcripts, generations},
+};
 
+mod act;
 mod effects;
 mod facts;
 mod proof;
@@ -34,6 +42,8 @@ pub struct CommandFile {
     pub proof: Proof,
     /// The bytes, or why there are none that could be a command.
     pub body: std::result::Result<Vec<u8>, Refusal>,
+    /// What was said in the sessions that it may archive.
+    pub transcripts: Transcripts,
 }
 
 /// What the token of a command proves, before it is compared with the runs that there are.
@@ -55,12 +65,33 @@ pub struct Settled {
     pub receipt: Receipt,
     /// Whether this call decided it (and not an earlier one).
     pub fresh: bool,
-    /// The snapshots of tasks show something else now.
-    pub tasks_changed: bool,
+    pub changes: Changes,
+}
+
+/// What is shown or served elsewhere and is something else now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Groups whose list of tasks changed; main sees it too.
+    pub tasks: BTreeSet<Folder>,
+    /// Groups whose archived sessions changed.
+    pub sessions: BTreeSet<Folder>,
+    /// Groups that were made, or have other settings now.
+    pub groups: BTreeSet<Folder>,
+    /// The chats were asked for anew.
+    pub chats: bool,
     /// Something is to be said.
     pub said: bool,
-    /// Lanes whose session was cleared, with their new generation.
-    pub cleared: Vec<(i64, i64)>,
+    /// Lanes with the generation that they have now: a run of an older one is to leave.
+    pub lanes: Vec<(Folder, i64, i64)>,
+}
+
+impl Changes {
+    /// Lanes have another session now.
+    fn moved(&mut self, c: &Connection, group: &Folder, lanes: Lanes) -> Result<()> {
+        self.sessions.insert(group.clone());
+        self.lanes.extend(generations(c, group, lanes)?);
+        Ok(())
+    }
 }
 
 /// The proof that a command file was dealt with.
@@ -99,6 +130,24 @@ impl Store {
             let kind = envelope.as_ref().map(|e| e.command.type_name().to_owned());
             let id = envelope.as_ref().and_then(|e| e.request_id.as_ref());
             keep(c, &file, Verdict::refused(kind, id, refusal), now)
+        })
+        .await
+    }
+
+    /// Does what a person asks for at the command line, with main's rights, as if `group` asked. Returns what came of it
+    /// with what changed, or why it is refused.
+    pub async fn act(
+        &self,
+        group: Folder,
+        command: Command,
+        said: Transcripts,
+        zone: (String, jiff::tz::TimeZone),
+        now: Time,
+    ) -> Result<std::result::Result<(Vec<Outcome>, Changes), Refusal>> {
+        self.write(move |c| {
+            let caller = Caller { group, is_main: true, run: None };
+            let acted = act::act(c, &act::Cause::Person(&said), &caller, &command, &zone, now)?;
+            Ok(acted.map(|acted| (acted.outcomes, acted.changes)))
         })
         .await
     }

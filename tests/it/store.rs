@@ -8,7 +8,7 @@ use g2::{
     },
     store::{
         CommandFile, EndOfRun, Handed, HandoverLimits, Judged, NewGroup, NewWiring, NextDelivery, Recorded,
-        Store, StoreError,
+        Store, StoreError, Transcripts,
     },
 };
 use ipc_handlers::{
@@ -296,6 +296,7 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
         taken: None,
         proof: g2::store::Proof::None,
         body: Ok(bytes.to_vec()),
+        transcripts: Transcripts::new(),
     }
 }
 

@@ -26,7 +26,7 @@ use crate::{
         World,
     },
     root,
-    store::{CommandFile, Proof, Store, StoreError},
+    store::{CommandFile, Proof, Store, StoreError, Transcripts},
 };
 
 /// What is needed to act on a root's commands. Only one may act at a time: the daemon, or who holds the root's lock.
@@ -144,6 +144,7 @@ pub async fn finish(
         taken: claimed.taken,
         proof: Proof::None, // Whoever wrote it, it is dropped.
         body,
+        transcripts: Transcripts::new(),
     };
     let zone = ("UTC".to_owned(), jiff::tz::TimeZone::UTC); // Nothing is scheduled by what is dropped.
     let receipt = hand.store.settle(file, zone, now).await?.receipt;

@@ -7,16 +7,16 @@ use std::{
 };
 
 use ipc_handlers::{
-    Folder,
+    Command, Folder,
     refusal::{Code, Refusal},
     token,
 };
 
-use super::{super::Host, answer::settle, chain};
+use super::{super::Host, answer::settle, chain, transcripts};
 use crate::{
     failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, ReadError, Writer},
-    store::{CommandFile, Proof},
+    store::{CommandFile, Proof, Transcripts},
 };
 
 /// How long a file that can't be parsed is given to become whole.
@@ -31,6 +31,8 @@ pub(super) struct Pending {
     pub(super) file: CommandFile,
     /// What is kept of it for people: all of its bytes, or as many as were read of one that is too large.
     pub(super) kept: Vec<u8>,
+    /// Whether it is to say something in a chat.
+    pub(super) is_message: bool,
     /// How often it was settled and could not be answered.
     pub(super) unanswered: u32,
 }
@@ -57,8 +59,12 @@ pub(super) struct Taken {
 pub(super) struct Handled {
     /// Those that may not be whole yet.
     pub(super) growing: Vec<Claimed>,
+    /// How large those are together, bytes.
+    pub(super) held: u64,
     /// Those that the store could not take.
     pub(super) waiting: Vec<Pending>,
+    /// How many were messages to chats.
+    pub(super) messages: usize,
 }
 
 /// Reads claimed files of a group, settles and answers them, in order. Of the same group `later` more are known to
@@ -77,11 +83,15 @@ pub(super) fn handle(
         let patience = if age >= WRITER_LIMIT { Patience::None } else { patience };
         match read(host, claimed, refusal, run, patience, age) {
             Reading::Ready(ready) => pending.push(*ready),
-            Reading::NotYet(claimed) => handled.growing.push(claimed),
+            Reading::NotYet(claimed, bytes) => {
+                handled.growing.push(claimed);
+                handled.held += bytes;
+            }
             Reading::Nothing => {}
         }
     }
     failpoint::reach("ipc.read");
+    handled.messages = pending.iter().filter(|ready| ready.is_message).count();
     handled.waiting = settle(host, folder, pending, later);
     handled
 }
@@ -132,14 +142,14 @@ fn proof(host: &Host, bytes: Option<&[u8]>) -> Proof {
     }
 }
 
-enum Reading {
+pub(super) enum Reading {
     Ready(Box<Pending>),
-    /// Its writer may not be done, or the world failed: again later.
-    NotYet(Claimed),
+    /// Its writer may not be done, or the world failed: again later. With how large it is, bytes.
+    NotYet(Claimed, u64),
     Nothing,
 }
 
-fn read(
+pub(super) fn read(
     host: &Host,
     claimed: Claimed,
     refusal: Option<Refusal>,
@@ -154,18 +164,21 @@ fn read(
     // What has no inode of its own any more is identified by its claim.
     let no_origin = format!("claim:{}", claimed.id).into_bytes();
     let mut kept = Vec::new();
+    let mut is_message = false;
     let (body, origin) = match refusal {
         Some(refusal) => (Err(refusal), no_origin),
         None => match host.claims.read(&claimed) {
             Ok(read) => {
-                let malformed = ipc_handlers::envelope::parse(&read.bytes)
-                    .is_err_and(|rejected| rejected.fault == ipc_handlers::Fault::Malformed);
+                let parsed = ipc_handlers::parse(&read.bytes);
+                is_message = matches!(&parsed, Ok(said) if matches!(said.command, Command::SendMessage(_)));
+                let malformed =
+                    parsed.is_err_and(|rejected| rejected.fault == ipc_handlers::Fault::Malformed);
                 let writer = || host.claims.writer(&claimed);
                 if malformed
                     && patience == Patience::Some
                     && (age < HALF_WRITTEN || matches!(writer(), Writer::Holds))
                 {
-                    return Reading::NotYet(claimed);
+                    return Reading::NotYet(claimed, read.bytes.len() as u64);
                 }
                 if read.origin.kind == crate::ipc::OriginKind::Weak
                     && let Some(source) = &claimed.source
@@ -197,9 +210,19 @@ fn read(
             ),
             Err(ReadError::World(error)) => {
                 tracing::warn!(claim = claimed.id, error = %chain(&error), "reading a claimed command failed; it is tried again");
-                return Reading::NotYet(claimed);
+                return Reading::NotYet(claimed, crate::ipc::COMMAND_LIMIT);
             }
         },
+    };
+    let proof = proof(host, body.as_deref().ok());
+    // The run that wrote it, where it says so and can prove it.
+    let writer = match &proof {
+        Proof::Claims(claims) => Some(claims.run_id),
+        Proof::None | Proof::Missing | Proof::Bad(_) => run,
+    };
+    let transcripts = match &body {
+        Ok(bytes) => transcripts::of_command(host, &claimed.folder, writer, bytes),
+        Err(_) => Transcripts::new(),
     };
     let file = CommandFile {
         claim: claimed.id,
@@ -210,8 +233,9 @@ fn read(
         run,
         written: claimed.written,
         taken: claimed.taken,
-        proof: proof(host, body.as_deref().ok()),
+        proof,
         body,
+        transcripts,
     };
-    Reading::Ready(Box::new(Pending { claimed, file, kept, unanswered: 0 }))
+    Reading::Ready(Box::new(Pending { claimed, file, kept, is_message, unanswered: 0 }))
 }

@@ -19,6 +19,7 @@ use super::{
     super::Host,
     answer::settle_again,
     chain,
+    gate::{self, Gate},
     read::{HALF_WRITTEN, Handled, Patience, Taken, claim, handle},
 };
 use crate::{
@@ -64,8 +65,12 @@ pub(super) struct Worker {
     folder: Folder,
     /// Claimed files that may not be whole yet, with when they were claimed.
     growing: Vec<(Claimed, Instant)>,
+    /// How large those are together, bytes.
+    held: u64,
     /// Names that only a scan has seen, with when it first did.
     first_seen: BTreeMap<(CommandBox, OsString), Instant>,
+    /// How much may be taken.
+    gate: Gate,
 }
 
 /// What a worker has been told since it last looked.
@@ -97,7 +102,8 @@ impl News {
 impl Worker {
     /// A worker that has not looked yet, with the files that an earlier daemon had claimed.
     pub(super) fn new(host: Arc<Host>, folder: Folder, growing: Vec<(Claimed, Instant)>) -> Self {
-        Self { host, folder, growing, first_seen: BTreeMap::new() }
+        let gate = Gate::new(&host, clock::now());
+        Self { host, folder, growing, held: 0, first_seen: BTreeMap::new(), gate }
     }
 
     pub(super) async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
@@ -116,6 +122,7 @@ impl Worker {
                 () = tokio::time::sleep(look_again) => {
                     news.scan = (!self.first_seen.is_empty()).then_some(Sight::Second);
                 }
+                () = shut_until(self.gate.shut_until()) => {}
             }
             while let Ok(job) = jobs.try_recv() {
                 news.job(job);
@@ -127,6 +134,7 @@ impl Worker {
             {
                 news.hint(hint);
             }
+            self.mind_the_gate(&mut news).await;
             let News { files, scan, drained, by_hand } = news;
             for (claimed, done) in by_hand {
                 self.settle_by_hand(claimed).await;
@@ -147,6 +155,20 @@ impl Worker {
                 let _ = done.send(());
             }
         }
+    }
+
+    /// What is told of while the gate is shut waits behind what waits already: a scan takes all of it, oldest first.
+    async fn mind_the_gate(&mut self, news: &mut News) {
+        let Some(until) = self.gate.shut_until() else { return };
+        news.files.clear();
+        if Instant::now() < until {
+            news.scan = None;
+            return;
+        }
+        self.gate.open();
+        news.scan = Some(Sight::First);
+        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+        let _ = spawn_blocking(move || gate::refuse_excess(&host, &folder)).await;
     }
 
     /// Takes what a dead container's last events tell of, if it has left anything.
@@ -170,7 +192,9 @@ impl Worker {
         let taken = vec![Taken { claimed, refusal: None, age: Duration::ZERO }];
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
         let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None, 0)).await;
-        let Handled { growing, waiting } = handled.unwrap_or_default();
+        let Handled { growing, held, waiting, messages } = handled.unwrap_or_default();
+        self.gate.took(0, messages);
+        self.held += held;
         let now = Instant::now();
         self.growing.extend(growing.into_iter().map(|claimed| (claimed, now)));
         settle_again(&self.host, &self.folder, waiting).await;
@@ -273,7 +297,11 @@ impl Worker {
         let mut count = 0;
         let mut files = files.into_iter().peekable();
         while files.peek().is_some() {
-            let some: Vec<_> = files.by_ref().take(IN_FLIGHT).collect();
+            let open = self.gate.opens_for(&self.host, &self.folder, self.held);
+            if open == 0 {
+                return count;
+            }
+            let some: Vec<_> = files.by_ref().take(open.min(IN_FLIGHT)).collect();
             failpoint::reach("ipc.seen");
             let Ok(boxes) = self.host.boxes(&self.folder) else { return count };
             let host = Arc::clone(&self.host);
@@ -294,6 +322,8 @@ impl Worker {
             .await
             .unwrap_or_default();
             count += claimed;
+            self.gate.took(claimed, handled.messages);
+            self.held += handled.held;
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
             settle_again(&self.host, &self.folder, handled.waiting).await;
@@ -305,6 +335,7 @@ impl Worker {
     async fn look_again(&mut self, patience: Patience) {
         let growing = std::mem::take(&mut self.growing);
         if growing.is_empty() {
+            self.held = 0;
             return;
         }
         let now = Instant::now();
@@ -316,10 +347,20 @@ impl Worker {
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
         let handled =
             spawn_blocking(move || handle(&host, &folder, taken, patience, 0)).await.unwrap_or_default();
+        self.gate.took(0, handled.messages);
+        self.held = handled.held;
         self.growing.extend(handled.growing.into_iter().map(|claimed| {
             let at = since.get(&claimed.id).copied().unwrap_or(now);
             (claimed, at)
         }));
         settle_again(&self.host, &self.folder, handled.waiting).await;
+    }
+}
+
+/// Waits for the gate to be tried again; for ever while it is open.
+async fn shut_until(until: Option<Instant>) {
+    match until {
+        Some(until) => tokio::time::sleep_until(until).await,
+        None => std::future::pending().await,
     }
 }

@@ -1,6 +1,8 @@
 //! One file: known already, answered already, or decided now; then its receipt.
 
-use ipc_handlers::{Caller, Code, Fault, Folder, Refusal, Rejected, RequestId, Time, envelope, reply};
+use ipc_handlers::{
+    Caller, Code, Command, Fault, Folder, Refusal, Rejected, RequestId, Time, effect::Lanes, envelope, reply,
+};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
@@ -8,11 +10,10 @@ use super::{
     super::{
         Result,
         by_hand::{self, Note},
-        writer::execute,
     },
-    CommandFile, Proof, Receipt, Settled,
-    effects::apply,
-    facts::{facts, run_seat},
+    Changes, CommandFile, Proof, Receipt, Settled,
+    act::{Cause, act},
+    facts::run_seat,
     proof::run_of_token,
     receipt,
 };
@@ -28,9 +29,7 @@ pub(super) struct Verdict {
     pub(super) refusal: Option<Refusal>,
     pub(super) reply: Option<Vec<u8>>,
     pub(super) replay_of: Option<i64>,
-    pub(super) tasks_changed: bool,
-    pub(super) said: bool,
-    pub(super) cleared: Vec<(i64, i64)>,
+    pub(super) changes: Changes,
 }
 
 impl Verdict {
@@ -43,9 +42,7 @@ impl Verdict {
             refusal: Some(refusal),
             reply,
             replay_of: None,
-            tasks_changed: false,
-            said: false,
-            cleared: Vec::new(),
+            changes: Changes::default(),
         }
     }
 }
@@ -67,7 +64,8 @@ pub(super) fn settle(
         )?,
     };
     if let Some(receipt) = known {
-        return Ok(Settled { receipt, fresh: false, tasks_changed: false, said: false, cleared: Vec::new() });
+        let changes = changed_before(c, file, &receipt)?;
+        return Ok(Settled { receipt, fresh: false, changes });
     }
     let note = by_hand::note(c, file.claim)?;
     let tried_again = matches!(note, Some(Note::RetryOf(_)));
@@ -173,9 +171,7 @@ pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Ti
             at: now,
         },
         fresh: true,
-        tasks_changed: verdict.tasks_changed,
-        said: verdict.said,
-        cleared: verdict.cleared,
+        changes: verdict.changes,
     })
 }
 
@@ -221,9 +217,7 @@ fn repeat(c: &Connection, claim: i64) -> Result<Option<Verdict>> {
         refusal,
         reply: first.reply,
         replay_of: Some(claim),
-        tasks_changed: false,
-        said: false,
-        cleared: Vec::new(),
+        changes: Changes::default(),
     }))
 }
 
@@ -254,37 +248,60 @@ fn decide(
         is_main,
         run: file.run.map(|run| run_seat(c, run)).transpose()?.flatten(),
     };
-    let facts = facts(c, &caller, command, zone, now)?;
-    let effects = match ipc_handlers::decide(&caller, command, &facts) {
-        Ok(effects) => effects,
-        Err(refusal) => return Ok(Verdict::refused(kind, id, refusal)),
-    };
-    let mut verdict = Verdict {
-        kind,
-        request_id: id.map(|id| id.as_str().to_owned()),
-        outcome: "applied",
-        refusal: None,
-        reply: None,
-        replay_of: None,
-        tasks_changed: false,
-        said: false,
-        cleared: Vec::new(),
-    };
-    execute(c, "SAVEPOINT effects")?;
-    let mut outcomes = Vec::new();
-    for effect in &effects {
-        match apply(c, file, &caller, effect, &mut verdict, now)? {
-            Ok(outcome) => outcomes.push(outcome),
-            Err(not_applied) => {
-                execute(c, "ROLLBACK TO effects")?;
-                execute(c, "RELEASE effects")?;
-                return Ok(Verdict::refused(verdict.kind, id, not_applied.into()));
-            }
-        }
+    match act(c, &Cause::File(file), &caller, command, zone, now)? {
+        Ok(acted) => Ok(Verdict {
+            kind,
+            request_id: id.map(|id| id.as_str().to_owned()),
+            outcome: "applied",
+            refusal: None,
+            reply: Some(reply::accepted(envelope, &acted.outcomes, &zone.1)),
+            replay_of: None,
+            changes: acted.changes,
+        }),
+        Err(refusal) => Ok(Verdict::refused(kind, id, refusal)),
     }
-    execute(c, "RELEASE effects")?;
-    verdict.reply = Some(reply::accepted(id, &outcomes, &facts.zone));
-    Ok(verdict)
+}
+
+/// Tells again what a command changed that was committed but may not have been shown: a daemon died in between.
+fn changed_before(c: &Connection, file: &CommandFile, receipt: &Receipt) -> Result<Changes> {
+    let mut changes = Changes::default();
+    let command = file.body.as_deref().ok().and_then(|bytes| envelope::parse(bytes).ok());
+    let Some(command) = command.filter(|_| receipt.outcome == "applied").map(|envelope| envelope.command)
+    else {
+        return Ok(changes);
+    };
+    let sessions_of = match &command {
+        Command::ClearSession(command) => Some(&command.target_folder),
+        Command::ResumeSession(command) => Some(&command.target_folder),
+        Command::ArchiveSession(command) => Some(&command.target_folder),
+        Command::RegisterGroup(command) => {
+            changes.groups.insert(command.folder.clone());
+            changes.moved(c, &command.folder, Lanes::All)?;
+            None
+        }
+        Command::SendMessage(_) => {
+            changes.said = true;
+            None
+        }
+        Command::RefreshGroups(_) => {
+            changes.chats = true;
+            None
+        }
+        Command::ScheduleTask(_)
+        | Command::UpdateTask(_)
+        | Command::PauseTask(_)
+        | Command::ResumeTask(_)
+        | Command::CancelTask(_)
+        | Command::ListTasks(_)
+        | Command::SearchSessions(_) => {
+            changes.tasks.insert(file.group.clone());
+            None
+        }
+    };
+    if let Some(target) = sessions_of {
+        changes.moved(c, target.as_ref().unwrap_or(&file.group), Lanes::All)?;
+    }
+    Ok(changes)
 }
 
 /// Returns the code of a name that is in a receipt.
