@@ -338,9 +338,11 @@ impl Daemon {
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
         let since = clock::now();
+        let token_key = crate::root::token_key(&root.join("data")).context("reading data/token.key")?;
         let holds = Holds::new(store.holds()?);
         let host = Arc::new(Host {
             holds: RwLock::new(holds),
+            token_key,
             owner: owner(&instance),
             box_owner: box_owner(),
             config,

@@ -71,6 +71,8 @@ pub struct Config {
     /// How many files of a group may wait before the newest are refused.
     pub waiting_files: usize,
     pub on_unknown: crate::domain::rows::UnknownDeliveries,
+    /// Whether a command needs its run's token; without, the box that it lies in says whose it is.
+    pub require_token: bool,
     pub log_level: String,
     /// The address of the model's host.
     pub upstream: String,
@@ -112,6 +114,7 @@ struct Raw {
     health: RawHealth,
     outbox: RawOutbox,
     gateway: RawGateway,
+    ipc: RawIpc,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -155,6 +158,12 @@ struct RawHealth {
     idle_ms: Option<u64>,
     container_ms: Option<u64>,
     close_grace_ms: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawIpc {
+    require_token: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -310,6 +319,7 @@ impl Config {
             waiting_files: raw.limits.waiting_files.unwrap_or(100_000).max(1),
             min_free_bytes: raw.limits.min_free_mib.unwrap_or(2048) << 20,
             on_unknown,
+            require_token: raw.ipc.require_token,
             log_level: environment
                 .get("LOG_LEVEL")
                 .map(str::to_owned)

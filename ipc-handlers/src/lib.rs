@@ -10,6 +10,7 @@ pub mod refusal;
 
 pub mod commands;
 pub mod schedule;
+pub mod token;
 
 pub mod caller;
 pub mod facts;

@@ -6,6 +6,8 @@ use std::{collections::BTreeMap, fmt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::token::RunToken;
+
 /// The line before a record.
 pub const OUTPUT_START: &str = "---G2_OUTPUT_START---";
 /// The line after a record.
@@ -37,6 +39,9 @@ pub struct Launch {
     pub script: Option<String>,
     #[serde(default, skip_serializing_if = "Secrets::is_empty")]
     pub secrets: Secrets,
+    /// Ours: what the runner seals its commands with.
+    #[serde(default, skip_serializing_if = "RunToken::is_none")]
+    pub token: RunToken,
     /// Ours: [`PROTOCOL`].
     #[serde(default)]
     pub protocol: u32,

@@ -52,6 +52,13 @@ fn tell(why: &Why) -> Outcome {
         };
         out::line(format!("  {}: {engages}, rule {rule}{reason}{run}", wiring.group))?;
     }
+    for command in &why.commands {
+        let kind = command.kind.as_deref().unwrap_or("-");
+        out::line(format!(
+            "  command {}: {kind} of run {}, by its {}",
+            command.id, command.run, command.run_by
+        ))?;
+    }
     for row in &why.outbox {
         out::line(format!("  outbox {} {}: {}", row.id, row.status, show::cell(&row.text.clone().into())))?;
     }

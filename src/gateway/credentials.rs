@@ -204,11 +204,7 @@ fn of_token_file(text: &str) -> Result<Option<Credential>, &'static str> {
         let login: Login = serde_json::from_str(text)
             .map_err(|_| "it is no plain token, and no JSON with claudeAiOauth.accessToken")?;
         let secret = Secret(login.oauth.access_token.trim().to_owned());
-        return Ok(Some(Credential {
-            kind: Kind::Login,
-            secret,
-            expires: login.oauth.expires_at.map(Time),
-        }));
+        return Ok(Some(Credential { kind: Kind::Login, secret, expires: login.oauth.expires_at.map(Time) }));
     }
     let kind = match text {
         key if key.starts_with("sk-ant-api") => Kind::ApiKey,

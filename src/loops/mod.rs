@@ -73,6 +73,8 @@ pub struct Host {
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the ipc loop.
     pub mailboxes: mpsc::UnboundedSender<ipc::Ask>,
+    /// What runs' tokens are signed with.
+    pub token_key: ipc_handlers::token::Key,
     /// This root's id; a label of every container.
     pub instance: String,
     /// Instance, boot, process and its start time: who owns a run.

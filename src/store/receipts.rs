@@ -2,7 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use ipc_handlers::{Caller, Command, Folder, Outcome, Refusal, Time, effect::Lanes, envelope};
+use ipc_handlers::{
+    Caller, Command, Folder, Outcome, Refusal, Time,
+    effect::Lanes,
+    envelope,
+    token::{Claims, Fault},
+};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
@@ -14,6 +19,7 @@ use super::{
 mod act;
 mod effects;
 mod facts;
+mod proof;
 mod settle;
 
 use settle::{Verdict, keep, settle};
@@ -33,10 +39,25 @@ pub struct CommandFile {
     pub written: Option<Time>,
     /// When it was taken out of its box.
     pub taken: Option<Time>,
+    /// What its token proves.
+    pub proof: Proof,
     /// The bytes, or why there are none that could be a command.
     pub body: std::result::Result<Vec<u8>, Refusal>,
     /// What was said in the sessions that it may archive.
     pub transcripts: Transcripts,
+}
+
+/// What the token of a command proves, before it is compared with the runs that there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// It carries none: its box says whose it is.
+    None,
+    /// It carries none and would need one.
+    Missing,
+    /// Its writer has the token of this run.
+    Claims(Box<Claims>),
+    /// Nothing, for this reason.
+    Bad(Fault),
 }
 
 /// What was decided about a file, and what to do with it.
@@ -221,6 +242,7 @@ mod tests {
             taken: None,
             body: Ok(json.to_string().into_bytes()),
             transcripts: Transcripts::new(),
+            proof: Proof::None,
         }
     }
 

@@ -17,6 +17,8 @@ pub struct Why {
     pub message: Message,
     pub wirings: Vec<WhyWiring>,
     pub outbox: Vec<OutboxRow>,
+    /// What the runs asked for in files, applied.
+    pub commands: Vec<WhyCommand>,
     /// One sentence.
     pub answer: String,
 }
@@ -37,6 +39,17 @@ pub struct WhyWiring {
     pub waited_ms: i64,
     /// What it waits for, when it does.
     pub waited_for: Option<String>,
+}
+
+/// A command of a run that had the message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WhyCommand {
+    pub id: i64,
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    pub run: i64,
+    /// How the run is known: `token`, or `mount`.
+    pub run_by: &'static str,
 }
 
 /// What a message waits for when nothing of its own group is in its way.
@@ -122,8 +135,24 @@ impl Store {
                 outbox.extend(said.query_map(params![run, batch], outbox_row)?.collect::<rusqlite::Result<Vec<_>>>()?);
             }
             outbox.dedup_by_key(|row: &mut OutboxRow| row.id);
+            let mut commands = Vec::new();
+            let mut runs: Vec<i64> = wirings.iter().filter_map(|w| w.run).collect();
+            runs.dedup();
+            for run in runs {
+                let mut asked = c.prepare_cached(
+                    "SELECT claim_id, type, token_id IS NOT NULL FROM receipts WHERE run_id = ?1 AND outcome = 'applied' ORDER BY claim_id",
+                )?;
+                commands.extend(
+                    asked
+                        .query_map([run], |r| {
+                            let run_by = if r.get(2)? { "token" } else { "mount" };
+                            Ok(WhyCommand { id: r.get(0)?, kind: r.get(1)?, run, run_by })
+                        })?
+                        .collect::<rusqlite::Result<Vec<_>>>()?,
+                );
+            }
             let answer = answer(&wirings, &outbox);
-            Ok(Some(Why { message, wirings, outbox, answer }))
+            Ok(Some(Why { message, wirings, outbox, commands, answer }))
         })
     }
 }

@@ -25,5 +25,6 @@ mod service;
 mod store;
 mod tasks;
 mod tidy;
+mod tokens;
 mod typing;
 mod v1_mode;

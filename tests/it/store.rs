@@ -327,6 +327,7 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
         run: None,
         written: None,
         taken: None,
+        proof: g2::store::Proof::None,
         body: Ok(bytes.to_vec()),
         transcripts: Transcripts::new(),
     }

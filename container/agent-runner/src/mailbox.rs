@@ -4,12 +4,14 @@
 //! here knows whether it was applied, and the id that would tell is the one that was used.
 
 use std::{
+    borrow::Cow,
     ffi::OsString,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
+use ipc_handlers::token::RunToken;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -64,14 +66,16 @@ pub struct Mailbox {
     run: String,
     written: AtomicU64,
     timeout: Duration,
+    token: RunToken,
 }
 
 impl Mailbox {
-    /// Returns the mailbox in `ipc` for the run `run`, whose replies are waited for `timeout_ms` (0: 10 s).
-    pub(crate) fn new(ipc: &Path, run: &str, timeout_ms: u64) -> Self {
+    /// Returns the mailbox in `ipc` for the run `run`, whose replies are waited for `timeout_ms` (0: 10 s). Its commands
+    /// are sealed with `token`, when there is one.
+    pub(crate) fn new(ipc: &Path, run: &str, timeout_ms: u64, token: RunToken) -> Self {
         let run = run.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
         let timeout = if timeout_ms == 0 { REPLY_TIMEOUT } else { Duration::from_millis(timeout_ms) };
-        Self { ipc: ipc.to_owned(), run, written: AtomicU64::new(0), timeout }
+        Self { ipc: ipc.to_owned(), run, written: AtomicU64::new(0), timeout, token }
     }
 
     /// Writes a command and, when it carries a `requestId`, waits for the reply and removes it.
@@ -122,7 +126,21 @@ impl Mailbox {
         };
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let name = format!("{:013}-{}-{number:06}.json", clock::wall_ms(), self.run);
-        Dir::open(&self.ipc.join(folder))?.publish(&name, command.to_string().as_bytes())
+        Dir::open(&self.ipc.join(folder))?.publish(&name, self.sealed(command).to_string().as_bytes())
+    }
+}
+
+impl Mailbox {
+    /// The command with its token. One that an agent wrote itself stays, for the host to judge.
+    fn sealed<'a>(&self, command: &'a Value) -> Cow<'a, Value> {
+        match self.token.seal(command) {
+            Some(seal) if command.get("token").is_none() => {
+                let mut sealed = command.clone();
+                sealed["token"] = seal.into();
+                Cow::Owned(sealed)
+            }
+            Some(_) | None => Cow::Borrowed(command),
+        }
     }
 }
 

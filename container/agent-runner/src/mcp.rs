@@ -30,6 +30,7 @@ use crate::{
     seat::{BadSeat, McpSeat},
     tools::{self, Answer, Asker, Place},
 };
+use ipc_handlers::token::RunToken;
 
 /// The longest line that is taken from a client, bytes; one that is longer is passed over.
 const LINE_LIMIT: usize = 64 << 20;
@@ -58,7 +59,13 @@ enum McpError {
 
 fn run() -> Result<(), McpError> {
     let seat = McpSeat::from_env()?;
-    let mailbox = Mailbox::new(&seat.ipc, &format!("mcp{}", std::process::id()), seat.reply_timeout_ms);
+    // Its commands carry no token: what the agent's own child process is given, the agent could read.
+    let mailbox = Mailbox::new(
+        &seat.ipc,
+        &format!("mcp{}", std::process::id()),
+        seat.reply_timeout_ms,
+        RunToken::default(),
+    );
     let (calls, asked) = channel();
     thread::Builder::new()
         .name("mailbox".to_owned())

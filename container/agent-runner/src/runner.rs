@@ -88,7 +88,12 @@ fn live(records: &Arc<Records>) -> Result<Leave, RunnerError> {
         records: Arc::clone(records),
         inbox: Arc::clone(&inbox),
         state: State::open(&seat.ipc)?,
-        mailbox: Mailbox::new(&seat.ipc, &launch.run_id, launch.limits.reply_timeout_ms),
+        mailbox: Mailbox::new(
+            &seat.ipc,
+            &launch.run_id,
+            launch.limits.reply_timeout_ms,
+            launch.token.clone(),
+        ),
         blocked_tools: launch.blocked_tools.clone(),
         session: Mutex::new(None),
         seat,

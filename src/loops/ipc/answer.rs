@@ -103,6 +103,10 @@ pub(super) fn answer_all(
             outcome = receipt.outcome, code = receipt.code.as_deref().unwrap_or("-"), again = !settled.fresh,
             run = pending.file.run.unwrap_or(0), "command settled"
         );
+        if receipt.code.as_deref() == Some("not_authorized") {
+            let reason = receipt.reason.as_deref().unwrap_or_default();
+            tracing::warn!(group = %folder, claim = receipt.claim, reason, "a command was not authorized");
+        }
         let aside = if unplaced.contains(&pending.claimed.id) && pending.unanswered < ANSWER_TRIES {
             false
         } else {

@@ -26,7 +26,7 @@ use crate::{
         World,
     },
     root,
-    store::{CommandFile, Store, StoreError, Transcripts},
+    store::{CommandFile, Proof, Store, StoreError, Transcripts},
 };
 
 /// What is needed to act on a root's commands. Only one may act at a time: the daemon, or who holds the root's lock.
@@ -142,6 +142,7 @@ pub async fn finish(
         run: None,
         written: claimed.written,
         taken: claimed.taken,
+        proof: Proof::None, // Whoever wrote it, it is dropped.
         body,
         transcripts: Transcripts::new(),
     };

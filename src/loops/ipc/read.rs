@@ -9,13 +9,14 @@ use std::{
 use ipc_handlers::{
     Command, Folder,
     refusal::{Code, Refusal},
+    token,
 };
 
 use super::{super::Host, answer::settle, chain, transcripts};
 use crate::{
     failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, ReadError, Writer},
-    store::{CommandFile, Transcripts},
+    store::{CommandFile, Proof, Transcripts},
 };
 
 /// How long a file that can't be parsed is given to become whole.
@@ -131,6 +132,16 @@ pub(super) fn claim(
     }
 }
 
+/// What the token of a command proves, if it carries one.
+fn proof(host: &Host, bytes: Option<&[u8]>) -> Proof {
+    match bytes.and_then(|bytes| token::verify(&host.token_key, bytes)) {
+        Some(Ok(claims)) => Proof::Claims(Box::new(claims)),
+        Some(Err(fault)) => Proof::Bad(fault),
+        None if host.config.require_token => Proof::Missing,
+        None => Proof::None,
+    }
+}
+
 pub(super) enum Reading {
     Ready(Box<Pending>),
     /// Its writer may not be done, or the world failed: again later. With how large it is, bytes.
@@ -203,8 +214,14 @@ pub(super) fn read(
             }
         },
     };
+    let proof = proof(host, body.as_deref().ok());
+    // The run that wrote it, where it says so and can prove it.
+    let writer = match &proof {
+        Proof::Claims(claims) => Some(claims.run_id),
+        Proof::None | Proof::Missing | Proof::Bad(_) => run,
+    };
     let transcripts = match &body {
-        Ok(bytes) => transcripts::of_command(host, &claimed.folder, run, bytes),
+        Ok(bytes) => transcripts::of_command(host, &claimed.folder, writer, bytes),
         Err(_) => Transcripts::new(),
     };
     let file = CommandFile {
@@ -216,6 +233,7 @@ pub(super) fn read(
         run,
         written: claimed.written,
         taken: claimed.taken,
+        proof,
         body,
         transcripts,
     };

@@ -1,6 +1,10 @@
 //! The document that a runner reads from its stdin, and the follow-ups that come after it.
 
-use ipc_handlers::{Folder, wire};
+use ipc_handlers::{
+    Folder, Time,
+    token::{Claims, LIFETIME_MS, RunToken},
+    wire,
+};
 
 use crate::{
     loops::Host,
@@ -81,6 +85,7 @@ fn document(
         assistant_name: Some(host.config.assistant_name.clone()),
         script: None,
         secrets: wire::Secrets::default(),
+        token: RunToken::default(),
         protocol: wire::PROTOCOL,
         run_id: run.to_string(),
         lane: String::new(),
@@ -90,4 +95,19 @@ fn document(
         provider: wire::Provider::default(),
         limits: wire::Limits::default(),
     }
+}
+
+/// Signs who the run is. Only the runner gets to see it, on its stdin.
+pub(super) fn token_of(host: &Host, document: &wire::Launch, run: i64, now: Time) -> RunToken {
+    let claims = Claims {
+        agent_id: document.group_folder.clone(),
+        workspace_id: host.instance.clone(),
+        role: if document.is_main { "main" } else { "group" }.to_owned(),
+        session_id: document.session_id.clone(),
+        run_id: run,
+        iat: now.0 / 1000,
+        exp: now.plus_ms(LIFETIME_MS).0 / 1000,
+        jti: format!("{run}-{:x}", now.0),
+    };
+    RunToken::sign(&host.token_key, &claims)
 }

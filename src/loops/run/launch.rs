@@ -5,7 +5,12 @@ use std::sync::Arc;
 use ipc_handlers::wire;
 use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 
-use super::{Ending, Order, Watched, Watching, document::Launching, model, prepare::prepare};
+use super::{
+    Ending, Order, Watched, Watching,
+    document::{Launching, token_of},
+    model,
+    prepare::prepare,
+};
 use crate::{
     clock,
     domain::{
@@ -46,6 +51,9 @@ impl Watched {
             Ok(secrets) => secrets,
             Err(why) => return unprepared(why),
         };
+        if !self.speaks_v1 {
+            document.token = token_of(&self.host, &document, self.run, clock::now());
+        }
         let stdin = serde_json::to_vec(&document).unwrap_or_default();
         drop(document);
         let container = self.container.clone().unwrap_or_default();

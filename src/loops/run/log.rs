@@ -8,7 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ipc_handlers::wire::{self, Launch};
+use ipc_handlers::{
+    token::RunToken,
+    wire::{self, Launch},
+};
 
 /// Of how many runs the files are kept.
 const KEPT_RUNS: i64 = 1000;
@@ -41,8 +44,12 @@ impl RunLog {
     }
 
     pub(super) fn keep_launch(&self, launch: &Launch) {
-        let shown =
-            Launch { prompt: "see prompt.txt".into(), secrets: wire::Secrets::default(), ..launch.clone() };
+        let shown = Launch {
+            prompt: "see prompt.txt".into(),
+            secrets: wire::Secrets::default(),
+            token: RunToken::default(),
+            ..launch.clone()
+        };
         let _ = fs::write(self.dir.join("prompt.txt"), &launch.prompt);
         let _ =
             fs::write(self.dir.join("launch.json"), serde_json::to_vec_pretty(&shown).unwrap_or_default());

@@ -11,9 +11,10 @@ use super::{
         Result,
         by_hand::{self, Note},
     },
-    Changes, CommandFile, Receipt, Settled,
+    Changes, CommandFile, Proof, Receipt, Settled,
     act::{Cause, act},
     facts::run_seat,
+    proof::run_of_token,
     receipt,
 };
 
@@ -79,13 +80,30 @@ pub(super) fn settle(
             Ok(envelope) => {
                 let id = envelope.request_id.as_ref();
                 // What a person has tried again is decided anew, whatever it came to before.
-                let known = match id.filter(|_| !tried_again) {
-                    Some(id) => earlier(c, &file.group, id, &digest, now)?,
+                let first = match id.filter(|_| !tried_again) {
+                    Some(id) => first_of(c, &file.group, id, now)?,
                     None => None,
                 };
-                match known {
-                    Some(verdict) => verdict,
-                    None => decide(c, file, &envelope, zone, now)?,
+                let again = match &first {
+                    Some((claim, known)) if *known == digest => repeat(c, *claim)?,
+                    Some(_) | None => None,
+                };
+                match (again, first, run_of_token(c, file, tried_again, now)?, id) {
+                    (Some(verdict), ..) => verdict,
+                    (None, _, Err(refusal), _) => {
+                        Verdict::refused(Some(envelope.command.type_name().to_owned()), id, refusal)
+                    }
+                    (None, Some((claim, _)), Ok(_), Some(id)) => Verdict {
+                        replay_of: Some(claim),
+                        ..Verdict::refused(None, Some(id), Refusal::request_id_reused(id))
+                    },
+                    (None, _, Ok(None), _) => decide(c, file, &envelope, zone, now)?,
+                    (None, _, Ok(run), _) => {
+                        // Its token knows better than whose turn it was when the file was claimed.
+                        let file = CommandFile { run, ..file.clone() };
+                        let verdict = decide(c, &file, &envelope, zone, now)?;
+                        return keep(c, &file, verdict, now);
+                    }
                 }
             }
         },
@@ -112,6 +130,14 @@ fn digest(file: &CommandFile) -> Vec<u8> {
     }
 }
 
+/// The token's id, also of one that was refused for its run's or its group's sake.
+fn token_id(file: &CommandFile) -> Option<&str> {
+    match &file.proof {
+        Proof::Claims(claims) => Some(claims.jti.as_str()),
+        Proof::None | Proof::Missing | Proof::Bad(_) => None,
+    }
+}
+
 /// Writes the receipt.
 pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Time) -> Result<Settled> {
     let (code, reason, hint) = match &verdict.refusal {
@@ -121,13 +147,13 @@ pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Ti
         None => (None, None, None),
     };
     c.prepare_cached(
-        "INSERT INTO receipts (claim_id, group_folder, box, name, type, request_id, run_id, origin, digest, outcome, code, reason, hint, reply, replay_of, at, written_at, claimed_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+        "INSERT INTO receipts (claim_id, group_folder, box, name, type, request_id, run_id, origin, digest, outcome, code, reason, hint, reply, replay_of, at, written_at, claimed_at, token_id)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
     )?
     .execute(params![
         file.claim, file.group.as_str(), file.box_name, file.name, verdict.kind, verdict.request_id, file.run, file.origin,
         digest(file), verdict.outcome, code, reason, hint, verdict.reply, verdict.replay_of, now.0,
-        file.written.map(|at| at.0), file.taken.map(|at| at.0)
+        file.written.map(|at| at.0), file.taken.map(|at| at.0), token_id(file)
     ])?;
     crate::failpoint::reach("ipc.decided");
     Ok(Settled {
@@ -157,29 +183,21 @@ fn rejection(rejected: Rejected) -> Verdict {
     }
 }
 
-/// The same `requestId` again: the first reply for the same bytes, a conflict for others. A fault of ours is no answer,
-/// nor is one that a person has tried again since.
-fn earlier(
-    c: &Connection,
-    group: &Folder,
-    id: &RequestId,
-    digest: &[u8],
-    now: Time,
-) -> Result<Option<Verdict>> {
+/// The same `requestId` again: the first reply for the same bytes, a conflict for others. Returns the first one with
+/// its digest. A fault of ours is no answer, nor is one that a person has tried again since.
+fn first_of(c: &Connection, group: &Folder, id: &RequestId, now: Time) -> Result<Option<(i64, Vec<u8>)>> {
     let since = now.0.saturating_sub(REMEMBERED_MS);
-    let known: Option<(i64, Vec<u8>)> = c
-        .prepare_cached(
+    Ok(c.prepare_cached(
             "SELECT claim_id, digest FROM receipts WHERE group_folder = ?1 AND request_id = ?2 AND at >= ?3 AND replay_of IS NULL AND code IS NOT 'internal'
                AND NOT EXISTS (SELECT 1 FROM by_hand b JOIN receipts n ON n.claim_id = b.claim_id WHERE b.retry_of = receipts.claim_id)
              ORDER BY claim_id LIMIT 1",
         )?
         .query_row(params![group.as_str(), id.as_str(), since], |r| Ok((r.get(0)?, r.get(1)?)))
-        .optional()?;
-    let Some((claim, first_digest)) = known else { return Ok(None) };
-    if first_digest != digest {
-        let refusal = Refusal::request_id_reused(id);
-        return Ok(Some(Verdict { replay_of: Some(claim), ..Verdict::refused(None, Some(id), refusal) }));
-    }
+        .optional()?)
+}
+
+/// What a command came to that is answered once more.
+fn repeat(c: &Connection, claim: i64) -> Result<Option<Verdict>> {
     let Some(first) = receipt(c, "claim_id = ?1", params![claim])? else { return Ok(None) };
     let refusal = match (&first.code, first.reason, first.hint) {
         (Some(code), Some(reason), Some(hint)) => {
