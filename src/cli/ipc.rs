@@ -109,7 +109,7 @@ fn rows(context: &Context, store: &Store) -> anyhow::Result<Vec<IpcRow>> {
         state: state.into(),
         age_ms: now.0.saturating_sub(lying.since_ms).max(0),
         code: None,
-        reason: None,
+        reason: lying.is_directory.then(|| "a directory, which only its writer can remove".into()),
     };
     let settled: BTreeSet<i64> = rows.iter().filter_map(|row| row.id).collect();
     rows.extend(

@@ -28,6 +28,8 @@ pub struct Lying {
     pub name: String,
     /// When it came, ms since the epoch.
     pub since_ms: i64,
+    /// A directory is never claimed.
+    pub is_directory: bool,
 }
 
 /// How many files are told of in one folder.
@@ -43,13 +45,14 @@ pub fn waiting(data: &Path, group: &Folder) -> Result<Vec<Lying>, World> {
         let path = data.join("ipc").join(group.as_str()).join(in_box.as_str());
         look(
             &path,
-            |name, since_ms| {
+            |name, kind, since_ms| {
                 is_command_name(name).then(|| Lying {
                     claim: None,
                     group: group.to_string(),
                     in_box: Some(in_box),
                     name: display_name(name),
                     since_ms,
+                    is_directory: kind == Kind::Directory,
                 })
             },
             &mut found,
@@ -67,7 +70,7 @@ pub fn claimed(data: &Path) -> Result<Vec<Lying>, World> {
     let mut found = Vec::new();
     look(
         &data.join("claimed"),
-        |name, since_ms| {
+        |name, kind, since_ms| {
             let (id, folder) = super::mailbox::parse(name)?;
             Some(Lying {
                 claim: Some(id),
@@ -75,6 +78,7 @@ pub fn claimed(data: &Path) -> Result<Vec<Lying>, World> {
                 in_box: None,
                 name: display_name(name),
                 since_ms,
+                is_directory: kind == Kind::Directory,
             })
         },
         &mut found,
@@ -182,7 +186,7 @@ pub fn try_watching<'a>(data: &Path, groups: impl IntoIterator<Item = &'a Folder
 
 fn look(
     path: &Path,
-    mut take: impl FnMut(&std::ffi::OsStr, i64) -> Option<Lying>,
+    mut take: impl FnMut(&std::ffi::OsStr, Kind, i64) -> Option<Lying>,
     found: &mut Vec<Lying>,
 ) -> Result<(), World> {
     let reading = |e: Errno| World::new("reading", path.display().to_string(), e);
@@ -198,7 +202,7 @@ fn look(
                 .st_ctime
                 .saturating_mul(1000)
                 .saturating_add(i64::try_from(stat.st_ctime_nsec).unwrap_or(0) / 1_000_000);
-            found.extend(take(dir::os(name), since));
+            found.extend(take(dir::os(name), Kind::of(&stat), since));
         }
         if found.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })

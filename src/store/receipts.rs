@@ -1,5 +1,7 @@
 //! Commands: from the bytes of a claimed file to its receipt, in one savepoint. Whatever the outcome, there is one.
 
+use std::sync::Arc;
+
 use ipc_handlers::{Folder, Refusal, Time, envelope};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -24,7 +26,7 @@ pub struct CommandFile {
     /// The group's run when the file was claimed.
     pub run: Option<i64>,
     /// The bytes, or why there are none that could be a command.
-    pub body: std::result::Result<Vec<u8>, Refusal>,
+    pub body: std::result::Result<Arc<Vec<u8>>, Refusal>,
 }
 
 /// What was decided about a file, and what to do with it.

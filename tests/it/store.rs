@@ -292,7 +292,7 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
         name: "x.json".into(),
         origin: format!("file {claim}").into_bytes(),
         run: None,
-        body: Ok(bytes.to_vec()),
+        body: Ok(bytes.to_vec().into()),
     }
 }
 

@@ -1,6 +1,11 @@
 //! The worker of one group: which files are taken, and when.
 
-use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    sync::Arc,
+    time::Duration,
+};
 
 use ipc_handlers::{Folder, Time};
 use tokio::{
@@ -59,6 +64,8 @@ pub(super) struct Worker {
     growing: Vec<(Claimed, Instant)>,
     /// Names that only a scan has seen, with when it first did.
     first_seen: BTreeMap<(CommandBox, OsString), Instant>,
+    /// Directories named like commands that were told of.
+    told_of: BTreeSet<(CommandBox, OsString)>,
 }
 
 /// What a worker has been told since it last looked.
@@ -88,7 +95,7 @@ impl News {
 impl Worker {
     /// A worker that has not looked yet, with the files that an earlier daemon had claimed.
     pub(super) fn new(host: Arc<Host>, folder: Folder, growing: Vec<(Claimed, Instant)>) -> Self {
-        Self { host, folder, growing, first_seen: BTreeMap::new() }
+        Self { host, folder, growing, first_seen: BTreeMap::new(), told_of: BTreeSet::new() }
     }
 
     pub(super) async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
@@ -169,7 +176,7 @@ impl Worker {
             // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
             let complete_until = stamp(clock::now().plus_ms(-CLOCK_TICK_MS));
             let listed = spawn_blocking(move || {
-                let mut found = Vec::new();
+                let (mut found, mut directories) = (Vec::new(), BTreeSet::new());
                 let mut more = false;
                 let mut until = i64::MAX;
                 for in_box in CommandBox::ALL {
@@ -180,9 +187,7 @@ impl Worker {
                                 // What follows the last one here may be older than what the other box has.
                                 until = until.min(listing.entries.last().map_or(i64::MAX, |last| last.ctime));
                             }
-                            for directory in &listing.directories {
-                                tracing::debug!(group = %boxes.folder(), name = ?directory.name, "a directory is named like a command; its writer has to remove it");
-                            }
+                            directories.extend(listing.directories.into_iter().map(|entry| (in_box, entry.name)));
                             found.extend(listing.entries.into_iter().map(|entry| {
                                 let idle = matches!(boxes.writer(in_box, &entry), Writer::None);
                                 (in_box, entry, idle)
@@ -193,10 +198,11 @@ impl Worker {
                 }
                 found.retain(|(_, entry, _)| entry.ctime <= until);
                 found.sort_by(|a, b| a.1.cmp(&b.1));
-                (found, more)
+                (found, directories, more)
             })
             .await;
-            let Ok((found, more)) = listed else { return };
+            let Ok((found, directories, more)) = listed else { return };
+            self.tell_of(directories);
             let now = Instant::now();
             let mut take = Vec::new();
             let mut seen = BTreeMap::new();
@@ -226,6 +232,14 @@ impl Worker {
                 return;
             }
         }
+    }
+
+    /// Says which directories are named like commands, each once for as long as it is there.
+    fn tell_of(&mut self, directories: BTreeSet<(CommandBox, OsString)>) {
+        for (in_box, name) in directories.difference(&self.told_of) {
+            tracing::warn!(group = %self.folder, %in_box, ?name, "a directory is named like a command; its writer has to remove it");
+        }
+        self.told_of = directories;
     }
 
     /// Claims, reads and settles files, at most [`IN_FLIGHT`] at a time; returns how many were claimed.
@@ -269,17 +283,23 @@ impl Worker {
         }
         let now = Instant::now();
         let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
-        let taken: Vec<_> = growing
-            .into_iter()
-            .map(|(claimed, at)| Taken { claimed, refusal: None, age: now.duration_since(at) })
-            .collect();
-        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let handled =
-            spawn_blocking(move || handle(&host, &folder, taken, patience, 0)).await.unwrap_or_default();
-        self.growing.extend(handled.growing.into_iter().map(|claimed| {
-            let at = since.get(&claimed.id).copied().unwrap_or(now);
-            (claimed, at)
-        }));
-        settle_again(&self.host, &self.folder, handled.waiting).await;
+        let mut growing = growing.into_iter().peekable();
+        while growing.peek().is_some() {
+            let taken: Vec<_> = growing
+                .by_ref()
+                .take(IN_FLIGHT)
+                .map(|(claimed, at)| Taken { claimed, refusal: None, age: now.duration_since(at) })
+                .collect();
+            let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+            let later = growing.len();
+            let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, later))
+                .await
+                .unwrap_or_default();
+            self.growing.extend(handled.growing.into_iter().map(|claimed| {
+                let at = since.get(&claimed.id).copied().unwrap_or(now);
+                (claimed, at)
+            }));
+            settle_again(&self.host, &self.folder, handled.waiting).await;
+        }
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn settle(
 /// What tells a repeated command from a changed one.
 fn digest(file: &CommandFile) -> Vec<u8> {
     match &file.body {
-        Ok(bytes) => Sha256::digest(bytes).to_vec(),
+        Ok(bytes) => Sha256::digest(bytes.as_slice()).to_vec(),
         Err(_) => Vec::new(),
     }
 }
