@@ -13,6 +13,7 @@ mod docker;
 mod doctor;
 mod failures;
 mod fairness;
+mod hostile;
 mod ipc_files;
 mod mailbox;
 mod sandbox;

@@ -63,6 +63,10 @@ fn hash(top: &Path, path: &Path, hasher: &mut DefaultHasher) {
     }
 }
 
+fn settings(image: &str, toml: &str) -> String {
+    format!("[sandbox]\nkind = \"docker\"\nimage = \"{image}\"\n{toml}")
+}
+
 /// A root whose agents run in containers, which are removed with it.
 pub(crate) struct Docked {
     root: Root,
@@ -75,8 +79,13 @@ impl Docked {
         docker().then(|| Self { root: Root::new(&Self::settings(toml)), instance: OnceCell::new() })
     }
 
+    /// The same with another image.
+    pub(crate) fn with_image(image: &str, toml: &str) -> Option<Self> {
+        docker().then(|| Self { root: Root::new(&settings(image, toml)), instance: OnceCell::new() })
+    }
+
     pub(crate) fn settings(toml: &str) -> String {
-        format!("[sandbox]\nkind = \"docker\"\nimage = \"{}\"\n{toml}", agent_image())
+        settings(agent_image(), toml)
     }
 
     /// Starts the daemon and waits until it is ready.
