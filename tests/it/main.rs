@@ -7,6 +7,7 @@ mod channel;
 mod claim_order;
 mod cli;
 mod config;
+mod corpus;
 mod crash;
 mod dispatch;
 mod docker;
