@@ -1,6 +1,6 @@
 //! Puts the daemon together, starts it in order and stops it in order. Everything is wired here; there are no globals.
 //!
-//! Start: settings, lock, store, instance, sandbox, ipc, recovery, lanes and schedule, channels. Stop: nothing new,
+//! Start: settings, lock, store, instance, sandbox, gateway, ipc, recovery, lanes and schedule, channels. Stop: nothing new,
 //! what is under way is finished or let go, a second signal ends it at once.
 #![expect(clippy::disallowed_methods, reason = "lays out the root, which no container can write")]
 
@@ -24,16 +24,24 @@ use crate::{
     channels::{Channels, local::Local},
     clock,
     config::{self, Config, SandboxKind},
+    domain::{holds::Holds, run_settings::Provider},
+    gateway::{self, Credentials, Gateway, Upstream},
     ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
     loops::{
         self, Host, Nudges, control, deliver,
         dispatch::Dispatch,
         reconcile, schedule,
         snapshots::{self, Shown, Snapshots},
+        typing::{self, AtWork},
+        usage,
     },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::{NewGroup, NewWiring, Store},
 };
+
+mod by_hand;
+
+pub use by_hand::{drop_command, retry_command};
 
 /// How many hints of file events may wait before they degrade to a scan.
 const HINTS: usize = 16_384;
@@ -173,6 +181,12 @@ async fn lock(root: &Path) -> Result<File> {
     }
 }
 
+/// Returns who owns what containers write to, user and group; `None`: whoever we are.
+#[must_use]
+pub fn box_owner() -> Option<ipc::Owner> {
+    (crate::root::own_ids().0 == 0).then_some(AGENT)
+}
+
 /// Removes a group of a root that no daemon serves.
 ///
 /// # Errors
@@ -183,8 +197,8 @@ pub async fn remove_group(root: &Path, folder: &Folder) -> Result<()> {
     let data = root.join("data");
     let claimed = ipc::peek::claimed(&data)?.into_iter().filter(|c| c.group == folder.as_str()).count();
     // A directory is never settled: it goes with the boxes.
-    let waiting = ipc::peek::waiting(&data, folder)?.into_iter().filter(|w| !w.is_directory).count();
-    let left = waiting + claimed;
+    let waiting = ipc::peek::waiting(&data, [folder], 1)?;
+    let left = waiting.seen - waiting.directories + claimed;
     if left > 0 {
         bail!(
             "{left} commands of group {folder} are not settled yet; start the daemon with `g2 serve`, then remove the group"
@@ -263,13 +277,20 @@ async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<B
                 "agent.command would run without any sandbox; set sandbox.allow_unsandboxed = true if that is meant"
             );
         }
+        if config.provider == Provider::Claude && !config.allow_unsandboxed {
+            bail!(
+                "claude would run without any sandbox; set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant"
+            );
+        }
         Ok(Box::new(children))
     };
     match config.sandbox {
         SandboxKind::Docker => docker(),
         SandboxKind::Process => process(),
         SandboxKind::Auto => {
-            if store.active_runs()?.iter().any(|run| run.sandbox == "docker") {
+            // Containers that live are adopted, and Claude Code waits for Docker rather than run without.
+            let needs = config.provider == Provider::Claude && !config.allow_unsandboxed;
+            if needs || store.active_runs()?.iter().any(|run| run.sandbox == "docker") {
                 return docker();
             }
             let engine = docker()?;
@@ -282,6 +303,17 @@ async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<B
             }
         }
     }
+}
+
+/// Makes the gateway of a root's settings; it reads no key yet.
+///
+/// # Errors
+/// When the address of the model's host can't be used.
+fn open_gateway(root: &Path, config: &Config) -> Result<Gateway> {
+    let upstream = Upstream::parse(&config.upstream)
+        .with_context(|| format!("the setting gateway.upstream can't be {:?}", config.upstream))?;
+    let credentials = Credentials::new(root.join(".env"), config.token_file.clone());
+    Ok(Gateway::new(upstream, credentials, gateway::Limits::default()))
 }
 
 impl Daemon {
@@ -298,6 +330,7 @@ impl Daemon {
         let store = open_store(&root)?;
         let instance = instance(&root, &store).await?;
         let sandbox = choose_sandbox(&root, &config, &store).await?;
+        let gateway = open_gateway(&root, &config)?;
         let dirs = HostDirs::open(&root.join("data"))?;
         let claims = Claims::open(&dirs, store.last_claim()?)?;
         let local = Local::default();
@@ -307,13 +340,16 @@ impl Daemon {
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
         let since = clock::now();
+        let holds = Holds::new(store.holds()?);
         let host = Arc::new(Host {
+            holds: RwLock::new(holds),
             owner: owner(&instance),
-            box_owner: (crate::root::own_ids().0 == 0).then_some(AGENT),
+            box_owner: box_owner(),
             config,
             root,
             store,
             sandbox,
+            gateway,
             channels,
             local,
             dirs,
@@ -324,6 +360,7 @@ impl Daemon {
             boxes: RwLock::default(),
             nudges: Nudges::default(),
             snapshots: Snapshots::default(),
+            at_work: AtWork::default(),
             stop: CancellationToken::new(),
             retire: CancellationToken::new(),
             look_again: Notify::new(),
@@ -351,6 +388,7 @@ impl Daemon {
         }
         let recovered = reconcile::recover(&host).await;
         mailbox.spawn(snapshots::run(Arc::clone(&host), mailbox_stop.clone()));
+        mailbox.spawn(usage::run(Arc::clone(&host), mailbox_stop.clone()));
         for group in host.store.groups()? {
             host.snapshots.soon(&group.folder, Shown::All);
         }
@@ -361,6 +399,7 @@ impl Daemon {
         tasks.spawn(reconcile::run(Arc::clone(&host), recovered.unknown, adoptions));
         tasks.spawn(schedule::run(Arc::clone(&host)));
         tasks.spawn(deliver::run(Arc::clone(&host)));
+        tasks.spawn(typing::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
         Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })
     }

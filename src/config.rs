@@ -10,7 +10,16 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::domain::zone::{ZoneChoice, ZoneData};
+use crate::domain::{
+    run_settings::{Aws, Credentials, Network, Provider, RunSettings, Selinux},
+    zone::{ZoneChoice, ZoneData},
+};
+
+mod agent;
+pub mod dotenv;
+
+pub use agent::ClaudeSettings;
+use agent::{RawAgent, word};
 
 /// `g2.toml` with every setting commented at its default.
 pub const DEFAULT_TOML: &str = include_str!("default.toml");
@@ -29,7 +38,14 @@ pub struct Config {
     pub cpus: Option<f64>,
     pub pids: Option<u64>,
     pub output_bytes: u64,
-    pub provider: String,
+    pub provider: Provider,
+    pub claude: ClaudeSettings,
+    pub network: Network,
+    pub credentials: Credentials,
+    pub aws: Aws,
+    pub selinux: Selinux,
+    /// The user's own folder: where `~` leads to, and where the mount allowlist and `.aws` are.
+    pub home: Option<PathBuf>,
     /// The program that runs in the container instead of the image's own; empty: the image's.
     pub command: Vec<String>,
     pub script: Option<PathBuf>,
@@ -48,6 +64,10 @@ pub struct Config {
     pub min_free_bytes: u64,
     pub on_unknown: crate::domain::rows::UnknownDeliveries,
     pub log_level: String,
+    /// The address of the model's host.
+    pub upstream: String,
+    /// Where the key is kept when it is not in `.env`.
+    pub token_file: Option<PathBuf>,
 }
 
 /// `[sandbox] kind`.
@@ -83,6 +103,7 @@ struct Raw {
     limits: RawLimits,
     health: RawHealth,
     outbox: RawOutbox,
+    gateway: RawGateway,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -95,14 +116,10 @@ struct RawSandbox {
     cpus: Option<f64>,
     pids: Option<u64>,
     output_mib: Option<u64>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawAgent {
-    provider: Option<String>,
-    command: Vec<String>,
-    script: Option<PathBuf>,
+    network: Option<String>,
+    credentials: Option<String>,
+    aws: Option<String>,
+    selinux: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -132,6 +149,13 @@ struct RawHealth {
 #[serde(default, deny_unknown_fields)]
 struct RawOutbox {
     on_unknown: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawGateway {
+    upstream: Option<String>,
+    token_file: Option<PathBuf>,
 }
 
 /// What the process was started with.
@@ -166,7 +190,10 @@ impl Config {
             Err(source) => return Err(ConfigError::Read { path, source }),
         };
         let dotenv = std::fs::read_to_string(root.join(".env")).unwrap_or_default();
-        Self::check(raw, environment, &dotenv_value(&dotenv, "TZ"))
+        let mut config = Self::check(raw, environment, &Dotenv::of(&dotenv))?;
+        // What is relative is so to the root, wherever the daemon was started.
+        config.token_file = config.token_file.map(|path| root.join(path));
+        Ok(config)
     }
 
     /// Returns the settings of a root without `g2.toml`.
@@ -174,10 +201,10 @@ impl Config {
     /// # Errors
     /// As [`Config::load`], for what the environment says.
     pub fn defaults(environment: &Environment) -> Result<Self, ConfigError> {
-        Self::check(Raw::default(), environment, &None)
+        Self::check(Raw::default(), environment, &Dotenv::default())
     }
 
-    fn check(raw: Raw, environment: &Environment, dotenv_tz: &Option<String>) -> Result<Self, ConfigError> {
+    fn check(raw: Raw, environment: &Environment, dotenv: &Dotenv) -> Result<Self, ConfigError> {
         let number = |name: &'static str, default: i64| -> i64 {
             environment.get(name).and_then(leading_number).unwrap_or(default)
         };
@@ -186,18 +213,10 @@ impl Config {
         let zone = zone_data.resolve(&[
             environment.get("TZ"),
             raw.timezone.as_deref(),
-            dotenv_tz.as_deref(),
+            dotenv.tz.as_deref(),
             system.as_deref(),
         ]);
         let millis = |value: i64, or: u64| u64::try_from(value).unwrap_or(or);
-        let provider = raw.agent.provider.unwrap_or_else(|| "scripted".into());
-        if provider != "scripted" {
-            return Err(ConfigError::Value {
-                name: "agent.provider",
-                value: provider,
-                why: "this build drives the scripted agent only",
-            });
-        }
         let on_unknown = match raw.outbox.on_unknown.as_deref() {
             None | Some("resend") => crate::domain::rows::UnknownDeliveries::Resend,
             Some("leave") => crate::domain::rows::UnknownDeliveries::Leave,
@@ -209,7 +228,20 @@ impl Config {
                 });
             }
         };
-        Ok(Self {
+        let sandbox = &raw.sandbox;
+        let config = Self {
+            provider: raw.agent.provider()?,
+            claude: raw.agent.claude.check()?,
+            network: word("sandbox.network", sandbox.network.as_deref(), Network::Model, Network::parse)?,
+            credentials: word(
+                "sandbox.credentials",
+                sandbox.credentials.as_deref(),
+                Credentials::Gateway,
+                Credentials::parse,
+            )?,
+            aws: word("sandbox.aws", sandbox.aws.as_deref(), Aws::Off, Aws::parse)?,
+            selinux: word("sandbox.selinux", sandbox.selinux.as_deref(), Selinux::Keep, Selinux::parse)?,
+            home: environment.get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
             assistant_name: environment
                 .get("ASSISTANT_NAME")
                 .map(str::to_owned)
@@ -228,7 +260,6 @@ impl Config {
             cpus: Some(raw.sandbox.cpus.unwrap_or(2.0)).filter(|n| *n > 0.0),
             pids: Some(raw.sandbox.pids.unwrap_or(512)).filter(|n| *n > 0),
             output_bytes: raw.sandbox.output_mib.unwrap_or(256).max(1) << 20,
-            provider,
             command: raw.agent.command,
             script: raw.agent.script.filter(|path| !path.as_os_str().is_empty()),
             max_containers: usize::try_from(number(
@@ -268,7 +299,40 @@ impl Config {
                 .map(str::to_owned)
                 .or(raw.log_level)
                 .unwrap_or_else(|| "info".into()),
-        })
+            upstream: environment
+                .get("ANTHROPIC_BASE_URL")
+                .map(str::to_owned)
+                .or_else(|| dotenv.base_url.clone())
+                .or(raw.gateway.upstream)
+                .unwrap_or_else(|| "https://api.anthropic.com".into()),
+            token_file: raw
+                .gateway
+                .token_file
+                .filter(|path| !path.as_os_str().is_empty())
+                .map(|path| at_home(path, environment)),
+        };
+        config.run_settings().check().map_err(|_| ConfigError::Value {
+            name: "sandbox.credentials",
+            value: "stdin".into(),
+            why: "it needs network = \"open\": with a key of its own the agent goes to the model by itself",
+        })?;
+        Ok(config)
+    }
+
+    /// Returns what holds for every group that wants nothing else.
+    #[must_use]
+    pub fn run_settings(&self) -> RunSettings {
+        RunSettings {
+            provider: self.provider,
+            image: self.image.clone(),
+            model: self.claude.model.clone(),
+            network: self.network,
+            credentials: self.credentials,
+            memory_bytes: self.memory_bytes,
+            cpus: self.cpus,
+            pids: self.pids,
+            ceiling_ms: self.ceiling_ms.max(self.container_ms),
+        }
     }
 }
 
@@ -290,21 +354,25 @@ fn leading_number(text: &str) -> Option<i64> {
     digits.parse().ok()
 }
 
-/// v1's `.env` reader for one key: last one wins, one pair of quotes is stripped, no escapes.
-fn dotenv_value(text: &str, key: &str) -> Option<String> {
-    text.lines()
-        .map(str::trim)
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.split_once('='))
-        .filter(|(name, _)| name.trim() == key)
-        .map(|(_, value)| {
-            let value = value.trim();
-            let quoted = value.len() >= 2
-                && (value.starts_with('"') && value.ends_with('"')
-                    || value.starts_with('\'') && value.ends_with('\''));
-            if quoted { value[1..value.len() - 1].to_owned() } else { value.to_owned() }
-        })
-        .rfind(|value| !value.is_empty())
+/// What `.env` says besides secrets, which are never taken up here.
+#[derive(Debug, Default)]
+struct Dotenv {
+    tz: Option<String>,
+    base_url: Option<String>,
+}
+
+impl Dotenv {
+    fn of(text: &str) -> Self {
+        Self { tz: dotenv::value(text, "TZ"), base_url: dotenv::value(text, "ANTHROPIC_BASE_URL") }
+    }
+}
+
+/// Puts the user's home in the place of a leading `~`.
+fn at_home(path: PathBuf, environment: &Environment) -> PathBuf {
+    match (path.strip_prefix("~"), environment.get("HOME")) {
+        (Ok(rest), Some(home)) => Path::new(home).join(rest),
+        _ => path,
+    }
 }
 
 /// The machine's zone, from the link that `/etc/localtime` is.
@@ -322,7 +390,7 @@ mod tests {
         let environment = Environment(pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect());
         let raw = toml::from_str(toml_text)
             .map_err(|e| ConfigError::Parse { path: "g2.toml".into(), why: e.to_string() })?;
-        Config::check(raw, &environment, &None)
+        Config::check(raw, &environment, &Dotenv::default())
     }
 
     #[test]
@@ -350,15 +418,22 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_setting_is_refused_by_name() {
-        let error = with(&[], "[limits]\nmax_containers = 3\n").unwrap_err().to_string();
-        assert!(error.contains("max_containers"), "{error}");
+    fn the_models_host_is_v1s_variable_before_the_setting() {
+        let toml = "[gateway]\nupstream = \"https://c\"\ntoken_file = \"~/.claude/.credentials.json\"\n";
+        let config = with(&[("HOME", "/home/u")], toml).unwrap();
+        assert_eq!(config.upstream, "https://c");
+        assert_eq!(config.token_file.as_deref(), Some(Path::new("/home/u/.claude/.credentials.json")));
+        assert_eq!(with(&[("ANTHROPIC_BASE_URL", "https://a")], toml).unwrap().upstream, "https://a");
+        let raw = toml::from_str(toml).unwrap();
+        let dotenv = Dotenv::of("ANTHROPIC_BASE_URL=https://b\nANTHROPIC_API_KEY=sk\n");
+        let config = Config::check(raw, &Environment::default(), &dotenv).unwrap();
+        assert_eq!(config.upstream, "https://b");
+        assert!(!format!("{config:?} {dotenv:?}").contains("sk"));
     }
 
     #[test]
-    fn dotenv_values_are_read_as_v1_read_them() {
-        let text = "# TZ=A/B\nTZ=\"Europe/Paris\"\n TZ = 'Asia/Tokyo' \nX=\n";
-        assert_eq!(dotenv_value(text, "TZ").as_deref(), Some("Asia/Tokyo"));
-        assert_eq!(dotenv_value(text, "X"), None);
+    fn an_unknown_setting_is_refused_by_name() {
+        let error = with(&[], "[limits]\nmax_containers = 3\n").unwrap_err().to_string();
+        assert!(error.contains("max_containers"), "{error}");
     }
 }

@@ -13,6 +13,8 @@
 //! | `ipc.committed` | they are committed |
 //! | `ipc.replied` | the reply is placed |
 //! | `ipc.set_aside` | `done/` or `dead/` is written, the claimed file is still there |
+//! | `hand.noted` | what a person wants done with a claim is written down, its file is where it was |
+//! | `hand.placed` | the file is in `data/claimed/` under that id |
 //! | `message.stored` | message and inbox rows are committed |
 //! | `run.handed` | batch, cursor and run row are committed |
 //! | `run.piped` | a follow-up's batch is committed, its file not placed |

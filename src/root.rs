@@ -32,6 +32,16 @@ pub fn read_script(path: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(path)
 }
 
+/// Makes a folder that every user may look into, if it is not there.
+///
+/// # Errors
+/// The operating system's.
+pub fn make_folder(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::create_dir_all(folder)?;
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))
+}
+
 /// Makes folders that are mounted into a container, and gives each to `owner` when it was made here.
 ///
 /// # Errors
@@ -48,20 +58,6 @@ pub fn make_agent_folders(folders: &[&Path], owner: Option<(u32, u32)>) -> std::
                 std::os::unix::fs::lchown(folder, Some(user), Some(group))?;
             }
         }
-    }
-    Ok(())
-}
-
-/// Lays out a group's folder, from `groups/_template/CLAUDE.md` when there is one. What is there already stays.
-///
-/// # Errors
-/// The operating system's.
-pub fn lay_out_group(root: &Path, folder: &ipc_handlers::Folder) -> std::io::Result<()> {
-    let path = root.join("groups").join(folder.as_str());
-    std::fs::create_dir_all(&path)?;
-    let (memory, template) = (path.join("CLAUDE.md"), root.join("groups/_template/CLAUDE.md"));
-    if std::fs::symlink_metadata(&memory).is_err() && template.is_file() {
-        std::fs::copy(template, memory)?;
     }
     Ok(())
 }
@@ -83,6 +79,13 @@ pub fn read_kept_command(root: &Path, group: &str, id: i64) -> Option<String> {
         let path = root.join("data").join(place).join(group.as_str()).join(format!("{id}.json"));
         std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     })
+}
+
+/// Returns the bytes that are kept of a settled command: of a dead one from `data/dead/`, else from `data/done/`.
+#[must_use]
+pub fn read_kept_bytes(data: &Path, group: &ipc_handlers::Folder, id: i64, is_dead: bool) -> Option<Vec<u8>> {
+    let place = if is_dead { "dead" } else { "done" };
+    std::fs::read(data.join(place).join(group.as_str()).join(format!("{id}.json"))).ok()
 }
 
 /// Returns how much is free on the file system of `path`, bytes.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::Folder;
+use crate::{Code, Folder, Refusal};
 
 /// The group that a command file was claimed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,21 @@ impl Caller {
     #[must_use]
     pub fn scope(&self) -> Scope {
         if self.is_main { Scope::All } else { Scope::Group(self.group.clone()) }
+    }
+
+    /// Only main may `act`.
+    ///
+    /// # Errors
+    /// `not_authorized` for any other group.
+    pub(crate) fn must_be_main(&self, act: &str) -> Result<(), Refusal> {
+        if self.is_main {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Code::NotAuthorized,
+            format!("only the main group may {act}, and \"{}\" is not it", self.group),
+            "ask the user to do it from the main group",
+        ))
     }
 
     /// Returns whether the caller may act on what belongs to `group`.

@@ -1,8 +1,9 @@
 //! What a command changes, as data: the store performs it, in the transaction of the command's receipt.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Folder, Schedule, Scope, Time};
+use crate::{Folder, Schedule, Scope, TaskStatus, Time};
 
 /// One change. Authority travels with it as a [`Scope`] or as the group that owns what is made.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,6 +34,19 @@ pub enum Effect {
         /// Whose tasks it may be.
         scope: Scope,
     },
+    /// Changes a task.
+    ChangeTask {
+        /// The task.
+        id: String,
+        /// Whose tasks it may be.
+        scope: Scope,
+        /// What of it.
+        change: TaskChange,
+    },
+    /// Makes or changes a group and its wiring to a chat.
+    RegisterGroup(Registration),
+    /// Reads the chats that an agent could be registered for.
+    ListGroups,
     /// Makes lanes forget their session: the next batch starts afresh.
     ClearSession {
         /// The group.
@@ -42,6 +56,123 @@ pub enum Effect {
         /// The name to archive the session under first; `None` archives nothing.
         archive_as: Option<String>,
     },
+    /// Makes lanes go on with an archived session, which is then no archive any more.
+    ResumeSession {
+        /// The group.
+        target: Folder,
+        /// Which of its lanes.
+        lanes: Lanes,
+        /// The archive; only one of the group's own.
+        archive: i64,
+        /// The name to archive the present session under first; `None` archives nothing.
+        save_as: Option<String>,
+    },
+    /// Reads the archived sessions in which all words of `query` occur.
+    SearchSessions {
+        /// The group.
+        target: Folder,
+        /// What to look for; empty: everything, newest first.
+        query: String,
+        /// How many, at most.
+        limit: i64,
+    },
+    /// Keeps a session under a name; kept before, it is brought up to date.
+    ArchiveSession {
+        /// The group.
+        target: Folder,
+        /// The agent's own name for the conversation.
+        session_id: String,
+        /// The name to keep it under.
+        name: String,
+        /// What was said; `None`: what the host has read of the transcript.
+        content: Option<String>,
+    },
+}
+
+/// What of a task is to change; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TaskChange {
+    /// What the agent is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// The script that runs first; empty: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// When it runs.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
+    /// Whether it runs in the lane's session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_mode: Option<ContextMode>,
+    /// What happens to missed occurrences.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catch_up: Option<CatchUp>,
+    /// Where what the agent says goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputMode>,
+    /// Whether it will run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<TaskStatus>,
+    /// When it runs next: a new slot, with all its tries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_run: Option<Time>,
+}
+
+/// A group as it is registered, with one wiring. It is never the privileged one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Registration {
+    /// Its folder.
+    pub folder: Folder,
+    /// A name for people.
+    pub name: String,
+    /// What a message in this chat starts with to mention the agent.
+    pub trigger: String,
+    /// The chat.
+    pub chat_jid: String,
+    /// Settings of its containers; `None`: they stay.
+    pub config: Option<serde_json::Map<String, serde_json::Value>>,
+    /// When the wiring engages.
+    pub engage_mode: EngageMode,
+    /// The JavaScript pattern; there for the mode `pattern` only.
+    pub engage_pattern: Option<String>,
+    /// Whose messages count.
+    pub sender_scope: SenderScope,
+    /// What becomes of messages that don't engage.
+    pub ignored: IgnoredMessages,
+}
+
+/// When a wiring engages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngageMode {
+    /// When a pattern is found in the text.
+    Pattern,
+    /// When the agent is addressed.
+    Mention,
+    /// As `mention`, and afterwards in the same thread.
+    MentionSticky,
+}
+
+/// Whose messages count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SenderScope {
+    /// Everybody's.
+    #[default]
+    All,
+    /// Those of people who are known.
+    Known,
+}
+
+/// What becomes of messages that don't engage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IgnoredMessages {
+    /// They are gone.
+    #[default]
+    Drop,
+    /// They are context for the next one that does.
+    Accumulate,
 }
 
 /// A task to be made.
@@ -81,7 +212,7 @@ pub enum Lanes {
 }
 
 /// Whether a task runs in the group's conversation or in one of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContextMode {
     /// In the session of the lane.
@@ -92,7 +223,7 @@ pub enum ContextMode {
 }
 
 /// What happens to occurrences that were missed while nothing could run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {
     /// They become one run.
@@ -105,7 +236,7 @@ pub enum CatchUp {
 }
 
 /// Where goes what the agent says while it runs a task.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputMode {
     /// Into the task's history; the agent speaks by `send_message`.
@@ -124,6 +255,9 @@ macro_rules! names {
                 match self { $(Self::$variant => $name),+ }
             }
 
+            /// Every name with its value.
+            pub const CHOICES: &'static [(&'static str, Self)] = &[$(($name, Self::$variant)),+];
+
             /// Returns the value of that name.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
@@ -137,6 +271,9 @@ pub(crate) use names;
 names!(ContextMode { Group = "group", Isolated = "isolated" });
 names!(CatchUp { Latest = "latest", All = "all", Skip = "skip" });
 names!(OutputMode { History = "history", Chat = "chat" });
+names!(EngageMode { Pattern = "pattern", Mention = "mention", MentionSticky = "mention-sticky" });
+names!(SenderScope { All = "all", Known = "known" });
+names!(IgnoredMessages { Drop = "drop", Accumulate = "accumulate" });
 
 #[cfg(test)]
 mod tests {

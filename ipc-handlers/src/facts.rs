@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 
-use crate::{Caller, Folder, Time};
+use crate::{Caller, Folder, Refusal, Scope, TaskStatus, Time, effect::CatchUp};
 
 /// What the store must look up before [`crate::decide`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,12 +11,14 @@ pub struct Wants {
     pub chat: Option<String>,
     /// The task for [`Facts::task`].
     pub task: Option<String>,
-    /// The group for [`Facts::folder_exists`].
+    /// The folder for [`Facts::group`].
     pub folder: Option<Folder>,
+    /// The archived session for [`Facts::archive`], and whose it may be.
+    pub archive: Option<(i64, Scope)>,
 }
 
-/// What is known. What was not wanted may be left `None`, `false` or empty, but for `now`, the zone and
-/// `own_chats`, which are always given.
+/// What is known. What was not wanted may be left `None` or empty, but for `now`, the zone and `own_chats`, which are
+/// always given.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The instant of the decision.
@@ -31,8 +33,10 @@ pub struct Facts {
     pub own_chats: Vec<String>,
     /// The wanted task, whoever's it is; `None` when there is none of that id.
     pub task: Option<TaskFacts>,
-    /// Whether the wanted folder is a group's.
-    pub folder_exists: bool,
+    /// The group of the wanted folder; `None` when there is none.
+    pub group: Option<GroupFacts>,
+    /// The wanted archived session; `None` when there is none of that id in that scope.
+    pub archive: Option<ArchiveFacts>,
 }
 
 /// A known chat.
@@ -51,6 +55,36 @@ pub struct TaskFacts {
     pub id: String,
     /// Whose it is.
     pub group: Folder,
+    /// `cron`, `interval` or `once`.
+    pub schedule_type: String,
+    /// As it was written.
+    pub schedule_value: String,
+    /// Whether it will run.
+    pub status: TaskStatus,
+    /// When it runs next.
+    pub next_run: Option<Time>,
+    /// What happens to missed occurrences.
+    pub catch_up: CatchUp,
+}
+
+/// A group on record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupFacts {
+    /// Its folder.
+    pub folder: Folder,
+    /// Whether it is the privileged one.
+    pub is_main: bool,
+}
+
+/// An archived session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveFacts {
+    /// Its id.
+    pub id: i64,
+    /// Whose it is.
+    pub group: Folder,
+    /// The agent's own name for the conversation.
+    pub session_id: String,
 }
 
 impl Facts {
@@ -67,8 +101,14 @@ impl Facts {
         self.own_chats.iter().any(|own| own == jid) || self.groups_of(jid).contains(&caller.group)
     }
 
-    /// Returns whether the wanted task is `id` and the caller may touch it.
-    pub(crate) fn may_touch_task(&self, caller: &Caller, id: &str) -> bool {
-        self.task.as_ref().is_some_and(|task| task.id == id && caller.may_touch(&task.group))
+    /// Returns the wanted task when it is `id` and the caller may touch it.
+    ///
+    /// # Errors
+    /// `not_found`, whether it is absent or another group's.
+    pub(crate) fn task(&self, caller: &Caller, id: &str) -> Result<&TaskFacts, Refusal> {
+        self.task
+            .as_ref()
+            .filter(|task| task.id == id && caller.may_touch(&task.group))
+            .ok_or_else(|| Refusal::no_such_task(id))
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{Code, Refusal, json::kind_of, refusal::quoted};
+use crate::{Code, Refusal, json::kind_of, refusal::quoted, schedule::whole};
 
 /// The fields of one command.
 pub(crate) struct Fields<'a> {
@@ -52,11 +52,37 @@ impl<'a> Fields<'a> {
 
     /// Returns one of `choices` by its name, or the default when the field is left out.
     pub(crate) fn choice<T: Copy + Default>(&self, name: &str, choices: &[(&str, T)]) -> Result<T, Refusal> {
-        let Some(text) = self.optional_text(name)? else { return Ok(T::default()) };
-        choices.iter().find(|(choice, _)| *choice == text).map(|(_, value)| *value).ok_or_else(|| {
+        Ok(self.optional_choice(name, choices)?.unwrap_or_default())
+    }
+
+    /// Returns one of `choices` by its name, when the field is there.
+    pub(crate) fn optional_choice<T: Copy>(
+        &self,
+        name: &str,
+        choices: &[(&str, T)],
+    ) -> Result<Option<T>, Refusal> {
+        let Some(text) = self.optional_text(name)? else { return Ok(None) };
+        choices.iter().find(|(choice, _)| *choice == text).map(|(_, value)| Some(*value)).ok_or_else(|| {
             let known: Vec<_> = choices.iter().map(|(choice, _)| *choice).collect();
             self.invalid(name, &format!("is {}, not one of {}", quoted(&text), known.join(", ")))
         })
+    }
+
+    /// Returns a truth value that may be left out.
+    pub(crate) fn optional_bool(&self, name: &str) -> Result<Option<bool>, Refusal> {
+        let wrong = |value| self.invalid(name, &format!("is {}, not true or false", kind_of(value)));
+        self.get(name).map(|value| value.as_bool().ok_or_else(|| wrong(value))).transpose()
+    }
+
+    /// Returns a whole number that must be there; as text it is taken too.
+    pub(crate) fn whole_number(&self, name: &str) -> Result<i64, Refusal> {
+        let value = self.required(name)?;
+        let number = match value {
+            Value::Number(number) => whole(number),
+            Value::String(text) => text.trim().parse().ok(),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        };
+        number.ok_or_else(|| self.invalid(name, "is no whole number"))
     }
 
     /// Returns the refusal of a field that is absent.

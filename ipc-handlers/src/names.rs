@@ -2,14 +2,16 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A group's folder name; also the group's identity.
 ///
 /// `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`, and not a reserved name (`global`, `errors`, `_template`): v1's rule, with
 /// the names that would collide with folders of ours refused too.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(extend("pattern" = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"))]
 pub struct Folder(String);
 
 /// Why a folder name was refused.
@@ -58,9 +60,17 @@ impl From<Folder> for String {
     }
 }
 
+/// Returns whether `id` is one that an agent may give a conversation: `[A-Za-z0-9-]{1,64}`, so it is safe in a file
+/// name.
+#[must_use]
+pub fn is_session_id(id: &str) -> bool {
+    (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
 /// The id under which an agent waits for a reply: `[A-Za-z0-9_-]{1,64}`, so it is safe as a file name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(extend("pattern" = r"^[A-Za-z0-9_-]{1,64}$"))]
 pub struct RequestId(String);
 
 /// Why a request id was refused.

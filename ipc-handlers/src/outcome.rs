@@ -1,8 +1,14 @@
 //! What the store answers for each effect, and the rows that agents see.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Code, Refusal, Time, effect::names, refusal::quoted};
+use crate::{
+    Code, Folder, Refusal, Time,
+    effect::names,
+    refusal::quoted,
+    shown::{FoundSession, GroupRow},
+};
 
 /// What came of one effect.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +27,24 @@ pub enum Outcome {
     },
     /// The tasks in scope, newest first.
     Tasks(Vec<TaskRow>),
+    /// A task was changed, or was so already.
+    TaskChanged {
+        /// Its id.
+        task_id: String,
+        /// Whether it will run.
+        status: TaskStatus,
+        /// When it runs next.
+        next_run: Option<Time>,
+    },
+    /// A group answers in a chat.
+    Registered {
+        /// Its folder.
+        folder: Folder,
+        /// The chat.
+        jid: String,
+    },
+    /// The chats that an agent could be registered for, newest activity first.
+    Groups(Vec<GroupRow>),
     /// A task was removed.
     TaskCancelled {
         /// Its id.
@@ -30,6 +54,18 @@ pub enum Outcome {
     SessionCleared {
         /// The archive made first, if one was asked for and there was a session.
         archived_id: Option<i64>,
+    },
+    /// Lanes go on with an archived session.
+    SessionResumed {
+        /// The agent's own name for the conversation.
+        session_id: String,
+    },
+    /// Archived sessions, best first.
+    Sessions(Vec<FoundSession>),
+    /// A session is kept.
+    SessionArchived {
+        /// Its number among the archived ones.
+        id: i64,
     },
 }
 
@@ -46,10 +82,15 @@ pub enum NotApplied {
         /// The id asked for.
         id: String,
     },
+    /// No archived session of this number in the effect's scope.
+    ArchiveGone {
+        /// The number asked for.
+        id: i64,
+    },
     /// The group was removed.
     GroupGone {
         /// Its folder.
-        group: crate::Folder,
+        group: Folder,
     },
 }
 
@@ -62,6 +103,7 @@ impl From<NotApplied> for Refusal {
                 format!("a task of the id {} exists already", quoted(&id)),
                 "leave taskId out and the host makes one, or choose another",
             ),
+            NotApplied::ArchiveGone { id } => Self::no_such_archive(id),
             NotApplied::GroupGone { group } => Self::no_such_group(&group),
         }
     }
@@ -77,8 +119,17 @@ impl Refusal {
         )
     }
 
+    /// Returns the refusal for an archived session that is absent or another group's: the two read the same.
+    pub(crate) fn no_such_archive(id: i64) -> Self {
+        Self::new(
+            Code::NotFound,
+            format!("no archived session has the number {id}"),
+            "take the number from search_sessions or from session_history.json",
+        )
+    }
+
     /// Returns the refusal for a folder that is no group's.
-    pub(crate) fn no_such_group(folder: &crate::Folder) -> Self {
+    pub(crate) fn no_such_group(folder: &Folder) -> Self {
         Self::new(
             Code::NotFound,
             format!("no group has the folder \"{folder}\""),
@@ -88,7 +139,7 @@ impl Refusal {
 }
 
 /// A task as agents see it: a row of `current_tasks.json` and of `list_tasks`, in v1's names and order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TaskRow {
     /// Its id.
     pub id: String,
@@ -108,11 +159,12 @@ pub struct TaskRow {
     pub status: TaskStatus,
     /// When it runs next (ISO, UTC, with milliseconds on the wire); `None` when it won't.
     #[serde(serialize_with = "iso")]
+    #[schemars(with = "Option<String>")]
     pub next_run: Option<Time>,
 }
 
 /// The states of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
     /// Runs when it is due.
@@ -125,7 +177,7 @@ pub enum TaskStatus {
 
 names!(TaskStatus { Active = "active", Paused = "paused", Completed = "completed" });
 
-fn iso<S: Serializer>(time: &Option<Time>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn iso<S: Serializer>(time: &Option<Time>, serializer: S) -> Result<S::Ok, S::Error> {
     match time {
         Some(time) => serializer.collect_str(time),
         None => serializer.serialize_none(),

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of refusal; the names on the wire are these in snake_case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
     /// Not a JSON object, or nested too deeply.
@@ -80,7 +81,7 @@ impl fmt::Display for Code {
 /// A refusal: what is wrong (`message`) and how to mend it (`hint`).
 ///
 /// Both texts are bounded: what the agent wrote is quoted shortened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Refusal {
     /// The kind, for programs.
@@ -114,6 +115,16 @@ impl Refusal {
             Code::Internal,
             "the host could not carry this out",
             "nothing was changed; try once more, and tell the user if it fails again",
+        )
+    }
+
+    /// Returns the refusal of a command that a person set aside.
+    #[must_use]
+    pub fn dropped(reason: &str) -> Self {
+        Self::new(
+            Code::NotAuthorized,
+            format!("a person set this command aside: {reason}"),
+            "do not send it again unless you are asked to",
         )
     }
 

@@ -1,18 +1,27 @@
 //! The bytes of `responses/<requestId>.json`, and of the reply kept beside an applied file.
 
 use jiff::tz::TimeZone;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Outcome, Refusal, RequestId, TaskRow, Time};
+use crate::{
+    Envelope, Folder, Outcome, Refusal, RequestId, TaskRow, TaskStatus, Time,
+    shown::{FoundSession, GroupRow},
+};
 
 /// Returns the reply to a command that was applied: `{"requestId","ok":true,"result":R}`.
 ///
 /// R is that of the first outcome; every command has one. Without a request id the field is left out. `zone` is
-/// the user's, for `nextRunLocal`.
+/// the user's, for `nextRunLocal`. A `search_sessions` without a `schemaVersion` is G2's own and gets G2's bare array.
 #[must_use]
-pub fn accepted(request_id: Option<&RequestId>, outcomes: &[Outcome], zone: &TimeZone) -> Vec<u8> {
-    write(&Reply::Accepted {
-        request_id,
+pub fn accepted(envelope: &Envelope, outcomes: &[Outcome], zone: &TimeZone) -> Vec<u8> {
+    if envelope.schema_version.is_none()
+        && let [Outcome::Sessions(sessions)] = outcomes
+    {
+        return bytes(&sessions.iter().map(BareSession::of).collect::<Vec<_>>());
+    }
+    bytes(&Reply::Accepted {
+        request_id: envelope.request_id.as_ref(),
         ok: true,
         result: outcomes.first().map_or(Answer::Nothing {}, |outcome| Answer::of(outcome, zone)),
     })
@@ -21,7 +30,7 @@ pub fn accepted(request_id: Option<&RequestId>, outcomes: &[Outcome], zone: &Tim
 /// Returns the reply to a command that was refused: `{"requestId","ok":false,"error":{"code","message","hint"}}`.
 #[must_use]
 pub fn refused(request_id: Option<&RequestId>, refusal: &Refusal) -> Vec<u8> {
-    write(&Reply::Refused { request_id, ok: false, error: refusal })
+    bytes(&Reply::Refused { request_id, ok: false, error: refusal })
 }
 
 /// Returns an instant as the user's clocks show it, with the offset: `2026-03-01T09:00:00-05:00`.
@@ -30,7 +39,7 @@ pub fn local(time: Time, zone: &TimeZone) -> String {
     time.to_jiff().to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Reply<'a> {
     Accepted {
@@ -47,7 +56,7 @@ enum Reply<'a> {
     },
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 enum Answer<'a> {
     Nothing {},
@@ -62,12 +71,33 @@ enum Answer<'a> {
     Tasks {
         tasks: &'a [TaskRow],
     },
+    TaskChanged {
+        task_id: &'a str,
+        status: TaskStatus,
+        next_run: Option<String>,
+    },
     TaskCancelled {
         task_id: &'a str,
+    },
+    Registered {
+        folder: &'a Folder,
+        jid: &'a str,
+    },
+    Groups {
+        groups: &'a [GroupRow],
     },
     SessionCleared {
         #[serde(skip_serializing_if = "Option::is_none")]
         archived_id: Option<i64>,
+    },
+    SessionResumed {
+        session_id: &'a str,
+    },
+    Sessions {
+        sessions: &'a [FoundSession],
+    },
+    SessionArchived {
+        id: i64,
     },
 }
 
@@ -81,13 +111,44 @@ impl<'a> Answer<'a> {
                 next_run_local: local(*next_run, zone),
             },
             Outcome::Tasks(tasks) => Self::Tasks { tasks },
+            Outcome::TaskChanged { task_id, status, next_run } => {
+                Self::TaskChanged { task_id, status: *status, next_run: next_run.map(|at| at.to_string()) }
+            }
+            Outcome::Registered { folder, jid } => Self::Registered { folder, jid },
+            Outcome::Groups(groups) => Self::Groups { groups },
+            Outcome::SessionResumed { session_id } => Self::SessionResumed { session_id },
+            Outcome::Sessions(sessions) => Self::Sessions { sessions },
+            Outcome::SessionArchived { id } => Self::SessionArchived { id: *id },
             Outcome::TaskCancelled { task_id } => Self::TaskCancelled { task_id },
             Outcome::SessionCleared { archived_id } => Self::SessionCleared { archived_id: *archived_id },
         }
     }
 }
 
-fn write(reply: &Reply<'_>) -> Vec<u8> {
+/// An archived session as G2's runner reads it.
+#[derive(Serialize, JsonSchema)]
+struct BareSession<'a> {
+    id: i64,
+    group_folder: &'a Folder,
+    session_id: &'a str,
+    name: &'a str,
+    archived_at: String,
+}
+
+impl<'a> BareSession<'a> {
+    fn of(found: &'a FoundSession) -> Self {
+        let FoundSession { group, session, .. } = found;
+        Self {
+            id: session.id,
+            group_folder: group,
+            session_id: &session.session_id,
+            name: &session.name,
+            archived_at: session.archived_at.to_string(),
+        }
+    }
+}
+
+fn bytes(reply: &impl Serialize) -> Vec<u8> {
     // Strings, numbers and lists into memory: nothing here can fail to be written.
     serde_json::to_vec(reply).unwrap_or_default()
 }
@@ -101,8 +162,8 @@ mod tests {
 
     fn result(outcome: Outcome) -> String {
         let zone = TimeZoneDatabase::bundled().get("America/New_York").unwrap();
-        let id = RequestId::parse("r-1").unwrap();
-        String::from_utf8(accepted(Some(&id), &[outcome], &zone)).unwrap()
+        let asked = crate::parse(br#"{"type":"list_tasks","requestId":"r-1","schemaVersion":1}"#).unwrap();
+        String::from_utf8(accepted(&asked, &[outcome], &zone)).unwrap()
     }
 
     #[test]
@@ -129,6 +190,36 @@ mod tests {
             refused(None, &refusal),
             br#"{"ok":false,"error":{"code":"not_found","message":"no","hint":"so"}}"#
         );
-        assert_eq!(accepted(None, &[], &TimeZone::UTC), br#"{"ok":true,"result":{}}"#);
+        let asked = crate::parse(br#"{"type":"list_tasks"}"#).unwrap();
+        assert_eq!(accepted(&asked, &[], &TimeZone::UTC), br#"{"ok":true,"result":{}}"#);
+    }
+
+    #[test]
+    fn a_search_without_a_version_gets_a_bare_array() {
+        let session = crate::shown::ArchivedSession {
+            id: 3,
+            name: "Trip".into(),
+            session_id: "s".into(),
+            archived_at: Time(0),
+        };
+        let group = Folder::parse("family").unwrap();
+        let found = || {
+            vec![Outcome::Sessions(vec![FoundSession {
+                group: group.clone(),
+                session: session.clone(),
+                snippet: "x".into(),
+            }])]
+        };
+        let asked = crate::parse(br#"{"type":"search_sessions","requestId":"r-1"}"#).unwrap();
+        assert_eq!(
+            String::from_utf8(accepted(&asked, &found(), &TimeZone::UTC)).unwrap(),
+            r#"[{"id":3,"group_folder":"family","session_id":"s","name":"Trip","archived_at":"1970-01-01T00:00:00.000Z"}]"#
+        );
+        let asked =
+            crate::parse(br#"{"type":"search_sessions","requestId":"r-1","schemaVersion":1}"#).unwrap();
+        assert_eq!(
+            String::from_utf8(accepted(&asked, &found(), &TimeZone::UTC)).unwrap(),
+            r#"{"requestId":"r-1","ok":true,"result":{"sessions":[{"id":3,"name":"Trip","session_id":"s","archived_at":"1970-01-01T00:00:00.000Z","snippet":"x"}]}}"#
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! What crosses the border between host and runner: the document on stdin, the records on stdout, the files in
 //! `input/` and `state/`. Field names are v1's; what is ours is marked.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,8 +34,8 @@ pub struct Launch {
     pub assistant_name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub secrets: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Secrets::is_empty")]
+    pub secrets: Secrets,
     /// Ours: [`PROTOCOL`].
     #[serde(default)]
     pub protocol: u32,
@@ -60,6 +60,29 @@ pub struct Launch {
     /// Ours: bounds on the run.
     #[serde(default)]
     pub limits: Limits,
+}
+
+/// Names and values of which only the names are ever shown. Written as JSON they are whole: that is for stdin alone.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secrets(pub BTreeMap<String, String>);
+
+impl Secrets {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
 }
 
 /// Which provider drives the agent, with what it needs.
@@ -104,7 +127,8 @@ pub struct Claude {
     /// The CLI's own tools that are offered; empty: the runner's list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// Whose settings files count (`user`, `project`, `local`); empty: nobody's, skills included.
+    /// Whose settings files count (`user`, `project`, `local`); empty: nobody's. The skills in `~/.claude/skills` are
+    /// offered all the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub setting_sources: Vec<String>,
     /// The user's time zone, as tools name it.
@@ -214,4 +238,16 @@ pub struct ContainerState {
     /// Milliseconds since the epoch by the container's clock; never compared with ours.
     #[serde(default)]
     pub tool_started_at: Option<i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_secrets_only_the_names_are_shown() {
+        let secrets = Secrets([("ANTHROPIC_API_KEY".to_owned(), "sk-real".to_owned())].into());
+        assert_eq!(format!("{secrets:?}"), r#"{"ANTHROPIC_API_KEY"}"#);
+        assert_eq!(serde_json::to_string(&secrets).unwrap(), r#"{"ANTHROPIC_API_KEY":"sk-real"}"#);
+    }
 }

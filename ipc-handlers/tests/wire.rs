@@ -10,11 +10,14 @@
 use std::{fs, path::Path};
 
 use ipc_handlers::{
-    Caller, Command, Effect, Facts, Folder, Outcome, Refusal, RequestId, RunSeat, TaskRow, TaskStatus, Time,
+    Caller, Command, Effect, Facts, Folder, Outcome, Refusal, RequestId, RunSeat, Scope, TaskRow, TaskStatus,
+    Time,
     commands::CATALOGUE,
     decide,
-    facts::{ChatFacts, TaskFacts},
+    effect::CatchUp,
+    facts::{ArchiveFacts, ChatFacts, GroupFacts, TaskFacts},
     parse, reply,
+    shown::{ArchivedSession, FoundSession, GroupRow},
 };
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use proptest::prelude::*;
@@ -30,8 +33,21 @@ macro_rules! golden {
     };
 }
 
-const GOLDEN: &[(&str, &str, &str)] =
-    golden!("send_message", "schedule_task", "list_tasks", "cancel_task", "clear_session");
+const GOLDEN: &[(&str, &str, &str)] = golden!(
+    "send_message",
+    "schedule_task",
+    "list_tasks",
+    "update_task",
+    "pause_task",
+    "resume_task",
+    "cancel_task",
+    "register_group",
+    "refresh_groups",
+    "clear_session",
+    "resume_session",
+    "search_sessions",
+    "archive_session"
+);
 
 /// 2026-03-01 12:00 UTC, a Sunday; 07:00 in New York.
 const NOW: Time = Time(1_772_366_400_000);
@@ -50,7 +66,8 @@ fn caller(case: &Value) -> Caller {
     Caller { is_main: group.as_str() == "main", group, run }
 }
 
-/// A small world: `main` has `local:main`, `family` has two chats, `solo` one; `task-family` and `task-main` exist.
+/// A small world: `main` has `local:main`, `family` has two chats, `solo` one. `task-family` and `task-main` are
+/// crons at 09:00, `task-family-paused` rests; the archived session 5 is `family`'s, 6 is `main`'s.
 fn facts(caller: &Caller, command: &Command) -> Facts {
     let wirings = [("local:main", "main"), ("tg:-100", "family"), ("tg:-101", "family"), ("dc:1", "solo")];
     let wants = command.wants(caller);
@@ -71,10 +88,31 @@ fn facts(caller: &Caller, command: &Command) -> Facts {
             .map(|(chat, _)| (*chat).to_owned())
             .collect(),
         task: wants.task.and_then(|id| {
-            let group = id.strip_prefix("task-").filter(|group| ["family", "main"].contains(group))?;
-            Some(TaskFacts { group: folder(group), id: id.clone() })
+            let (group, status) = match id.as_str() {
+                "task-family" => ("family", TaskStatus::Active),
+                "task-family-paused" => ("family", TaskStatus::Paused),
+                "task-main" => ("main", TaskStatus::Active),
+                _ => return None,
+            };
+            Some(TaskFacts {
+                id,
+                group: folder(group),
+                schedule_type: "cron".into(),
+                schedule_value: "0 9 * * *".into(),
+                status,
+                next_run: Some(Time(NOW.0 - 1000)),
+                catch_up: CatchUp::Latest,
+            })
         }),
-        folder_exists: wants.folder.is_some_and(|f| ["main", "family", "solo"].contains(&f.as_str())),
+        group: wants
+            .folder
+            .filter(|f| ["main", "family", "solo"].contains(&f.as_str()))
+            .map(|f| GroupFacts { is_main: f.as_str() == "main", folder: f }),
+        archive: wants.archive.and_then(|(id, scope)| {
+            let group = folder(["family", "main"].get(usize::try_from(id - 5).ok()?)?);
+            let seen = scope == Scope::All || scope == Scope::Group(group.clone());
+            seen.then(|| ArchiveFacts { id, group, session_id: "0b7e3a52".into() })
+        }),
     }
 }
 
@@ -96,6 +134,32 @@ fn outcome(effect: &Effect) -> Outcome {
             status: TaskStatus::Active,
             next_run: Some(Time(1_772_460_000_000)),
         }]),
+        Effect::ChangeTask { id, change, .. } => Outcome::TaskChanged {
+            task_id: id.clone(),
+            status: change.status.unwrap_or(TaskStatus::Active),
+            next_run: change.next_run.or(Some(Time(1_772_373_600_000))),
+        },
+        Effect::RegisterGroup(made) => {
+            Outcome::Registered { folder: made.folder.clone(), jid: made.chat_jid.clone() }
+        }
+        Effect::ListGroups => Outcome::Groups(vec![GroupRow {
+            jid: "tg:-200".into(),
+            name: "Chess club".into(),
+            last_activity: Some(Time(1_772_366_000_000)),
+            is_registered: false,
+        }]),
+        Effect::ResumeSession { .. } => Outcome::SessionResumed { session_id: "0b7e3a52".into() },
+        Effect::SearchSessions { target, .. } => Outcome::Sessions(vec![FoundSession {
+            group: target.clone(),
+            session: ArchivedSession {
+                id: 5,
+                name: "Holiday plans".into(),
+                session_id: "0b7e3a52".into(),
+                archived_at: Time(1_772_000_000_000),
+            },
+            snippet: "the **holiday** in May".into(),
+        }]),
+        Effect::ArchiveSession { .. } => Outcome::SessionArchived { id: 6 },
         Effect::CancelTask { id, .. } => Outcome::TaskCancelled { task_id: id.clone() },
         Effect::ClearSession { archive_as, .. } => {
             Outcome::SessionCleared { archived_id: archive_as.as_ref().map(|_| 4) }
@@ -117,7 +181,7 @@ fn handle(case: &Value) -> (Option<Value>, Value) {
     match decide(&caller, &envelope.command, &facts(&caller, &envelope.command)) {
         Ok(effects) => {
             let outcomes: Vec<Outcome> = effects.iter().map(outcome).collect();
-            let reply = reply::accepted(id, &outcomes, &zone());
+            let reply = reply::accepted(&envelope, &outcomes, &zone());
             (Some(serde_json::to_value(&effects[0]).unwrap()), serde_json::from_slice(&reply).unwrap())
         }
         Err(refusal) => answer(id, &refusal),

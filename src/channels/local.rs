@@ -5,7 +5,10 @@ use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
 use super::{Channel, ChannelError};
-use crate::domain::rows::Delivery;
+use crate::domain::{
+    rows::Delivery,
+    typing::{Place, Signal},
+};
 
 /// How many deliveries a slow listener may lag behind before it has to read them from the store.
 const BACKLOG: usize = 1024;
@@ -14,11 +17,12 @@ const BACKLOG: usize = 1024;
 #[derive(Clone)]
 pub struct Local {
     listeners: broadcast::Sender<Delivery>,
+    typing: broadcast::Sender<Signal>,
 }
 
 impl Default for Local {
     fn default() -> Self {
-        Self { listeners: broadcast::Sender::new(BACKLOG) }
+        Self { listeners: broadcast::Sender::new(BACKLOG), typing: broadcast::Sender::new(BACKLOG) }
     }
 }
 
@@ -27,6 +31,12 @@ impl Local {
     #[must_use]
     pub fn listen(&self) -> broadcast::Receiver<Delivery> {
         self.listeners.subscribe()
+    }
+
+    /// Hears from now on where an agent is at work. What a slow listener misses is said again while it is so.
+    #[must_use]
+    pub fn watch_typing(&self) -> broadcast::Receiver<Signal> {
+        self.typing.subscribe()
     }
 }
 
@@ -43,5 +53,11 @@ impl Channel for Local {
     fn send<'a>(&'a self, delivery: &'a Delivery) -> BoxFuture<'a, Result<(), ChannelError>> {
         let _ = self.listeners.send(delivery.clone());
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn typing<'a>(&'a self, chat: &'a str, thread: &'a str, on: bool) -> BoxFuture<'a, ()> {
+        let place = Place { chat_jid: chat.to_owned(), thread: thread.to_owned() };
+        let _ = self.typing.send(Signal { place, on });
+        Box::pin(std::future::ready(()))
     }
 }

@@ -29,6 +29,14 @@ pub trait Channel: Send + Sync {
 
     /// Says something. Returns once the platform has it.
     fn send<'a>(&'a self, delivery: &'a Delivery) -> BoxFuture<'a, Result<(), ChannelError>>;
+
+    /// Shows in a chat (and thread; empty: none) that an agent works for it, or shows it no more. Asked for again every
+    /// 4 s while the work lasts, as platforms let it expire. Best effort: it is dropped when it takes longer than that,
+    /// and nothing waits for it. A platform that has no such thing does nothing.
+    fn typing<'a>(&'a self, chat: &'a str, thread: &'a str, on: bool) -> BoxFuture<'a, ()> {
+        let _ = (chat, thread, on);
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// Every channel of this daemon.

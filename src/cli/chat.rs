@@ -1,10 +1,8 @@
 //! `g2 chat`: a conversation in the terminal.
 
-use std::io::IsTerminal as _;
-
 use clap::Args;
 
-use super::{Context, Outcome, client::Client, jid, send};
+use super::{Context, Outcome, client::Client, jid, screen::Screen, send};
 
 #[derive(Debug, Args)]
 pub(super) struct Chat {
@@ -19,8 +17,8 @@ pub(super) struct Chat {
 impl Chat {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let mut client = Client::needed(context).await?;
-        let prompt = std::io::stdin().is_terminal().then_some("> ");
-        let talk = send::converse(&mut client, &self.chat, &self.sender, send::stdin_lines(), prompt);
+        let screen = Screen::new(&context.config()?.assistant_name);
+        let talk = send::converse(&mut client, &self.chat, &self.sender, send::stdin_lines(), screen);
         tokio::select! {
             outcome = talk => outcome,
             _ = tokio::signal::ctrl_c() => Ok(()),

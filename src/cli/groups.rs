@@ -11,9 +11,33 @@ use super::{
 };
 use crate::{
     app, clock,
+    domain::{
+        group_config::{BadGroupConfig, COLUMNS, KEYS},
+        rows::Group,
+        run_settings::Provider,
+        zone::suggestion,
+    },
     loops::control::Request,
     store::{NewGroup, NewWiring, channel_of},
 };
+
+const SETTINGS: &str = "\
+Keys:
+  name, trigger  for people; what a message starts with to mention it
+  provider       scripted or claude
+  model          what the agent asks its provider for
+  script         a file for the scripted agent
+  image          the container's image
+  timeout        how long a run may give no sign of life, ms
+  memory_mib, cpus, pids
+                 bounds on its container; 0 is none
+  network        model (nothing but its model) or open
+  credentials    gateway (keys stay on the host) or stdin
+  timezone       such as Europe/Paris
+  mounts         folders of the host below /workspace/extra, within ~/.config/g2/mount-allowlist.json:
+                 [{\"hostPath\": \"~/photos\", \"containerPath\": \"photos\", \"readonly\": true}]
+
+All but name and trigger hold from the next launch; a run that is under way is asked to leave.";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Groups {
@@ -41,7 +65,8 @@ pub(super) enum Groups {
     },
     /// One group
     Show { folder: String },
-    /// Change name, trigger, provider, script or image
+    /// Change a group's own settings; an empty value makes one as for all groups again
+    #[command(after_help = SETTINGS)]
     Set {
         folder: String,
         #[arg(required = true, value_name = "KEY=VALUE")]
@@ -68,7 +93,8 @@ impl Groups {
                 let name = name.unwrap_or_else(|| folder.to_string());
                 let group = NewGroup { folder: folder.clone(), name, is_main: main, trigger };
                 store.add_group(group, vec![wiring], clock::now()).await?;
-                crate::root::lay_out_group(&context.root, &folder).context("making the group's folder")?;
+                crate::ipc::lay_out_group(&context.root, &folder, app::box_owner())
+                    .context("making the group's folder")?;
                 tell_changed(context, Some(&folder)).await;
                 show::done(context, &format!("group {folder} answers in {chat}"))
             }
@@ -81,11 +107,12 @@ impl Groups {
                 let folder = Folder::parse(&folder).context("changing a group")?;
                 let settings =
                     settings.iter().map(|text| setting(text)).collect::<anyhow::Result<Vec<_>>>()?;
-                for (key, value) in &settings {
-                    store.set_group(folder.clone(), key, value).await?;
-                }
+                let group = store.group(&folder)?.ok_or_else(|| anyhow!("group {folder} does not exist"))?;
+                fits(context, &group, &settings)?;
+                let relaunch = settings.iter().any(|(key, _)| !["name", "trigger"].contains(&key.as_str()));
+                store.set_group(folder.clone(), settings).await?;
                 // What a run is launched with can't be changed while it lives.
-                if settings.iter().any(|(key, _)| ["provider", "script", "image"].contains(key)) {
+                if relaunch {
                     tell_to_relaunch(context, &folder).await;
                 } else {
                     tell_changed(context, Some(&folder)).await;
@@ -99,10 +126,11 @@ impl Groups {
                 }
                 drop(store);
                 match Client::connect(&context.root).await {
-                    Some(mut client) => {
+                    Ok(mut client) => {
                         drop(client.call(&Request::RemoveGroup { folder: folder.clone() }).await?)
                     }
-                    None => app::remove_group(&context.root, &folder).await?,
+                    // Where a daemon holds the root all the same, this says so.
+                    Err(_) => app::remove_group(&context.root, &folder).await?,
                 }
                 show::done(context, &format!("group {folder} is removed; groups/{folder} stays"))
             }
@@ -111,20 +139,38 @@ impl Groups {
 }
 
 /// Reads `KEY=VALUE` of a group.
-fn setting(text: &str) -> anyhow::Result<(&str, &str)> {
+fn setting(text: &str) -> anyhow::Result<(String, String)> {
     let (key, value) = text.split_once('=').ok_or_else(|| anyhow!("{text:?} is no KEY=VALUE"))?;
     match (key, value) {
-        (unknown, _) if !["name", "trigger", "provider", "script", "image"].contains(&unknown) => {
-            Err(anyhow!(
-                "a group has no setting {unknown:?}; there are name, trigger, provider, script and image"
-            ))
+        (unknown, _) if !KEYS.contains(&unknown) => {
+            return Err(BadGroupConfig::UnknownKey(unknown.to_owned()).into());
         }
-        ("name" | "trigger", "") => Err(anyhow!("a group's {key} can't be empty")),
-        ("provider", other) if !["", "scripted"].contains(&other) => {
-            Err(anyhow!("provider can't be {other:?}: this build drives the scripted agent only"))
+        ("name" | "trigger", "") => return Err(anyhow!("a group's {key} can't be empty")),
+        ("provider", name) if !name.is_empty() => {
+            Provider::parse(name).map_err(|why| anyhow!("provider can't be {name:?}: {why}"))?;
         }
-        _ => Ok((key, value)),
+        ("timezone", name) if !name.is_empty() && crate::config::zone_data().get(name).is_none() => {
+            let meant = suggestion(name).map(|zone| format!("; did you mean {zone}?")).unwrap_or_default();
+            return Err(anyhow!("timezone can't be {name:?}: there is no such zone{meant}"));
+        }
+        _ => {}
     }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Whether the group can be launched with these settings on top of its own and of everybody's.
+fn fits(context: &Context, group: &Group, settings: &[(String, String)]) -> anyhow::Result<()> {
+    let config = settings
+        .iter()
+        .filter(|(key, _)| !COLUMNS.contains(&key.as_str()))
+        .try_fold(group.config(), |config, (key, value)| {
+            Ok::<_, BadGroupConfig>(config?.with(key, value))
+        })??;
+    // Settings that can't be read are told by whatever needs them.
+    if let Ok(all) = context.config() {
+        all.run_settings().of(None, None, &config)?;
+    }
+    Ok(())
 }
 
 /// How a new group engages in its chat: in a direct one, and as the main group, on every message; else when mentioned.

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
 
-use super::{Context, Failure, Outcome, client::Client, jid, out};
+use super::{Context, Failure, Outcome, client::Client, jid, out, screen::Screen};
 use crate::{
     app,
     domain::rows::Delivery,
@@ -41,7 +41,7 @@ impl Send {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let mut client = Client::needed(context).await?;
         if self.wait.is_some() {
-            client.call(&Request::Listen { chat: self.chat.clone() }).await?;
+            client.call(&Request::Listen { chat: self.chat.clone(), typing: false }).await?;
         }
         let request = Request::Send {
             chat: self.chat.clone(),
@@ -96,7 +96,12 @@ async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Del
             Response::Said(said) => out::said(&said.text)?,
             Response::Rest => return Ok(()),
             Response::Error { message } => return Err(anyhow!(message).into()),
-            Response::Accepted { .. } | Response::Listening | Response::Status(_) | Response::Done => {}
+            Response::Accepted { .. }
+            | Response::Listening
+            | Response::Typing { .. }
+            | Response::Status(_)
+            | Response::Command { .. }
+            | Response::Done => {}
         }
     }
 }
@@ -107,15 +112,10 @@ pub(super) async fn converse(
     chat: &str,
     sender: &str,
     mut lines: tokio::sync::mpsc::Receiver<String>,
-    prompt: Option<&str>,
+    mut screen: Screen,
 ) -> Outcome {
-    client.call(&Request::Listen { chat: chat.to_owned() }).await?;
-    let show_prompt = || {
-        if let Some(prompt) = prompt {
-            eprint!("{prompt}");
-        }
-    };
-    show_prompt();
+    client.call(&Request::Listen { chat: chat.to_owned(), typing: screen.shows_typing() }).await?;
+    screen.prompt();
     let mut more = true;
     loop {
         tokio::select! {
@@ -123,16 +123,23 @@ pub(super) async fn converse(
             biased;
             heard = client.hear() => match heard? {
                 Response::Said(said) => {
+                    screen.make_room();
                     out::said(&said.text)?;
-                    show_prompt();
+                    screen.was_said();
                 }
+                Response::Typing { on, .. } => screen.typing(on),
                 Response::Rest => return Ok(()),
                 Response::Error { message } => return Err(anyhow!(message).into()),
-                Response::Accepted { .. } | Response::Listening | Response::Status(_) | Response::Done => {}
+                Response::Accepted { .. }
+                | Response::Listening
+                | Response::Status(_)
+                | Response::Command { .. }
+                | Response::Done => {}
             },
             line = lines.recv(), if more => match line {
-                Some(line) if line.trim().is_empty() => show_prompt(),
+                Some(line) if line.trim().is_empty() => screen.prompt(),
                 Some(text) => {
+                    screen.was_asked();
                     client.ask(&Request::Send {
                         chat: chat.to_owned(), sender: sender.to_owned(), text, key: app::new_id()?, mention: false,
                         thread: String::new(), reply_to: None,

@@ -1,10 +1,20 @@
 //! `g2 tasks`.
 
 use anyhow::{Context as _, anyhow};
-use clap::Subcommand;
-use ipc_handlers::Folder;
+use clap::{Args, Subcommand};
+use ipc_handlers::{
+    Command, Folder, Outcome as Effected,
+    commands::{CancelTask, PauseTask, ResumeTask, ScheduleTask, UpdateTask},
+    effect::{CatchUp, ContextMode, OutputMode},
+    reply,
+    schedule::ScheduleValue,
+};
 
-use super::{Context, Outcome, client::tell_changed, show};
+use super::{Context, Failure, Outcome, act::act, client::tell_changed, jid, show};
+use crate::{
+    clock,
+    store::{Store, Transcripts},
+};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Tasks {
@@ -17,43 +27,221 @@ pub(super) enum Tasks {
     },
     /// One task
     Show { id: String },
+    /// Make a task
+    Add(Add),
+    /// Change what a task says or when it runs; what is not given stays
+    Update(Update),
+    /// Have a task rest until it is resumed
+    Pause { id: String },
+    /// Have a paused task run again; what was missed meanwhile is not made up for
+    Resume { id: String },
     /// Delete a task; a run of it that is under way goes on
     Cancel { id: String },
+    /// Have a task run now, once more than its schedule says; an interval counts from now on
+    Run { id: String },
+    /// What became of each time a task ran, oldest first
+    History {
+        id: String,
+        /// The newest so many only
+        #[arg(long)]
+        limit: Option<usize>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Add {
+    /// Whose agent runs it
+    #[arg(long)]
+    group: String,
+    /// The chat it is for; by default the group's only one
+    #[arg(long, value_name = "JID", value_parser = jid)]
+    chat: Option<String>,
+    /// cron, interval or once
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: String,
+    /// A cron expression, milliseconds, or a date and time
+    #[arg(long)]
+    value: String,
+    /// group: in the group's conversation; isolated: in one of its own
+    #[arg(long, value_name = "MODE", default_value = "isolated", value_parser = context_mode)]
+    context: ContextMode,
+    /// Missed occurrences: latest makes one run of them, all runs each (24 at most), skip none
+    #[arg(long, value_name = "POLICY", default_value = "latest", value_parser = catch_up)]
+    catch_up: CatchUp,
+    /// Where what the agent says goes: history, or chat
+    #[arg(long, value_name = "WHERE", default_value = "history", value_parser = output_mode)]
+    output: OutputMode,
+    /// A script that runs first and may call the agent off
+    #[arg(long)]
+    script: Option<String>,
+    /// Its id; by default one is made
+    #[arg(long)]
+    id: Option<String>,
+    /// What the agent is told
+    prompt: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Update {
+    id: String,
+    #[arg(long)]
+    prompt: Option<String>,
+    /// cron, interval or once
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<String>,
+    /// A cron expression, milliseconds, or a date and time
+    #[arg(long)]
+    value: Option<String>,
+    #[arg(long, value_name = "MODE", value_parser = context_mode)]
+    context: Option<ContextMode>,
+    #[arg(long, value_name = "POLICY", value_parser = catch_up)]
+    catch_up: Option<CatchUp>,
+    #[arg(long, value_name = "WHERE", value_parser = output_mode)]
+    output: Option<OutputMode>,
+    /// A script that runs first; empty: none any more
+    #[arg(long)]
+    script: Option<String>,
+}
+
+fn context_mode(text: &str) -> Result<ContextMode, String> {
+    ContextMode::from_name(text).ok_or_else(|| "use group or isolated".into())
+}
+
+fn catch_up(text: &str) -> Result<CatchUp, String> {
+    CatchUp::from_name(text).ok_or_else(|| "use latest, all or skip".into())
+}
+
+fn output_mode(text: &str) -> Result<OutputMode, String> {
+    OutputMode::from_name(text).ok_or_else(|| "use history or chat".into())
 }
 
 impl Tasks {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let store = context.store()?;
         match self {
-            Self::List { group, limit } => {
-                let group = group.map(|g| Folder::parse(&g)).transpose().context("listing tasks")?;
-                let mut tasks = store.tasks(group.as_ref())?;
-                tasks.truncate(limit.unwrap_or(usize::MAX));
-                show::rows(
-                    context,
-                    &tasks,
-                    &[
-                        "id",
-                        "group",
-                        "chat_jid",
-                        "schedule_type",
-                        "schedule_value",
-                        "status",
-                        "next_run",
-                        "prompt",
-                    ],
-                )
-            }
+            Self::List { group, limit } => list(context, &store, group, limit),
             Self::Show { id } => {
                 let task = store.task(&id)?.ok_or_else(|| anyhow!("task {id} does not exist"))?;
                 show::object(context, &task)
             }
-            Self::Cancel { id } => {
-                let group = store.task(&id)?.map(|task| task.group);
-                store.cancel_task(&id).await?;
-                tell_changed(context, group.as_ref()).await;
-                show::done(context, &format!("task {id} is cancelled"))
+            Self::Add(add) => add.run(context, &store).await,
+            Self::Update(update) => {
+                let id = update.id.clone();
+                change(context, &store, &id, Command::UpdateTask(update.command())).await
             }
+            Self::Pause { id } => {
+                let command = Command::PauseTask(PauseTask { task_id: id.clone() });
+                change(context, &store, &id, command).await
+            }
+            Self::Resume { id } => {
+                let command = Command::ResumeTask(ResumeTask { task_id: id.clone() });
+                change(context, &store, &id, command).await
+            }
+            Self::Cancel { id } => {
+                let command = Command::CancelTask(CancelTask { task_id: id.clone() });
+                change(context, &store, &id, command).await
+            }
+            Self::Run { id } => {
+                let group = store.run_task_now(&id, clock::now()).await?;
+                tell_changed(context, Some(&group)).await;
+                show::done(context, &format!("task {id} is due now"))
+            }
+            Self::History { id, limit } => history(context, &store, &id, limit),
+        }
+    }
+}
+
+fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<usize>) -> Outcome {
+    let group = group.map(|g| Folder::parse(&g)).transpose().context("listing tasks")?;
+    let mut tasks = store.tasks(group.as_ref())?;
+    tasks.truncate(limit.unwrap_or(usize::MAX));
+    let columns =
+        ["id", "group", "chat_jid", "schedule_type", "schedule_value", "status", "next_run", "prompt"];
+    show::rows(context, &tasks, &columns)
+}
+
+fn history(context: &Context, store: &Store, id: &str, limit: Option<usize>) -> Outcome {
+    let mut runs = store.task_history(id)?;
+    if runs.is_empty() && store.task(id)?.is_none() {
+        return Err(anyhow!("task {id} does not exist and never ran").into());
+    }
+    runs.drain(..runs.len().saturating_sub(limit.unwrap_or(usize::MAX)));
+    show::rows(
+        context,
+        &runs,
+        &["run", "due", "attempt", "status", "started_at", "ended_at", "result", "error"],
+    )
+}
+
+/// Does something to a task and prints what became of it.
+async fn change(context: &Context, store: &Store, id: &str, command: Command) -> Outcome {
+    // Whose it is does not matter to main; a task that is not there is refused like any agent's.
+    let group = match store.task(id)? {
+        Some(task) => task.group,
+        None => return Err(anyhow!("task {id} does not exist").into()),
+    };
+    let effected = act(context, store, &group, command, Transcripts::new()).await?;
+    print(context, store, id, effected)
+}
+
+fn print(context: &Context, store: &Store, id: &str, effected: Effected) -> Outcome {
+    if context.json
+        && let Some(task) = store.task(id)?
+    {
+        return show::object(context, &task);
+    }
+    let said = match effected {
+        Effected::TaskCreated { task_id, next_run } => {
+            let zone = context.config()?.zone.zone;
+            format!("task {task_id} runs first at {}", reply::local(next_run, &zone))
+        }
+        Effected::TaskChanged { task_id, status, next_run } => {
+            let zone = context.config()?.zone.zone;
+            let next = next_run.map_or_else(|| "never".into(), |at| reply::local(at, &zone));
+            format!("task {task_id} is {}, next run: {next}", status.as_str())
+        }
+        _ => format!("task {id} is cancelled"),
+    };
+    show::done(context, &said)
+}
+
+impl Add {
+    async fn run(self, context: &Context, store: &Store) -> Outcome {
+        let group = Folder::parse(&self.group).context("making a task")?;
+        if store.group(&group)?.is_none() {
+            return Err(anyhow!("group {group} does not exist").into());
+        }
+        let command = Command::ScheduleTask(ScheduleTask {
+            prompt: self.prompt,
+            schedule_type: self.kind,
+            schedule_value: ScheduleValue::Text(self.value),
+            target_jid: self.chat,
+            context_mode: self.context,
+            script: self.script,
+            task_id: self.id,
+            catch_up: self.catch_up,
+            output: self.output,
+        });
+        let effected = act(context, store, &group, command, Transcripts::new()).await?;
+        let Effected::TaskCreated { task_id, .. } = &effected else {
+            return Err(Failure::Failed(anyhow!("no task was made")));
+        };
+        let id = task_id.clone();
+        print(context, store, &id, effected)
+    }
+}
+
+impl Update {
+    fn command(self) -> UpdateTask {
+        UpdateTask {
+            task_id: self.id,
+            prompt: self.prompt,
+            script: self.script,
+            schedule_type: self.kind,
+            schedule_value: self.value.map(ScheduleValue::Text),
+            context_mode: self.context,
+            catch_up: self.catch_up,
+            output: self.output,
         }
     }
 }

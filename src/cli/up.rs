@@ -7,6 +7,7 @@ use clap::Args;
 use super::{
     Context, Outcome,
     client::Client,
+    screen::Screen,
     send,
     serve::{Signals, stop},
 };
@@ -35,7 +36,7 @@ impl Up {
             );
         }
         let outcome = tokio::select! {
-            outcome = self.talk(context, terminal) => outcome,
+            outcome = self.talk(context) => outcome,
             () = signals.next() => Ok(()),
         };
         // Nobody is left to talk to the agents: none stays behind, not even one in a container that would outlive us.
@@ -43,9 +44,9 @@ impl Up {
         outcome
     }
 
-    async fn talk(&self, context: &Context, terminal: bool) -> Outcome {
+    async fn talk(&self, context: &Context) -> Outcome {
         let mut client = Client::needed(context).await?;
-        let prompt = terminal.then_some("> ");
-        send::converse(&mut client, "local:main", &self.sender, send::stdin_lines(), prompt).await
+        let screen = Screen::new(&context.config()?.assistant_name);
+        send::converse(&mut client, "local:main", &self.sender, send::stdin_lines(), screen).await
     }
 }

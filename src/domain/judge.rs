@@ -201,10 +201,12 @@ fn after_try(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
     }
 }
 
-/// Returns what a chat is told of a task whose occurrence is given up after `tries` failed tries and this one.
+/// Returns what a chat is told of a task whose occurrence is given up after `tries` failed tries and this one. Its
+/// prompt is an agent's words: `<internal>` blocks do not leave by it either.
 #[must_use]
 pub fn task_notice(ended: &Ended, task: &str, prompt: &str, tries: u32, said: Said) -> String {
     const MOST_CHARS: usize = 60;
+    let prompt = ipc_handlers::outbound::strip_internal(prompt);
     let mut shown: String = prompt.chars().take(MOST_CHARS).collect();
     if shown.len() < prompt.len() {
         shown.push('…');

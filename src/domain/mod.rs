@@ -2,11 +2,18 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod engage;
+pub mod group_config;
 pub mod health;
+pub mod holds;
 pub mod js_regex;
 pub mod judge;
 pub mod lanes;
+pub mod mounts;
 pub mod prompt;
 pub mod retry;
 pub mod rows;
+pub mod run_settings;
+pub mod transcript;
+pub mod typing;
+pub mod usage;
 pub mod zone;

@@ -3,6 +3,8 @@
 use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::group_config::{BadGroupConfig, GroupConfig};
+
 /// Writes an instant as RFC 3339 UTC with milliseconds.
 pub fn rfc3339<S: Serializer>(time: &Time, s: S) -> Result<S::Ok, S::Error> {
     s.collect_str(time)
@@ -29,8 +31,20 @@ pub struct Group {
     /// A script for the scripted agent, as a path; `None`: the setting's.
     pub script: Option<String>,
     pub image: Option<String>,
+    /// What else it wants for itself, as it is stored; see [`Group::config`].
+    pub config: serde_json::Value,
     /// The chats that are wired to it.
     pub chats: Vec<String>,
+}
+
+impl Group {
+    /// Returns what the group wants for itself.
+    ///
+    /// # Errors
+    /// [`BadGroupConfig`] when what is stored was written by something else than this program.
+    pub fn config(&self) -> Result<GroupConfig, BadGroupConfig> {
+        GroupConfig::from_json(&self.config.to_string())
+    }
 }
 
 /// An address on a channel.
@@ -118,6 +132,43 @@ pub struct Task {
     #[serde(serialize_with = "rfc3339_option")]
     pub last_run: Option<Time>,
     pub last_result: Option<String>,
+}
+
+/// One time that a task ran, or was to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskRun {
+    pub run: i64,
+    /// When it was due.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub due: Option<Time>,
+    /// Which try of that occurrence, from 1.
+    pub attempt: i64,
+    pub status: String,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub started_at: Option<Time>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub ended_at: Option<Time>,
+    /// What the agent said.
+    pub result: Option<String>,
+    pub error: Option<String>,
+}
+
+/// A conversation of an agent: one that a lane has, or an archived one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Session {
+    /// The number of an archived one.
+    pub id: Option<i64>,
+    pub group: Folder,
+    /// `live` or `archived`.
+    pub state: &'static str,
+    pub name: Option<String>,
+    /// The agent's own name for it.
+    pub session_id: String,
+    /// The chat, and thread where there is one, of a live one.
+    pub chat_jid: Option<String>,
+    pub thread: Option<String>,
+    #[serde(serialize_with = "rfc3339_option")]
+    pub archived_at: Option<Time>,
 }
 
 /// One life of one container.

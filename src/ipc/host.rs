@@ -87,7 +87,12 @@ impl HostDirs {
 
     /// Builds a file of mode 0644 in `tmp/`; it is gone again unless [`Built::place`] puts it somewhere.
     pub(super) fn build(&self, bytes: &[u8], owner: Option<Owner>) -> Result<Built<'_>, World> {
-        self.build_file(owner, |file| file.write_all(bytes))
+        self.build_as(bytes, 0o644, owner)
+    }
+
+    /// Like [`HostDirs::build`], of another mode.
+    pub(super) fn build_as(&self, bytes: &[u8], mode: u32, owner: Option<Owner>) -> Result<Built<'_>, World> {
+        self.build_file(mode, owner, |file| file.write_all(bytes))
     }
 
     /// Like [`HostDirs::build`], of what `fill` writes piece by piece.
@@ -96,7 +101,7 @@ impl HostDirs {
         owner: Option<Owner>,
         fill: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
     ) -> Result<Built<'_>, World> {
-        self.build_file(owner, |file| {
+        self.build_file(0o644, owner, |file| {
             let mut pieces = io::BufWriter::with_capacity(64 << 10, file);
             fill(&mut pieces)?;
             pieces.flush()
@@ -105,6 +110,7 @@ impl HostDirs {
 
     fn build_file(
         &self,
+        mode: u32,
         owner: Option<Owner>,
         fill: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> Result<Built<'_>, World> {
@@ -119,7 +125,7 @@ impl HostDirs {
         let failed = |e| World::new("writing", format!("data/tmp/{name}"), e);
         let built = Built { host: self, name: Some(name.clone()) };
         fill(&mut file).map_err(failed)?;
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644)).map_err(|e| failed(e.into()))?;
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|e| failed(e.into()))?;
         give_to(&file, owner).map_err(|e| failed(e.into()))?;
         Ok(built)
     }
@@ -171,6 +177,20 @@ pub(super) struct Built<'a> {
 }
 
 impl Built<'_> {
+    /// Opens the file for reading.
+    pub(super) fn open(&self) -> rustix::io::Result<OwnedFd> {
+        dir::open_to_read(&self.host.tmp, self.name.as_deref().unwrap_or_default())
+    }
+
+    /// Renames the file to a place that must be free, in a folder that only we write to.
+    pub(super) fn place_new(mut self, at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+        if let Some(built) = &self.name {
+            dir::rename_new(&self.host.tmp, built.as_str(), at, name)?;
+            self.name = None;
+        }
+        Ok(())
+    }
+
     /// Renames the file to its place. A link there is replaced, not followed; a directory there is `EISDIR`.
     pub(super) fn place(mut self, at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         if let Some(built) = &self.name {

@@ -1,6 +1,7 @@
 //! Claimed commands, from the moment they are out of their container's reach until they are acknowledged.
 
 mod aside;
+mod back;
 mod read;
 
 use std::{
@@ -8,14 +9,14 @@ use std::{
     fmt,
     ops::ControlFlow,
     os::unix::ffi::OsStrExt as _,
-    path::PathBuf,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
 };
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, Time};
 use rustix::{fs::XattrFlags, io::Errno};
 
 pub use self::{
@@ -32,7 +33,7 @@ use super::{
 };
 
 /// Where a claimed file says that it came from: `<box>/<name>`. Only ever shown, as its container can change it.
-const SOURCE: &str = "user.g2.from";
+pub(super) const SOURCE: &str = "user.g2.from";
 
 /// `data/claimed/`, and the folders that its files are set aside in. One for the whole daemon.
 #[derive(Debug)]
@@ -52,7 +53,11 @@ pub struct Claimed {
     /// Where it stood. `None` after a restart on a file system without extended attributes.
     pub source: Option<Source>,
     /// Where it is now; for people.
-    pub path: PathBuf,
+    pub path: Box<Path>,
+    /// When it was last changed in its box, which a rename is too. `None` after a restart.
+    pub written: Option<Time>,
+    /// When it was taken out of its box.
+    pub taken: Option<Time>,
 }
 
 /// Where a command stood before it was claimed; for people and `why.json`.
@@ -88,8 +93,9 @@ impl Claims {
         Ok(Self { host: Arc::clone(host), next, aside: aside::Aside::default() })
     }
 
-    /// Returns an id that no claim has had.
-    pub(super) fn next_id(&self) -> i64 {
+    /// Returns an id that no claim has had, for what a person does; everything else gets one as it is claimed.
+    #[must_use]
+    pub fn next_id(&self) -> i64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -112,7 +118,27 @@ impl Claims {
         .map_err(|e| World::new("reading", "data/claimed", e))?;
         found.claims.sort_by_key(|c| c.id);
         for claim in &mut found.claims {
-            claim.source = self.source_of(claim);
+            self.look_at(claim);
+        }
+        Ok(found)
+    }
+
+    /// Returns the claim with this id, if its file is there.
+    ///
+    /// # Errors
+    /// [`World`] when the folder can't be read.
+    pub fn find(&self, id: i64) -> Result<Option<Claimed>, World> {
+        let mut found = None;
+        dir::each_name(&self.host.claimed, |name, _| match parse(dir::os(name)) {
+            Some((this, folder)) if this == id => {
+                found = Some(Claimed::new(&self.host, id, &folder, None));
+                ControlFlow::Break(())
+            }
+            Some(_) | None => ControlFlow::Continue(()),
+        })
+        .map_err(|e| World::new("reading", "data/claimed", e))?;
+        if let Some(claim) = &mut found {
+            self.look_at(claim);
         }
         Ok(found)
     }
@@ -175,6 +201,12 @@ impl Claims {
         Some(Source::new(CommandBox::parse(&value[..slash])?, OsStr::from_bytes(&value[slash + 1..])))
     }
 
+    /// Learns again what was known of a claim when it was made.
+    fn look_at(&self, claim: &mut Claimed) {
+        claim.source = self.source_of(claim);
+        claim.taken = dir::stat(&self.host.claimed, claim.file_name().as_str()).ok().map(|s| changed_at(&s));
+    }
+
     fn kind_of(&self, claimed: &Claimed) -> Option<Kind> {
         dir::stat(&self.host.claimed, claimed.file_name().as_str()).ok().map(|s| Kind::of(&s))
     }
@@ -183,7 +215,7 @@ impl Claims {
 impl Claimed {
     pub(super) fn new(host: &HostDirs, id: i64, folder: &Folder, source: Option<Source>) -> Self {
         let path = host.path().join("claimed").join(file_name(id, folder));
-        Self { id, folder: folder.clone(), source, path }
+        Self { id, folder: folder.clone(), source, path: path.into(), written: None, taken: None }
     }
 
     /// Returns the claimed file's name, `<id>-<folder>.json`.
@@ -206,6 +238,12 @@ impl Source {
     pub(super) fn new(in_box: CommandBox, name: &OsStr) -> Self {
         Self { in_box, name: display_name(name) }
     }
+}
+
+/// When an inode was last changed.
+pub(super) fn changed_at(stat: &rustix::fs::Stat) -> Time {
+    let ms = i64::try_from(stat.st_ctime_nsec).unwrap_or(0) / 1_000_000;
+    Time(stat.st_ctime.saturating_mul(1000).saturating_add(ms))
 }
 
 fn file_name(id: i64, folder: &Folder) -> String {

@@ -5,9 +5,14 @@ mod dir;
 mod host;
 mod inside;
 mod kernel;
+mod layout;
 pub mod mailbox;
 mod names;
+mod own;
 pub mod peek;
+pub mod post;
+mod skills;
+mod transcript;
 mod trash;
 pub mod watch;
 mod world;
@@ -19,11 +24,14 @@ pub use boxes::{
 pub use host::{HostDirs, Owner};
 pub use inside::{Inside, InsideError, read_inside};
 pub use kernel::Writer;
+pub use layout::lay_out_group;
 pub use mailbox::{
     COMMAND_LIMIT, Claimed, Claims, DONE_FILES, HEAD, LeftOver, Origin, OriginKind, Read, ReadError, Source,
     Why,
 };
 pub use names::{BoxName, CommandBox, Kind, display_name};
+pub use own::give_folder;
+pub use transcript::{TRANSCRIPT_LIMIT, read_transcript};
 pub use trash::Swept;
 pub use watch::{Hint, HintSender, Hints, Watch, WatchError, hints};
 pub use world::World;

@@ -24,12 +24,15 @@ use crate::{
     domain::{
         lanes::Event,
         rows::{Delivery, Inbound},
+        typing::Signal,
     },
     failpoint,
 };
 
 mod lines;
+mod queue;
 use lines::{Line, Lines};
+pub use queue::{Which, shown};
 
 /// A message of more than this is refused, bytes.
 const LONGEST_TEXT: usize = 4 << 20;
@@ -56,9 +59,16 @@ pub enum Request {
         reply_to: Option<String>,
     },
     /// From now on tell what is said to this chat.
-    Listen { chat: String },
+    Listen {
+        chat: String,
+        /// And whether an agent works for it.
+        #[serde(default)]
+        typing: bool,
+    },
     /// Tell once when everything that came in for this chat has been dealt with.
     Rest { chat: String },
+    /// Whether anybody answers.
+    Ping,
     /// How the daemon is.
     Status,
     /// Something in the store was changed by another process: look again. Answered when boxes and snapshots are as
@@ -71,6 +81,10 @@ pub enum Request {
         #[serde(default)]
         relaunch: bool,
     },
+    /// Set a command aside that waits or is claimed, or remove what is kept of a dead one. Answered with its id.
+    DropCommand { which: Which, reason: String },
+    /// Decide a refused or dead command anew. Answered with the id of the try.
+    RetryCommand { id: i64 },
     /// Have a group's run leave, settle what lies in its boxes, and remove it.
     RemoveGroup { folder: Folder },
 }
@@ -79,13 +93,27 @@ pub enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Response {
-    Accepted { seq: i64, wired: usize },
+    Accepted {
+        seq: i64,
+        wired: usize,
+    },
     Said(Delivery),
+    /// Whether an agent works for the chat (in this thread; empty: none): said again every 4 s while it does. Only for
+    /// those who asked for it.
+    Typing {
+        thread: String,
+        on: bool,
+    },
     Rest,
     Listening,
     Status(Box<Status>),
     Done,
-    Error { message: String },
+    Command {
+        id: i64,
+    },
+    Error {
+        message: String,
+    },
 }
 
 /// How the daemon is.
@@ -107,6 +135,9 @@ pub struct Status {
     pub sandbox: String,
     /// Why nothing is launched, while that is so; one of the problems.
     pub obstacle: Option<String>,
+    /// What is held: groups, and files as `GROUP/BOX/NAME`.
+    #[serde(default)]
+    pub held: Vec<String>,
     pub problems: Vec<String>,
 }
 
@@ -149,6 +180,9 @@ struct Client {
     said: broadcast::Receiver<Delivery>,
     /// The chat that is listened to, and the last outbox row that was told.
     listening: Option<(String, i64)>,
+    typing: broadcast::Receiver<Signal>,
+    /// The chat of which it is told whether an agent works for it.
+    watching: Option<String>,
     resting: Option<String>,
     since: Time,
 }
@@ -161,8 +195,8 @@ async fn serve(host: Arc<Host>, stream: UnixStream, since: Time) {
         Err(error) => return tracing::warn!(%error, "a client without credentials was turned away"),
     }
     let (input, out) = stream.into_split();
-    let said = host.local.listen();
-    let client = Client { host, out, said, listening: None, resting: None, since };
+    let (said, typing) = (host.local.listen(), host.local.watch_typing());
+    let client = Client { host, out, said, listening: None, typing, watching: None, resting: None, since };
     let _ = client.run(Lines::new(input, LONGEST_LINE)).await;
 }
 
@@ -191,6 +225,12 @@ impl Client {
                     self.check_rest().await?;
                 }
                 said = self.said.recv() => self.pass_on(said).await?,
+                signal = self.typing.recv(), if self.watching.is_some() => {
+                    // What was missed is said again.
+                    if let Ok(Signal { place, on }) = signal && self.watching.as_ref() == Some(&place.chat_jid) {
+                        self.tell(&Response::Typing { thread: place.thread, on }).await?;
+                    }
+                }
                 changed = bell.changed() => {
                     if changed.is_err() {
                         return Ok(());
@@ -262,7 +302,9 @@ impl Client {
             Request::Send { chat, sender, text, key, mention, thread, reply_to } => {
                 Some(self.accept(chat, sender, text, key, mention, thread, reply_to).await)
             }
-            Request::Listen { chat } => {
+            Request::Listen { chat, typing } => {
+                self.watching = typing.then(|| chat.clone());
+                self.typing = self.host.local.watch_typing();
                 let last = self
                     .host
                     .store
@@ -281,6 +323,7 @@ impl Client {
                 self.resting = Some(chat);
                 None
             }
+            Request::Ping => Some(Response::Done),
             Request::Status => Some(Response::Status(Box::new(status(&self.host, self.since)))),
             Request::Changed { group, relaunch } => {
                 if let Some(group) = group.clone().filter(|_| relaunch) {
@@ -289,6 +332,10 @@ impl Client {
                 changed(&self.host, group).await;
                 Some(Response::Done)
             }
+            Request::DropCommand { which, reason } => {
+                Some(by_hand(queue::drop(Arc::clone(&self.host), which, reason)).await)
+            }
+            Request::RetryCommand { id } => Some(by_hand(queue::retry(Arc::clone(&self.host), id)).await),
             Request::RemoveGroup { folder } => Some(match remove::group(&self.host, &folder).await {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Error { message: why },
@@ -344,6 +391,13 @@ impl Client {
             }
             Err(error) => Response::Error { message: format!("the message could not be stored: {error}") },
         }
+    }
+}
+
+async fn by_hand(work: impl Future<Output = Result<i64, String>>) -> Response {
+    match work.await {
+        Ok(id) => Response::Command { id },
+        Err(message) => Response::Error { message },
     }
 }
 
@@ -408,6 +462,7 @@ pub fn status(host: &Host, since: Time) -> Status {
         stale_recoveries_24h: stale,
         sandbox: host.sandbox.kind().into(),
         obstacle,
+        held: host.store.holds().unwrap_or_default().iter().map(queue::shown).collect(),
         problems,
     }
 }

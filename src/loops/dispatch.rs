@@ -340,6 +340,8 @@ impl Dispatch {
             Ok(Some(handed)) => {
                 failpoint::reach("run.piped");
                 tracing::info!(group = %group, run, batch = handed.batch, "follow-up handed over");
+                let order = |order: Order| self.live.get(&group).map(|live| live.orders.send(order));
+                let _ = order(Order::Handed(handed.batch));
                 let input = run::input_of(&host, &handed);
                 let placed = match host.boxes(&group) {
                     Ok(boxes) => {
@@ -352,9 +354,6 @@ impl Dispatch {
                 };
                 match placed {
                     Ok(()) => {
-                        if let Some(live) = self.live.get(&group) {
-                            let _ = live.orders.send(Order::Handed(handed.batch));
-                        }
                         self.tell(Event::Busy { group: group.clone() });
                         self.note_what_is_left(&group, lane);
                     }
@@ -362,6 +361,7 @@ impl Dispatch {
                         tracing::warn!(group = %group, run, error, "an input file could not be placed; the follow-up waits again");
                         match host.store.take_back(run, handed.batch).await {
                             Ok(()) => {
+                                let _ = order(Order::TakenBack(handed.batch));
                                 self.tell(Event::PipeFailed { group: group.clone(), lane });
                                 self.note_what_is_left(&group, lane);
                             }

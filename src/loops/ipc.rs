@@ -25,10 +25,14 @@ use super::Host;
 use crate::ipc::{Claimed, GroupBoxes, Hint, HintSender, Hints, Swept, Watch, hints};
 
 mod answer;
+pub mod hand;
 mod read;
 mod recover;
+mod show;
+mod transcripts;
 mod worker;
 
+pub use hand::Hand;
 pub use recover::recover;
 use worker::{HINTS, Job, Sight, Worker};
 
@@ -41,9 +45,11 @@ const IDENTITIES: usize = 64;
 pub enum Ask {
     /// Settle everything that lies in a group's boxes; its container is dead. Answered when that is done.
     Drain(Folder, oneshot::Sender<()>),
-    /// Groups were added or removed: open and watch what is new, let go of what is gone and remove its boxes. Answered
-    /// when that is done.
+    /// Groups were added or removed, or something was held or released: open and watch what is new, let go of what is
+    /// gone and remove its boxes, claim nothing that is held and look at what is held no more. Answered when that is done.
     Groups(oneshot::Sender<()>),
+    /// Settle a claimed file as it is, its writer done or not: a person has decided on it. Answered when that is done.
+    Settle(Claimed, oneshot::Sender<()>),
 }
 
 /// How one group's worker is reached.
@@ -94,7 +100,13 @@ pub async fn run(
             },
             Some(ask) = asks.recv() => match ask {
                 Ask::Groups(done) => {
+                    let changed = host.look_at_holds();
                     open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
+                    match changed {
+                        Ok(false) => {}
+                        Ok(true) => rescan_all(&workers),
+                        Err(error) => tracing::error!(error = %chain(&error), "reading what is held failed"),
+                    }
                     let _ = done.send(());
                 }
                 Ask::Drain(folder, done) => {
@@ -103,6 +115,11 @@ pub async fn run(
                     }
                     if let Some(worker) = workers.get(&folder) {
                         let _ = worker.jobs.send(Job::Drain(done));
+                    }
+                }
+                Ask::Settle(claimed, done) => {
+                    if let Some(worker) = workers.get(&claimed.folder) {
+                        let _ = worker.jobs.send(Job::Settle(claimed, done));
                     }
                 }
             },

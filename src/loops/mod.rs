@@ -9,7 +9,9 @@
 //! | `ipc` | command files | claims, reads, settles and answers them |
 //! | `schedule` | the next due instant | nudges `dispatch` |
 //! | `deliver` | the outbox | says what is to be said, in order within a chat |
+//! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | what is shown | writes the files in which agents read the state of things |
+//! | `usage` | the gateway's books | stores what runs have used |
 //! | `reconcile` | the start | adopts or ends what an earlier daemon left |
 
 use std::{
@@ -25,7 +27,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channels, local::Local},
     config::Config,
-    domain::lanes::Event,
+    domain::{holds::Holds, lanes::Event},
+    gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
     sandbox::Sandbox,
     store::{HandoverLimits, Store},
@@ -42,6 +45,8 @@ mod remove;
 mod run;
 pub mod schedule;
 pub mod snapshots;
+pub mod typing;
+pub mod usage;
 
 /// What every loop works on.
 pub struct Host {
@@ -49,15 +54,21 @@ pub struct Host {
     pub root: PathBuf,
     pub store: Store,
     pub sandbox: Box<dyn Sandbox>,
+    /// The containers' way to the model's host.
+    pub gateway: Gateway,
     pub channels: Channels,
     pub local: Local,
     pub dirs: Arc<HostDirs>,
     pub claims: Claims,
     pub boxes: RwLock<BTreeMap<Folder, Arc<GroupBoxes>>>,
+    /// What is kept from being claimed. Whoever claims looks while it claims.
+    pub holds: RwLock<Holds>,
     /// User and group of containers, which own the boxes; `None`: the daemon's own.
     pub box_owner: Option<Owner>,
     pub nudges: Nudges,
     pub snapshots: Snapshots,
+    /// For which chats agents are at work.
+    pub at_work: typing::AtWork,
     /// News for the lanes.
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the ipc loop.
@@ -121,6 +132,30 @@ impl Host {
         Ok(Arc::clone(all.entry(group.clone()).or_insert(opened)))
     }
 
+    /// Returns whether all of a group's commands wait.
+    #[must_use]
+    pub fn is_held(&self, group: &Folder) -> bool {
+        self.holds.read().unwrap_or_else(PoisonError::into_inner).group(group)
+    }
+
+    /// Looks again what is held; returns whether that has changed. From then on nothing is claimed against it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn look_at_holds(&self) -> Result<bool, crate::store::StoreError> {
+        let now = Holds::new(self.store.holds()?);
+        let mut known = self.holds.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = *known != now;
+        *known = now;
+        Ok(changed)
+    }
+
+    /// Returns what is needed to act on commands.
+    #[must_use]
+    pub fn hand(&self) -> ipc::Hand<'_> {
+        ipc::Hand { store: &self.store, dirs: &self.dirs, claims: &self.claims }
+    }
+
     /// Returns why nothing is launched, while that is so.
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
@@ -145,6 +180,12 @@ impl Host {
     #[must_use]
     pub fn run_dir(&self, run: i64) -> PathBuf {
         self.root.join("data/runs").join(run.to_string())
+    }
+
+    /// Returns the folder of a run's socket, which its container sees as `/run/g2`.
+    #[must_use]
+    pub fn gateway_dir(&self, run: i64) -> PathBuf {
+        self.run_dir(run).join("gateway")
     }
 
     /// Returns the zone in which schedules and prompts are read.

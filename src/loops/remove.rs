@@ -25,6 +25,7 @@ pub(super) async fn group(host: &Arc<Host>, folder: &Folder) -> Result<(), Strin
         if host.store.group(folder).map_err(|e| chain(&e))?.is_none() {
             return Err(format!("group {folder} does not exist"));
         }
+        check_nothing_is_held(host, folder)?;
         let _ = host.lanes.send(Event::GroupRemoved { group: folder.clone() });
         wait_for_end(host, folder, deadline).await?;
         let (done, drained) = oneshot::channel();
@@ -39,6 +40,17 @@ pub(super) async fn group(host: &Arc<Host>, folder: &Folder) -> Result<(), Strin
         }
     }
     control::changed(host, Some(folder.clone())).await;
+    Ok(())
+}
+
+/// What is held is not settled with the rest, and would be lost with its box.
+fn check_nothing_is_held(host: &Host, folder: &Folder) -> Result<(), String> {
+    let held = host.store.holds().map_err(|e| chain(&e))?.iter().any(|hold| hold.group == *folder);
+    if held && crate::ipc::peek::waiting(host.dirs.path(), [folder], 1).map_err(|e| chain(&e))?.seen > 0 {
+        return Err(format!(
+            "commands of group {folder} are held; let them go with `g2 ipc release {folder}` or drop them, then remove the group"
+        ));
+    }
     Ok(())
 }
 

@@ -13,11 +13,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use ipc_handlers::Folder;
 use tokio::{sync::mpsc, time::Instant};
 
-use super::Host;
+use super::{Host, typing::Work};
 use crate::{
     domain::{
         judge::{Cause, End},
         lanes::Event,
+        typing::Place,
     },
     ipc::Stamp,
     store::{ActiveRun, Handed, HandedTask},
@@ -29,6 +30,8 @@ mod end;
 mod health;
 mod launch;
 mod log;
+mod model;
+mod prepare;
 mod records;
 mod watch;
 
@@ -43,8 +46,10 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// What a supervisor is told.
 pub(super) enum Order {
     Close,
-    /// A follow-up was put into `input/`.
+    /// A follow-up is handed over; its file is put into `input/` after this, so that no record of it comes before.
     Handed(i64),
+    /// Its file could not be placed: it waits again.
+    TakenBack(i64),
 }
 
 /// How a supervisor begins.
@@ -80,8 +85,12 @@ struct Watched {
     blocked_tool: Option<String>,
     /// What it was handed and has not finished, with when it took it; `None`: it has not been seen to.
     in_hand: BTreeMap<String, Option<Instant>>,
+    /// What its chat is shown of it.
+    work: Work,
     heartbeat: Option<Stamp>,
     ready_limit: Duration,
+    /// For how long it may give no sign of life, ms.
+    ceiling_ms: u64,
     log: RunLog,
 }
 
@@ -105,6 +114,19 @@ enum Watching {
     Ended(Ending),
     /// The daemon stops and the container lives on.
     LetGo,
+}
+
+/// Where it is shown that the agent of this run is at work: for messages, and not for tasks, of which nobody waits.
+fn place_of(host: &Host, beginning: &Beginning) -> Option<Place> {
+    match beginning {
+        Beginning::Batch(handed) => {
+            Some(Place { chat_jid: handed.chat_jid.clone(), thread: handed.thread.clone() })
+        }
+        Beginning::Adopted(active) if active.task().is_none() => {
+            active.lane.and_then(|lane| host.store.place_of_lane(lane).ok().flatten())
+        }
+        Beginning::Task(_) | Beginning::Adopted(_) | Beginning::Abandoned(_) => None,
+    }
 }
 
 /// Watches over a run until it has ended, then tells the lanes.
@@ -141,8 +163,10 @@ pub(super) async fn supervise(
         stopped: None,
         blocked_tool: None,
         in_hand: BTreeMap::new(),
+        work: Work::new(Arc::clone(&host), run, place_of(&host, &beginning)),
         heartbeat: None,
         ready_limit: Duration::from_millis(host.config.startup_ms),
+        ceiling_ms: host.config.run_settings().ceiling_ms,
         log,
     };
     let watching = match beginning {

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use ipc_handlers::{Folder, TaskRow};
+use ipc_handlers::{Folder, TaskRow, shown::AvailableGroups};
 use serde::ser::{SerializeSeq as _, Serializer as _};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -163,15 +163,11 @@ fn put_all(host: &Host, group: &Folder, shown: Shown) -> Result<(), String> {
     if shown == Shown::Tasks {
         return Ok(());
     }
-    let put = |name: &str, value: &serde_json::Value| {
-        let bytes = serde_json::to_vec_pretty(value).unwrap_or_default();
-        boxes.write_snapshot(name, &bytes).map_err(|e| chain(&e))
-    };
     let groups = if row.is_main { host.store.available_groups().map_err(store)? } else { Vec::new() };
-    put(
-        "available_groups.json",
-        &serde_json::json!({ "groups": groups, "lastSync": clock::now().to_string() }),
-    )?;
+    let groups = AvailableGroups { groups, last_sync: clock::now() };
+    let bytes = serde_json::to_vec_pretty(&groups).unwrap_or_default();
+    boxes.write_snapshot("available_groups.json", &bytes).map_err(|e| chain(&e))?;
     let history = host.store.session_history(group).map_err(store)?;
-    put("session_history.json", &serde_json::json!(history))
+    let bytes = serde_json::to_vec_pretty(&history).unwrap_or_default();
+    boxes.write_snapshot("session_history.json", &bytes).map_err(|e| chain(&e))
 }

@@ -15,7 +15,7 @@ mod follow;
 mod look;
 mod spec;
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
 use bollard::{
     container::AttachContainerResults,
@@ -61,6 +61,27 @@ struct Shared {
     started: Notify,
 }
 
+/// What an image says of itself by its labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// `g2.protocol`: what its runner speaks; 1 without it, as v1's images have none.
+    pub protocol: u32,
+    /// `g2.runner`: which runner it holds, as `agent_runner::ID`.
+    pub runner: Option<String>,
+    /// `g2.claude`: the version of Claude Code in it.
+    pub claude: Option<String>,
+}
+
+impl Image {
+    fn of(mut labels: HashMap<String, String>) -> Self {
+        Self {
+            protocol: labels.get("g2.protocol").and_then(|protocol| protocol.parse().ok()).unwrap_or(1),
+            runner: labels.remove("g2.runner"),
+            claude: labels.remove("g2.claude"),
+        }
+    }
+}
+
 impl DockerSandbox {
     /// Takes the value of `DOCKER_HOST`, if set. Does not connect yet: an engine that is down now may be up later.
     ///
@@ -70,37 +91,26 @@ impl DockerSandbox {
         Ok(Self { shared: Arc::new(Shared { engine: Engine::new(host)?, started: Notify::new() }) })
     }
 
-    async fn check(&self, image: &str) -> Result<(), SandboxError> {
+    /// Returns what an image says of itself.
+    ///
+    /// # Errors
+    /// [`SandboxError::NoImage`], or what the engine can't do.
+    pub async fn look_at_image(&self, image: &str) -> Result<Image, SandboxError> {
         let engine = &self.shared.engine;
         let call = engine.client().await?.inspect_image(image);
-        match engine.ask(&format!("looking for image {image}"), ANSWER, call).await {
-            Ok(_) => Ok(()),
+        match engine.ask(&format!("looking at image {image}"), ANSWER, call).await {
+            Ok(found) => Ok(Image::of(found.config.and_then(|config| config.labels).unwrap_or_default())),
             Err(fault) if fault.status == Some(404) => Err(SandboxError::NoImage { image: image.to_owned() }),
             Err(fault) => Err(fault.error),
         }
     }
 
-    async fn protocol(&self, image: &str) -> Result<u32, SandboxError> {
-        let engine = &self.shared.engine;
-        let call = engine.client().await?.inspect_image(image);
-        let found =
-            engine.ask(&format!("looking at image {image}"), ANSWER, call).await.map_err(|fault| {
-                if fault.status == Some(404) {
-                    SandboxError::NoImage { image: image.to_owned() }
-                } else {
-                    fault.error
-                }
-            })?;
-        let label = found
-            .config
-            .and_then(|config| config.labels)
-            .and_then(|labels| labels.get("g2.protocol").cloned());
-        Ok(label.and_then(|label| label.parse().ok()).unwrap_or(1))
-    }
-
     async fn create(&self, spec: &Spec) -> Result<String, SandboxError> {
         let engine = &self.shared.engine;
         let options = CreateContainerOptionsBuilder::default().name(&spec.name).build();
+        if let Some(why) = spec::unmountable(spec) {
+            return Err(SandboxError::Engine { doing: format!("creating container {}", spec.name), why });
+        }
         let client = engine.patient(LAUNCH).await?;
         let call = client.create_container(Some(options), spec::body(spec));
         match engine.ask(&format!("creating container {}", spec.name), LAUNCH, call).await {
@@ -266,11 +276,11 @@ impl Sandbox for DockerSandbox {
     }
 
     fn check<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<(), SandboxError>> {
-        self.check(image).boxed()
+        async { self.look_at_image(image).await.map(drop) }.boxed()
     }
 
     fn protocol<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<u32, SandboxError>> {
-        self.protocol(image).boxed()
+        async { Ok(self.look_at_image(image).await?.protocol) }.boxed()
     }
 
     fn create<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<String, SandboxError>> {

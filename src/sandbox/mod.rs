@@ -37,6 +37,12 @@ pub struct Spec {
     pub env: BTreeMap<String, String>,
     /// User and group ids inside.
     pub user: (u32, u32),
+    /// Docker only; a child process has the machine's.
+    pub network: Network,
+    /// Docker only.
+    pub labels: Labels,
+    /// Folders inside that are empty, in memory, and its user's (Docker only; `/tmp` is always there).
+    pub scratch: Vec<String>,
     pub limits: Limits,
     /// Where the runner finds its folders when nothing is mounted (`process`).
     pub seat: Seat,
@@ -48,6 +54,37 @@ pub struct Mount {
     pub host: PathBuf,
     pub inside: String,
     pub access: Access,
+    pub whose: Whose,
+}
+
+/// Who else sees what is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// This container alone.
+    Own,
+    /// Other containers, or the user, too.
+    Shared,
+}
+
+/// What a container can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    None,
+    /// The engine's default network.
+    Open,
+}
+
+/// What is done about SELinux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Labels {
+    /// Nothing: mounts keep their labels.
+    Keep,
+    /// Mounts are relabelled so that any container may use them (`z`).
+    Shared,
+    /// The container's own mounts are relabelled so that it alone may use them, the others as for `Shared` (`Z`).
+    Private,
+    /// The container is not confined by labels (`label=disable`).
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,13 @@
 //! Groups, chats and wirings.
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::{Folder, Time, shown::GroupRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, StoreError, folder};
-use crate::domain::rows::{Chat, Group, Wiring};
+use crate::domain::{
+    group_config::{BadGroupConfig, GroupConfig},
+    rows::{Chat, Group, Wiring},
+};
 
 /// A group to add.
 #[derive(Clone, Debug)]
@@ -71,24 +74,42 @@ impl Store {
         .await
     }
 
-    /// Sets one column of a group: `name`, `trigger`, `provider`, `script` or `image`; an empty value clears the last three.
-    pub async fn set_group(&self, group: Folder, key: &str, value: &str) -> Result<()> {
-        let sql = match key {
-            "name" => "UPDATE groups SET name = ?2 WHERE folder = ?1",
-            "trigger" => "UPDATE groups SET trigger = ?2 WHERE folder = ?1",
-            "provider" => "UPDATE groups SET provider = NULLIF(?2, '') WHERE folder = ?1",
-            "script" => "UPDATE groups SET script = NULLIF(?2, '') WHERE folder = ?1",
-            "image" => "UPDATE groups SET image = NULLIF(?2, '') WHERE folder = ?1",
-            other => {
-                return Err(StoreError::Refused(format!(
-                    "a group has no setting {other:?}; there are name, trigger, provider, script and image"
-                )));
+    /// Changes a group: its columns `name`, `trigger`, `provider`, `script` and `image` (an empty value clears the last
+    /// three), and what its `config` holds. All of it or nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] with what is wrong with a key or its value.
+    pub async fn set_group(&self, group: Folder, settings: Vec<(String, String)>) -> Result<()> {
+        self.write(move |c| {
+            let stored: Option<String> = c
+                .query_row("SELECT config FROM groups WHERE folder = ?1", [group.as_str()], |r| r.get(0))
+                .optional()?;
+            let Some(stored) = stored else {
+                return Err(StoreError::NotFound { what: "group", id: group.to_string() });
+            };
+            let refused = |e: BadGroupConfig| StoreError::Refused(e.to_string());
+            let mut config = None;
+            for (key, value) in &settings {
+                let sql = match key.as_str() {
+                    "name" => "UPDATE groups SET name = ?2 WHERE folder = ?1",
+                    "trigger" => "UPDATE groups SET trigger = ?2 WHERE folder = ?1",
+                    "provider" => "UPDATE groups SET provider = NULLIF(?2, '') WHERE folder = ?1",
+                    "script" => "UPDATE groups SET script = NULLIF(?2, '') WHERE folder = ?1",
+                    "image" => "UPDATE groups SET image = NULLIF(?2, '') WHERE folder = ?1",
+                    key => {
+                        let before = config.take().map_or_else(|| GroupConfig::from_json(&stored), Ok);
+                        config = Some(before.and_then(|config| config.with(key, value)).map_err(refused)?);
+                        continue;
+                    }
+                };
+                c.execute(sql, params![group.as_str(), value])?;
             }
-        };
-        let value = value.to_owned();
-        self.write(move |c| match c.execute(sql, params![group.as_str(), value])? {
-            0 => Err(StoreError::NotFound { what: "group", id: group.to_string() }),
-            _ => Ok(()),
+            if let Some(config) = config {
+                let json = serde_json::to_string(&config)
+                    .map_err(|e| StoreError::Refused(format!("the settings can't be stored: {e}")))?;
+                c.execute("UPDATE groups SET config = ?2 WHERE folder = ?1", params![group.as_str(), json])?;
+            }
+            Ok(())
         })
         .await
     }
@@ -210,6 +231,11 @@ impl Store {
         })
     }
 
+    /// Returns every group chat, newest activity first.
+    pub fn available_groups(&self) -> Result<Vec<GroupRow>> {
+        self.read(available)
+    }
+
     /// Returns one chat.
     pub fn chat(&self, jid: &str) -> Result<Option<Chat>> {
         self.read(|c| {
@@ -230,7 +256,25 @@ impl Store {
     }
 }
 
-const GROUP: &str = "SELECT folder, name, is_main, trigger, provider, script, image FROM groups";
+/// Every group chat, newest activity first.
+pub(super) fn available(c: &Connection) -> Result<Vec<GroupRow>> {
+    Ok(c.prepare_cached(
+        "SELECT jid, name, (SELECT max(m.received_at) FROM messages m WHERE m.seq = (SELECT max(seq) FROM messages x WHERE x.chat_jid = jid)) AS last,
+                EXISTS (SELECT 1 FROM wirings w WHERE w.chat_jid = jid)
+         FROM chats WHERE kind = 'group' ORDER BY last DESC, jid",
+    )?
+    .query_map([], |r| {
+        Ok(GroupRow {
+            jid: r.get(0)?,
+            name: r.get(1)?,
+            last_activity: r.get::<_, Option<i64>>(2)?.map(Time),
+            is_registered: r.get(3)?,
+        })
+    })?
+    .collect::<rusqlite::Result<_>>()?)
+}
+
+const GROUP: &str = "SELECT folder, name, is_main, trigger, provider, script, image, config FROM groups";
 
 fn group_row(r: &Row<'_>) -> rusqlite::Result<Group> {
     Ok(Group {
@@ -241,6 +285,7 @@ fn group_row(r: &Row<'_>) -> rusqlite::Result<Group> {
         provider: r.get(4)?,
         script: r.get(5)?,
         image: r.get(6)?,
+        config: serde_json::from_str(&r.get::<_, String>(7)?).unwrap_or_default(),
         chats: Vec::new(),
     })
 }

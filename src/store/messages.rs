@@ -88,7 +88,7 @@ impl Store {
     pub fn unjudged(&self, limit: usize) -> Result<Vec<Unjudged>> {
         self.read(|c| {
             let mut rows = c.prepare_cached(
-                "SELECT i.n, i.lane_id, l.group_folder, l.generation, l.rest_until, g.trigger,
+                "SELECT i.n, i.lane_id, l.group_folder, l.generation, l.rest_until, coalesce(w.trigger, g.trigger),
                         w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
                  JOIN messages m ON m.seq = i.seq

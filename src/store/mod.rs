@@ -11,6 +11,7 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags};
 
+mod by_hand;
 mod check;
 mod groups;
 mod handover;
@@ -21,18 +22,24 @@ mod migrate;
 mod outbox;
 mod receipts;
 mod runs;
+mod sessions;
 mod tasks;
+mod trace;
+mod usage;
 mod why;
 mod writer;
 
+pub use by_hand::{Note, SettledFile};
 pub use check::{Inspection, Soundness, inspect};
 pub use groups::{NewGroup, NewWiring, channel_of};
 pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use lanes::WaitingLane;
 pub use messages::{Accepted, Judged, Unjudged};
 pub use outbox::NextDelivery;
-pub use receipts::{CommandFile, Receipt, Settled};
+pub use receipts::{Changes, CommandFile, Receipt, Settled};
 pub use runs::{ActiveRun, EndOfRun, Recorded, RunEnded, batch_name, task_batch};
+pub use sessions::Transcripts;
+pub use trace::{Effected, IpcFilter, Story};
 pub use why::{Why, WhyWiring};
 
 use writer::Writer;

@@ -1,13 +1,16 @@
 //! Commands: from the bytes of a claimed file to its receipt, in one savepoint. Whatever the outcome, there is one.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use ipc_handlers::{Folder, Refusal, Time, envelope};
+use ipc_handlers::{Caller, Command, Folder, Outcome, Refusal, Time, effect::Lanes, envelope};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Result, Store};
-use crate::domain::rows::IpcRow;
+use super::{
+    Result, Store,
+    sessions::{Transcripts, generations},
+};
 
+mod act;
 mod effects;
 mod facts;
 mod settle;
@@ -25,8 +28,14 @@ pub struct CommandFile {
     pub origin: Vec<u8>,
     /// The group's run when the file was claimed.
     pub run: Option<i64>,
+    /// When it was last changed in its box.
+    pub written: Option<Time>,
+    /// When it was taken out of its box.
+    pub taken: Option<Time>,
     /// The bytes, or why there are none that could be a command.
     pub body: std::result::Result<Arc<Vec<u8>>, Refusal>,
+    /// What was said in the sessions that it may archive.
+    pub transcripts: Transcripts,
 }
 
 /// What was decided about a file, and what to do with it.
@@ -35,12 +44,33 @@ pub struct Settled {
     pub receipt: Receipt,
     /// Whether this call decided it (and not an earlier one).
     pub fresh: bool,
-    /// The snapshots of tasks show something else now.
-    pub tasks_changed: bool,
+    pub changes: Changes,
+}
+
+/// What is shown or served elsewhere and is something else now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Groups whose list of tasks changed; main sees it too.
+    pub tasks: BTreeSet<Folder>,
+    /// Groups whose archived sessions changed.
+    pub sessions: BTreeSet<Folder>,
+    /// Groups that were made, or have other settings now.
+    pub groups: BTreeSet<Folder>,
+    /// The chats were asked for anew.
+    pub chats: bool,
     /// Something is to be said.
     pub said: bool,
-    /// Lanes whose session was cleared, with their new generation.
-    pub cleared: Vec<(i64, i64)>,
+    /// Lanes with the generation that they have now: a run of an older one is to leave.
+    pub lanes: Vec<(Folder, i64, i64)>,
+}
+
+impl Changes {
+    /// Lanes have another session now.
+    fn moved(&mut self, c: &Connection, group: &Folder, lanes: Lanes) -> Result<()> {
+        self.sessions.insert(group.clone());
+        self.lanes.extend(generations(c, group, lanes)?);
+        Ok(())
+    }
 }
 
 /// The proof that a command file was dealt with.
@@ -83,41 +113,38 @@ impl Store {
         .await
     }
 
-    /// Returns the highest claim id of any receipt.
+    /// Does what a person asks for at the command line, with main's rights, as if `group` asked. Returns what came of it
+    /// with what changed, or why it is refused.
+    pub async fn act(
+        &self,
+        group: Folder,
+        command: Command,
+        said: Transcripts,
+        zone: (String, jiff::tz::TimeZone),
+        now: Time,
+    ) -> Result<std::result::Result<(Vec<Outcome>, Changes), Refusal>> {
+        self.write(move |c| {
+            let caller = Caller { group, is_main: true, run: None };
+            let acted = act::act(c, &act::Cause::Person(&said), &caller, &command, &zone, now)?;
+            Ok(acted.map(|acted| (acted.outcomes, acted.changes)))
+        })
+        .await
+    }
+
+    /// Returns the highest claim id that is known of: of any receipt, and of any decision of a person.
     pub fn last_claim(&self) -> Result<i64> {
-        self.read(|c| Ok(c.query_row("SELECT coalesce(max(claim_id), 0) FROM receipts", [], |r| r.get(0))?))
+        self.read(|c| {
+            Ok(c.query_row(
+                "SELECT max(coalesce((SELECT max(claim_id) FROM receipts), 0), coalesce((SELECT max(claim_id) FROM by_hand), 0))",
+                [],
+                |r| r.get(0),
+            )?)
+        })
     }
 
     /// Returns one receipt.
     pub fn receipt(&self, claim: i64) -> Result<Option<Receipt>> {
         self.read(|c| receipt(c, "claim_id = ?1", params![claim]))
-    }
-
-    /// Returns receipts as rows of `ipc list`, newest last.
-    pub fn ipc_rows(&self, limit: usize, now: Time) -> Result<Vec<IpcRow>> {
-        self.read(|c| {
-            Ok(c.prepare_cached(
-                "SELECT * FROM (SELECT claim_id, group_folder, box, name, type, request_id, outcome, at, code, reason FROM receipts ORDER BY claim_id DESC LIMIT ?1) ORDER BY claim_id",
-            )?
-            .query_map([limit], |r| {
-                Ok(IpcRow {
-                    id: r.get(0)?,
-                    group: r.get(1)?,
-                    box_name: r.get(2)?,
-                    name: r.get(3)?,
-                    kind: r.get(4)?,
-                    request_id: r.get(5)?,
-                    state: match r.get::<_, String>(6)?.as_str() {
-                        "malformed" => "dead".into(),
-                        other => other.into(),
-                    },
-                    age_ms: now.ms_since(Time(r.get(7)?)),
-                    code: r.get(8)?,
-                    reason: r.get(9)?,
-                })
-            })?
-            .collect::<rusqlite::Result<_>>()?)
-        })
     }
 
     /// Counts malformed commands.

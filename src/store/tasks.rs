@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, StoreError, folder};
-use crate::domain::rows::Task;
+use crate::domain::rows::{Task, TaskRun};
 
 impl Store {
     /// Returns tasks in the order in which they were made, of one group or all.
@@ -62,14 +62,51 @@ impl Store {
                 .map(Time))
         })
     }
+}
 
-    /// Deletes a task from the command line.
-    pub async fn cancel_task(&self, id: &str) -> Result<()> {
+impl Store {
+    /// Has a task run now; returns whose it is. A paused one, or one whose run is under way, is refused.
+    pub async fn run_task_now(&self, id: &str, now: Time) -> Result<Folder> {
         let id = id.to_owned();
         self.write(move |c| {
-            if cancel(c, &id, None)? { Ok(()) } else { Err(StoreError::NotFound { what: "task", id }) }
+            let task = task(c, &id)?.ok_or_else(|| StoreError::NotFound { what: "task", id: id.clone() })?;
+            let running: bool = c
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs WHERE source = 'task:' || ?1 AND status IN ('queued', 'running'))")?
+                .query_row([&id], |r| r.get(0))?;
+            if running {
+                return Err(StoreError::Refused(format!("task {id} is running already; see `g2 tasks history {id}`")));
+            }
+            if task.status == "paused" {
+                return Err(StoreError::Refused(format!("task {id} is paused; resume it with `g2 tasks resume {id}`")));
+            }
+            c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?2, slot = NULL, tries = 0 WHERE id = ?1")?
+                .execute(params![id, now.0])?;
+            Ok(task.group)
         })
         .await
+    }
+
+    /// Returns each time a task ran, oldest first; of one that was cancelled too.
+    pub fn task_history(&self, id: &str) -> Result<Vec<TaskRun>> {
+        self.read(|c| {
+            let time = |r: &Row<'_>, at| r.get::<_, Option<i64>>(at).map(|at| at.map(Time));
+            Ok(c.prepare_cached(
+                "SELECT id, slot, attempt, status, started_at, ended_at, result, error FROM runs WHERE source = 'task:' || ?1 ORDER BY id",
+            )?
+            .query_map([id], |r| {
+                Ok(TaskRun {
+                    run: r.get(0)?,
+                    due: time(r, 1)?,
+                    attempt: r.get(2)?,
+                    status: r.get(3)?,
+                    started_at: time(r, 4)?,
+                    ended_at: time(r, 5)?,
+                    result: r.get(6)?,
+                    error: r.get(7)?,
+                })
+            })?
+            .collect::<rusqlite::Result<_>>()?)
+        })
     }
 }
 
@@ -81,12 +118,13 @@ const FIRST_DUE: &str = "SELECT t.n FROM tasks t INDEXED BY tasks_due_by_group
       AND EXISTS (SELECT 1 FROM chats c WHERE c.jid = t.chat_jid)
     ORDER BY t.next_run, t.n LIMIT 1";
 
-/// Deletes a task within the caller's scope; whether there was one.
-pub(super) fn cancel(c: &Connection, id: &str, scope: Option<&Folder>) -> Result<bool> {
-    let deleted = c
-        .prepare_cached("DELETE FROM tasks WHERE id = ?1 AND (?2 IS NULL OR group_folder = ?2)")?
-        .execute(params![id, scope.map(Folder::as_str)])?;
-    Ok(deleted > 0)
+/// Deletes a task within the caller's scope; returns whose it was.
+pub(super) fn cancel(c: &Connection, id: &str, scope: Option<&Folder>) -> Result<Option<Folder>> {
+    Ok(c.prepare_cached(
+        "DELETE FROM tasks WHERE id = ?1 AND (?2 IS NULL OR group_folder = ?2) RETURNING group_folder",
+    )?
+    .query_row(params![id, scope.map(Folder::as_str)], |r| folder(r.get(0)?))
+    .optional()?)
 }
 
 fn all_tasks(group: Option<&Folder>) -> String {

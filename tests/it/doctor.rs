@@ -259,31 +259,68 @@ fn an_engine_that_is_away_fails_where_it_is_asked_for_and_is_told_elsewhere() {
 }
 
 #[test]
-fn an_image_that_is_not_there_or_announces_no_protocol_is_told() {
+fn an_image_that_is_not_there_is_told_with_the_command_that_builds_it() {
     if !docker() {
         return;
     }
     let root = Root::new("[sandbox]\nkind = \"docker\"\nimage = \"g2-doctor-none:1\"\n");
     finds(doctor(&root), "docker", "ok", "answers", "");
     finds(doctor(&root), "image", "fail", "g2-doctor-none:1 is not there", "build.sh g2-doctor-none:1");
+    root.g2(&["groups", "set", "main", "image=g2-doctor-none:2"]);
+    finds(doctor(&root), "image", "fail", "g2-doctor-none:2 is not there", "build.sh g2-doctor-none:2");
+}
 
-    let image = format!("g2-doctor-v1:{}", std::process::id());
-    let mut build = Command::new("docker")
-        .args(["build", "--quiet", "--tag", &image, "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    build.stdin.take().unwrap().write_all(b"FROM scratch\nLABEL some=thing\n").unwrap();
-    assert!(build.wait().unwrap().success());
-    let mut command = doctor(&root);
-    command.args(["--image", &image]);
-    let rows = rows_of(&mut command, "image");
-    let _ = Command::new("docker").args(["rmi", "--force", &image]).output();
-    assert_eq!(rows[0]["status"], "warn", "{rows:#?}");
-    assert!(rows[0]["detail"].as_str().unwrap().contains("announces no protocol"), "{rows:#?}");
-    assert!(rows[0]["fix"].as_str().unwrap().contains("g2.protocol=2"), "{rows:#?}");
+#[test]
+fn an_image_of_v1_or_of_another_runner_is_told() {
+    if !docker() {
+        return;
+    }
+    let root = Root::new("[sandbox]\nkind = \"docker\"\n");
+    let ours = agent_runner::ID;
+    let (other, claude) = ("g2.protocol=2 g2.runner=0.0.1+a", "g2.claude=9.9");
+    for (labels, status, detail, fix) in [
+        ("some=thing", "warn", "announces no protocol".to_owned(), "g2.protocol=2"),
+        ("g2.protocol=2", "ok", "does not say which runner".to_owned(), ""),
+        (&*format!("g2.protocol=2 g2.runner={ours} {claude}"), "ok", "with Claude Code 9.9".to_owned(), ""),
+        (
+            other,
+            "warn",
+            format!("its runner is 0.0.1+a, and this g2 goes with {ours}"),
+            "build.sh --bare g2-doctor",
+        ),
+        (&*format!("{other} {claude}"), "warn", "its runner is 0.0.1+a".to_owned(), "--offline"),
+    ] {
+        let image = Labelled::new(labels);
+        let mut command = doctor(&root);
+        command.args(["--image", &image.0]);
+        finds(command, "image", status, &detail, fix);
+    }
+}
+
+/// An empty image with labels, removed at the end.
+struct Labelled(String);
+
+impl Labelled {
+    fn new(labels: &str) -> Self {
+        let image = format!("g2-doctor-labelled:{}", std::process::id());
+        let mut build = Command::new("docker")
+            .args(["build", "--quiet", "--tag", &image, "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let text = format!("FROM scratch\nLABEL {labels}\n");
+        build.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        assert!(build.wait().unwrap().success());
+        Self(image)
+    }
+}
+
+impl Drop for Labelled {
+    fn drop(&mut self) {
+        let _ = Command::new("docker").args(["rmi", "--force", &self.0]).output();
+    }
 }
 
 #[test]

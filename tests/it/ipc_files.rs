@@ -88,7 +88,7 @@ fn a_command_goes_from_its_box_to_done_and_leaves_no_trace_elsewhere() {
     fs::write(w.at(BoxName::Tasks, "x.json"), "{\"a\":1}").unwrap();
     let claimed = w.claim("x.json").unwrap();
     assert_eq!((claimed.id, claimed.folder.as_str()), (1, "main"));
-    assert_eq!(claimed.path, w.root.path().join("claimed/1-main.json"));
+    assert_eq!(*claimed.path, *w.root.path().join("claimed/1-main.json"));
     let read = w.claims.read(&claimed).unwrap();
     assert_eq!(read.bytes, b"{\"a\":1}");
     w.boxes.put_reply("req_1", b"{\"ok\":true}").unwrap();

@@ -17,7 +17,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{DEADLINE, Daemon, Root, docker, wait_for};
+use crate::support::{DEADLINE, Daemon, Docked, Root, docker, wait_for};
 
 fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
@@ -175,24 +175,14 @@ fn instance(root: &Root) -> Value {
     id.into()
 }
 
-/// Whether there is an engine with the agent's image.
-fn image() -> bool {
-    let found = || Command::new("docker").args(["image", "inspect", "g2-agent:latest"]).output();
-    if docker() && found().is_ok_and(|output| output.status.success()) {
-        return true;
-    }
-    eprintln!("skipped: no image g2-agent:latest; build it with container/build.sh");
-    false
-}
-
 #[test]
 fn what_waited_for_the_engine_is_answered_when_it_comes() {
-    if !image() {
+    if !docker() {
         return;
     }
     let real = std::env::var("DOCKER_HOST").unwrap_or_default();
     let real = real.strip_prefix("unix://").unwrap_or("/var/run/docker.sock");
-    let root = Root::new("[sandbox]\nkind = \"docker\"\n");
+    let root = Root::new(&Docked::settings(""));
     let socket = root.path().join("docker.sock");
     let host = format!("unix://{}", socket.display());
     let daemon = root.serve_with(&[("DOCKER_HOST", &host)]);
@@ -259,10 +249,10 @@ fn up_makes_the_root_and_logs_to_stderr_only() {
 
 #[test]
 fn up_leaves_no_container_behind() {
-    if !image() {
+    if !docker() {
         return;
     }
-    let root = Root::new("[sandbox]\nkind = \"docker\"\n");
+    let root = Root::new(&Docked::settings(""));
     let (code, said, log) = fed(&root, &["up"], "hello\n");
     assert_eq!((code, said.as_str()), (Some(0), "echo: hello\n"), "{log}");
     assert_eq!(containers(&instance(&root)), Vec::<String>::new());

@@ -8,7 +8,7 @@ use g2::{
     },
     store::{
         CommandFile, EndOfRun, Handed, HandoverLimits, Judged, NewGroup, NewWiring, NextDelivery, Recorded,
-        Store, StoreError,
+        Store, StoreError, Transcripts,
     },
 };
 use ipc_handlers::{
@@ -292,7 +292,10 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
         name: "x.json".into(),
         origin: format!("file {claim}").into_bytes(),
         run: None,
+        written: None,
+        taken: None,
         body: Ok(bytes.to_vec().into()),
+        transcripts: Transcripts::new(),
     }
 }
 

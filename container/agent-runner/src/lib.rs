@@ -6,6 +6,7 @@ mod host;
 mod ids;
 mod inbox;
 mod mailbox;
+pub mod mcp;
 mod prompt;
 pub mod provider;
 mod records;
@@ -26,3 +27,7 @@ pub use mailbox::{CommandBox, Mailbox, MailboxError, Reply};
 pub use records::OutputGone;
 pub use runner::main;
 pub use turns::{Turn, Turns};
+
+/// Which runner this is: its version and a number made of its sources, as `0.1.0+0123456789abcdef`. Images carry it as
+/// the label `g2.runner`.
+pub const ID: &str = env!("G2_RUNNER");

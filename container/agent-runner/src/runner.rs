@@ -19,7 +19,7 @@ use crate::{
     prompt,
     provider::{self, Leave, ProviderError},
     records::{OutputGone, Records},
-    seat::{BadLifeFd, Seat},
+    seat::{BadSeat, Seat},
     state::State,
     task_script::{self, Verdict},
     turns::{Turn, Turns},
@@ -59,7 +59,7 @@ pub fn main() -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum RunnerError {
     #[error(transparent)]
-    Seat(#[from] BadLifeFd),
+    Seat(#[from] BadSeat),
     #[error(transparent)]
     Life(#[from] NoLifePipe),
     #[error("reading the launch document from stdin failed")]

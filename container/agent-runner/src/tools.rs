@@ -1,16 +1,21 @@
 //! The commands as tools for a model: name, description, schema, and the way from a call to a command and from the
-//! host's reply to what the model is told.
+//! host's reply to what the model is told. One definition for every agent, whatever pipe it is spoken over.
 //!
 //! Never decides who may ask what: that is the host's, and its refusals are handed on word for word.
 
 use serde_json::{Map, Value, json};
 
-use crate::{ids, mailbox::Reply};
+mod ask;
+mod catalogue;
 
-mod texts;
+pub(crate) use ask::{Answer, Asker};
+use catalogue::TOOLS;
+
+/// The name of the server that the tools are on: a model sees `mcp__g2__send_message`.
+pub(crate) const SERVER: &str = "g2";
 
 /// Where the agent sits, as far as tools speak of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The chat that the run is for.
     pub(crate) chat_jid: String,
@@ -29,11 +34,14 @@ pub(crate) enum Reach {
     All,
 }
 
-/// A tool: one command of the catalogue, told to a model.
+/// A tool: one command, told to a model.
 pub(crate) struct Tool {
     /// The command's `type`, and the tool's name.
-    pub(crate) name: &'static str,
-    describe: fn(&Place) -> String,
+    name: &'static str,
+    /// Who is offered it: everybody, or only those whose reach is [`Reach::All`].
+    whose: Reach,
+    /// What the model is told; `{zone}` stands for the user's time zone.
+    text: &'static str,
     params: &'static [Param],
 }
 
@@ -47,11 +55,15 @@ struct Param {
     text: &'static str,
 }
 
+#[derive(Clone, Copy)]
 enum Kind {
     Text,
+    Number,
+    Flag,
     Choice(&'static [&'static str]),
 }
 
+#[derive(Clone, Copy)]
 enum Need {
     Required,
     Optional,
@@ -59,140 +71,54 @@ enum Need {
     Else(&'static str),
     /// Offered only to a group whose reach is [`Reach::All`].
     Main,
+    /// Left out, the chat of the run is sent; offered as [`Need::Main`] is.
+    Chat,
 }
 
-/// What the model is told of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    Done(String),
-    Refused(String),
+/// Returns the tools that are offered at a place: those of commands that the host knows.
+pub(crate) fn offered(place: &Place) -> impl Iterator<Item = &'static Tool> + use<> {
+    let reach = place.reach;
+    TOOLS.iter().filter(move |tool| {
+        (tool.whose == Reach::Own || reach == Reach::All)
+            && ipc_handlers::commands::entry(tool.name).is_some()
+    })
 }
 
-const fn param(name: &'static str, field: &'static str, need: Need, text: &'static str) -> Param {
-    Param { name, field, kind: Kind::Text, need, text }
+/// Returns the tools as MCP lists them.
+pub(crate) fn listed(place: &Place) -> Vec<Value> {
+    offered(place).map(|tool| tool.listed(place)).collect()
 }
 
-/// Every tool, in the order of the catalogue.
-pub(crate) static TOOLS: [Tool; 5] = [
-    Tool {
-        name: "send_message",
-        describe: texts::send_message,
-        params: &[
-            param(
-                "text",
-                "text",
-                Need::Required,
-                "What to say. Parts in <internal>…</internal> are not sent.",
-            ),
-            param(
-                "sender",
-                "sender",
-                Need::Optional,
-                "A name to speak under, for example of a role in a team. Leave it out to speak as yourself.",
-            ),
-            param(
-                "reply_to",
-                "replyTo",
-                Need::Optional,
-                "The id of the message that is answered, where the chat has such ids.",
-            ),
-            param(
-                "chat_jid",
-                "chatJid",
-                Need::Main,
-                "Another chat's address. Left out: the chat you are in.",
-            ),
-        ],
-    },
-    Tool {
-        name: "schedule_task",
-        describe: texts::schedule_task,
-        params: &[
-            param(
-                "prompt",
-                "prompt",
-                Need::Required,
-                "What you will be told when the task runs. In isolated mode it must hold all that you need to know.",
-            ),
-            Param {
-                name: "schedule_type",
-                field: "schedule_type",
-                kind: Kind::Choice(&["cron", "interval", "once"]),
-                need: Need::Required,
-                text: "cron: at set times; interval: every N milliseconds; once: at one time.",
-            },
-            param(
-                "schedule_value",
-                "schedule_value",
-                Need::Required,
-                "cron: \"0 9 * * 1-5\"; interval: \"3600000\"; once: \"2026-12-31T18:30:00\" (local time, no Z).",
-            ),
-            Param {
-                name: "context_mode",
-                field: "context_mode",
-                kind: Kind::Choice(&["group", "isolated"]),
-                need: Need::Else("group"),
-                text: "group: in this chat's conversation, with its history; isolated: in a fresh one. Default: group.",
-            },
-            param(
-                "script",
-                "script",
-                Need::Optional,
-                "A bash script that runs first; its last line {\"wakeAgent\": true|false, \"data\": …} decides whether you are woken.",
-            ),
-            Param {
-                name: "catch_up",
-                field: "catchUp",
-                kind: Kind::Choice(&["latest", "all", "skip"]),
-                need: Need::Optional,
-                text: "What happens to times that were missed: one run for all (latest, the default), one each (all), none (skip).",
-            },
-            param(
-                "target_group_jid",
-                "targetJid",
-                Need::Main,
-                "The chat of another group that the task is for. Left out: the chat you are in.",
-            ),
-        ],
-    },
-    Tool { name: "list_tasks", describe: texts::list_tasks, params: &[] },
-    Tool {
-        name: "cancel_task",
-        describe: texts::cancel_task,
-        params: &[param("task_id", "taskId", Need::Required, "The task's id, as list_tasks shows it.")],
-    },
-    Tool {
-        name: "clear_session",
-        describe: texts::clear_session,
-        params: &[
-            param(
-                "name",
-                "name",
-                Need::Optional,
-                "A name to keep the conversation under. Left out, it is not kept.",
-            ),
-            param(
-                "target_folder",
-                "targetFolder",
-                Need::Main,
-                "Another group's folder. Left out: your own conversation.",
-            ),
-        ],
-    },
-];
-
-/// Returns the tool of that name.
-pub(crate) fn tool(name: &str) -> Option<&'static Tool> {
-    TOOLS.iter().find(|tool| tool.name == name)
+/// Returns the command that a call asks for, without an id.
+///
+/// # Errors
+/// What the model is to be told when there is no such tool or argument, or the command is too long to be sent. All
+/// else is for the host to judge.
+pub(crate) fn command(name: &str, arguments: &Value, place: &Place) -> Result<Value, String> {
+    let Some(tool) = offered(place).find(|tool| tool.name == name) else {
+        let known: Vec<_> = offered(place).map(|tool| tool.name).collect();
+        return Err(format!("there is no tool {:?}; there are: {}", short(name), known.join(", ")));
+    };
+    let command = tool.command(arguments, place)?;
+    let (long, most) = (command.to_string().len(), ipc_handlers::envelope::MAX_BYTES - ROOM_FOR_ID);
+    if long > most {
+        return Err(format!(
+            "{name} was called with {long} bytes, and the host takes {most}: write long text into a file and say where it is"
+        ));
+    }
+    Ok(command)
 }
+
+/// What a request id adds to a command, bytes.
+const ROOM_FOR_ID: usize = 128;
 
 impl Tool {
     /// Returns the tool as MCP lists it: `{name, description, inputSchema}`.
-    pub(crate) fn listed(&self, place: &Place) -> Value {
+    fn listed(&self, place: &Place) -> Value {
         let mut properties = Map::new();
         let mut required = Vec::new();
-        for param in self.offered(place) {
-            let mut schema = json!({"type": "string", "description": param.text});
+        for param in self.params(place) {
+            let mut schema = json!({"type": param.kind.json_type(), "description": param.text});
             if let Kind::Choice(choices) = param.kind {
                 schema["enum"] = choices.into();
             }
@@ -203,62 +129,58 @@ impl Tool {
         }
         json!({
             "name": self.name,
-            "description": (self.describe)(place),
+            "description": self.text.replace("{zone}", &place.zone),
             "inputSchema": {"type": "object", "properties": properties, "required": required, "additionalProperties": false},
         })
     }
 
-    /// Returns the command that a call asks for, with an id to be answered under.
-    ///
-    /// # Errors
-    /// What the model is to be told when an argument is not known. All else is for the host to judge.
-    pub(crate) fn command(&self, arguments: &Value, place: &Place) -> Result<Value, String> {
+    fn command(&self, arguments: &Value, place: &Place) -> Result<Value, String> {
         let none = Map::new();
-        let arguments = arguments.as_object().unwrap_or(&none);
-        if let Some(unknown) = arguments.keys().find(|name| !self.offered(place).any(|p| p.name == *name)) {
-            let known: Vec<_> = self.offered(place).map(|param| param.name).collect();
-            return Err(format!("{} has no argument \"{unknown}\"; it has: {}", self.name, known.join(", ")));
+        let arguments = match arguments {
+            Value::Object(arguments) => arguments,
+            Value::Null => &none,
+            _ => return Err(format!("{} takes an object of arguments", self.name)),
+        };
+        if let Some(unknown) = arguments.keys().find(|name| !self.params(place).any(|p| p.name == *name)) {
+            let known: Vec<_> = self.params(place).map(|param| param.name).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(format!("{} has no argument {:?}; it has: {known}", self.name, short(unknown)));
         }
         let mut command = Map::new();
         command.insert("type".to_owned(), self.name.into());
-        command.insert("requestId".to_owned(), ids::request_id().into());
-        if self.name == "send_message" {
-            command.insert("chatJid".to_owned(), place.chat_jid.clone().into());
-        }
-        for param in self.offered(place) {
-            match (arguments.get(param.name), &param.need) {
-                (Some(value), _) if !value.is_null() => {
-                    command.insert(param.field.to_owned(), value.clone());
-                }
-                (_, Need::Else(default)) => {
-                    command.insert(param.field.to_owned(), (*default).into());
-                }
-                (_, Need::Required | Need::Optional | Need::Main) => {}
-            }
+        command.insert("schemaVersion".to_owned(), ipc_handlers::envelope::SCHEMA_VERSION.into());
+        for param in self.params {
+            let given = arguments.get(param.name).filter(|value| !value.is_null());
+            let value = match (given, param.need) {
+                (Some(value), _) => value.clone(),
+                (None, Need::Else(default)) => default.into(),
+                (None, Need::Chat) => place.chat_jid.clone().into(),
+                (None, Need::Required | Need::Optional | Need::Main) => continue,
+            };
+            command.insert(param.field.to_owned(), value);
         }
         Ok(Value::Object(command))
     }
 
-    fn offered(&self, place: &Place) -> impl Iterator<Item = &'static Param> + use<> {
+    fn params(&self, place: &Place) -> impl Iterator<Item = &'static Param> + use<> {
         let reach = place.reach;
-        self.params.iter().filter(move |p| !matches!(p.need, Need::Main) || reach == Reach::All)
+        self.params.iter().filter(move |p| !matches!(p.need, Need::Main | Need::Chat) || reach == Reach::All)
     }
 }
 
-/// Returns what the model is told of the host's reply.
-pub(crate) fn answer(reply: &Reply) -> Answer {
-    let Reply::Text(text) = reply else {
-        return Answer::Refused(reply.to_text());
-    };
-    let Ok(json) = serde_json::from_str::<Value>(text) else {
-        return Answer::Refused(format!("the host's reply can't be read: {text}"));
-    };
-    if json["ok"] == true {
-        let result = json.get("result").filter(|result| result.as_object().is_none_or(|map| !map.is_empty()));
-        return Answer::Done(result.map_or_else(|| "Done.".to_owned(), |result| format!("Done: {result}")));
+impl Kind {
+    const fn json_type(self) -> &'static str {
+        match self {
+            Self::Text | Self::Choice(_) => "string",
+            Self::Number => "integer",
+            Self::Flag => "boolean",
+        }
     }
-    let word = |name: &str| json["error"][name].as_str().unwrap_or_default().to_owned();
-    Answer::Refused(format!("Refused ({}): {}. Hint: {}", word("code"), word("message"), word("hint")))
+}
+
+/// A name may be of any length; a part of it tells which.
+fn short(name: &str) -> String {
+    name.chars().take(64).collect()
 }
 
 #[cfg(test)]

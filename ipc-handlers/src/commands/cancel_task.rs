@@ -1,5 +1,6 @@
 //! `cancel_task`: removes a task and its history.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Command, Entry, Who};
@@ -15,7 +16,7 @@ pub static ENTRY: Entry = Entry {
 };
 
 /// The fields.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CancelTask {
     /// The task.
@@ -32,9 +33,7 @@ impl CancelTask {
     }
 
     pub(crate) fn decide(&self, caller: &Caller, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
-        if !facts.may_touch_task(caller, &self.task_id) {
-            return Err(Refusal::no_such_task(&self.task_id));
-        }
+        facts.task(caller, &self.task_id)?;
         Ok(vec![Effect::CancelTask { id: self.task_id.clone(), scope: caller.scope() }])
     }
 }

@@ -1,9 +1,10 @@
 //! `clear_session`: the conversation starts afresh; with a name, what was is archived first.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Command, Entry, Who};
-use crate::{Caller, Code, Effect, Facts, Folder, Refusal, Wants, effect::Lanes, fields::Fields};
+use super::{Command, Entry, Who, target};
+use crate::{Caller, Effect, Facts, Folder, Refusal, Wants, fields::Fields};
 
 /// The catalogue's line.
 pub static ENTRY: Entry = Entry {
@@ -15,7 +16,7 @@ pub static ENTRY: Entry = Entry {
 };
 
 /// The fields.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClearSession {
     /// The name to archive under; left out, nothing is archived.
@@ -28,45 +29,16 @@ pub struct ClearSession {
 
 impl ClearSession {
     pub(crate) fn read(fields: &Fields<'_>) -> Result<Self, Refusal> {
-        let target_folder = fields
-            .optional_text("targetFolder")?
-            .map(|name| {
-                Folder::parse(&name).map_err(|_| {
-                    fields.invalid(
-                        "targetFolder",
-                        "is no folder name (letters, digits, '-' and '_', 64 at most)",
-                    )
-                })
-            })
-            .transpose()?;
-        Ok(Self { name: fields.optional_text("name")?, target_folder })
+        Ok(Self { target_folder: target::read(fields)?, name: fields.optional_name("name")? })
     }
 
     pub(crate) fn wants(&self, caller: &Caller) -> Wants {
-        let folder = self.target_folder.clone().filter(|folder| *folder != caller.group);
-        Wants { folder, ..Wants::default() }
+        target::wants(self.target_folder.as_ref(), caller)
     }
 
     pub(crate) fn decide(&self, caller: &Caller, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
-        let (target, lanes) = match &self.target_folder {
-            Some(other) if *other != caller.group => {
-                if !caller.is_main {
-                    return Err(Refusal::new(
-                        Code::NotAuthorized,
-                        format!("targetFolder \"{other}\" is not the group \"{}\"", caller.group),
-                        "leave targetFolder out to clear your own session; only the main group may name another",
-                    ));
-                }
-                if !facts.folder_exists {
-                    return Err(Refusal::no_such_group(other));
-                }
-                (other, Lanes::All)
-            }
-            Some(_) | None => {
-                (&caller.group, caller.run.as_ref().map_or(Lanes::All, |seat| Lanes::One(seat.lane)))
-            }
-        };
-        Ok(vec![Effect::ClearSession { target: target.clone(), lanes, archive_as: self.name.clone() }])
+        let (target, lanes) = target::decide(self.target_folder.as_ref(), caller, facts)?;
+        Ok(vec![Effect::ClearSession { target, lanes, archive_as: self.name.clone() }])
     }
 }
 
@@ -76,6 +48,7 @@ mod tests {
 
     use super::*;
     use crate::commands::testing::{ask, caller, folder, in_run, refused};
+    use crate::{Code, effect::Lanes};
 
     fn clear(target: &str) -> serde_json::Value {
         json!({"type": "clear_session", "targetFolder": target})

@@ -1,5 +1,6 @@
 //! `list_tasks`: the tasks that the caller may see, newest first, as `current_tasks.json` shows them.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Command, Entry, Who};
@@ -15,7 +16,7 @@ pub static ENTRY: Entry = Entry {
 };
 
 /// It has no fields of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ListTasks {}
 
 impl ListTasks {

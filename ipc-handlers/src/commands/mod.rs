@@ -1,38 +1,72 @@
 //! The commands, one file each, all of the same shape: the struct of its fields, who may ask it, `read` (fields →
 //! struct), `wants` (what must be looked up), `decide` (effects or a refusal), tests.
 
+pub mod archive_session;
 pub mod cancel_task;
 pub mod clear_session;
 pub mod list_tasks;
+pub mod pause_task;
+pub mod refresh_groups;
+pub mod register_group;
+pub mod resume_session;
+pub mod resume_task;
 pub mod schedule_task;
+pub mod search_sessions;
 pub mod send_message;
+mod target;
+pub mod update_task;
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use archive_session::ArchiveSession;
 pub use cancel_task::CancelTask;
 pub use clear_session::ClearSession;
 pub use list_tasks::ListTasks;
+pub use pause_task::PauseTask;
+pub use refresh_groups::RefreshGroups;
+pub use register_group::RegisterGroup;
+pub use resume_session::ResumeSession;
+pub use resume_task::ResumeTask;
 pub use schedule_task::ScheduleTask;
+pub use search_sessions::SearchSessions;
 pub use send_message::SendMessage;
+pub use update_task::UpdateTask;
 
 use crate::{Caller, Effect, Facts, Refusal, Wants, fields::Fields};
 
 /// What an agent may ask for. It serializes to the file that asks for it, without the envelope's fields.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Command {
     /// Says something in a chat.
     SendMessage(SendMessage),
     /// Makes a task.
     ScheduleTask(ScheduleTask),
-    /// Lists tasks.
-    ListTasks(ListTasks),
+    /// Changes a task.
+    UpdateTask(UpdateTask),
+    /// Has a task rest.
+    PauseTask(PauseTask),
+    /// Has a task run again.
+    ResumeTask(ResumeTask),
     /// Removes a task.
     CancelTask(CancelTask),
+    /// Lists tasks.
+    ListTasks(ListTasks),
+    /// Makes an agent for a chat.
+    RegisterGroup(RegisterGroup),
+    /// Lists the chats that an agent could be registered for.
+    RefreshGroups(RefreshGroups),
     /// Starts the conversation afresh.
     ClearSession(ClearSession),
+    /// Takes up an archived conversation.
+    ResumeSession(ResumeSession),
+    /// Finds archived conversations.
+    SearchSessions(SearchSessions),
+    /// Keeps a conversation under a name.
+    ArchiveSession(ArchiveSession),
 }
 
 impl Command {
@@ -42,9 +76,17 @@ impl Command {
         match self {
             Self::SendMessage(_) => send_message::ENTRY.type_name,
             Self::ScheduleTask(_) => schedule_task::ENTRY.type_name,
-            Self::ListTasks(_) => list_tasks::ENTRY.type_name,
+            Self::UpdateTask(_) => update_task::ENTRY.type_name,
+            Self::PauseTask(_) => pause_task::ENTRY.type_name,
+            Self::ResumeTask(_) => resume_task::ENTRY.type_name,
             Self::CancelTask(_) => cancel_task::ENTRY.type_name,
+            Self::ListTasks(_) => list_tasks::ENTRY.type_name,
+            Self::RegisterGroup(_) => register_group::ENTRY.type_name,
+            Self::RefreshGroups(_) => refresh_groups::ENTRY.type_name,
             Self::ClearSession(_) => clear_session::ENTRY.type_name,
+            Self::ResumeSession(_) => resume_session::ENTRY.type_name,
+            Self::SearchSessions(_) => search_sessions::ENTRY.type_name,
+            Self::ArchiveSession(_) => archive_session::ENTRY.type_name,
         }
     }
 
@@ -54,9 +96,17 @@ impl Command {
         match self {
             Self::SendMessage(command) => command.wants(caller),
             Self::ScheduleTask(command) => command.wants(caller),
-            Self::ListTasks(command) => command.wants(caller),
+            Self::UpdateTask(command) => command.wants(caller),
+            Self::PauseTask(command) => command.wants(caller),
+            Self::ResumeTask(command) => command.wants(caller),
             Self::CancelTask(command) => command.wants(caller),
+            Self::ListTasks(command) => command.wants(caller),
+            Self::RegisterGroup(command) => command.wants(caller),
+            Self::RefreshGroups(command) => command.wants(caller),
             Self::ClearSession(command) => command.wants(caller),
+            Self::ResumeSession(command) => command.wants(caller),
+            Self::SearchSessions(command) => command.wants(caller),
+            Self::ArchiveSession(command) => command.wants(caller),
         }
     }
 
@@ -64,9 +114,17 @@ impl Command {
         match self {
             Self::SendMessage(command) => command.decide(caller, facts),
             Self::ScheduleTask(command) => command.decide(caller, facts),
-            Self::ListTasks(command) => command.decide(caller, facts),
+            Self::UpdateTask(command) => command.decide(caller, facts),
+            Self::PauseTask(command) => command.decide(caller, facts),
+            Self::ResumeTask(command) => command.decide(caller, facts),
             Self::CancelTask(command) => command.decide(caller, facts),
+            Self::ListTasks(command) => command.decide(caller, facts),
+            Self::RegisterGroup(command) => command.decide(caller, facts),
+            Self::RefreshGroups(command) => command.decide(caller, facts),
             Self::ClearSession(command) => command.decide(caller, facts),
+            Self::ResumeSession(command) => command.decide(caller, facts),
+            Self::SearchSessions(command) => command.decide(caller, facts),
+            Self::ArchiveSession(command) => command.decide(caller, facts),
         }
     }
 }
@@ -78,6 +136,8 @@ pub enum Who {
     OwnChats,
     /// A group for what is its own; main for what is any group's.
     Own,
+    /// Main alone.
+    Main,
 }
 
 impl fmt::Display for Who {
@@ -85,6 +145,7 @@ impl fmt::Display for Who {
         f.write_str(match self {
             Self::OwnChats => "own chats; main: any, unknown ones too",
             Self::Own => "own; main: any",
+            Self::Main => "main",
         })
     }
 }
@@ -103,12 +164,20 @@ pub struct Entry {
 }
 
 /// Every command, in the order of the access table.
-pub static CATALOGUE: [&Entry; 5] = [
+pub static CATALOGUE: [&Entry; 13] = [
     &send_message::ENTRY,
     &schedule_task::ENTRY,
     &list_tasks::ENTRY,
+    &update_task::ENTRY,
+    &pause_task::ENTRY,
+    &resume_task::ENTRY,
     &cancel_task::ENTRY,
+    &register_group::ENTRY,
+    &refresh_groups::ENTRY,
     &clear_session::ENTRY,
+    &resume_session::ENTRY,
+    &search_sessions::ENTRY,
+    &archive_session::ENTRY,
 ];
 
 /// Returns the command of that `type` or alias.
@@ -209,7 +278,7 @@ mod tests {
             ("cancel_tasks", Some("cancel_task")),
             ("clear_sesion", Some("clear_session")),
             ("x", None),
-            ("refresh_groups", None),
+            ("refresh_grups", Some("refresh_groups")),
         ] {
             assert_eq!(nearest(written), meant, "{written}");
         }

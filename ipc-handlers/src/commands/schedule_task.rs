@@ -1,5 +1,6 @@
 //! `schedule_task`: makes a task that runs by cron, at an interval, or once.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ pub static ENTRY: Entry = Entry {
 };
 
 /// The fields.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ScheduleTask {
     /// What the agent is told.
     pub prompt: String,
@@ -57,13 +58,9 @@ impl ScheduleTask {
         Ok(Self {
             prompt: fields.text("prompt")?,
             schedule_type: fields.text("schedule_type")?,
-            schedule_value: match fields.required("schedule_value")? {
-                Value::Number(number) => ScheduleValue::Number(number.clone()),
-                Value::String(_) => ScheduleValue::Text(fields.text("schedule_value")?),
-                other @ (Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
-                    let fault = format!("is {}, not a string or a number", kind_of(other));
-                    return Err(fields.invalid("schedule_value", &fault));
-                }
+            schedule_value: match schedule_value(fields)? {
+                Some(value) => value,
+                None => ScheduleValue::Text(fields.text("schedule_value")?),
             },
             target_jid: fields.optional_name("targetJid")?,
             context_mode: fields
@@ -73,12 +70,8 @@ impl ScheduleTask {
                 .unwrap_or_default(),
             script: fields.optional_text("script")?,
             task_id: task_id(fields)?,
-            catch_up: fields.choice(
-                "catchUp",
-                &[("latest", CatchUp::Latest), ("all", CatchUp::All), ("skip", CatchUp::Skip)],
-            )?,
-            output: fields
-                .choice("output", &[("history", OutputMode::History), ("chat", OutputMode::Chat)])?,
+            catch_up: fields.choice("catchUp", CatchUp::CHOICES)?,
+            output: fields.choice("output", OutputMode::CHOICES)?,
         })
     }
 
@@ -134,6 +127,18 @@ impl ScheduleTask {
                 format!("targetJid {} is no chat of any group", quoted(jid)),
                 "take the address from available_groups.json; an agent must be registered for the chat first",
             )),
+        }
+    }
+}
+
+/// Reads the value of a schedule, a text or a number; an empty text counts as left out.
+pub(super) fn schedule_value(fields: &Fields<'_>) -> Result<Option<ScheduleValue>, Refusal> {
+    match fields.get("schedule_value") {
+        Some(Value::Number(number)) => Ok(Some(ScheduleValue::Number(number.clone()))),
+        Some(Value::String(_)) | None => Ok(fields.optional_text("schedule_value")?.map(ScheduleValue::Text)),
+        Some(other @ (Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_))) => {
+            let fault = format!("is {}, not a string or a number", kind_of(other));
+            Err(fields.invalid("schedule_value", &fault))
         }
     }
 }

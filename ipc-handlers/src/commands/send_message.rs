@@ -1,5 +1,6 @@
 //! `send_message`: says something in a chat at once, while the run goes on.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Command, Entry, Who};
@@ -17,7 +18,7 @@ pub static ENTRY: Entry = Entry {
 };
 
 /// The fields.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendMessage {
     /// The chat's address.

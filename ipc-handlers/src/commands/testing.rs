@@ -3,8 +3,9 @@
 use jiff::tz::TimeZoneDatabase;
 
 use crate::{
-    Caller, Code, Command, Effect, Facts, Folder, Refusal, RunSeat, Time,
-    facts::{ChatFacts, TaskFacts},
+    Caller, Code, Command, Effect, Facts, Folder, Refusal, RunSeat, Scope, TaskStatus, Time,
+    effect::CatchUp,
+    facts::{ArchiveFacts, ChatFacts, GroupFacts, TaskFacts},
 };
 
 /// 2026-03-01 12:00 UTC, a Sunday; 07:00 in New York.
@@ -23,7 +24,8 @@ pub(crate) fn in_run(group: &str, chat_jid: &str) -> Caller {
 }
 
 /// `main` has `local:main`; `family` has `tg:-100` and `tg:-101`; `solo` has `dc:1`; `tg:-200` is known, nobody's.
-/// Tasks: `task-family`, `task-main`.
+/// Tasks: `task-family`, `task-main`, each a cron at 09:00; `task-family-paused`, `task-family-over`. Archived sessions: 5
+/// is family's, 6 is main's. `boss` is a privileged group.
 pub(crate) fn facts(caller: &Caller, command: &Command) -> Facts {
     let wirings = [("local:main", "main"), ("tg:-100", "family"), ("tg:-101", "family"), ("dc:1", "solo")];
     let wants = command.wants(caller);
@@ -33,8 +35,31 @@ pub(crate) fn facts(caller: &Caller, command: &Command) -> Facts {
         (jid == "tg:-200" || !groups.is_empty()).then_some(ChatFacts { jid, groups })
     });
     let task = wants.task.and_then(|id| {
-        let group = id.strip_prefix("task-").filter(|group| ["family", "main"].contains(group))?;
-        Some(TaskFacts { group: folder(group), id: id.clone() })
+        let (group, status) = match id.as_str() {
+            "task-family" => ("family", TaskStatus::Active),
+            "task-family-paused" => ("family", TaskStatus::Paused),
+            "task-family-over" => ("family", TaskStatus::Completed),
+            "task-main" => ("main", TaskStatus::Active),
+            _ => return None,
+        };
+        Some(TaskFacts {
+            group: folder(group),
+            schedule_type: "cron".into(),
+            schedule_value: "0 9 * * *".into(),
+            status,
+            next_run: (status != TaskStatus::Completed).then_some(NOW.plus_ms(2 * 3_600_000)),
+            catch_up: CatchUp::Latest,
+            id,
+        })
+    });
+    let archive = wants.archive.and_then(|(id, scope)| {
+        let group = folder(match id {
+            5 => "family",
+            6 => "main",
+            _ => return None,
+        });
+        let seen = scope == Scope::All || scope == Scope::Group(group.clone());
+        seen.then_some(ArchiveFacts { id, group, session_id: "s-1".into() })
     });
     let own_chats = wirings
         .iter()
@@ -48,7 +73,11 @@ pub(crate) fn facts(caller: &Caller, command: &Command) -> Facts {
         chat,
         own_chats,
         task,
-        folder_exists: wants.folder.is_some_and(|f| ["main", "family", "solo"].contains(&f.as_str())),
+        group: wants
+            .folder
+            .filter(|f| ["main", "boss", "family", "solo"].contains(&f.as_str()))
+            .map(|f| GroupFacts { is_main: ["main", "boss"].contains(&f.as_str()), folder: f }),
+        archive,
     }
 }
 

@@ -10,6 +10,7 @@ mod interval;
 mod once;
 
 use jiff::tz::TimeZone;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
 pub use cron::Cron;
@@ -37,13 +38,13 @@ pub enum Schedule {
 }
 
 /// The value of a schedule as a command carries it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ScheduleValue {
     /// Text.
     Text(String),
     /// A number: milliseconds of an interval, or since the epoch.
-    Number(serde_json::Number),
+    Number(#[schemars(with = "f64")] serde_json::Number),
 }
 
 impl Schedule {
@@ -159,7 +160,7 @@ impl Serialize for Schedule {
 }
 
 /// Returns the number when it is whole and exact; `1e6` and `1000000.0` are, as in JavaScript.
-fn whole(number: &serde_json::Number) -> Option<i64> {
+pub(crate) fn whole(number: &serde_json::Number) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0; // 2^53
     number.as_i64().or_else(|| {
         number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= EXACT).map(|float| float as i64)

@@ -4,7 +4,10 @@ use super::{
     Subject,
     row::{Row, chain},
 };
-use crate::{domain::rows::OutboxRow, store::ActiveRun};
+use crate::{
+    domain::{holds::Hold, rows::OutboxRow},
+    store::ActiveRun,
+};
 
 pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let Some(store) = &subject.store else { return Vec::new() };
@@ -13,6 +16,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     };
     let mut rows = store.unsaid().map_or_else(failed("outbox"), |unsaid| outbox(&unsaid));
     rows.extend(store.dead_commands().map_or_else(failed("commands"), |dead| vec![commands(dead)]));
+    rows.extend(store.holds().map_or_else(failed("holds"), |holds| vec![held(&holds)]));
     rows.extend(store.active_runs().map_or_else(failed("runs"), |active| {
         runs(&active, |owner| subject.daemon.is_some() || crate::app::is_alive(owner))
     }));
@@ -51,6 +55,17 @@ fn commands(dead: i64) -> Row {
         "commands",
         format!("{dead} commands of agents could not be understood and were set aside"),
         "`g2 ipc list --state dead` names them and says why; their bytes are in data/dead/",
+    )
+}
+
+fn held(holds: &[Hold]) -> Row {
+    let Some(first) = holds.first() else { return Row::ok("holds", "no command is held") };
+    let name = crate::loops::control::shown(first);
+    let why = first.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    Row::warn(
+        "holds",
+        format!("the commands of {name} are held since {}{why}; held in all: {}", first.at, holds.len()),
+        format!("`g2 ipc release {name}` lets them go; `g2 status` names all that is held"),
     )
 }
 

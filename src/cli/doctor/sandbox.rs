@@ -10,7 +10,10 @@ use super::{
 };
 use crate::{
     config::{Config, SandboxKind},
-    sandbox::{Sandbox as _, SandboxError, docker::DockerSandbox},
+    sandbox::{
+        SandboxError,
+        docker::{DockerSandbox, Image},
+    },
 };
 
 /// How long the engine may take over one answer.
@@ -19,7 +22,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 const OURS: u32 = ipc_handlers::wire::PROTOCOL;
 
 /// What the engine said of one image.
-type OfImage = Result<u32, SandboxError>;
+type OfImage = Result<Image, SandboxError>;
 
 pub(super) async fn check(subject: &Subject, image: Option<String>) -> Vec<Row> {
     let config = &subject.config;
@@ -53,7 +56,7 @@ async fn ask(config: &Config, image: &str) -> OfImage {
         at: config.docker_host.clone().unwrap_or_else(|| "the usual socket".into()),
         why: format!("no answer within {} s", ANSWER.as_secs()),
     };
-    timeout(ANSWER, engine.protocol(image)).await.unwrap_or_else(|_| Err(silent()))
+    timeout(ANSWER, engine.look_at_image(image)).await.unwrap_or_else(|_| Err(silent()))
 }
 
 /// Decides on what the engine said.
@@ -76,22 +79,12 @@ fn judge(config: &Config, asked: &BTreeMap<String, OfImage>) -> Vec<Row> {
                 Some(missing(
                     "image",
                     chain(error),
-                    format!("`container/build.sh {image}`, or name another in [sandbox] image"),
-                )),
-            ),
-            Ok(protocol) if *protocol >= OURS => {
-                (reached, Some(Row::ok("image", format!("{image} is there and speaks protocol {protocol}"))))
-            }
-            Ok(_) => (
-                reached,
-                Some(Row::warn(
-                    "image",
                     format!(
-                        "{image} is there and announces no protocol: its runner is treated as one of v1, which needs a network and secrets on its stdin"
+                        "`container/build.sh {image}` (`--bare` before its name: for the scripted agent alone), or name another in [sandbox] image"
                     ),
-                    "copy g2-agent into the image and label it g2.protocol=2, as container/Dockerfile shows",
                 )),
             ),
+            Ok(is) => (reached, Some(image_row(image, is))),
         };
         if !rows.contains(&engine) {
             rows.push(engine);
@@ -99,6 +92,36 @@ fn judge(config: &Config, asked: &BTreeMap<String, OfImage>) -> Vec<Row> {
         rows.extend(of_image);
     }
     rows
+}
+
+/// Decides on an image that is there.
+fn image_row(image: &str, is: &Image) -> Row {
+    if is.protocol < OURS {
+        return Row::warn(
+            "image",
+            format!(
+                "{image} is there and announces no protocol: its runner is treated as one of v1, which needs a network and secrets on its stdin"
+            ),
+            "copy g2-agent into the image and label it g2.protocol=2, as container/Dockerfile shows",
+        );
+    }
+    let claude =
+        is.claude.as_ref().map(|version| format!(", with Claude Code {version}")).unwrap_or_default();
+    let said = format!("{image} is there and speaks protocol {}{claude}", is.protocol);
+    match is.runner.as_deref() {
+        Some(agent_runner::ID) => Row::ok("image", said),
+        None => Row::ok("image", format!("{said}; it does not say which runner it holds")),
+        Some(other) => Row::warn(
+            "image",
+            format!("{said}; its runner is {other}, and this g2 goes with {}", agent_runner::ID),
+            match is.claude {
+                Some(_) => format!(
+                    "`container/build.sh {image}`, with `--offline` before the name if it was built so"
+                ),
+                None => format!("`container/build.sh --bare {image}`"),
+            },
+        ),
+    }
 }
 
 fn host(config: &Config) -> String {

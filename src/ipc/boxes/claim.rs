@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::GroupBoxes;
 use crate::ipc::{
     dir,
-    mailbox::{Claimed, Claims, Source},
+    mailbox::{Claimed, Claims, Source, changed_at},
     names::{CommandBox, Kind, is_one_component},
     world::World,
 };
@@ -40,18 +40,34 @@ impl GroupBoxes {
     /// # Errors
     /// [`ClaimError`]; only `World` leaves something to try again.
     pub fn claim(&self, b: CommandBox, name: &OsStr, claims: &Claims) -> Result<Claimed, ClaimError> {
+        self.claim_as(None, b, name, claims)
+    }
+
+    /// Like [`GroupBoxes::claim`], under an id that was taken before ([`Claims::next_id`]).
+    ///
+    /// # Errors
+    /// [`ClaimError`]
+    pub fn claim_as(
+        &self,
+        id: Option<i64>,
+        b: CommandBox,
+        name: &OsStr,
+        claims: &Claims,
+    ) -> Result<Claimed, ClaimError> {
         let held = &self.held(b.name()).fd;
         if !is_one_component(name) {
             return Err(ClaimError::Gone);
         }
         let world = |doing, e: Errno| World::new(doing, format!("a file of {}/{b}", self.folder), e);
-        match dir::stat(held, name) {
+        let written = match dir::stat(held, name) {
             Ok(stat) if Kind::of(&stat) == Kind::Directory => return Err(ClaimError::Directory),
-            Ok(_) => {}
+            Ok(stat) => changed_at(&stat),
             Err(Errno::NOENT) => return Err(ClaimError::Gone),
             Err(other) => return Err(world("looking at", other).into()),
-        }
-        let claimed = Claimed::new(&self.host, claims.next_id(), &self.folder, Some(Source::new(b, name)));
+        };
+        let id = id.unwrap_or_else(|| claims.next_id());
+        let mut claimed = Claimed::new(&self.host, id, &self.folder, Some(Source::new(b, name)));
+        claimed.written = Some(written);
         match dir::rename_new(held, name, &self.host.claimed, claimed.file_name().as_str()) {
             Ok(()) => {}
             Err(Errno::NOENT) => return Err(ClaimError::Gone),
@@ -59,8 +75,9 @@ impl GroupBoxes {
         }
         // Only now is it out of reach: what was looked at above may have been swapped since. From here on it is claimed
         // whatever fails: what can't be cleared away now is when the caller acknowledges it.
-        let kind =
-            dir::stat(&self.host.claimed, claimed.file_name().as_str()).map_or(Kind::File, |s| Kind::of(&s));
+        let taken = dir::stat(&self.host.claimed, claimed.file_name().as_str());
+        let kind = taken.as_ref().map_or(Kind::File, Kind::of);
+        claimed.taken = taken.ok().map(|stat| changed_at(&stat));
         match kind {
             Kind::File => {
                 claims.remember_source(&claimed, name);

@@ -158,6 +158,19 @@ impl Aside {
         })
     }
 
+    /// Removes what is kept of a dead command; returns whether there was anything.
+    pub(super) fn forget_dead(&self, host: &HostDirs, claimed: &Claimed) -> Result<bool, World> {
+        let mut found = false;
+        self.with_shelf(host, Place::Dead, claimed, |shelf, at| {
+            if let Some(kept) = shelf.kept.get(&claimed.id).copied() {
+                found = true;
+                shelf.put_out(host, at, &claimed.folder, claimed.id, kept)?;
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
     fn with_shelf(
         &self,
         host: &HostDirs,
@@ -237,19 +250,31 @@ impl Shelf {
     ) -> std::io::Result<()> {
         while place.is_over(self) {
             let Some((&id, &kept)) = self.kept.first_key_value() else { return Ok(()) };
-            for (part, size) in PARTS.into_iter().zip(kept.parts) {
-                if size.is_none() {
-                    continue;
-                }
-                let path = format!("{folder}/{id}.{part}");
-                match part {
-                    "dir" => host.discard(at, path.as_str())?,
-                    _ => dir::unlink(at, path.as_str())?,
-                }
-            }
-            self.kept.remove(&id);
-            self.bytes -= kept.parts.iter().flatten().sum::<u64>();
+            self.put_out(host, at, folder, id, kept)?;
         }
+        Ok(())
+    }
+
+    fn put_out(
+        &mut self,
+        host: &HostDirs,
+        at: &OwnedFd,
+        folder: &Folder,
+        id: i64,
+        kept: Kept,
+    ) -> std::io::Result<()> {
+        for (part, size) in PARTS.into_iter().zip(kept.parts) {
+            if size.is_none() {
+                continue;
+            }
+            let path = format!("{folder}/{id}.{part}");
+            match part {
+                "dir" => host.discard(at, path.as_str())?,
+                _ => dir::unlink(at, path.as_str())?,
+            }
+        }
+        self.kept.remove(&id);
+        self.bytes -= kept.parts.iter().flatten().sum::<u64>();
         Ok(())
     }
 }

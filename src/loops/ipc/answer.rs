@@ -5,18 +5,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use ipc_handlers::{Folder, Refusal};
 use tokio::task::spawn_blocking;
 
-use super::{
-    super::{
-        Host,
-        snapshots::{self, Shown},
-    },
-    chain,
-    read::Pending,
-};
+use super::{super::Host, chain, read::Pending, show};
 use crate::{
-    clock,
-    domain::lanes::{Event, LaneId},
-    failpoint,
+    clock, failpoint,
     ipc::{Claimed, PutError, Why},
     store::{Receipt, Settled},
 };
@@ -88,40 +79,13 @@ fn answer_all(host: &Host, folder: &Folder, answers: Vec<(Pending, Settled)>, la
     if answers.is_empty() {
         return again;
     }
-    let mut nudge_schedule = false;
-    // What was committed by a daemon that died may not be shown yet either.
-    if answers.iter().any(|(_, settled)| settled.tasks_changed || !settled.fresh) {
-        // Shown to the group before it is answered. Where nobody waits for an answer, once for many commands.
-        if answers.iter().any(|(_, settled)| settled.receipt.request_id.is_some()) {
-            snapshots::write_now(host, folder, Shown::Tasks);
-        } else {
-            host.snapshots.soon(folder, Shown::Tasks);
-        }
-        snapshots::show_main(host, folder);
-        nudge_schedule = true;
-    }
-    let mut cleared = BTreeSet::new();
-    for (lane, generation) in answers.iter().flat_map(|(_, settled)| settled.cleared.iter()) {
-        let group = host.store.group_of_lane(*lane).ok().flatten().unwrap_or_else(|| folder.clone());
-        cleared.insert(group.clone());
-        let _ =
-            host.lanes.send(Event::SessionCleared { group, lane: LaneId(*lane), generation: *generation });
-    }
-    for group in &cleared {
-        snapshots::write_now(host, group, Shown::All);
-    }
+    show::changes(host, folder, &answers);
     let mut unplaced = BTreeSet::new();
     for (pending, settled) in &answers {
         if put_reply(host, &pending.claimed, &settled.receipt) == Placed::NotNow {
             unplaced.insert(pending.claimed.id);
         }
         failpoint::reach("ipc.replied");
-    }
-    if nudge_schedule {
-        host.nudges.schedule.notify_one();
-    }
-    if answers.iter().any(|(_, settled)| settled.said) {
-        host.nudges.deliver.notify_one();
     }
     let count = answers.len();
     for (n, (mut pending, settled)) in answers.into_iter().enumerate() {

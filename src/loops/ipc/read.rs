@@ -1,17 +1,21 @@
 //! Claimed files, read once into memory.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    os::unix::ffi::OsStrExt as _,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use ipc_handlers::{
     Folder,
     refusal::{Code, Refusal},
 };
 
-use super::{super::Host, answer::settle, chain};
+use super::{super::Host, answer::settle, chain, transcripts};
 use crate::{
     failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, ReadError, Writer},
-    store::CommandFile,
+    store::{CommandFile, Transcripts},
 };
 
 /// How long a file that can't be parsed is given to become whole.
@@ -112,7 +116,14 @@ pub(super) fn claim(
             "write commands as regular files: a temporary name in the same box, then rename",
         )
     };
-    match boxes.claim(in_box, name, &host.claims) {
+    // Held until it is claimed: a hold that was taken in keeps everything from then on.
+    let holds = host.holds.read().unwrap_or_else(PoisonError::into_inner);
+    if holds.file(boxes.folder(), in_box.as_str(), name.as_bytes()) {
+        return None;
+    }
+    let claimed = boxes.claim(in_box, name, &host.claims);
+    drop(holds);
+    match claimed {
         Ok(claimed) => Some((claimed, None)),
         Err(ClaimError::Gone) => None,
         Err(ClaimError::Directory) => {
@@ -202,7 +213,21 @@ fn read(
             }
         },
     };
-    let file =
-        CommandFile { claim: claimed.id, group: claimed.folder.clone(), box_name, name, origin, run, body };
+    let transcripts = match &body {
+        Ok(bytes) => transcripts::of_command(host, &claimed.folder, run, bytes),
+        Err(_) => Transcripts::new(),
+    };
+    let file = CommandFile {
+        claim: claimed.id,
+        group: claimed.folder.clone(),
+        box_name,
+        name,
+        origin,
+        run,
+        written: claimed.written,
+        taken: claimed.taken,
+        body,
+        transcripts,
+    };
     Reading::Ready(Box::new(Pending { claimed, file, kept, unanswered: 0 }))
 }

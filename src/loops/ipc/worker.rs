@@ -3,7 +3,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
-    sync::Arc,
+    os::unix::ffi::OsStrExt as _,
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     clock, failpoint,
-    ipc::{Claimed, CommandBox, Hint, Hints, Writer},
+    ipc::{Claimed, CommandBox, Entry, Hint, Hints, Writer},
 };
 
 /// At most so many claims of a group are not acknowledged at a time.
@@ -45,6 +46,7 @@ pub(super) const HINTS: usize = 4096;
 pub(super) enum Job {
     Scan(Sight),
     Drain(oneshot::Sender<()>),
+    Settle(Claimed, oneshot::Sender<()>),
 }
 
 /// What a scan may take of what it sees.
@@ -74,6 +76,7 @@ struct News {
     files: Vec<(CommandBox, OsString)>,
     scan: Option<Sight>,
     drained: Vec<oneshot::Sender<()>>,
+    by_hand: Vec<(Claimed, oneshot::Sender<()>)>,
 }
 
 impl News {
@@ -88,6 +91,7 @@ impl News {
         match job {
             Job::Scan(sight) => self.scan = self.scan.max(Some(sight)),
             Job::Drain(done) => self.drained.push(done),
+            Job::Settle(claimed, done) => self.by_hand.push((claimed, done)),
         }
     }
 }
@@ -125,7 +129,11 @@ impl Worker {
             {
                 news.hint(hint);
             }
-            let News { files, scan, drained } = news;
+            let News { files, scan, drained, by_hand } = news;
+            for (claimed, done) in by_hand {
+                self.settle_by_hand(claimed).await;
+                let _ = done.send(());
+            }
             self.take(files, Patience::Some).await;
             if drained.is_empty() {
                 if let Some(sight) = scan {
@@ -157,7 +165,23 @@ impl Worker {
         }
     }
 
+    /// Settles a claimed file now: a person has decided on it.
+    async fn settle_by_hand(&mut self, claimed: Claimed) {
+        let known = self.growing.iter().position(|(growing, _)| growing.id == claimed.id);
+        let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
+        let taken = vec![Taken { claimed, refusal: None, age: Duration::ZERO }];
+        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+        let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None, 0)).await;
+        let Handled { growing, waiting } = handled.unwrap_or_default();
+        let now = Instant::now();
+        self.growing.extend(growing.into_iter().map(|claimed| (claimed, now)));
+        settle_again(&self.host, &self.folder, waiting).await;
+    }
+
     async fn anything_waits(&self) -> bool {
+        if self.host.is_held(&self.folder) {
+            return false;
+        }
         let Ok(boxes) = self.host.boxes(&self.folder) else { return false };
         let waits = move || {
             CommandBox::ALL
@@ -172,6 +196,10 @@ impl Worker {
         let stamp = |at: Time| at.0.saturating_mul(1_000_000);
         let begun = stamp(clock::now());
         loop {
+            if self.host.is_held(&self.folder) {
+                self.first_seen.clear();
+                return;
+            }
             let Ok(boxes) = self.host.boxes(&self.folder) else { return };
             // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
             let complete_until = stamp(clock::now().plus_ms(-CLOCK_TICK_MS));
@@ -203,6 +231,7 @@ impl Worker {
             .await;
             let Ok((found, directories, more)) = listed else { return };
             self.tell_of(directories);
+            let found = self.without_held(found);
             let now = Instant::now();
             let mut take = Vec::new();
             let mut seen = BTreeMap::new();
@@ -240,6 +269,12 @@ impl Worker {
             tracing::warn!(group = %self.folder, %in_box, ?name, "a directory is named like a command; its writer has to remove it");
         }
         self.told_of = directories;
+    }
+
+    fn without_held(&self, mut found: Vec<(CommandBox, Entry, bool)>) -> Vec<(CommandBox, Entry, bool)> {
+        let holds = self.host.holds.read().unwrap_or_else(PoisonError::into_inner);
+        found.retain(|(in_box, entry, _)| !holds.file(&self.folder, in_box.as_str(), entry.name.as_bytes()));
+        found
     }
 
     /// Claims, reads and settles files, at most [`IN_FLIGHT`] at a time; returns how many were claimed.

@@ -1,11 +1,9 @@
 //! The document that a runner reads from its stdin, and the follow-ups that come after it.
 
-use std::{collections::BTreeMap, path::PathBuf};
-
 use ipc_handlers::{Folder, wire};
 
 use crate::{
-    loops::{Host, ipc::chain},
+    loops::Host,
     store::{Content, Handed, HandedTask, batch_name, task_batch},
 };
 
@@ -21,7 +19,7 @@ const BLOCKED_TOOLS: [&str; 8] = [
     "CronList",
 ];
 
-/// What is to be launched.
+/// What is to be launched. How the agent is driven, and its secrets, come later.
 pub(super) struct Launching {
     pub(super) document: wire::Launch,
     pub(super) is_main: bool,
@@ -38,7 +36,7 @@ pub(super) fn prompt_of(host: &Host, content: &Content) -> String {
     content.prompt(&host.config.zone.name, &host.config.zone.zone)
 }
 
-pub(super) fn of_batch(host: &Host, handed: &Handed) -> Result<Launching, String> {
+pub(super) fn of_batch(host: &Host, handed: &Handed) -> Launching {
     let lane = format!("{} {} {}", handed.group, handed.chat_jid, handed.thread);
     let prompt = prompt_of(host, &handed.content);
     let document = wire::Launch {
@@ -46,12 +44,12 @@ pub(super) fn of_batch(host: &Host, handed: &Handed) -> Result<Launching, String
         batch_id: batch_name(handed.batch),
         lane: lane.trim_end().to_owned(),
         generation: handed.generation,
-        ..document(host, &handed.group, handed.run, prompt, &handed.chat_jid, handed.is_main)?
+        ..document(host, &handed.group, handed.run, prompt, &handed.chat_jid, handed.is_main)
     };
-    Ok(Launching { document, is_main: handed.is_main })
+    Launching { document, is_main: handed.is_main }
 }
 
-pub(super) fn of_task(host: &Host, handed: &HandedTask) -> Result<Launching, String> {
+pub(super) fn of_task(host: &Host, handed: &HandedTask) -> Launching {
     let task = &handed.task;
     let document = wire::Launch {
         session_id: handed.session_id.clone(),
@@ -60,9 +58,9 @@ pub(super) fn of_task(host: &Host, handed: &HandedTask) -> Result<Launching, Str
         generation: handed.generation,
         is_scheduled_task: true,
         script: task.script.clone(),
-        ..document(host, &task.group, handed.run, task.prompt.clone(), &task.chat_jid, handed.is_main)?
+        ..document(host, &task.group, handed.run, task.prompt.clone(), &task.chat_jid, handed.is_main)
     };
-    Ok(Launching { document, is_main: handed.is_main })
+    Launching { document, is_main: handed.is_main }
 }
 
 fn document(
@@ -72,20 +70,8 @@ fn document(
     prompt: String,
     chat: &str,
     is_main: bool,
-) -> Result<wire::Launch, String> {
-    let row = host.store.group(group).map_err(|e| chain(&e))?.ok_or("the group was removed")?;
-    let path = row.script.map(PathBuf::from).or_else(|| host.config.script.clone());
-    let script = match path {
-        None => None,
-        Some(path) => {
-            let path = host.root.join(path);
-            Some(
-                crate::root::read_script(&path)
-                    .map_err(|e| format!("the agent's script {} can't be read: {e}", path.display()))?,
-            )
-        }
-    };
-    Ok(wire::Launch {
+) -> wire::Launch {
+    wire::Launch {
         prompt,
         session_id: None,
         group_folder: group.to_string(),
@@ -94,14 +80,14 @@ fn document(
         is_scheduled_task: false,
         assistant_name: Some(host.config.assistant_name.clone()),
         script: None,
-        secrets: BTreeMap::new(),
+        secrets: wire::Secrets::default(),
         protocol: wire::PROTOCOL,
         run_id: run.to_string(),
         lane: String::new(),
         generation: 0,
         batch_id: String::new(),
         blocked_tools: BLOCKED_TOOLS.map(str::to_owned).to_vec(),
-        provider: wire::Provider::Scripted { script },
+        provider: wire::Provider::default(),
         limits: wire::Limits::default(),
-    })
+    }
 }

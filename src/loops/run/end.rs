@@ -15,6 +15,7 @@ use crate::{
         dispatch::waiting_lane,
         ipc::{self, chain},
         snapshots,
+        typing::Work,
     },
     sandbox::SandboxError,
     store::{ActiveRun, EndOfRun, StoreError},
@@ -32,11 +33,13 @@ impl Watched {
     /// `None` when the daemon stops first: the next one goes on here.
     pub(super) async fn end(&mut self, ending: Ending) -> Option<Vec<WaitingLane>> {
         let host = Arc::clone(&self.host);
+        self.work.set(false);
         if let Some(container) = &self.container
             && !self.make_sure_that_it_is_dead(container).await
         {
             return None;
         }
+        host.gateway.close(self.run).await;
         // Whatever the agent asked for before it died is done before its batches are judged.
         let (done, drained) = oneshot::channel();
         if host.mailboxes.send(ipc::Ask::Drain(self.group.clone(), done)).is_ok() {
@@ -150,8 +153,10 @@ pub(in crate::loops) async fn end_without_container(host: &Arc<Host>, active: &A
         stopped: None,
         blocked_tool: None,
         in_hand: BTreeMap::new(),
+        work: Work::new(Arc::clone(host), active.id, None),
         heartbeat: None,
         ready_limit: Duration::ZERO,
+        ceiling_ms: host.config.run_settings().ceiling_ms,
         log: RunLog::open(&host.run_dir(active.id)),
     };
     let _ = watched.end(ending).await;

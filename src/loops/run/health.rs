@@ -79,7 +79,7 @@ impl Watched {
             },
             &HealthLimits {
                 ready_ms: i64::try_from(self.ready_limit.as_millis()).unwrap_or(i64::MAX),
-                ceiling_ms: limit(config.ceiling_ms.max(config.container_ms)),
+                ceiling_ms: limit(self.ceiling_ms),
                 claim_ms: limit(config.claim_ms),
                 leave_ms: limit(config.close_grace_ms),
                 idle_ms: limit(config.idle_ms),

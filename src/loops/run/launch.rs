@@ -1,11 +1,11 @@
 //! From the document to a container that has read it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use ipc_handlers::wire;
 use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 
-use super::{Ending, Order, Watched, Watching, document::Launching};
+use super::{Ending, Order, Watched, Watching, document::Launching, model, prepare::prepare};
 use crate::{
     clock,
     domain::{
@@ -17,31 +17,37 @@ use crate::{
         ipc::chain,
         snapshots::{self, Shown},
     },
-    sandbox::{Access, Limits, Mount, SandboxError, Seat, Spec},
+    sandbox::{SandboxError, Spec},
 };
 
 impl Watched {
     pub(super) async fn launch(
         &mut self,
-        launching: Result<Launching, String>,
+        launching: Launching,
         orders: &mut mpsc::UnboundedReceiver<Order>,
     ) -> Watching {
-        let launching = match launching {
-            Ok(launching) => launching,
-            Err(why) => {
-                return Watching::Ended((
-                    End::Engine { doing: "preparing the launch".into(), why },
-                    Cause::Itself,
-                ));
-            }
-        };
         self.in_hand.insert(launching.document.batch_id.clone(), None);
-        let stdin = serde_json::to_vec(&launching.document).unwrap_or_default();
-        self.log.keep_launch(&launching.document);
-        match self.create(&launching).await {
+        self.show_work();
+        let unprepared =
+            |why| Watching::Ended((End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself));
+        let prepared = match prepare(&self.host, &self.group, self.run, launching.is_main).await {
+            Ok(prepared) => prepared,
+            Err(why) => return unprepared(why),
+        };
+        let mut document = wire::Launch { provider: prepared.provider, ..launching.document };
+        self.ceiling_ms = prepared.settings.ceiling_ms;
+        self.log.keep_launch(&document);
+        match self.create(&prepared.spec).await {
             Ok(container) => self.container = Some(container),
             Err(ending) => return Watching::Ended(ending),
         }
+        // Read as late as can be, and gone with the bytes once they are written.
+        document.secrets = match model::secrets(&self.host, &prepared.settings, self.speaks_v1) {
+            Ok(secrets) => secrets,
+            Err(why) => return unprepared(why),
+        };
+        let stdin = serde_json::to_vec(&document).unwrap_or_default();
+        drop(document);
         let container = self.container.clone().unwrap_or_default();
         let host = Arc::clone(&self.host);
         self.started = Instant::now();
@@ -63,7 +69,7 @@ impl Watched {
     }
 
     /// Makes the container and writes its id down.
-    async fn create(&mut self, launching: &Launching) -> Result<String, Ending> {
+    async fn create(&mut self, spec: &Spec) -> Result<String, Ending> {
         let world = |why: String| (End::NotNow { why }, Cause::Itself);
         let boxes = self.host.boxes(&self.group).map_err(|e| world(chain(&e)))?;
         let emptied = spawn_blocking(move || {
@@ -77,16 +83,13 @@ impl Watched {
         });
         emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
         snapshots::write(&self.host, &self.group, Shown::All).await;
-        let spec = self
-            .spec(launching)
-            .map_err(|why| (End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself))?;
         let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
         self.speaks_v1 = protocol < wire::PROTOCOL;
         tracing::debug!(run = self.run, group = %self.group, "asking for a container");
-        let container = match self.host.sandbox.create(&spec).await {
+        let container = match self.host.sandbox.create(spec).await {
             Err(SandboxError::NameTaken { .. }) => {
                 self.remove_leftover().await;
-                self.host.sandbox.create(&spec).await
+                self.host.sandbox.create(spec).await
             }
             other => other,
         }
@@ -130,49 +133,5 @@ impl Watched {
             );
             let _ = self.host.sandbox.remove(&leftover.id).await;
         }
-    }
-
-    fn spec(&self, launching: &Launching) -> Result<Spec, String> {
-        let host = &self.host;
-        let row = host.store.group(&self.group).map_err(|e| chain(&e))?.ok_or("the group was removed")?;
-        let ipc = host.root.join("data/ipc").join(self.group.as_str());
-        let folder = host.root.join("groups").join(self.group.as_str());
-        let sessions = host.root.join("data/sessions").join(self.group.as_str()).join(".claude");
-        crate::root::make_agent_folders(&[&folder, &sessions], host.box_owner)
-            .map_err(|e| format!("making the group's folders failed: {e}"))?;
-        let mount =
-            |path: PathBuf, inside: &str, access| Mount { host: path, inside: inside.to_owned(), access };
-        let mut mounts = vec![
-            mount(folder.clone(), "/workspace/group", Access::ReadWrite),
-            mount(ipc.clone(), "/workspace/ipc", Access::ReadOnly),
-            mount(sessions, "/home/node/.claude", Access::ReadWrite),
-        ];
-        for name in ["messages", "tasks", "input", "responses", "state"] {
-            mounts.push(mount(ipc.join(name), &format!("/workspace/ipc/{name}"), Access::ReadWrite));
-        }
-        let global = host.root.join("groups/global");
-        if global.is_dir() {
-            let access = if launching.is_main { Access::ReadWrite } else { Access::ReadOnly };
-            mounts.push(mount(global, "/workspace/global", access));
-        }
-        let config = &host.config;
-        Ok(Spec {
-            name: format!("g2-{}-{}", &host.instance[..host.instance.len().min(8)], self.group),
-            run: self.run,
-            group: self.group.clone(),
-            instance: host.instance.clone(),
-            image: row.image.unwrap_or_else(|| config.image.clone()),
-            command: config.command.clone(),
-            mounts,
-            env: [("TZ".to_owned(), config.zone.name.clone())].into(),
-            user: host.box_owner.unwrap_or_else(crate::root::own_ids),
-            limits: Limits {
-                memory_bytes: config.memory_bytes,
-                cpus: config.cpus,
-                pids: config.pids,
-                output_bytes: config.output_bytes,
-            },
-            seat: Seat { group: folder, ipc },
-        })
     }
 }

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ipc_handlers::wire::Launch;
+use ipc_handlers::wire::{self, Launch};
 
 /// Of how many runs the files are kept.
 const KEPT_RUNS: i64 = 1000;
@@ -41,11 +41,8 @@ impl RunLog {
     }
 
     pub(super) fn keep_launch(&self, launch: &Launch) {
-        let shown = Launch {
-            prompt: "see prompt.txt".into(),
-            secrets: std::collections::BTreeMap::new(),
-            ..launch.clone()
-        };
+        let shown =
+            Launch { prompt: "see prompt.txt".into(), secrets: wire::Secrets::default(), ..launch.clone() };
         let _ = fs::write(self.dir.join("prompt.txt"), &launch.prompt);
         let _ =
             fs::write(self.dir.join("launch.json"), serde_json::to_vec_pretty(&shown).unwrap_or_default());

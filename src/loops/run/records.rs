@@ -56,6 +56,7 @@ impl Watched {
                         self.is_ready();
                     }
                     self.in_hand.retain(|batch, _| !handled.contains(batch));
+                    self.show_work();
                     if kind == wire::Kind::Result {
                         self.last_result = Some(self.last_sign);
                     }
@@ -76,6 +77,7 @@ impl Watched {
                     self.host.nudges.settled.ring();
                     if status == wire::Status::Error && self.closing.is_none() {
                         // Its turn is over and what it has in hand is not handled: nothing more comes of it.
+                        self.work.set(false);
                         self.ask_close("its turn has failed").await;
                         let _ = self.host.lanes.send(Event::CloseAsked { group: self.group.clone() });
                     }

@@ -45,6 +45,10 @@ impl Watched {
                         parser.push(&bytes, &mut parsed);
                         // After a verdict nothing more of it counts: it is read to its end, and that is all.
                         if verdict.is_none() {
+                            // What was handed over before is known before a record names it.
+                            while let Ok(order) = orders.try_recv() {
+                                self.obey(order).await;
+                            }
                             match self.apply(parsed).await {
                                 Ok(()) => {}
                                 Err(Halt::Unwell(cause)) => {
@@ -86,13 +90,7 @@ impl Watched {
                         dead_since = Some(Instant::now());
                     }
                 },
-                Some(order) = orders.recv() => match order {
-                    Order::Close => self.ask_close("asked to leave").await,
-                    Order::Handed(batch) => {
-                        self.idle = false;
-                        self.in_hand.insert(batch_name(batch), None);
-                    }
-                },
+                Some(order) = orders.recv() => self.obey(order).await,
                 () = host.stop.cancelled(), if stopping.is_none() => {
                     if host.sandbox.survives_us() {
                         return Watching::LetGo;
@@ -124,6 +122,28 @@ impl Watched {
         };
         let asked = if self.closing.is_some() { Cause::Closed } else { Cause::Itself };
         Watching::Ended((end, verdict.unwrap_or(asked)))
+    }
+
+    async fn obey(&mut self, order: Order) {
+        match order {
+            Order::Close => self.ask_close("asked to leave").await,
+            Order::Handed(batch) => {
+                self.idle = false;
+                self.in_hand.insert(batch_name(batch), None);
+                self.show_work();
+            }
+            Order::TakenBack(batch) => {
+                self.in_hand.remove(&batch_name(batch));
+                let active = self.host.store.active_run(self.run).ok().flatten();
+                self.idle = active.is_some_and(|active| active.is_idle());
+                self.show_work();
+            }
+        }
+    }
+
+    /// Has its chat see whether it has something in hand.
+    pub(super) fn show_work(&mut self) {
+        self.work.set(!self.in_hand.is_empty());
     }
 
     pub(super) fn never_ready(&self) -> Cause {

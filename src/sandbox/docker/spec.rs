@@ -1,4 +1,4 @@
-//! What a container is asked to be, in the engine's terms. Pure.
+//! What a container is asked to be, in the engine's terms.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use bollard::models::{
     RestartPolicy, RestartPolicyNameEnum,
 };
 
-use crate::sandbox::{Access, Mount, Spec};
+use crate::sandbox::{Access, Labels, Mount, Network, Spec, Whose};
 
 pub(super) const LABEL_INSTANCE: &str = "g2.instance";
 pub(super) const LABEL_GROUP: &str = "g2.group";
@@ -73,10 +73,10 @@ fn host(spec: &Spec) -> HostConfig {
         init: Some(true),
         privileged: Some(false),
         cap_drop: Some(vec!["ALL".to_owned()]),
-        security_opt: Some(vec!["no-new-privileges:true".to_owned()]),
-        network_mode: Some("none".to_owned()),
+        security_opt: Some(security(spec.labels)),
+        network_mode: Some(network(spec.network)),
         readonly_rootfs: Some(true),
-        tmpfs: Some(owned([("/tmp", "rw,exec,nosuid,nodev,mode=1777,size=256m".to_owned())])),
+        tmpfs: Some(in_memory(spec)),
         memory,
         // Equal to memory: no swap on top.
         memory_swap: memory,
@@ -85,9 +85,76 @@ fn host(spec: &Spec) -> HostConfig {
         // A core file would land on the host.
         ulimits: Some(vec![ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) }]),
         log_config: Some(HostConfigLogConfig { typ: Some("local".to_owned()), config: Some(owned(log)) }),
-        mounts: Some(spec.mounts.iter().map(mount).collect()),
+        mounts: label(spec.labels).is_none().then(|| spec.mounts.iter().map(mount).collect()),
+        binds: label(spec.labels).map(|label| spec.mounts.iter().map(|mount| bind(mount, label)).collect()),
         ..Default::default()
     }
+}
+
+fn security(labels: Labels) -> Vec<String> {
+    let mut options = vec!["no-new-privileges:true".to_owned()];
+    match labels {
+        Labels::Off => options.push("label=disable".to_owned()),
+        Labels::Keep | Labels::Shared | Labels::Private => {}
+    }
+    options
+}
+
+fn network(network: Network) -> String {
+    match network {
+        Network::None => "none".to_owned(),
+        Network::Open => "bridge".to_owned(),
+    }
+}
+
+/// What is writable without leaving a trace; it counts against the container's memory.
+fn in_memory(spec: &Spec) -> HashMap<String, String> {
+    let (user, group) = spec.user;
+    let own = format!("rw,exec,nosuid,nodev,mode=0700,uid={user},gid={group},size=256m");
+    let tmp = "rw,exec,nosuid,nodev,mode=1777,size=256m".to_owned();
+    let scratch = spec.scratch.iter().map(|folder| (folder.clone(), own.clone()));
+    std::iter::once(("/tmp".to_owned(), tmp)).chain(scratch).collect()
+}
+
+/// The letter for a container's own mounts, where mounts are to be relabelled.
+fn label(labels: Labels) -> Option<&'static str> {
+    match labels {
+        Labels::Keep | Labels::Off => None,
+        Labels::Shared => Some("z"),
+        Labels::Private => Some("Z"),
+    }
+}
+
+/// A mount with a label is possible in this older form only, in which a missing host folder is made, and in which a
+/// colon can't be part of a path: [`unmountable`] is asked first.
+fn bind(mount: &Mount, own: &str) -> String {
+    let access = match mount.access {
+        Access::ReadOnly => "ro",
+        Access::ReadWrite => "rw",
+    };
+    let label = match mount.whose {
+        Whose::Own => own,
+        Whose::Shared => "z",
+    };
+    format!("{}:{}:{access},{label}", mount.host.to_string_lossy(), mount.inside)
+}
+
+/// Why a mount can't be told to the engine, if so.
+pub(super) fn unmountable(spec: &Spec) -> Option<String> {
+    let relabelled = label(spec.labels).is_some();
+    spec.mounts.iter().find_map(|mount| {
+        let path = mount.host.display();
+        match mount.host.to_str() {
+            None => Some(format!("{path} is no UTF-8")),
+            Some(text) if relabelled && text.contains(':') => {
+                Some(format!("{path} has a colon, and can't be mounted with a label"))
+            }
+            Some(_) if relabelled && std::fs::symlink_metadata(&mount.host).is_err() => {
+                Some(format!("{path} is not there"))
+            }
+            Some(_) => None,
+        }
+    })
 }
 
 /// A mount of type `bind`: unlike `binds`, the engine refuses a host folder that is not there.

@@ -3,8 +3,9 @@
 use ipc_handlers::{Caller, Effect, Folder, NotApplied, Outcome, Scope, Time};
 use rusqlite::Connection;
 
-use super::{super::Result, CommandFile, settle::Verdict};
+use super::{super::Result, Changes, act::Cause};
 
+mod group;
 mod say;
 mod session;
 mod task;
@@ -15,28 +16,43 @@ type Applied = Result<std::result::Result<Outcome, NotApplied>>;
 /// Applies one effect.
 pub(super) fn apply(
     c: &Connection,
-    file: &CommandFile,
+    cause: &Cause<'_>,
     caller: &Caller,
     effect: &Effect,
-    verdict: &mut Verdict,
+    changes: &mut Changes,
     now: Time,
 ) -> Applied {
+    let said = cause.transcripts();
     match effect {
         Effect::Say { chat_jid, text, sender, reply_to } => {
             let message =
                 say::Message { chat_jid, text, sender: sender.as_deref(), reply_to: reply_to.as_deref() };
-            say::apply(c, file, caller, &message, verdict, now)
+            say::apply(c, cause, caller, &message, changes, now)
         }
-        Effect::CreateTask(new) => task::create(c, new, verdict, now),
+        Effect::CreateTask(new) => task::create(c, new, changes, now),
         Effect::ListTasks { scope } => task::list(c, scope),
-        Effect::CancelTask { id, scope } => task::cancel(c, id, scope, verdict),
+        Effect::ChangeTask { id, scope, change } => task::change(c, id, scope, change, changes),
+        Effect::CancelTask { id, scope } => task::cancel(c, id, scope, changes),
+        Effect::RegisterGroup(made) => group::register(c, made, changes, now),
+        Effect::ListGroups => group::list(c, changes),
         Effect::ClearSession { target, lanes, archive_as } => {
-            session::clear(c, target, *lanes, archive_as.as_deref(), verdict, now)
+            session::clear(c, target, *lanes, archive_as.as_deref(), said, changes, now)
+        }
+        Effect::ResumeSession { target, lanes, archive, save_as } => {
+            let resume =
+                session::Resume { target, lanes: *lanes, archive: *archive, save_as: save_as.as_deref() };
+            session::resume(c, &resume, said, changes, now)
+        }
+        Effect::SearchSessions { target, query, limit } => session::search(c, target, query, *limit),
+        Effect::ArchiveSession { target, session_id, name, content } => {
+            let archive = session::Archive { target, session_id, name, content: content.as_deref() };
+            session::archive(c, &archive, said, changes, now)
         }
     }
 }
 
-fn scope(scope: &Scope) -> Option<&Folder> {
+/// Returns the one group that a scope is limited to.
+pub(super) fn within(scope: &Scope) -> Option<&Folder> {
     match scope {
         Scope::Group(folder) => Some(folder),
         Scope::All => None,

@@ -1,12 +1,16 @@
 //! What is known when a command is decided, read in the transaction that applies its effects.
 
 use ipc_handlers::{
-    Caller, Command, Facts, Folder, RunSeat, Time,
-    facts::{ChatFacts, TaskFacts},
+    Caller, Command, Facts, Folder, RunSeat, TaskStatus, Time,
+    effect::CatchUp,
+    facts::{ArchiveFacts, ChatFacts, GroupFacts, TaskFacts},
 };
 use rusqlite::{Connection, OptionalExtension};
 
-use super::super::{Result, folder, tasks};
+use super::{
+    super::{Result, folder, sessions, tasks},
+    effects::within,
+};
 
 pub(super) fn run_seat(c: &Connection, run: i64) -> Result<Option<RunSeat>> {
     Ok(c.prepare_cached("SELECT lane_id, chat_jid FROM runs WHERE id = ?1")?
@@ -38,18 +42,33 @@ pub(super) fn facts(
         None => None,
     };
     let task = match wants.task {
-        Some(id) => tasks::task(c, &id)?.map(|task| TaskFacts { id: task.id, group: task.group }),
+        Some(id) => tasks::task(c, &id)?.map(|task| TaskFacts {
+            id: task.id,
+            group: task.group,
+            schedule_type: task.schedule_type,
+            schedule_value: task.schedule_value,
+            status: TaskStatus::from_name(&task.status).unwrap_or(TaskStatus::Active),
+            next_run: task.next_run,
+            catch_up: CatchUp::from_name(&task.catch_up).unwrap_or_default(),
+        }),
         None => None,
     };
-    let folder_exists = match wants.folder {
+    let group = match wants.folder {
         Some(folder) => c
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM groups WHERE folder = ?1)")?
-            .query_row([folder.as_str()], |r| r.get(0))?,
-        None => true,
+            .prepare_cached("SELECT is_main FROM groups WHERE folder = ?1")?
+            .query_row([folder.as_str()], |r| r.get(0))
+            .optional()?
+            .map(|is_main| GroupFacts { folder, is_main }),
+        None => None,
+    };
+    let archive = match wants.archive {
+        Some((id, scope)) => sessions::archived(c, id, within(&scope))?
+            .map(|(group, session_id)| ArchiveFacts { id, group, session_id }),
+        None => None,
     };
     let own_chats = c
         .prepare_cached("SELECT chat_jid FROM wirings WHERE group_folder = ?1 ORDER BY id")?
         .query_map([caller.group.as_str()], |r| r.get(0))?
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Facts { now, zone: zone.1.clone(), zone_name: zone.0.clone(), chat, own_chats, task, folder_exists })
+    Ok(Facts { now, zone: zone.1.clone(), zone_name: zone.0.clone(), chat, own_chats, task, group, archive })
 }

@@ -1,14 +1,19 @@
 //! One file: known already, answered already, or decided now; then its receipt.
 
-use ipc_handlers::{Caller, Code, Fault, Folder, Refusal, Rejected, RequestId, Time, envelope, reply};
+use ipc_handlers::{
+    Caller, Code, Command, Fault, Folder, Refusal, Rejected, RequestId, Time, effect::Lanes, envelope, reply,
+};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
 use super::{
-    super::{Result, writer::execute},
-    CommandFile, Receipt, Settled,
-    effects::apply,
-    facts::{facts, run_seat},
+    super::{
+        Result,
+        by_hand::{self, Note},
+    },
+    Changes, CommandFile, Receipt, Settled,
+    act::{Cause, act},
+    facts::run_seat,
     receipt,
 };
 
@@ -23,9 +28,7 @@ pub(super) struct Verdict {
     pub(super) refusal: Option<Refusal>,
     pub(super) reply: Option<Vec<u8>>,
     pub(super) replay_of: Option<i64>,
-    pub(super) tasks_changed: bool,
-    pub(super) said: bool,
-    pub(super) cleared: Vec<(i64, i64)>,
+    pub(super) changes: Changes,
 }
 
 impl Verdict {
@@ -38,9 +41,7 @@ impl Verdict {
             refusal: Some(refusal),
             reply,
             replay_of: None,
-            tasks_changed: false,
-            said: false,
-            cleared: Vec::new(),
+            changes: Changes::default(),
         }
     }
 }
@@ -62,15 +63,27 @@ pub(super) fn settle(
         )?,
     };
     if let Some(receipt) = known {
-        return Ok(Settled { receipt, fresh: false, tasks_changed: false, said: false, cleared: Vec::new() });
+        let changes = changed_before(c, file, &receipt)?;
+        return Ok(Settled { receipt, fresh: false, changes });
     }
+    let note = by_hand::note(c, file.claim)?;
+    let tried_again = matches!(note, Some(Note::RetryOf(_)));
+    // The group's run of now has nothing to do with it.
+    let of_nobody = tried_again.then(|| CommandFile { run: None, ..file.clone() });
+    let file = of_nobody.as_ref().unwrap_or(file);
     let verdict = match &file.body {
+        _ if let Some(Note::Dropped(reason)) = &note => dropped(file, reason),
         Err(refusal) => Verdict { outcome: "malformed", ..Verdict::refused(None, None, refusal.clone()) },
         Ok(bytes) => match envelope::parse(bytes) {
             Err(rejected) => rejection(*rejected),
             Ok(envelope) => {
                 let id = envelope.request_id.as_ref();
-                match id.map(|id| earlier(c, &file.group, id, &digest, now)).transpose()?.flatten() {
+                // What a person has tried again is decided anew, whatever it came to before.
+                let known = match id.filter(|_| !tried_again) {
+                    Some(id) => earlier(c, &file.group, id, &digest, now)?,
+                    None => None,
+                };
+                match known {
                     Some(verdict) => verdict,
                     None => decide(c, file, &envelope, zone, now)?,
                 }
@@ -78,6 +91,17 @@ pub(super) fn settle(
         },
     };
     keep(c, file, verdict, now)
+}
+
+/// A person set it aside, whatever it asks for.
+fn dropped(file: &CommandFile, reason: &str) -> Verdict {
+    let parsed = file.body.as_ref().ok().map(|bytes| envelope::parse(bytes));
+    let (kind, id) = match &parsed {
+        Some(Ok(envelope)) => (Some(envelope.command.type_name().to_owned()), envelope.request_id.as_ref()),
+        Some(Err(rejected)) => (rejected.type_name.clone(), rejected.request_id.as_ref()),
+        None => (None, None),
+    };
+    Verdict::refused(kind, id, Refusal::dropped(reason))
 }
 
 /// What tells a repeated command from a changed one.
@@ -97,12 +121,13 @@ pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Ti
         None => (None, None, None),
     };
     c.prepare_cached(
-        "INSERT INTO receipts (claim_id, group_folder, box, name, type, request_id, run_id, origin, digest, outcome, code, reason, hint, reply, replay_of, at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+        "INSERT INTO receipts (claim_id, group_folder, box, name, type, request_id, run_id, origin, digest, outcome, code, reason, hint, reply, replay_of, at, written_at, claimed_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
     )?
     .execute(params![
         file.claim, file.group.as_str(), file.box_name, file.name, verdict.kind, verdict.request_id, file.run, file.origin,
-        digest(file), verdict.outcome, code, reason, hint, verdict.reply, verdict.replay_of, now.0
+        digest(file), verdict.outcome, code, reason, hint, verdict.reply, verdict.replay_of, now.0,
+        file.written.map(|at| at.0), file.taken.map(|at| at.0)
     ])?;
     crate::failpoint::reach("ipc.decided");
     Ok(Settled {
@@ -120,9 +145,7 @@ pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Ti
             at: now,
         },
         fresh: true,
-        tasks_changed: verdict.tasks_changed,
-        said: verdict.said,
-        cleared: verdict.cleared,
+        changes: verdict.changes,
     })
 }
 
@@ -134,7 +157,8 @@ fn rejection(rejected: Rejected) -> Verdict {
     }
 }
 
-/// The same `requestId` again: the first reply for the same bytes, a conflict for others. A fault of ours is no answer.
+/// The same `requestId` again: the first reply for the same bytes, a conflict for others. A fault of ours is no answer,
+/// nor is one that a person has tried again since.
 fn earlier(
     c: &Connection,
     group: &Folder,
@@ -144,7 +168,11 @@ fn earlier(
 ) -> Result<Option<Verdict>> {
     let since = now.0.saturating_sub(REMEMBERED_MS);
     let known: Option<(i64, Vec<u8>)> = c
-        .prepare_cached("SELECT claim_id, digest FROM receipts WHERE group_folder = ?1 AND request_id = ?2 AND at >= ?3 AND replay_of IS NULL AND code IS NOT 'internal' ORDER BY claim_id LIMIT 1")?
+        .prepare_cached(
+            "SELECT claim_id, digest FROM receipts WHERE group_folder = ?1 AND request_id = ?2 AND at >= ?3 AND replay_of IS NULL AND code IS NOT 'internal'
+               AND NOT EXISTS (SELECT 1 FROM by_hand b JOIN receipts n ON n.claim_id = b.claim_id WHERE b.retry_of = receipts.claim_id)
+             ORDER BY claim_id LIMIT 1",
+        )?
         .query_row(params![group.as_str(), id.as_str(), since], |r| Ok((r.get(0)?, r.get(1)?)))
         .optional()?;
     let Some((claim, first_digest)) = known else { return Ok(None) };
@@ -171,9 +199,7 @@ fn earlier(
         refusal,
         reply: first.reply,
         replay_of: Some(claim),
-        tasks_changed: false,
-        said: false,
-        cleared: Vec::new(),
+        changes: Changes::default(),
     }))
 }
 
@@ -204,37 +230,60 @@ fn decide(
         is_main,
         run: file.run.map(|run| run_seat(c, run)).transpose()?.flatten(),
     };
-    let facts = facts(c, &caller, command, zone, now)?;
-    let effects = match ipc_handlers::decide(&caller, command, &facts) {
-        Ok(effects) => effects,
-        Err(refusal) => return Ok(Verdict::refused(kind, id, refusal)),
-    };
-    let mut verdict = Verdict {
-        kind,
-        request_id: id.map(|id| id.as_str().to_owned()),
-        outcome: "applied",
-        refusal: None,
-        reply: None,
-        replay_of: None,
-        tasks_changed: false,
-        said: false,
-        cleared: Vec::new(),
-    };
-    execute(c, "SAVEPOINT effects")?;
-    let mut outcomes = Vec::new();
-    for effect in &effects {
-        match apply(c, file, &caller, effect, &mut verdict, now)? {
-            Ok(outcome) => outcomes.push(outcome),
-            Err(not_applied) => {
-                execute(c, "ROLLBACK TO effects")?;
-                execute(c, "RELEASE effects")?;
-                return Ok(Verdict::refused(verdict.kind, id, not_applied.into()));
-            }
-        }
+    match act(c, &Cause::File(file), &caller, command, zone, now)? {
+        Ok(acted) => Ok(Verdict {
+            kind,
+            request_id: id.map(|id| id.as_str().to_owned()),
+            outcome: "applied",
+            refusal: None,
+            reply: Some(reply::accepted(envelope, &acted.outcomes, &zone.1)),
+            replay_of: None,
+            changes: acted.changes,
+        }),
+        Err(refusal) => Ok(Verdict::refused(kind, id, refusal)),
     }
-    execute(c, "RELEASE effects")?;
-    verdict.reply = Some(reply::accepted(id, &outcomes, &facts.zone));
-    Ok(verdict)
+}
+
+/// Tells again what a command changed that was committed but may not have been shown: a daemon died in between.
+fn changed_before(c: &Connection, file: &CommandFile, receipt: &Receipt) -> Result<Changes> {
+    let mut changes = Changes::default();
+    let command = file.body.as_deref().ok().and_then(|bytes| envelope::parse(bytes).ok());
+    let Some(command) = command.filter(|_| receipt.outcome == "applied").map(|envelope| envelope.command)
+    else {
+        return Ok(changes);
+    };
+    let sessions_of = match &command {
+        Command::ClearSession(command) => Some(&command.target_folder),
+        Command::ResumeSession(command) => Some(&command.target_folder),
+        Command::ArchiveSession(command) => Some(&command.target_folder),
+        Command::RegisterGroup(command) => {
+            changes.groups.insert(command.folder.clone());
+            changes.moved(c, &command.folder, Lanes::All)?;
+            None
+        }
+        Command::SendMessage(_) => {
+            changes.said = true;
+            None
+        }
+        Command::RefreshGroups(_) => {
+            changes.chats = true;
+            None
+        }
+        Command::ScheduleTask(_)
+        | Command::UpdateTask(_)
+        | Command::PauseTask(_)
+        | Command::ResumeTask(_)
+        | Command::CancelTask(_)
+        | Command::ListTasks(_)
+        | Command::SearchSessions(_) => {
+            changes.tasks.insert(file.group.clone());
+            None
+        }
+    };
+    if let Some(target) = sessions_of {
+        changes.moved(c, target.as_ref().unwrap_or(&file.group), Lanes::All)?;
+    }
+    Ok(changes)
 }
 
 /// Returns the code of a name that is in a receipt.

@@ -1,6 +1,6 @@
 //! One record of a run, applied in one transaction.
 
-use ipc_handlers::{Time, wire};
+use ipc_handlers::{Time, names::is_session_id, wire};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
@@ -10,6 +10,9 @@ use super::{
     },
     ACTIVE, ActiveRun, active_row, task_batch, with_batches,
 };
+
+/// How much is kept of what a run of a task said, characters.
+const LONGEST_RESULT: i64 = 16 << 10;
 
 /// What a record changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +105,10 @@ fn say_result(c: &Connection, run: &ActiveRun, n: i64, record: &wire::Record, no
     if let Some(task) = run.task() {
         let short: String = text.chars().take(200).collect();
         c.prepare_cached("UPDATE tasks SET last_result = ?2 WHERE id = ?1")?.execute(params![task, short])?;
+        c.prepare_cached(
+            "UPDATE runs SET result = substr(coalesce(result || char(10), '') || ?2, 1, ?3) WHERE id = ?1",
+        )?
+        .execute(params![run.id, text, LONGEST_RESULT])?;
         let to_chat: bool = c
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1 AND output = 'chat')")?
             .query_row([task], |r| r.get(0))?;
@@ -127,8 +134,4 @@ fn say_result(c: &Connection, run: &ActiveRun, n: i64, record: &wire::Record, no
         now,
     )?;
     Ok(true)
-}
-
-fn is_session_id(id: &str) -> bool {
-    (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }

@@ -73,7 +73,13 @@ pub(super) fn judge_task(
         let (_, judgements) = judge::judge(ended, &[batch], end.retry_base_ms);
         judgements.into_iter().next().unwrap_or(Judgement::Done)
     };
+    // A new schedule came while it ran: the slot that it has now is none of this run's.
+    let ran: Option<i64> = c.query_row("SELECT slot FROM runs WHERE id = ?1", [end.run], |r| r.get(0))?;
+    let moved_on = slot != ran;
     let over = |c: &Connection| -> Result<()> {
+        if moved_on {
+            return Ok(());
+        }
         c.prepare_cached(
             "UPDATE tasks SET slot = NULL, tries = 0, status = CASE WHEN schedule_type = 'once' AND status = 'active' THEN 'completed' ELSE status END WHERE id = ?1",
         )?
@@ -88,6 +94,7 @@ pub(super) fn judge_task(
             .execute([task])?;
             over(c)
         }
+        Judgement::Returned { .. } if moved_on => Ok(()),
         Judgement::Returned { tries, rest_ms, .. } => {
             let again = now.plus_ms(rest_ms);
             let next = slot.and_then(|slot| next_slot(&row, Time(slot), now, zone));
@@ -96,7 +103,7 @@ pub(super) fn judge_task(
                 Some(next) if next <= again => over(c),
                 Some(_) | None => {
                     c.prepare_cached(
-                        "UPDATE tasks SET next_run = ?2, tries = ?3 WHERE id = ?1 AND status = 'active'",
+                        "UPDATE tasks SET next_run = ?2, tries = ?3 WHERE id = ?1 AND status <> 'completed'",
                     )?
                     .execute(params![task, again.0, tries])?;
                     Ok(())

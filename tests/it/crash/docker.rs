@@ -12,13 +12,7 @@
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests look at what the engine has")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use std::{
-    env, fs,
-    ops::Deref,
-    path::Path,
-    process::{Command, Stdio},
-    sync::LazyLock,
-};
+use std::{env, fs, ops::Deref, process::Command};
 
 use serde_json::{Value, json};
 
@@ -27,7 +21,7 @@ use super::{
     ledger::{Batch, Ledger},
     scene::{KILLED, arm, die_at, for_each},
 };
-use crate::support::{Root, wait_for};
+use crate::support::{Docked, Root, wait_for};
 
 const CHAT: &str = "local:main";
 
@@ -37,11 +31,10 @@ struct House(Root);
 impl House {
     /// Lays it out, or says that there is no Docker.
     fn new(limits: &str) -> Option<Self> {
-        static IMAGE: LazyLock<bool> = LazyLock::new(|| crate::support::docker() && has_image());
-        IMAGE.then(|| {
-            Self(Root::new(&format!(
-                "[sandbox]\nkind = \"docker\"\n[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n{limits}"
-            )))
+        crate::support::docker().then(|| {
+            Self(Root::new(&Docked::settings(&format!(
+                "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n{limits}"
+            ))))
         })
     }
 
@@ -90,21 +83,6 @@ impl Drop for House {
 fn docker(arguments: &[&str]) -> String {
     let output = Command::new("docker").args(arguments).output().unwrap();
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// Builds the image where it is not there yet.
-fn has_image() -> bool {
-    let there = Command::new("docker")
-        .args(["image", "inspect", "g2-agent:latest"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .unwrap();
-    if !there.success() {
-        let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("container/build.sh");
-        assert!(Command::new(build).status().unwrap().success(), "container/build.sh");
-    }
-    true
 }
 
 fn batch(state: &str, via: &str, tries: u32, free_returns: u32) -> Batch {

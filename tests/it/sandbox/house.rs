@@ -18,8 +18,8 @@ use std::{
 use bollard::{Docker, query_parameters::CreateImageOptionsBuilder};
 use futures_util::StreamExt;
 use g2::sandbox::{
-    Access, Chunk, Limits, Mount, Sandbox, SandboxError, Seat, Spec, docker::DockerSandbox,
-    process::ProcessSandbox,
+    Access, Chunk, Labels, Limits, Mount, Network, Sandbox, SandboxError, Seat, Spec, Whose,
+    docker::DockerSandbox, process::ProcessSandbox,
 };
 use ipc_handlers::Folder;
 use tempfile::TempDir;
@@ -128,9 +128,13 @@ impl House {
                 host: self.group(),
                 inside: "/workspace/group".to_owned(),
                 access: Access::ReadWrite,
+                whose: Whose::Own,
             }],
             env: BTreeMap::new(),
             user: (1000, 1000),
+            network: Network::None,
+            labels: Labels::Keep,
+            scratch: Vec::new(),
             limits: Limits { memory_bytes: None, cpus: Some(1.5), pids: Some(64), output_bytes: 96 << 20 },
             seat: Seat { group: self.group(), ipc: self.dir.path().join("ipc") },
         }
@@ -228,7 +232,8 @@ pub(super) fn is_held(path: &Path) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)))
 }
 
-fn probe(linkage: Linkage) -> PathBuf {
+/// The program that the suite runs inside.
+pub(crate) fn probe(linkage: Linkage) -> PathBuf {
     program("container_probe.rs", linkage)
 }
 

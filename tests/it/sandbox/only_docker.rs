@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use g2::sandbox::{Access, Mount, Sandbox, SandboxError, docker::DockerSandbox};
+use g2::sandbox::{Access, Mount, Sandbox, SandboxError, Whose, docker::DockerSandbox};
 
 use super::house::{House, in_time};
 
@@ -35,7 +35,12 @@ async fn only_tmp_and_writable_mounts_can_be_written() {
     let Some(house) = House::docker().await else { return };
     let mut spec =
         house.spec(&["write", "/new", "/tmp/new", "/ro/new", "/workspace/group/new", "/etc/hosts"]);
-    spec.mounts.push(Mount { host: house.group(), inside: "/ro".to_owned(), access: Access::ReadOnly });
+    spec.mounts.push(Mount {
+        host: house.group(),
+        inside: "/ro".to_owned(),
+        access: Access::ReadOnly,
+        whose: Whose::Own,
+    });
     let id = house.launch_spec(&spec, b"").await;
     let written = house.written(&id).await;
     assert_eq!(
@@ -88,7 +93,12 @@ async fn a_missing_host_folder_is_refused_and_not_made() {
     let Some(house) = House::docker().await else { return };
     let mut spec = house.spec(&["hang"]);
     let host = house.group().join("missing");
-    spec.mounts.push(Mount { host: host.clone(), inside: "/extra".to_owned(), access: Access::ReadWrite });
+    spec.mounts.push(Mount {
+        host: host.clone(),
+        inside: "/extra".to_owned(),
+        access: Access::ReadWrite,
+        whose: Whose::Own,
+    });
     let error = house.sandbox.create(&spec).await.unwrap_err();
     assert!(error.to_string().contains("missing"), "{error}");
     assert!(!host.exists());

@@ -2,8 +2,6 @@
 
 use std::{
     cell::OnceCell,
-    fs,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
     ops::Deref,
     path::Path,
     process::{Command, Stdio},
@@ -36,31 +34,15 @@ pub(crate) fn run_docker(arguments: &[&str]) -> String {
 /// none yet.
 pub(crate) fn agent_image() -> &'static str {
     static IMAGE: LazyLock<String> = LazyLock::new(|| {
-        let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut hasher = DefaultHasher::new();
-        for part in ["container", "ipc-handlers", "Cargo.lock"] {
-            hash(top, &top.join(part), &mut hasher);
-        }
-        let image = format!("g2-agent:test-{:016x}", hasher.finish());
+        let image = format!("g2-agent:test-{}", agent_runner::ID.replace('+', "-"));
         if run_docker(&["image", "ls", "--quiet", &image]).trim().is_empty() {
-            let built =
-                Command::new(top.join("container/build.sh")).arg(&image).stdout(Stdio::null()).status();
+            let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("container/build.sh");
+            let built = Command::new(build).args(["--bare", &image]).stdout(Stdio::null()).status();
             assert!(built.unwrap().success(), "container/build.sh");
         }
         image
     });
     &IMAGE
-}
-
-fn hash(top: &Path, path: &Path, hasher: &mut DefaultHasher) {
-    if path.is_dir() {
-        let mut inside: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
-        inside.sort();
-        inside.iter().filter(|path| !path.ends_with("tests")).for_each(|path| hash(top, path, hasher));
-    } else {
-        path.strip_prefix(top).unwrap().hash(hasher);
-        fs::read(path).unwrap().hash(hasher);
-    }
 }
 
 fn settings(image: &str, toml: &str) -> String {
@@ -90,7 +72,17 @@ impl Docked {
 
     /// Starts the daemon and waits until it is ready.
     pub(crate) fn serve(&self) -> Daemon {
-        let daemon = self.root.serve();
+        self.serve_with(&[])
+    }
+
+    /// The same for a user whose home is `home`.
+    pub(crate) fn serve_at_home(&self, home: &Path) -> Daemon {
+        self.serve_with(&[("HOME", home.to_str().unwrap())])
+    }
+
+    /// Starts the daemon with more in its environment and waits until it is ready.
+    pub(crate) fn serve_with(&self, environment: &[(&str, &str)]) -> Daemon {
+        let daemon = self.root.serve_with(environment);
         let instance = self.root.json(&["status"])["instance"].as_str().unwrap().to_owned();
         let _ = self.instance.set(instance);
         daemon

@@ -5,7 +5,7 @@ use std::{
     fs,
     io::{Read, Write},
     os::unix::process::CommandExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex,
@@ -24,7 +24,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The folders of one group.
 pub(crate) struct Home {
-    root: TempDir,
+    root: PathBuf,
+    _made: Option<TempDir>,
 }
 
 impl Home {
@@ -33,12 +34,17 @@ impl Home {
         for folder in ["group", "ipc/messages", "ipc/tasks", "ipc/input", "ipc/responses", "ipc/state"] {
             fs::create_dir_all(root.path().join(folder)).unwrap();
         }
-        Self { root }
+        Self { root: root.path().to_owned(), _made: Some(root) }
+    }
+
+    /// Returns the home that is at `root`, for a second thread.
+    pub(crate) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned(), _made: None }
     }
 
     /// Returns a path below the home, as `ipc/input/1.json`.
     pub(crate) fn path(&self, name: impl AsRef<OsStr>) -> PathBuf {
-        self.root.path().join(name.as_ref())
+        self.root.join(name.as_ref())
     }
 
     /// Makes a file appear at once, as the host does.

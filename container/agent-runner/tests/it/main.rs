@@ -13,5 +13,7 @@ mod input;
 mod launch;
 mod life;
 mod mailbox;
+mod mcp;
 mod script;
+mod skills;
 mod task_script;

@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension};
 use super::{
     super::{
         super::outbox::{Say, say},
-        CommandFile,
-        settle::Verdict,
+        Changes,
+        act::Cause,
     },
     Applied,
 };
@@ -23,10 +23,10 @@ pub(super) struct Message<'a> {
 /// Puts a message into the outbox.
 pub(super) fn apply(
     c: &Connection,
-    file: &CommandFile,
+    cause: &Cause<'_>,
     caller: &Caller,
     message: &Message<'_>,
-    verdict: &mut Verdict,
+    changes: &mut Changes,
     now: Time,
 ) -> Applied {
     // The thread of the run that speaks, when it speaks to its own chat.
@@ -37,7 +37,6 @@ pub(super) fn apply(
             .optional()?,
         Some(_) | None => None,
     };
-    let cause = format!("command {}", file.claim);
     let outbox_id = say(
         c,
         &Say {
@@ -46,11 +45,11 @@ pub(super) fn apply(
             text: message.text,
             sender: message.sender,
             reply_to: message.reply_to,
-            cause: &cause,
-            run: file.run,
+            cause: &cause.name(),
+            run: cause.run(),
         },
         now,
     )?;
-    verdict.said = true;
+    changes.said = true;
     Ok(Ok(Outcome::Said { outbox_id }))
 }

@@ -1,11 +1,11 @@
-//! Sessions: forgotten, archived, taken up again.
+//! Sessions: forgotten, archived, taken up again, found.
 
-use ipc_handlers::{Folder, Outcome, Time, effect::Lanes};
-use rusqlite::{Connection, params};
+use ipc_handlers::{Folder, NotApplied, Outcome, Time, effect::Lanes};
+use rusqlite::Connection;
 
 use super::{
-    super::{super::lanes::clear_sessions, settle::Verdict},
-    Applied,
+    super::super::sessions::{self, Transcripts},
+    Applied, Changes,
 };
 
 /// Makes lanes forget their session.
@@ -14,19 +14,73 @@ pub(super) fn clear(
     target: &Folder,
     lanes: Lanes,
     archive_as: Option<&str>,
-    verdict: &mut Verdict,
+    said: &Transcripts,
+    changes: &mut Changes,
     now: Time,
 ) -> Applied {
-    let lane = match lanes {
-        Lanes::One(lane) => Some(lane),
-        Lanes::All => None,
+    let archived_id = match archive_as {
+        Some(name) => sessions::archive_live(c, target, lanes, name, said, now)?,
+        None => None,
     };
-    let archived_id = clear_sessions(c, target, lane, archive_as, now)?;
-    verdict.cleared = c
-        .prepare_cached(
-            "SELECT id, generation FROM lanes WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2)",
-        )?
-        .query_map(params![target.as_str(), lane], |r| Ok((r.get(0)?, r.get(1)?)))?
-        .collect::<rusqlite::Result<_>>()?;
+    sessions::give(c, target, lanes, None)?;
+    changes.moved(c, target, lanes)?;
     Ok(Ok(Outcome::SessionCleared { archived_id }))
+}
+
+/// A session to be taken up again.
+pub(super) struct Resume<'a> {
+    pub target: &'a Folder,
+    pub lanes: Lanes,
+    pub archive: i64,
+    pub save_as: Option<&'a str>,
+}
+
+/// Makes lanes go on with an archived session, which is then no archive any more.
+pub(super) fn resume(
+    c: &Connection,
+    resume: &Resume<'_>,
+    said: &Transcripts,
+    changes: &mut Changes,
+    now: Time,
+) -> Applied {
+    let Resume { target, lanes, archive, save_as } = *resume;
+    let Some((_, session_id)) = sessions::archived(c, archive, Some(target))? else {
+        return Ok(Err(NotApplied::ArchiveGone { id: archive }));
+    };
+    if let Some(name) = save_as {
+        sessions::archive_live(c, target, lanes, name, said, now)?;
+    }
+    sessions::make_lanes(c, target)?;
+    sessions::give(c, target, lanes, Some(&session_id))?;
+    sessions::unarchive(c, archive)?;
+    changes.moved(c, target, lanes)?;
+    Ok(Ok(Outcome::SessionResumed { session_id }))
+}
+
+/// Finds archived sessions.
+pub(super) fn search(c: &Connection, target: &Folder, query: &str, limit: i64) -> Applied {
+    Ok(Ok(Outcome::Sessions(sessions::search(c, target, query, limit)?)))
+}
+
+/// A session to be kept.
+pub(super) struct Archive<'a> {
+    pub target: &'a Folder,
+    pub session_id: &'a str,
+    pub name: &'a str,
+    pub content: Option<&'a str>,
+}
+
+/// Keeps a session, which goes on.
+pub(super) fn archive(
+    c: &Connection,
+    archive: &Archive<'_>,
+    said: &Transcripts,
+    changes: &mut Changes,
+    now: Time,
+) -> Applied {
+    let read = said.get(archive.session_id).map(String::as_str);
+    let content = archive.content.or(read).unwrap_or_default();
+    let id = sessions::archive(c, archive.target, archive.session_id, archive.name, content, now)?;
+    changes.sessions.insert(archive.target.clone());
+    Ok(Ok(Outcome::SessionArchived { id }))
 }

@@ -8,8 +8,7 @@ use super::{archive, mcp::ToolCall, process::FromCli, say};
 use crate::{
     files::FileError,
     host::Host,
-    mailbox::CommandBox,
-    tools::{self, Answer},
+    tools::Asker,
     turns::{Turn, Turns},
 };
 
@@ -46,13 +45,11 @@ pub(super) fn feed(turns: &Turns, inputs: &Sender<Input>) {
 
 /// Does what takes its time.
 pub(super) fn work(jobs: &Receiver<Job>, host: &Host, assistant: &str, inputs: &Sender<Input>) {
+    let mut asker = Asker::new(host.mailbox());
     for job in jobs {
         let line = match job {
             Job::Call(call) => {
-                let answer = match host.mailbox().send(CommandBox::Tasks, &call.command) {
-                    Ok(reply) => tools::answer(&reply),
-                    Err(e) => Answer::Refused(crate::runner::chain(&e)),
-                };
+                let answer = asker.ask(call.command.clone());
                 call.answered(&answer)
             }
             Job::Archive { request, transcript, session } => {

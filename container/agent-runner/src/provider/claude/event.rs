@@ -146,7 +146,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Event, serde_json::Error> {
 fn system(value: &Value) -> Event {
     match value["subtype"].as_str().unwrap_or_default() {
         "init" => {
-            let ours = |server: &&Value| server["name"] == super::SERVER;
+            let ours = |server: &&Value| server["name"] == crate::tools::SERVER;
             let tools = value["mcp_servers"].as_array().and_then(|all| all.iter().find(ours));
             Event::Init {
                 session: text(&value["session_id"]),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::say;
-use crate::tools::{Answer, Place, TOOLS, Tool, tool};
+use crate::tools::{self, Answer, Place};
 
 /// A call of one of our tools, to be answered when the host has.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,17 +30,12 @@ pub(super) fn on(request: &str, message: &Value, place: &Place) -> Message {
         "initialize" => reply(json!({
             "protocolVersion": message["params"]["protocolVersion"],
             "capabilities": {"tools": {}},
-            "serverInfo": {"name": super::SERVER, "version": env!("CARGO_PKG_VERSION")},
+            "serverInfo": {"name": tools::SERVER, "version": env!("CARGO_PKG_VERSION")},
         })),
-        "tools/list" => {
-            reply(json!({"tools": TOOLS.iter().map(|tool: &Tool| tool.listed(place)).collect::<Vec<_>>()}))
-        }
+        "tools/list" => reply(json!({"tools": tools::listed(place)})),
         "tools/call" => {
             let name = message["params"]["name"].as_str().unwrap_or_default();
-            let command = tool(name)
-                .ok_or_else(|| format!("there is no tool {name:?}"))
-                .and_then(|tool| tool.command(&message["params"]["arguments"], place));
-            match command {
+            match tools::command(name, &message["params"]["arguments"], place) {
                 Ok(command) => Message::Call(ToolCall { request: request.to_owned(), id, command }),
                 Err(words) => reply(content(&Answer::Refused(words))),
             }
@@ -99,8 +94,8 @@ mod tests {
         assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
         let list = answered(&json!({"method": "tools/list", "id": 1}));
         assert_eq!(
-            (list["id"].as_u64(), list["result"]["tools"].as_array().unwrap().len()),
-            (Some(1), TOOLS.len())
+            (list["id"].as_u64(), list["result"]["tools"].as_array().unwrap()),
+            (Some(1), &tools::listed(&place()))
         );
         assert_eq!(answered(&json!({"method": "notifications/initialized"}))["result"], json!({}));
         assert_eq!(answered(&json!({"method": "resources/list", "id": 2}))["error"]["code"], -32601);

@@ -18,6 +18,7 @@ mod beside;
 mod driver;
 
 mod archive;
+mod folders;
 mod lines;
 mod process;
 
@@ -26,6 +27,3 @@ mod samples;
 
 pub(super) use driver::Claude;
 pub use driver::ClaudeError;
-
-/// The name of the server that our tools are on: the model sees `mcp__g2__send_message`.
-const SERVER: &str = "g2";

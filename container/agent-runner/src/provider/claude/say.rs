@@ -26,7 +26,8 @@ pub(super) fn user(uuid: &str, prompt: &str) -> Value {
 pub(super) fn initialize(append_system_prompt: Option<&str>) -> Value {
     let hooks: serde_json::Map<_, _> =
         HOOKS.iter().map(|name| ((*name).to_owned(), json!([{"hookCallbackIds": [name]}]))).collect();
-    let mut request = json!({"subtype": "initialize", "sdkMcpServers": [super::SERVER], "hooks": hooks});
+    let mut request =
+        json!({"subtype": "initialize", "sdkMcpServers": [crate::tools::SERVER], "hooks": hooks});
     if let Some(text) = append_system_prompt {
         request["appendSystemPrompt"] = text.into();
     }

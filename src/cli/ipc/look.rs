@@ -1,0 +1,220 @@
+//! The queue as it is: settled commands by their receipts, what is claimed, what waits.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, anyhow, bail};
+use ipc_handlers::{Folder, Time, envelope};
+
+use super::Context;
+use crate::{
+    clock,
+    domain::{holds::Holds, rows::IpcRow},
+    ipc::peek::{self, Lying},
+    store::{IpcFilter, Store},
+};
+
+/// How many waiting commands are listed at most, of all groups together.
+const MOST_WAITING: usize = 10_000;
+/// How many files are read to say what they ask for.
+const MOST_READ: usize = 256;
+
+/// What of the queue is asked for.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pub(super) group: Option<String>,
+    pub(super) state: Option<String>,
+    pub(super) limit: Option<usize>,
+    /// Of the settled ones, only this id and later.
+    pub(super) from: i64,
+}
+
+/// The rows that were asked for, oldest first.
+#[derive(Debug)]
+pub(super) struct Rows {
+    pub(super) rows: Vec<IpcRow>,
+    /// Says so when more waits than is listed.
+    pub(super) cut: Option<String>,
+}
+
+/// A command that is not settled.
+#[derive(Clone, Debug)]
+pub(super) struct Open {
+    pub(super) lying: Lying,
+    pub(super) row: IpcRow,
+}
+
+/// A command, wherever it is.
+#[derive(Clone, Debug)]
+pub(super) enum Found {
+    Settled(i64),
+    Open(Box<Open>),
+}
+
+impl Queue {
+    pub(super) fn rows(&self, context: &Context, store: &Store) -> Result<Rows> {
+        let now = clock::now();
+        // Files move on while we read, so they are looked for where they come from first: none is missed.
+        let settled_before = store.last_claim()?;
+        let wants = |states: &[&str]| self.state.as_deref().is_none_or(|state| states.contains(&state));
+        let (mut open, mut cut) = (Vec::new(), None);
+        if wants(&["waiting", "held", "claimed"]) {
+            (open, cut) = self.open(context, store, now)?;
+        }
+        let mut rows = Vec::new();
+        if wants(&["applied", "refused", "dead"]) {
+            rows = store.ipc_rows(
+                &IpcFilter {
+                    group: self.group.clone(),
+                    state: self.state.clone(),
+                    from: self.from,
+                    limit: self.limit,
+                },
+                now,
+            )?;
+        }
+        let moved_on = MovedOn::since(store, settled_before, &open, now)?;
+        rows.extend(
+            open.into_iter().map(|open| open.row).filter(|row| {
+                !moved_on.has(row) && self.state.as_ref().is_none_or(|state| row.state == *state)
+            }),
+        );
+        if let Some(limit) = self.limit {
+            rows.drain(..rows.len().saturating_sub(limit));
+        }
+        Ok(Rows { rows, cut })
+    }
+
+    fn open(&self, context: &Context, store: &Store, now: Time) -> Result<(Vec<Open>, Option<String>)> {
+        let data = context.root.join("data");
+        let mut groups: Vec<Folder> = store.groups()?.into_iter().map(|group| group.folder).collect();
+        groups.retain(|folder| self.group.as_deref().is_none_or(|group| folder.as_str() == group));
+        let waiting = peek::waiting(&data, &groups, MOST_WAITING)?;
+        let cut = waiting.is_cut().then(|| {
+            let more = if waiting.partial { " or more" } else { "" };
+            format!(
+                "{}{more} commands wait; the list is cut after the oldest {}",
+                waiting.seen,
+                waiting.files.len()
+            )
+        });
+        let holds = Holds::new(store.holds()?);
+        let claimed = peek::claimed(&data)?;
+        let of_group = |lying: &Lying| self.group.as_deref().is_none_or(|group| lying.group == group);
+        let mut read = 0;
+        let open = claimed
+            .into_iter()
+            .filter(of_group)
+            .chain(waiting.files)
+            .map(|lying| {
+                read += 1;
+                let head = (read <= MOST_READ).then(|| peek::head(&data, &lying)).flatten();
+                let row = row(&lying, head.as_deref(), &holds, now);
+                Open { lying, row }
+            })
+            .collect();
+        Ok((open, cut))
+    }
+}
+
+/// What was settled while the folders were read.
+struct MovedOn {
+    claims: BTreeSet<i64>,
+    files: BTreeSet<(String, String, String)>,
+}
+
+impl MovedOn {
+    fn since(store: &Store, settled_before: i64, open: &[Open], now: Time) -> Result<Self> {
+        let first = open.iter().filter_map(|open| open.lying.claim).min();
+        let from = first.unwrap_or(i64::MAX).min(settled_before + 1);
+        let settled = store.ipc_rows(&IpcFilter { from, ..IpcFilter::default() }, now)?;
+        let claims = settled.iter().filter_map(|row| row.id).collect();
+        let place = |row: IpcRow| (row.group, row.box_name, row.name);
+        let files = settled
+            .into_iter()
+            .filter(|row| row.id.is_some_and(|id| id > settled_before))
+            .map(place)
+            .chain(open.iter().filter(|open| open.lying.claim.is_some()).map(|open| place(open.row.clone())))
+            .collect();
+        Ok(Self { claims, files })
+    }
+
+    fn has(&self, row: &IpcRow) -> bool {
+        match row.id {
+            Some(id) => self.claims.contains(&id),
+            None => self.files.contains(&(row.group.clone(), row.box_name.clone(), row.name.clone())),
+        }
+    }
+}
+
+fn row(lying: &Lying, head: Option<&[u8]>, holds: &Holds, now: Time) -> IpcRow {
+    let in_box = lying.in_box.map_or("-", |b| b.as_str());
+    let held = lying.claim.is_none()
+        && Folder::parse(&lying.group).is_ok_and(|group| {
+            holds.file(&group, in_box, std::os::unix::ffi::OsStrExt::as_bytes(lying.file.as_os_str()))
+        });
+    let (kind, request_id) = match head.map(envelope::parse) {
+        Some(Ok(known)) => {
+            (Some(known.command.type_name().to_owned()), known.request_id.map(|id| id.as_str().to_owned()))
+        }
+        Some(Err(rejected)) => (rejected.type_name, rejected.request_id.map(|id| id.as_str().to_owned())),
+        None => (None, None),
+    };
+    IpcRow {
+        id: lying.claim,
+        group: lying.group.clone(),
+        box_name: in_box.to_owned(),
+        name: lying.name.clone(),
+        kind,
+        request_id,
+        state: match lying.claim {
+            Some(_) => "claimed".into(),
+            None if held => "held".into(),
+            None => "waiting".into(),
+        },
+        age_ms: now.ms_since(lying.since).max(0),
+        code: None,
+        reason: lying.is_directory.then(|| "a directory, which only its writer can remove".into()),
+    }
+}
+
+/// Finds the command that `what` names: an id, a request id, or a file. Of several that are settled the newest is meant;
+/// of several that wait, none is.
+pub(super) fn find(context: &Context, store: &Store, what: &str) -> Result<Found> {
+    let now = clock::now();
+    let (open, _) = Queue::default().open(context, store, now)?;
+    if let Ok(id) = what.parse::<i64>() {
+        if store.settled_file(id)?.is_some() {
+            return Ok(Found::Settled(id));
+        }
+        if let Some(found) = open.iter().find(|open| open.lying.claim == Some(id)) {
+            return Ok(Found::Open(Box::new(found.clone())));
+        }
+    }
+    let named = |row: &IpcRow| {
+        row.name == what
+            || row.request_id.as_deref() == Some(what)
+            || format!("{}/{}", row.group, row.name) == what
+            || format!("{}/{}/{}", row.group, row.box_name, row.name) == what
+    };
+    let mut found: Vec<Open> = open.into_iter().filter(|open| named(&open.row)).collect();
+    if found.len() > 1 {
+        let all: Vec<String> = found
+            .iter()
+            .take(5)
+            .map(|open| format!("{}/{}/{}", open.row.group, open.row.box_name, open.row.name))
+            .collect();
+        bail!("{what} can be any of {}; name one as GROUP/BOX/NAME", all.join(", "));
+    }
+    if let Some(open) = found.pop() {
+        return Ok(Found::Open(Box::new(open)));
+    }
+    let name = what.rsplit('/').next().unwrap_or(what);
+    let settled = store.commands_called(if what.contains('/') { name } else { what }, now)?;
+    settled
+        .iter()
+        .rev()
+        .find(|row| named(row))
+        .and_then(|row| row.id)
+        .map(Found::Settled)
+        .ok_or_else(|| anyhow!("no command is called {what}; `g2 ipc list` names them all"))
+}

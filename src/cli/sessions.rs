@@ -1,0 +1,185 @@
+//! `g2 sessions`: the conversations of agents, live and archived.
+
+use anyhow::{Context as _, anyhow};
+use clap::Subcommand;
+use ipc_handlers::{
+    Command, Folder, Outcome as Effected,
+    commands::{ArchiveSession, ClearSession, ResumeSession, SearchSessions},
+    effect::Lanes,
+};
+
+use super::{Context, Outcome, act::act, show};
+use crate::{
+    domain::transcript,
+    ipc::read_transcript,
+    store::{Store, Transcripts},
+};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Sessions {
+    /// Every conversation: those of lanes, then the archived ones, newest first
+    List {
+        #[arg(long)]
+        group: Option<String>,
+        #[arg(long)]
+        limit: Option<usize>,
+    },
+    /// Archived conversations in which all these words occur, best first
+    Search {
+        query: String,
+        #[arg(long)]
+        group: Option<String>,
+        #[arg(long, default_value_t = 50)]
+        limit: i64,
+    },
+    /// One archived conversation with what was said
+    Show { id: i64 },
+    /// Keep a group's conversations as they are now; they go on
+    Archive {
+        group: String,
+        /// The name to keep them under
+        name: String,
+        /// Only this one, by the agent's own name for it
+        #[arg(long, value_name = "SESSION")]
+        session: Option<String>,
+    },
+    /// Have a group go on with an archived conversation, in all its chats; a live run leaves
+    Resume {
+        id: i64,
+        /// Archive the present ones under this name first
+        #[arg(long, value_name = "NAME")]
+        save_name: Option<String>,
+    },
+    /// Have a group begin afresh, in all its chats; a live run leaves
+    Clear {
+        group: String,
+        /// Archive the conversations under this name first
+        #[arg(long)]
+        name: Option<String>,
+    },
+}
+
+impl Sessions {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let store = context.store()?;
+        match self {
+            Self::List { group, limit } => {
+                let group = group.map(|g| Folder::parse(&g)).transpose().context("listing sessions")?;
+                let mut rows = store.sessions(group.as_ref())?;
+                rows.truncate(limit.unwrap_or(usize::MAX));
+                show::rows(
+                    context,
+                    &rows,
+                    &["id", "group", "state", "name", "session_id", "chat_jid", "archived_at"],
+                )
+            }
+            Self::Search { query, group, limit } => search(context, &store, &query, group, limit).await,
+            Self::Show { id } => {
+                let (found, content) = store
+                    .archived_session(id)?
+                    .ok_or_else(|| anyhow!("no archived session has the number {id}"))?;
+                let mut whole = serde_json::to_value(&found.session).unwrap_or_default();
+                whole["group"] = found.group.to_string().into();
+                whole["content"] = content.into();
+                show::object(context, &whole)
+            }
+            Self::Archive { group, name, session } => archive(context, &store, &group, &name, session).await,
+            Self::Resume { id, save_name } => resume(context, &store, id, save_name).await,
+            Self::Clear { group, name } => {
+                let group = existing(&store, &group)?;
+                let said = live(context, &store, &group, name.is_some())?;
+                let command = Command::ClearSession(ClearSession { name, target_folder: None });
+                act(context, &store, &group, command, said).await?;
+                show::done(context, &format!("group {group} begins afresh"))
+            }
+        }
+    }
+}
+
+fn existing(store: &Store, group: &str) -> anyhow::Result<Folder> {
+    let group = Folder::parse(group)?;
+    store.group(&group)?.ok_or_else(|| anyhow!("group {group} does not exist"))?;
+    Ok(group)
+}
+
+/// What was said in the conversations that a group has now.
+fn live(context: &Context, store: &Store, group: &Folder, wanted: bool) -> anyhow::Result<Transcripts> {
+    let sessions = if wanted { store.live_sessions(group, Lanes::All)? } else { Vec::new() };
+    Ok(said(context, group, &sessions))
+}
+
+fn said(context: &Context, group: &Folder, sessions: &[String]) -> Transcripts {
+    let mut said = Transcripts::new();
+    for session in sessions {
+        match read_transcript(&context.root, group, session) {
+            Ok(Some(bytes)) => drop(said.insert(session.clone(), transcript::page(&bytes))),
+            Ok(None) => {}
+            Err(error) => eprintln!("g2: {error:#}; the session is archived without what was said"),
+        }
+    }
+    said
+}
+
+async fn search(context: &Context, store: &Store, query: &str, group: Option<String>, limit: i64) -> Outcome {
+    let groups = match group {
+        Some(group) => vec![existing(store, &group)?],
+        None => store.groups()?.into_iter().map(|group| group.folder).collect(),
+    };
+    let mut rows = Vec::new();
+    for group in groups {
+        let command = SearchSessions { query: query.to_owned(), limit, target_folder: None };
+        let found = act(context, store, &group, Command::SearchSessions(command), Transcripts::new()).await?;
+        if let Effected::Sessions(found) = found {
+            for session in found {
+                let mut row = serde_json::to_value(&session).unwrap_or_default();
+                row["group"] = session.group.to_string().into();
+                rows.push(row);
+            }
+        }
+    }
+    rows.truncate(usize::try_from(limit).unwrap_or(0));
+    show::rows(context, &rows, &["id", "group", "name", "archived_at", "snippet"])
+}
+
+async fn archive(
+    context: &Context,
+    store: &Store,
+    group: &str,
+    name: &str,
+    session: Option<String>,
+) -> Outcome {
+    let group = existing(store, group)?;
+    let sessions = match session {
+        Some(session) => vec![session],
+        None => store.live_sessions(&group, Lanes::All)?,
+    };
+    if sessions.is_empty() {
+        return Err(anyhow!("group {group} has no conversation to archive").into());
+    }
+    for session in sessions {
+        if !ipc_handlers::names::is_session_id(&session) {
+            return Err(anyhow!("{session:?} is no session id").into());
+        }
+        let transcripts = said(context, &group, std::slice::from_ref(&session));
+        let command = Command::ArchiveSession(ArchiveSession {
+            session_id: session.clone(),
+            name: name.to_owned(),
+            content: None,
+            target_folder: None,
+        });
+        if let Effected::SessionArchived { id } = act(context, store, &group, command, transcripts).await? {
+            show::done(context, &format!("session {session} is archived with the number {id}"))?;
+        }
+    }
+    Ok(())
+}
+
+async fn resume(context: &Context, store: &Store, id: i64, save_name: Option<String>) -> Outcome {
+    let (found, _) =
+        store.archived_session(id)?.ok_or_else(|| anyhow!("no archived session has the number {id}"))?;
+    let group = existing(store, found.group.as_str())?;
+    let said = live(context, store, &group, save_name.is_some())?;
+    let command = ResumeSession { session_history_id: id, save_name, target_folder: None };
+    act(context, store, &group, Command::ResumeSession(command), said).await?;
+    show::done(context, &format!("group {group} goes on with {:?}", found.session.name))
+}

@@ -1,0 +1,86 @@
+//! `.env`, as v1 read it: secrets are read when they are used and never put into the process's environment.
+
+use std::path::Path;
+
+use ipc_handlers::wire::Secrets;
+
+/// The names that an agent may be given on stdin: v1's, and the other way to say a token.
+const SECRETS: [&str; 12] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "ANTHROPIC_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_REGION",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+];
+
+/// What can serve as a key, the first that is there.
+const KEYS: [&str; 4] =
+    ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK"];
+
+/// Returns the root's secrets: those of `.env` that have one of v1's names. No file, no secrets.
+///
+/// # Errors
+/// The operating system's.
+pub fn secrets(root: &Path) -> std::io::Result<Secrets> {
+    let text = match std::fs::read_to_string(root.join(".env")) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Secrets::default()),
+        Err(error) => return Err(error),
+    };
+    let found = SECRETS.iter().filter_map(|name| Some(((*name).to_owned(), value(&text, name)?)));
+    Ok(Secrets(found.collect()))
+}
+
+/// Returns the name of the secret by which the agent's requests are let in, if there is one.
+#[must_use]
+pub fn key(secrets: &Secrets) -> Option<&'static str> {
+    KEYS.into_iter().find(|name| secrets.0.contains_key(*name))
+}
+
+/// v1's reader for one name: the last one wins, one pair of quotes is stripped, no escapes.
+#[must_use]
+pub fn value(text: &str, name: &str) -> Option<String> {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once('='))
+        .filter(|(found, _)| found.trim() == name)
+        .map(|(_, value)| {
+            let value = value.trim();
+            let quoted = value.len() >= 2
+                && (value.starts_with('"') && value.ends_with('"')
+                    || value.starts_with('\'') && value.ends_with('\''));
+            if quoted { value[1..value.len() - 1].to_owned() } else { value.to_owned() }
+        })
+        .rfind(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_v1_read_them() {
+        let text = "# TZ=A/B\nTZ=\"Europe/Paris\"\n TZ = 'Asia/Tokyo' \nX=\n";
+        assert_eq!(value(text, "TZ").as_deref(), Some("Asia/Tokyo"));
+        assert_eq!(value(text, "X"), None);
+    }
+
+    #[test]
+    fn only_the_names_that_are_known_are_secrets() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(secrets(root.path()).unwrap().is_empty());
+        std::fs::write(root.path().join(".env"), "OTHER=1\nCLAUDE_CODE_OAUTH_TOKEN=t\nAWS_REGION=r\n")
+            .unwrap();
+        let found = secrets(root.path()).unwrap();
+        assert_eq!(found.names().collect::<Vec<_>>(), ["AWS_REGION", "CLAUDE_CODE_OAUTH_TOKEN"]);
+        assert_eq!(key(&found), Some("CLAUDE_CODE_OAUTH_TOKEN"));
+    }
+}

@@ -1,0 +1,227 @@
+//! What one group wants otherwise than the settings have it: `groups.config`, a JSON object.
+//!
+//! `timeout` and `additionalMounts` are v1's `containerConfig`, taken as they are.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    mounts::MountRequest,
+    run_settings::{Credentials, Network},
+};
+
+/// The shortest and the longest `timeout`, ms: a second and a week.
+const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1000..=604_800_000;
+/// The least memory in which an agent starts, MiB.
+const LEAST_MEMORY_MIB: u64 = 6;
+/// So much is surely a slip: 16 TiB.
+const MOST_MEMORY_MIB: u64 = 16 << 20;
+/// The most extra mounts of one group.
+const MOST_MOUNTS: usize = 64;
+
+/// The settings that are a group's own. What is left out is as for all groups.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GroupConfig {
+    /// For how long a run may give no sign of life, ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+    /// Folders of the host that its containers ask for, within the mount allowlist.
+    #[serde(rename = "additionalMounts", alias = "mounts", skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<MountRequest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// 0: no bound, as in the next two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pids: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Credentials>,
+    /// An IANA name; whether there is such a zone is checked by whoever has the zone data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+}
+
+/// What is wrong with a group's own settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadGroupConfig {
+    #[error("a group has no setting {0:?}; there are {known}", known = KEYS.join(", "))]
+    UnknownKey(String),
+    #[error("{key} can't be {value:?}: {why}")]
+    Value { key: &'static str, value: String, why: String },
+    #[error("the group's settings can't be understood: {0}")]
+    Json(String),
+}
+
+/// The keys that are columns of the group.
+pub const COLUMNS: [&str; 5] = ["name", "trigger", "provider", "script", "image"];
+
+/// Every key of `groups set`: columns of the group, then what its `config` holds.
+pub const KEYS: [&str; 14] = [
+    "name",
+    "trigger",
+    "provider",
+    "script",
+    "image",
+    "model",
+    "timeout",
+    "memory_mib",
+    "cpus",
+    "pids",
+    "network",
+    "credentials",
+    "timezone",
+    "mounts",
+];
+
+impl GroupConfig {
+    /// Reads and checks a `containerConfig` or what is stored.
+    ///
+    /// # Errors
+    /// [`BadGroupConfig`]
+    pub fn from_json(text: &str) -> Result<Self, BadGroupConfig> {
+        let config: Self = serde_json::from_str(text).map_err(|e| BadGroupConfig::Json(e.to_string()))?;
+        config.check()
+    }
+
+    /// Returns this with one setting changed; an empty value makes it as for all groups again.
+    ///
+    /// # Errors
+    /// [`BadGroupConfig`] when there is no such key or the value can't be one.
+    pub fn with(mut self, key: &str, value: &str) -> Result<Self, BadGroupConfig> {
+        let bad = |key, why: String| BadGroupConfig::Value { key, value: value.to_owned(), why };
+        let number = |key| match value {
+            "" => Ok(None),
+            text => text.parse().map(Some).map_err(|_| bad(key, "use a whole number".into())),
+        };
+        let word = |value: &str| Some(value.to_owned()).filter(|value| !value.is_empty());
+        match key {
+            "model" => self.model = word(value),
+            "timeout" => self.timeout = number("timeout")?,
+            "memory_mib" => self.memory_mib = number("memory_mib")?,
+            "pids" => self.pids = number("pids")?,
+            "cpus" => {
+                self.cpus = match value {
+                    "" => None,
+                    text => Some(text.parse().map_err(|_| bad("cpus", "use a number such as 1.5".into()))?),
+                }
+            }
+            "network" => {
+                self.network = word(value)
+                    .map(|word| Network::parse(&word))
+                    .transpose()
+                    .map_err(|why| bad("network", why.to_string()))?;
+            }
+            "credentials" => {
+                self.credentials = word(value)
+                    .map(|word| Credentials::parse(&word))
+                    .transpose()
+                    .map_err(|why| bad("credentials", why.to_string()))?;
+            }
+            "timezone" => self.timezone = word(value),
+            "mounts" | "additionalMounts" => {
+                self.mounts = match value {
+                    "" => Vec::new(),
+                    json => serde_json::from_str(json).map_err(|e| {
+                        let form =
+                            r#"[{"hostPath": "~/photos", "containerPath": "photos", "readonly": true}]"#;
+                        bad("mounts", format!("{e}; write a list such as {form}"))
+                    })?,
+                }
+            }
+            unknown => return Err(BadGroupConfig::UnknownKey(unknown.to_owned())),
+        }
+        self.check()
+    }
+
+    fn check(self) -> Result<Self, BadGroupConfig> {
+        let bad = |key, value: String, why: String| Err(BadGroupConfig::Value { key, value, why });
+        if let Some(ms) = self.timeout.filter(|ms| !TIMEOUT_MS.contains(ms)) {
+            let why = format!("use {} to {} (ms)", TIMEOUT_MS.start(), TIMEOUT_MS.end());
+            return bad("timeout", ms.to_string(), why);
+        }
+        let sane = |mib: &u64| *mib == 0 || (LEAST_MEMORY_MIB..=MOST_MEMORY_MIB).contains(mib);
+        if let Some(mib) = self.memory_mib.filter(|mib| !sane(mib)) {
+            let why = format!("use {LEAST_MEMORY_MIB} to {MOST_MEMORY_MIB} (MiB), or 0 for no bound");
+            return bad("memory_mib", mib.to_string(), why);
+        }
+        if let Some(cpus) = self.cpus.filter(|cpus| *cpus != 0.0 && !(0.01..=1024.0).contains(cpus)) {
+            return bad("cpus", cpus.to_string(), "use 0.01 to 1024, or 0 for no bound".into());
+        }
+        if let Some(pids) = self.pids.filter(|pids| *pids != 0 && !(8..=4_194_304).contains(pids)) {
+            return bad("pids", pids.to_string(), "use 8 to 4194304, or 0 for no bound".into());
+        }
+        if let Some(model) =
+            self.model.as_ref().filter(|model| model.chars().any(|c| c.is_control() || c == ' '))
+        {
+            return bad("model", model.clone(), "a model's name has no blanks".into());
+        }
+        if self.mounts.len() > MOST_MOUNTS {
+            return bad("mounts", format!("{} mounts", self.mounts.len()), format!("at most {MOST_MOUNTS}"));
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v1_s_container_config_is_taken_as_it_is() {
+        let text = r#"{"timeout": 600000, "additionalMounts": [{"hostPath": "~/x"}, {"hostPath": "/y", "containerPath": "z", "readonly": false}]}"#;
+        let config = GroupConfig::from_json(text).unwrap();
+        assert_eq!((config.timeout, config.mounts.len()), (Some(600_000), 2));
+        assert_eq!(config.mounts[1].container_path.as_deref(), Some("z"));
+        let again = serde_json::to_string(&config).unwrap();
+        assert_eq!(GroupConfig::from_json(&again).unwrap(), config);
+        assert_eq!(serde_json::to_string(&GroupConfig::default()).unwrap(), "{}");
+    }
+
+    #[test]
+    fn each_key_can_be_set_and_cleared() {
+        for (key, value) in [
+            ("model", "claude-x"),
+            ("timeout", "60000"),
+            ("memory_mib", "512"),
+            ("cpus", "0.5"),
+            ("pids", "64"),
+            ("network", "open"),
+            ("credentials", "stdin"),
+            ("timezone", "Asia/Tokyo"),
+            ("mounts", r#"[{"hostPath": "/x"}]"#),
+        ] {
+            let set = GroupConfig::default().with(key, value).unwrap();
+            assert_ne!(set, GroupConfig::default(), "{key}");
+            assert_eq!(set.with(key, "").unwrap(), GroupConfig::default(), "{key}");
+            assert!(KEYS.contains(&key));
+        }
+    }
+
+    #[test]
+    fn what_can_t_be_is_refused_with_what_could() {
+        for (key, value, words) in [
+            ("timeout", "1", "604800000"),
+            ("timeout", "99999999999999999999", "whole number"),
+            ("memory_mib", "-1", "whole number"),
+            ("memory_mib", "1", "6"),
+            ("cpus", "NaN", "0.01"),
+            ("cpus", "inf", "0.01"),
+            ("pids", "1", "8"),
+            ("network", "allowlist", "not kept to"),
+            ("credentials", "env", "gateway"),
+            ("model", "a b", "blanks"),
+            ("mounts", "{}", "hostPath"),
+            ("colour", "red", "timezone"),
+        ] {
+            let error = GroupConfig::default().with(key, value).unwrap_err().to_string();
+            assert!(error.contains(words), "{key}={value}: {error}");
+        }
+        assert!(GroupConfig::from_json(r#"{"timeout": 1}"#).is_err());
+        assert!(GroupConfig::from_json(r#"{"colour": "red"}"#).unwrap_err().to_string().contains("colour"));
+    }
+}

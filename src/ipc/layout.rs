@@ -1,0 +1,59 @@
+//! A new group's folder under `groups/`. Once it is mounted its container can write to it, so nothing in it is followed
+//! or replaced.
+
+use std::{fs::File, io::Write as _, path::Path};
+
+use ipc_handlers::Folder;
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+
+use super::{
+    dir,
+    host::{Owner, give_to},
+    inside::{InsideError, read_inside},
+    world::World,
+};
+
+/// The largest `groups/_template/CLAUDE.md`, bytes.
+const TEMPLATE_LIMIT: u64 = 1 << 20;
+const MEMORY: &str = "CLAUDE.md";
+/// The memory while it is written.
+const BUILDING: &str = ".CLAUDE.md.new";
+
+/// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. What is there already
+/// stays.
+///
+/// # Errors
+/// [`World`] when something can't be made, or a link stands where the folder should be.
+pub fn lay_out_group(root: &Path, group: &Folder, owner: Option<Owner>) -> Result<(), World> {
+    let groups = root.join("groups");
+    let path = groups.join(group.as_str());
+    let making = |e: Errno| World::new("making", path.display().to_string(), e);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::mkdir(&groups, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(e) => return Err(making(e)),
+    }
+    let held = rustix::fs::open(&groups, flags, Mode::empty()).map_err(making)?;
+    let folder = dir::make_dir(&held, group.as_str(), 0o755).map_err(making)?;
+    give_to(&folder, owner).map_err(making)?;
+    if dir::stat(&folder, MEMORY).is_ok() {
+        return Ok(());
+    }
+    let template = match read_inside(&groups, Path::new("_template/CLAUDE.md"), TEMPLATE_LIMIT) {
+        Ok(template) => template.bytes,
+        Err(InsideError::Absent(_) | InsideError::NotAFile(_)) => return Ok(()),
+        Err(InsideError::World(error)) => return Err(error),
+    };
+    dir::unlink(&folder, BUILDING).map_err(making)?;
+    let mut file: File = dir::create_new(&folder, BUILDING, Mode::from_raw_mode(0o644)).map_err(making)?;
+    file.write_all(&template).map_err(|e| World::new("writing", path.display().to_string(), e))?;
+    give_to(&file, owner).map_err(making)?;
+    match dir::rename_new(&folder, BUILDING, &folder, MEMORY) {
+        // Its agent was faster.
+        Ok(()) | Err(Errno::EXIST) => dir::unlink(&folder, BUILDING).map_err(making),
+        Err(e) => Err(making(e)),
+    }
+}

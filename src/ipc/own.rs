@@ -1,0 +1,95 @@
+//! Whose a group's folder is: what root puts there, the agent has to be able to change.
+
+use std::{ffi::CString, fs::File, ops::ControlFlow, path::Path};
+
+use rustix::{
+    fd::OwnedFd,
+    fs::{Mode, OFlags, Stat},
+    io::Errno,
+};
+
+use super::{
+    dir,
+    host::{Owner, give_to},
+    names::Kind,
+    world::World,
+};
+
+/// The most files and folders that are looked at in one go.
+const MOST: usize = 100_000;
+/// The deepest folder that is looked into.
+const DEEPEST: usize = 64;
+
+/// Gives `folder` to `owner`, and what lies in it and is ours: a memory that root wrote, a tree that root copied in.
+/// Folders that are the agent's already are not looked into, but for the top. Links are not followed, no mount is
+/// crossed, and a file that has another name somewhere stays whose it is.
+///
+/// Returns how many were given away. Does nothing where `folder` itself is a link: what it leads to is its owner's
+/// business.
+///
+/// # Errors
+/// [`World`]; what could not be given away stays as it is.
+pub fn give_folder(folder: &Path, owner: Owner) -> Result<usize, World> {
+    let failed = |e: Errno| World::new("giving away", folder.display().to_string(), e);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let top = match rustix::fs::open(folder, flags, Mode::empty()) {
+        Ok(top) => top,
+        Err(Errno::LOOP | Errno::NOTDIR) => return Ok(0),
+        Err(e) => return Err(failed(e)),
+    };
+    let mut work = Work { owner, us: rustix::process::geteuid().as_raw(), looked_at: 0, given: 0 };
+    give_to(&top, Some(owner)).map_err(failed)?;
+    work.inside(&top, 0).map_err(failed)?;
+    Ok(work.given)
+}
+
+struct Work {
+    owner: Owner,
+    us: u32,
+    looked_at: usize,
+    given: usize,
+}
+
+impl Work {
+    fn inside(&mut self, at: &OwnedFd, depth: usize) -> rustix::io::Result<()> {
+        let mut names: Vec<CString> = Vec::new();
+        let room = MOST.saturating_sub(self.looked_at);
+        dir::each_name(at, |name, _| {
+            names.push(name.to_owned());
+            if names.len() < room { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        self.looked_at += names.len();
+        for name in names {
+            let Ok(stat) = dir::stat(at, name.as_c_str()) else { continue };
+            if !self.is_to_be_given(&stat) {
+                continue;
+            }
+            // Opened first and looked at again: the name may lead elsewhere by now.
+            match Kind::of(&stat) {
+                Kind::Directory if depth < DEEPEST => {
+                    let Ok(inner) = dir::open_dir(at, name.as_c_str()) else { continue };
+                    give_to(&inner, Some(self.owner))?;
+                    self.given += 1;
+                    self.inside(&inner, depth + 1)?;
+                }
+                Kind::File => {
+                    let Ok(file) = dir::open_to_read(at, name.as_c_str()).map(File::from) else { continue };
+                    let is = rustix::fs::fstat(&file)?;
+                    if self.is_to_be_given(&is) && Kind::of(&is) == Kind::File {
+                        give_to(&file, Some(self.owner))?;
+                        self.given += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Ours, and not by another name too.
+    fn is_to_be_given(&self, stat: &Stat) -> bool {
+        stat.st_uid == self.us
+            && stat.st_uid != self.owner.0
+            && (Kind::of(stat) == Kind::Directory || stat.st_nlink == 1)
+    }
+}

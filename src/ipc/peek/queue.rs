@@ -1,0 +1,206 @@
+//! What waits in boxes and what is claimed, as it lies there. Memory is bounded by the limit that is asked for, work by
+//! the names that are looked at in one box.
+
+use std::{
+    collections::BinaryHeap,
+    ffi::{OsStr, OsString},
+    fs::File,
+    ops::ControlFlow,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use ipc_handlers::{Folder, Time};
+use rustix::{
+    fd::OwnedFd,
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+
+use crate::ipc::{
+    dir,
+    mailbox::{SOURCE, changed_at, parse},
+    names::{CommandBox, Kind, display_name, is_command_name},
+    world::World,
+};
+
+/// How many names are looked at in one folder; of one that holds more the rest is not seen.
+pub const LOOKED_AT: usize = 200_000;
+/// The largest file of which [`head`] reads anything, bytes.
+pub const HEAD_LIMIT: u64 = 65_536;
+
+/// A command file that nobody has claimed, or that was claimed and is not settled. The oldest come first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lying {
+    /// When it came, or was claimed.
+    pub since: Time,
+    /// The claim's id; `None` while the file waits in its box.
+    pub claim: Option<i64>,
+    pub group: String,
+    /// The box it waits in or was claimed from; `None` where that is not known.
+    pub in_box: Option<CommandBox>,
+    /// Its name in its box, safe to print.
+    pub name: String,
+    /// The file's name where it lies.
+    pub file: OsString,
+    /// A directory is never claimed.
+    pub is_directory: bool,
+}
+
+/// What waits, as far as was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// The oldest, in order.
+    pub files: Vec<Lying>,
+    /// How many were seen.
+    pub seen: usize,
+    /// How many of those are directories.
+    pub directories: usize,
+    /// A box holds more names than are looked at.
+    pub partial: bool,
+}
+
+impl Waiting {
+    /// Whether more waits than `files` holds.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.partial || self.seen > self.files.len()
+    }
+}
+
+/// Returns the oldest `limit` commands that wait in the boxes of `groups`.
+///
+/// # Errors
+/// [`World`] when a box can't be read; one that is not there is empty.
+pub fn waiting<'a>(
+    data: &Path,
+    groups: impl IntoIterator<Item = &'a Folder>,
+    limit: usize,
+) -> Result<Waiting, World> {
+    let mut found = Waiting::default();
+    let mut oldest = BinaryHeap::new();
+    for group in groups {
+        for in_box in CommandBox::ALL {
+            let partial = look(&box_path(data, group.as_str(), in_box), |held, name| {
+                if !is_command_name(name) {
+                    return;
+                }
+                let Ok(stat) = dir::stat(held, name) else { return };
+                let is_directory = Kind::of(&stat) == Kind::Directory;
+                found.seen += 1;
+                found.directories += usize::from(is_directory);
+                oldest.push(Lying {
+                    since: changed_at(&stat),
+                    claim: None,
+                    group: group.to_string(),
+                    in_box: Some(in_box),
+                    name: display_name(name),
+                    file: name.to_owned(),
+                    is_directory,
+                });
+                if oldest.len() > limit {
+                    oldest.pop();
+                }
+            })?;
+            found.partial |= partial;
+        }
+    }
+    found.files = oldest.into_sorted_vec();
+    Ok(found)
+}
+
+/// Returns what is claimed and not settled, in the order of the claims, each with where it says that it came from.
+///
+/// # Errors
+/// [`World`] when the folder can't be read; one that is not there is empty.
+pub fn claimed(data: &Path) -> Result<Vec<Lying>, World> {
+    let mut found = Vec::new();
+    let folder = data.join("claimed");
+    look(&folder, |held, name| {
+        let (Some((id, group)), Ok(stat)) = (parse(name), dir::stat(held, name)) else { return };
+        let source = source(&folder.join(name));
+        found.push(Lying {
+            since: changed_at(&stat),
+            claim: Some(id),
+            group: group.to_string(),
+            in_box: source.as_ref().map(|(in_box, _)| *in_box),
+            name: source.map_or_else(|| display_name(name), |(_, name)| name),
+            file: name.to_owned(),
+            is_directory: Kind::of(&stat) == Kind::Directory,
+        });
+    })?;
+    found.sort_by_key(|lying| lying.claim);
+    Ok(found)
+}
+
+/// Returns the bytes of a small regular file that waits or is claimed; `None` for anything else, or when it is gone.
+#[must_use]
+pub fn head(data: &Path, lying: &Lying) -> Option<Vec<u8>> {
+    let folder = match (lying.claim, lying.in_box) {
+        (Some(_), _) => data.join("claimed"),
+        (None, Some(in_box)) => box_path(data, &lying.group, in_box),
+        (None, None) => return None,
+    };
+    let held = open(&folder).ok()?;
+    let small = |stat: &rustix::fs::Stat| {
+        Kind::of(stat) == Kind::File && u64::try_from(stat.st_size).is_ok_and(|size| size <= HEAD_LIMIT)
+    };
+    // Looked at first, as opening a device or a FIFO can itself do something.
+    dir::stat(&held, lying.file.as_os_str()).ok().filter(small)?;
+    let file = File::from(dir::open_to_read(&held, lying.file.as_os_str()).ok()?);
+    rustix::fs::fstat(&file).ok().filter(small)?;
+    dir::read_at_most(&file, HEAD_LIMIT).ok()
+}
+
+/// Returns where the files of a settled command are now, relative to the root; a reply only as long as nobody took it.
+#[must_use]
+pub fn files_of(root: &Path, group: &str, id: i64, request_id: Option<&str>) -> Vec<String> {
+    let kept = ["json", "why.json", "reply.json", "dir"];
+    let places = ["done", "dead"]
+        .iter()
+        .flat_map(|place| kept.iter().map(move |part| format!("data/{place}/{group}/{id}.{part}")));
+    let reply = request_id.map(|request| format!("data/ipc/{group}/responses/{request}.json"));
+    places
+        .chain([format!("data/claimed/{id}-{group}.json")])
+        .chain(reply)
+        .filter(|path| rustix::fs::lstat(root.join(path)).is_ok())
+        .collect()
+}
+
+fn box_path(data: &Path, group: &str, in_box: CommandBox) -> PathBuf {
+    data.join("ipc").join(group).join(in_box.as_str())
+}
+
+/// Where a claimed file says that it came from; its container may have written that.
+fn source(path: &Path) -> Option<(CommandBox, String)> {
+    let mut value = Vec::with_capacity(512);
+    rustix::fs::lgetxattr(path, SOURCE, rustix::buffer::spare_capacity(&mut value)).ok()?;
+    let slash = value.iter().position(|b| *b == b'/')?;
+    Some((CommandBox::parse(&value[..slash])?, display_name(OsStr::from_bytes(&value[slash + 1..]))))
+}
+
+fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::open(path, flags, Mode::empty())
+}
+
+/// Calls `visit` with each name; returns whether there were more than are looked at.
+fn look(path: &Path, mut visit: impl FnMut(&OwnedFd, &OsStr)) -> Result<bool, World> {
+    let reading = |e: Errno| World::new("reading", path.display().to_string(), e);
+    let held = match open(path) {
+        Ok(held) => held,
+        Err(Errno::NOENT) => return Ok(false),
+        Err(error) => return Err(reading(error)),
+    };
+    let mut looked_at = 0_usize;
+    dir::each_name(&held, |name, _| {
+        looked_at += 1;
+        if looked_at > LOOKED_AT {
+            return ControlFlow::Break(());
+        }
+        visit(&held, dir::os(name));
+        ControlFlow::Continue(())
+    })
+    .map_err(reading)?;
+    Ok(looked_at > LOOKED_AT)
+}

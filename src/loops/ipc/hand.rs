@@ -1,0 +1,211 @@
+//! What a person does to commands: dropping one, trying one again. By the daemon, or on a root that none serves, under
+//! its lock; the same steps both times.
+//!
+//! What is meant is written down before a file is moved, under the claim id that the file will have. Whoever settles a
+//! claim looks there first.
+//!
+//! | what | a crash after | a restart finds | and does |
+//! |---|---|---|---|
+//! | hold, release | the row | the row | as it says |
+//! | drop a waiting one | its row (`hand.noted`) | the file in its box | nothing of it came true: claims it under another id, unless it is held |
+//! | | the claim (`hand.placed`) | row and claimed file | settles it as dropped |
+//! | | the receipt | as for every command | the stored reply, the file put away |
+//! | drop a claimed one | its row (`hand.noted`) | row and claimed file | settles it as dropped |
+//! | drop a dead one | any file of it | the rest | nothing; dropping it again removes the rest |
+//! | retry | its row (`hand.noted`) | no file of that id | nothing; it may be tried again |
+//! | | the file (`hand.placed`) | row and claimed file | decides it anew, once |
+
+use std::{ffi::OsStr, sync::Arc};
+
+use ipc_handlers::{Code, Folder, Refusal, Time};
+
+use crate::{
+    failpoint,
+    ipc::{
+        ClaimError, Claimed, Claims, CommandBox, GroupBoxes, HostDirs, PutError, ReadError, Source, Why,
+        World,
+    },
+    root,
+    store::{CommandFile, Store, StoreError, Transcripts},
+};
+
+/// What is needed to act on a root's commands. Only one may act at a time: the daemon, or who holds the root's lock.
+#[derive(Clone, Copy)]
+pub struct Hand<'a> {
+    pub store: &'a Store,
+    pub dirs: &'a Arc<HostDirs>,
+    pub claims: &'a Claims,
+}
+
+/// Why nothing was done.
+#[derive(Debug, thiserror::Error)]
+pub enum HandError {
+    #[error("command {0} does not exist")]
+    NoSuchCommand(i64),
+    #[error("{0} is not in its box any more; see `g2 ipc list`")]
+    Gone(String),
+    #[error("{0} is a directory; only its writer, or you by hand, can remove it")]
+    Directory(String),
+    #[error("command {0} is settled: it was {1}; only what waits, is claimed or is dead can be dropped")]
+    Settled(i64, String),
+    #[error("command {0} was applied; trying it again would do it twice")]
+    Applied(i64),
+    #[error(
+        "nothing is kept of command {0} any more; `done/` has the newest 100 of a group, `dead/` the newest 1000"
+    )]
+    NotKept(i64),
+    #[error("of command {0} only a part is kept (dead ones are cut at 64 KiB), so it can't be tried again")]
+    Cut(i64),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    World(#[from] World),
+}
+
+/// Takes a waiting file out of its box and sets it aside; returns its id.
+///
+/// # Errors
+/// [`HandError`]
+pub async fn drop_waiting(
+    hand: Hand<'_>,
+    boxes: &GroupBoxes,
+    in_box: CommandBox,
+    name: &OsStr,
+    reason: String,
+    now: Time,
+) -> Result<i64, HandError> {
+    let id = hand.claims.next_id();
+    let shown = || format!("{}/{in_box}/{}", boxes.folder(), crate::ipc::display_name(name));
+    hand.store.note_drop(id, reason, now).await?;
+    failpoint::reach("hand.noted");
+    let claimed = match boxes.claim_as(Some(id), in_box, name, hand.claims) {
+        Ok(claimed) | Err(ClaimError::NotAFile { claimed, .. } | ClaimError::DirectoryMoved { claimed }) => {
+            claimed
+        }
+        Err(error) => {
+            hand.store.forget_note(id).await?;
+            return Err(match error {
+                ClaimError::Directory => HandError::Directory(shown()),
+                ClaimError::World(error) => error.into(),
+                ClaimError::Gone | ClaimError::NotAFile { .. } | ClaimError::DirectoryMoved { .. } => {
+                    HandError::Gone(shown())
+                }
+            });
+        }
+    };
+    failpoint::reach("hand.placed");
+    finish(hand, Some(boxes), &claimed, now).await?;
+    let file = (in_box.to_string(), std::os::unix::ffi::OsStrExt::as_bytes(name).to_vec());
+    hand.store.release(boxes.folder().clone(), Some(file)).await?;
+    Ok(id)
+}
+
+/// Writes down that a claimed command is to be dropped; returns its file, for whoever settles it.
+///
+/// # Errors
+/// [`HandError`]
+pub async fn note_drop(hand: Hand<'_>, id: i64, reason: String, now: Time) -> Result<Claimed, HandError> {
+    if let Some(file) = hand.store.settled_file(id)? {
+        return Err(HandError::Settled(id, file.outcome));
+    }
+    let claimed = hand.claims.find(id)?.ok_or(HandError::NoSuchCommand(id))?;
+    hand.store.note_drop(id, reason, now).await?;
+    failpoint::reach("hand.noted");
+    Ok(claimed)
+}
+
+/// Settles a claim of which it is written down that it is dropped: receipt, reply, `done/`, and the file's end.
+///
+/// # Errors
+/// [`HandError`]; a restart does the rest.
+pub async fn finish(
+    hand: Hand<'_>,
+    boxes: Option<&GroupBoxes>,
+    claimed: &Claimed,
+    now: Time,
+) -> Result<(), HandError> {
+    let unread = || Refusal::new(Code::Malformed, "it was not read", "write commands as regular files");
+    let no_origin = || format!("claim:{}", claimed.id).into_bytes();
+    let (body, kept, origin) = match hand.claims.read(claimed) {
+        Ok(read) => (Ok(read.bytes.clone().into()), read.bytes, read.origin.key),
+        Err(ReadError::TooLarge { head, origin, .. }) => (Err(unread()), head, origin.key),
+        Err(ReadError::NotAFile(_) | ReadError::Gone) => (Err(unread()), Vec::new(), no_origin()),
+        Err(ReadError::World(error)) => return Err(error.into()),
+    };
+    let source = claimed.source.as_ref();
+    let file = CommandFile {
+        claim: claimed.id,
+        group: claimed.folder.clone(),
+        box_name: source.map_or_else(|| "unknown".into(), |s| s.in_box.to_string()),
+        name: source.map_or_else(|| "unknown".into(), |s| s.name.clone()),
+        origin,
+        run: None,
+        written: claimed.written,
+        taken: claimed.taken,
+        body,
+        transcripts: Transcripts::new(),
+    };
+    let zone = ("UTC".to_owned(), jiff::tz::TimeZone::UTC); // Nothing is scheduled by what is dropped.
+    let receipt = hand.store.settle(file, zone, now).await?.receipt;
+    failpoint::reach("ipc.committed");
+    if let (Some(boxes), Some(id), Some(reply)) = (boxes, &receipt.request_id, &receipt.reply)
+        && let Err(PutError::World(error)) = boxes.put_reply(id, reply)
+    {
+        return Err(error.into());
+    }
+    if receipt.outcome == "refused" {
+        let why = Why {
+            code: receipt.code.unwrap_or_default(),
+            message: receipt.reason.unwrap_or_default(),
+            hint: receipt.hint,
+            at: receipt.at,
+        };
+        hand.claims.settle_refused(claimed, &kept, &why)?;
+    }
+    Ok(hand.claims.acknowledge(claimed)?)
+}
+
+/// Removes what is kept of a dead command; its row stays.
+///
+/// # Errors
+/// [`HandError`]
+pub fn drop_dead(hand: Hand<'_>, group: &Folder, id: i64) -> Result<(), HandError> {
+    if hand.claims.discard_dead(group, id)? { Ok(()) } else { Err(HandError::NotKept(id)) }
+}
+
+/// Puts a refused or dead command back among the claimed ones, to be decided anew; returns the new claim.
+///
+/// # Errors
+/// [`HandError`]
+pub async fn retry(hand: Hand<'_>, of: i64, now: Time) -> Result<Claimed, HandError> {
+    let file = hand.store.settled_file(of)?.ok_or(HandError::NoSuchCommand(of))?;
+    if file.outcome == "applied" {
+        return Err(HandError::Applied(of));
+    }
+    let is_dead = file.outcome == "malformed";
+    let bytes = root::read_kept_bytes(hand.dirs.path(), &file.group, of, is_dead);
+    let bytes = bytes.ok_or(HandError::NotKept(of))?;
+    if !file.held(&bytes) {
+        return Err(HandError::Cut(of));
+    }
+    // A try whose file never came to be was none.
+    if let Some(tried) = hand.store.tried_as(of)?
+        && hand.claims.find(tried)?.is_none()
+    {
+        hand.store.forget_note(tried).await?;
+    }
+    let id = hand.claims.next_id();
+    hand.store.note_retry(id, of, now).await?;
+    failpoint::reach("hand.noted");
+    let source = Source::of_row(&file.box_name, &file.name);
+    match hand.claims.put_back(id, &file.group, source, &bytes) {
+        Ok(claimed) => {
+            failpoint::reach("hand.placed");
+            Ok(claimed)
+        }
+        Err(error) => {
+            hand.store.forget_note(id).await?;
+            Err(error.into())
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What commands changed, brought to whoever looks at it: before the reply, where somebody waits for it.
+
+use std::collections::BTreeSet;
+
+use ipc_handlers::Folder;
+use tokio::sync::oneshot;
+
+use super::{
+    super::{
+        Host,
+        snapshots::{self, Shown},
+    },
+    Ask, chain,
+    read::Pending,
+};
+use crate::{
+    domain::lanes::{Event, LaneId},
+    store::{Changes, Settled},
+};
+
+/// Brings forward what the commands of a group changed.
+pub(super) fn changes(host: &Host, folder: &Folder, answers: &[(Pending, Settled)]) {
+    let asked = answers.iter().any(|(_, settled)| settled.receipt.request_id.is_some());
+    let all = || answers.iter().map(|(_, settled)| &settled.changes);
+    groups(host, all());
+    for (group, lane, generation) in all().flat_map(|changes| changes.lanes.iter()) {
+        let (group, lane) = (group.clone(), LaneId(*lane));
+        let _ = host.lanes.send(Event::SessionCleared { group, lane, generation: *generation });
+    }
+    // One snapshot a group, however many commands changed what it shows.
+    let mut whole: BTreeSet<&Folder> = all().flat_map(|changes| changes.sessions.iter()).collect();
+    whole.extend(all().flat_map(|changes| changes.groups.iter()));
+    if all().any(|changes| changes.chats || !changes.groups.is_empty()) {
+        whole.insert(folder);
+    }
+    let tasks: BTreeSet<&Folder> = all().flat_map(|changes| changes.tasks.iter()).collect();
+    for group in &whole {
+        snapshots::write_now(host, group, Shown::All);
+    }
+    for group in tasks.difference(&whole) {
+        // Shown to the group before it is answered. Where nobody waits for an answer, once for many commands.
+        if asked && *group == folder {
+            snapshots::write_now(host, group, Shown::Tasks);
+        } else {
+            host.snapshots.soon(group, Shown::Tasks);
+        }
+    }
+    if !tasks.is_empty() {
+        snapshots::show_main(host, folder);
+        host.nudges.schedule.notify_one();
+    }
+    if all().any(|changes| changes.said) {
+        host.nudges.deliver.notify_one();
+    }
+}
+
+/// Groups that were registered have their folder and their boxes before anybody is told of them.
+fn groups<'a>(host: &Host, changes: impl Iterator<Item = &'a Changes>) {
+    let made: BTreeSet<&Folder> = changes.flat_map(|changes| changes.groups.iter()).collect();
+    if made.is_empty() {
+        return;
+    }
+    for group in made {
+        if let Err(error) = crate::ipc::lay_out_group(&host.root, group, host.box_owner) {
+            tracing::error!(group = %group, error = %chain(&error), "laying out a group's folder failed; it is done when the group is launched");
+        }
+    }
+    let (done, opened) = oneshot::channel();
+    if host.mailboxes.send(Ask::Groups(done)).is_ok() {
+        // While the daemon stops, the loop that opens them may be gone: the next start does it.
+        let _ = tokio::runtime::Handle::current().block_on(async {
+            tokio::select! {
+                opened = opened => opened.is_ok(),
+                () = host.stop.cancelled() => false,
+            }
+        });
+    }
+    host.nudges.dispatch.notify_one();
+}

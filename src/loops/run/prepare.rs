@@ -1,0 +1,238 @@
+//! Everything that a launch needs besides what is to be said: its settings, its folders, its container.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use ipc_handlers::{Folder, wire};
+use tokio::task::spawn_blocking;
+
+use super::model;
+use crate::{
+    domain::{
+        mounts::Granted,
+        rows::Group,
+        run_settings::{self, Provider, RunSettings, Selinux},
+    },
+    ipc,
+    loops::{Host, ipc::chain},
+    mounts,
+    sandbox::{Access, Labels, Limits, Mount, Network, Seat, Spec, Whose},
+};
+
+/// The agent's home inside.
+const HOME: &str = "/home/node";
+
+/// What was prepared for one run.
+pub(super) struct Prepared {
+    pub(super) settings: RunSettings,
+    pub(super) spec: Spec,
+    pub(super) provider: wire::Provider,
+}
+
+/// Where things are as the agent sees them: in a container, or on the host where nothing is mounted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Container,
+    Host,
+}
+
+/// Prepares a launch. An error is for the run's row.
+pub(super) async fn prepare(
+    host: &Arc<Host>,
+    group: &Folder,
+    run: i64,
+    is_main: bool,
+) -> Result<Prepared, String> {
+    let (host, group) = (Arc::clone(host), group.clone());
+    let prepared = spawn_blocking(move || now(&host, &group, run, is_main));
+    prepared.await.map_err(|e| e.to_string())?
+}
+
+fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared, String> {
+    let row = host.store.group(group).map_err(|e| chain(&e))?.ok_or("the group was removed")?;
+    let (settings, own) = host.config.run_settings().for_group(&row).map_err(|e| chain(&e))?;
+    let place = if host.sandbox.kind() == "process" { Place::Host } else { Place::Container };
+    if place == Place::Host && settings.provider == Provider::Claude && !host.config.allow_unsandboxed {
+        return Err(
+            "claude would run without any sandbox; start Docker and set sandbox.kind = \"docker\", or set \
+                    sandbox.allow_unsandboxed = true if that is meant"
+                .to_owned(),
+        );
+    }
+    let folders = Folders::of(host, group);
+    folders.make(host, group, is_main)?;
+    let extra = mounts::extra(&host.config, &host.root, &own.mounts, is_main);
+    for (request, why) in &extra.refused {
+        tracing::warn!(run, group = %group, path = request.host_path, why, "an extra mount is not made");
+    }
+    let way = model::way(host, run, &settings, place)?;
+    let provider = match settings.provider {
+        Provider::Scripted => wire::Provider::Scripted { script: script(host, &row)? },
+        Provider::Claude => {
+            let directories = directories(&folders, &extra.granted, place);
+            let timezone = Some(host.config.zone.name.clone());
+            wire::Provider::Claude(Box::new(model::claude(host, &settings, &way, directories, timezone)))
+        }
+    };
+    let mut mounts = folders.mounts(host, run, is_main);
+    mounts.extend(way.mount);
+    mounts.extend(extra.granted.iter().map(|granted| Mount {
+        host: granted.host.clone(),
+        inside: granted.inside.clone(),
+        access: if granted.writable { Access::ReadWrite } else { Access::ReadOnly },
+        whose: Whose::Shared,
+    }));
+    let zone = own.timezone.unwrap_or_else(|| host.config.zone.name.clone());
+    let mut env = BTreeMap::from([("TZ".to_owned(), zone)]);
+    match (place, settings.provider) {
+        (Place::Container, _) => {
+            env.extend([("HOME", HOME), ("TMPDIR", "/tmp")].map(|(n, v)| (n.to_owned(), v.to_owned())));
+        }
+        // The agent keeps its own state, not the user's.
+        (Place::Host, Provider::Claude) => {
+            let home = folders.sessions.parent().unwrap_or(&folders.sessions);
+            env.insert("HOME".to_owned(), home.display().to_string());
+        }
+        (Place::Host, Provider::Scripted) => {}
+    }
+    let spec = Spec {
+        name: format!("g2-{}-{group}", &host.instance[..host.instance.len().min(8)]),
+        run,
+        group: group.clone(),
+        instance: host.instance.clone(),
+        image: settings.image.clone(),
+        command: host.config.command.clone(),
+        mounts,
+        env,
+        user: host.box_owner.unwrap_or_else(crate::root::own_ids),
+        network: match settings.network {
+            run_settings::Network::Model => Network::None,
+            run_settings::Network::Open => Network::Open,
+        },
+        labels: match host.config.selinux {
+            Selinux::Keep => Labels::Keep,
+            Selinux::Shared => Labels::Shared,
+            Selinux::Private => Labels::Private,
+            Selinux::Off => Labels::Off,
+        },
+        scratch: vec![HOME.to_owned()],
+        limits: Limits {
+            memory_bytes: settings.memory_bytes,
+            cpus: settings.cpus,
+            pids: settings.pids,
+            output_bytes: host.config.output_bytes,
+        },
+        seat: Seat { group: folders.group, ipc: folders.ipc },
+    };
+    Ok(Prepared { settings, spec, provider })
+}
+
+fn script(host: &Host, row: &Group) -> Result<Option<String>, String> {
+    let path = row.script.as_ref().map(PathBuf::from).or_else(|| host.config.script.clone());
+    let Some(path) = path.map(|path| host.root.join(path)) else { return Ok(None) };
+    let text = crate::root::read_script(&path);
+    text.map(Some).map_err(|e| format!("the agent's script {} can't be read: {e}", path.display()))
+}
+
+/// The folders whose `CLAUDE.md` an agent reads besides its own.
+fn directories(folders: &Folders, extra: &[Granted], place: Place) -> Vec<String> {
+    let extra = extra.iter().filter(|granted| granted.host.is_dir());
+    let mut all: Vec<String> = match place {
+        Place::Container => extra.map(|granted| granted.inside.clone()).collect(),
+        Place::Host => extra.map(|granted| granted.host.display().to_string()).collect(),
+    };
+    if folders.global.is_dir() {
+        all.insert(
+            0,
+            match place {
+                Place::Container => "/workspace/global".to_owned(),
+                Place::Host => folders.global.display().to_string(),
+            },
+        );
+    }
+    all
+}
+
+/// A group's own folders on the host.
+struct Folders {
+    group: PathBuf,
+    ipc: PathBuf,
+    sessions: PathBuf,
+    global: PathBuf,
+}
+
+impl Folders {
+    fn of(host: &Host, group: &Folder) -> Self {
+        Self {
+            group: host.root.join("groups").join(group.as_str()),
+            ipc: host.root.join("data/ipc").join(group.as_str()),
+            sessions: host.root.join("data/sessions").join(group.as_str()).join(".claude"),
+            global: host.root.join("groups/global"),
+        }
+    }
+
+    /// Makes what is missing, gives the agent what is to be its own, and puts the skills there.
+    fn make(&self, host: &Host, group: &Folder, is_main: bool) -> Result<(), String> {
+        crate::root::make_agent_folders(&[&self.group, &self.sessions], host.box_owner)
+            .map_err(|e| format!("making the group's folders failed: {e}"))?;
+        if let Some(owner) = host.box_owner {
+            let global = is_main.then_some(&self.global).filter(|global| global.is_dir());
+            for folder in [&self.group, &self.sessions].into_iter().chain(global) {
+                match ipc::give_folder(folder, owner) {
+                    Ok(0) => {}
+                    Ok(given) => {
+                        tracing::info!(group = %group, given, folder = %folder.display(), "what root had put there is the agent's now")
+                    }
+                    Err(error) => {
+                        tracing::warn!(group = %group, error = %chain(&error), "the agent may be unable to write there")
+                    }
+                }
+            }
+        }
+        let skills = host.root.join("container/skills");
+        if let Err(error) = host.dirs.put_skills(&skills, &self.sessions, host.box_owner) {
+            tracing::warn!(group = %group, error = %chain(&error), "the agent goes without some of its skills");
+        }
+        Ok(())
+    }
+
+    /// What a container of the group sees of the host.
+    fn mounts(&self, host: &Host, run: i64, is_main: bool) -> Vec<Mount> {
+        let mount = |host: PathBuf, inside: &str, access, whose| Mount {
+            host,
+            inside: inside.to_owned(),
+            access,
+            whose,
+        };
+        let mut mounts = vec![
+            mount(self.group.clone(), "/workspace/group", Access::ReadWrite, Whose::Own),
+            mount(self.ipc.clone(), "/workspace/ipc", Access::ReadOnly, Whose::Own),
+            mount(self.sessions.clone(), "/home/node/.claude", Access::ReadWrite, Whose::Own),
+        ];
+        for name in ["messages", "tasks", "input", "responses", "state"] {
+            let inside = format!("/workspace/ipc/{name}");
+            mounts.push(mount(self.ipc.join(name), &inside, Access::ReadWrite, Whose::Own));
+        }
+        if self.global.is_dir() {
+            let access = if is_main { Access::ReadWrite } else { Access::ReadOnly };
+            mounts.push(mount(self.global.clone(), "/workspace/global", access, Whose::Shared));
+        }
+        let aws = host.config.home.as_ref().map(|home| home.join(".aws")).filter(|aws| aws.is_dir());
+        if let Some(aws) = aws.filter(|_| host.config.aws.is_for(is_main)) {
+            mounts.push(mount(aws, "/home/node/.aws", Access::ReadOnly, Whose::Shared));
+        }
+        if is_main && host.sandbox.kind() != "process" {
+            let base = host.run_dir(run).join("project");
+            match mounts::project(&host.config, &host.root, &base) {
+                Ok(shown) => {
+                    mounts.push(mount(base, "/workspace/project", Access::ReadOnly, Whose::Own));
+                    mounts.extend(shown.into_iter().map(|(path, name)| {
+                        let inside = format!("/workspace/project/{name}");
+                        mount(path, &inside, Access::ReadOnly, Whose::Shared)
+                    }));
+                }
+                Err(error) => tracing::warn!(run, %error, "the project can't be shown to the main group"),
+            }
+        }
+        mounts
+    }
+}

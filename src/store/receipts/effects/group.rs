@@ -1,0 +1,75 @@
+//! Groups: registered, and what could be.
+
+use ipc_handlers::{
+    Outcome, Time,
+    effect::{Lanes, Registration},
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{
+    super::super::{groups, sessions},
+    Applied, Changes,
+};
+
+/// Makes the group, or changes it, and wires it to the chat. Whoever registers it again has its live run leave, so that
+/// the next one has the new settings.
+pub(super) fn register(c: &Connection, made: &Registration, changes: &mut Changes, now: Time) -> Applied {
+    let folder = &made.folder;
+    let config = made.config.as_ref().map(|config| serde_json::Value::from(config.clone()).to_string());
+    let known: bool = c
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM groups WHERE folder = ?1)")?
+        .query_row([folder.as_str()], |r| r.get(0))?;
+    let wired: bool = c
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM wirings WHERE group_folder = ?1 AND chat_jid = ?2)")?
+        .query_row([folder.as_str(), &made.chat_jid], |r| r.get(0))?;
+    if !known {
+        c.prepare_cached(
+            "INSERT INTO groups (folder, name, is_main, trigger, config, created_at) VALUES (?1, ?2, 0, ?3, coalesce(?4, '{}'), ?5)",
+        )?
+        .execute(params![folder.as_str(), made.name, made.trigger, config, now.0])?;
+    } else {
+        // Its name is that of its own chat; a second one does not change it.
+        c.prepare_cached(
+            "UPDATE groups SET name = CASE WHEN ?4 THEN ?2 ELSE name END, config = coalesce(?3, config) WHERE folder = ?1 AND is_main = 0",
+        )?
+        .execute(params![folder.as_str(), made.name, config, wired])?;
+    }
+    open_chat(c, made, now)?;
+    c.prepare_cached(
+        "INSERT INTO wirings (group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, trigger, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+         ON CONFLICT (group_folder, chat_jid) DO UPDATE SET engage_mode = excluded.engage_mode, engage_pattern = excluded.engage_pattern,
+           sender_scope = excluded.sender_scope, ignored_message_policy = excluded.ignored_message_policy, trigger = excluded.trigger",
+    )?
+    .execute(params![
+        folder.as_str(), made.chat_jid, made.engage_mode.as_str(), made.engage_pattern, made.sender_scope.as_str(),
+        made.ignored.as_str(), made.trigger, now.0
+    ])?;
+    if known && (wired || made.config.is_some()) {
+        sessions::renew(c, folder)?;
+        changes.moved(c, folder, Lanes::All)?;
+    }
+    changes.groups.insert(folder.clone());
+    Ok(Ok(Outcome::Registered { folder: folder.clone(), jid: made.chat_jid.clone() }))
+}
+
+/// Makes the chat's row when it is new. Whoever speaks in a chat that nobody listened to before is heard, as in v1; the
+/// policy of one that somebody listens to already stays.
+fn open_chat(c: &Connection, made: &Registration, now: Time) -> super::super::super::Result<()> {
+    groups::ensure_chat(c, &made.chat_jid, now)?;
+    let listened_to: Option<i64> = c
+        .prepare_cached("SELECT id FROM wirings WHERE chat_jid = ?1 LIMIT 1")?
+        .query_row([&made.chat_jid], |r| r.get(0))
+        .optional()?;
+    c.prepare_cached(
+        "UPDATE chats SET name = CASE WHEN name = jid THEN ?2 ELSE name END, unknown_sender_policy = CASE WHEN ?3 THEN 'public' ELSE unknown_sender_policy END WHERE jid = ?1",
+    )?
+    .execute(params![made.chat_jid, made.name, listened_to.is_none()])?;
+    Ok(())
+}
+
+/// Reads the chats that an agent could be registered for.
+pub(super) fn list(c: &Connection, changes: &mut Changes) -> Applied {
+    changes.chats = true;
+    Ok(Ok(Outcome::Groups(groups::available(c)?)))
+}

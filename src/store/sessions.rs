@@ -1,0 +1,267 @@
+//! Sessions: forgotten, archived, taken up again, found.
+//!
+//! Whatever changes a lane's session raises its generation, so a live run can't write its old one back.
+
+use std::collections::BTreeMap;
+
+use ipc_handlers::{
+    Folder, Time,
+    effect::Lanes,
+    shown::{ArchivedSession, FoundSession},
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{Result, Store, folder};
+use crate::domain::rows::Session;
+
+/// What was said in sessions, by their ids, as far as it could be read.
+pub type Transcripts = BTreeMap<String, String>;
+
+/// How many words of a query are looked for.
+const WORDS: usize = 32;
+/// How much of one word, characters.
+const LONGEST_WORD: usize = 100;
+/// The shortest word that the index knows, characters.
+const INDEXED: usize = 3;
+
+impl Store {
+    /// Returns a group's archived sessions, newest first.
+    pub fn session_history(&self, group: &Folder) -> Result<Vec<ArchivedSession>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT id, name, session_id, archived_at FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC",
+            )?
+            .query_map([group.as_str()], session_row)?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns an archived session with what was said in it.
+    pub fn archived_session(&self, id: i64) -> Result<Option<(FoundSession, String)>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT id, name, session_id, archived_at, group_folder, content FROM archives WHERE id = ?1",
+            )?
+            .query_row([id], |r| {
+                let session = session_row(r)?;
+                Ok((FoundSession { group: folder(r.get(4)?)?, session, snippet: String::new() }, r.get(5)?))
+            })
+            .optional()?)
+        })
+    }
+
+    /// Returns every session, of one group or all: those of lanes, then the archived ones, newest first.
+    pub fn sessions(&self, group: Option<&Folder>) -> Result<Vec<Session>> {
+        self.read(|c| {
+            let group = group.map(Folder::as_str);
+            let mut live = c.prepare_cached(
+                "SELECT group_folder, session_id, chat_jid, nullif(thread, '') FROM lanes WHERE session_id IS NOT NULL AND (?1 IS NULL OR group_folder = ?1) ORDER BY group_folder, id",
+            )?;
+            let mut sessions = live
+                .query_map([group], |r| {
+                    Ok(Session {
+                        id: None,
+                        group: folder(r.get(0)?)?,
+                        state: "live",
+                        name: None,
+                        session_id: r.get(1)?,
+                        chat_jid: r.get(2)?,
+                        thread: r.get(3)?,
+                        archived_at: None,
+                    })
+                })?
+                .collect::<rusqlite::Result<Vec<_>>>()?;
+            let mut archived = c.prepare_cached(
+                "SELECT id, group_folder, name, session_id, archived_at FROM archives WHERE ?1 IS NULL OR group_folder = ?1 ORDER BY archived_at DESC, id DESC",
+            )?;
+            let archived = archived.query_map([group], |r| {
+                Ok(Session {
+                    id: r.get(0)?,
+                    group: folder(r.get(1)?)?,
+                    state: "archived",
+                    name: r.get(2)?,
+                    session_id: r.get(3)?,
+                    chat_jid: None,
+                    thread: None,
+                    archived_at: Some(Time(r.get(4)?)),
+                })
+            })?;
+            for session in archived {
+                sessions.push(session?);
+            }
+            Ok(sessions)
+        })
+    }
+
+    /// Returns the sessions that a group's lanes (or one of them) have now.
+    pub fn live_sessions(&self, group: &Folder, lanes: Lanes) -> Result<Vec<String>> {
+        self.read(|c| live(c, group, lanes))
+    }
+}
+
+fn session_row(r: &Row<'_>) -> rusqlite::Result<ArchivedSession> {
+    Ok(ArchivedSession {
+        id: r.get(0)?,
+        name: r.get(1)?,
+        session_id: r.get(2)?,
+        archived_at: Time(r.get(3)?),
+    })
+}
+
+fn one(lanes: Lanes) -> Option<i64> {
+    match lanes {
+        Lanes::One(lane) => Some(lane),
+        Lanes::All => None,
+    }
+}
+
+fn live(c: &Connection, group: &Folder, lanes: Lanes) -> Result<Vec<String>> {
+    Ok(c.prepare_cached(
+        "SELECT DISTINCT session_id FROM lanes WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2) AND session_id IS NOT NULL ORDER BY id",
+    )?
+    .query_map(params![group.as_str(), one(lanes)], |r| r.get(0))?
+    .collect::<rusqlite::Result<_>>()?)
+}
+
+/// Keeps the sessions that lanes have now; returns the last one's number.
+pub(super) fn archive_live(
+    c: &Connection,
+    group: &Folder,
+    lanes: Lanes,
+    name: &str,
+    transcripts: &Transcripts,
+    now: Time,
+) -> Result<Option<i64>> {
+    let mut last = None;
+    for session in live(c, group, lanes)? {
+        let content = transcripts.get(&session).map_or("", String::as_str);
+        last = Some(archive(c, group, &session, name, content, now)?);
+    }
+    Ok(last)
+}
+
+/// Keeps a session; one that was kept before is brought up to date. Nothing said now takes nothing away.
+pub(super) fn archive(
+    c: &Connection,
+    group: &Folder,
+    session: &str,
+    name: &str,
+    content: &str,
+    now: Time,
+) -> Result<i64> {
+    c.prepare_cached(
+        "INSERT INTO archives (group_folder, session_id, name, content, archived_at) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (group_folder, session_id) DO UPDATE SET name = excluded.name, archived_at = excluded.archived_at,
+           content = CASE WHEN excluded.content = '' THEN content ELSE excluded.content END",
+    )?
+    .execute(params![group.as_str(), session, name, content, now.0])?;
+    Ok(c.prepare_cached("SELECT id FROM archives WHERE group_folder = ?1 AND session_id = ?2")?
+        .query_row([group.as_str(), session], |r| r.get(0))?)
+}
+
+/// Gives lanes another session, or none.
+pub(super) fn give(c: &Connection, group: &Folder, lanes: Lanes, session: Option<&str>) -> Result<()> {
+    c.prepare_cached(
+        "UPDATE lanes SET session_id = ?3, generation = generation + 1 WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2)",
+    )?
+    .execute(params![group.as_str(), one(lanes), session])?;
+    Ok(())
+}
+
+/// Makes the lane of each chat of a group that never had a message, so that it can have a session.
+pub(super) fn make_lanes(c: &Connection, group: &Folder) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO lanes (group_folder, chat_jid) SELECT group_folder, chat_jid FROM wirings WHERE group_folder = ?1 ON CONFLICT DO NOTHING",
+    )?
+    .execute([group.as_str()])?;
+    Ok(())
+}
+
+/// Raises the generation of lanes, which keep their session: their live run is to leave.
+pub(super) fn renew(c: &Connection, group: &Folder) -> Result<()> {
+    c.prepare_cached("UPDATE lanes SET generation = generation + 1 WHERE group_folder = ?1")?
+        .execute([group.as_str()])?;
+    Ok(())
+}
+
+/// Returns lanes with the generation that they have now.
+pub(super) fn generations(c: &Connection, group: &Folder, lanes: Lanes) -> Result<Vec<(Folder, i64, i64)>> {
+    Ok(c.prepare_cached(
+        "SELECT id, generation FROM lanes WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2)",
+    )?
+    .query_map(params![group.as_str(), one(lanes)], |r| Ok((group.clone(), r.get(0)?, r.get(1)?)))?
+    .collect::<rusqlite::Result<_>>()?)
+}
+
+/// Returns the archived session of this number, if it is of `scope`.
+pub(super) fn archived(c: &Connection, id: i64, scope: Option<&Folder>) -> Result<Option<(Folder, String)>> {
+    Ok(c.prepare_cached(
+        "SELECT group_folder, session_id FROM archives WHERE id = ?1 AND (?2 IS NULL OR group_folder = ?2)",
+    )?
+    .query_row(params![id, scope.map(Folder::as_str)], |r| Ok((folder(r.get(0)?)?, r.get(1)?)))
+    .optional()?)
+}
+
+/// A session that goes on is no archive any more.
+pub(super) fn unarchive(c: &Connection, id: i64) -> Result<()> {
+    c.prepare_cached("DELETE FROM archives WHERE id = ?1")?.execute([id])?;
+    Ok(())
+}
+
+/// What is looked for. No text that anybody writes is part of a query's syntax.
+struct Wanted {
+    /// For the index: each word in quotes; empty when there is none that it knows.
+    indexed: String,
+    /// A JSON list of the words that are too short for it.
+    short: String,
+    /// The first word.
+    first: String,
+}
+
+impl Wanted {
+    fn new(query: &str) -> Self {
+        let words: Vec<String> = query
+            .split(|c: char| c.is_whitespace() || c.is_control())
+            .filter(|word| !word.is_empty())
+            .take(WORDS)
+            .map(|word| word.chars().take(LONGEST_WORD).collect())
+            .collect();
+        let (indexed, short): (Vec<&String>, Vec<&String>) =
+            words.iter().partition(|word| word.chars().count() >= INDEXED);
+        let quoted: Vec<String> =
+            indexed.iter().map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect();
+        Self {
+            indexed: quoted.join(" "),
+            short: serde_json::to_string(&short).unwrap_or_else(|_| "[]".into()),
+            first: words.first().cloned().unwrap_or_default(),
+        }
+    }
+}
+
+/// No short word is missing.
+const SHORT_WORDS: &str = "NOT EXISTS (SELECT 1 FROM json_each(?3) w WHERE instr(lower(a.name || ' ' || a.content), lower(w.value)) = 0)";
+
+/// Finds archived sessions of a group in which all words occur, best first; without words, newest first.
+pub(super) fn search(c: &Connection, group: &Folder, query: &str, limit: i64) -> Result<Vec<FoundSession>> {
+    let wanted = Wanted::new(query);
+    let row =
+        |r: &Row<'_>| Ok(FoundSession { group: group.clone(), session: session_row(r)?, snippet: r.get(4)? });
+    let found = if wanted.indexed.is_empty() {
+        c.prepare_cached(&format!(
+            "SELECT a.id, a.name, a.session_id, a.archived_at, substr(a.content, max(1, instr(lower(a.content), lower(?4)) - 40), 120)
+             FROM archives a WHERE a.group_folder = ?1 AND {SHORT_WORDS} ORDER BY a.archived_at DESC, a.id DESC LIMIT ?2"
+        ))?
+        .query_map(params![group.as_str(), limit, wanted.short, wanted.first], row)?
+        .collect::<rusqlite::Result<_>>()?
+    } else {
+        c.prepare_cached(&format!(
+            "SELECT a.id, a.name, a.session_id, a.archived_at, snippet(archives_text, -1, '**', '**', '…', 60)
+             FROM archives_text JOIN archives a ON a.id = archives_text.rowid
+             WHERE archives_text MATCH ?4 AND a.group_folder = ?1 AND {SHORT_WORDS}
+             ORDER BY bm25(archives_text, 4.0, 1.0), a.archived_at DESC, a.id DESC LIMIT ?2"
+        ))?
+        .query_map(params![group.as_str(), limit, wanted.short, wanted.indexed], row)?
+        .collect::<rusqlite::Result<_>>()?
+    };
+    Ok(found)
+}

@@ -1,0 +1,212 @@
+//! Dropping, trying again and putting in; and the same with the hand that does it dead at each step.
+#![expect(clippy::disallowed_methods, reason = "tests look at what was left")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{fs, os::unix::process::ExitStatusExt as _};
+
+use serde_json::{Value, json};
+
+use crate::support::{Root, wait_for};
+
+fn say(text: &str, request: &str) -> Value {
+    json!({"type": "send_message", "chatJid": "local:main", "text": text, "requestId": request})
+}
+
+fn told(root: &Root, arguments: &[&str]) -> String {
+    let refused = root.run(arguments);
+    assert_eq!(refused.status.code(), Some(1), "{arguments:?}: {refused:?}");
+    String::from_utf8(refused.stderr).unwrap()
+}
+
+/// A root whose command 1 was refused as its chat was not wired, which it is now.
+fn refused_once() -> Root {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    let daemon = root.serve();
+    let command = json!({"type": "send_message", "chatJid": "local:new", "text": "hi", "requestId": "r"});
+    root.put_command("family", "messages", "a.json", &command);
+    assert_eq!(root.settled_file("family", "a.json")["state"], "refused");
+    daemon.terminate();
+    root.g2(&["wirings", "add", "--group", "family", "--chat", "local:new", "--engage", "mention"]);
+    root
+}
+
+#[test]
+fn a_refused_command_is_decided_anew_once_its_cause_is_mended_and_only_once() {
+    let root = refused_once();
+    let _daemon = root.serve();
+    let done = root.json(&["ipc", "retry", "1"]);
+    let id = done["id"].as_i64().unwrap();
+    assert_eq!(done["command"]["state"], "applied", "{done}");
+    wait_for("it to be said", || (root.said("local:new") == ["hi"]).then_some(()));
+    assert_eq!(root.reply("family", "r")["ok"], true);
+    let (first, second) = (root.json(&["ipc", "trace", "1"]), root.json(&["ipc", "trace", &id.to_string()]));
+    assert_eq!((&first["state"], &first["retried_as"]), (&json!("refused"), &json!(id)));
+    assert_eq!(
+        (&second["retry_of"], &second["box"], &second["name"]),
+        (&json!(1), &json!("messages"), &json!("a.json"))
+    );
+    assert_eq!(
+        (&second["effects"][0]["kind"], &second["effects"][0]["state"]),
+        (&json!("outbox"), &json!("sent"))
+    );
+    // The same request again is answered as the try was.
+    let command = json!({"type": "send_message", "chatJid": "local:new", "text": "hi", "requestId": "r"});
+    root.put_command("family", "messages", "again.json", &command);
+    assert_eq!(root.settled_file("family", "again.json")["state"], "applied");
+    assert!(told(&root, &["ipc", "retry", "1"]).contains(&format!("tried again as {id}")));
+    assert!(told(&root, &["ipc", "retry", &id.to_string()]).contains("was applied"));
+    assert_eq!(root.said("local:new"), ["hi"]);
+}
+
+#[test]
+fn a_retry_without_a_daemon_is_decided_by_the_next_one() {
+    let root = refused_once();
+    let done = root.json(&["ipc", "retry", "r"]);
+    assert_eq!((&done["id"], &done["command"]), (&json!(2), &Value::Null));
+    assert_eq!(root.rows(&["ipc", "list", "--state", "claimed"])[0]["box"], "messages");
+    let _daemon = root.serve();
+    wait_for("it to be said", || (root.said("local:new") == ["hi"]).then_some(()));
+    assert_eq!(root.json(&["ipc", "trace", "2"])["retry_of"], 1);
+}
+
+#[test]
+fn what_was_cut_or_is_kept_no_more_is_not_tried_again_and_a_dead_one_is_dropped_with_its_files() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    root.put_bytes("main", "tasks", "big.json", "x".repeat(70_000).as_bytes());
+    assert_eq!(root.settled_file("main", "big.json")["state"], "dead");
+    root.put_bytes("main", "tasks", "bad.json", b"{]");
+    let bad = root.settled_file("main", "bad.json")["id"].to_string();
+    assert!(told(&root, &["ipc", "retry", "big.json"]).contains("64 KiB"));
+    // What is malformed stays it, as a command of its own.
+    let again = root.json(&["ipc", "retry", &bad]);
+    assert_eq!(again["command"]["state"], "dead", "{again}");
+    root.g2(&["ipc", "drop", "1"]);
+    assert!(!root.data("dead/main/1.json").exists() && !root.data("dead/main/1.why.json").exists());
+    daemon.terminate();
+    root.g2(&["ipc", "drop", &bad]);
+    assert!(!root.data(&format!("dead/main/{bad}.json")).exists());
+    assert!(told(&root, &["ipc", "drop", &bad]).contains("nothing is kept"));
+    assert!(told(&root, &["ipc", "retry", "1"]).contains("nothing is kept"));
+    assert_eq!(root.rows(&["ipc", "list", "--state", "dead"]).len(), 3);
+}
+
+#[test]
+fn what_waits_or_is_claimed_is_dropped_with_an_answer_with_the_daemon_up_or_down() {
+    let root = Root::new("");
+    root.serve().terminate();
+    for (n, up) in [(1, false), (2, true)] {
+        let daemon = up.then(|| root.serve());
+        root.g2(&["ipc", "hold", "main"]);
+        let (name, request) = (format!("{n}.json"), format!("r{n}"));
+        root.put_command("main", "messages", &name, &say("never", &request));
+        let dropped = root.json(&["ipc", "drop", &format!("main/messages/{name}"), "--reason", "not now"]);
+        assert_eq!(dropped["command"]["state"], "refused", "{dropped}");
+        let reply = root.reply("main", &request);
+        assert_eq!(reply["error"]["code"], "not_authorized");
+        assert!(reply["error"]["message"].as_str().unwrap().ends_with("not now"), "{reply}");
+        let why = root.data_json(&format!("done/main/{}.why.json", dropped["id"]));
+        assert_eq!((&why["name"], &why["box"]), (&json!(name), &json!("messages")));
+        root.g2(&["ipc", "release", "main"]);
+        drop(daemon);
+    }
+    // A claimed one whose writer is not done.
+    let daemon = root.serve();
+    let path = root.data("ipc/main/tasks/growing.json");
+    let mut writer = fs::File::create(&path).unwrap();
+    std::io::Write::write_all(&mut writer, b"{\"type\":").unwrap();
+    let claimed = wait_for("the file to be claimed", || {
+        root.rows(&["ipc", "list", "--state", "claimed"]).into_iter().next()
+    });
+    assert_eq!((&claimed["box"], &claimed["name"]), (&json!("tasks"), &json!("growing.json")));
+    let dropped = root.json(&["ipc", "drop", &claimed["id"].to_string()]);
+    assert_eq!((&dropped["id"], &dropped["command"]["state"]), (&claimed["id"], &json!("refused")));
+    drop((writer, daemon));
+    assert!(root.said("local:main").is_empty());
+    assert!(told(&root, &["ipc", "drop", "2"]).contains("is settled"));
+}
+
+#[test]
+fn a_drop_that_died_has_come_true_or_has_not_and_nothing_is_done_that_was_dropped() {
+    for (step, comes_true) in [("hand.noted", false), ("hand.placed", true), ("ipc.committed", true)] {
+        let root = Root::new("");
+        root.serve().terminate();
+        root.put_command("main", "messages", "a.json", &say("said", "r"));
+        let died = root.command(&["ipc", "drop", "a.json"]).env("G2_FAILPOINT", step).output().unwrap();
+        assert_eq!(died.status.signal(), Some(9), "{step}: {died:?}");
+        let _daemon = root.serve();
+        let row = root.settled_file("main", "a.json");
+        let reply = root.reply("main", "r");
+        if comes_true {
+            assert_eq!((&row["state"], &reply["ok"]), (&json!("refused"), &json!(false)), "{step}");
+            assert!(root.said("local:main").is_empty(), "{step}");
+        } else {
+            assert_eq!((&row["state"], &reply["ok"]), (&json!("applied"), &json!(true)), "{step}");
+        }
+        assert_eq!(root.rows(&["ipc", "list"]).len(), 1, "{step}");
+    }
+}
+
+#[test]
+fn a_drop_by_a_daemon_that_died_has_come_true_or_has_not() {
+    for (step, state) in [("hand.noted", "held"), ("hand.placed", "refused"), ("ipc.committed", "refused")] {
+        let root = Root::new("");
+        root.g2(&["ipc", "hold", "main"]);
+        let daemon = root.serve_with(&[("G2_FAILPOINT", step)]);
+        root.put_command("main", "messages", "a.json", &say("said", "r"));
+        let _ = root.run(&["ipc", "drop", "a.json"]);
+        assert_eq!(daemon.signal(), Some(9), "{step}");
+        let _daemon = root.serve();
+        let row = wait_for("it to come to rest", || {
+            root.rows(&["ipc", "list"]).into_iter().find(|row| row["state"] != "claimed")
+        });
+        assert_eq!(row["state"], state, "{step}");
+        assert!(root.said("local:main").is_empty(), "{step}");
+    }
+}
+
+#[test]
+fn a_retry_that_died_is_done_once_or_can_be_tried_again() {
+    for (step, comes_true) in [("hand.noted", false), ("hand.placed", true)] {
+        let root = refused_once();
+        let died = root.command(&["ipc", "retry", "1"]).env("G2_FAILPOINT", step).output().unwrap();
+        assert_eq!(died.status.signal(), Some(9), "{step}: {died:?}");
+        let _daemon = root.serve();
+        if !comes_true {
+            // A new command never gets the id that was meant for the try.
+            root.put_command("family", "tasks", "other.json", &json!({"type": "list_tasks"}));
+            let other = root.settled_file("family", "other.json")["id"].to_string();
+            assert_eq!(root.json(&["ipc", "trace", &other])["retry_of"], Value::Null);
+            root.g2(&["ipc", "retry", "1"]);
+        }
+        wait_for("it to be said", || (root.said("local:new") == ["hi"]).then_some(()));
+        assert!(root.json(&["ipc", "trace", "1"])["retried_as"].is_i64(), "{step}");
+        assert_eq!(root.run(&["ipc", "retry", "1"]).status.code(), Some(1), "{step}");
+        assert_eq!(root.said("local:new"), ["hi"], "{step}");
+    }
+}
+
+#[test]
+fn a_command_is_put_into_a_box_and_its_reply_is_printed() {
+    let root = Root::new("");
+    let file = root.path().join("command.json");
+    fs::write(&file, say("sent", "r").to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    assert!(told(&root, &["ipc", "send", "main", file]).contains("no boxes yet"));
+    assert!(told(&root, &["ipc", "send", "nobody", file]).contains("does not exist"));
+    let daemon = root.serve();
+    let reply: Value =
+        serde_json::from_str(&root.g2(&["ipc", "send", "main", file, "--wait", "60"])).unwrap();
+    assert_eq!((&reply["ok"], &reply["requestId"]), (&json!(true), &json!("r")));
+    wait_for("it to be said", || (root.said("local:main") == ["sent"]).then_some(()));
+    fs::write(file, json!({"type": "cancel_task", "taskId": "none"}).to_string()).unwrap();
+    let refused = root.run(&["ipc", "send", "main", file, "--box", "messages", "--wait", "60"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let reply: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!(reply["error"]["code"], "not_found");
+    daemon.terminate();
+    root.g2(&["ipc", "send", "main", file]);
+    assert_eq!(root.rows(&["ipc", "list", "--state", "waiting"]).len(), 1);
+    assert!(told(&root, &["ipc", "send", "main", file, "--wait", "0"]).contains("is not settled yet"));
+}

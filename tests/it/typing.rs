@@ -1,0 +1,221 @@
+//! That an agent works for a chat is shown there while it does, and `<internal>` never leaves.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{
+    fs::File,
+    io::{Read as _, Write as _},
+    os::fd::OwnedFd,
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{Docked, Root, Socket, wait_for};
+
+const CHAT: &str = "local:main";
+
+/// A client that is told who types in `chat`.
+fn watch(root: &Root, chat: &str) -> Socket {
+    let mut socket = Socket::connect(root);
+    assert_eq!(
+        socket.call(&json!({"op": "listen", "chat": chat, "typing": true})),
+        json!({"is": "listening"})
+    );
+    socket
+}
+
+fn typing(on: bool) -> Value {
+    json!({"is": "typing", "thread": "", "on": on})
+}
+
+/// Hears until the agent types no more; returns what was said, and how often it was told that the agent types.
+fn hear_turn(socket: &mut Socket) -> (Vec<String>, usize) {
+    let (mut said, mut shown, mut over) = (Vec::new(), 0, false);
+    while !over || said.is_empty() {
+        let heard = socket.hear();
+        match heard["is"].as_str().unwrap() {
+            "typing" if heard["on"] == true => (shown, over) = (shown + 1, false),
+            "typing" => over = true,
+            "said" => said.push(heard["text"].as_str().unwrap().to_owned()),
+            other => panic!("{other}: {heard}"),
+        }
+    }
+    (said, shown)
+}
+
+#[test]
+fn it_is_shown_from_the_handing_over_renewed_and_hidden_when_the_turn_is_over() {
+    let root = Root::new("");
+    root.close_gate("");
+    let _daemon = root.serve();
+    let (mut watcher, mut other) = (watch(&root, CHAT), watch(&root, "local:other"));
+    root.send(CHAT, "one");
+    assert_eq!(watcher.hear(), typing(true));
+    assert_eq!(watcher.hear(), typing(true), "it is said again, as platforms let it expire");
+    root.open_gate();
+    let (said, _) = hear_turn(&mut watcher);
+    assert_eq!(said, ["echo: one"]);
+    // A follow-up into the live run is a turn of its own.
+    for n in 0..20 {
+        root.send(CHAT, &n.to_string());
+        let (said, shown) = hear_turn(&mut watcher);
+        assert_eq!(said, [format!("echo: {n}")]);
+        assert!(shown >= 1);
+    }
+    assert_eq!(root.rows(&["runs", "list"]).len(), 1);
+    // Another chat has heard nothing of it.
+    assert_eq!(other.call(&json!({"op": "status"}))["is"], "status");
+}
+
+#[test]
+fn it_ends_with_a_run_that_fails_and_begins_again_with_the_next_try() {
+    let root = Root::new("");
+    root.script(None, &json!([{"do": [{"exit": 3}]}]));
+    let _daemon = root.serve();
+    let mut watcher = watch(&root, CHAT);
+    root.send(CHAT, "go");
+    for _ in 0..3 {
+        assert_eq!(watcher.hear(), typing(true));
+        assert_eq!(watcher.hear(), typing(false));
+    }
+}
+
+#[test]
+fn clients_that_did_not_ask_for_it_and_tasks_show_nothing() {
+    let root = Root::new("");
+    root.script(None, &json!([{"do": [{"wait_ms": 20}, {"say": "said"}]}]));
+    let _daemon = root.serve();
+    let (mut plain, mut watcher) = (Socket::connect(&root), watch(&root, CHAT));
+    plain.call(&json!({"op": "listen", "chat": CHAT}));
+    let task = json!({"type": "schedule_task", "prompt": "p", "schedule_type": "once",
+        "schedule_value": "2020-01-01T00:00:00Z", "targetJid": CHAT, "output": "chat"});
+    root.put_command("main", "tasks", "task.json", &task);
+    assert_eq!(watcher.hear()["is"], "said", "a task's answer, and nothing before it");
+    assert_eq!(plain.hear()["is"], "said");
+    root.send(CHAT, "go");
+    assert_eq!(watcher.hear(), typing(true));
+    assert_eq!(plain.hear()["text"], "said");
+}
+
+/// A terminal of our own: what is typed into it, and what it shows.
+struct Terminal {
+    ours: File,
+    theirs: OwnedFd,
+    shown: String,
+}
+
+impl Terminal {
+    fn open() -> Self {
+        use rustix::{
+            fs::{Mode, OFlags, open},
+            pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+        };
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        let theirs = open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        Self { ours: ours.into(), theirs, shown: String::new() }
+    }
+
+    /// Reads until `text` is shown, and returns what was shown up to its end.
+    fn until(&mut self, text: &str) -> String {
+        let mut some = [0; 4096];
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                let rest = self.shown.split_off(at + text.len());
+                return std::mem::replace(&mut self.shown, rest);
+            }
+            let read = self.ours.read(&mut some).unwrap();
+            self.shown.push_str(&String::from_utf8_lossy(&some[..read]));
+        }
+    }
+}
+
+#[test]
+fn a_chat_in_a_terminal_shows_it_where_the_prompt_will_be() {
+    const DIM: &str = "\u{1b}[2mG2 is typing…\u{1b}[0m";
+    const ERASED: &str = "\r\u{1b}[2K";
+    let root = Root::new("");
+    root.close_gate("");
+    let _daemon = root.serve();
+    let mut terminal = Terminal::open();
+    let theirs = || terminal.theirs.try_clone().unwrap();
+    let mut chat = root.command(&["chat"]).stdin(theirs()).stdout(theirs()).stderr(theirs()).spawn().unwrap();
+    terminal.until("> ");
+    terminal.ours.write_all(b"hello\n").unwrap();
+    terminal.until(DIM);
+    root.open_gate();
+    let shown = terminal.until("echo: hello");
+    assert!(shown.ends_with(&format!("{ERASED}echo: hello")), "{shown:?}");
+    let shown = terminal.until("> ");
+    // Its end may be heard after the answer.
+    assert!(!shown.contains(DIM) || shown.ends_with(&format!("{DIM}{ERASED}> ")), "{shown:?}");
+    terminal.ours.write_all(b"\x04").unwrap();
+    let ended = wait_for("the chat to end", || chat.try_wait().unwrap());
+    assert!(ended.success(), "{ended}");
+}
+
+#[test]
+fn a_chat_through_a_pipe_prints_answers_and_nothing_else() {
+    use std::process::Stdio;
+    let root = Root::new("");
+    root.script(None, &json!([{"do": [{"wait_ms": 50}, {"say": "an answer"}]}]));
+    let _daemon = root.serve();
+    let mut chat = root.command(&["chat"]);
+    let mut chat = chat.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    chat.stdin.take().unwrap().write_all(b"one\n").unwrap();
+    let output = chat.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "an answer\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn an_adopted_run_that_is_at_work_shows_it_again() {
+    let Some(root) = Docked::new("") else { return };
+    root.script(None, &json!([{"do": [{"say": "one"}, {"wait_ms": 6000}, {"say": "two"}]}]));
+    let daemon = root.serve();
+    root.send(CHAT, "go");
+    wait_for("the first word", || (root.said(CHAT) == ["one"]).then_some(()));
+    daemon.kill();
+    let _daemon = root.serve();
+    let mut watcher = watch(&root, CHAT);
+    assert_eq!(watcher.hear(), typing(true));
+    assert_eq!(hear_turn(&mut watcher).0, ["two"]);
+    assert_eq!(root.rows(&["runs", "list"]).len(), 1);
+}
+
+#[test]
+fn internal_text_leaves_neither_by_an_answer_nor_by_a_command() {
+    let root = Root::new("");
+    let command = |id: &str, text: &str| json!({"type": "send_message", "requestId": id, "chatJid": CHAT, "text": text});
+    let by_file = command("some", "by <internal>secret\none</internal> file");
+    root.script(
+        None,
+        &json!([{"do": [
+            {"command": {"box": "messages", "json": by_file}},
+            {"say": "<internal>secret two</internal>\n an answer<internal>\nsecret three</internal> "},
+            {"say": "<internal>secret four</internal>"},
+            {"say": "unclosed <internal>stays"},
+        ]}]),
+    );
+    let _daemon = root.serve();
+    let printed = root.ask(CHAT, "go");
+    let expected = ["by  file", "an answer", "unclosed <internal>stays"];
+    assert_eq!(root.said(CHAT), expected);
+    assert_eq!(printed, expected.map(|text| format!("{text}\n")).concat());
+    // Whoever asks to say nothing is told so.
+    root.put_command("main", "messages", "x.json", &command("none", " <internal>secret five</internal>\n"));
+    let refused = root.reply("main", "none");
+    let code = &refused["error"]["code"];
+    assert_eq!((&refused["ok"], code), (&json!(false), &json!("invalid_field")), "{refused}");
+    assert_eq!(root.rows(&["outbox", "list"]).len(), expected.len());
+    // Nor by the notice of a task that fails.
+    root.script(Some("main"), &json!([{"do": [{"say": "begun"}, {"exit": 3}]}]));
+    let task = json!({"type": "schedule_task", "prompt": "water <internal>secret six</internal>", "output": "chat",
+        "schedule_type": "once", "schedule_value": "2020-01-01T00:00:00Z", "targetJid": CHAT});
+    root.put_command("main", "tasks", "task.json", &task);
+    let notice = wait_for("the notice", || {
+        root.said(CHAT).into_iter().find(|text| text.starts_with("Scheduled task"))
+    });
+    assert!(notice.contains("“water”") && !notice.contains("secret"), "{notice}");
+}
