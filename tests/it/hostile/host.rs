@@ -11,7 +11,10 @@ use std::{
 };
 
 use rustix::{
-    fs::{CWD, FileType, IFlags, Mode, ioctl_getflags, ioctl_setflags, makedev, mknodat},
+    fs::{
+        CWD, FileType, IFlags, Mode, RenameFlags, ioctl_getflags, ioctl_setflags, makedev, mknodat,
+        renameat_with,
+    },
     mount::{MountFlags, UnmountFlags, mount, unmount},
 };
 use serde_json::{Value, json};
@@ -76,8 +79,10 @@ fn a_box_that_became_a_link_leads_nowhere_is_told_and_comes_back() {
     let before = manifest(&tops, &skipped);
     for (name, target) in &targets {
         let place = root.data("ipc/evil").join(name);
-        fs::rename(&place, root.data("ipc/evil").join(format!("{name}.was"))).unwrap();
-        symlink(target, &place).unwrap();
+        // In one step: a box that is missing is made anew within the moment.
+        let other = root.data("ipc/evil").join(format!("{name}.was"));
+        symlink(target, &other).unwrap();
+        renameat_with(CWD, &other, CWD, &place, RenameFlags::EXCHANGE).unwrap();
         ask(&root, "good", &format!("beside-{name}"));
         let told = |rows: Vec<Value>| {
             rows.into_iter().find(|row| {
