@@ -62,6 +62,14 @@ pub struct Config {
     pub container_ms: u64,
     pub close_grace_ms: u64,
     pub min_free_bytes: u64,
+    /// Commands of a group that are taken in a minute.
+    pub commands_per_minute: u32,
+    /// Messages that a group may send by commands in a minute.
+    pub messages_per_minute: u32,
+    /// How much of a group may be claimed and not settled, bytes.
+    pub waiting_bytes: u64,
+    /// How many files of a group may wait before the newest are refused.
+    pub waiting_files: usize,
     pub on_unknown: crate::domain::rows::UnknownDeliveries,
     pub log_level: String,
     /// The address of the model's host.
@@ -132,6 +140,10 @@ struct RawLimits {
     retry_base_ms: Option<i64>,
     poll_interval_ms: Option<u64>,
     min_free_mib: Option<u64>,
+    commands_per_minute: Option<u32>,
+    messages_per_minute: Option<u32>,
+    waiting_mib: Option<u64>,
+    waiting_files: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -292,6 +304,10 @@ impl Config {
                 1_800_000,
             ),
             close_grace_ms: raw.health.close_grace_ms.unwrap_or(30_000),
+            commands_per_minute: raw.limits.commands_per_minute.unwrap_or(10_000).max(1),
+            messages_per_minute: raw.limits.messages_per_minute.unwrap_or(3_000).max(1),
+            waiting_bytes: raw.limits.waiting_mib.unwrap_or(64).max(1) << 20,
+            waiting_files: raw.limits.waiting_files.unwrap_or(100_000).max(1),
             min_free_bytes: raw.limits.min_free_mib.unwrap_or(2048) << 20,
             on_unknown,
             log_level: environment

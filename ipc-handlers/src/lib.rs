@@ -18,6 +18,7 @@ pub mod effect;
 pub mod outbound;
 pub mod outcome;
 pub mod reply;
+pub mod schema;
 pub mod shown;
 
 pub mod time;

@@ -41,7 +41,7 @@ pub fn local(time: Time, zone: &TimeZone) -> String {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-enum Reply<'a> {
+pub(crate) enum Reply<'a> {
     Accepted {
         #[serde(rename = "requestId", skip_serializing_if = "Option::is_none")]
         request_id: Option<&'a RequestId>,
@@ -58,44 +58,55 @@ enum Reply<'a> {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged, rename_all_fields = "camelCase")]
-enum Answer<'a> {
+pub(crate) enum Answer<'a> {
     Nothing {},
+    #[schemars(title = "send_message")]
     Said {
         outbox_id: i64,
     },
+    #[schemars(title = "schedule_task")]
     TaskCreated {
         task_id: &'a str,
         next_run: String,
         next_run_local: String,
     },
+    #[schemars(title = "list_tasks")]
     Tasks {
         tasks: &'a [TaskRow],
     },
+    #[schemars(title = "update_task, pause_task, resume_task")]
     TaskChanged {
         task_id: &'a str,
         status: TaskStatus,
         next_run: Option<String>,
     },
+    #[schemars(title = "cancel_task")]
     TaskCancelled {
         task_id: &'a str,
     },
+    #[schemars(title = "register_group")]
     Registered {
         folder: &'a Folder,
         jid: &'a str,
     },
+    #[schemars(title = "refresh_groups")]
     Groups {
         groups: &'a [GroupRow],
     },
+    #[schemars(title = "clear_session")]
     SessionCleared {
         #[serde(skip_serializing_if = "Option::is_none")]
         archived_id: Option<i64>,
     },
+    #[schemars(title = "resume_session")]
     SessionResumed {
         session_id: &'a str,
     },
+    #[schemars(title = "search_sessions")]
     Sessions {
         sessions: &'a [FoundSession],
     },
+    #[schemars(title = "archive_session")]
     SessionArchived {
         id: i64,
     },
@@ -127,7 +138,7 @@ impl<'a> Answer<'a> {
 
 /// An archived session as G2's runner reads it.
 #[derive(Serialize, JsonSchema)]
-struct BareSession<'a> {
+pub(crate) struct BareSession<'a> {
     id: i64,
     group_folder: &'a Folder,
     session_id: &'a str,

@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The line before a record.
@@ -159,7 +160,7 @@ pub struct Limits {
 }
 
 /// What a record is; absent on the wire for [`Kind::Result`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Something to say, or the end of a turn with nothing to say.
@@ -176,7 +177,7 @@ pub enum Kind {
 }
 
 /// `success` or `error`, as v1 has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     #[default]
@@ -185,7 +186,7 @@ pub enum Status {
 }
 
 /// One record on stdout.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     pub status: Status,
@@ -215,7 +216,7 @@ fn is_result(kind: &Kind) -> bool {
 }
 
 /// `input/<batch id>.json`: a follow-up for a live run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// Always `message`.
     #[serde(rename = "type")]
@@ -228,7 +229,7 @@ pub struct Input {
 }
 
 /// `state/container_state.json`: what the agent is doing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContainerState {
     #[serde(default)]
     pub current_tool: Option<String>,

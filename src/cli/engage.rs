@@ -45,8 +45,8 @@ impl Engage {
         for wiring in store.wirings()?.into_iter().filter(|w| w.chat_jid == chat) {
             let Some(group) = store.group(&wiring.group)? else { continue };
             let pattern = wiring.engage_pattern.as_deref();
-            let rule =
-                wiring_rule(&wiring.engage_mode, pattern, &group.trigger, &wiring.ignored_message_policy);
+            let trigger = wiring.trigger.as_ref().unwrap_or(&group.trigger);
+            let rule = wiring_rule(&wiring.engage_mode, pattern, trigger, &wiring.ignored_message_policy);
             let verdict = Listener::new(&rule).decide(&Heard {
                 text: &text,
                 author: Author::Person,

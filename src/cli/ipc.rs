@@ -2,7 +2,7 @@
 
 use clap::{Subcommand, builder::PossibleValuesParser};
 
-use super::{Context, Outcome, show};
+use super::{Context, Outcome, out, show};
 
 mod act;
 mod look;
@@ -77,10 +77,16 @@ pub(super) enum Ipc {
     },
     /// Put a command into a group's box as its agent would
     Send(send::Send),
+    /// JSON Schema of every command, reply, record and snapshot
+    Schema,
 }
 
 impl Ipc {
     pub(super) async fn run(self, context: &Context) -> Outcome {
+        if matches!(self, Self::Schema) {
+            let schema = serde_json::to_string_pretty(&ipc_handlers::schema::all()).unwrap_or_default();
+            return out::line(schema);
+        }
         let store = context.store()?;
         match self {
             Self::List { group, state, limit } => {
@@ -98,6 +104,7 @@ impl Ipc {
             Self::Retry { what } => act::retry(context, &store, &what).await,
             Self::Drop { what, reason } => act::drop(context, &store, &what, reason).await,
             Self::Send(send) => send.run(context, &store).await,
+            Self::Schema => Ok(()),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Decisions. Nothing here waits, reads a clock, or touches the world: values and `now` go in, values come out.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod bucket;
 pub mod engage;
 pub mod group_config;
 pub mod health;
@@ -13,6 +14,7 @@ pub mod prompt;
 pub mod retry;
 pub mod rows;
 pub mod run_settings;
+pub mod scan;
 pub mod transcript;
 pub mod typing;
 pub mod usage;

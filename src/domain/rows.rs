@@ -68,6 +68,8 @@ pub struct Wiring {
     pub engage_pattern: Option<String>,
     pub sender_scope: String,
     pub ignored_message_policy: String,
+    /// What a message of this chat starts with to mention the agent; `None`: the group's trigger.
+    pub trigger: Option<String>,
 }
 
 /// What came in.

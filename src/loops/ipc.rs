@@ -25,6 +25,7 @@ use super::Host;
 use crate::ipc::{Claimed, GroupBoxes, Hint, HintSender, Hints, Swept, Watch, hints};
 
 mod answer;
+mod gate;
 pub mod hand;
 mod read;
 mod recover;

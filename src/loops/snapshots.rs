@@ -100,7 +100,7 @@ pub(super) fn tasks_changed_soon(host: &Host, group: &Folder) {
 }
 
 /// Has the tasks of a group, which changed, shown to main in a moment.
-pub(super) fn show_main(host: &Host, group: &Folder) {
+fn show_main(host: &Host, group: &Folder) {
     match host.store.main_group() {
         Ok(main) => {
             if let Some(main) = main.filter(|main| main != group) {

@@ -214,7 +214,7 @@ impl Store {
     /// Returns every wiring.
     pub fn wirings(&self) -> Result<Vec<Wiring>> {
         self.read(|c| {
-            let mut all = c.prepare_cached("SELECT id, group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy FROM wirings ORDER BY id")?;
+            let mut all = c.prepare_cached("SELECT id, group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, trigger FROM wirings ORDER BY id")?;
             Ok(all
                 .query_map([], |r| {
                     Ok(Wiring {
@@ -225,6 +225,7 @@ impl Store {
                         engage_pattern: r.get(4)?,
                         sender_scope: r.get(5)?,
                         ignored_message_policy: r.get(6)?,
+                        trigger: r.get(7)?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()?)

@@ -1,6 +1,5 @@
 //! The daemon's socket against clients of every kind.
 #![expect(clippy::disallowed_methods, reason = "a test puts something else where the socket was")]
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use serde_json::json;
 

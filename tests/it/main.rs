@@ -5,6 +5,7 @@ mod support;
 mod answer;
 mod channel;
 mod claim_order;
+mod claude;
 mod cli;
 mod config;
 mod corpus;

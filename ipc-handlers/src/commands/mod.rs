@@ -227,6 +227,8 @@ fn distance(from: &[char], to: &str) -> usize {
 }
 
 #[cfg(test)]
+mod matrix;
+#[cfg(test)]
 pub(crate) mod testing;
 
 #[cfg(test)]

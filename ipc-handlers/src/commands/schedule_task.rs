@@ -39,6 +39,7 @@ pub struct ScheduleTask {
     #[serde(rename = "targetJid", skip_serializing_if = "Option::is_none")]
     pub target_jid: Option<String>,
     /// `group` or, for anything else as in v1, `isolated`.
+    #[schemars(default)]
     pub context_mode: ContextMode,
     /// A script that runs before the agent and may call it off.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,8 +49,10 @@ pub struct ScheduleTask {
     pub task_id: Option<String>,
     /// What happens to missed occurrences.
     #[serde(rename = "catchUp")]
+    #[schemars(default)]
     pub catch_up: CatchUp,
     /// Where what the agent says goes.
+    #[schemars(default)]
     pub output: OutputMode,
 }
 

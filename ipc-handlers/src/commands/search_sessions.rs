@@ -20,8 +20,10 @@ pub static ENTRY: Entry = Entry {
 #[serde(rename_all = "camelCase")]
 pub struct SearchSessions {
     /// What to look for: all of its words must be there, in any order. Empty: everything, newest first.
+    #[schemars(default)]
     pub query: String,
     /// How many are wanted, 1 to 100.
+    #[schemars(default = "limit", range(min = 1, max = 100))]
     pub limit: i64,
     /// The group; left out, the caller's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,6 +32,10 @@ pub struct SearchSessions {
 
 /// How many are returned when nobody says.
 const LIMIT: i64 = 50;
+fn limit() -> i64 {
+    LIMIT
+}
+
 /// How many may be asked for.
 const MOST: i64 = 100;
 

@@ -11,10 +11,11 @@ use crate::{
 
 pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let config = &subject.config;
-    let claude = |name: &str| Provider::parse(name) == Ok(Provider::Claude);
-    let is_needed = config.credentials == Where::Gateway
-        && (config.provider == Provider::Claude
-            || subject.groups.iter().any(|group| group.provider.as_deref().is_some_and(claude)));
+    let is_needed = subject.groups.iter().any(|group| {
+        config.run_settings().for_group(group).is_ok_and(|(settings, _)| {
+            settings.provider == Provider::Claude && settings.credentials == Where::Gateway
+        })
+    });
     let credentials = Credentials::new(subject.root.join(".env"), config.token_file.clone());
     let key = credentials.current().map(|credential| credential.kind);
     vec![judge_upstream(&config.upstream, Upstream::parse(&config.upstream)), judge_key(key, is_needed)]

@@ -233,6 +233,7 @@ mod tests {
             engage_pattern: pattern.map(str::to_owned),
             sender_scope: "all".into(),
             ignored_message_policy: "drop".into(),
+            trigger: None,
         }
     }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ipc_handlers::{
-    Folder,
+    Command, Folder,
     refusal::{Code, Refusal},
 };
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How long a file that can't be parsed is given to become whole.
-pub(super) const HALF_WRITTEN: Duration = Duration::from_secs(2);
+const HALF_WRITTEN: Duration = Duration::from_secs(2);
 
 /// How long one is given whose writer still has it open.
 const WRITER_LIMIT: Duration = Duration::from_secs(60);
@@ -34,6 +34,8 @@ pub(super) struct Pending {
     pub(super) file: CommandFile,
     /// What is kept of it for people: all of its bytes, or as many as were read of one that is too large.
     pub(super) kept: Arc<Vec<u8>>,
+    /// Whether it is to say something in a chat.
+    pub(super) is_message: bool,
     /// How often it was settled and could not be answered.
     pub(super) unanswered: u32,
 }
@@ -60,8 +62,12 @@ pub(super) struct Taken {
 pub(super) struct Handled {
     /// Those that may not be whole yet.
     pub(super) growing: Vec<Claimed>,
+    /// How large those are together, bytes.
+    pub(super) held: u64,
     /// Those that the store could not take.
     pub(super) waiting: Vec<Pending>,
+    /// How many were messages to chats.
+    pub(super) messages: usize,
 }
 
 /// Reads claimed files of a group, settles and answers them, in order. Of the same group `later` more are known to
@@ -82,9 +88,13 @@ pub(super) fn handle(
         match read(host, claimed, refusal, run, patience, age) {
             Reading::Ready(ready) => {
                 bytes += ready.kept.len();
+                handled.messages += usize::from(ready.is_message);
                 pending.push(*ready);
             }
-            Reading::NotYet(claimed) => handled.growing.push(claimed),
+            Reading::NotYet(claimed, bytes) => {
+                handled.growing.push(claimed);
+                handled.held += bytes;
+            }
             Reading::Nothing => {}
         }
         left -= 1;
@@ -140,14 +150,14 @@ pub(super) fn claim(
     }
 }
 
-enum Reading {
+pub(super) enum Reading {
     Ready(Box<Pending>),
-    /// Its writer may not be done, or the world failed: again later.
-    NotYet(Claimed),
+    /// Its writer may not be done, or the world failed: again later. With how large it is, bytes.
+    NotYet(Claimed, u64),
     Nothing,
 }
 
-fn read(
+pub(super) fn read(
     host: &Host,
     claimed: Claimed,
     refusal: Option<Refusal>,
@@ -162,18 +172,21 @@ fn read(
     // What has no inode of its own any more is identified by its claim.
     let no_origin = format!("claim:{}", claimed.id).into_bytes();
     let mut kept = Arc::default();
+    let mut is_message = false;
     let (body, origin) = match refusal {
         Some(refusal) => (Err(refusal), no_origin),
         None => match host.claims.read(&claimed) {
             Ok(read) => {
-                let malformed = ipc_handlers::envelope::parse(&read.bytes)
-                    .is_err_and(|rejected| rejected.fault == ipc_handlers::Fault::Malformed);
+                let parsed = ipc_handlers::parse(&read.bytes);
+                is_message = matches!(&parsed, Ok(said) if matches!(said.command, Command::SendMessage(_)));
+                let malformed =
+                    parsed.is_err_and(|rejected| rejected.fault == ipc_handlers::Fault::Malformed);
                 let writer = || host.claims.writer(&claimed);
                 if malformed
                     && patience == Patience::Some
                     && (age < HALF_WRITTEN || matches!(writer(), Writer::Holds))
                 {
-                    return Reading::NotYet(claimed);
+                    return Reading::NotYet(claimed, read.bytes.len() as u64);
                 }
                 if read.origin.kind == crate::ipc::OriginKind::Weak
                     && let Some(source) = &claimed.source
@@ -209,7 +222,7 @@ fn read(
                 if age.is_zero() {
                     tracing::warn!(claim = claimed.id, error = %chain(&error), "reading a claimed command failed; it is tried again");
                 }
-                return Reading::NotYet(claimed);
+                return Reading::NotYet(claimed, crate::ipc::COMMAND_LIMIT);
             }
         },
     };
@@ -229,5 +242,5 @@ fn read(
         body,
         transcripts,
     };
-    Reading::Ready(Box::new(Pending { claimed, file, kept, unanswered: 0 }))
+    Reading::Ready(Box::new(Pending { claimed, file, kept, is_message, unanswered: 0 }))
 }

@@ -33,7 +33,16 @@ pub(super) fn changes(host: &Host, folder: &Folder, answers: &[(Pending, Settled
     if all().any(|changes| changes.chats || !changes.groups.is_empty()) {
         whole.insert(folder);
     }
-    let tasks: BTreeSet<&Folder> = all().flat_map(|changes| changes.tasks.iter()).collect();
+    let mut tasks: BTreeSet<&Folder> = all().flat_map(|changes| changes.tasks.iter()).collect();
+    // Main sees every group's.
+    let main = host.store.main_group().unwrap_or_else(|error| {
+        tracing::error!(error = %chain(&error), "finding main for a snapshot failed");
+        None
+    });
+    if !tasks.is_empty() {
+        tasks.extend(&main);
+        host.nudges.schedule.notify_one();
+    }
     for group in &whole {
         snapshots::write_now(host, group, Shown::All);
     }
@@ -44,10 +53,6 @@ pub(super) fn changes(host: &Host, folder: &Folder, answers: &[(Pending, Settled
         } else {
             host.snapshots.soon(group, Shown::Tasks);
         }
-    }
-    if !tasks.is_empty() {
-        snapshots::show_main(host, folder);
-        host.nudges.schedule.notify_one();
     }
     if all().any(|changes| changes.said) {
         host.nudges.deliver.notify_one();

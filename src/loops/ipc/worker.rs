@@ -19,11 +19,14 @@ use super::{
     super::Host,
     answer::settle_again,
     chain,
-    read::{HALF_WRITTEN, Handled, Patience, Taken, claim, handle},
+    gate::{self, Gate},
+    read::{Handled, Patience, Taken, claim, handle},
 };
 use crate::{
-    clock, failpoint,
-    ipc::{Claimed, CommandBox, Entry, Hint, Hints, Writer},
+    clock,
+    domain::scan,
+    failpoint,
+    ipc::{Claimed, CommandBox, Entry, Hint, Hints, Kind, Writer},
 };
 
 /// At most so many claims of a group are not acknowledged at a time.
@@ -32,10 +35,7 @@ const IN_FLIGHT: usize = 64;
 const LISTED: usize = 4096;
 /// How often one that is being written is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How long an event may be on its way. Events come in the order in which files were published; a scan that was
-/// faster could only guess it.
-const EVENT_LAG: Duration = Duration::from_secs(1);
-/// The same for a container that is dead: its last events were sent before we were told.
+/// How long an event of a container that is dead may be on its way: its last ones were sent before we were told.
 const LAST_EVENTS: Duration = Duration::from_millis(50);
 /// How far the clock by which files are stamped may be behind ours, ms.
 const CLOCK_TICK_MS: i64 = 10;
@@ -64,10 +64,14 @@ pub(super) struct Worker {
     folder: Folder,
     /// Claimed files that may not be whole yet, with when they were claimed.
     growing: Vec<(Claimed, Instant)>,
+    /// How large those are together, bytes.
+    held: u64,
     /// Names that only a scan has seen, with when it first did.
     first_seen: BTreeMap<(CommandBox, OsString), Instant>,
     /// Directories named like commands that were told of.
     told_of: BTreeSet<(CommandBox, OsString)>,
+    /// How much may be taken.
+    gate: Gate,
 }
 
 /// What a worker has been told since it last looked.
@@ -99,7 +103,8 @@ impl News {
 impl Worker {
     /// A worker that has not looked yet, with the files that an earlier daemon had claimed.
     pub(super) fn new(host: Arc<Host>, folder: Folder, growing: Vec<(Claimed, Instant)>) -> Self {
-        Self { host, folder, growing, first_seen: BTreeMap::new(), told_of: BTreeSet::new() }
+        let gate = Gate::new(&host, clock::now());
+        Self { host, folder, growing, held: 0, first_seen: BTreeMap::new(), told_of: BTreeSet::new(), gate }
     }
 
     pub(super) async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
@@ -118,6 +123,7 @@ impl Worker {
                 () = tokio::time::sleep(look_again) => {
                     news.scan = (!self.first_seen.is_empty()).then_some(Sight::Second);
                 }
+                () = shut_until(self.gate.shut_until()) => {}
             }
             while let Ok(job) = jobs.try_recv() {
                 news.job(job);
@@ -129,6 +135,7 @@ impl Worker {
             {
                 news.hint(hint);
             }
+            self.mind_the_gate(&mut news).await;
             let News { files, scan, drained, by_hand } = news;
             for (claimed, done) in by_hand {
                 self.settle_by_hand(claimed).await;
@@ -149,6 +156,20 @@ impl Worker {
                 let _ = done.send(());
             }
         }
+    }
+
+    /// What is told of while the gate is shut waits behind what waits already: a scan takes all of it, oldest first.
+    async fn mind_the_gate(&mut self, news: &mut News) {
+        let Some(until) = self.gate.shut_until() else { return };
+        news.files.clear();
+        if Instant::now() < until {
+            news.scan = None;
+            return;
+        }
+        self.gate.open();
+        news.scan = Some(Sight::First);
+        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+        let _ = spawn_blocking(move || gate::refuse_excess(&host, &folder)).await;
     }
 
     /// Takes what a dead container's last events tell of, if it has left anything.
@@ -172,10 +193,12 @@ impl Worker {
         let taken = vec![Taken { claimed, refusal: None, age: Duration::ZERO }];
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
         let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None, 0)).await;
-        let Handled { growing, waiting } = handled.unwrap_or_default();
+        let handled = handled.unwrap_or_default();
+        self.gate.took(0, handled.messages);
+        self.held += handled.held;
         let now = Instant::now();
-        self.growing.extend(growing.into_iter().map(|claimed| (claimed, now)));
-        settle_again(&self.host, &self.folder, waiting).await;
+        self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
+        settle_again(&self.host, &self.folder, handled.waiting).await;
     }
 
     async fn anything_waits(&self) -> bool {
@@ -217,8 +240,10 @@ impl Worker {
                             }
                             directories.extend(listing.directories.into_iter().map(|entry| (in_box, entry.name)));
                             found.extend(listing.entries.into_iter().map(|entry| {
-                                let idle = matches!(boxes.writer(in_box, &entry), Writer::None);
-                                (in_box, entry, idle)
+                                // What is no file has no writer that could be waited for.
+                                let held = entry.kind == Kind::File
+                                    && !matches!(boxes.writer(in_box, &entry), Writer::None);
+                                (in_box, entry, held)
                             }));
                         }
                         Err(error) => tracing::warn!(group = %boxes.folder(), error = %chain(&error), "listing a box failed; it is tried again"),
@@ -233,26 +258,25 @@ impl Worker {
             self.tell_of(directories);
             let found = self.without_held(found);
             let now = Instant::now();
-            let mut take = Vec::new();
-            let mut seen = BTreeMap::new();
+            let mut files = Vec::new();
+            let mut waiting = Vec::new();
             let mut too_new = false;
-            let mut in_turn = true;
-            for (in_box, entry, idle) in found {
+            for (in_box, entry, held) in found {
                 let key = (in_box, entry.name);
                 let since = *self.first_seen.get(&key).unwrap_or(&now);
                 let age = now.duration_since(since);
-                let told = (sight == Sight::First && entry.ctime < complete_until) || age >= EVENT_LAG;
+                let untold = sight == Sight::First && entry.ctime < complete_until;
                 // Nobody may ever tell of it: it can be from before the watch, and goes before what is told of.
-                too_new |= sight == Sight::First && !told && entry.ctime < begun;
-                // What is older goes first, though it was seen later: a listing can miss it.
-                in_turn &= told;
-                if (idle && in_turn) || patience == Patience::None || age >= HALF_WRITTEN {
-                    take.push(key);
-                } else {
-                    seen.insert(key, since);
-                }
+                too_new |= sight == Sight::First && !untold && age < scan::EVENT_LAG && entry.ctime < begun;
+                waiting.push(scan::Waiting { age, untold, held });
+                files.push((key, since));
             }
-            self.first_seen = seen;
+            let ready = match patience {
+                Patience::Some => scan::in_turn(waiting),
+                Patience::None => files.len(),
+            };
+            self.first_seen = files.split_off(ready).into_iter().collect();
+            let take = files.into_iter().map(|(key, _)| key).collect();
             let taken = self.take(take, patience).await;
             if too_new && complete_until < begun && patience == Patience::Some {
                 tokio::time::sleep(Duration::from_millis(CLOCK_TICK_MS.unsigned_abs() + 1)).await;
@@ -282,7 +306,11 @@ impl Worker {
         let mut count = 0;
         let mut files = files.into_iter().peekable();
         while files.peek().is_some() {
-            let some: Vec<_> = files.by_ref().take(IN_FLIGHT).collect();
+            let open = self.gate.opens_for(&self.host, &self.folder, self.held);
+            if open == 0 {
+                return count;
+            }
+            let some: Vec<_> = files.by_ref().take(open.min(IN_FLIGHT)).collect();
             failpoint::reach("ipc.seen");
             let Ok(boxes) = self.host.boxes(&self.folder) else { return count };
             let host = Arc::clone(&self.host);
@@ -303,6 +331,8 @@ impl Worker {
             .await
             .unwrap_or_default();
             count += claimed;
+            self.gate.took(claimed, handled.messages);
+            self.held += handled.held;
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
             settle_again(&self.host, &self.folder, handled.waiting).await;
@@ -314,10 +344,12 @@ impl Worker {
     async fn look_again(&mut self, patience: Patience) {
         let growing = std::mem::take(&mut self.growing);
         if growing.is_empty() {
+            self.held = 0;
             return;
         }
         let now = Instant::now();
         let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
+        self.held = 0;
         let mut growing = growing.into_iter().peekable();
         while growing.peek().is_some() {
             let taken: Vec<_> = growing
@@ -330,11 +362,21 @@ impl Worker {
             let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, later))
                 .await
                 .unwrap_or_default();
+            self.gate.took(0, handled.messages);
+            self.held += handled.held;
             self.growing.extend(handled.growing.into_iter().map(|claimed| {
                 let at = since.get(&claimed.id).copied().unwrap_or(now);
                 (claimed, at)
             }));
             settle_again(&self.host, &self.folder, handled.waiting).await;
         }
+    }
+}
+
+/// Waits for the gate to be tried again; for ever while it is open.
+async fn shut_until(until: Option<Instant>) {
+    match until {
+        Some(until) => tokio::time::sleep_until(until).await,
+        None => std::future::pending().await,
     }
 }

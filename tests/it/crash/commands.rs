@@ -200,25 +200,146 @@ fn list_tasks_gives_the_list_that_was_decided_on() {
     .dies_everywhere();
 }
 
+/// A session, from a daemon that has stopped.
+fn a_session(root: &Root) {
+    let daemon = root.serve();
+    root.ask("local:main", "hello");
+    assert_eq!(daemon.terminate(), Some(0));
+    assert_eq!(
+        Ledger::of_the_dead(root).number("SELECT count(*) FROM lanes WHERE session_id IS NOT NULL"),
+        1
+    );
+}
+
+fn an_archive(root: &Root) {
+    a_session(root);
+    root.g2(&["sessions", "clear", "main", "--name", "before"]);
+}
+
+fn history(root: &Root) -> Value {
+    serde_json::from_slice(&read(root, "ipc/main/session_history.json")).unwrap()
+}
+
+fn result(root: &Root) -> Value {
+    let reply: Value = serde_json::from_slice(&read(root, "ipc/main/responses/r1.json")).unwrap();
+    reply["result"].clone()
+}
+
+#[test]
+fn update_task_changes_it_once_wherever_the_daemon_died() {
+    let json =
+        json!({"type": "update_task", "requestId": "r1", "taskId": "kept", "schedule_value": "0 8 1 1 *"});
+    Kind::applied("tasks", &json, one_task, |root| {
+        let task = root.json(&["tasks", "show", "kept"]);
+        assert_eq!(
+            (&task["schedule_value"], &task["next_run"]),
+            (&json!("0 8 1 1 *"), &result(root)["nextRun"])
+        );
+        assert_eq!(snapshot(root)[0]["schedule_value"], "0 8 1 1 *");
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn pause_task_has_it_rest_wherever_the_daemon_died() {
+    let json = json!({"type": "pause_task", "requestId": "r1", "taskId": "kept"});
+    Kind::applied("tasks", &json, one_task, |root| {
+        assert_eq!(root.json(&["tasks", "show", "kept"])["status"], "paused");
+        assert_eq!(snapshot(root)[0]["status"], "paused");
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn resume_task_has_it_run_again_wherever_the_daemon_died() {
+    let json = json!({"type": "resume_task", "requestId": "r1", "taskId": "kept"});
+    let paused = |root: &Root| {
+        one_task(root);
+        root.g2(&["tasks", "pause", "kept"]);
+    };
+    Kind::applied("tasks", &json, paused, |root| {
+        assert_eq!(root.json(&["tasks", "show", "kept"])["status"], "active");
+        assert_eq!(snapshot(root)[0]["status"], "active");
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn register_group_makes_one_group_with_its_folder_wherever_the_daemon_died() {
+    let json = json!({"type": "register_group", "requestId": "r1", "jid": "local:team", "name": "Team", "folder": "team",
+                      "trigger": "@T", "requiresTrigger": false});
+    let a_template = |root: &Root| {
+        fs::create_dir_all(root.path().join("groups/_template")).unwrap();
+        fs::write(root.path().join("groups/_template/CLAUDE.md"), "# Remember\n").unwrap();
+    };
+    Kind::applied("tasks", &json, a_template, |root| {
+        assert_eq!(root.json(&["groups", "show", "team"])["chats"], json!(["local:team"]));
+        assert_eq!(root.rows(&["wirings", "list"]).len(), 2);
+        assert!(root.path().join("groups/team/CLAUDE.md").is_file());
+        assert_eq!(root.ask("local:team", "hello").trim(), "echo: hello");
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn refresh_groups_gives_the_list_that_was_decided_on() {
+    let json = json!({"type": "refresh_groups", "requestId": "r1"});
+    let a_chat = |root: &Root| {
+        root.g2(&["wirings", "add", "--group", "main", "--chat", "tg:-7", "--engage", "mention"]);
+    };
+    Kind::applied("tasks", &json, a_chat, |root| {
+        assert_eq!(result(root)["groups"][0]["jid"], "tg:-7");
+        let shown: Value = serde_json::from_slice(&read(root, "ipc/main/available_groups.json")).unwrap();
+        assert_eq!(shown["groups"], result(root)["groups"]);
+    })
+    .dies_everywhere();
+}
+
 #[test]
 fn clear_session_archives_and_clears_once_wherever_the_daemon_died() {
     let json = json!({"type": "clear_session", "requestId": "r1", "name": "before"});
-    let a_session = |root: &Root| {
-        let daemon = root.serve();
-        root.ask("local:main", "hello");
-        assert_eq!(daemon.terminate(), Some(0));
-        assert_eq!(
-            Ledger::of_the_dead(root).number("SELECT count(*) FROM lanes WHERE session_id IS NOT NULL"),
-            1
-        );
-    };
     Kind::applied("messages", &json, a_session, |root| {
         let ledger = Ledger::of_the_living(root);
         assert_eq!(ledger.number("SELECT count(*) FROM archives"), 1);
         assert_eq!(ledger.number("SELECT generation FROM lanes"), 1);
         assert_eq!(ledger.number("SELECT count(*) FROM lanes WHERE session_id IS NOT NULL"), 0);
-        let history: Value = serde_json::from_slice(&read(root, "ipc/main/session_history.json")).unwrap();
-        assert_eq!(history[0]["name"], "before");
+        assert_eq!(history(root)[0]["name"], "before");
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn resume_session_takes_it_up_once_wherever_the_daemon_died() {
+    let json = json!({"type": "resume_session", "requestId": "r1", "sessionHistoryId": 1});
+    Kind::applied("tasks", &json, an_archive, |root| {
+        let ledger = Ledger::of_the_living(root);
+        assert_eq!(ledger.number("SELECT count(*) FROM archives"), 0);
+        assert_eq!(ledger.number("SELECT generation FROM lanes"), 2);
+        assert_eq!(
+            ledger.column::<String>("SELECT session_id FROM lanes"),
+            [result(root)["sessionId"].as_str().unwrap()]
+        );
+        assert_eq!(history(root), json!([]));
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn search_sessions_gives_what_was_found_then() {
+    let json = json!({"type": "search_sessions", "requestId": "r1", "schemaVersion": 1, "query": "before"});
+    Kind::applied("tasks", &json, an_archive, |root| {
+        assert_eq!(result(root)["sessions"][0]["name"], "before");
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn archive_session_keeps_it_once_wherever_the_daemon_died() {
+    let json = json!({"type": "archive_session", "requestId": "r1", "sessionId": "s-1", "name": "kept", "content": "words"});
+    Kind::applied("tasks", &json, nothing, |root| {
+        assert_eq!(Ledger::of_the_living(root).number("SELECT count(*) FROM archives"), 1);
+        assert_eq!(root.rows(&["sessions", "search", "words"])[0]["name"], "kept");
+        assert_eq!(history(root)[0]["id"], result(root)["id"]);
     })
     .dies_everywhere();
 }

@@ -23,6 +23,7 @@ mod messages;
 mod order;
 mod power;
 mod random;
+mod retried;
 mod roots;
 mod scene;
 mod syscalls;

@@ -56,7 +56,7 @@ impl Scene {
         if !docker() {
             return None;
         }
-        let root = Docked::with_image(image(), toml)?;
+        let root = Docked::with_image(image(), toml);
         for group in ["evil", "good"] {
             root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
         }

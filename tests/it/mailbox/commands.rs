@@ -16,7 +16,7 @@ pub(super) fn two_groups() -> Root {
 }
 
 /// Puts a command and returns the reply.
-fn ask(root: &Root, group: &str, mut command: Value, id: &str) -> Value {
+pub(super) fn ask(root: &Root, group: &str, mut command: Value, id: &str) -> Value {
     command["requestId"] = id.into();
     root.put_command(group, "tasks", &format!("{id}.json"), &command);
     root.reply(group, id)

@@ -1,0 +1,133 @@
+//! The schemas fit what is written: every golden command and reply.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
+use ipc_handlers::schema;
+use serde_json::{Value, json};
+
+/// Whether `value` fits `schema`: the keywords that are made from types, and no others.
+fn fits(root: &Value, schema: &Value, value: &Value) -> bool {
+    let Some(rules) = schema.as_object() else { return schema != &json!(false) };
+    rules.iter().all(|(keyword, rule)| match keyword.as_str() {
+        "$ref" => fits(root, root.pointer(rule.as_str().unwrap().strip_prefix('#').unwrap()).unwrap(), value),
+        "allOf" => rule.as_array().unwrap().iter().all(|one| fits(root, one, value)),
+        "anyOf" => rule.as_array().unwrap().iter().any(|one| fits(root, one, value)),
+        "oneOf" => rule.as_array().unwrap().iter().filter(|one| fits(root, one, value)).count() == 1,
+        "const" => rule == value,
+        "enum" => rule.as_array().unwrap().contains(value),
+        "type" => match rule {
+            Value::Array(types) => types.iter().any(|one| is(one.as_str().unwrap(), value)),
+            one => is(one.as_str().unwrap(), value),
+        },
+        "required" => rule.as_array().unwrap().iter().all(|name| value.get(name.as_str().unwrap()).is_some()),
+        "properties" => rule
+            .as_object()
+            .unwrap()
+            .iter()
+            .all(|(name, rule)| value.get(name).is_none_or(|field| fits(root, rule, field))),
+        "items" => value.as_array().is_none_or(|items| items.iter().all(|item| fits(root, rule, item))),
+        "minimum" => value.as_f64().is_none_or(|number| number >= rule.as_f64().unwrap()),
+        "maximum" => value.as_f64().is_none_or(|number| number <= rule.as_f64().unwrap()),
+        "description" | "title" | "default" | "format" | "pattern" | "$schema" | "additionalProperties" => {
+            true
+        }
+        other => panic!("unknown keyword {other}"),
+    })
+}
+
+fn is(kind: &str, value: &Value) -> bool {
+    match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("unknown type {other}"),
+    }
+}
+
+fn part<'a>(root: &'a Value, name: &str) -> &'a Value {
+    &root["$defs"][name]
+}
+
+macro_rules! files {
+    ($($name:literal),+) => {
+        [$(($name, include_str!(concat!("wire/", $name, ".json")), include_str!(concat!("wire/", $name, ".refused.json")))),+]
+    };
+}
+
+#[test]
+fn every_golden_command_and_reply_fits_its_schema() {
+    let root = schema::all();
+    let files = files!(
+        "send_message",
+        "schedule_task",
+        "list_tasks",
+        "update_task",
+        "pause_task",
+        "resume_task",
+        "cancel_task",
+        "register_group",
+        "refresh_groups",
+        "clear_session",
+        "resume_session",
+        "search_sessions",
+        "archive_session"
+    );
+    for (name, accepted, refused) in files {
+        for case in serde_json::from_str::<Vec<Value>>(accepted).unwrap() {
+            // What the schema describes is what a writer should write, in the types of their own.
+            let input = &case["input"];
+            let lenient = input["type"] == "message"
+                || input["context_mode"] == "bogus"
+                || input["sessionHistoryId"].is_string();
+            assert!(lenient || fits(&root, part(&root, "command"), input), "{name}: {input}");
+            let reply = if case["reply"].is_array() { "searchReplyOfG2" } else { "reply" };
+            assert!(fits(&root, part(&root, reply), &case["reply"]), "{name}: {}", case["reply"]);
+        }
+        for case in serde_json::from_str::<Vec<Value>>(refused).unwrap() {
+            assert!(fits(&root, part(&root, "reply"), &case["reply"]), "{name}: {}", case["reply"]);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_a_command_does_not_fit() {
+    let root = schema::all();
+    for wrong in [
+        json!({"type": "nothing"}),
+        json!({"type": "cancel_task"}),
+        json!({"type": "cancel_task", "taskId": 7}),
+        json!({"type": "schedule_task", "prompt": "p", "schedule_type": "cron"}),
+        json!({"type": "search_sessions", "limit": 1000}),
+        json!({"type": "list_tasks", "requestId": 7}),
+        json!([]),
+    ] {
+        assert!(!fits(&root, part(&root, "command"), &wrong), "{wrong}");
+    }
+}
+
+#[test]
+fn records_inputs_and_snapshots_fit() {
+    let root = schema::all();
+    for (name, value) in [
+        ("record", json!({"status": "success", "result": "hi", "newSessionId": "s"})),
+        ("record", json!({"status": "success", "result": null, "seq": 1, "type": "ready", "protocol": 2})),
+        ("input", json!({"type": "message", "text": "x"})),
+        (
+            "containerState",
+            json!({"current_tool": "Bash", "tool_declared_timeout_ms": 1000, "tool_started_at": 5}),
+        ),
+        ("snapshots/current_tasks.json", json!([])),
+        ("snapshots/available_groups.json", json!({"groups": [], "lastSync": "2026-01-01T00:00:00.000Z"})),
+        (
+            "snapshots/session_history.json",
+            json!([{"id": 1, "name": "n", "session_id": "s", "archived_at": "x"}]),
+        ),
+    ] {
+        assert!(fits(&root, part(&root, name), &value), "{name}: {value}");
+    }
+    assert!(!fits(&root, part(&root, "record"), &json!({"status": "fine"})));
+}

@@ -1,0 +1,85 @@
+//! How often something may be done: so many times a minute, unused ones saved up for one minute.
+
+use ipc_handlers::Time;
+
+/// What one time costs; a minute has as many milliseconds, so that all of this is whole numbers.
+const ONE: i64 = 60_000;
+
+/// A bucket of tokens that is full at first and fills evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Tokens a minute, and how many it holds at most.
+    per_minute: i64,
+    /// In parts of a token; below 0 it is in debt.
+    level: i64,
+    filled_at: Time,
+}
+
+impl Bucket {
+    /// Returns a full bucket; one of 0 a minute counts as 1.
+    #[must_use]
+    pub fn new(per_minute: u32, now: Time) -> Self {
+        let per_minute = i64::from(per_minute.max(1));
+        Self { per_minute, level: per_minute * ONE, filled_at: now }
+    }
+
+    /// Returns how many tokens there are.
+    pub fn available(&mut self, now: Time) -> usize {
+        self.fill(now);
+        usize::try_from(self.level / ONE).unwrap_or(0)
+    }
+
+    /// Takes tokens, also those that are not there: they are missing later.
+    pub fn take(&mut self, count: usize, now: Time) {
+        self.fill(now);
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.level = self.level.saturating_sub(count.saturating_mul(ONE));
+    }
+
+    fn fill(&mut self, now: Time) {
+        // A clock that was set back gives nothing and takes nothing.
+        let elapsed = now.ms_since(self.filled_at).max(0);
+        self.filled_at = now;
+        self.level =
+            self.level.saturating_add(elapsed.saturating_mul(self.per_minute)).min(self.per_minute * ONE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Time = Time(1_000_000);
+
+    #[test]
+    fn what_is_taken_comes_back_evenly_and_no_more_than_a_minute_s_worth() {
+        let mut bucket = Bucket::new(600, START);
+        assert_eq!(bucket.available(START), 600);
+        bucket.take(600, START);
+        assert_eq!(bucket.available(START), 0);
+        assert_eq!(bucket.available(START.plus_ms(99)), 0);
+        assert_eq!(bucket.available(START.plus_ms(100)), 1);
+        assert_eq!(bucket.available(START.plus_ms(1_000)), 10);
+        assert_eq!(bucket.available(START.plus_ms(10_000_000)), 600);
+    }
+
+    #[test]
+    fn a_debt_is_paid_before_anything_is_had_again() {
+        let mut bucket = Bucket::new(60, START);
+        bucket.take(63, START);
+        assert_eq!(bucket.available(START.plus_ms(3_000)), 0);
+        assert_eq!(bucket.available(START.plus_ms(4_000)), 1);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_neither_gives_nor_takes() {
+        let mut bucket = Bucket::new(60, START);
+        bucket.take(60, START);
+        assert_eq!(bucket.available(START.plus_ms(-3_600_000)), 0);
+        assert_eq!(bucket.available(START.plus_ms(-3_599_000)), 1);
+        let mut bucket = Bucket::new(0, START);
+        bucket.take(usize::MAX, START);
+        assert_eq!(bucket.available(Time::MAX), 0);
+        assert_eq!(Bucket::new(u32::MAX, Time(i64::MIN)).available(Time::MAX), u32::MAX as usize);
+    }
+}

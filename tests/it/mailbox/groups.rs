@@ -1,0 +1,122 @@
+//! Groups by command files: registered, served at once, and never more than they may be.
+#![expect(clippy::disallowed_methods, reason = "tests look at what the daemon leaves on disk")]
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::commands::{ask, two_groups};
+use crate::support::{Root, wait_for};
+
+fn register(jid: &str, folder: &str) -> Value {
+    json!({"type": "register_group", "jid": jid, "name": "Team", "folder": folder, "trigger": "@Bot"})
+}
+
+fn wirings(root: &Root, group: &str) -> Vec<Value> {
+    let mut rows = root.rows(&["wirings", "list"]);
+    rows.retain(|row| row["group"] == group);
+    rows
+}
+
+#[test]
+fn a_registered_group_is_served_at_once() {
+    let root = Root::new("");
+    fs::create_dir_all(root.path().join("groups/_template")).unwrap();
+    fs::write(root.path().join("groups/_template/CLAUDE.md"), "# Remember\n").unwrap();
+    let _daemon = root.serve();
+    let mut team = register("local:team", "team");
+    team["requiresTrigger"] = false.into();
+    team["isMain"] = true.into();
+    team["containerConfig"] = json!({"timeout": 600_000});
+    assert_eq!(ask(&root, "main", team, "r1")["result"], json!({"folder": "team", "jid": "local:team"}));
+    // Whoever is told of it finds its folder and its boxes.
+    let memory = fs::read_to_string(root.path().join("groups/team/CLAUDE.md")).unwrap();
+    assert_eq!(memory, "# Remember\n");
+    assert!(root.data("ipc/team/tasks").is_dir());
+    assert_eq!(root.ask("local:team", "hello").trim(), "echo: hello");
+    assert_eq!(ask(&root, "team", json!({"type": "list_tasks"}), "t1")["ok"], true);
+    let group = root.json(&["groups", "show", "team"]);
+    assert_eq!((&group["is_main"], &group["trigger"]), (&json!(false), &json!("@Bot")));
+    // It may not do what main may.
+    assert_eq!(ask(&root, "team", register("local:x", "x"), "t2")["error"]["code"], "not_authorized");
+}
+
+#[test]
+fn the_same_folder_in_a_second_chat_answers_in_both_each_with_its_trigger() {
+    let root = two_groups();
+    let _daemon = root.serve();
+    let mut again = register("tg:-5", "family");
+    again["trigger"] = "@Andy".into();
+    assert_eq!(ask(&root, "main", again, "r1")["ok"], true);
+    let rows = wirings(&root, "family");
+    assert_eq!(rows.len(), 2);
+    assert_eq!((&rows[1]["chat_jid"], &rows[1]["engage_mode"]), (&json!("tg:-5"), &json!("mention")));
+    assert_eq!(rows[1]["ignored_message_policy"], "accumulate");
+    assert_eq!(
+        root.json(&["groups", "show", "family"])["name"],
+        "family",
+        "its name is that of its own chat"
+    );
+    let engages =
+        |text: &str| root.rows(&["engage", "explain", "--chat", "tg:-5", text])[0]["engages"].clone();
+    assert_eq!((engages("@Andy hi"), engages("@G2 hi")), (json!(true), json!(false)));
+    // The same chat again changes its wiring.
+    let mut other = register("tg:-5", "family");
+    other["engage_pattern"] = "^hey".into();
+    assert_eq!(ask(&root, "main", other, "r2")["ok"], true);
+    let rows = wirings(&root, "family");
+    assert_eq!((rows.len(), &rows[1]["engage_pattern"]), (2, &json!("^hey")));
+    assert_eq!(root.ask("local:family", "still here").trim(), "echo: still here");
+    let groups = root.data_json("ipc/main/available_groups.json");
+    assert_eq!(
+        (&groups["groups"][0]["jid"], &groups["groups"][0]["isRegistered"]),
+        (&json!("tg:-5"), &json!(true))
+    );
+}
+
+#[test]
+fn the_privileged_group_and_reserved_names_can_not_be_registered() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    for (n, folder) in ["main", "global", "errors", "_template", "../x", "a/b"].iter().enumerate() {
+        let reply = ask(&root, "main", register("tg:-5", folder), &format!("r{n}"));
+        assert_eq!(reply["error"]["code"], "invalid_field", "{folder}");
+    }
+    assert_eq!(root.rows(&["groups", "list"]).len(), 1);
+    assert_eq!(wirings(&root, "main").len(), 1);
+}
+
+#[test]
+fn nothing_in_a_group_s_folder_is_followed_or_replaced() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    let target = root.path().join("precious");
+    fs::create_dir_all(root.path().join("groups/_template")).unwrap();
+    fs::write(root.path().join("groups/_template/CLAUDE.md"), "# Remember\n").unwrap();
+    fs::create_dir_all(root.path().join("groups/team")).unwrap();
+    std::os::unix::fs::symlink(&target, root.path().join("groups/team/CLAUDE.md")).unwrap();
+    std::os::unix::fs::symlink(&target, root.path().join("groups/team/.CLAUDE.md.new")).unwrap();
+    std::os::unix::fs::symlink(root.data(""), root.path().join("groups/linked")).unwrap();
+    assert_eq!(ask(&root, "main", register("tg:-5", "team"), "r1")["ok"], true);
+    assert_eq!(ask(&root, "main", register("tg:-6", "linked"), "r2")["ok"], true);
+    assert!(!target.exists());
+    assert!(!root.data("CLAUDE.md").exists());
+}
+
+#[test]
+fn refresh_groups_shows_main_the_chats_and_nobody_else() {
+    let root = two_groups();
+    root.g2(&["wirings", "add", "--group", "family", "--chat", "tg:-7", "--engage", "mention"]);
+    let _daemon = root.serve();
+    let reply = ask(&root, "main", json!({"type": "refresh_groups"}), "r1");
+    let rows = &reply["result"]["groups"];
+    assert_eq!((&rows[0]["jid"], &rows[0]["isRegistered"]), (&json!("tg:-7"), &json!(true)));
+    assert_eq!(root.data_json("ipc/main/available_groups.json")["groups"], *rows);
+    wait_for("the other group's", || {
+        (root.data_json("ipc/family/available_groups.json")["groups"] == json!([])).then_some(())
+    });
+    assert_eq!(
+        ask(&root, "family", json!({"type": "refresh_groups"}), "r2")["error"]["code"],
+        "not_authorized"
+    );
+}

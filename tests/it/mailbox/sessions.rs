@@ -1,0 +1,229 @@
+//! Sessions by command files: kept, found, taken up again, and never written back by a run that had another one.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![expect(clippy::disallowed_methods, reason = "tests play the agent")]
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::commands::{ask, two_groups};
+use crate::support::{Root, wait_for};
+
+/// The session that a group's lane has now.
+fn live(root: &Root, group: &str) -> Option<String> {
+    let rows = root.rows(&["sessions", "list", "--group", group]);
+    rows.iter().find(|row| row["state"] == "live").map(|row| row["session_id"].as_str().unwrap().to_owned())
+}
+
+fn archived(root: &Root, group: &str) -> Vec<Value> {
+    let mut rows = root.rows(&["sessions", "list", "--group", group]);
+    rows.retain(|row| row["state"] == "archived");
+    rows
+}
+
+/// What Claude Code keeps of a session.
+fn transcript(root: &Root, group: &str, session: &str, lines: &str) {
+    let folder = root.data(&format!("sessions/{group}/.claude/projects/-workspace-group"));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(format!("{session}.jsonl")), lines).unwrap();
+}
+
+fn said(text: &str) -> String {
+    format!("{}\n", json!({"type": "user", "message": {"content": text}}))
+}
+
+/// Told to go, the agent of `main` has its session cleared and then answers, in its old one.
+fn clears_its_own(root: &Root) {
+    let clear = json!({"type": "clear_session", "requestId": "r1", "name": "Trip"});
+    root.script(
+        None,
+        &json!([
+            {"when": {"contains": "go"}, "do": [{"command": {"box": "tasks", "json": clear}}, {"say": "cleared: {{reply}}"}]},
+            {"do": [{"say": "well"}]}
+        ]),
+    );
+}
+
+#[test]
+fn a_run_that_clears_its_session_does_not_write_it_back_and_leaves() {
+    let root = Root::new("");
+    clears_its_own(&root);
+    let _daemon = root.serve();
+    root.ask("local:main", "hello");
+    let answer = root.ask("local:main", "go");
+    assert!(answer.contains("\"ok\":true"), "{answer}");
+    let first = archived(&root, "main");
+    assert_eq!((first.len(), &first[0]["name"]), (1, &json!("Trip")));
+    assert_eq!(live(&root, "main"), None);
+    root.ask("local:main", "again");
+    let next = live(&root, "main").unwrap();
+    assert_ne!(json!(next), first[0]["session_id"]);
+    assert_eq!(root.rows(&["runs", "list"]).len(), 2, "the first run has left");
+}
+
+#[test]
+fn an_archive_is_taken_up_again_and_is_no_archive_any_more() {
+    let root = two_groups();
+    let _daemon = root.serve();
+    root.ask("local:family", "one");
+    let first = live(&root, "family").unwrap();
+    transcript(&root, "family", &first, &format!("{}{{\"type\":\"us", said("the trip to Lisbon")));
+    let reply = ask(&root, "family", json!({"type": "clear_session", "name": "Lisbon"}), "r1");
+    let id = reply["result"]["archivedId"].as_i64().unwrap();
+    assert_eq!(live(&root, "family"), None);
+    let kept = root.json(&["sessions", "show", &id.to_string()]);
+    assert_eq!(kept["content"], "**User**: the trip to Lisbon");
+    assert_eq!(root.data_json("ipc/family/session_history.json")[0]["id"], id);
+
+    root.ask("local:family", "two");
+    let second = live(&root, "family").unwrap();
+    assert_ne!(first, second);
+    let resume = |id: i64| json!({"type": "resume_session", "sessionHistoryId": id, "saveName": "second"});
+    // Another group's number and one that is nobody's read the same.
+    assert_eq!(
+        ask(&root, "main", json!({"type": "resume_session", "sessionHistoryId": id}), "r2")["error"]["code"],
+        "not_found"
+    );
+    let reply = ask(&root, "family", resume(id), "r3");
+    assert_eq!(reply["result"], json!({"sessionId": first}));
+    let history = root.data_json("ipc/family/session_history.json");
+    assert_eq!((history.as_array().unwrap().len(), &history[0]["session_id"]), (1, &json!(second)));
+    // The live run had the second one: the next one goes on with the first.
+    assert_eq!(root.ask("local:family", "three").trim(), "echo: three");
+    assert_eq!(live(&root, "family").as_deref(), Some(first.as_str()));
+    assert_eq!(ask(&root, "family", resume(id), "r4")["error"]["code"], "not_found");
+}
+
+#[test]
+fn a_group_that_never_spoke_can_take_up_a_session() {
+    let root = two_groups();
+    let _daemon = root.serve();
+    let kept = json!({"type": "archive_session", "sessionId": "s-1", "name": "old", "content": "x"});
+    let id = ask(&root, "family", kept, "r1")["result"]["id"].clone();
+    let resume = json!({"type": "resume_session", "sessionHistoryId": id, "targetFolder": "family"});
+    assert_eq!(ask(&root, "main", resume, "r2")["ok"], true);
+    assert_eq!(live(&root, "family").as_deref(), Some("s-1"));
+    root.ask("local:family", "hello");
+    assert_eq!(live(&root, "family").as_deref(), Some("s-1"));
+}
+
+#[test]
+fn a_transcript_is_kept_once_however_often_it_is_archived() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    transcript(&root, "main", "s-1", &said("first words"));
+    let archive = |name: &str| json!({"type": "archive_session", "sessionId": "s-1", "name": name});
+    let first = ask(&root, "main", archive("one"), "r1");
+    let content = |id: &Value| root.json(&["sessions", "show", &id.to_string()])["content"].clone();
+    let id = &first["result"]["id"];
+    assert_eq!(content(id), "**User**: first words");
+    // Its container replaced the transcript by a link to something of the host's: nothing is read through it.
+    let place = root.data("sessions/main/.claude/projects/-workspace-group/s-1.jsonl");
+    fs::remove_file(&place).unwrap();
+    std::os::unix::fs::symlink(root.path().join("g2.toml"), &place).unwrap();
+    assert_eq!(ask(&root, "main", archive("two"), "r2")["result"]["id"], *id);
+    assert_eq!(archived(&root, "main").len(), 1);
+    assert_eq!(archived(&root, "main")[0]["name"], "two");
+    assert_eq!(content(id), "**User**: first words", "what was kept is not lost");
+}
+
+#[test]
+fn a_search_finds_words_and_parts_of_them_best_first_and_only_one_s_own() {
+    let root = two_groups();
+    let _daemon = root.serve();
+    let kept = |session: &str, name: &str, content: &str| json!({"type": "archive_session", "sessionId": session, "name": name, "content": content});
+    ask(&root, "family", kept("s-1", "Lisbon", "we go by train, café included"), "a1");
+    ask(&root, "family", kept("s-2", "misc", "a long talk about Lisbon and other things"), "a2");
+    ask(&root, "family", kept("s-3", "taxes", "100% of it_"), "a3");
+    ask(&root, "main", kept("s-4", "Lisbon", "of main"), "a4");
+    let count = std::cell::Cell::new(0);
+    let search = |query: &str| {
+        count.set(count.get() + 1);
+        let reply = ask(
+            &root,
+            "family",
+            json!({"type": "search_sessions", "schemaVersion": 1, "query": query}),
+            &format!("s{}", count.get()),
+        );
+        assert_eq!(reply["ok"], true, "{query:?}: {reply}");
+        let found = reply["result"]["sessions"].as_array().unwrap().clone();
+        found.iter().map(|row| row["session_id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(search("lisbon"), ["s-1", "s-2"], "the name counts more");
+    assert_eq!(search("LISBON talk"), ["s-2"]);
+    assert_eq!(search("isbo"), ["s-1", "s-2"]);
+    assert_eq!(search("cafe"), ["s-1"]);
+    assert_eq!(search("we by"), ["s-1"], "short words are found too");
+    assert_eq!(search(""), ["s-3", "s-2", "s-1"]);
+    assert_eq!(search("100% it_"), ["s-3"], "no sign is a wildcard");
+    assert!(search("%%").is_empty() && search("nowhere").is_empty());
+    for hostile in [
+        "\"",
+        "\"\"\"",
+        "'",
+        "lisbon\"",
+        "AND",
+        "OR NOT",
+        "NEAR(a b)",
+        "name:lisbon",
+        "lisbon*",
+        "^lisbon",
+        "(((",
+        "-lisbon",
+        "{a b}: c",
+        "a\0b",
+        "\u{0301}\u{0301}\u{0301}",
+        "日本",
+        "💥💥💥",
+        "; DROP TABLE archives",
+        "\\",
+        "%_%",
+        &"x".repeat(10_000),
+        &"word ".repeat(5_000),
+        "  \n\t ",
+    ] {
+        search(hostile);
+    }
+    // G2's own runner names no version and reads a bare array.
+    let bare = ask(&root, "family", json!({"type": "search_sessions", "query": "taxes"}), "b1");
+    assert_eq!(bare[0]["group_folder"], "family");
+    assert_eq!((&bare[0]["session_id"], &bare[0]["name"]), (&json!("s-3"), &json!("taxes")));
+    let snippet = ask(
+        &root,
+        "main",
+        json!({"type": "search_sessions", "schemaVersion": 1, "query": "talk", "targetFolder": "family"}),
+        "b2",
+    );
+    assert_eq!(snippet["result"]["sessions"][0]["snippet"], "a long **talk** about Lisbon and other things");
+}
+
+#[test]
+fn a_person_does_the_same_with_the_daemon_up_or_down() {
+    let root = two_groups();
+    let daemon = root.serve();
+    root.ask("local:family", "one");
+    let first = live(&root, "family").unwrap();
+    transcript(&root, "family", &first, &said("what was said"));
+    root.g2(&["sessions", "clear", "family", "--name", "kept"]);
+    assert_eq!(live(&root, "family"), None);
+    let history = root.data_json("ipc/family/session_history.json");
+    assert_eq!(history[0]["name"], "kept");
+    let found = root.rows(&["sessions", "search", "what said"]);
+    assert_eq!(
+        (found.len(), &found[0]["group"], &found[0]["session_id"]),
+        (1, &json!("family"), &json!(first))
+    );
+    assert_eq!(daemon.terminate(), Some(0));
+
+    root.g2(&["sessions", "resume", &found[0]["id"].to_string()]);
+    assert_eq!(live(&root, "family"), Some(first.clone()));
+    root.g2(&["sessions", "archive", "family", "again"]);
+    assert_eq!(archived(&root, "family")[0]["name"], "again");
+    assert!(!root.run(&["sessions", "resume", "99"]).status.success());
+    let _daemon = root.serve();
+    root.ask("local:family", "two");
+    assert_eq!(live(&root, "family"), Some(first));
+    wait_for("the snapshot to follow", || {
+        (root.data_json("ipc/family/session_history.json")[0]["name"] == "again").then_some(())
+    });
+}
