@@ -219,7 +219,7 @@ mod tests {
             run: None,
             written: None,
             taken: None,
-            body: Ok(json.to_string().into_bytes()),
+            body: Ok(json.to_string().into_bytes().into()),
             transcripts: Transcripts::new(),
         }
     }

@@ -40,7 +40,8 @@ fn skills_are_put_beside_the_agent_s_own_which_stay() {
 
 #[test]
 fn no_trap_in_the_agent_s_folder_makes_the_host_write_elsewhere() {
-    let traps: [(&str, fn(&Path, &Path)); 6] = [
+    type Trap = fn(&Path, &Path);
+    let traps: [(&str, Trap); 6] = [
         ("skills is a link", |state, away| symlink(away, state.join("skills")).unwrap()),
         ("skills is a file", |state, _| fs::write(state.join("skills"), "x").unwrap()),
         ("a skill is a link", |state, away| {
