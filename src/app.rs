@@ -196,7 +196,9 @@ pub async fn remove_group(root: &Path, folder: &Folder) -> Result<()> {
     let _lock = lock(root).await?;
     let data = root.join("data");
     let claimed = ipc::peek::claimed(&data)?.into_iter().filter(|c| c.group == folder.as_str()).count();
-    let left = ipc::peek::waiting(&data, [folder], 1)?.seen + claimed;
+    // A directory is never settled: it goes with the boxes.
+    let waiting = ipc::peek::waiting(&data, [folder], 1)?;
+    let left = waiting.seen - waiting.directories + claimed;
     if left > 0 {
         bail!(
             "{left} commands of group {folder} are not settled yet; start the daemon with `g2 serve`, then remove the group"

@@ -19,6 +19,8 @@ use crate::{
 pub const MAX_BYTES: usize = 1024 * 1024;
 /// The deepest nesting of a command file; the object itself is level 1.
 pub const MAX_DEPTH: usize = 64;
+/// The most values in a command file: read into memory, each may take several hundred times its bytes.
+pub const MAX_VALUES: usize = 10_000;
 /// The version of the commands that this host speaks.
 pub const SCHEMA_VERSION: u64 = 1;
 

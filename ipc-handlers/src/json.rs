@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Code, Refusal,
-    envelope::{MAX_BYTES, MAX_DEPTH},
+    envelope::{MAX_BYTES, MAX_DEPTH, MAX_VALUES},
 };
 
 /// Returns the object that `bytes` hold.
@@ -14,8 +14,8 @@ use crate::{
 /// U+FFFD.
 ///
 /// # Errors
-/// `too_large` over [`MAX_BYTES`]; `malformed` for what is not UTF-8, not JSON, deeper than [`MAX_DEPTH`], or no
-/// object.
+/// `too_large` over [`MAX_BYTES`]; `malformed` for what is not UTF-8, not JSON, deeper than [`MAX_DEPTH`], of more
+/// values than [`MAX_VALUES`], or no object.
 pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
     if bytes.len() > MAX_BYTES {
         return Err(Refusal::new(
@@ -31,10 +31,17 @@ pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
             "write the file as UTF-8 text",
         )
     })?;
-    if depth(bytes) > MAX_DEPTH {
+    let Shape { depth, values } = shape(bytes);
+    if depth > MAX_DEPTH {
         return Err(malformed(
             format!("the file is nested deeper than {MAX_DEPTH} levels"),
             "a command is one flat object",
+        ));
+    }
+    if values > MAX_VALUES {
+        return Err(malformed(
+            format!("the file holds more than {MAX_VALUES} values"),
+            "a command has a few fields; leave long lists in a file of the group and name the file",
         ));
     }
     let parsed = serde_json::from_str::<Value>(text).or_else(|error| {
@@ -73,9 +80,17 @@ fn malformed(message: String, hint: &str) -> Refusal {
     Refusal::new(Code::Malformed, message, hint)
 }
 
-/// Returns how deep brackets nest outside strings, for any bytes, JSON or not.
-fn depth(bytes: &[u8]) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
+/// What a text would cost to be read.
+struct Shape {
+    /// How deep brackets nest.
+    depth: usize,
+    /// How many values there are at most.
+    values: usize,
+}
+
+/// Returns the shape of what stands outside strings, for any bytes, JSON or not.
+fn shape(bytes: &[u8]) -> Shape {
+    let (mut depth, mut deepest, mut values) = (0_usize, 0, 1);
     let (mut in_string, mut escaped) = (false, false);
     for byte in bytes {
         match byte {
@@ -85,12 +100,14 @@ fn depth(bytes: &[u8]) -> usize {
             b'[' | b'{' if !in_string => {
                 depth += 1;
                 deepest = deepest.max(depth);
+                values += 1;
             }
+            b',' if !in_string => values += 1,
             b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
             _ => {}
         }
     }
-    deepest
+    Shape { depth: deepest, values }
 }
 
 /// Returns the bytes with each escaped half of a surrogate pair replaced by `\uFFFD`; `None` if there is none.
@@ -175,6 +192,14 @@ mod tests {
             code(format!("{{\"a\":\"{}\\\"{}\"}}", "[".repeat(99), "{".repeat(99)).as_bytes()),
             Ok(())
         );
+    }
+
+    #[test]
+    fn the_number_of_values_is_bounded_and_commas_in_strings_do_not_count() {
+        let wide = |commas: usize| format!("{{\"a\":[0{}]}}", ",0".repeat(commas));
+        assert_eq!(code(wide(MAX_VALUES - 3).as_bytes()), Ok(()));
+        assert_eq!(code(wide(MAX_VALUES - 2).as_bytes()), Err(Code::Malformed));
+        assert_eq!(code(format!("{{\"a\":\"{}\"}}", ",".repeat(MAX_VALUES)).as_bytes()), Ok(()));
     }
 
     #[test]

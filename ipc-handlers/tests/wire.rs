@@ -2,9 +2,12 @@
 //!
 //! `wire/<command>.json`: cases that are applied, with their effect and reply. `wire/<command>.refused.json`: cases
 //! that are refused, with their error. A case says who asks (`from`, and `run` with the run's chat), and the
-//! `input`.
+//! `input`. `corpus/<outcome>.<name>.json`: hostile bytes.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+#![expect(clippy::disallowed_methods, reason = "reads the corpus")]
+
+use std::{fs, path::Path};
 
 use ipc_handlers::{
     Caller, Command, Effect, Facts, Folder, Outcome, Refusal, RequestId, RunSeat, Scope, TaskRow, TaskStatus,
@@ -248,6 +251,26 @@ fn survive(bytes: &[u8]) {
             let _ = decide(&caller, &envelope.command, &facts(&caller, &envelope.command));
         }
     }
+}
+
+/// Hostile files with what each comes to, which its name begins with: `accepted`, or the code of the refusal.
+#[test]
+fn each_file_of_the_corpus_comes_to_what_its_name_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let mut count = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = fs::read(&path).unwrap();
+        let outcome = match parse(&bytes) {
+            Ok(_) => "accepted".to_owned(),
+            Err(rejected) => rejected.refusal.code.as_str().to_owned(),
+        };
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert_eq!(name.split('.').next(), Some(outcome.as_str()), "{name}");
+        survive(&bytes);
+        count += 1;
+    }
+    assert!(count > 50, "{count}");
 }
 
 proptest! {

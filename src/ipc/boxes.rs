@@ -127,8 +127,8 @@ impl GroupBoxes {
         &self.path
     }
 
-    /// Compares device and inode of each box with those held. A box that its container has locked us out of by its
-    /// mode is opened again to us.
+    /// Compares device and inode of each box with those held. A box whose mode its container has changed, be it to lock
+    /// us out or to let others in, is its own alone again.
     ///
     /// # Errors
     /// [`World`] when a folder can't be looked at.
@@ -143,7 +143,7 @@ impl GroupBoxes {
                 Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Identity::Replaced(b)),
                 Err(e) => return Err(looking(e)),
             };
-            if here.st_mode & 0o700 != 0o700 {
+            if here.st_mode & 0o7777 != 0o700 {
                 rustix::fs::fchmod(&held.fd, Mode::from_raw_mode(0o700)).map_err(looking)?;
             }
         }

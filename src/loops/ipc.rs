@@ -92,11 +92,11 @@ pub async fn run(
                         worker.hints.send(Hint::File { folder, in_box, name });
                     }
                 }
-                Hint::Rescan => scan_all(&host, &workers, Look::AtAll),
+                Hint::Rescan => rescan_all(&workers),
                 Hint::Lost { folder } => {
                     tracing::warn!(group = %folder, "a box is watched no more; opening the boxes anew");
                     reopen(&host, watch.as_ref(), &folder);
-                    scan_all(&host, &workers, Look::AtAll);
+                    rescan_all(&workers);
                 }
             },
             Some(ask) = asks.recv() => match ask {
@@ -105,7 +105,7 @@ pub async fn run(
                     open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
                     match changed {
                         Ok(false) => {}
-                        Ok(true) => scan_all(&host, &workers, Look::AtAll),
+                        Ok(true) => rescan_all(&workers),
                         Err(error) => tracing::error!(error = %chain(&error), "reading what is held failed"),
                     }
                     let _ = done.send(());
@@ -126,7 +126,7 @@ pub async fn run(
             },
             _ = every.tick() => {
                 check_identity(&host, watch.as_ref(), &mut checked);
-                scan_all(&host, &workers, Look::AtChanged(unwatched));
+                scan_changed(&host, &workers, unwatched);
             }
         }
     }
@@ -259,22 +259,14 @@ fn check_identity(host: &Arc<Host>, watch: Option<&Watch>, last: &mut Option<Fol
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
-    AtAll,
-    AtChanged(Sight),
+/// Hints were lost: everybody looks, after what was told before the loss and before what is told after it.
+fn rescan_all(workers: &BTreeMap<Folder, Line>) {
+    for worker in workers.values() {
+        worker.hints.send(Hint::Rescan);
+    }
 }
 
-fn scan_all(host: &Arc<Host>, workers: &BTreeMap<Folder, Line>, look: Look) {
-    let sight = match look {
-        Look::AtAll => {
-            for worker in workers.values() {
-                let _ = worker.jobs.send(Job::Scan(Sight::First));
-            }
-            return;
-        }
-        Look::AtChanged(sight) => sight,
-    };
+fn scan_changed(host: &Arc<Host>, workers: &BTreeMap<Folder, Line>, sight: Sight) {
     let open = host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
     for (folder, worker) in workers {
         // What can't be looked at now is opened again by the scan.

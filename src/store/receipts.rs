@@ -1,6 +1,6 @@
 //! Commands: from the bytes of a claimed file to its receipt, in one savepoint. Whatever the outcome, there is one.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use ipc_handlers::{
     Caller, Command, Folder, Outcome, Refusal, Time,
@@ -42,7 +42,7 @@ pub struct CommandFile {
     /// What its token proves.
     pub proof: Proof,
     /// The bytes, or why there are none that could be a command.
-    pub body: std::result::Result<Vec<u8>, Refusal>,
+    pub body: std::result::Result<Arc<Vec<u8>>, Refusal>,
     /// What was said in the sessions that it may archive.
     pub transcripts: Transcripts,
 }
@@ -240,7 +240,7 @@ mod tests {
             run: None,
             written: None,
             taken: None,
-            body: Ok(json.to_string().into_bytes()),
+            body: Ok(json.to_string().into_bytes().into()),
             transcripts: Transcripts::new(),
             proof: Proof::None,
         }

@@ -1,11 +1,12 @@
 //! Claims against a simple model: whatever mixture of hints (also late, twice, or for what is gone), scans and
-//! restarts takes the files, each is claimed once, ids only rise, and a start goes on in the order of the claims.
+//! restarts takes the files, each is claimed once, ids only rise, and a start goes on in the order of the claims. And
+//! whatever of the hints is lost, by our queue or by the kernel's, the claims are in the order of publication.
 #![expect(clippy::disallowed_methods, reason = "tests play the container")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
 
-use g2::ipc::{ClaimError, Claims, CommandBox, GroupBoxes, HostDirs};
+use g2::ipc::{ClaimError, Claims, CommandBox, GroupBoxes, Hint, HintSender, Hints, HostDirs, hints};
 use ipc_handlers::Folder;
 use proptest::prelude::*;
 
@@ -118,5 +119,108 @@ proptest! {
             world.act(root.path(), Step::Scan(in_box, 1000));
         }
         prop_assert!(world.waiting.is_empty(), "the scan is the truth: {:?}", world.waiting);
+    }
+}
+
+/// What happens to files that are published, and to what is told of them.
+#[derive(Clone, Debug)]
+enum Event {
+    /// The container publishes, and the kernel tells.
+    Told(CommandBox),
+    /// It publishes while the kernel's queue is full; of the whole time only that is told, once it has room.
+    Lost(Vec<CommandBox>),
+    /// So many hints are acted on.
+    Act(usize),
+    /// The daemon dies: what was told is forgotten, and the next one begins with a look.
+    Restart,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let in_box = prop_oneof![Just(CommandBox::Messages), Just(CommandBox::Tasks)];
+    prop_oneof![
+        6 => in_box.clone().prop_map(Event::Told),
+        1 => proptest::collection::vec(in_box, 0..4).prop_map(Event::Lost),
+        3 => (1_usize..6).prop_map(Event::Act),
+        1 => Just(Event::Restart),
+    ]
+}
+
+struct Told {
+    world: World,
+    sender: HintSender,
+    hints: Hints,
+    claimed: Vec<OsString>,
+}
+
+impl Told {
+    fn publish(&mut self, data: &Path, in_box: CommandBox) -> Hint {
+        self.world.act(data, Step::Publish(in_box));
+        let (in_box, name) = self.world.published[self.world.published.len() - 1].clone();
+        Hint::File { folder: Folder::parse("main").unwrap(), in_box, name }
+    }
+
+    fn take(&mut self, in_box: CommandBox, name: OsString) {
+        if self.world.waiting.contains(&(in_box, name.clone())) {
+            self.claimed.push(name.clone());
+        }
+        self.world.take(in_box, &name);
+    }
+
+    fn look(&mut self) {
+        let mut found: Vec<_> = CommandBox::ALL
+            .into_iter()
+            .flat_map(|in_box| {
+                let listing = self.world.boxes.list(in_box, 1_000).unwrap();
+                listing.entries.into_iter().map(move |entry| (entry, in_box))
+            })
+            .collect();
+        found.sort();
+        found.into_iter().for_each(|(entry, in_box)| self.take(in_box, entry.name));
+    }
+
+    fn act(&mut self, most: usize) {
+        for _ in 0..most {
+            match self.hints.try_recv() {
+                Some(Hint::File { in_box, name, .. }) => self.take(in_box, name),
+                Some(Hint::Rescan | Hint::Lost { .. }) => self.look(),
+                None => return,
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_hints_are_lost_claims_are_in_the_order_of_publication(
+        events in proptest::collection::vec(event(), 1..60), room in 1_usize..8,
+    ) {
+        let root = tempfile::tempdir().unwrap();
+        let (claims, boxes) = open(root.path(), 0);
+        let world = World { claims, boxes, published: Vec::new(), waiting: BTreeSet::new(), open: Vec::new(), last: 0 };
+        let (sender, queue) = hints(room);
+        let mut told = Told { world, sender, hints: queue, claimed: Vec::new() };
+        for event in events {
+            match event {
+                Event::Told(in_box) => {
+                    let hint = told.publish(root.path(), in_box);
+                    told.sender.send(hint);
+                }
+                Event::Lost(boxes) => {
+                    boxes.into_iter().for_each(|in_box| drop(told.publish(root.path(), in_box)));
+                    told.sender.send(Hint::Rescan);
+                }
+                Event::Act(most) => told.act(most),
+                Event::Restart => {
+                    told.world.act(root.path(), Step::Restart);
+                    (told.sender, told.hints) = hints(room);
+                    told.look();
+                }
+            }
+        }
+        told.act(usize::MAX);
+        let published: Vec<_> = told.world.published.into_iter().map(|(_, name)| name).collect();
+        prop_assert_eq!(told.claimed, published);
     }
 }

@@ -5,5 +5,6 @@ mod changes;
 mod commands;
 mod groups;
 mod limits;
+mod lost;
 mod order;
 mod sessions;

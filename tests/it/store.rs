@@ -328,7 +328,7 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
         written: None,
         taken: None,
         proof: g2::store::Proof::None,
-        body: Ok(bytes.to_vec()),
+        body: Ok(bytes.to_vec().into()),
         transcripts: Transcripts::new(),
     }
 }

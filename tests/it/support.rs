@@ -17,9 +17,11 @@ use std::{
 use serde_json::Value;
 
 mod docker;
+mod program;
 mod proxy;
 mod socket;
 pub(crate) use docker::{Docked, claude_image, docker, run_docker};
+pub(crate) use program::{Linkage, archive, program, tag};
 pub(crate) use proxy::EngineProxy;
 pub(crate) use socket::Socket;
 

@@ -54,6 +54,8 @@ pub struct Waiting {
     pub files: Vec<Lying>,
     /// How many were seen.
     pub seen: usize,
+    /// How many of those are directories.
+    pub directories: usize,
     /// A box holds more names than are looked at.
     pub partial: bool,
 }
@@ -84,7 +86,9 @@ pub fn waiting<'a>(
                     return;
                 }
                 let Ok(stat) = dir::stat(held, name) else { return };
+                let is_directory = Kind::of(&stat) == Kind::Directory;
                 found.seen += 1;
+                found.directories += usize::from(is_directory);
                 oldest.push(Lying {
                     since: changed_at(&stat),
                     claim: None,
@@ -92,7 +96,7 @@ pub fn waiting<'a>(
                     in_box: Some(in_box),
                     name: display_name(name),
                     file: name.to_owned(),
-                    is_directory: Kind::of(&stat) == Kind::Directory,
+                    is_directory,
                 });
                 if oldest.len() > limit {
                     oldest.pop();

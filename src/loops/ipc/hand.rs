@@ -127,7 +127,7 @@ pub async fn finish(
     let unread = || Refusal::new(Code::Malformed, "it was not read", "write commands as regular files");
     let no_origin = || format!("claim:{}", claimed.id).into_bytes();
     let (body, kept, origin) = match hand.claims.read(claimed) {
-        Ok(read) => (Ok(read.bytes.clone()), read.bytes, read.origin.key),
+        Ok(read) => (Ok(read.bytes.clone().into()), read.bytes, read.origin.key),
         Err(ReadError::TooLarge { head, origin, .. }) => (Err(unread()), head, origin.key),
         Err(ReadError::NotAFile(_) | ReadError::Gone) => (Err(unread()), Vec::new(), no_origin()),
         Err(ReadError::World(error)) => return Err(error.into()),

@@ -25,12 +25,16 @@ const HALF_WRITTEN: Duration = Duration::from_secs(2);
 /// How long one is given whose writer still has it open.
 const WRITER_LIMIT: Duration = Duration::from_secs(60);
 
+/// So much is read before it is settled, bytes: a group's files are in memory one or two at a time where they are large,
+/// and all at once where they are small.
+const AT_ONCE: usize = 1 << 20;
+
 /// A claimed file on its way to the store.
 pub(super) struct Pending {
     pub(super) claimed: Claimed,
     pub(super) file: CommandFile,
     /// What is kept of it for people: all of its bytes, or as many as were read of one that is too large.
-    pub(super) kept: Vec<u8>,
+    pub(super) kept: Arc<Vec<u8>>,
     /// Whether it is to say something in a chat.
     pub(super) is_message: bool,
     /// How often it was settled and could not be answered.
@@ -79,20 +83,34 @@ pub(super) fn handle(
     let run = host.store.active_run_of(folder).unwrap_or_default();
     let mut handled = Handled::default();
     let mut pending = Vec::new();
+    let (mut bytes, mut left) = (0, taken.len());
     for Taken { claimed, refusal, age } in taken {
         let patience = if age >= WRITER_LIMIT { Patience::None } else { patience };
         match read(host, claimed, refusal, run, patience, age) {
-            Reading::Ready(ready) => pending.push(*ready),
+            Reading::Ready(ready) => {
+                bytes += ready.kept.len();
+                handled.messages += usize::from(ready.is_message);
+                pending.push(*ready);
+            }
             Reading::NotYet(claimed, bytes) => {
                 handled.growing.push(claimed);
                 handled.held += bytes;
             }
             Reading::Nothing => {}
         }
+        left -= 1;
+        // What has to wait for the world is not overtaken by what is behind it.
+        if bytes >= AT_ONCE && left > 0 && handled.waiting.is_empty() {
+            handled.waiting = settle(host, folder, std::mem::take(&mut pending), later + left);
+            bytes = 0;
+        }
     }
     failpoint::reach("ipc.read");
-    handled.messages = pending.iter().filter(|ready| ready.is_message).count();
-    handled.waiting = settle(host, folder, pending, later);
+    if handled.waiting.is_empty() {
+        handled.waiting = settle(host, folder, pending, later);
+    } else {
+        handled.waiting.append(&mut pending);
+    }
     handled
 }
 
@@ -120,7 +138,8 @@ pub(super) fn claim(
         Ok(claimed) => Some((claimed, None)),
         Err(ClaimError::Gone) => None,
         Err(ClaimError::Directory) => {
-            tracing::warn!(group = %boxes.folder(), %in_box, ?name, "a directory is named like a command; its writer has to remove it");
+            // Told of by the scan, once: its writer can rename it all day long.
+            tracing::debug!(group = %boxes.folder(), %in_box, ?name, "a directory is named like a command");
             None
         }
         Err(ClaimError::NotAFile { claimed, kind }) => Some((claimed, Some(no_file(&kind.to_string())))),
@@ -163,7 +182,7 @@ pub(super) fn read(
     };
     // What has no inode of its own any more is identified by its claim.
     let no_origin = format!("claim:{}", claimed.id).into_bytes();
-    let mut kept = Vec::new();
+    let mut kept = Arc::default();
     let mut is_message = false;
     let (body, origin) = match refusal {
         Some(refusal) => (Err(refusal), no_origin),
@@ -187,12 +206,13 @@ pub(super) fn read(
                 {
                     tracing::warn!(claim = claimed.id, error = %chain(&error), "syncing a box failed");
                 }
-                kept.clone_from(&read.bytes);
-                (Ok(read.bytes), read.origin.key)
+                let bytes = Arc::new(read.bytes);
+                kept = Arc::clone(&bytes);
+                (Ok(bytes), read.origin.key)
             }
             Err(ReadError::Gone) => return Reading::Nothing,
             Err(ReadError::TooLarge { size, head, origin }) => {
-                kept = head;
+                kept = Arc::new(head);
                 let refusal = Refusal::new(
                     Code::TooLarge,
                     format!("the command has {size} bytes; the limit is {}", crate::ipc::COMMAND_LIMIT),
@@ -209,7 +229,10 @@ pub(super) fn read(
                 no_origin,
             ),
             Err(ReadError::World(error)) => {
-                tracing::warn!(claim = claimed.id, error = %chain(&error), "reading a claimed command failed; it is tried again");
+                // Its writer can see to it that this goes on for a while, as by a lease: said once.
+                if age.is_zero() {
+                    tracing::warn!(claim = claimed.id, error = %chain(&error), "reading a claimed command failed; it is tried again");
+                }
                 return Reading::NotYet(claimed, crate::ipc::COMMAND_LIMIT);
             }
         },

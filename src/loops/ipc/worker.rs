@@ -1,7 +1,7 @@
 //! The worker of one group: which files are taken, and when.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     os::unix::ffi::OsStrExt as _,
     sync::{Arc, PoisonError},
@@ -68,6 +68,8 @@ pub(super) struct Worker {
     held: u64,
     /// Names that only a scan has seen, with when it first did.
     first_seen: BTreeMap<(CommandBox, OsString), Instant>,
+    /// Directories named like commands that were told of.
+    told_of: BTreeSet<(CommandBox, OsString)>,
     /// How much may be taken.
     gate: Gate,
 }
@@ -102,7 +104,7 @@ impl Worker {
     /// A worker that has not looked yet, with the files that an earlier daemon had claimed.
     pub(super) fn new(host: Arc<Host>, folder: Folder, growing: Vec<(Claimed, Instant)>) -> Self {
         let gate = Gate::new(&host, clock::now());
-        Self { host, folder, growing, held: 0, first_seen: BTreeMap::new(), gate }
+        Self { host, folder, growing, held: 0, first_seen: BTreeMap::new(), told_of: BTreeSet::new(), gate }
     }
 
     pub(super) async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
@@ -225,7 +227,7 @@ impl Worker {
             // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
             let complete_until = stamp(clock::now().plus_ms(-CLOCK_TICK_MS));
             let listed = spawn_blocking(move || {
-                let mut found = Vec::new();
+                let (mut found, mut directories) = (Vec::new(), BTreeSet::new());
                 let mut more = false;
                 let mut until = i64::MAX;
                 for in_box in CommandBox::ALL {
@@ -236,9 +238,7 @@ impl Worker {
                                 // What follows the last one here may be older than what the other box has.
                                 until = until.min(listing.entries.last().map_or(i64::MAX, |last| last.ctime));
                             }
-                            for directory in &listing.directories {
-                                tracing::debug!(group = %boxes.folder(), name = ?directory.name, "a directory is named like a command; its writer has to remove it");
-                            }
+                            directories.extend(listing.directories.into_iter().map(|entry| (in_box, entry.name)));
                             found.extend(listing.entries.into_iter().map(|entry| {
                                 // What is no file has no writer that could be waited for.
                                 let held = entry.kind == Kind::File
@@ -251,10 +251,11 @@ impl Worker {
                 }
                 found.retain(|(_, entry, _)| entry.ctime <= until);
                 found.sort_by(|a, b| a.1.cmp(&b.1));
-                (found, more)
+                (found, directories, more)
             })
             .await;
-            let Ok((found, more)) = listed else { return };
+            let Ok((found, directories, more)) = listed else { return };
+            self.tell_of(directories);
             let found = self.without_held(found);
             let now = Instant::now();
             let mut files = Vec::new();
@@ -284,6 +285,14 @@ impl Worker {
                 return;
             }
         }
+    }
+
+    /// Says which directories are named like commands, each once for as long as it is there.
+    fn tell_of(&mut self, directories: BTreeSet<(CommandBox, OsString)>) {
+        for (in_box, name) in directories.difference(&self.told_of) {
+            tracing::warn!(group = %self.folder, %in_box, ?name, "a directory is named like a command; its writer has to remove it");
+        }
+        self.told_of = directories;
     }
 
     fn without_held(&self, mut found: Vec<(CommandBox, Entry, bool)>) -> Vec<(CommandBox, Entry, bool)> {
@@ -340,20 +349,27 @@ impl Worker {
         }
         let now = Instant::now();
         let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
-        let taken: Vec<_> = growing
-            .into_iter()
-            .map(|(claimed, at)| Taken { claimed, refusal: None, age: now.duration_since(at) })
-            .collect();
-        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let handled =
-            spawn_blocking(move || handle(&host, &folder, taken, patience, 0)).await.unwrap_or_default();
-        self.gate.took(0, handled.messages);
-        self.held = handled.held;
-        self.growing.extend(handled.growing.into_iter().map(|claimed| {
-            let at = since.get(&claimed.id).copied().unwrap_or(now);
-            (claimed, at)
-        }));
-        settle_again(&self.host, &self.folder, handled.waiting).await;
+        self.held = 0;
+        let mut growing = growing.into_iter().peekable();
+        while growing.peek().is_some() {
+            let taken: Vec<_> = growing
+                .by_ref()
+                .take(IN_FLIGHT)
+                .map(|(claimed, at)| Taken { claimed, refusal: None, age: now.duration_since(at) })
+                .collect();
+            let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+            let later = growing.len();
+            let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, later))
+                .await
+                .unwrap_or_default();
+            self.gate.took(0, handled.messages);
+            self.held += handled.held;
+            self.growing.extend(handled.growing.into_iter().map(|claimed| {
+                let at = since.get(&claimed.id).copied().unwrap_or(now);
+                (claimed, at)
+            }));
+            settle_again(&self.host, &self.folder, handled.waiting).await;
+        }
     }
 }
 

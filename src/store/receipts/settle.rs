@@ -113,7 +113,7 @@ pub(super) fn settle(
 
 /// A person set it aside, whatever it asks for.
 fn dropped(file: &CommandFile, reason: &str) -> Verdict {
-    let parsed = file.body.as_deref().ok().map(envelope::parse);
+    let parsed = file.body.as_ref().ok().map(|bytes| envelope::parse(bytes));
     let (kind, id) = match &parsed {
         Some(Ok(envelope)) => (Some(envelope.command.type_name().to_owned()), envelope.request_id.as_ref()),
         Some(Err(rejected)) => (rejected.type_name.clone(), rejected.request_id.as_ref()),
@@ -125,7 +125,7 @@ fn dropped(file: &CommandFile, reason: &str) -> Verdict {
 /// What tells a repeated command from a changed one.
 fn digest(file: &CommandFile) -> Vec<u8> {
     match &file.body {
-        Ok(bytes) => Sha256::digest(bytes).to_vec(),
+        Ok(bytes) => Sha256::digest(bytes.as_slice()).to_vec(),
         Err(_) => Vec::new(),
     }
 }

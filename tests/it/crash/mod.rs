@@ -12,6 +12,7 @@
 //! | `docker` | the same with containers, which outlive the daemon and are adopted |
 //! | `power` | the disk stops at a step; the file system is what its journal says |
 //! | `random` | anything, any time, many times |
+//! | `syscalls` | nothing: the order of commit, reply and removal, as the kernel was asked for it |
 //! | `roots` | two daemons, a copied root, an old socket |
 
 mod client;
@@ -25,3 +26,4 @@ mod random;
 mod retried;
 mod roots;
 mod scene;
+mod syscalls;

@@ -5,8 +5,8 @@ use std::{fs, os::unix::fs::symlink};
 use serde_json::{Value, json};
 
 use crate::{
-    sandbox::house::{Linkage, probe},
-    support::{Docked, run_docker},
+    sandbox::house::probe,
+    support::{Docked, Linkage, run_docker},
 };
 
 /// Puts a program into a group's folder, by which a test looks around inside.

@@ -1,20 +1,14 @@
 //! A sandbox with everything a test needs around it, and nothing left over afterwards.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests lay out folders and build the program that runs inside"
-)]
-#![expect(clippy::disallowed_types, reason = "tests build the program that runs inside")]
+#![expect(clippy::disallowed_methods, reason = "tests lay out folders")]
 
 use std::{
     collections::BTreeMap,
     env,
     fs::{self, File},
-    hash::{DefaultHasher, Hash, Hasher},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::Command,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicI64, Ordering},
     },
     thread,
@@ -30,6 +24,8 @@ use g2::sandbox::{
 use ipc_handlers::Folder;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
+
+use crate::support::{Linkage, archive, program, tag};
 
 /// How long a test waits for anything at all.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -60,7 +56,7 @@ impl House {
         let host = env::var("DOCKER_HOST").ok();
         let sandbox = DockerSandbox::new(host.as_deref()).unwrap();
         let program = probe(Linkage::Static);
-        let image = format!("g2-test-probe:{}", folder_name(&program));
+        let image = format!("g2-test-probe:{}", tag(&program));
         match sandbox.check(&image).await {
             Ok(()) => {}
             Err(SandboxError::NoImage { .. }) => {
@@ -236,47 +232,9 @@ pub(super) fn is_held(path: &Path) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)))
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Linkage {
-    Static,
-    Dynamic,
-}
-
-/// Builds `container_probe.rs` when it has changed, and returns the program.
+/// The program that the suite runs inside.
 pub(crate) fn probe(linkage: Linkage) -> PathBuf {
-    static BUILT: [OnceLock<PathBuf>; 2] = [const { OnceLock::new() }; 2];
-    BUILT[linkage as usize].get_or_init(|| build(linkage)).clone()
-}
-
-fn build(linkage: Linkage) -> PathBuf {
-    let source = include_bytes!("../../fixtures/container_probe.rs");
-    let mut hasher = DefaultHasher::new();
-    (source, linkage as u8).hash(&mut hasher);
-    // …/target/debug/deps/it-…
-    let target = env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned();
-    let dir = target.join("container-probe").join(format!("{:016x}", hasher.finish()));
-    let program = dir.join("container-probe");
-    if !program.exists() {
-        fs::create_dir_all(&dir).unwrap();
-        let beside_cargo = Path::new(env!("CARGO")).with_file_name("rustc");
-        let rustc = if beside_cargo.exists() { beside_cargo } else { "rustc".into() };
-        // Another test binary may be at it: each builds its own, the last one stays.
-        let draft = dir.join(format!("draft-{}", std::process::id()));
-        let mut command = Command::new(rustc);
-        command.args(["--edition", "2024", "-O", "-C", "strip=symbols"]);
-        match linkage {
-            Linkage::Static => command.args(["-C", "target-feature=+crt-static"]),
-            Linkage::Dynamic => &mut command,
-        };
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/container_probe.rs");
-        assert!(command.arg(source).arg("-o").arg(&draft).status().unwrap().success());
-        fs::rename(draft, &program).unwrap();
-    }
-    program
-}
-
-fn folder_name(program: &Path) -> String {
-    program.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned()
+    program("container_probe.rs", linkage)
 }
 
 /// Makes an image that holds the probe and nothing else.
@@ -285,28 +243,9 @@ async fn import(image: &str, program: &Path) {
     let docker = Docker::connect_with_unix(&host, 120, bollard::API_DEFAULT_VERSION).unwrap();
     let (repo, tag) = image.split_once(':').unwrap();
     let options = CreateImageOptionsBuilder::default().from_src("-").repo(repo).tag(tag).build();
-    let body = bollard::body_full(archive("container-probe", &fs::read(program).unwrap()).into());
+    let body = bollard::body_full(archive(program).into());
     let mut steps = docker.create_image(Some(options), Some(body), None);
     while let Some(step) = steps.next().await {
         step.unwrap();
     }
-}
-
-/// A tar archive of one program.
-fn archive(name: &str, bytes: &[u8]) -> Vec<u8> {
-    let mut header = [0_u8; 512];
-    let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
-    put(0, name);
-    put(100, "0000755");
-    put(108, "0000000");
-    put(116, "0000000");
-    put(124, &format!("{:011o}", bytes.len()));
-    put(136, "00000000000");
-    put(148, "        ");
-    put(156, "0");
-    put(257, "ustar\x0000");
-    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
-    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    let padding = vec![0; (512 - bytes.len() % 512) % 512 + 1024];
-    [&header, bytes, &padding].concat()
 }

@@ -1,0 +1,221 @@
+//! What no container can do, but a machine can: devices and links in place of boxes, a full disk, a read-only one. The
+//! tests that mount or make devices need root and pass without looking where they are not.
+#![expect(clippy::disallowed_methods, reason = "plays the machine")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    os::unix::fs::symlink,
+    path::PathBuf,
+};
+
+use rustix::{
+    fs::{
+        CWD, FileType, IFlags, Mode, RenameFlags, ioctl_getflags, ioctl_setflags, makedev, mknodat,
+        renameat_with,
+    },
+    mount::{MountFlags, UnmountFlags, mount, unmount},
+};
+use serde_json::{Value, json};
+
+use super::{
+    scene::{ask, held, peak_kib},
+    untouched::{changing, manifest, of_the_machine},
+};
+use crate::support::{Root, wait_for};
+
+fn two_groups() -> Root {
+    let root = Root::new("");
+    for group in ["evil", "good"] {
+        root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
+    }
+    root
+}
+
+fn say(text: &str) -> Value {
+    json!({"type": "send_message", "chatJid": "local:evil", "text": text})
+}
+
+#[test]
+fn a_device_named_like_a_command_is_taken_out_unopened() {
+    let root = two_groups();
+    let _daemon = root.serve();
+    let boxed = root.data("ipc/evil/messages");
+    let mode = Mode::from_raw_mode(0o666);
+    // What would give bytes for ever, what would block, and what does not exist.
+    for (name, kind, device) in [
+        ("zero.json", FileType::CharacterDevice, makedev(1, 5)),
+        ("tty.json", FileType::CharacterDevice, makedev(5, 0)),
+        ("none.json", FileType::BlockDevice, makedev(240, 7)),
+    ] {
+        if mknodat(CWD, boxed.join(name), kind, mode, device).is_err() {
+            return;
+        }
+    }
+    ask(&root, "good", "beside-devices");
+    for name in ["zero.json", "tty.json", "none.json"] {
+        let row = root.settled_file("evil", name);
+        assert_eq!((&row["state"], &row["code"]), (&json!("dead"), &json!("malformed")), "{row}");
+        assert!(row["reason"].as_str().unwrap().contains("device"), "{row}");
+        assert!(fs::symlink_metadata(boxed.join(name)).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_box_that_became_a_link_leads_nowhere_is_told_and_comes_back() {
+    let root = two_groups();
+    let daemon = root.serve();
+    // Commands of nobody's, which parse; main's own input; a folder that is not there.
+    let stranger = root.path().join("stranger");
+    fs::create_dir(&stranger).unwrap();
+    fs::write(stranger.join("x.json"), say("stolen from a stranger").to_string()).unwrap();
+    let targets =
+        [("messages", stranger), ("input", root.data("ipc/main/input")), ("tasks", "/nowhere".into())];
+    let skipped = changing(root.path(), &["evil", "good"]);
+    root.data_json("ipc/main/current_tasks.json");
+    root.data_json("ipc/main/available_groups.json");
+    let tops: Vec<_> = [root.path()].into_iter().chain(of_the_machine()).collect();
+    let before = manifest(&tops, &skipped);
+    for (name, target) in &targets {
+        let place = root.data("ipc/evil").join(name);
+        // In one step: a box that is missing is made anew within the moment.
+        let other = root.data("ipc/evil").join(format!("{name}.was"));
+        symlink(target, &other).unwrap();
+        renameat_with(CWD, &other, CWD, &place, RenameFlags::EXCHANGE).unwrap();
+        ask(&root, "good", &format!("beside-{name}"));
+        let told = |rows: Vec<Value>| {
+            rows.into_iter().find(|row| {
+                row["check"] == "boxes"
+                    && row["status"] == "fail"
+                    && row["detail"].as_str().is_some_and(|detail| detail.contains("symbolic link"))
+            })
+        };
+        wait_for("doctor to say so", || told(root.rows(&["doctor"])));
+        fs::remove_file(&place).unwrap();
+        wait_for("the box to be made anew", || place.is_dir().then_some(()));
+    }
+    root.put_command("evil", "messages", "after.json", &say("after"));
+    assert_eq!(root.settled_file("evil", "after.json")["state"], "applied");
+    assert_eq!(manifest(&tops, &skipped), before);
+    assert!(!daemon.has_ended());
+    assert!(root.rows(&["outbox", "list"]).iter().all(|row| row["text"] == "after"));
+}
+
+#[test]
+fn a_group_that_left_a_directory_in_its_box_can_be_removed() {
+    for up in [true, false] {
+        let root = two_groups();
+        root.serve().terminate();
+        fs::create_dir(root.data("ipc/evil/messages/x.json")).unwrap();
+        fs::write(root.data("ipc/evil/messages/x.json/inside.json"), say("x").to_string()).unwrap();
+        let _daemon = up.then(|| root.serve());
+        root.g2(&["groups", "remove", "evil"]);
+        wait_for("its boxes to be gone", || (!root.data("ipc/evil").exists()).then_some(()));
+    }
+}
+
+/// A small file system of its own as a root's `data/`, unmounted at the end.
+struct Disk {
+    data: PathBuf,
+}
+
+impl Disk {
+    /// `None` where we may not mount.
+    fn under(root: &Root, options: &std::ffi::CStr) -> Option<Self> {
+        let data = root.data("");
+        let made: Vec<_> = fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).collect();
+        for path in made {
+            if fs::remove_file(&path).is_err() {
+                fs::remove_dir_all(&path).unwrap();
+            }
+        }
+        mount("tmpfs", &data, "tmpfs", MountFlags::empty(), options).ok()?;
+        Some(Self { data })
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = unmount(&self.data, UnmountFlags::DETACH);
+    }
+}
+
+/// Publishes so many commands of evil's without a byte of new space.
+fn publish(root: &Root, names: &[String]) {
+    for name in names {
+        let boxed = root.data("ipc/evil/messages");
+        fs::rename(boxed.join(format!("{name}.draft")), boxed.join(name)).unwrap();
+    }
+}
+
+fn drafts(root: &Root, kind: &str) -> Vec<String> {
+    let names: Vec<String> = (0..50).map(|n| format!("{kind}-{n:02}.json")).collect();
+    for (n, name) in names.iter().enumerate() {
+        let text = say(&format!("{kind} {n}")).to_string();
+        fs::write(root.data("ipc/evil/messages").join(format!("{name}.draft")), text).unwrap();
+    }
+    names
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_lost_and_nothing_twice() {
+    let root = Root::new("");
+    let Some(_disk) = Disk::under(&root, c"size=24m") else { return };
+    root.g2(&["init"]);
+    for group in ["evil", "good"] {
+        root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
+    }
+    let daemon = root.serve();
+    for n in 0..20 {
+        ask(&root, "good", &format!("quiet-{n}"));
+    }
+    let quiet = peak_kib(daemon.pid());
+    let full = drafts(&root, "full");
+
+    // Filled by the container itself, to the last byte.
+    let filler = root.data("ipc/evil/state/filler");
+    let mut file = File::create(&filler).unwrap();
+    while file.write_all(&[0; 4_096]).is_ok() {}
+    drop(file);
+    publish(&root, &full);
+    wait_for("the disk to be said to be full", || root.log().contains("tried again").then_some(()));
+    assert!(!daemon.has_ended());
+    fs::remove_file(&filler).unwrap();
+    ask(&root, "good", "with-room-again");
+    wait_for("all to be said", || (root.said("local:evil").len() == full.len()).then_some(()));
+
+    let expected: Vec<String> = (0..50).map(|n| format!("full {n}")).collect();
+    assert_eq!(root.said("local:evil"), expected);
+    assert!(!daemon.has_ended());
+    let peak = peak_kib(daemon.pid());
+    assert!(peak <= 2 * quiet, "{peak} KiB after {quiet} KiB");
+}
+
+#[test]
+fn a_box_that_cannot_be_written_keeps_its_files_until_it_can() {
+    let root = two_groups();
+    let daemon = root.serve();
+    let boxed = root.data("ipc/evil/messages");
+    let names = drafts(&root, "closed");
+    let stopped = held(&daemon);
+    publish(&root, &names);
+    let folder = File::open(&boxed).unwrap();
+    let Ok(flags) = ioctl_getflags(&folder) else { return };
+    if ioctl_setflags(&folder, flags | IFlags::IMMUTABLE).is_err() {
+        return;
+    }
+    drop(stopped);
+    let closed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        wait_for("the claim to be refused", || root.log().contains("claiming failed").then_some(()));
+        ask(&root, "good", "beside-a-closed-box");
+        assert_eq!(root.rows(&["ipc", "list", "--group", "evil", "--state", "waiting"]).len(), names.len());
+    }));
+    // Before anything else: nobody could remove the folder.
+    ioctl_setflags(&folder, flags).unwrap();
+    closed.unwrap();
+    wait_for("all to be said", || (root.said("local:evil").len() == names.len()).then_some(()));
+    let expected: Vec<String> = (0..50).map(|n| format!("closed {n}")).collect();
+    assert_eq!(root.said("local:evil"), expected);
+    assert!(!daemon.has_ended());
+}

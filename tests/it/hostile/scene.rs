@@ -1,0 +1,169 @@
+//! A daemon, a hostile group in a real container, a neighbour, and a stranger's files beside them.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "lays out the stranger's files and looks at the daemon's memory"
+)]
+#![expect(clippy::disallowed_types, reason = "starts Docker's client")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::LazyLock,
+};
+
+use serde_json::json;
+
+use super::untouched::{changing, manifest, of_the_machine};
+use crate::support::{Daemon, Docked, Linkage, Root, archive, docker, program, run_docker, tag, wait_for};
+
+/// The image whose one program is hostile.
+fn image() -> &'static str {
+    static IMAGE: LazyLock<String> = LazyLock::new(|| {
+        let program = program("hostile/main.rs", Linkage::Static);
+        let image = format!("g2-test-hostile:{}", tag(&program));
+        if run_docker(&["image", "ls", "--quiet", &image]).trim().is_empty() {
+            let mut import = Command::new("docker")
+                .args(["import", "--change", "ENTRYPOINT [\"/hostile\", \"agent\"]"])
+                .args(["--change", "LABEL g2.protocol=2", "-", &image])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            import.stdin.take().unwrap().write_all(&archive(&program)).unwrap();
+            assert!(import.wait().unwrap().success(), "docker import");
+        }
+        image
+    });
+    &IMAGE
+}
+
+pub(super) struct Scene {
+    pub(super) root: Docked,
+    pub(super) daemon: Daemon,
+    pub(super) container: String,
+    stranger: tempfile::TempDir,
+    before: BTreeMap<PathBuf, String>,
+    quiet_kib: u64,
+}
+
+impl Scene {
+    /// The hostile group's container is up, and the daemon has seen some ordinary work. `None` where there is no Docker.
+    pub(super) fn new(toml: &str) -> Option<Self> {
+        if !docker() {
+            return None;
+        }
+        let root = Docked::with_image(image(), toml);
+        for group in ["evil", "good"] {
+            root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
+        }
+        let stranger = tempfile::tempdir().unwrap();
+        let command =
+            json!({"type": "send_message", "chatJid": "local:evil", "text": "stolen from a stranger"});
+        for name in ["victim.json", "other.json"] {
+            fs::write(stranger.path().join(name), command.to_string()).unwrap();
+        }
+        let daemon = root.serve();
+        let mut scene =
+            Self { container: String::new(), stranger, before: BTreeMap::new(), quiet_kib: 0, root, daemon };
+        scene.container = scene.container_of_a_new_run();
+        for n in 0..40 {
+            ask(&scene.root, "good", &format!("quiet-{n}"));
+        }
+        scene.quiet_kib = scene.peak_kib();
+        scene.before = scene.hosts_own();
+        Some(scene)
+    }
+
+    /// Has the hostile group launched, and waits until it is at rest.
+    pub(super) fn container_of_a_new_run(&self) -> String {
+        let seq = self.root.send("local:evil", "begin");
+        wait_for("the hostile container", || {
+            (self.root.why(seq)["wirings"][0]["batch_state"] == "done").then_some(())
+        });
+        let running = self.root.rows(&["runs", "list"]);
+        let of_evil = |run: &&serde_json::Value| run["group"] == "evil" && run["ended_at"].is_null();
+        running.iter().find(of_evil).unwrap()["container"].as_str().unwrap().to_owned()
+    }
+
+    /// A command file of the host that no container has.
+    pub(super) fn victim(&self) -> String {
+        self.stranger.path().join("victim.json").display().to_string()
+    }
+
+    /// Runs an attack inside, to its end; returns what it says came of it.
+    pub(super) fn attack(&self, word: &str, arguments: &[&str]) -> String {
+        let output = Command::new("docker")
+            .args(["exec", &self.container, "/hostile", word])
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{word}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The daemon's peak of memory so far.
+    pub(super) fn peak_kib(&self) -> u64 {
+        peak_kib(self.daemon.pid())
+    }
+
+    fn hosts_own(&self) -> BTreeMap<PathBuf, String> {
+        let root = self.root.path();
+        let tops: Vec<&Path> = [root, self.stranger.path()].into_iter().chain(of_the_machine()).collect();
+        manifest(&tops, &changing(root, &["evil", "good"]))
+    }
+
+    /// What holds after every attack, whatever it was.
+    pub(super) fn assert_unharmed(&self) {
+        assert!(!self.daemon.has_ended());
+        let after = self.hosts_own();
+        for (path, state) in &after {
+            assert_eq!(Some(state), self.before.get(path), "{} was touched", path.display());
+        }
+        assert_eq!(after.len(), self.before.len(), "something of the host is gone");
+        ask(&self.root, "good", "at-the-end");
+        assert_eq!(self.root.run(&["status"]).status.code(), Some(0), "{}", self.root.json(&["status"]));
+        assert!(self.root.json(&["doctor"]).as_array().is_some_and(|rows| rows.len() > 5));
+        wait_for("nothing to stay claimed", || {
+            fs::read_dir(self.root.data("claimed")).unwrap().next().is_none().then_some(())
+        });
+    }
+
+    /// Nothing that a container does takes more of the daemon's memory than ordinary work, twice.
+    pub(super) fn assert_no_more_memory(&self) {
+        let peak = self.peak_kib();
+        eprintln!("memory: {} KiB quiet, {peak} KiB at most", self.quiet_kib);
+        assert!(peak <= 2 * self.quiet_kib, "{peak} KiB after {} KiB", self.quiet_kib);
+    }
+}
+
+/// Has a group ask for its tasks, and waits for the reply.
+pub(super) fn ask(root: &Root, group: &str, request: &str) {
+    let command = json!({"type": "list_tasks", "requestId": request});
+    root.put_command(group, "tasks", &format!("{request}.json"), &command);
+    assert_eq!(root.reply(group, request)["ok"], true);
+}
+
+pub(super) fn peak_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Holds the daemon for as long as the value lives, so that what is written meanwhile is all there at once.
+pub(super) fn held(daemon: &Daemon) -> Held {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(daemon.pid()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    Held(pid)
+}
+
+pub(super) struct Held(rustix::process::Pid);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(self.0, rustix::process::Signal::CONT);
+    }
+}

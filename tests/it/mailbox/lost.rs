@@ -1,0 +1,91 @@
+//! Events that are lost: the kernel's queue overflows, the daemon is held, killed and started again, at any moment. Each
+//! command is applied once all the same, in the order in which they were published.
+#![expect(clippy::disallowed_methods, reason = "makes the kernel's queue overflow; a seed from outside")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::support::{Daemon, Root, wait_for};
+
+/// How many things happen.
+const STEPS: usize = 14;
+
+/// Numbers that look like chance and are the same for the same seed.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+fn signal(daemon: &Daemon, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(daemon.pid()).unwrap()).unwrap(), signal).unwrap();
+}
+
+/// Publishes so many commands over both boxes, each under a name that sorts behind those before it.
+fn publish(root: &Root, chance: &mut Chance, published: &mut usize, count: u64) {
+    for _ in 0..count {
+        let in_box = ["messages", "tasks"][chance.below(2) as usize];
+        let say = json!({"type": "send_message", "chatJid": "local:main", "text": published.to_string()});
+        root.put_command("main", in_box, &format!("{published:05}.json"), &say);
+        *published += 1;
+    }
+}
+
+/// More events than the kernel keeps for somebody who does not read them.
+fn overflow(root: &Root) {
+    let kept: usize =
+        fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
+    for n in 0..=kept / 4 {
+        // Each is at least made, opened, changed and closed; equal ones in a row would be told of once.
+        let path = root.data("ipc/main/messages").join(["a.junk", "b.junk"][n % 2]);
+        fs::write(&path, "x").unwrap();
+        fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn whatever_events_are_lost_each_command_is_applied_once_and_in_order() {
+    let seed = std::env::var("G2_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
+    let mut chance = Chance(seed);
+    let root = Root::new("");
+    let mut daemon = root.serve();
+    wait_for("the boxes", || root.data("ipc/main/state").is_dir().then_some(()));
+    let mut published = 0;
+    for _ in 0..STEPS {
+        match chance.below(4) {
+            0 => publish(&root, &mut chance, &mut published, 40),
+            1 => {
+                signal(&daemon, Signal::STOP);
+                publish(&root, &mut chance, &mut published, 20);
+                overflow(&root);
+                publish(&root, &mut chance, &mut published, 20);
+                signal(&daemon, Signal::CONT);
+                publish(&root, &mut chance, &mut published, 20);
+            }
+            2 => {
+                publish(&root, &mut chance, &mut published, 20);
+                daemon.kill();
+                publish(&root, &mut chance, &mut published, 20);
+                daemon = root.serve();
+                publish(&root, &mut chance, &mut published, 20);
+            }
+            _ => {
+                signal(&daemon, Signal::STOP);
+                publish(&root, &mut chance, &mut published, 20);
+                daemon.kill();
+                daemon = root.spawn(&[]);
+                publish(&root, &mut chance, &mut published, 20);
+            }
+        }
+    }
+    assert!(published > 200, "{published}");
+    wait_for("all to be said", || (root.said("local:main").len() >= published).then_some(()));
+    let expected: Vec<String> = (0..published).map(|n| n.to_string()).collect();
+    assert_eq!(root.said("local:main"), expected, "G2_SEED={seed}");
+}
