@@ -205,7 +205,7 @@ fn of_token_file(text: &str) -> Result<Option<Credential>, &'static str> {
             .map_err(|_| "it is no plain token, and no JSON with claudeAiOauth.accessToken")?;
         let secret = Secret(login.oauth.access_token.trim().to_owned());
         return Ok(Some(Credential {
-            kind: Kind::Bearer,
+            kind: Kind::Login,
             secret,
             expires: login.oauth.expires_at.map(Time),
         }));
