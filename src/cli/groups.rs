@@ -33,7 +33,7 @@ Keys:
                  bounds on its container; 0 is none
   network        model (nothing but its model) or open
   credentials    gateway (keys stay on the host) or stdin
-  timezone       such as Europe/Paris
+  timezone       TZ in its container, such as Europe/Paris; schedules are in the daemon's zone
   mounts         folders of the host below /workspace/extra, within ~/.config/g2/mount-allowlist.json:
                  [{\"hostPath\": \"~/photos\", \"containerPath\": \"photos\", \"readonly\": true}]
 
