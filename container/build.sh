@@ -17,7 +17,7 @@ image=${1:-g2-agent:latest}
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 cd "$here/.."
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf --one-file-system "$work"' EXIT
 
 # The runner, static. A target of its own (although it is the host's) keeps the flags away from build scripts and from
 # other builds.
@@ -38,7 +38,7 @@ debian() {
     sed -n "s/^Debian $suite //p" | head -n 1)
   # A folder of its own: the work folder is closed to others, and the image's root must not be.
   root=$work/root
-  debootstrap --variant=minbase --include="$packages" "$suite" "$root" \
+  debootstrap --force-check-gpg --variant=minbase --include="$packages" "$suite" "$root" \
     "${mirror:-http://deb.debian.org/debian}" >"$work/log" || { tail -n 20 "$work/log" >&2 && exit 1; }
   rm -rf "$root"/usr/share/doc/* "$root"/usr/share/man/* "$root"/usr/share/locale/* "$root"/var/log/* \
     "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/*
