@@ -237,7 +237,7 @@ pub(super) fn read(
             }
         },
     };
-    let proof = proof(host, body.as_deref().ok());
+    let proof = proof(host, body.as_ref().ok().map(|bytes| bytes.as_slice()));
     // The run that wrote it, where it says so and can prove it.
     let writer = match &proof {
         Proof::Claims(claims) => Some(claims.run_id),
