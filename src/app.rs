@@ -1,6 +1,6 @@
 //! Puts the daemon together, starts it in order and stops it in order. Everything is wired here; there are no globals.
 //!
-//! Start: settings, lock, store, instance, sandbox, ipc, recovery, lanes and schedule, channels. Stop: nothing new,
+//! Start: settings, lock, store, instance, sandbox, gateway, ipc, recovery, lanes and schedule, channels. Stop: nothing new,
 //! what is under way is finished or let go, a second signal ends it at once.
 #![expect(clippy::disallowed_methods, reason = "lays out the root, which no container can write")]
 
@@ -25,6 +25,7 @@ use crate::{
     clock,
     config::{self, Config, SandboxKind},
     domain::{holds::Holds, run_settings::Provider},
+    gateway::{self, Credentials, Gateway, Upstream},
     ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
     loops::{
         self, Host, Nudges, control, deliver,
@@ -32,6 +33,7 @@ use crate::{
         reconcile, schedule,
         snapshots::{self, Shown, Snapshots},
         typing::{self, AtWork},
+        usage,
     },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::{NewGroup, NewWiring, Store},
@@ -179,6 +181,12 @@ async fn lock(root: &Path) -> Result<File> {
     }
 }
 
+/// Returns who owns what containers write to, user and group; `None`: whoever we are.
+#[must_use]
+pub fn box_owner() -> Option<ipc::Owner> {
+    (crate::root::own_ids().0 == 0).then_some(AGENT)
+}
+
 /// Removes a group of a root that no daemon serves.
 ///
 /// # Errors
@@ -295,6 +303,17 @@ async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<B
     }
 }
 
+/// Makes the gateway of a root's settings; it reads no key yet.
+///
+/// # Errors
+/// When the address of the model's host can't be used.
+fn open_gateway(root: &Path, config: &Config) -> Result<Gateway> {
+    let upstream = Upstream::parse(&config.upstream)
+        .with_context(|| format!("the setting gateway.upstream can't be {:?}", config.upstream))?;
+    let credentials = Credentials::new(root.join(".env"), config.token_file.clone());
+    Ok(Gateway::new(upstream, credentials, gateway::Limits::default()))
+}
+
 impl Daemon {
     /// Starts everything. When this returns the daemon is ready.
     ///
@@ -309,6 +328,7 @@ impl Daemon {
         let store = open_store(&root)?;
         let instance = instance(&root, &store).await?;
         let sandbox = choose_sandbox(&root, &config, &store).await?;
+        let gateway = open_gateway(&root, &config)?;
         let dirs = HostDirs::open(&root.join("data"))?;
         let claims = Claims::open(&dirs, store.last_claim()?)?;
         let local = Local::default();
@@ -329,6 +349,7 @@ impl Daemon {
             root,
             store,
             sandbox,
+            gateway,
             channels,
             local,
             dirs,
@@ -367,6 +388,7 @@ impl Daemon {
         }
         let recovered = reconcile::recover(&host).await;
         mailbox.spawn(snapshots::run(Arc::clone(&host), mailbox_stop.clone()));
+        mailbox.spawn(usage::run(Arc::clone(&host), mailbox_stop.clone()));
         for group in host.store.groups()? {
             host.snapshots.soon(&group.folder, Shown::All);
         }
@@ -422,12 +444,6 @@ impl Daemon {
             Err(error) => format!("a loop failed: {error}"),
         }
     }
-}
-
-/// Returns who owns what containers write to; `None`: whoever we are.
-#[must_use]
-pub fn box_owner() -> Option<ipc::Owner> {
-    (crate::root::own_ids().0 == 0).then_some(AGENT)
 }
 
 /// Six descriptors a group are held: the usual soft limit is soon reached.

@@ -74,6 +74,10 @@ pub struct Config {
     /// Whether a command needs its run's token; without, the box that it lies in says whose it is.
     pub require_token: bool,
     pub log_level: String,
+    /// The address of the model's host.
+    pub upstream: String,
+    /// Where the key is kept when it is not in `.env`.
+    pub token_file: Option<PathBuf>,
 }
 
 /// `[sandbox] kind`.
@@ -110,6 +114,7 @@ struct Raw {
     health: RawHealth,
     outbox: RawOutbox,
     ipc: RawIpc,
+    gateway: RawGateway,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -167,6 +172,13 @@ struct RawOutbox {
     on_unknown: Option<String>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawGateway {
+    upstream: Option<String>,
+    token_file: Option<PathBuf>,
+}
+
 /// What the process was started with.
 #[derive(Clone, Debug, Default)]
 pub struct Environment(BTreeMap<String, String>);
@@ -199,7 +211,10 @@ impl Config {
             Err(source) => return Err(ConfigError::Read { path, source }),
         };
         let dotenv = std::fs::read_to_string(root.join(".env")).unwrap_or_default();
-        Self::check(raw, environment, &dotenv::value(&dotenv, "TZ"))
+        let mut config = Self::check(raw, environment, &Dotenv::of(&dotenv))?;
+        // What is relative is so to the root, wherever the daemon was started.
+        config.token_file = config.token_file.map(|path| root.join(path));
+        Ok(config)
     }
 
     /// Returns the settings of a root without `g2.toml`.
@@ -207,10 +222,10 @@ impl Config {
     /// # Errors
     /// As [`Config::load`], for what the environment says.
     pub fn defaults(environment: &Environment) -> Result<Self, ConfigError> {
-        Self::check(Raw::default(), environment, &None)
+        Self::check(Raw::default(), environment, &Dotenv::default())
     }
 
-    fn check(raw: Raw, environment: &Environment, dotenv_tz: &Option<String>) -> Result<Self, ConfigError> {
+    fn check(raw: Raw, environment: &Environment, dotenv: &Dotenv) -> Result<Self, ConfigError> {
         let number = |name: &'static str, default: i64| -> i64 {
             environment.get(name).and_then(leading_number).unwrap_or(default)
         };
@@ -219,7 +234,7 @@ impl Config {
         let zone = zone_data.resolve(&[
             environment.get("TZ"),
             raw.timezone.as_deref(),
-            dotenv_tz.as_deref(),
+            dotenv.tz.as_deref(),
             system.as_deref(),
         ]);
         let millis = |value: i64, or: u64| u64::try_from(value).unwrap_or(or);
@@ -310,6 +325,17 @@ impl Config {
                 .map(str::to_owned)
                 .or(raw.log_level)
                 .unwrap_or_else(|| "info".into()),
+            upstream: environment
+                .get("ANTHROPIC_BASE_URL")
+                .map(str::to_owned)
+                .or_else(|| dotenv.base_url.clone())
+                .or(raw.gateway.upstream)
+                .unwrap_or_else(|| "https://api.anthropic.com".into()),
+            token_file: raw
+                .gateway
+                .token_file
+                .filter(|path| !path.as_os_str().is_empty())
+                .map(|path| at_home(path, environment)),
         };
         config.run_settings().check().map_err(|_| ConfigError::Value {
             name: "sandbox.credentials",
@@ -354,6 +380,27 @@ fn leading_number(text: &str) -> Option<i64> {
     digits.parse().ok()
 }
 
+/// What `.env` says besides secrets, which are never taken up here.
+#[derive(Debug, Default)]
+struct Dotenv {
+    tz: Option<String>,
+    base_url: Option<String>,
+}
+
+impl Dotenv {
+    fn of(text: &str) -> Self {
+        Self { tz: dotenv::value(text, "TZ"), base_url: dotenv::value(text, "ANTHROPIC_BASE_URL") }
+    }
+}
+
+/// Puts the user's home in the place of a leading `~`.
+fn at_home(path: PathBuf, environment: &Environment) -> PathBuf {
+    match (path.strip_prefix("~"), environment.get("HOME")) {
+        (Ok(rest), Some(home)) => Path::new(home).join(rest),
+        _ => path,
+    }
+}
+
 /// The machine's zone, from the link that `/etc/localtime` is.
 fn system_zone() -> Option<String> {
     let target = std::fs::canonicalize("/etc/localtime").ok()?;
@@ -369,7 +416,7 @@ mod tests {
         let environment = Environment(pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect());
         let raw = toml::from_str(toml_text)
             .map_err(|e| ConfigError::Parse { path: "g2.toml".into(), why: e.to_string() })?;
-        Config::check(raw, &environment, &None)
+        Config::check(raw, &environment, &Dotenv::default())
     }
 
     #[test]
@@ -394,6 +441,20 @@ mod tests {
             (config.assistant_name.as_str(), config.max_containers.get(), config.image.as_str()),
             ("Andy", 1, "x:1")
         );
+    }
+
+    #[test]
+    fn the_models_host_is_v1s_variable_before_the_setting() {
+        let toml = "[gateway]\nupstream = \"https://c\"\ntoken_file = \"~/.claude/.credentials.json\"\n";
+        let config = with(&[("HOME", "/home/u")], toml).unwrap();
+        assert_eq!(config.upstream, "https://c");
+        assert_eq!(config.token_file.as_deref(), Some(Path::new("/home/u/.claude/.credentials.json")));
+        assert_eq!(with(&[("ANTHROPIC_BASE_URL", "https://a")], toml).unwrap().upstream, "https://a");
+        let raw = toml::from_str(toml).unwrap();
+        let dotenv = Dotenv::of("ANTHROPIC_BASE_URL=https://b\nANTHROPIC_API_KEY=sk\n");
+        let config = Config::check(raw, &Environment::default(), &dotenv).unwrap();
+        assert_eq!(config.upstream, "https://b");
+        assert!(!format!("{config:?} {dotenv:?}").contains("sk"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Named places at which a test build ends or stops the daemon, to prove what a restart finds. In a release build
 //! there is nothing here.
 //!
-//! `G2_FAILPOINT=NAME[:NTH[:pause]]` ends the process with SIGKILL (or, with `pause`, stops it for good there) when
-//! the place is reached for the NTH time; `G2_FAILPOINT_FILE` gets the name, so that a test knows it was.
+//! `G2_FAILPOINT=NAME[:NTH[:pause|panic]]` ends the process with SIGKILL (or, with `pause`, stops it for good there, or,
+//! with `panic`, has the task panic) when the place is reached for the NTH time; `G2_FAILPOINT_FILE` gets the name, so that a test knows it was.
 //!
 //! | name | the step before it is done |
 //! |---|---|
@@ -52,8 +52,15 @@ mod armed {
     struct Armed {
         name: String,
         nth: u64,
-        pause: bool,
+        then: Then,
         file: Option<String>,
+    }
+
+    #[derive(PartialEq, Eq)]
+    enum Then {
+        Die,
+        Pause,
+        Panic,
     }
 
     static ARMED: LazyLock<Option<Armed>> = LazyLock::new(|| {
@@ -62,7 +69,11 @@ mod armed {
         Some(Armed {
             name: parts.next()?.to_owned(),
             nth: parts.next().and_then(|n| n.parse().ok()).unwrap_or(1),
-            pause: parts.next() == Some("pause"),
+            then: match parts.next() {
+                Some("pause") => Then::Pause,
+                Some("panic") => Then::Panic,
+                Some(_) | None => Then::Die,
+            },
             file: std::env::var("G2_FAILPOINT_FILE").ok(),
         })
     });
@@ -76,7 +87,10 @@ mod armed {
         if let Some(file) = &armed.file {
             let _ = std::fs::write(file, name);
         }
-        if !armed.pause {
+        if armed.then == Then::Panic {
+            std::panic::panic_any("a failpoint");
+        }
+        if armed.then == Then::Die {
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
         loop {

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod config;
 pub mod domain;
 pub mod failpoint;
+pub mod gateway;
 pub mod ipc;
 pub mod loops;
 pub mod mounts;

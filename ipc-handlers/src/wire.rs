@@ -133,7 +133,8 @@ pub struct Claude {
     /// The CLI's own tools that are offered; empty: the runner's list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// Whose settings files count (`user`, `project`, `local`); empty: nobody's, skills included.
+    /// Whose settings files count (`user`, `project`, `local`); empty: nobody's. The skills in `~/.claude/skills` are
+    /// offered all the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub setting_sources: Vec<String>,
     /// The user's time zone, as tools name it.

@@ -1,6 +1,6 @@
 //! The other end of the daemon's socket.
 
-use std::path::Path;
+use std::{io::ErrorKind, path::Path, time::Duration};
 
 use anyhow::{Context as _, bail};
 use ipc_handlers::Folder;
@@ -10,12 +10,13 @@ use tokio::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
+    time::timeout,
 };
 
 use super::{Context, Failure};
 use crate::{
     app::socket_path,
-    loops::control::{Request, Response},
+    loops::control::{Request, Response, Status},
 };
 
 /// A connection to the daemon.
@@ -24,16 +25,63 @@ pub(super) struct Client {
     out: OwnedWriteHalf,
 }
 
+/// How long the daemon may take to answer what costs it nothing.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// Why there is nobody to talk to.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoDaemon {
+    #[error("no daemon listens")]
+    Down,
+    /// Somebody listens and does not answer as the daemon does.
+    #[error("{0}")]
+    Mute(String),
+}
+
 impl Client {
-    /// Connects; `None` when no daemon answers there.
-    pub(super) async fn connect(root: &Path) -> Option<Self> {
-        let (input, out) = UnixStream::connect(socket_path(root)).await.ok()?.into_split();
-        Some(Self { lines: BufReader::new(input).lines(), out })
+    /// Connects to a daemon that answers.
+    pub(super) async fn connect(root: &Path) -> Result<Self, NoDaemon> {
+        Self::connect_within(root, ANSWER).await
+    }
+
+    /// The same, with a limit of its own.
+    pub(super) async fn connect_within(root: &Path, limit: Duration) -> Result<Self, NoDaemon> {
+        let greeting = async {
+            let stream = match UnixStream::connect(socket_path(root)).await {
+                Ok(stream) => stream,
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+                    return Err(NoDaemon::Down);
+                }
+                Err(error) => return Err(NoDaemon::Mute(error.to_string())),
+            };
+            let (input, out) = stream.into_split();
+            let mut client = Self { lines: BufReader::new(input).lines(), out };
+            match client.call(&Request::Ping).await {
+                Ok(Response::Done) => Ok(client),
+                Ok(_) => Err(NoDaemon::Mute("it answers something else; is it of the same version?".into())),
+                Err(error) => Err(NoDaemon::Mute(format!("{error:#}"))),
+            }
+        };
+        timeout(limit, greeting).await.unwrap_or_else(|_| Err(NoDaemon::Mute(silent(limit))))
     }
 
     /// Connects, or fails with the exit code that says that a daemon is needed.
     pub(super) async fn needed(context: &Context) -> Result<Self, Failure> {
-        Self::connect(&context.root).await.ok_or_else(|| Failure::NotRunning(context.root.clone()))
+        Self::connect(&context.root).await.map_err(|why| match why {
+            NoDaemon::Down => Failure::NotRunning(context.root.clone()),
+            NoDaemon::Mute(why) => Failure::Mute { root: context.root.clone(), why },
+        })
+    }
+
+    /// Asks how the daemon is; one that can't tell soon is as good as mute.
+    pub(super) async fn status(root: &Path) -> Result<Box<Status>, NoDaemon> {
+        let mut client = Self::connect(root).await?;
+        match timeout(ANSWER, client.call(&Request::Status)).await {
+            Ok(Ok(Response::Status(status))) => Ok(status),
+            Ok(Ok(_)) => Err(NoDaemon::Mute("it answers something else; is it of the same version?".into())),
+            Ok(Err(error)) => Err(NoDaemon::Mute(format!("{error:#}"))),
+            Err(_) => Err(NoDaemon::Mute(silent(ANSWER))),
+        }
     }
 
     pub(super) async fn ask(&mut self, request: &Request) -> anyhow::Result<()> {
@@ -77,9 +125,16 @@ pub(super) async fn tell_to_relaunch(context: &Context, group: &Folder) {
 }
 
 async fn tell(context: &Context, request: Request) {
-    if let Some(mut client) = Client::connect(&context.root).await
-        && let Err(error) = client.call(&request).await
-    {
+    let told = match Client::connect(&context.root).await {
+        Ok(mut client) => client.call(&request).await.map(drop),
+        Err(NoDaemon::Down) => Ok(()),
+        Err(mute) => Err(mute.into()),
+    };
+    if let Err(error) = told {
         eprintln!("g2: the change is stored, but telling the daemon failed: {error:#}");
     }
+}
+
+fn silent(limit: Duration) -> String {
+    format!("no answer within {} s", limit.as_secs())
 }

@@ -126,10 +126,11 @@ impl Groups {
                 }
                 drop(store);
                 match Client::connect(&context.root).await {
-                    Some(mut client) => {
+                    Ok(mut client) => {
                         drop(client.call(&Request::RemoveGroup { folder: folder.clone() }).await?)
                     }
-                    None => app::remove_group(&context.root, &folder).await?,
+                    // Where a daemon holds the root all the same, this says so.
+                    Err(_) => app::remove_group(&context.root, &folder).await?,
                 }
                 show::done(context, &format!("group {folder} is removed; groups/{folder} stays"))
             }

@@ -30,6 +30,7 @@ mod show;
 mod status;
 mod tasks;
 mod up;
+mod usage;
 mod why;
 mod wirings;
 
@@ -97,6 +98,8 @@ enum Command {
     /// The ledger of containers
     #[command(subcommand)]
     Runs(runs::Runs),
+    /// What runs have used of the model, and how often they were refused
+    Usage(usage::Usage),
     /// The mailbox: what waits, is claimed, applied, refused, dead
     #[command(subcommand)]
     Ipc(ipc::Ipc),
@@ -125,6 +128,11 @@ pub(crate) enum Failure {
     /// 3: the daemon is needed and does not run.
     #[error("no daemon runs at {0}; start it with `g2 serve` (or `g2 up`)")]
     NotRunning(PathBuf),
+    /// 3: somebody listens on the daemon's socket and does not answer as it does.
+    #[error(
+        "what listens at {root}/data/g2.sock does not answer as the daemon does ({why}); `g2 doctor` says more"
+    )]
+    Mute { root: PathBuf, why: String },
     /// The answer is on stdout already; only the exit code is left.
     #[error("")]
     Quiet(u8),
@@ -140,7 +148,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
-            Self::NotRunning(_) => 3,
+            Self::NotRunning(_) | Self::Mute { .. } => 3,
             Self::Quiet(code) => *code,
         }
     }
@@ -240,6 +248,7 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Sessions(sessions) => sessions.run(context).await,
         Command::Schedule(schedule) => schedule.run(context),
         Command::Runs(runs) => runs.run(context),
+        Command::Usage(usage) => usage.run(context),
         Command::Ipc(ipc) => ipc.run(context).await,
         Command::Why(why) => why.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,

@@ -2,8 +2,13 @@
 
 use anyhow::anyhow;
 use clap::Subcommand;
+use serde::Serialize;
 
 use super::{Context, Outcome, out, show};
+use crate::domain::{
+    rows::Run,
+    usage::{RefusalRow, Total},
+};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Runs {
@@ -13,10 +18,20 @@ pub(super) enum Runs {
         #[arg(long)]
         limit: Option<usize>,
     },
-    /// One run
+    /// One run, with what it used of the model and the newest of what it was refused
     Show { id: i64 },
     /// What its container wrote
     Logs { id: i64 },
+}
+
+/// A run, with what it used of the model.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    run: Run,
+    #[serde(flatten)]
+    used: Total,
+    refusals: Vec<RefusalRow>,
 }
 
 impl Runs {
@@ -35,7 +50,10 @@ impl Runs {
                 &store.runs(limit)?,
                 &["id", "group", "lane", "kind", "status", "started_at", "ended_at", "records", "error"],
             ),
-            Self::Show { id } => show::object(context, &one(id)?),
+            Self::Show { id } => {
+                let (used, refusals) = store.usage_of_run(id)?;
+                show::object(context, &Shown { run: one(id)?, used, refusals })
+            }
             Self::Logs { id } => {
                 one(id)?;
                 let log = crate::root::read_run_log(&context.root, id)

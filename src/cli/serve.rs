@@ -6,11 +6,7 @@ use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Context, Failure, Outcome, client::Client, show};
-use crate::{
-    app,
-    app::Daemon,
-    loops::{Host, control::Request},
-};
+use crate::{app, app::Daemon, loops::Host};
 
 /// Runs the daemon until a signal asks it to stop; a second signal ends it at once.
 pub(super) async fn serve(context: &Context) -> Outcome {
@@ -82,12 +78,15 @@ pub(super) async fn stop(signals: &mut Signals, stopping: impl Future<Output = (
     }
 }
 
+/// How long we ourselves may take to answer, however slow the machine is.
+const OURSELVES: Duration = Duration::from_secs(60);
+
 /// Being up is not being ready: asks the daemon by its socket, as a client does.
 async fn answers(context: &Context) -> anyhow::Result<()> {
-    let mut client = Client::connect(&context.root)
-        .await
-        .ok_or_else(|| anyhow::anyhow!("our own socket does not answer"))?;
-    client.call(&Request::Status).await.map(drop)
+    match Client::connect_within(&context.root, OURSELVES).await {
+        Ok(_) => Ok(()),
+        Err(why) => Err(anyhow::Error::new(why).context("our own socket does not answer")),
+    }
 }
 
 /// Tells the service manager. One that is not there is no error.

@@ -3,12 +3,12 @@
 use anyhow::anyhow;
 use clap::Args;
 
-use super::{Context, Outcome, client::Client, out, show};
-use crate::{
-    clock,
-    loops::control::{Request, Response},
-    store::Why,
+use super::{
+    Context, Outcome,
+    client::{Client, NoDaemon},
+    out, show,
 };
+use crate::{clock, store::Why};
 
 #[derive(Debug, Args)]
 pub(super) struct WhyCommand {
@@ -33,12 +33,10 @@ impl WhyCommand {
 
 /// Returns what keeps the daemon from launching anything, which the store can't know.
 async fn obstacle(context: &Context) -> Option<String> {
-    let Some(mut client) = Client::connect(&context.root).await else {
-        return Some("the daemon, which is not running; start it with `g2 serve`".into());
-    };
-    match client.call(&Request::Status).await {
-        Ok(Response::Status(status)) => status.obstacle.map(|why| format!("this to be mended: {why}")),
-        Ok(_) | Err(_) => None,
+    match Client::status(&context.root).await {
+        Ok(status) => status.obstacle.map(|why| format!("this to be mended: {why}")),
+        Err(NoDaemon::Down) => Some("the daemon, which is not running; start it with `g2 serve`".into()),
+        Err(NoDaemon::Mute(why)) => Some(format!("the daemon, which does not answer ({why})")),
     }
 }
 

@@ -45,7 +45,8 @@ pub fn key(secrets: &Secrets) -> Option<&'static str> {
 }
 
 /// v1's reader for one name: the last one wins, one pair of quotes is stripped, no escapes.
-pub(super) fn value(text: &str, name: &str) -> Option<String> {
+#[must_use]
+pub fn value(text: &str, name: &str) -> Option<String> {
     text.lines()
         .map(str::trim)
         .filter(|line| !line.starts_with('#'))

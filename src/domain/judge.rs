@@ -92,6 +92,9 @@ pub enum BatchState {
     FileUnread,
     /// The runner had taken its input file.
     FileTaken,
+    /// Its input file is not there, neither as it was published nor as it is taken: it was never placed, or a runner that
+    /// had finished with it removed it and its record was lost.
+    FileAbsent,
     /// A record named it as handled.
     Done,
 }
@@ -237,7 +240,7 @@ fn reading(ended: &Ended, state: BatchState, said: Said) -> Reading {
     match state {
         BatchState::Done => return Reading::Done,
         BatchState::FileUnread => return Reading::Unread,
-        BatchState::OnStdin | BatchState::FileTaken => {}
+        BatchState::OnStdin | BatchState::FileTaken | BatchState::FileAbsent => {}
     }
     match ended.end {
         End::NeverCreated | End::NotNow { .. } => return Reading::NotOffered,
@@ -250,6 +253,8 @@ fn reading(ended: &Ended, state: BatchState, said: Said) -> Reading {
         Runner::Two(Readiness::NotYet) if state == BatchState::OnStdin && said == Said::Nothing => {
             Reading::Unread
         }
+        // A runner of ours keeps what it has taken until it has finished with it.
+        Runner::Two(_) if state == BatchState::FileAbsent && said == Said::Nothing => Reading::Unread,
         Runner::One | Runner::Two(Readiness::NotYet | Readiness::Ready) => Reading::InHand,
     }
 }

@@ -14,6 +14,8 @@ pub mod prompt;
 pub mod retry;
 pub mod rows;
 pub mod run_settings;
+pub mod scan;
 pub mod transcript;
 pub mod typing;
+pub mod usage;
 pub mod zone;

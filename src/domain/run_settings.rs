@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::group_config::GroupConfig;
+use super::{
+    group_config::{BadGroupConfig, GroupConfig},
+    rows::Group,
+};
 
 /// Which provider drives the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,7 +168,32 @@ pub struct RunSettings {
 )]
 pub struct StdinNeedsNetwork;
 
+/// Why a group can't be launched as it is set up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadSettings {
+    #[error("the group's provider can't be {name:?}: {why}")]
+    Provider { name: String, why: NoSuchValue },
+    #[error(transparent)]
+    Group(#[from] BadGroupConfig),
+    #[error(transparent)]
+    Key(#[from] StdinNeedsNetwork),
+}
+
 impl RunSettings {
+    /// Returns these settings as they are in force for a group, and what it wants for itself.
+    ///
+    /// # Errors
+    /// [`BadSettings`]
+    pub fn for_group(self, group: &Group) -> Result<(Self, GroupConfig), BadSettings> {
+        let own = group.config()?;
+        let provider = group
+            .provider
+            .as_deref()
+            .map(|name| Provider::parse(name).map_err(|why| BadSettings::Provider { name: name.into(), why }))
+            .transpose()?;
+        Ok((self.of(provider, group.image.clone(), &own)?, own))
+    }
+
     /// Returns these settings with what a group wants otherwise; `provider` and `image` are columns of its own.
     ///
     /// # Errors

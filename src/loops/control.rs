@@ -67,6 +67,8 @@ pub enum Request {
     },
     /// Tell once when everything that came in for this chat has been dealt with.
     Rest { chat: String },
+    /// Whether anybody answers.
+    Ping,
     /// How the daemon is.
     Status,
     /// Something in the store was changed by another process: look again. Answered when boxes and snapshots are as
@@ -321,6 +323,7 @@ impl Client {
                 self.resting = Some(chat);
                 None
             }
+            Request::Ping => Some(Response::Done),
             Request::Status => Some(Response::Status(Box::new(status(&self.host, self.since)))),
             Request::Changed { group, relaunch } => {
                 if let Some(group) = group.clone().filter(|_| relaunch) {

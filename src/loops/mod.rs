@@ -11,6 +11,7 @@
 //! | `deliver` | the outbox | says what is to be said, in order within a chat |
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | what is shown | writes the files in which agents read the state of things |
+//! | `usage` | the gateway's books | stores what runs have used |
 //! | `reconcile` | the start | adopts or ends what an earlier daemon left |
 
 use std::{
@@ -27,6 +28,7 @@ use crate::{
     channels::{Channels, local::Local},
     config::Config,
     domain::{holds::Holds, lanes::Event},
+    gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
     sandbox::Sandbox,
     store::{HandoverLimits, Store},
@@ -44,6 +46,7 @@ mod run;
 pub mod schedule;
 pub mod snapshots;
 pub mod typing;
+pub mod usage;
 
 /// What every loop works on.
 pub struct Host {
@@ -51,6 +54,8 @@ pub struct Host {
     pub root: PathBuf,
     pub store: Store,
     pub sandbox: Box<dyn Sandbox>,
+    /// The containers' way to the model's host.
+    pub gateway: Gateway,
     pub channels: Channels,
     pub local: Local,
     pub dirs: Arc<HostDirs>,
@@ -177,6 +182,12 @@ impl Host {
     #[must_use]
     pub fn run_dir(&self, run: i64) -> PathBuf {
         self.root.join("data/runs").join(run.to_string())
+    }
+
+    /// Returns the folder of a run's socket, which its container sees as `/run/g2`.
+    #[must_use]
+    pub fn gateway_dir(&self, run: i64) -> PathBuf {
+        self.run_dir(run).join("gateway")
     }
 
     /// Returns the zone in which schedules and prompts are read.

@@ -9,6 +9,7 @@ use super::StoreError;
 /// Every migration, in order; the version is the position plus one.
 const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_init", include_str!("../../migrations/0001_init.sql")),
+    ("0002_usage", include_str!("../../migrations/0002_usage.sql")),
     ("0003_sessions", include_str!("../../migrations/0003_sessions.sql")),
     ("0004_holds", include_str!("../../migrations/0004_holds.sql")),
 ];
@@ -58,6 +59,23 @@ mod tests {
         let tables: i64 =
             connection.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0)).unwrap();
         assert_eq!(tables, 0);
+    }
+
+    #[test]
+    fn a_store_of_the_first_schema_keeps_its_rows_and_a_copy_is_kept_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.execute_batch(MIGRATIONS[0].1).unwrap();
+        connection.pragma_update(None, "user_version", 1).unwrap();
+        connection.execute("INSERT INTO meta (key, value) VALUES ('instance', 'x')", []).unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let kept =
+            |c: &Connection| c.query_row("SELECT value FROM meta", [], |r| r.get::<_, String>(0)).unwrap();
+        let copy = Connection::open(dir.path().join(format!("g2.sqlite.before-{VERSION:04}"))).unwrap();
+        assert_eq!((kept(&connection), kept(&copy)), ("x".to_owned(), "x".to_owned()));
+        assert!(connection.prepare("SELECT requests FROM usage").is_ok());
+        assert!(copy.prepare("SELECT requests FROM usage").is_err());
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod runs;
 mod sessions;
 mod tasks;
 mod trace;
+mod usage;
 mod why;
 mod writer;
 
@@ -36,7 +37,7 @@ pub use lanes::WaitingLane;
 pub use messages::{Accepted, Judged, Unjudged};
 pub use outbox::NextDelivery;
 pub use receipts::{Changes, CommandFile, Proof, Receipt, Settled};
-pub use runs::{ActiveRun, EndOfRun, Recorded, RunEnded, batch_name, task_batch};
+pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
 pub use sessions::Transcripts;
 pub use trace::{Effected, IpcFilter, Story};
 pub use why::{Why, WhyCommand, WhyWiring};

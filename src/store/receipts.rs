@@ -11,8 +11,9 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    Result, Store,
+    Result, Store, StoreError,
     sessions::{Transcripts, generations},
+    writer::in_savepoint,
 };
 
 mod act;
@@ -122,6 +123,31 @@ impl Store {
         self.write(move |c| settle(c, &file, &zone, now))
     }
 
+    /// Decides command files one after the other, a savepoint each, in one commit. Where the world fails for one, none
+    /// after it is tried, so that order is kept: those outcomes are missing.
+    ///
+    /// # Errors
+    /// When the commit failed: then nothing of them is decided.
+    pub fn settle_all(
+        &self,
+        files: Vec<CommandFile>,
+        zone: (String, jiff::tz::TimeZone),
+        now: Time,
+    ) -> impl Future<Output = Result<Vec<Result<Settled>>>> + Send + use<> {
+        self.write(move |c| {
+            let mut outcomes = Vec::new();
+            for file in &files {
+                let outcome = in_savepoint(c, |c| settle(c, file, &zone, now));
+                let ends = outcome.as_ref().is_err_and(StoreError::is_worlds_fault) || c.is_autocommit();
+                outcomes.push(outcome);
+                if ends {
+                    break;
+                }
+            }
+            Ok(outcomes)
+        })
+    }
+
     /// Writes down that a command was refused for a reason that lies outside it, so that it is answered and not tried
     /// for ever.
     pub async fn refuse(&self, file: CommandFile, refusal: Refusal, now: Time) -> Result<Settled> {
@@ -197,4 +223,54 @@ fn receipt(c: &Connection, which: &str, with: impl rusqlite::Params) -> Result<O
             })
         })
         .optional()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::NewGroup, *};
+
+    fn file(claim: i64, text: &str) -> CommandFile {
+        let json = serde_json::json!({"type": "send_message", "chatJid": "local:main", "text": text});
+        CommandFile {
+            claim,
+            group: Folder::parse("main").unwrap(),
+            box_name: "messages".into(),
+            name: format!("{claim}.json"),
+            origin: claim.to_le_bytes().to_vec(),
+            run: None,
+            written: None,
+            taken: None,
+            proof: Proof::None,
+            body: Ok(json.to_string().into_bytes()),
+            transcripts: Transcripts::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_that_the_world_is_in_the_way_of_is_not_overtaken_by_those_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let folder = Folder::parse("main").unwrap();
+        let group = NewGroup { folder, name: "Main".into(), is_main: true, trigger: "@G2".into() };
+        store.add_group(group, Vec::new(), Time(0)).await.unwrap();
+        let grow = |pages: i64| {
+            store.write(move |c| {
+                let at: i64 = c.query_row("PRAGMA page_count", [], |r| r.get(0))?;
+                c.query_row(&format!("PRAGMA max_page_count = {}", at + pages), [], |_| Ok(()))?;
+                Ok(())
+            })
+        };
+        let zone = || ("UTC".to_owned(), jiff::tz::TimeZone::UTC);
+        let files = vec![file(1, "first"), file(2, &"x".repeat(500_000)), file(3, "third")];
+        grow(20).await.unwrap();
+        let outcomes = store.settle_all(files.clone(), zone(), Time(0)).await.unwrap_or_default();
+        assert!(outcomes.len() <= 2 && outcomes.get(1).is_none_or(Result::is_err), "{outcomes:?}");
+        assert!(store.receipt(3).unwrap().is_none(), "it waits for the one before it");
+        grow(10_000).await.unwrap();
+        let outcomes = store.settle_all(files, zone(), Time(0)).await.unwrap();
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        let said = store.outbox(None, None).unwrap();
+        let said: Vec<&str> = said.iter().map(|row| row.text.get(..5).unwrap_or(&row.text)).collect();
+        assert_eq!(said, ["first", "xxxxx", "third"]);
+    }
 }

@@ -10,7 +10,7 @@ mod end;
 mod record;
 mod slot;
 
-pub use end::{EndOfRun, RunEnded};
+pub use end::{EndOfRun, LeftInput, RunEnded};
 pub use record::Recorded;
 pub(super) use slot::next_slot;
 

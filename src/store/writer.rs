@@ -61,13 +61,17 @@ impl Writer {
     }
 }
 
-fn in_savepoint<T>(
+pub(super) fn in_savepoint<T>(
     connection: &Connection,
     work: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     execute(connection, "SAVEPOINT piece")?;
     let outcome = work(connection);
     if outcome.is_err() {
+        // The transaction is gone, and every savepoint with it: what comes next would be committed by itself.
+        if connection.is_autocommit() {
+            return outcome;
+        }
         execute(connection, "ROLLBACK TO piece")?;
     }
     execute(connection, "RELEASE piece")?;
@@ -106,5 +110,41 @@ fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>) {
                 done.into_iter().for_each(|tell| tell(Err(StoreError::Commit(text.clone()))));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_shared_a_transaction_that_sqlite_ended_is_told_so_and_the_next_is_a_new_one() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
+        let writer = Writer::start(connection).unwrap();
+        let (hold, held) = mpsc::channel::<()>();
+        // While the first piece is at work, the others come to wait for the same commit.
+        let first = writer.write(move |c| {
+            let _ = held.recv();
+            c.execute("INSERT INTO t VALUES (1)", []).map_err(Into::into)
+        });
+        let second = writer.write(|c| {
+            // As a full disk or an I/O error does in the middle of it.
+            c.execute_batch("ROLLBACK")?;
+            Ok(())
+        });
+        let third = writer.write(|c| c.execute("INSERT INTO t VALUES (3)", []).map_err(Into::into));
+        hold.send(()).unwrap();
+        assert!(matches!(first.await, Err(StoreError::Commit(_))), "what came before is gone with it");
+        assert!(matches!(second.await, Err(StoreError::Commit(_))));
+        assert_eq!(third.await.unwrap(), 1, "what comes after is in a transaction of its own");
+        let kept: Vec<i64> = writer
+            .write(|c| {
+                let mut rows = c.prepare("SELECT n FROM t")?;
+                Ok(rows.query_map([], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?)
+            })
+            .await
+            .unwrap();
+        assert_eq!(kept, [3]);
     }
 }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 mod report;
 
+mod claude;
 mod command;
 mod docker;
 mod drain;
@@ -22,6 +23,7 @@ mod launch;
 mod rest;
 mod tasks;
 
+mod bare;
 mod client;
 mod events;
 mod floor;
@@ -53,11 +55,12 @@ const LONGEST: Duration = Duration::from_secs(15 * 60);
 type Figure = fn(Effort, &mut Table);
 
 /// All figures, in the order of the table.
-const FIGURES: [(&str, Figure); 6] = [
+const FIGURES: [(&str, Figure); 7] = [
     ("command", command::take),
     ("drain", drain::take),
     ("launch", launch::take),
     ("docker", docker::take),
+    ("claude", claude::take),
     ("rest", rest::take),
     ("tasks", tasks::take),
 ];

@@ -1,4 +1,5 @@
 //! The daemon's socket against clients of every kind.
+#![expect(clippy::disallowed_methods, reason = "a test puts something else where the socket was")]
 
 use serde_json::json;
 
@@ -176,6 +177,35 @@ fn the_command_line_says_with_its_exit_code_that_no_daemon_runs() {
     assert_serves(&root, "hi");
     assert_eq!(daemon.terminate(), Some(0));
     assert_eq!(root.run(&["status"]).status.code(), Some(3));
+}
+
+#[test]
+fn what_squats_on_the_socket_and_never_answers_keeps_no_command_waiting() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    root.ask("local:main", "hi");
+    daemon.kill();
+    let path = root.data("g2.sock");
+    let _ = std::fs::remove_file(&path);
+    let _squatter = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let status = root.json(&["status"]);
+    assert_eq!(status["state"], "not answering", "{status}");
+    assert!(status["problems"][0].as_str().unwrap().contains("no answer within 2 s"), "{status}");
+    for (arguments, code, says) in [
+        (vec!["status"], 3, ""),
+        (vec!["send", "hi"], 3, "does not answer"),
+        (vec!["send", "--wait", "60", "hi"], 3, "does not answer"),
+        (vec!["chat"], 3, "does not answer"),
+        (vec!["why", "1"], 0, ""),
+        (vec!["groups", "set", "main", "name=Other"], 0, "telling the daemon failed"),
+        (vec!["groups", "add", "family", "--chat", "local:family"], 0, "telling the daemon failed"),
+        (vec!["groups", "remove", "family"], 0, ""),
+    ] {
+        let output = root.run(&arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
 }
 
 #[test]

@@ -295,6 +295,9 @@ fn an_image_of_v1_or_of_another_runner_is_told() {
         command.args(["--image", &image.0]);
         finds(command, "image", status, &detail, fix);
     }
+    let image = Labelled::new(&format!("g2.protocol=2 g2.runner={ours}"));
+    root.g2(&["groups", "set", "main", "provider=claude", &format!("image={}", image.0)]);
+    finds(doctor(&root), "image", "warn", "Claude Code is to run in it", "--offline");
 }
 
 /// An empty image with labels, removed at the end.

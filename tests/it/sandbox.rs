@@ -1,7 +1,8 @@
 //! What every sandbox must do, run on both, and what each of them promises on top.
 #![expect(clippy::unwrap_used, reason = "what a test does not expect fails it")]
 
-mod house;
+mod from_inside;
+pub(crate) mod house;
 mod only_docker;
 mod only_process;
 

@@ -88,7 +88,7 @@ impl World {
     }
 
     async fn end(&self, run: i64, end: End, cause: Cause) {
-        let end = EndOfRun { run, end, cause, unread: Vec::new(), retry_base_ms: 5000 };
+        let end = EndOfRun { run, end, cause, input: None, retry_base_ms: 5000 };
         self.store.end_run(end, TimeZone::UTC, NOW).await.unwrap();
     }
 
@@ -216,6 +216,39 @@ async fn a_run_that_spoke_and_died_is_told_of_once_and_not_tried_again() {
     let texts = world.texts("local:main");
     assert_eq!((texts.len(), texts[0].as_str()), (2, "half"), "{texts:?}");
     assert!(world.store.waiting_lanes().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_is_about_the_batches_it_finishes_and_about_the_rest_only_when_it_finishes_none() {
+    for (first, second, third, state) in [
+        // The follow-up is in hand, and nothing was said of it.
+        (("a", true), None, None, "returned"),
+        (("a", true), Some(("b", false)), None, "failed"),
+        // What was said before it without finishing anything may be about it.
+        (("b", false), Some(("a", true)), None, "failed"),
+        (("a", true), None, Some("command"), "failed"),
+    ] {
+        let world = world().await;
+        world.message("local:main", "k", "one", "wake").await;
+        let lane = world.lane();
+        let handed = world.start(lane).await;
+        world.ready(handed.run).await;
+        world.message("local:main", "k2", "two", "wake").await;
+        let next = world.store.pipe(handed.run, lane, LIMITS, NOW).await.unwrap().unwrap();
+        let records = [Some(first), second];
+        for (n, (text, finishes)) in (2..).zip(records.into_iter().flatten()) {
+            let handled = if finishes { vec![handed.batch] } else { Vec::new() };
+            world.store.record(handed.run, n, say(text, &handled), NOW).await.unwrap();
+        }
+        if third.is_some() {
+            let bytes = br#"{"type":"send_message","chatJid":"local:main","text":"by file"}"#;
+            let file = CommandFile { run: Some(handed.run), ..command("main", 1, bytes) };
+            world.store.settle(file, zone(), NOW).await.unwrap();
+        }
+        world.end(handed.run, End::Exited { code: 3, oom: false }, Cause::Itself).await;
+        let waits = world.store.waiting_lanes().unwrap().len();
+        assert_eq!(waits == 1, state == "returned", "batch {}: {first:?} {second:?} {third:?}", next.batch);
+    }
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use serde_json::Value;
 mod docker;
 mod proxy;
 mod socket;
-pub(crate) use docker::{Docked, docker, run_docker};
+pub(crate) use docker::{Docked, claude_image, docker, run_docker};
 pub(crate) use proxy::EngineProxy;
 pub(crate) use socket::Socket;
 

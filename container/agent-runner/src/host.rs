@@ -31,6 +31,8 @@ pub enum Event {
     ToolStarted { name: String, timeout_ms: Option<u64> },
     /// The tool has finished.
     ToolFinished,
+    /// This blocked tool has run, whatever was done against it.
+    BlockedTool(String),
     /// The agent's session has this id from now on. No sign of life.
     Session(String),
     /// The agent lives; nothing else is known.
@@ -82,6 +84,7 @@ impl Host {
                 self.state.tool_finished();
                 Ok(())
             }
+            Event::BlockedTool(name) => self.note(Kind::BlockedTool, Some(name)),
             Event::Alive => Ok(()),
         }?;
         self.state.alive();

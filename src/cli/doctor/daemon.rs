@@ -4,22 +4,13 @@
 use std::{
     fs::{self, File, TryLockError},
     path::Path,
-    time::Duration,
 };
-
-use tokio::time::timeout;
 
 use super::{
-    super::client::Client,
-    row::{Row, chain},
+    super::client::{Client, NoDaemon},
+    row::Row,
 };
-use crate::{
-    app::socket_path,
-    loops::control::{Request, Response, Status},
-};
-
-/// How long the daemon may take to say how it is.
-const ANSWER: Duration = Duration::from_secs(10);
+use crate::{app::socket_path, loops::control::Status};
 
 /// What is known of `data/lock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,16 +68,11 @@ async fn look_at_socket(root: &Path) -> Socket {
     if fs::symlink_metadata(socket_path(root)).is_err() {
         return Socket::Absent;
     }
-    let asking = async {
-        let Some(mut client) = Client::connect(root).await else { return Socket::Stale };
-        match client.call(&Request::Status).await {
-            Ok(Response::Status(status)) => Socket::Answers(status),
-            Ok(_) => Socket::Mute("it answers something else; is it of the same version?".into()),
-            Err(error) => Socket::Mute(chain(&*error)),
-        }
-    };
-    let silent = || Socket::Mute(format!("no answer within {} s", ANSWER.as_secs()));
-    timeout(ANSWER, asking).await.unwrap_or_else(|_| silent())
+    match Client::status(root).await {
+        Ok(status) => Socket::Answers(status),
+        Err(NoDaemon::Down) => Socket::Stale,
+        Err(NoDaemon::Mute(why)) => Socket::Mute(why),
+    }
 }
 
 fn judge(lock: &Lock, socket: &Socket, root: &Path) -> Vec<Row> {

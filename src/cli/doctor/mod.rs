@@ -16,7 +16,9 @@ use crate::{
 };
 
 mod daemon;
+mod gateway;
 mod groups;
+mod launch;
 mod ledger;
 mod machine;
 mod root;
@@ -82,7 +84,9 @@ impl Doctor {
         rows.extend(zone::check(&subject.config.zone, &crate::config::zone_data()));
         rows.extend(sandbox::check(&subject, self.image).await);
         rows.extend(sandbox::scripts(&subject));
+        rows.extend(gateway::check(&subject));
         rows.extend(groups::check(&subject));
+        rows.extend(launch::check(&subject));
         rows.extend(ledger::check(&subject));
         rows.extend(machine::check(&subject));
         rows

@@ -1,6 +1,10 @@
 //! How agents are run: the engine, the images, the boundary, and what the scripted agent follows.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
 
 use tokio::time::timeout;
 
@@ -10,6 +14,7 @@ use super::{
 };
 use crate::{
     config::{Config, SandboxKind},
+    domain::{rows::Group, run_settings::Provider},
     sandbox::{
         SandboxError,
         docker::{DockerSandbox, Image},
@@ -45,7 +50,7 @@ pub(super) async fn check(subject: &Subject, image: Option<String>) -> Vec<Row> 
         }
     }
     let ready = asked.get(&config.image).is_some_and(Result::is_ok);
-    let mut rows = judge(config, &asked);
+    let mut rows = judge(config, &asked, &of_claude(config, &subject.groups));
     rows.extend(in_force(config, subject.daemon.as_ref().map(|d| d.sandbox.as_str()), ready));
     rows
 }
@@ -59,8 +64,18 @@ async fn ask(config: &Config, image: &str) -> OfImage {
     timeout(ANSWER, engine.look_at_image(image)).await.unwrap_or_else(|_| Err(silent()))
 }
 
-/// Decides on what the engine said.
-fn judge(config: &Config, asked: &BTreeMap<String, OfImage>) -> Vec<Row> {
+/// The images in which Claude Code is to run.
+fn of_claude<'a>(config: &'a Config, groups: &'a [Group]) -> BTreeSet<&'a str> {
+    let drives = |group: &&Group| {
+        group.provider.as_deref().unwrap_or(config.provider.name()) == Provider::Claude.name()
+    };
+    let own = groups.iter().filter(drives).map(|group| group.image.as_deref().unwrap_or(&config.image));
+    let all = (config.provider == Provider::Claude).then_some(config.image.as_str());
+    own.chain(all).collect()
+}
+
+/// Decides on what the engine said; `claude` names the images in which Claude Code is to run.
+fn judge(config: &Config, asked: &BTreeMap<String, OfImage>, claude: &BTreeSet<&str>) -> Vec<Row> {
     // Where nothing else is chosen an engine that is away means plain child processes, which the next row tells.
     let missing = |check, detail: String, fix: String| match config.sandbox {
         SandboxKind::Docker => Row::fail(check, detail, fix),
@@ -84,7 +99,7 @@ fn judge(config: &Config, asked: &BTreeMap<String, OfImage>) -> Vec<Row> {
                     ),
                 )),
             ),
-            Ok(is) => (reached, Some(image_row(image, is))),
+            Ok(is) => (reached, Some(image_row(image, is, claude.contains(image.as_str())))),
         };
         if !rows.contains(&engine) {
             rows.push(engine);
@@ -95,7 +110,7 @@ fn judge(config: &Config, asked: &BTreeMap<String, OfImage>) -> Vec<Row> {
 }
 
 /// Decides on an image that is there.
-fn image_row(image: &str, is: &Image) -> Row {
+fn image_row(image: &str, is: &Image, drives_claude: bool) -> Row {
     if is.protocol < OURS {
         return Row::warn(
             "image",
@@ -108,6 +123,15 @@ fn image_row(image: &str, is: &Image) -> Row {
     let claude =
         is.claude.as_ref().map(|version| format!(", with Claude Code {version}")).unwrap_or_default();
     let said = format!("{image} is there and speaks protocol {}{claude}", is.protocol);
+    if drives_claude && is.claude.is_none() {
+        return Row::warn(
+            "image",
+            format!("{said}; Claude Code is to run in it, and it does not say that it holds it"),
+            format!(
+                "`container/build.sh {image}`, with `--offline` before the name where there is no registry of images"
+            ),
+        );
+    }
     match is.runner.as_deref() {
         Some(agent_runner::ID) => Row::ok("image", said),
         None => Row::ok("image", format!("{said}; it does not say which runner it holds")),

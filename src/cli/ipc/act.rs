@@ -7,7 +7,10 @@ use anyhow::{anyhow, bail};
 use ipc_handlers::Folder;
 
 use super::{
-    super::client::{Client, tell_changed},
+    super::{
+        Failure,
+        client::{Client, NoDaemon, tell_changed},
+    },
     Context, Outcome,
     look::{Found, Open, find},
     show,
@@ -92,8 +95,9 @@ pub(super) async fn retry(context: &Context, store: &Store, what: &str) -> Outco
         }
     };
     let id = match Client::connect(&context.root).await {
-        Some(client) => ask(client, &Request::RetryCommand { id: of }).await?,
-        None => app::retry_command(&context.root, of).await?,
+        Ok(client) => ask(client, &Request::RetryCommand { id: of }).await?,
+        Err(NoDaemon::Down) => app::retry_command(&context.root, of).await?,
+        Err(NoDaemon::Mute(why)) => return Err(Failure::Mute { root: context.root.clone(), why }),
     };
     tell(context, store, id, &format!("command {of} is tried again as {id}"))
 }
@@ -104,8 +108,9 @@ pub(super) async fn drop(context: &Context, store: &Store, what: &str, reason: S
         Found::Open(open) => file(&open)?,
     };
     let id = match Client::connect(&context.root).await {
-        Some(client) => ask(client, &Request::DropCommand { which, reason }).await?,
-        None => app::drop_command(&context.root, which, reason).await?,
+        Ok(client) => ask(client, &Request::DropCommand { which, reason }).await?,
+        Err(NoDaemon::Down) => app::drop_command(&context.root, which, reason).await?,
+        Err(NoDaemon::Mute(why)) => return Err(Failure::Mute { root: context.root.clone(), why }),
     };
     tell(context, store, id, &format!("{what} is dropped"))
 }

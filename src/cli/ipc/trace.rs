@@ -92,7 +92,7 @@ async fn waits_for(context: &Context, store: &Store, open: &Open) -> anyhow::Res
         let name = crate::loops::control::shown(&hold);
         return Ok(format!("held since {}{why}; `g2 ipc release {name}` lets it go", hold.at));
     }
-    if Client::connect(&context.root).await.is_none() {
+    if Client::connect(&context.root).await.is_err() {
         return Ok("it waits for the daemon, which is not running; start it with `g2 serve`".into());
     }
     Ok(match (open.lying.is_directory, open.lying.claim) {

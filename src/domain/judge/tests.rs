@@ -252,7 +252,7 @@ proptest! {
     #[test]
     fn no_batch_is_handed_out_for_ever_lost_or_answered_twice(
         runs in prop::collection::vec((any_ended(), any::<bool>()), 30),
-        state in prop::sample::select(vec![BatchState::OnStdin, BatchState::FileTaken, BatchState::FileUnread]),
+        state in prop::sample::select(vec![BatchState::OnStdin, BatchState::FileTaken, BatchState::FileAbsent, BatchState::FileUnread]),
     ) {
         let mut batch = Batch { state, ..on_stdin() };
         let mut spent = 0;

@@ -37,18 +37,21 @@ pub(super) fn settle(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>, l
     }
     let runtime = tokio::runtime::Handle::current();
     let now = clock::now();
-    let settling: Vec<_> =
-        pending.iter().map(|p| host.store.settle(p.file.clone(), host.zone(), now)).collect();
+    let files = pending.iter().map(|p| p.file.clone()).collect();
+    let settling = runtime.block_on(host.store.settle_all(files, host.zone(), now));
+    let mut outcomes = settling.unwrap_or_else(|error| vec![Err(error)]).into_iter();
     let mut answers = Vec::new();
     let mut again = Vec::new();
-    for (pending, settling) in pending.into_iter().zip(settling) {
-        match runtime.block_on(settling) {
-            Ok(settled) => answers.push((pending, settled)),
-            Err(error) if error.is_worlds_fault() => {
+    for pending in pending {
+        match outcomes.next() {
+            Some(Ok(settled)) => answers.push((pending, settled)),
+            // It waits for one before it.
+            None => again.push(pending),
+            Some(Err(error)) if error.is_worlds_fault() => {
                 tracing::warn!(claim = pending.claimed.id, error = %chain(&error), "the store can't take a command now; it stays claimed and is tried again");
                 again.push(pending);
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
                 if let Some(settled) = runtime.block_on(record_our_fault(host, &pending)) {
                     answers.push((pending, settled));

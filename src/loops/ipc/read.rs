@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How long a file that can't be parsed is given to become whole.
-pub(super) const HALF_WRITTEN: Duration = Duration::from_secs(2);
+const HALF_WRITTEN: Duration = Duration::from_secs(2);
 
 /// How long one is given whose writer still has it open.
 const WRITER_LIMIT: Duration = Duration::from_secs(60);

@@ -20,11 +20,13 @@ use super::{
     answer::settle_again,
     chain,
     gate::{self, Gate},
-    read::{HALF_WRITTEN, Handled, Patience, Taken, claim, handle},
+    read::{Handled, Patience, Taken, claim, handle},
 };
 use crate::{
-    clock, failpoint,
-    ipc::{Claimed, CommandBox, Entry, Hint, Hints, Writer},
+    clock,
+    domain::scan,
+    failpoint,
+    ipc::{Claimed, CommandBox, Entry, Hint, Hints, Kind, Writer},
 };
 
 /// At most so many claims of a group are not acknowledged at a time.
@@ -33,10 +35,7 @@ const IN_FLIGHT: usize = 64;
 const LISTED: usize = 4096;
 /// How often one that is being written is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How long an event may be on its way. Events come in the order in which files were published; a scan that was
-/// faster could only guess it.
-const EVENT_LAG: Duration = Duration::from_secs(1);
-/// The same for a container that is dead: its last events were sent before we were told.
+/// How long an event of a container that is dead may be on its way: its last ones were sent before we were told.
 const LAST_EVENTS: Duration = Duration::from_millis(50);
 /// How far the clock by which files are stamped may be behind ours, ms.
 const CLOCK_TICK_MS: i64 = 10;
@@ -192,12 +191,12 @@ impl Worker {
         let taken = vec![Taken { claimed, refusal: None, age: Duration::ZERO }];
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
         let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None, 0)).await;
-        let Handled { growing, held, waiting, messages } = handled.unwrap_or_default();
-        self.gate.took(0, messages);
-        self.held += held;
+        let handled = handled.unwrap_or_default();
+        self.gate.took(0, handled.messages);
+        self.held += handled.held;
         let now = Instant::now();
-        self.growing.extend(growing.into_iter().map(|claimed| (claimed, now)));
-        settle_again(&self.host, &self.folder, waiting).await;
+        self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
+        settle_again(&self.host, &self.folder, handled.waiting).await;
     }
 
     async fn anything_waits(&self) -> bool {
@@ -241,8 +240,10 @@ impl Worker {
                                 tracing::debug!(group = %boxes.folder(), name = ?directory.name, "a directory is named like a command; its writer has to remove it");
                             }
                             found.extend(listing.entries.into_iter().map(|entry| {
-                                let idle = matches!(boxes.writer(in_box, &entry), Writer::None);
-                                (in_box, entry, idle)
+                                // What is no file has no writer that could be waited for.
+                                let held = entry.kind == Kind::File
+                                    && !matches!(boxes.writer(in_box, &entry), Writer::None);
+                                (in_box, entry, held)
                             }));
                         }
                         Err(error) => tracing::warn!(group = %boxes.folder(), error = %chain(&error), "listing a box failed; it is tried again"),
@@ -256,26 +257,25 @@ impl Worker {
             let Ok((found, more)) = listed else { return };
             let found = self.without_held(found);
             let now = Instant::now();
-            let mut take = Vec::new();
-            let mut seen = BTreeMap::new();
+            let mut files = Vec::new();
+            let mut waiting = Vec::new();
             let mut too_new = false;
-            let mut in_turn = true;
-            for (in_box, entry, idle) in found {
+            for (in_box, entry, held) in found {
                 let key = (in_box, entry.name);
                 let since = *self.first_seen.get(&key).unwrap_or(&now);
                 let age = now.duration_since(since);
-                let told = (sight == Sight::First && entry.ctime < complete_until) || age >= EVENT_LAG;
+                let untold = sight == Sight::First && entry.ctime < complete_until;
                 // Nobody may ever tell of it: it can be from before the watch, and goes before what is told of.
-                too_new |= sight == Sight::First && !told && entry.ctime < begun;
-                // What is older goes first, though it was seen later: a listing can miss it.
-                in_turn &= told;
-                if (idle && in_turn) || patience == Patience::None || age >= HALF_WRITTEN {
-                    take.push(key);
-                } else {
-                    seen.insert(key, since);
-                }
+                too_new |= sight == Sight::First && !untold && age < scan::EVENT_LAG && entry.ctime < begun;
+                waiting.push(scan::Waiting { age, untold, held });
+                files.push((key, since));
             }
-            self.first_seen = seen;
+            let ready = match patience {
+                Patience::Some => scan::in_turn(waiting),
+                Patience::None => files.len(),
+            };
+            self.first_seen = files.split_off(ready).into_iter().collect();
+            let take = files.into_iter().map(|(key, _)| key).collect();
             let taken = self.take(take, patience).await;
             if too_new && complete_until < begun && patience == Patience::Some {
                 tokio::time::sleep(Duration::from_millis(CLOCK_TICK_MS.unsigned_abs() + 1)).await;

@@ -5,8 +5,11 @@ use std::{sync::Arc, time::Duration};
 use ipc_handlers::wire;
 use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 
-use super::{Order, STALE, Watched, Watching, document::prompt_of, prepare};
-use crate::store::{ActiveRun, batch_name, task_batch};
+use super::{Order, STALE, Watched, Watching, document::prompt_of};
+use crate::{
+    loops::ipc::chain,
+    store::{ActiveRun, batch_name, task_batch},
+};
 
 /// An adopted container that may never have got all of its stdin has this long to turn out to be ready.
 const ADOPTED_UNREADY: Duration = Duration::from_secs(2);
@@ -22,9 +25,17 @@ impl Watched {
         };
         tracing::info!(run = self.run, group = %self.group, container, "adopted a run that outlived its daemon");
         self.container = Some(container.clone());
+        // Under the same name in the same folder, which the container has mounted.
+        let host = Arc::clone(&self.host);
+        let dir = host.gateway_dir(self.run);
+        if dir.is_dir()
+            && let Err(error) = host.gateway.open(self.run, &dir, host.box_owner)
+        {
+            tracing::warn!(run = self.run, error = %chain(&error), "an adopted run can't reach its model");
+        }
         self.seen = 0;
         if let Some(row) = self.host.store.group(&self.group).ok().flatten()
-            && let Ok(settings) = prepare::settings(&self.host, &row)
+            && let Ok((settings, _)) = self.host.config.run_settings().for_group(&row)
         {
             self.ceiling_ms = settings.ceiling_ms;
         }

@@ -18,7 +18,7 @@ use crate::{
         typing::Work,
     },
     sandbox::SandboxError,
-    store::{ActiveRun, EndOfRun, StoreError},
+    store::{ActiveRun, EndOfRun, LeftInput, StoreError},
 };
 
 /// How long a killed container may take to be dead.
@@ -39,15 +39,16 @@ impl Watched {
         {
             return None;
         }
+        host.gateway.close(self.run).await;
         // Whatever the agent asked for before it died is done before its batches are judged.
         let (done, drained) = oneshot::channel();
         if host.mailboxes.send(ipc::Ask::Drain(self.group.clone(), done)).is_ok() {
             let _ = drained.await;
         }
-        let unread = self.claim_back().await;
+        let input = self.claim_back().await;
         failpoint::reach("run.ending");
         let (end, cause) = ending;
-        let end = EndOfRun { run: self.run, end, cause, unread, retry_base_ms: host.config.retry_base_ms };
+        let end = EndOfRun { run: self.run, end, cause, input, retry_base_ms: host.config.retry_base_ms };
         let mut pause = Duration::from_secs(1);
         let waiting = loop {
             match host.store.end_run(end.clone(), host.config.zone.zone.clone(), clock::now()).await {
@@ -109,22 +110,23 @@ impl Watched {
         }
     }
 
-    /// Takes the follow-ups back that the runner had not finished; returns the ids of those it had not even taken.
-    async fn claim_back(&self) -> Vec<i64> {
-        let Ok(boxes) = self.host.boxes(&self.group) else { return Vec::new() };
+    /// Takes the follow-ups back that the runner had not finished; `None` when that fails.
+    async fn claim_back(&self) -> Option<Vec<LeftInput>> {
+        let boxes = self.host.boxes(&self.group).ok()?;
         let kept = self.host.run_dir(self.run).join("input");
-        let left = spawn_blocking(move || boxes.claim_back_inputs(&kept)).await;
-        match left {
-            Ok(Ok(left)) => left
-                .into_iter()
-                .filter(|input| input.state == InputState::Unread)
-                .filter_map(|input| input.batch_id.parse().ok())
-                .collect(),
-            Ok(Err(error)) => {
+        match spawn_blocking(move || boxes.claim_back_inputs(&kept)).await.ok()? {
+            Ok(left) => Some(
+                left.into_iter()
+                    .filter_map(|input| {
+                        let taken = input.state != InputState::Unread;
+                        Some(LeftInput { batch: input.batch_id.parse().ok()?, taken })
+                    })
+                    .collect(),
+            ),
+            Err(error) => {
                 tracing::warn!(run = self.run, error = %chain(&error), "claiming input back failed; its batches count as taken");
-                Vec::new()
+                None
             }
-            Err(_) => Vec::new(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How a run's agent gets to its model: over the gateway's socket with a placeholder for a key, or by itself with a key
 //! that it is given on stdin.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use ipc_handlers::wire;
 
@@ -9,13 +9,13 @@ use super::prepare::Place;
 use crate::{
     config::dotenv,
     domain::run_settings::{Credentials, Provider, RunSettings},
-    loops::Host,
+    gateway::{Kind, NAME},
+    loops::{Host, ipc::chain},
     sandbox::{Access, Mount, Whose},
 };
 
-/// Where the gateway's folder of a run is seen inside, and its socket in it.
+/// Where the gateway's folder of a run is seen inside.
 const INSIDE: &str = "/run/g2";
-const SOCKET: &str = "model.sock";
 /// What stands for a key where the gateway has the real one.
 const PLACEHOLDER: &str = "placeholder";
 /// The Messages API itself. The CLI asks for more than it needs where it is not told.
@@ -35,16 +35,14 @@ pub(super) fn way(host: &Host, run: i64, settings: &RunSettings, place: Place) -
             Ok(Way { mount: None, env: BTreeMap::new(), base_url: DIRECT.to_owned() })
         }
         (Provider::Claude, Credentials::Gateway) => {
-            let folder = gateway_folder(host, run);
-            crate::root::make_folder(&folder)
-                .map_err(|e| format!("making the folder of the model's socket failed: {e}"))?;
+            let folder = host.gateway_dir(run);
+            host.gateway.open(run, &folder, host.box_owner).map_err(|e| chain(&e))?;
             let socket = match place {
-                Place::Container => format!("{INSIDE}/{SOCKET}"),
-                Place::Host => folder.join(SOCKET).display().to_string(),
+                Place::Container => format!("{INSIDE}/{NAME}"),
+                Place::Host => folder.join(NAME).display().to_string(),
             };
-            // A key of the same kind makes the agent say it in the same way.
-            let key = dotenv::secrets(&host.root).ok().as_ref().and_then(dotenv::key);
-            let key = key.filter(|key| *key != "CLAUDE_CODE_USE_BEDROCK").unwrap_or("ANTHROPIC_API_KEY");
+            // A key of the same kind makes the agent say it in the same way; without one it is told what is missing.
+            let key = host.gateway.kind().unwrap_or(Kind::ApiKey).variable();
             Ok(Way {
                 mount: Some(Mount {
                     host: folder,
@@ -58,11 +56,6 @@ pub(super) fn way(host: &Host, run: i64, settings: &RunSettings, place: Place) -
             })
         }
     }
-}
-
-/// Returns the folder in which the gateway listens for a run: `data/runs/<run>/gateway/model.sock`.
-fn gateway_folder(host: &Host, run: i64) -> PathBuf {
-    host.run_dir(run).join("gateway")
 }
 
 /// How the Claude Code CLI is to be run.

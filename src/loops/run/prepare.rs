@@ -47,22 +47,9 @@ pub(super) async fn prepare(
     prepared.await.map_err(|e| e.to_string())?
 }
 
-/// Returns the settings in force for a group.
-pub(super) fn settings(host: &Host, row: &Group) -> Result<RunSettings, String> {
-    let own = row.config().map_err(|e| chain(&e))?;
-    let provider = row
-        .provider
-        .as_deref()
-        .map(Provider::parse)
-        .transpose()
-        .map_err(|why| format!("the group's provider can't be {:?}: {why}", row.provider))?;
-    host.config.run_settings().of(provider, row.image.clone(), &own).map_err(|e| chain(&e))
-}
-
 fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared, String> {
     let row = host.store.group(group).map_err(|e| chain(&e))?.ok_or("the group was removed")?;
-    let settings = settings(host, &row)?;
-    let own = row.config().map_err(|e| chain(&e))?;
+    let (settings, own) = host.config.run_settings().for_group(&row).map_err(|e| chain(&e))?;
     let place = if host.sandbox.kind() == "process" { Place::Host } else { Place::Container };
     if place == Place::Host && settings.provider == Provider::Claude && !host.config.allow_unsandboxed {
         return Err(

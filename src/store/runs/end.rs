@@ -23,10 +23,18 @@ pub struct EndOfRun {
     pub run: i64,
     pub end: End,
     pub cause: Cause,
-    /// Batches of its `input/` that it had not taken.
-    pub unread: Vec<i64>,
+    /// What was found of its `input/`; `None`: it could not be read, and what was put there counts as taken.
+    pub input: Option<Vec<LeftInput>>,
     /// First rest after a failure, ms.
     pub retry_base_ms: i64,
+}
+
+/// A batch whose file was found in `input/` when its run was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftInput {
+    pub batch: i64,
+    /// The runner had taken it.
+    pub taken: bool,
 }
 
 /// What follows from an end.
@@ -106,8 +114,11 @@ fn open_batches(c: &Connection, end: &EndOfRun) -> Result<Vec<(i64, i64, Batch)>
         let batch = Batch {
             state: match via.as_str() {
                 "stdin" => BatchState::OnStdin,
-                _ if end.unread.contains(&id) => BatchState::FileUnread,
-                _ => BatchState::FileTaken,
+                _ => match end.input.as_ref().map(|left| left.iter().find(|input| input.batch == id)) {
+                    Some(Some(LeftInput { taken: false, .. })) => BatchState::FileUnread,
+                    Some(None) => BatchState::FileAbsent,
+                    Some(Some(_)) | None => BatchState::FileTaken,
+                },
             },
             said: if r.get(5)? { Said::Something } else { Said::Nothing },
             tries: r.get(2)?,

@@ -76,6 +76,9 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
             .execute([batch, run, now.0])?;
         }
     }
+    if let Some(row) = said.filter(|_| !record.handled.is_empty()) {
+        not_about_the_rest(c, run, row)?;
+    }
     match record.kind {
         wire::Kind::Deferred => {
             c.prepare_cached("UPDATE runs SET deferred = 1 WHERE id = ?1")?.execute([run])?;
@@ -87,20 +90,37 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
         wire::Kind::Ready | wire::Kind::Progress | wire::Kind::BlockedTool => {}
     }
     let after = c.prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?.query_row([run], active_row)?;
-    Ok(Recorded::Applied { said, idle: with_batches(c, after)?.is_idle() })
+    Ok(Recorded::Applied { said: said.is_some(), idle: with_batches(c, after)?.is_idle() })
 }
 
-/// Puts what a result says into the outbox; a task's only where its `output` is `chat`.
-fn say_result(c: &Connection, run: &ActiveRun, n: i64, record: &wire::Record, now: Time) -> Result<bool> {
+/// An answer that finishes some batches is about those: of what is still in hand nothing was said by it, unless something
+/// was before.
+fn not_about_the_rest(c: &Connection, run: i64, row: i64) -> Result<()> {
+    c.prepare_cached(
+        "UPDATE batches SET outbox_mark = ?2 WHERE run_id = ?1 AND state IN ('handed', 'claimed') AND outbox_mark < ?2
+           AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = ?1 AND o.id > batches.outbox_mark AND o.id < ?2)",
+    )?
+    .execute([run, row])?;
+    Ok(())
+}
+
+/// Puts what a result says into the outbox, and returns its row; a task's only where its `output` is `chat`.
+fn say_result(
+    c: &Connection,
+    run: &ActiveRun,
+    n: i64,
+    record: &wire::Record,
+    now: Time,
+) -> Result<Option<i64>> {
     let Some(result) = record.result.as_deref().filter(|_| record.kind == wire::Kind::Result) else {
-        return Ok(false);
+        return Ok(None);
     };
     if record.status == wire::Status::Error {
-        return Ok(false);
+        return Ok(None);
     }
     let text = ipc_handlers::outbound::strip_internal(result);
     if text.is_empty() {
-        return Ok(false);
+        return Ok(None);
     }
     if let Some(task) = run.task() {
         let short: String = text.chars().take(200).collect();
@@ -113,14 +133,14 @@ fn say_result(c: &Connection, run: &ActiveRun, n: i64, record: &wire::Record, no
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1 AND output = 'chat')")?
             .query_row([task], |r| r.get(0))?;
         if !to_chat {
-            return Ok(false);
+            return Ok(None);
         }
     }
     let (chat, thread): (String, String) = c
         .prepare_cached("SELECT chat_jid, thread FROM runs WHERE id = ?1")?
         .query_row([run.id], |r| Ok((r.get(0)?, r.get(1)?)))?;
     let cause = format!("run {} record {n}", run.id);
-    say(
+    let row = say(
         c,
         &Say {
             chat_jid: &chat,
@@ -133,5 +153,5 @@ fn say_result(c: &Connection, run: &ActiveRun, n: i64, record: &wire::Record, no
         },
         now,
     )?;
-    Ok(true)
+    Ok(Some(row))
 }

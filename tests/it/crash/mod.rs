@@ -22,5 +22,6 @@ mod messages;
 mod order;
 mod power;
 mod random;
+mod retried;
 mod roots;
 mod scene;

@@ -148,6 +148,22 @@ fn more_messages_than_a_batch_takes_are_all_answered_in_order() {
 }
 
 #[test]
+fn a_file_that_somebody_still_has_open_is_not_overtaken_and_delays_nobody_for_long() {
+    let root = Root::new("");
+    root.serve().kill();
+    (0..6).for_each(|n| put(&root, n));
+    // As a process does that was started while they were written and has not become another program yet.
+    let held = |n: usize| {
+        let in_box = if n.is_multiple_of(2) { "messages" } else { "tasks" };
+        fs::File::options().append(true).open(root.data(&format!("ipc/main/{in_box}/{n:05}.json"))).unwrap()
+    };
+    let _held = [held(0), held(3)];
+    let _daemon = root.serve();
+    all_settled(&root);
+    assert_eq!(outbox(&root), texts(6));
+}
+
+#[test]
 fn files_published_while_their_boxes_are_scanned_are_applied_in_order() {
     const FILES: usize = 1_500;
     let root = Root::new("[limits]\npoll_interval_ms = 10\nretry_base_ms = 20\nmin_free_mib = 1\n");

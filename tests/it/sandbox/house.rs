@@ -237,13 +237,13 @@ pub(super) fn is_held(path: &Path) -> bool {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Linkage {
+pub(crate) enum Linkage {
     Static,
     Dynamic,
 }
 
 /// Builds `container_probe.rs` when it has changed, and returns the program.
-fn probe(linkage: Linkage) -> PathBuf {
+pub(crate) fn probe(linkage: Linkage) -> PathBuf {
     static BUILT: [OnceLock<PathBuf>; 2] = [const { OnceLock::new() }; 2];
     BUILT[linkage as usize].get_or_init(|| build(linkage)).clone()
 }

@@ -36,13 +36,47 @@ pub(crate) fn agent_image() -> &'static str {
     static IMAGE: LazyLock<String> = LazyLock::new(|| {
         let image = format!("g2-agent:test-{}", agent_runner::ID.replace('+', "-"));
         if run_docker(&["image", "ls", "--quiet", &image]).trim().is_empty() {
-            let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("container/build.sh");
-            let built = Command::new(build).args(["--bare", &image]).stdout(Stdio::null()).status();
-            assert!(built.unwrap().success(), "container/build.sh");
+            build("--bare", &image);
         }
         image
     });
     &IMAGE
+}
+
+/// Returns an image that holds the same runner and Claude Code. It is built where that takes seconds, as its Debian is
+/// there, and where `G2_REQUIRE_CLAUDE=1` insists; else the test says so and is over.
+pub(crate) fn claude_image() -> Option<&'static str> {
+    static IMAGE: LazyLock<Option<String>> = LazyLock::new(|| {
+        let of_runner = format!("label=g2.runner={}", agent_runner::ID);
+        let there = |filters: &[&str]| {
+            let found = run_docker(&[&["image", "ls", "--quiet", "--no-trunc"], filters].concat());
+            found.lines().next().map(str::to_owned)
+        };
+        there(&["--filter", &of_runner, "--filter", "label=g2.claude"]).or_else(|| {
+            let image = format!("g2-agent:test-claude-{}", agent_runner::ID.replace('+', "-"));
+            let required = std::env::var_os("G2_REQUIRE_CLAUDE").is_some();
+            (required || there(&["g2-debian"]).is_some()).then(|| {
+                build("--offline", &image);
+                image
+            })
+        })
+    });
+    if IMAGE.is_none() {
+        eprintln!(
+            "skipped: no image with Claude Code; container/build.sh --offline g2-agent:offline builds one"
+        );
+    }
+    IMAGE.as_deref()
+}
+
+fn build(kind: &str, image: &str) {
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("container/build.sh");
+    let built = Command::new(build).args([kind, image]).stdout(Stdio::null()).status();
+    assert!(built.unwrap().success(), "container/build.sh {kind}");
+}
+
+fn settings(image: &str, toml: &str) -> String {
+    format!("[sandbox]\nkind = \"docker\"\nimage = \"{image}\"\n{toml}")
 }
 
 /// A root whose agents run in containers, which are removed with it.
@@ -54,16 +88,30 @@ pub(crate) struct Docked {
 impl Docked {
     /// Lays out a root whose settings are `toml` over short rests; `None` where there is no Docker.
     pub(crate) fn new(toml: &str) -> Option<Self> {
-        docker().then(|| Self { root: Root::new(&Self::settings(toml)), instance: OnceCell::new() })
+        docker().then(|| Self::with_image(agent_image(), toml))
+    }
+
+    pub(crate) fn with_image(image: &str, toml: &str) -> Self {
+        Self { root: Root::new(&settings(image, toml)), instance: OnceCell::new() }
     }
 
     pub(crate) fn settings(toml: &str) -> String {
-        format!("[sandbox]\nkind = \"docker\"\nimage = \"{}\"\n{toml}", agent_image())
+        settings(agent_image(), toml)
     }
 
     /// Starts the daemon and waits until it is ready.
     pub(crate) fn serve(&self) -> Daemon {
-        let daemon = self.root.serve();
+        self.serve_with(&[])
+    }
+
+    /// The same for a user whose home is `home`.
+    pub(crate) fn serve_at_home(&self, home: &Path) -> Daemon {
+        self.serve_with(&[("HOME", home.to_str().unwrap())])
+    }
+
+    /// Starts the daemon with more in its environment and waits until it is ready.
+    pub(crate) fn serve_with(&self, environment: &[(&str, &str)]) -> Daemon {
+        let daemon = self.root.serve_with(environment);
         let instance = self.root.json(&["status"])["instance"].as_str().unwrap().to_owned();
         let _ = self.instance.set(instance);
         daemon

@@ -55,6 +55,12 @@ impl Socket {
         self.call(&json!({"op": "send", "chat": chat, "sender": "me", "text": text, "key": key}))
     }
 
+    /// Sends a message to a daemon that may die of it.
+    pub(crate) fn send_unheard(&mut self, chat: &str, text: &str) {
+        self.ask(&json!({"op": "send", "chat": chat, "sender": "me", "text": text, "key": text}));
+        let _ = self.next();
+    }
+
     /// Sends a message that has to be taken in; returns its number.
     pub(crate) fn accepted(&mut self, chat: &str, text: &str, key: &str) -> i64 {
         let answer = self.send(chat, text, key);

@@ -15,4 +15,5 @@ mod life;
 mod mailbox;
 mod mcp;
 mod script;
+mod skills;
 mod task_script;

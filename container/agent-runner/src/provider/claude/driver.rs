@@ -8,11 +8,13 @@ use std::{
 };
 
 use ipc_handlers::wire::{self, Launch};
+use tempfile::TempDir;
 
 use super::{
     beside::{self, Input, Job},
     event::{self, Event},
     failure::{self, Failure},
+    folders::{self, FolderError},
     process::{FromCli, Process},
     say,
     setup::{Session, Setup, User},
@@ -23,6 +25,7 @@ use crate::{
     host::{Event as Report, Host},
     ids,
     provider::{Leave, Provider, ProviderError},
+    runner::chain,
     tools::{Place, Reach},
     turns::Turns,
 };
@@ -50,6 +53,8 @@ pub(in crate::provider) struct Claude {
     early: VecDeque<Event>,
     /// The session that it should have gone on with and did not know.
     lost: Option<String>,
+    /// Where the CLI finds the skills, removed at the end.
+    _skills: Option<TempDir>,
 }
 
 impl Claude {
@@ -60,7 +65,8 @@ impl Claude {
         host: &Host,
     ) -> Result<Self, ProviderError> {
         let user = if rustix::process::getuid().is_root() { User::Root } else { User::Other };
-        let setup = Setup::new(claude, launch, &host.seat.group, &host.seat.inherited, user);
+        let mut setup = Setup::new(claude, launch, &host.seat.group, &host.seat.inherited, user);
+        let skills = prepare(&mut setup).map_err(|e| ClaudeError(Failure::new("start", chain(&e))))?;
         let rules = Rules {
             place: Place {
                 chat_jid: launch.chat_jid.clone(),
@@ -68,7 +74,6 @@ impl Claude {
                 zone: claude.timezone.clone().unwrap_or_else(|| "UTC".to_owned()),
             },
             blocked: launch.blocked_tools.clone(),
-            hidden: setup.hidden.clone(),
             stall: setup.stall,
         };
         let session = match &launch.session_id {
@@ -87,6 +92,7 @@ impl Claude {
             inputs,
             early: VecDeque::new(),
             lost: launch.session_id.clone().filter(|id| !ids::is_uuid(id)),
+            _skills: skills,
         };
         match this.come_up()? {
             Up::Ready => {}
@@ -286,6 +292,19 @@ impl Provider for Claude {
     }
 }
 
+/// Sees to the folders that the CLI needs.
+fn prepare(setup: &mut Setup) -> Result<Option<TempDir>, FolderError> {
+    if let Some(state) = &setup.state {
+        folders::check_writable("its sessions", state)?;
+    }
+    folders::check_writable("what it needs for a while (TMPDIR)", &setup.temporary)?;
+    let skills = setup.skills.as_deref().map(folders::plugin).transpose()?.flatten();
+    if let Some(skills) = &skills {
+        setup.with_plugin(skills.path());
+    }
+    Ok(skills)
+}
+
 fn spawn(
     setup: &Setup,
     session: &Session,
@@ -295,7 +314,8 @@ fn spawn(
 ) -> Result<Process, ProviderError> {
     let inputs = inputs.clone();
     let pass = move |said| inputs.send(Input::Cli(life, said)).is_ok();
-    let process = Process::start(&setup.program, &setup.args(session), &setup.env, &host.seat.group, pass)
+    let (args, group) = (setup.args(session), &host.seat.group);
+    let process = Process::start(&setup.program, &args, &setup.env, &setup.piped, group, pass)
         .map_err(|e| ClaudeError(Failure::new("start", format!("starting {} failed: {e}", setup.program))))?;
     process.say(say::initialize(setup.append_system_prompt.as_deref()));
     process.say(say::version());

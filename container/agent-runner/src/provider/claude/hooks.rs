@@ -40,23 +40,12 @@ pub(super) fn deny(name: &str) -> Value {
     }})
 }
 
-/// Returns the answer that lets a command of Bash run without the variables `hidden`; `None` for all else.
-///
-/// No boundary: a tool that wants them can read them from the CLI's own environment.
-pub(super) fn without(hidden: &[String], name: &str, input: &Value) -> Option<Value> {
-    if name != "Bash" || hidden.is_empty() {
-        return None;
-    }
-    let command = input["command"].as_str()?;
-    let mut changed = input.clone();
-    changed["command"] = format!("unset {}; {command}", hidden.join(" ")).into();
-    Some(json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": changed}}))
-}
-
 /// The tools that run, oldest first.
 #[derive(Default)]
 pub(super) struct Tools {
     running: Vec<(String, String, Option<u64>)>,
+    /// The one that the host knows of.
+    shown: Option<String>,
 }
 
 impl Tools {
@@ -69,19 +58,29 @@ impl Tools {
         self.running.retain(|(running, ..)| running != id);
     }
 
-    /// Forgets them all; returns whether there were any.
-    pub(super) fn clear(&mut self) -> bool {
-        !std::mem::take(&mut self.running).is_empty()
+    /// Forgets them all, and returns what the host should know.
+    pub(super) fn clear(&mut self) -> Option<Report> {
+        self.running.clear();
+        self.shown()
     }
 
     pub(super) fn any(&self) -> bool {
         !self.running.is_empty()
     }
 
-    /// Returns the tool that the host should know of: of those that run the one that may take longest.
-    pub(super) fn current(&self) -> Option<Report> {
-        let (_, name, timeout_ms) = self.running.iter().max_by_key(|(.., timeout_ms)| *timeout_ms)?;
-        Some(Report::ToolStarted { name: name.clone(), timeout_ms: *timeout_ms })
+    /// Returns what the host should know, if that has changed: of the tools that run the one that may take longest.
+    pub(super) fn shown(&mut self) -> Option<Report> {
+        let (id, report) = match self.running.iter().rev().max_by_key(|(.., timeout_ms)| *timeout_ms) {
+            Some((id, name, timeout_ms)) => {
+                (Some(id.clone()), Report::ToolStarted { name: name.clone(), timeout_ms: *timeout_ms })
+            }
+            None => (None, Report::ToolFinished),
+        };
+        if id == self.shown {
+            return None;
+        }
+        self.shown = id;
+        Some(report)
     }
 }
 
@@ -109,30 +108,22 @@ mod tests {
     #[test]
     fn of_several_tools_the_slowest_is_shown_until_it_ends() {
         let mut tools = Tools::default();
-        let shown = |tools: &Tools| match tools.current() {
-            Some(Report::ToolStarted { timeout_ms, name }) => (name, timeout_ms),
-            _ => (String::new(), None),
+        let shown = |tools: &mut Tools| match tools.shown() {
+            Some(Report::ToolStarted { timeout_ms, name }) => format!("{name} {timeout_ms:?}"),
+            Some(_) => "none".to_owned(),
+            None => "as before".to_owned(),
         };
         tools.started("1".to_owned(), "Bash".to_owned(), Some(9));
+        assert_eq!(shown(&mut tools), "Bash Some(9)");
         tools.started("2".to_owned(), "Bash".to_owned(), Some(5));
         tools.started("3".to_owned(), "Read".to_owned(), None);
-        assert_eq!(shown(&tools), ("Bash".to_owned(), Some(9)));
+        // Not said again: its start would be taken for now.
+        assert_eq!(shown(&mut tools), "as before");
         tools.ended("1");
-        assert_eq!(shown(&tools), ("Bash".to_owned(), Some(5)));
+        assert_eq!(shown(&mut tools), "Bash Some(5)");
         tools.ended("2");
-        assert_eq!(shown(&tools), ("Read".to_owned(), None));
-        assert!(tools.clear() && !tools.clear() && !tools.any());
-    }
-
-    #[test]
-    fn hidden_variables_are_unset_for_bash_only() {
-        let hidden = ["A".to_owned(), "B".to_owned()];
-        let output = without(&hidden, "Bash", &json!({"command": "env", "timeout": 5})).unwrap();
-        assert_eq!(
-            output["hookSpecificOutput"]["updatedInput"],
-            json!({"command": "unset A B; env", "timeout": 5})
-        );
-        assert_eq!(without(&hidden, "Read", &json!({"command": "env"})), None);
-        assert_eq!(without(&[], "Bash", &json!({"command": "env"})), None);
+        assert_eq!(shown(&mut tools), "Read None");
+        assert!(matches!(tools.clear(), Some(Report::ToolFinished)) && tools.clear().is_none());
+        assert!(!tools.any());
     }
 }

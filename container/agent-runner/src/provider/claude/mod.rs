@@ -18,6 +18,7 @@ mod beside;
 mod driver;
 
 mod archive;
+mod folders;
 mod lines;
 mod process;
 

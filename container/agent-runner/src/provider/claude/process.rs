@@ -8,7 +8,9 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     io::{self, BufReader, Read, Write},
+    os::fd::{AsRawFd, OwnedFd},
     path::Path,
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
@@ -19,7 +21,12 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    fs::{OFlags, fcntl_setfl},
+    io::{FdFlags, fcntl_setfd},
+    pipe::{PipeFlags, pipe_with},
+    process::{Pid, Signal, kill_process},
+};
 use serde_json::Value;
 
 use super::{
@@ -36,6 +43,8 @@ const STDERR_KEPT: usize = 2000;
 const STDERR_PASSED: usize = 1 << 20;
 /// How long the CLI may take to end once it has been asked to.
 const ENDING: Duration = Duration::from_secs(10);
+/// How long its last words may take to reach us after its end.
+const HEARING: Duration = Duration::from_millis(500);
 /// How long it may take after a signal.
 const DYING: Duration = Duration::from_secs(2);
 
@@ -53,10 +62,13 @@ pub(super) struct Process {
     child: Child,
     lines: Option<Sender<Value>>,
     last_words: Arc<Mutex<Vec<u8>>>,
+    /// Ends when the last word was heard.
+    heard: Receiver<()>,
 }
 
 impl Process {
-    /// Starts the program with nothing but this environment, and passes on what it says.
+    /// Starts the program with nothing but this environment, and passes on what it says. Each of `piped` is a variable
+    /// and what is to be read from the descriptor that the variable names: it can be read once, and by nobody else.
     ///
     /// # Errors
     /// The system's, when it can't be started.
@@ -64,24 +76,38 @@ impl Process {
         program: &str,
         args: &[String],
         env: &BTreeMap<String, String>,
+        piped: &[(&'static str, String)],
         group: &Path,
         mut pass: impl FnMut(FromCli) -> bool + Send + 'static,
     ) -> io::Result<Self> {
+        // Held until the child has its own.
+        let pipes = piped
+            .iter()
+            .map(|(name, text)| Ok((*name, filled_pipe(text)?)))
+            .collect::<io::Result<Vec<(&str, OwnedFd)>>>()?;
         let mut child = Command::new(program)
             .args(args)
             .env_clear()
             .envs(env)
+            .envs(pipes.iter().map(|(name, pipe)| (*name, pipe.as_raw_fd().to_string())))
             .current_dir(group)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
+        drop(pipes);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (sender, lines) = channel();
         let last_words = Arc::new(Mutex::new(Vec::new()));
         let keep = Arc::clone(&last_words);
         thread::spawn(move || stdin.map(|stdin| write(stdin, &lines)));
-        thread::spawn(move || stderr.map(|stderr| listen(stderr, &keep)));
+        let (hearing, heard) = channel();
+        thread::spawn(move || {
+            if let Some(stderr) = stderr {
+                listen(stderr, &keep);
+            }
+            drop(hearing);
+        });
         thread::spawn(move || {
             let Some(stdout) = stdout else { return };
             let mut lines = Lines::new(BufReader::with_capacity(1 << 16, stdout), LINE_LIMIT);
@@ -97,7 +123,7 @@ impl Process {
                 }
             }
         });
-        Ok(Self { child, lines: Some(sender), last_words })
+        Ok(Self { child, lines: Some(sender), last_words, heard })
     }
 
     /// Writes a line. One that nobody reads any more is lost: the process's end says why.
@@ -116,6 +142,8 @@ impl Process {
     pub(super) fn end(&mut self) -> Ended {
         self.close();
         let status = self.wait(ENDING);
+        // What it has started may hold its stderr open for as long as it likes.
+        let _ = self.heard.recv_timeout(HEARING);
         let words = self.last_words();
         match status {
             Some(status) if status.success() => Ended::Well(words),
@@ -162,6 +190,16 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Returns the read end of a pipe that holds `text` and then ends; the next child inherits it.
+fn filled_pipe(text: &str) -> io::Result<OwnedFd> {
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
+    // Longer than a pipe holds is no key, and must not block us.
+    fcntl_setfl(&to, OFlags::NONBLOCK)?;
+    File::from(to).write_all(text.as_bytes())?;
+    fcntl_setfd(&from, FdFlags::empty())?;
+    Ok(from)
 }
 
 fn write(mut stdin: ChildStdin, lines: &Receiver<Value>) {

@@ -1,6 +1,10 @@
 //! How the CLI is called: its arguments and its environment. Pure.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use ipc_handlers::wire::{Claude, Launch};
 
@@ -35,6 +39,11 @@ const ENVIRONMENT: [(&str, &str); 8] = [
 ];
 /// What the CLI takes for a key; with none of them it does not start.
 const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"];
+/// Keys that the CLI reads from a pipe, and the variable that names its descriptor.
+const PIPED: [(&str, &str); 2] = [
+    ("ANTHROPIC_API_KEY", "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR"),
+    ("CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN_FILE_DESCRIPTOR"),
+];
 
 /// A session to be begun or gone on with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,16 +52,22 @@ pub(super) enum Session {
     Resumed(String),
 }
 
-/// What all of a run's processes have in common.
-#[derive(Clone, Debug)]
+/// What all of a run's processes have in common. It holds secrets, so it can't be printed.
+#[derive(Clone)]
 pub(super) struct Setup {
     pub(super) program: String,
     pub(super) version: Option<String>,
     pub(super) append_system_prompt: Option<String>,
     pub(super) env: BTreeMap<String, String>,
-    /// The secrets' names.
-    pub(super) hidden: Vec<String>,
+    /// Keys that go through a pipe: the variable that names its descriptor, and the key.
+    pub(super) piped: Vec<(&'static str, String)>,
     pub(super) stall: Duration,
+    /// Where the CLI keeps its state; left out, the CLI looks for a home itself.
+    pub(super) state: Option<PathBuf>,
+    /// Where the skills are that the CLI does not find by itself.
+    pub(super) skills: Option<PathBuf>,
+    /// Where the CLI puts what it needs for a while.
+    pub(super) temporary: PathBuf,
     args: Vec<String>,
 }
 
@@ -67,15 +82,29 @@ impl Setup {
     ) -> Self {
         let stall =
             if claude.stall_timeout_ms == 0 { STALL } else { Duration::from_millis(claude.stall_timeout_ms) };
+        let env = environment(claude, launch, inherited, user);
+        let state = env.get("CLAUDE_CONFIG_DIR").map(PathBuf::from);
+        let finds_skills = claude.setting_sources.iter().any(|source| source == "user");
         Self {
             program: if claude.path.is_empty() { "claude".to_owned() } else { claude.path.clone() },
             version: claude.version.clone(),
             append_system_prompt: claude.append_system_prompt.clone(),
-            env: environment(claude, launch, inherited, user),
-            hidden: launch.secrets.names().filter(|name| is_variable(name)).map(str::to_owned).collect(),
+            piped: PIPED
+                .iter()
+                .filter_map(|(name, of)| Some((*of, launch.secrets.0.get(*name)?.clone())))
+                .collect(),
             stall,
+            skills: state.as_ref().filter(|_| !finds_skills).map(|state| state.join("skills")),
+            temporary: env.get("TMPDIR").map_or_else(|| "/tmp".into(), PathBuf::from),
+            state,
+            env,
             args: arguments(claude, launch, group),
         }
+    }
+
+    /// Adds a plugin.
+    pub(super) fn with_plugin(&mut self, folder: &Path) {
+        self.args.extend(["--plugin-dir".to_owned(), folder.to_string_lossy().into_owned()]);
     }
 
     /// Returns the arguments for a session.
@@ -152,13 +181,27 @@ fn environment(
     if let Some(url) = &claude.base_url {
         env.insert("ANTHROPIC_BASE_URL".to_owned(), url.clone());
     }
-    let secrets = launch.secrets.0.iter().filter(|(name, _)| is_variable(name));
-    env.extend(secrets.map(|(name, value)| (name.clone(), value.clone())));
+    let is_piped = |name: &str| PIPED.iter().any(|(piped, _)| *piped == name);
+    let secrets: Vec<_> =
+        launch.secrets.0.iter().filter(|(name, _)| is_variable(name) && !is_piped(name)).collect();
+    if let Some(prefix) = without(secrets.iter().map(|(name, _)| name.as_str())) {
+        env.insert("CLAUDE_CODE_SHELL_PREFIX".to_owned(), prefix);
+    }
+    env.extend(secrets.into_iter().map(|(name, value)| (name.clone(), value.clone())));
     env.extend(claude.env.clone());
-    if !KEYS.iter().any(|key| env.contains_key(*key)) {
+    if !KEYS.iter().any(|key| env.contains_key(*key) || launch.secrets.0.contains_key(*key)) {
         env.insert(KEYS[0].to_owned(), "placeholder".to_owned());
     }
     env
+}
+
+/// Returns what the CLI is to put before every command that it runs for the agent (Bash, in the background too, hooks,
+/// what skills run), so that it runs without these variables.
+///
+/// No boundary: a command that wants them can read them from the CLI's own environment.
+fn without<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let names: Vec<_> = names.collect();
+    (!names.is_empty()).then(|| format!("bash -c 'unset {}; eval \"$0\"'", names.join(" ")))
 }
 
 /// What is no variable's name can't be unset either.
@@ -220,14 +263,18 @@ mod tests {
         let plain = setup(|_, _| {});
         assert_eq!(plain.env["ANTHROPIC_API_KEY"], "placeholder");
         assert_eq!(plain.env["CLAUDE_CONFIG_DIR"], "/home/node/.claude");
-        assert!(plain.hidden.is_empty());
+        assert!(plain.piped.is_empty() && !plain.env.contains_key("CLAUDE_CODE_SHELL_PREFIX"));
         let token = setup(|launch, claude| {
-            launch.secrets.0.insert("CLAUDE_CODE_OAUTH_TOKEN".to_owned(), "t".to_owned());
-            launch.secrets.0.insert("x; rm".to_owned(), "t".to_owned());
+            for name in ["CLAUDE_CODE_OAUTH_TOKEN", "AWS_A", "AWS_B", "x; rm"] {
+                launch.secrets.0.insert(name.to_owned(), "t".to_owned());
+            }
             claude.env.insert("API_TIMEOUT_MS".to_owned(), "1".to_owned());
         });
         assert!(!token.env.contains_key("ANTHROPIC_API_KEY"));
-        assert_eq!(token.hidden, ["CLAUDE_CODE_OAUTH_TOKEN"]);
+        assert_eq!(token.piped, [("CLAUDE_CODE_OAUTH_TOKEN_FILE_DESCRIPTOR", "t".to_owned())]);
+        assert!(!token.env.contains_key("CLAUDE_CODE_OAUTH_TOKEN"));
+        assert_eq!(token.env["AWS_A"], "t");
+        assert_eq!(token.env["CLAUDE_CODE_SHELL_PREFIX"], r#"bash -c 'unset AWS_A AWS_B; eval "$0"'"#);
         assert_eq!(token.env["API_TIMEOUT_MS"], "1");
     }
 }

@@ -225,10 +225,7 @@ impl Talk {
         }
         self.results += 1;
         self.waiting = Waiting::Answer;
-        let mut acts = Vec::new();
-        if self.tools.clear() {
-            acts.push(Act::Report(Report::ToolFinished));
-        }
+        let mut acts: Vec<Act> = self.tools.clear().map(Act::Report).into_iter().collect();
         let last = self.last.take();
         if let Some(failure) = failure::of(outcome, last.as_ref().map(|(by, error)| (*by, error.as_deref())))
         {
@@ -291,15 +288,12 @@ impl Talk {
                 ]
             }
             Hook::Before { id, name, timeout_ms } => {
-                let changed = hooks::without(&self.rules.hidden, &name, &input["tool_input"]);
                 self.tools.started(id, name, timeout_ms);
-                let answer = changed.map_or_else(go_on, |output| Act::Write(say::answer(request, &output)));
-                self.tools.current().map(Act::Report).into_iter().chain([answer]).collect()
+                self.tools.shown().map(Act::Report).into_iter().chain([go_on()]).collect()
             }
             Hook::After { id } => {
                 self.tools.ended(&id);
-                let now = self.tools.current().unwrap_or(Report::ToolFinished);
-                vec![Act::Report(now), go_on()]
+                self.tools.shown().map(Act::Report).into_iter().chain([go_on()]).collect()
             }
             Hook::Compact { transcript, session } => {
                 self.waiting = Waiting::Compaction;
@@ -314,10 +308,7 @@ impl Talk {
         self.waiting = Waiting::Answer;
         let call = self.blocked_calls.extract_if(.., |call| call.id == id).next();
         match (call, ran) {
-            (Some(call), Ran::Well) => vec![
-                Act::Report(Report::ToolStarted { name: call.name, timeout_ms: None }),
-                Act::Report(self.tools.current().unwrap_or(Report::ToolFinished)),
-            ],
+            (Some(call), Ran::Well) => vec![Act::Report(Report::BlockedTool(call.name))],
             (Some(_), Ran::Badly) | (None, _) => Vec::new(),
         }
     }

@@ -115,6 +115,11 @@ impl Drop for Model {
 impl Stage {
     /// Returns a stage whose model gives the answers of `script`, one after the other.
     pub(super) fn new(cli: &Cli, script: &Value) -> Self {
+        Self::with_key(cli, script, None)
+    }
+
+    /// The same, with a model that answers to this key only; the fake's takes any.
+    pub(super) fn with_key(cli: &Cli, script: &Value, key: Option<&str>) -> Self {
         let home = Home::new();
         let files = TempDir::new().unwrap();
         let (turns, log) = (files.path().join("script.json"), files.path().join("log.jsonl"));
@@ -139,6 +144,7 @@ impl Stage {
                     .arg("--log-bodies")
                     .arg("--log")
                     .arg(&log)
+                    .args(key.iter().flat_map(|key| ["--require-key", key]))
                     .stdout(Stdio::piped())
                     .spawn()
                     .unwrap();
@@ -171,6 +177,34 @@ impl Stage {
             command.env("HOME", self.home.path("home"));
             fs::create_dir_all(self.home.path("home")).unwrap();
         })
+    }
+
+    /// Runs the CLI without a runner, with our tools on a server of their own, until it has answered `prompt`; returns
+    /// its answer.
+    pub(super) fn alone(&self, prompt: &str) -> String {
+        let g2_agent = env!("CARGO_BIN_EXE_g2-agent");
+        let seat = json!({"G2_IPC_DIR": self.home.path("ipc"), "G2_CHAT_JID": "local:kitchen"});
+        let servers = json!({"mcpServers": {"g2": {"type": "stdio", "command": g2_agent, "args": ["mcp"], "env": seat}}});
+        let output = Command::new(self.provider["path"].as_str().unwrap())
+            .args(["-p", prompt, "--permission-mode", "bypassPermissions", "--strict-mcp-config"])
+            .args(["--setting-sources", "", "--tools", "", "--mcp-config", &servers.to_string()])
+            .env_clear()
+            .env("PATH", env::var_os("PATH").unwrap())
+            .env("CLAUDE_CONFIG_DIR", self.home.path("home"))
+            .env("ANTHROPIC_BASE_URL", self.provider["baseUrl"].as_str().unwrap())
+            .envs([
+                ("ANTHROPIC_API_KEY", "placeholder"),
+                ("IS_SANDBOX", "1"),
+                ("ENABLE_TOOL_SEARCH", "false"),
+            ])
+            .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+            .env("MCP_CONNECTION_NONBLOCKING", "0")
+            .current_dir(self.home.path("group"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
     /// Returns what the model saw with each of its requests: the whole conversation, or only what is new in it.

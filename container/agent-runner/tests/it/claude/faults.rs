@@ -63,3 +63,26 @@ fn a_cli_that_was_killed_in_the_middle_of_a_turn_leaves_its_batch_unhandled() {
     assert!(runner.error().starts_with("claude/exited: "));
     assert_eq!(runner.end().code(), Some(1));
 }
+
+#[test]
+fn a_folder_that_the_cli_can_t_write_to_is_named() {
+    // Not even root can write there.
+    for (name, at) in [("CLAUDE_CONFIG_DIR", "/proc/self"), ("TMPDIR", "/proc/self/task")] {
+        let stage = Stage::new(&Cli::fake(), &json!(["never seen"]))
+            .with(|provider| provider["env"][name] = at.into());
+        let runner = stage.run("a");
+        let error = runner.error();
+        assert!(error.starts_with("claude/start: the agent can't write to /proc/self"), "{error}");
+        assert_eq!(error.contains("TMPDIR"), name == "TMPDIR", "{error}");
+        assert_eq!(runner.end().code(), Some(1));
+    }
+}
+
+#[test]
+fn a_home_that_is_a_file_is_named() {
+    let stage = Stage::new(&Cli::fake(), &json!(["never seen"]));
+    std::fs::create_dir(stage.home.path("home")).unwrap();
+    stage.home.put("home/.claude", "no folder");
+    let error = stage.run("a").error();
+    assert!(error.contains("home/.claude, where it keeps its sessions"), "{error}");
+}

@@ -3,6 +3,7 @@
 
 mod cli;
 mod faults;
+mod real;
 mod suite;
 
 /// Runs each test with the fake and with the real CLI.

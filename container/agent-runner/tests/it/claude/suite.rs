@@ -23,7 +23,9 @@ with_both! {
     background_work_defers_the_end_of_the_run
     a_conversation_that_is_shortened_is_archived_first
     the_agent_s_own_settings_do_not_take_our_hooks_away
+    settings_that_the_agent_writes_do_not_take_our_hooks_away
     secrets_reach_the_cli_and_not_its_commands
+    what_is_said_between_tools_is_not_sent_and_the_last_word_is_sent_once
     a_task_ends_with_a_record_without_text
     another_version_than_the_one_asked_for_does_not_start
 }
@@ -261,12 +263,48 @@ fn the_agent_s_own_settings_do_not_take_our_hooks_away(cli: &Cli) {
 }
 
 fn secrets_reach_the_cli_and_not_its_commands(cli: &Cli) {
-    let stage = Stage::new(cli, &json!([bash("echo \"<${ANTHROPIC_API_KEY-unset}>\""), "done"]));
-    let runner =
-        stage.run_with("a", |launch| launch["secrets"] = json!({"ANTHROPIC_API_KEY": "sk-real"})).ready();
-    runner.says("done", &["1"]);
-    let told = stage.requests()[1].to_string();
-    assert!(told.contains("<unset>") && !told.contains("sk-real"), "{told}");
+    let show = "echo \"<${ANTHROPIC_API_KEY-unset} ${AWS_SECRET-unset}>\"";
+    let environ = "tr '\\0' '\\n' </proc/$PPID/environ | grep -c sk-real";
+    let background = json!({"tool_use": {"name": "Bash", "input": {"command": format!("{show} >seen; : >ran"), "run_in_background": true}}});
+    let wait = bash("until [ -e ran ]; do :; done; cat seen");
+    let script = json!([bash(show), bash(environ), background, wait, "done", "and woken"]);
+    let stage = Stage::with_key(cli, &script, Some("sk-real"));
+    let runner = stage.run_with("a", |launch| {
+        launch["secrets"] = json!({"ANTHROPIC_API_KEY": "sk-real", "AWS_SECRET": "aws-real"});
+    });
+    let record = next(&runner.ready());
+    assert_eq!(record.status, Status::Success, "{record:?}");
+    let told = stage.seen().join("\n");
+    assert!(told.contains("<unset unset>") && !told.contains("aws-real"), "{told}");
+    assert_eq!(fs::read_to_string(stage.home.path("group/seen")).unwrap().trim(), "<unset unset>");
+}
+
+fn what_is_said_between_tools_is_not_sent_and_the_last_word_is_sent_once(cli: &Cli) {
+    let work = json!({"text": "let me look", "tool_use": {"name": "Bash", "input": {"command": "echo ran"}}});
+    let stage = Stage::new(cli, &json!([work, work, "here it is"]));
+    let runner = stage.run("a").ready();
+    runner.says("here it is", &["1"]);
+    stage.home.close();
+    assert!(runner.end().success());
+}
+
+fn settings_that_the_agent_writes_do_not_take_our_hooks_away(cli: &Cli) {
+    let write = "mkdir -p .claude && echo '{\"disableAllHooks\":true}' | tee .claude/settings.json .claude/settings.local.json >\"$CLAUDE_CONFIG_DIR/settings.json\"";
+    let wait = bash("until [ -e go ]; do :; done; rm go");
+    let stage = Stage::new(cli, &json!([bash(write), wait, "one", wait, "two"]));
+    let mut session = None;
+    for (prompt, answer) in [("a", "one"), ("b", "two")] {
+        let runner = stage.run_with(prompt, |launch| launch["sessionId"] = json!(session)).ready();
+        wait_until("the settings", || stage.home.path("home/.claude/settings.json").exists());
+        stage.tool(Some("Bash"));
+        stage.home.put("group/go", "");
+        let record = next(&runner);
+        assert_eq!(record.result.as_deref(), Some(answer));
+        stage.tool(None);
+        session = record.new_session_id;
+        stage.home.close();
+        assert!(runner.end().success());
+    }
 }
 
 fn a_task_ends_with_a_record_without_text(cli: &Cli) {
@@ -289,36 +327,4 @@ fn another_version_than_the_one_asked_for_does_not_start(cli: &Cli) {
     let stage = Stage::new(cli, &json!([])).with(|provider| provider["version"] = "0.0.1".into());
     let runner = stage.run("a");
     assert_eq!(failure(runner), "version");
-}
-
-#[test]
-fn memory_files_and_the_appended_prompt_reach_the_model_without_settings() {
-    let Some(cli) = Cli::real() else { return };
-    let stage = Stage::new(&cli, &json!(["done"]));
-    for (folder, text) in [("group", "GROUP-MEMORY"), ("global", "GLOBAL-MEMORY")] {
-        fs::create_dir_all(stage.home.path(folder)).unwrap();
-        stage.home.put(&format!("{folder}/CLAUDE.md"), text);
-    }
-    let global = stage.home.path("global");
-    let stage = stage.with(|provider| {
-        provider["appendSystemPrompt"] = "APPENDED-PROMPT".into();
-        provider["directories"] = json!([global]);
-        provider["model"] = "claude-sonnet-4-5".into();
-    });
-    stage.run("a").ready().says("done", &["1"]);
-    let request = &stage.requests()[0];
-    assert_eq!(request["model"], "claude-sonnet-4-5");
-    for words in [
-        "GROUP-MEMORY",
-        "GLOBAL-MEMORY",
-        "APPENDED-PROMPT",
-        "local times of the user, whose zone is Europe/Berlin",
-    ] {
-        assert!(request["body"].to_string().contains(words), "{words}");
-    }
-    let tools = request["tools"].to_string();
-    assert!(
-        tools.contains("mcp__g2__schedule_task") && !tools.contains("Cron") && !tools.contains("AskUser"),
-        "{tools}"
-    );
 }

@@ -33,8 +33,6 @@ pub(in super::super) enum Act {
 pub(in super::super) struct Rules {
     pub(in super::super) place: Place,
     pub(in super::super) blocked: Vec<String>,
-    /// Variables that the agent's commands must not inherit.
-    pub(in super::super) hidden: Vec<String>,
     pub(in super::super) stall: Duration,
 }
 

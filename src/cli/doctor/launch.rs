@@ -1,0 +1,141 @@
+//! What a group's next launch will meet: its settings, its key, its extra mounts, its folder's owner.
+
+use std::os::unix::fs::MetadataExt as _;
+
+use super::{
+    Subject,
+    row::{Row, chain},
+};
+use crate::{
+    config::dotenv,
+    domain::{
+        mounts::MountRequest,
+        rows::Group,
+        run_settings::{Credentials, Provider, RunSettings},
+    },
+    mounts::{self, Extra, NoList},
+};
+
+pub(super) fn check(subject: &Subject) -> Vec<Row> {
+    let (mut rows, mut known) = (Vec::new(), Vec::new());
+    for group in &subject.groups {
+        match subject.config.run_settings().for_group(group) {
+            Ok((settings, own)) => known.push((group, settings, own.mounts)),
+            Err(error) => rows.push(Row::fail(
+                "group_settings",
+                format!("group {} can't be launched: {}", group.folder, chain(&error)),
+                format!("`g2 groups set {} KEY=VALUE`; an empty value is everybody's", group.folder),
+            )),
+        }
+    }
+    if rows.is_empty() {
+        rows.push(Row::ok("group_settings", "every group's own settings can be used"));
+    }
+    rows.extend(keys(subject, &known));
+    rows.extend(extra(subject, &known));
+    rows.extend(owners(subject));
+    rows
+}
+
+type Known<'a> = (&'a Group, RunSettings, Vec<MountRequest>);
+
+/// Whether agents that are given a key have one; that of the others is the gateway's.
+fn keys(subject: &Subject, known: &[Known<'_>]) -> Option<Row> {
+    let given = known.iter().filter(|(_, settings, _)| {
+        settings.provider == Provider::Claude && settings.credentials == Credentials::Stdin
+    });
+    let groups: Vec<&str> = given.map(|(group, ..)| group.folder.as_str()).collect();
+    if groups.is_empty() {
+        return None;
+    }
+    let (path, groups) = (subject.root.join(".env"), groups.join(", "));
+    Some(match dotenv::secrets(&subject.root) {
+        Err(error) => Row::fail(
+            "key",
+            format!("{} can't be read: {error}", path.display()),
+            "let the user that runs g2 read it",
+        ),
+        Ok(secrets) => match dotenv::key(&secrets) {
+            Some(key) => Row::ok("key", format!("{key} is given to the agents of {groups}")),
+            None => Row::fail(
+                "key",
+                format!("the agents of {groups} are to be given a key, and there is none"),
+                format!("put ANTHROPIC_API_KEY=… or CLAUDE_CODE_OAUTH_TOKEN=… into {}", path.display()),
+            ),
+        },
+    })
+}
+
+/// Which extra mounts are not made, and why.
+fn extra(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
+    let wanted = known.iter().any(|(_, _, mounts)| !mounts.is_empty());
+    let mut rows = match (mounts::read_list(&subject.config), wanted) {
+        (Ok(list), _) => {
+            let roots = list.allowed_roots.len();
+            vec![Row::ok("mount_allowlist", format!("it is understood, and allows {roots} roots"))]
+        }
+        (Err(NoList::Missing { .. } | NoList::NoHome), false) => {
+            vec![Row::ok("mount_allowlist", "there is none, and no group asks for mounts")]
+        }
+        (Err(error @ NoList::Broken { .. }), _) => vec![Row::fail(
+            "mount_allowlist",
+            error.to_string(),
+            r#"write {"allowedRoots": [{"path": "~/x", "allowReadWrite": false}], "blockedPatterns": [], "nonMainReadOnly": true}"#,
+        )],
+        // Each mount below says it.
+        (Err(_), true) => Vec::new(),
+    };
+    for (group, _, requests) in known {
+        let Extra { granted, refused } =
+            mounts::extra(&subject.config, &subject.root, requests, group.is_main);
+        rows.extend(granted.iter().map(|mount| {
+            let how = if mount.writable { "writable" } else { "read-only" };
+            let detail = format!("{} sees {} at {}, {how}", group.folder, mount.host.display(), mount.inside);
+            Row::ok("mount", detail)
+        }));
+        rows.extend(refused.iter().map(|(request, why)| {
+            Row::warn(
+                "mount",
+                format!("{} goes without {}: {why}", group.folder, request.host_path),
+                format!(
+                    "allow it in {}, or change `g2 groups set {} mounts=…`",
+                    mounts::list_path(&subject.config).unwrap_or_default().display(),
+                    group.folder
+                ),
+            )
+        }));
+    }
+    rows
+}
+
+/// Folders that the agent's user can't write to, where nobody can give them away.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "asks who owns a folder that the host has named; it may be a link"
+)]
+fn owners(subject: &Subject) -> Vec<Row> {
+    let Ok(data) = std::fs::symlink_metadata(&subject.data) else { return Vec::new() };
+    // Root gives a group's folder to its agent at each launch.
+    if data.uid() == 0 {
+        return Vec::new();
+    }
+    let folders = subject.groups.iter().flat_map(|group| {
+        ["groups", "data/sessions"].map(|place| subject.root.join(place).join(group.folder.as_str()))
+    });
+    let foreign = folders.filter_map(|folder| {
+        let meta = std::fs::symlink_metadata(&folder).ok()?;
+        (meta.uid() != data.uid()).then(|| {
+            Row::warn(
+                "group_owner",
+                format!(
+                    "{} belongs to user {}, and its agent runs as {}",
+                    folder.display(),
+                    meta.uid(),
+                    data.uid()
+                ),
+                format!("`sudo chown -R {}:{} {}`", data.uid(), data.gid(), folder.display()),
+            )
+        })
+    });
+    foreign.collect()
+}

@@ -1,0 +1,60 @@
+//! `g2 usage`.
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use ipc_handlers::{Folder, Time};
+
+use super::{Context, Outcome, show};
+use crate::domain::usage::By;
+
+#[derive(Debug, Args)]
+pub(super) struct Usage {
+    /// Of this group only
+    #[arg(long, value_name = "FOLDER")]
+    group: Option<String>,
+    /// Since this instant, RFC 3339; counted in quarters of an hour [default: ever]
+    #[arg(long, value_name = "T")]
+    since: Option<String>,
+    /// A row for each
+    #[arg(long, value_enum, default_value_t = Each::Group)]
+    by: Each,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Each {
+    Run,
+    Group,
+    Model,
+    /// Day of the time zone that is set
+    Day,
+}
+
+impl Usage {
+    pub(super) fn run(self, context: &Context) -> Outcome {
+        let group = self.group.map(|g| Folder::parse(&g)).transpose().context("reading --group")?;
+        let since = match self.since {
+            Some(text) => {
+                Time::from_jiff(text.parse().with_context(|| format!("reading {text:?} as an instant"))?)
+            }
+            None => Time(0),
+        };
+        let (by, columns): (_, &[&str]) = match self.by {
+            Each::Run => (By::Run, &["run", "group"]),
+            Each::Group => (By::Group, &["group"]),
+            Each::Model => (By::Model, &["model"]),
+            Each::Day => (By::Day, &["day"]),
+        };
+        let figures = [
+            "requests",
+            "errors",
+            "refused",
+            "input_tokens",
+            "cache_creation_tokens",
+            "cache_read_tokens",
+            "output_tokens",
+        ];
+        let zone = context.config()?.zone.zone;
+        let rows = context.store()?.usage(by, group.as_ref(), since, &zone)?;
+        show::rows(context, &rows, &[columns, &figures].concat())
+    }
+}

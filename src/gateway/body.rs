@@ -1,0 +1,169 @@
+//! The bodies that pass: piece by piece, bounded in size, and never silent for ever.
+
+use std::{
+    pin::{Pin, pin},
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, Sleep, sleep},
+};
+
+use super::{Caller, meter::Meter};
+
+/// Why a body ends before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("the body has more than {0} bytes")]
+    TooLarge(u64),
+    #[error("nothing came for {} s", .0.as_secs_f32())]
+    Silent(Duration),
+    #[error("the connection broke off")]
+    Broken,
+}
+
+/// A body with its bounds; trailers are left out.
+struct Bounded {
+    inner: Incoming,
+    most: u64,
+    seen: u64,
+    silence: Duration,
+    timer: Pin<Box<Sleep>>,
+    ended: bool,
+}
+
+impl Bounded {
+    fn new(inner: Incoming, most: u64, silence: Duration) -> Self {
+        Self { inner, most, seen: 0, silence, timer: Box::pin(sleep(silence)), ended: false }
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended || self.inner.is_end_stream()
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let Poll::Ready(frame) = pin!(&mut self.inner).poll_frame(cx) else {
+            ready!(self.timer.as_mut().poll(cx));
+            return Poll::Ready(Some(Err(Fault::Silent(self.silence))));
+        };
+        self.timer.as_mut().reset(Instant::now() + self.silence);
+        let data = match frame {
+            Some(Ok(frame)) => frame.into_data().ok(),
+            Some(Err(_)) => return Poll::Ready(Some(Err(Fault::Broken))),
+            None => None,
+        };
+        let Some(data) = data else {
+            self.ended = true;
+            return Poll::Ready(None);
+        };
+        self.seen += data.len() as u64;
+        if self.seen > self.most {
+            return Poll::Ready(Some(Err(Fault::TooLarge(self.most))));
+        }
+        Poll::Ready(Some(Ok(data)))
+    }
+}
+
+/// A request's body on its way up.
+pub(super) struct Upload {
+    body: Bounded,
+    /// Told to whoever waits for the answer.
+    fault: Arc<OnceLock<Fault>>,
+}
+
+impl Upload {
+    pub(super) fn new(inner: Incoming, most: u64, silence: Duration, fault: Arc<OnceLock<Fault>>) -> Self {
+        Self { body: Bounded::new(inner, most, silence), fault }
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = Fault;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        let piece = ready!(self.body.poll(cx));
+        if let Some(Err(fault)) = &piece {
+            let _ = self.fault.set(*fault);
+        }
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_over()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.inner.size_hint()
+    }
+}
+
+/// One request that goes to the model's host. When it is dropped, however that comes, it is in the books.
+pub(super) struct Entry {
+    pub(super) caller: Arc<Caller>,
+    pub(super) meter: Meter,
+    pub(super) is_error: bool,
+    pub(super) _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.caller.shared.books.used(self.caller.run, self.meter.usage(), self.is_error);
+    }
+}
+
+/// An answer's body on its way down, metered.
+pub(super) struct Download {
+    body: Bounded,
+    entry: Entry,
+}
+
+impl Download {
+    pub(super) fn new(inner: Incoming, most: u64, silence: Duration, entry: Entry) -> Self {
+        Self { body: Bounded::new(inner, most, silence), entry }
+    }
+}
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        self.entry.is_error |= !self.body.is_over();
+    }
+}
+
+impl Body for Download {
+    type Data = Bytes;
+    type Error = Fault;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        let piece = ready!(self.body.poll(cx));
+        match &piece {
+            Some(Ok(data)) => self.entry.meter.push(data),
+            Some(Err(fault)) => {
+                tracing::warn!(run = self.entry.caller.run, %fault, "an answer of the model's host is cut off");
+            }
+            None => {}
+        }
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_over()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.inner.size_hint()
+    }
+}

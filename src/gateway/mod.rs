@@ -1,0 +1,167 @@
+//! The only way out of a container without a network: a Unix socket per run that leads to the model's host.
+//!
+//! ```text
+//! agent ── /run/g2/model.sock ──▶ who calls is known by the socket ─▶ only what an agent needs (admit)
+//!       ◀─ streamed, metered ─── the placeholder key is swapped for the real one ─▶ upstream
+//! ```
+//!
+//! A request is never passed on as it came: hyper parses it and we make a new one of the headers that are known, with
+//! framing of our own. Bounds are per run, so that one run can't starve another. What a request used goes into the
+//! [`Books`] when it is over; writing that down never holds a stream back.
+
+mod admit;
+mod answer;
+mod body;
+mod books;
+mod credentials;
+mod meter;
+mod serve;
+mod socket;
+mod upstream;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Semaphore, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+pub use books::Books;
+pub use credentials::{Credential, CredentialError, Credentials, Kind, Secret};
+pub use socket::{NAME, SocketError};
+pub use upstream::{Upstream, UpstreamError};
+
+/// Bounds, each for one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at a time; further ones wait to be taken.
+    pub connections: usize,
+    /// Requests at a time; further ones wait for [`Self::queue`], then are told to come again.
+    pub requests: usize,
+    pub queue: Duration,
+    /// A request's body, bytes.
+    pub request_bytes: u64,
+    /// An answer's body, bytes.
+    pub response_bytes: u64,
+    /// How long a connection may take to send the head of its next request.
+    pub head: Duration,
+    /// How long a request's body may say nothing.
+    pub upload_silence: Duration,
+    /// How long reaching the model's host may take, TLS included.
+    pub connect: Duration,
+    /// How long the model's host may take until its answer begins.
+    pub answer: Duration,
+    /// How long an answer that has begun may say nothing.
+    pub silence: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 64,
+            requests: 16,
+            queue: Duration::from_secs(30),
+            request_bytes: 32 << 20,
+            response_bytes: 256 << 20,
+            head: Duration::from_secs(60),
+            upload_silence: Duration::from_secs(60),
+            connect: Duration::from_secs(10),
+            answer: Duration::from_secs(600),
+            silence: Duration::from_secs(300),
+        }
+    }
+}
+
+/// The gateway of one daemon.
+pub struct Gateway {
+    shared: Arc<Shared>,
+    open: Mutex<BTreeMap<i64, Open>>,
+}
+
+/// What all runs share.
+struct Shared {
+    upstream: Upstream,
+    client: upstream::Client,
+    credentials: Credentials,
+    limits: Limits,
+    books: Books,
+}
+
+/// A run's side of the gateway.
+struct Caller {
+    run: i64,
+    shared: Arc<Shared>,
+    requests: Arc<Semaphore>,
+}
+
+/// An open socket.
+struct Open {
+    dir: PathBuf,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Gateway {
+    #[must_use]
+    pub fn new(upstream: Upstream, credentials: Credentials, limits: Limits) -> Self {
+        let client = upstream::Client::new(limits.connect);
+        let shared = Shared { upstream, client, credentials, limits, books: Books::default() };
+        Self { shared: Arc::new(shared), open: Mutex::default() }
+    }
+
+    /// Opens a run's socket in `dir`, which is made when it is not there. A socket that an earlier daemon left in it
+    /// is replaced: a container that has the folder mounted finds the new one. `owner` is who may connect, beside us.
+    ///
+    /// # Errors
+    /// [`SocketError`]: what could not be made, and why.
+    pub fn open(&self, run: i64, dir: &Path, owner: Option<(u32, u32)>) -> Result<(), SocketError> {
+        let listener = socket::bind(dir, owner)?;
+        let stop = CancellationToken::new();
+        let requests = Arc::new(Semaphore::new(self.shared.limits.requests));
+        let caller = Arc::new(Caller { run, shared: Arc::clone(&self.shared), requests });
+        let serving = tokio::spawn(serve::listen(caller, listener, stop.clone()));
+        let before = self.all().insert(run, Open { dir: dir.to_owned(), stop, serving });
+        if let Some(before) = before {
+            before.stop.cancel();
+        }
+        Ok(())
+    }
+
+    /// Closes a run's socket and ends what it still has under way; when this returns, all it used is in the books.
+    pub async fn close(&self, run: i64) {
+        let Some(open) = self.all().remove(&run) else { return };
+        open.stop.cancel();
+        let _ = open.serving.await;
+        socket::remove(&open.dir);
+    }
+
+    /// Ends what is under way for every run. The sockets stay where they are: the next daemon replaces them.
+    pub async fn stop(&self) {
+        let all = std::mem::take(&mut *self.all());
+        all.values().for_each(|open| open.stop.cancel());
+        for open in all.into_values() {
+            let _ = open.serving.await;
+        }
+    }
+
+    /// Returns what was used and refused and is not written down yet.
+    #[must_use]
+    pub fn books(&self) -> &Books {
+        &self.shared.books
+    }
+
+    /// Returns of which kind the real key is, so that a container can be given a placeholder of the same kind.
+    ///
+    /// # Errors
+    /// [`CredentialError`] when there is no key that could be used.
+    pub fn kind(&self) -> Result<Kind, CredentialError> {
+        self.shared.credentials.current().map(|credential| credential.kind)
+    }
+
+    fn all(&self) -> std::sync::MutexGuard<'_, BTreeMap<i64, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

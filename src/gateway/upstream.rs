@@ -1,0 +1,195 @@
+//! The model's host, and the way there.
+
+use std::{fmt, net::IpAddr, task::Poll, time::Duration};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use hyper::{Request, Response, Uri, body::Incoming};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::{
+    client::legacy::{self, connect::HttpConnector},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+};
+use tokio::{net::TcpStream, sync::OnceCell, task::spawn_blocking, time::timeout};
+use tower_service::Service;
+
+use super::body::Upload;
+
+/// How long a connection that is not used is kept.
+const IDLE: Duration = Duration::from_secs(60);
+/// How many such connections are kept.
+const IDLE_MOST: usize = 16;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where requests go: scheme, host and what stands before every path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    base: String,
+    is_tls: bool,
+}
+
+/// Why an address can't be that of the model's host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamError {
+    #[error("it is no address such as https://api.anthropic.com")]
+    NoAddress,
+    #[error("without TLS the key could be read on the way; only a loopback address may be http")]
+    Plain,
+    #[error("it must hold no user, `?` or `#`")]
+    TooMuch,
+}
+
+impl Upstream {
+    /// Reads the address: `https://HOST[:PORT][/PREFIX]`, or `http` where the host is this machine.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]: what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, UpstreamError> {
+        if text.contains(['@', '?', '#']) {
+            return Err(UpstreamError::TooMuch);
+        }
+        let uri: Uri = text.parse().map_err(|_| UpstreamError::NoAddress)?;
+        let (Some(scheme), Some(host)) = (uri.scheme_str(), uri.host()) else {
+            return Err(UpstreamError::NoAddress);
+        };
+        let is_tls = match scheme {
+            "https" => true,
+            "http" if is_loopback(host) => false,
+            "http" => return Err(UpstreamError::Plain),
+            _ => return Err(UpstreamError::NoAddress),
+        };
+        Ok(Self { base: text.trim_end_matches('/').to_owned(), is_tls })
+    }
+
+    /// Returns the address of a target, which begins with `/`.
+    pub(super) fn uri(&self, target: &str) -> Result<Uri, hyper::http::uri::InvalidUri> {
+        format!("{}{target}", self.base).parse()
+    }
+}
+
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.base)
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Asks the model's host over connections that are kept for a while.
+pub(super) struct Client {
+    connect: Duration,
+    /// Made for the first request: reading the machine's root certificates takes its time.
+    made: OnceCell<legacy::Client<Dial, Upload>>,
+}
+
+impl Client {
+    pub(super) fn new(connect: Duration) -> Self {
+        Self { connect, made: OnceCell::new() }
+    }
+
+    /// Sends a request and waits for the head of the answer. Redirects are not followed.
+    pub(super) async fn send(
+        &self,
+        upstream: &Upstream,
+        request: Request<Upload>,
+    ) -> Result<Response<Incoming>, BoxError> {
+        let client = self.made.get_or_try_init(|| make(upstream.is_tls, self.connect)).await?;
+        Ok(client.request(request).await?)
+    }
+}
+
+async fn make(is_tls: bool, limit: Duration) -> Result<legacy::Client<Dial, Upload>, BoxError> {
+    let over = if is_tls {
+        let builder = spawn_blocking(|| HttpsConnectorBuilder::new().with_native_roots()).await??;
+        Over::Tls(builder.https_only().enable_http1().build())
+    } else {
+        Over::Plain(HttpConnector::new())
+    };
+    Ok(legacy::Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(IDLE_MOST)
+        .pool_timer(TokioTimer::new())
+        .build(Dial { over, limit }))
+}
+
+/// Makes connections, each within its time.
+#[derive(Clone)]
+struct Dial {
+    over: Over,
+    limit: Duration,
+}
+
+#[derive(Clone)]
+enum Over {
+    Plain(HttpConnector),
+    Tls(HttpsConnector<HttpConnector>),
+}
+
+impl Service<Uri> for Dial {
+    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> Poll<Result<(), BoxError>> {
+        // Both kinds are always ready.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let connecting = match &mut self.over {
+            Over::Plain(plain) => {
+                let connecting = plain.call(to);
+                async { Ok(MaybeHttpsStream::Http(connecting.await?)) }.boxed()
+            }
+            Over::Tls(tls) => tls.call(to),
+        };
+        let limit = self.limit;
+        async move {
+            let late = |_| format!("no connection within {} s", limit.as_secs_f32());
+            timeout(limit, connecting).await.map_err(late)?
+        }
+        .boxed()
+    }
+}
+
+/// Returns an error with its causes, on one line.
+pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_https_or_this_machine() {
+        for (text, uri) in [
+            ("https://api.anthropic.com", "https://api.anthropic.com/v1/messages?beta=true"),
+            (
+                "https://proxy.example:8443/anthropic/",
+                "https://proxy.example:8443/anthropic/v1/messages?beta=true",
+            ),
+            ("http://127.0.0.1:4000/lane", "http://127.0.0.1:4000/lane/v1/messages?beta=true"),
+            ("http://[::1]:4000", "http://[::1]:4000/v1/messages?beta=true"),
+            ("http://localhost", "http://localhost/v1/messages?beta=true"),
+        ] {
+            let upstream = Upstream::parse(text).unwrap();
+            assert_eq!(upstream.uri("/v1/messages?beta=true").unwrap().to_string(), uri);
+        }
+        for (text, error) in [
+            ("", UpstreamError::NoAddress),
+            ("api.anthropic.com", UpstreamError::NoAddress),
+            ("ftp://api.anthropic.com", UpstreamError::NoAddress),
+            ("http://api.anthropic.com", UpstreamError::Plain),
+            ("http://127.0.0.1.evil.example", UpstreamError::Plain),
+            ("https://user:pw@api.anthropic.com", UpstreamError::TooMuch),
+            ("https://api.anthropic.com/?x", UpstreamError::TooMuch),
+        ] {
+            assert_eq!(Upstream::parse(text), Err(error), "{text}");
+        }
+    }
+}

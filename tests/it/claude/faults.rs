@@ -1,0 +1,84 @@
+//! The model's host fails, falls silent, or the container dies: the message is answered all the same, or the chat is
+//! told once.
+
+use serde_json::{Value, json};
+
+use super::house::{CHAT, House, conversation, told, until_go};
+use crate::support::run_docker;
+
+/// How each run ended, the first one first.
+fn errors(house: &House) -> Vec<String> {
+    let mut runs = house.rows(&["runs", "list"]);
+    runs.sort_by_key(|run| run["id"].as_i64());
+    runs.iter().map(|run| run["error"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn a_host_that_is_busy_for_a_moment_costs_no_run() {
+    let busy = json!({"status": 429, "headers": {"retry-after": "1"}});
+    let Some(house) = House::new("", &json!([busy, {"status": 500}, "answered"])) else { return };
+    let _daemon = house.serve();
+    assert_eq!(house.ask(CHAT, "hello"), "answered\n");
+    assert_eq!((errors(&house), house.model.asked().len()), (vec![String::new()], 3));
+}
+
+#[test]
+fn what_fails_for_good_is_tried_six_times_and_told_once_and_the_session_lives() {
+    let Some(house) = House::new("", &json!([{"status": 400, "times": 6}, "better now"])) else { return };
+    let _daemon = house.serve();
+    let said = house.ask(CHAT, "hello");
+    assert!(said.starts_with("I could not answer your last message: 6 attempts failed"), "{said}");
+    let runs = errors(&house);
+    assert_eq!(runs.len(), 6, "{runs:#?}");
+    assert!(runs.iter().all(|error| error.contains("claude/invalid_request")), "{runs:#?}");
+    assert_eq!(house.ask(CHAT, "and now?"), "better now\n");
+    let told = conversation(house.model.asked().last().unwrap());
+    assert!(told.contains("hello") && told.contains("and now?"), "{told}");
+}
+
+#[test]
+fn a_host_that_falls_silent_before_or_in_the_middle_of_an_answer_is_given_up_and_asked_again() {
+    let Some(house) = House::new(
+        "[agent.claude]\nstall_timeout_ms = 5000\n",
+        &json!([{"hang": 600}, {"text": "one two three", "hang_mid": 600}, "answered"]),
+    ) else {
+        return;
+    };
+    let _daemon = house.serve();
+    assert_eq!(house.ask(CHAT, "hello"), "answered\n");
+    let runs = errors(&house);
+    assert_eq!(runs.len(), 3, "{runs:#?}");
+    assert!(runs[0].contains("claude/stalled_before_answer"), "{runs:#?}");
+    assert!(runs[1].contains("claude/stalled_mid_answer"), "{runs:#?}");
+}
+
+#[test]
+fn a_container_that_is_killed_in_the_middle_of_a_turn_is_followed_by_one_that_answers() {
+    let Some(house) = House::new("", &json!([until_go(), "answered"])) else { return };
+    let _daemon = house.serve();
+    house.send(CHAT, "hello");
+    house.at_work("Bash");
+    run_docker(&["kill", &house.container()]);
+    assert_eq!(house.has_said(1), ["answered"]);
+    assert_eq!(errors(&house).len(), 2);
+    assert!(conversation(&house.model.asked()[1]).contains("hello"));
+}
+
+#[test]
+fn a_tool_that_is_blocked_is_not_offered_and_refused_when_it_is_used_all_the_same() {
+    let blocked = json!({"tool_use": {"name": "AskUserQuestion", "input": {"questions": []}}});
+    let Some(house) = House::new("", &json!([blocked, "without it, then"])) else { return };
+    let _daemon = house.serve();
+    assert_eq!(house.ask(CHAT, "hello"), "without it, then\n");
+    let asked = house.model.asked();
+    let offered: Vec<&Value> = asked[0]["tools"].as_array().unwrap().iter().collect();
+    assert!(
+        offered.contains(&&json!("Bash")) && offered.contains(&&json!("mcp__g2__send_message")),
+        "{offered:?}"
+    );
+    for name in ["AskUserQuestion", "EnterPlanMode", "CronCreate"] {
+        assert!(!offered.contains(&&json!(name)), "{name}");
+    }
+    assert_eq!(asked[1]["tool_results"][0]["is_error"], true);
+    assert!(told(&asked[1]).contains("AskUserQuestion"), "{}", asked[1]);
+}

@@ -1,0 +1,53 @@
+//! The conversation outlives its container and its daemon, and ends when it is cleared.
+#![expect(clippy::disallowed_methods, reason = "tests look at what the agent keeps")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::fs;
+
+use serde_json::json;
+
+use super::house::{CHAT, House, conversation, tool};
+use crate::support::{run_docker, wait_for};
+
+const KEPT: &str = "sessions/main/.claude/projects/-workspace-group";
+
+/// The ids of the main group's conversations, as the agent keeps them.
+fn transcripts(house: &House) -> Vec<String> {
+    let folder = house.data(KEPT);
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut ids: Vec<String> =
+        names.filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned)).collect();
+    ids.sort();
+    ids
+}
+
+#[test]
+fn a_conversation_goes_on_after_everything_was_restarted_and_begins_anew_when_it_is_cleared() {
+    let mut clear = tool("clear_session", &json!({}));
+    clear["when"] = json!({"last_user": "forget", "tool_result": false});
+    let after = json!({"when": {"last_user": "forget", "tool_result": true}, "text": "forgotten"});
+    let Some(house) = House::new("", &json!(["one", "two", clear, after, "three"])) else { return };
+    let daemon = house.serve();
+    assert_eq!(house.ask(CHAT, "what is first?"), "one\n");
+    let first = transcripts(&house);
+    // The agent writes it down a moment after it was said.
+    let kept = house.data(&format!("{KEPT}/{}.jsonl", first[0]));
+    wait_for("the answer to be kept", || {
+        fs::read_to_string(&kept).unwrap().contains("\"one\"").then_some(())
+    });
+    assert_eq!(daemon.terminate(), Some(0));
+    run_docker(&["rm", "--force", &house.container()]);
+
+    let _daemon = house.serve();
+    assert_eq!(house.ask(CHAT, "what is next?"), "two\n");
+    assert_eq!(transcripts(&house), first, "the same session");
+    let told = conversation(&house.model.asked()[1]);
+    assert!(told.contains("what is first?") && told.contains("\"one\""), "{told}");
+
+    house.send(CHAT, "forget");
+    wait_for("the container to leave", || house.containers().is_empty().then_some(()));
+    assert_eq!(house.ask(CHAT, "what was first?"), "three\n");
+    assert_eq!(transcripts(&house).len(), 2, "a session of its own");
+    let told = conversation(house.model.asked().last().unwrap());
+    assert!(told.contains("what was first?") && !told.contains("what is"), "{told}");
+}

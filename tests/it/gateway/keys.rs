@@ -1,0 +1,111 @@
+//! Where the real key comes from, and where it must not get to.
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests play the user")]
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+use g2::gateway::{Kind, Limits};
+use serde_json::Value;
+
+use super::{
+    host::{Host, message},
+    scene::{KEY, Scene, ask, figures},
+};
+
+#[test]
+fn a_token_that_is_replaced_is_used_from_the_next_request_on() {
+    let host = Host::always(message("m", 1, 2));
+    let scene = Scene::with_token_file(&host, "sk-ant-oat01-one\n");
+    assert_eq!(scene.gateway.kind().unwrap(), Kind::Login);
+    let socket = scene.open(1);
+    assert_eq!(ask(&socket, "{}").status, 200);
+    let login = r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-two","expiresAt":99999999999999}}"#;
+    fs::write(scene.path().join("new"), login).unwrap();
+    fs::rename(scene.path().join("new"), scene.path().join("token")).unwrap();
+    assert_eq!(ask(&socket, "{}").status, 200);
+    fs::write(scene.path().join("token"), "sk-ant-api03-three").unwrap();
+    assert_eq!(ask(&socket, "{}").status, 200);
+    let seen = host.seen();
+    let sent: Vec<_> = seen.iter().map(|s| (s.header("authorization"), s.header("x-api-key"))).collect();
+    assert_eq!(
+        sent,
+        [
+            (Some("bearer sk-ant-oat01-one"), None),
+            (Some("bearer sk-ant-oat01-two"), None),
+            (None, Some("sk-ant-api03-three"))
+        ]
+    );
+}
+
+#[test]
+fn without_a_key_the_agent_is_told_how_that_is_mended_and_nothing_goes_up() {
+    let host = Host::always(message("m", 1, 2));
+    let scene = Scene::new(&host);
+    let socket = scene.open(1);
+    fs::write(scene.path().join(".env"), "TZ=UTC\n").unwrap();
+    let answer = ask(&socket, "{}");
+    let (kind, text) = answer.error();
+    assert_eq!((answer.status, kind.as_str()), (401, "authentication_error"));
+    assert!(text.contains("ANTHROPIC_API_KEY") && text.contains("gateway.token_file"), "{text}");
+    fs::write(scene.path().join(".env"), "ANTHROPIC_AUTH_TOKEN=later\n").unwrap();
+    assert_eq!(ask(&socket, "{}").status, 200);
+    assert_eq!(host.one().header("authorization"), Some("bearer later"));
+    assert_eq!(scene.page(1).refused, 1);
+}
+
+#[test]
+fn a_token_that_has_ended_is_told_and_not_sent() {
+    let host = Host::always(message("m", 1, 2));
+    let login = r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-old","expiresAt":1000}}"#;
+    let scene = Scene::with_token_file(&host, login);
+    let answer = ask(&scene.open(1), "{}");
+    assert_eq!(answer.status, 401);
+    assert!(answer.error().1.contains("ended at 1970") && !answer.body.contains("sk-ant"), "{answer:?}");
+    assert!(host.seen().is_empty());
+}
+
+/// A model that is ended with the test.
+struct Model(Child);
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_model_that_takes_the_real_key_only_answers_an_agent_that_has_a_placeholder() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("turns.json");
+    fs::write(&script, "[\"hello from the model\"]").unwrap();
+    let program =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/container/agent-runner/tests/fixtures/scripted_model.py");
+    let started = Command::new("python3")
+        .args([program, "--require-key", KEY, "--script"])
+        .arg(&script)
+        .arg("--log")
+        .arg(dir.path().join("log"))
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(child) = started else {
+        eprintln!("skipped: no python3");
+        return;
+    };
+    let mut model = Model(child);
+    let mut line = String::new();
+    BufReader::new(model.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let port = serde_json::from_str::<Value>(&line).unwrap()["port"].clone();
+    let scene = Scene::with(&format!("http://127.0.0.1:{port}"), Limits::default());
+    let socket = scene.open(1);
+    let body = r#"{"model":"claude-x","stream":true,"max_tokens":9,"tools":[{"name":"Bash"}],"messages":[{"role":"user","content":"hi"}]}"#;
+    let answer = ask(&socket, body);
+    assert!(answer.status == 200 && answer.body.contains("message_stop"), "{answer:?}");
+    let (requests, errors, _, output) = figures(&scene.page(1), "claude-x");
+    assert!((requests, errors) == (1, 0) && output > 0);
+    fs::write(scene.path().join(".env"), "ANTHROPIC_API_KEY=another\n").unwrap();
+    assert_eq!(ask(&scene.open(2), body).status, 401);
+}

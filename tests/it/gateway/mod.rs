@@ -1,0 +1,12 @@
+//! The gateway from both its ends: an agent's on a real socket, and the model host's on a real port.
+
+mod bounds;
+mod daemon;
+pub(crate) mod host;
+mod hostile;
+mod keys;
+mod metering;
+mod passing;
+pub(crate) mod scene;
+mod sockets;
+mod tls;
