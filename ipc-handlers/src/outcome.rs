@@ -92,6 +92,11 @@ pub enum NotApplied {
         /// Its folder.
         group: Folder,
     },
+    /// The group's settings can't be such, or are not an agent's to choose.
+    BadContainerConfig {
+        /// What is wrong with which.
+        why: String,
+    },
 }
 
 impl From<NotApplied> for Refusal {
@@ -105,6 +110,11 @@ impl From<NotApplied> for Refusal {
             ),
             NotApplied::ArchiveGone { id } => Self::no_such_archive(id),
             NotApplied::GroupGone { group } => Self::no_such_group(&group),
+            NotApplied::BadContainerConfig { why } => Self::new(
+                Code::InvalidField,
+                format!("register_group: containerConfig: {why}"),
+                "give timeout and additionalMounts only; the rest is set with `g2 groups set` on the host",
+            ),
         }
     }
 }

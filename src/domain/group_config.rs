@@ -46,6 +46,15 @@ pub struct GroupConfig {
     pub timezone: Option<String>,
 }
 
+/// v1's `containerConfig`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContainerConfig {
+    timeout: Option<u64>,
+    #[serde(rename = "additionalMounts")]
+    mounts: Option<Vec<MountRequest>>,
+}
+
 /// What is wrong with a group's own settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadGroupConfig {
@@ -86,6 +95,18 @@ impl GroupConfig {
     pub fn from_json(text: &str) -> Result<Self, BadGroupConfig> {
         let config: Self = serde_json::from_str(text).map_err(|e| BadGroupConfig::Json(e.to_string()))?;
         config.check()
+    }
+
+    /// Returns this with what an agent may choose for a group it registers: v1's `timeout` and `additionalMounts`. What it
+    /// leaves out stays; the network, the key and the bounds are their owner's to give.
+    ///
+    /// # Errors
+    /// [`BadGroupConfig`]
+    pub fn with_container_config(self, json: &str) -> Result<Self, BadGroupConfig> {
+        let asked: ContainerConfig =
+            serde_json::from_str(json).map_err(|e| BadGroupConfig::Json(e.to_string()))?;
+        let mounts = asked.mounts.unwrap_or(self.mounts);
+        Self { timeout: asked.timeout.or(self.timeout), mounts, ..self }.check()
     }
 
     /// Returns this with one setting changed; an empty value makes it as for all groups again.
@@ -180,6 +201,22 @@ mod tests {
         let again = serde_json::to_string(&config).unwrap();
         assert_eq!(GroupConfig::from_json(&again).unwrap(), config);
         assert_eq!(serde_json::to_string(&GroupConfig::default()).unwrap(), "{}");
+    }
+
+    #[test]
+    fn an_agent_chooses_v1_s_two_settings_and_no_other() {
+        let own = GroupConfig { network: Some(Network::Open), timeout: Some(5000), ..GroupConfig::default() };
+        let config =
+            own.clone().with_container_config(r#"{"additionalMounts": [{"hostPath": "/x"}]}"#).unwrap();
+        assert_eq!(
+            (config.network, config.timeout, config.mounts.len()),
+            (Some(Network::Open), Some(5000), 1)
+        );
+        for json in
+            [r#"{"network": "open"}"#, r#"{"credentials": "stdin"}"#, r#"{"timeout": 1}"#, r#"{"pids": 0}"#]
+        {
+            assert!(own.clone().with_container_config(json).is_err(), "{json}");
+        }
     }
 
     #[test]

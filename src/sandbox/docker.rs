@@ -39,7 +39,7 @@ use tokio::{
 use self::{
     engine::{ANSWER, Engine, LAUNCH},
     look::{Look, Stage},
-    spec::{LABEL_GROUP, LABEL_INSTANCE, LABEL_RUN},
+    spec::{LABEL_GROUP, LABEL_INSTANCE, LABEL_RUN, Scratch},
 };
 use super::{Chunk, Exit, Found, STDIN, Sandbox, SandboxError, Spec};
 
@@ -112,8 +112,16 @@ impl DockerSandbox {
             return Err(SandboxError::Engine { doing: format!("creating container {}", spec.name), why });
         }
         let client = engine.patient(LAUNCH).await?;
-        let call = client.create_container(Some(options), spec::body(spec));
-        match engine.ask(&format!("creating container {}", spec.name), LAUNCH, call).await {
+        let doing = format!("creating container {}", spec.name);
+        let create = |scratch| {
+            let call = client.create_container(Some(options.clone()), spec::body(spec, scratch));
+            engine.ask(&doing, LAUNCH, call)
+        };
+        let made = match create(Scratch::Users).await {
+            Err(fault) if fault.error.to_string().contains("mount option") => create(Scratch::Anybodys).await,
+            made => made,
+        };
+        match made {
             Ok(made) => Ok(made.id),
             Err(fault) => Err(match fault.status {
                 Some(404) => SandboxError::NoImage { image: spec.image.clone() },

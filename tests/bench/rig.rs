@@ -43,7 +43,10 @@ pub(crate) struct Root {
 
 impl Root {
     pub(crate) fn new(groups: usize) -> Self {
-        Self::with("[sandbox]\nkind = \"process\"\n[limits]\nmin_free_mib = 1\n", groups)
+        Self::with(
+            "[sandbox]\nkind = \"process\"\n[limits]\nmin_free_mib = 1\ncommands_per_minute = 4294967295\nmessages_per_minute = 4294967295\n",
+            groups,
+        )
     }
 
     /// Lays out a root with these settings.

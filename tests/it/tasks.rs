@@ -15,7 +15,9 @@ fn schedule(root: &Root, id: &str, fields: &Value) {
     root.put_command("main", "tasks", &format!("{id}.json"), &command);
     // Not by the reply: a task that is due at once makes a container, and `responses/` is emptied before each.
     let row = wait_for("the command to be settled", || {
-        root.rows(&["ipc", "list"]).into_iter().find(|row| row["request_id"] == id && !row["type"].is_null())
+        root.rows(&["ipc", "list"])
+            .into_iter()
+            .find(|row| row["request_id"] == id && row["state"] != "waiting" && row["state"] != "claimed")
     });
     assert_eq!(row["state"], "applied", "{row}");
 }

@@ -1,7 +1,12 @@
 //! How much of a group's boxes may be taken: so many commands and messages a minute, so many bytes at a time. What may
 //! not be taken waits where it lies. Only when far too much waits is the newest of it refused.
 
-use std::{ffi::OsString, sync::Arc, time::Duration};
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStrExt as _,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use ipc_handlers::{Folder, Refusal, Time};
 use tokio::time::Instant;
@@ -70,6 +75,10 @@ impl Gate {
 
 /// Refuses the newest of what waits beyond the most that may. On a thread that may block.
 pub(super) fn refuse_excess(host: &Arc<Host>, folder: &Folder) {
+    // What a person holds is not looked at.
+    if host.is_held(folder) {
+        return;
+    }
     let Ok(boxes) = host.boxes(folder) else { return };
     let most = host.config.waiting_files;
     let waiting =
@@ -83,6 +92,9 @@ pub(super) fn refuse_excess(host: &Arc<Host>, folder: &Folder) {
         .flatten()
         .flat_map(|(in_box, found)| found.entries.into_iter().map(move |entry| (entry, in_box)))
         .collect();
+    let holds = host.holds.read().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|(entry, in_box)| !holds.file(folder, in_box.as_str(), entry.name.as_bytes()));
+    drop(holds);
     all.sort();
     let excess: Vec<(CommandBox, OsString)> =
         all.into_iter().skip(most).take(REFUSED).map(|(entry, in_box)| (in_box, entry.name)).collect();

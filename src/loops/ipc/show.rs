@@ -69,16 +69,12 @@ fn groups<'a>(host: &Host, changes: impl Iterator<Item = &'a Changes>) {
         if let Err(error) = crate::ipc::lay_out_group(&host.root, group, host.box_owner) {
             tracing::error!(group = %group, error = %chain(&error), "laying out a group's folder failed; it is done when the group is launched");
         }
+        if let Err(error) = host.boxes(group) {
+            tracing::error!(group = %group, error = %chain(&error), "opening the boxes failed");
+        }
     }
-    let (done, opened) = oneshot::channel();
-    if host.mailboxes.send(Ask::Groups(done)).is_ok() {
-        // While the daemon stops, the loop that opens them may be gone: the next start does it.
-        let _ = tokio::runtime::Handle::current().block_on(async {
-            tokio::select! {
-                opened = opened => opened.is_ok(),
-                () = host.stop.cancelled() => false,
-            }
-        });
-    }
+    // Its worker looks at what is there by then. Nobody waits for that: at the start the loop does not run yet.
+    let (done, _) = oneshot::channel();
+    let _ = host.mailboxes.send(Ask::Groups(done));
     host.nudges.dispatch.notify_one();
 }

@@ -28,8 +28,17 @@ fn log_size(output_bytes: u64) -> u64 {
     log_allowance(output_bytes).saturating_mul(2).saturating_add(64 << 20).min(1 << 50)
 }
 
+/// Whose the folders in memory are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scratch {
+    /// The container's user's: the only way where the image has closed the folder to others.
+    Users,
+    /// Anybody's, for an engine that takes no owner (Podman).
+    Anybodys,
+}
+
 /// Returns the body of the create request.
-pub(super) fn body(spec: &Spec) -> ContainerCreateBody {
+pub(super) fn body(spec: &Spec, scratch: Scratch) -> ContainerCreateBody {
     let labels = [
         (LABEL_INSTANCE, spec.instance.clone()),
         (LABEL_GROUP, spec.group.to_string()),
@@ -50,12 +59,12 @@ pub(super) fn body(spec: &Spec) -> ContainerCreateBody {
         open_stdin: Some(true),
         stdin_once: Some(true),
         stop_signal: Some("SIGTERM".to_owned()),
-        host_config: Some(host(spec)),
+        host_config: Some(host(spec, scratch)),
         ..Default::default()
     }
 }
 
-fn host(spec: &Spec) -> HostConfig {
+fn host(spec: &Spec, scratch: Scratch) -> HostConfig {
     let limits = &spec.limits;
     let memory = limits.memory_bytes.map(engine_number);
     let log = [
@@ -76,7 +85,7 @@ fn host(spec: &Spec) -> HostConfig {
         security_opt: Some(security(spec.labels)),
         network_mode: Some(network(spec.network)),
         readonly_rootfs: Some(true),
-        tmpfs: Some(in_memory(spec)),
+        tmpfs: Some(in_memory(spec, scratch)),
         memory,
         // Equal to memory: no swap on top.
         memory_swap: memory,
@@ -108,10 +117,13 @@ fn network(network: Network) -> String {
 }
 
 /// What is writable without leaving a trace; it counts against the container's memory.
-fn in_memory(spec: &Spec) -> HashMap<String, String> {
+fn in_memory(spec: &Spec, scratch: Scratch) -> HashMap<String, String> {
     let (user, group) = spec.user;
-    let own = format!("rw,exec,nosuid,nodev,mode=0700,uid={user},gid={group},size=256m");
     let tmp = "rw,exec,nosuid,nodev,mode=1777,size=256m".to_owned();
+    let own = match scratch {
+        Scratch::Users => format!("rw,exec,nosuid,nodev,mode=0700,uid={user},gid={group},size=256m"),
+        Scratch::Anybodys => tmp.clone(),
+    };
     let scratch = spec.scratch.iter().map(|folder| (folder.clone(), own.clone()));
     std::iter::once(("/tmp".to_owned(), tmp)).chain(scratch).collect()
 }

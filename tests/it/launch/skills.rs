@@ -24,6 +24,7 @@ fn skills_are_put_beside_the_agent_s_own_which_stay() {
     skill(&skills);
     fs::create_dir_all(state.join("skills/mine")).unwrap();
     fs::write(state.join("skills/mine/SKILL.md"), "my own").unwrap();
+    fs::create_dir(dir.path().join("data")).unwrap();
     let host = HostDirs::open(&dir.path().join("data")).unwrap();
     assert_eq!(host.put_skills(&skills, &state, None).unwrap(), 2);
     assert_eq!(fs::read_to_string(state.join("skills/browse/SKILL.md")).unwrap(), "how to browse");
@@ -38,10 +39,12 @@ fn skills_are_put_beside_the_agent_s_own_which_stay() {
     assert_eq!(host.put_skills(&dir.path().join("none"), &state, None).unwrap(), 0);
 }
 
+/// Lays something into the agent's folder (first) that leads, or might, to what is somebody else's (second).
+type Trap = fn(&Path, &Path);
+
 #[test]
 fn no_trap_in_the_agent_s_folder_makes_the_host_write_elsewhere() {
-    type Trap = (&'static str, fn(&Path, &Path));
-    let traps: [Trap; 6] = [
+    let traps: [(&str, Trap); 6] = [
         ("skills is a link", |state, away| symlink(away, state.join("skills")).unwrap()),
         ("skills is a file", |state, _| fs::write(state.join("skills"), "x").unwrap()),
         ("a skill is a link", |state, away| {
@@ -66,7 +69,7 @@ fn no_trap_in_the_agent_s_folder_makes_the_host_write_elsewhere() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         skill(&at("skills"));
-        for folder in ["state", "away"] {
+        for folder in ["state", "away", "data"] {
             fs::create_dir(at(folder)).unwrap();
         }
         fs::write(at("away/SKILL.md"), "theirs").unwrap();

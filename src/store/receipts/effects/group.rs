@@ -1,7 +1,7 @@
 //! Groups: registered, and what could be.
 
 use ipc_handlers::{
-    Outcome, Time,
+    Folder, NotApplied, Outcome, Time,
     effect::{Lanes, Registration},
 };
 use rusqlite::{Connection, OptionalExtension, params};
@@ -10,12 +10,19 @@ use super::{
     super::super::{groups, sessions},
     Applied, Changes,
 };
+use crate::domain::group_config::{BadGroupConfig, GroupConfig};
 
 /// Makes the group, or changes it, and wires it to the chat. Whoever registers it again has its live run leave, so that
 /// the next one has the new settings.
 pub(super) fn register(c: &Connection, made: &Registration, changes: &mut Changes, now: Time) -> Applied {
     let folder = &made.folder;
-    let config = made.config.as_ref().map(|config| serde_json::Value::from(config.clone()).to_string());
+    let config = match &made.config {
+        None => None,
+        Some(asked) => match config_with(c, folder, &serde_json::Value::from(asked.clone()).to_string())? {
+            Ok(config) => Some(config),
+            Err(bad) => return Ok(Err(NotApplied::BadContainerConfig { why: bad.to_string() })),
+        },
+    };
     let known: bool = c
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM groups WHERE folder = ?1)")?
         .query_row([folder.as_str()], |r| r.get(0))?;
@@ -51,6 +58,23 @@ pub(super) fn register(c: &Connection, made: &Registration, changes: &mut Change
     }
     changes.groups.insert(folder.clone());
     Ok(Ok(Outcome::Registered { folder: folder.clone(), jid: made.chat_jid.clone() }))
+}
+
+/// A group's settings with those that an agent asks for, as they are stored.
+fn config_with(
+    c: &Connection,
+    folder: &Folder,
+    asked: &str,
+) -> super::super::super::Result<Result<String, BadGroupConfig>> {
+    let stored: Option<String> = c
+        .prepare_cached("SELECT config FROM groups WHERE folder = ?1")?
+        .query_row([folder.as_str()], |r| r.get(0))
+        .optional()?;
+    let config = stored
+        .map_or_else(|| Ok(GroupConfig::default()), |stored| GroupConfig::from_json(&stored))
+        .and_then(|config| config.with_container_config(asked))
+        .and_then(|config| serde_json::to_string(&config).map_err(|e| BadGroupConfig::Json(e.to_string())));
+    Ok(config)
 }
 
 /// Makes the chat's row when it is new. Whoever speaks in a chat that nobody listened to before is heard, as in v1; the
