@@ -109,10 +109,6 @@ fn extra(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
 }
 
 /// Folders that the agent's user can't write to, where nobody can give them away.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "asks who owns a folder that the host has named; it may be a link"
-)]
 fn owners(subject: &Subject) -> Vec<Row> {
     let Ok(data) = std::fs::symlink_metadata(&subject.data) else { return Vec::new() };
     // Root gives a group's folder to its agent at each launch.
