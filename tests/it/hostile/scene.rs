@@ -73,6 +73,7 @@ impl Scene {
         for n in 0..40 {
             ask(&scene.root, "good", &format!("quiet-{n}"));
         }
+        scene.root.data_json("ipc/main/session_history.json");
         scene.quiet_kib = scene.peak_kib();
         scene.before = scene.hosts_own();
         Some(scene)
