@@ -9,7 +9,7 @@ use crate::{Caller, Folder, Refusal, Scope, TaskStatus, Time, effect::CatchUp};
 pub struct Wants {
     /// The chat for [`Facts::chat`].
     pub chat: Option<String>,
-    /// The task for [`Facts::task`].
+    /// The task for `Facts::task`.
     pub task: Option<String>,
     /// The folder for [`Facts::group`].
     pub folder: Option<Folder>,

@@ -60,7 +60,7 @@ struct Line {
 }
 
 /// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first. Takes over
-/// what [`recover`] returned.
+/// what [`recover()`] returned.
 pub async fn run(
     host: Arc<Host>,
     watch: Option<Watch>,

@@ -14,7 +14,7 @@ use super::{
 use crate::ipc::Claimed;
 
 /// At start, before anything is launched and a box is looked at: goes on with what an earlier daemon had claimed, in the
-/// order of the claims. Returns what could not be settled yet, as its writer may still be at it: [`run`] goes on with it.
+/// order of the claims. Returns what could not be settled yet, as its writer may still be at it: [`super::run`] goes on with it.
 pub async fn recover(host: &Arc<Host>) -> Vec<Claimed> {
     let left = match host.claims.left_over() {
         Ok(left) => left,

@@ -14,7 +14,10 @@ const KEPT: &str = "sessions/main/.claude/projects/-workspace-group";
 /// The ids of the main group's conversations, as the agent keeps them.
 fn transcripts(house: &House) -> Vec<String> {
     let folder = house.data(KEPT);
-    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut ids: Vec<String> =
         names.filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned)).collect();
     ids.sort();
@@ -29,8 +32,9 @@ fn a_conversation_goes_on_after_everything_was_restarted_and_begins_anew_when_it
     let Some(house) = House::new("", &json!(["one", "two", clear, after, "three"])) else { return };
     let daemon = house.serve();
     assert_eq!(house.ask(CHAT, "what is first?"), "one\n");
-    let first = transcripts(&house);
     // The agent writes it down a moment after it was said.
+    let first =
+        wait_for("the conversation's file", || Some(transcripts(&house)).filter(|found| !found.is_empty()));
     let kept = house.data(&format!("{KEPT}/{}.jsonl", first[0]));
     wait_for("the answer to be kept", || {
         fs::read_to_string(&kept).unwrap().contains("\"one\"").then_some(())
@@ -47,7 +51,7 @@ fn a_conversation_goes_on_after_everything_was_restarted_and_begins_anew_when_it
     house.send(CHAT, "forget");
     wait_for("the container to leave", || house.containers().is_empty().then_some(()));
     assert_eq!(house.ask(CHAT, "what was first?"), "three\n");
-    assert_eq!(transcripts(&house).len(), 2, "a session of its own");
+    wait_for("a session of its own", || (transcripts(&house).len() == 2).then_some(()));
     let told = conversation(house.model.asked().last().unwrap());
     assert!(told.contains("what was first?") && !told.contains("what is"), "{told}");
 }
