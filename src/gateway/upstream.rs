@@ -102,11 +102,15 @@ impl Client {
 }
 
 async fn make(is_tls: bool, limit: Duration) -> Result<legacy::Client<Dial, Upload>, BoxError> {
+    let mut plain = HttpConnector::new();
+    // A request's head goes out before its body: held back until the head was acknowledged, each would wait for 40 ms.
+    plain.set_nodelay(true);
     let over = if is_tls {
+        plain.enforce_http(false);
         let builder = spawn_blocking(|| HttpsConnectorBuilder::new().with_native_roots()).await??;
-        Over::Tls(builder.https_only().enable_http1().build())
+        Over::Tls(builder.https_only().enable_http1().wrap_connector(plain))
     } else {
-        Over::Plain(HttpConnector::new())
+        Over::Plain(plain)
     };
     Ok(legacy::Client::builder(TokioExecutor::new())
         .pool_idle_timeout(IDLE)
