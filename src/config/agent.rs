@@ -21,7 +21,7 @@ pub struct ClaudeSettings {
     pub append_system_prompt: Option<String>,
     /// The CLI's own tools that are offered; empty: the runner's list.
     pub tools: Vec<String>,
-    /// Whose settings files count: `user`, `project`, `local`. Skills come with `user`.
+    /// Whose settings files count: `user`, `project`, `local`; empty: nobody's, as an agent can write them all.
     pub setting_sources: Vec<String>,
     /// For how long the CLI may say nothing while it waits for the model, ms; 0: the runner's default.
     pub stall_timeout_ms: u64,
@@ -57,7 +57,7 @@ impl RawAgent {
 impl RawClaude {
     pub(super) fn check(self) -> Result<ClaudeSettings, ConfigError> {
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
-        let setting_sources = self.setting_sources.unwrap_or_else(|| vec!["user".into()]);
+        let setting_sources = self.setting_sources.unwrap_or_default();
         if let Some(odd) =
             setting_sources.iter().find(|s| !["user", "project", "local"].contains(&s.as_str()))
         {
