@@ -48,7 +48,7 @@ impl Sum {
     }
 }
 
-/// A request that was not passed on.
+/// A request that was in vain: not passed on, or not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Method and path, without what follows a `?`; cut.
@@ -62,7 +62,7 @@ pub struct Page {
     /// By model; the empty name holds what was answered without one, such as errors.
     pub models: BTreeMap<String, Sum>,
     pub refused: u64,
-    /// The newest refusals, oldest first.
+    /// The newest of what was in vain, oldest first.
     pub refusals: VecDeque<Refusal>,
 }
 
@@ -76,6 +76,11 @@ impl Page {
     pub fn refused(&mut self, refusal: Refusal) {
         self.refused = self.refused.saturating_add(1);
         self.keep(refusal);
+    }
+
+    /// Adds why a request that was passed on came to nothing; it is counted with the errors of what was used.
+    pub fn failed(&mut self, why: Refusal) {
+        self.keep(why);
     }
 
     /// Puts `earlier` before what is here.

@@ -51,6 +51,11 @@ impl Books {
         self.changed.notify_one();
     }
 
+    pub(super) fn failed(&self, run: i64, why: Refusal) {
+        self.with(|pages| pages.entry(run).or_default().failed(why));
+        self.changed.notify_one();
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<i64, Page>) -> T) -> T {
         work(&mut self.pages.lock().unwrap_or_else(PoisonError::into_inner))
     }

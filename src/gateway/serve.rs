@@ -8,7 +8,7 @@ use std::{
 
 use http_body_util::Either;
 use hyper::{
-    Request, Response, StatusCode,
+    Method, Request, Response, StatusCode,
     body::{Body as _, Incoming},
     header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue},
     server::conn::http1,
@@ -98,10 +98,16 @@ async fn answer(caller: Arc<Caller>, request: Request<Incoming>) -> Response<Bod
         }
     };
     match pass(&caller, target, request).await {
-        Ok(response) => response,
+        Ok(response) => {
+            if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status()) {
+                let host = &caller.shared.upstream;
+                fail(&caller, &asked, format!("{host} does not accept the key ({})", response.status()));
+            }
+            response
+        }
         Err(Unpassed::Refused(denial)) => refuse(&caller, &asked, &denial),
         Err(Unpassed::Failed(denial)) => {
-            tracing::warn!(run = caller.run, why = denial.message, "the model's host gave no answer");
+            fail(&caller, &asked, denial.message.clone());
             denial.response()
         }
     }
@@ -117,9 +123,18 @@ enum Unpassed {
 
 fn refuse(caller: &Caller, asked: &str, denial: &Denial) -> Response<Body> {
     tracing::debug!(run = caller.run, asked, why = denial.message, "a request is not passed on");
-    let asked = asked.chars().take(KEPT_PATH).collect();
-    caller.shared.books.refused(caller.run, Refusal { asked, why: denial.message.clone() });
+    caller.shared.books.refused(caller.run, in_vain(asked, denial.message.clone()));
     denial.response()
+}
+
+/// Notes that the model's host gave no answer, or none that helps; how often is counted elsewhere.
+fn fail(caller: &Caller, asked: &str, why: String) {
+    tracing::warn!(run = caller.run, why, "the model's host gave no answer");
+    caller.shared.books.failed(caller.run, in_vain(asked, why));
+}
+
+fn in_vain(asked: &str, why: String) -> Refusal {
+    Refusal { asked: asked.chars().take(KEPT_PATH).collect(), why }
 }
 
 async fn pass(
@@ -132,6 +147,11 @@ async fn pass(
     let refused = |status, message: String| Unpassed::Refused(Denial::new(status, message));
     let failed = |status, message: String| Unpassed::Failed(Denial::new(status, message));
 
+    // A host that reads no body there would take it for the next request, with our key.
+    if request.method() != Method::POST && !request.body().is_end_stream() {
+        let message = format!("a {} has no body", request.method());
+        return Err(refused(StatusCode::BAD_REQUEST, message));
+    }
     if request.body().size_hint().lower() > limits.request_bytes {
         return Err(too_large(limits.request_bytes));
     }
@@ -170,7 +190,7 @@ async fn pass(
             return Err(match fault.get() {
                 Some(Fault::TooLarge(most)) => too_large(*most),
                 Some(fault) => failed(StatusCode::REQUEST_TIMEOUT, format!("the request: {fault}")),
-                None => failed(StatusCode::BAD_GATEWAY, chain(&*error)),
+                None => failed(StatusCode::BAD_GATEWAY, format!("{}: {}", shared.upstream, chain(&*error))),
             });
         }
         Err(_) => {

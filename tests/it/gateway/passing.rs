@@ -121,7 +121,18 @@ fn a_host_that_is_away_is_told_as_an_error_of_the_api() {
     let (kind, text) = answer.error();
     assert_eq!((answer.status, kind.as_str()), (502, "api_error"));
     assert!(text.starts_with("g2: ") && text.contains("refused") && !text.contains(KEY), "{text}");
-    assert_eq!(figures(&scene.page(1), ""), (1, 1, 0, 0));
+    let page = scene.page(1);
+    assert_eq!(figures(&page, ""), (1, 1, 0, 0));
+    assert!(page.refusals[0].why.contains("http://127.0.0.1:") && page.refused == 0, "{page:?}");
+}
+
+#[test]
+fn a_key_that_the_host_does_not_accept_is_told_beside_what_was_refused() {
+    let scene = Scene::new(&Host::always(response("401 Unauthorized", "", "{}")));
+    assert_eq!(ask(&scene.open(1), "{}").status, 401);
+    let page = scene.page(1);
+    assert_eq!(figures(&page, ""), (1, 1, 0, 0));
+    assert!(page.refusals[0].why.contains("does not accept the key"), "{page:?}");
 }
 
 #[test]

@@ -30,10 +30,11 @@ pub(super) fn inspect(root: &Docked) -> Value {
 
 #[test]
 fn the_main_group_sees_the_project_without_secrets_state_or_other_groups() {
-    let Some(root) = Docked::new("") else { return };
+    let Some(root) = Docked::new("[gateway]\ntoken_file = \"of-the-model\"\n") else { return };
     let at = |name: &str| root.path().join(name);
     fs::write(at(".env"), "ANTHROPIC_API_KEY=sk-real\n").unwrap();
     fs::write(at(".env.local"), "OTHER=sk-real\n").unwrap();
+    fs::write(at("of-the-model"), "sk-real").unwrap();
     fs::create_dir_all(at("notes/deep")).unwrap();
     fs::write(at("notes/deep/page"), "a page").unwrap();
     fs::create_dir_all(at("groups/other")).unwrap();
@@ -48,7 +49,7 @@ fn the_main_group_sees_the_project_without_secrets_state_or_other_groups() {
     let seen = inside(&root, &["look", "/workspace/project"]);
     assert!(seen.contains("/workspace/project/notes/deep/page: a page"), "{seen}");
     assert!(seen.contains("/workspace/project/g2.toml: "), "{seen}");
-    for hidden in ["sk-real", "/data", "/groups", ".env", "away", "sqlite"] {
+    for hidden in ["sk-real", "/data", "/groups", ".env", "/of-the-model", "away", "sqlite"] {
         assert!(!seen.contains(hidden), "{hidden} in {seen}");
     }
     let written = inside(
