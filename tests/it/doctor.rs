@@ -256,6 +256,9 @@ fn an_engine_that_is_away_fails_where_it_is_asked_for_and_is_told_elsewhere() {
     let mut elsewhere = doctor(&root);
     elsewhere.env("DOCKER_HOST", "tcp://1.2.3.4:2375");
     finds(elsewhere, "docker", "warn", "only Unix sockets", "DOCKER_HOST");
+    root.settings("[sandbox]\nkind = \"auto\"\n[agent]\nprovider = \"claude\"\n");
+    finds(away(&root), "docker", "fail", "does not answer", "start Docker");
+    finds(away(&root), "sandbox", "fail", "its messages wait", "build.sh");
 }
 
 #[test]
@@ -298,6 +301,10 @@ fn an_image_of_v1_or_of_another_runner_is_told() {
     let image = Labelled::new(&format!("g2.protocol=2 g2.runner={ours}"));
     root.g2(&["groups", "set", "main", "provider=claude", &format!("image={}", image.0)]);
     finds(doctor(&root), "image", "warn", "Claude Code is to run in it", "--offline");
+    drop(image);
+    let image = Labelled::new(&format!("g2.protocol=2 g2.runner={ours} {claude}"));
+    root.g2(&["groups", "set", "main", &format!("image={}", image.0)]);
+    finds(doctor(&root), "image", "fail", "let only Claude Code 2.1.197 run", "version = \"9.9\"");
 }
 
 /// An empty image with labels, removed at the end.

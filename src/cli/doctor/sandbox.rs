@@ -13,7 +13,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    config::{Config, SandboxKind},
+    config::{ClaudeSettings, Config, SandboxKind},
     domain::{rows::Group, run_settings::Provider},
     sandbox::{
         SandboxError,
@@ -77,9 +77,12 @@ fn of_claude<'a>(config: &'a Config, groups: &'a [Group]) -> BTreeSet<&'a str> {
 /// Decides on what the engine said; `claude` names the images in which Claude Code is to run.
 fn judge(config: &Config, asked: &BTreeMap<String, OfImage>, claude: &BTreeSet<&str>) -> Vec<Row> {
     // Where nothing else is chosen an engine that is away means plain child processes, which the next row tells.
-    let missing = |check, detail: String, fix: String| match config.sandbox {
-        SandboxKind::Docker => Row::fail(check, detail, fix),
-        SandboxKind::Auto | SandboxKind::Process => Row::warn(check, detail, fix),
+    // Claude Code is not driven as one, so it waits.
+    let missing = |check, image: &str, detail: String, fix: String| match config.sandbox {
+        SandboxKind::Auto | SandboxKind::Process if config.allow_unsandboxed || !claude.contains(image) => {
+            Row::warn(check, detail, fix)
+        }
+        SandboxKind::Docker | SandboxKind::Auto | SandboxKind::Process => Row::fail(check, detail, fix),
     };
     let mut rows = Vec::new();
     for (image, answer) in asked {
@@ -87,19 +90,23 @@ fn judge(config: &Config, asked: &BTreeMap<String, OfImage>, claude: &BTreeSet<&
         let (engine, of_image) = match answer {
             Err(error @ (SandboxError::Unreachable { .. } | SandboxError::Engine { .. })) => {
                 let fix = "start Docker, let this user use its socket (group docker), or set DOCKER_HOST=unix:///path/to/docker.sock";
-                (missing("docker", format!("{}{}", chain(error), host(config)), fix.into()), None)
+                (missing("docker", image, format!("{}{}", chain(error), host(config)), fix.into()), None)
             }
             Err(error) => (
                 reached,
                 Some(missing(
                     "image",
+                    image,
                     chain(error),
                     format!(
                         "`container/build.sh {image}` (`--bare` before its name: for the scripted agent alone), or name another in [sandbox] image"
                     ),
                 )),
             ),
-            Ok(is) => (reached, Some(image_row(image, is, claude.contains(image.as_str())))),
+            Ok(is) => (
+                reached,
+                Some(image_row(image, is, claude.contains(image.as_str()).then_some(&config.claude))),
+            ),
         };
         if !rows.contains(&engine) {
             rows.push(engine);
@@ -110,7 +117,9 @@ fn judge(config: &Config, asked: &BTreeMap<String, OfImage>, claude: &BTreeSet<&
 }
 
 /// Decides on an image that is there.
-fn image_row(image: &str, is: &Image, drives_claude: bool) -> Row {
+///
+/// `claude`: how Claude Code is to be driven in it, where it is.
+fn image_row(image: &str, is: &Image, claude: Option<&ClaudeSettings>) -> Row {
     if is.protocol < OURS {
         return Row::warn(
             "image",
@@ -120,10 +129,19 @@ fn image_row(image: &str, is: &Image, drives_claude: bool) -> Row {
             "copy g2-agent into the image and label it g2.protocol=2, as container/Dockerfile shows",
         );
     }
-    let claude =
-        is.claude.as_ref().map(|version| format!(", with Claude Code {version}")).unwrap_or_default();
-    let said = format!("{image} is there and speaks protocol {}{claude}", is.protocol);
-    if drives_claude && is.claude.is_none() {
+    let holds = is.claude.as_ref().map(|version| format!(", with Claude Code {version}")).unwrap_or_default();
+    let said = format!("{image} is there and speaks protocol {}{holds}", is.protocol);
+    let wanted = claude.and_then(|claude| claude.version.as_ref());
+    if let (Some(wanted), Some(held)) = (wanted, &is.claude)
+        && wanted != held
+    {
+        return Row::fail(
+            "image",
+            format!("{said}; the settings let only Claude Code {wanted} run, so every run of it fails"),
+            format!("set agent.claude.version = \"{held}\", or build the image with that version"),
+        );
+    }
+    if claude.is_some() && is.claude.is_none() {
         return Row::warn(
             "image",
             format!("{said}; Claude Code is to run in it, and it does not say that it holds it"),
@@ -169,6 +187,13 @@ fn in_force(config: &Config, said: Option<&str>, docker_is_ready: bool) -> Vec<R
                 config.command.join(" ")
             ),
             "set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant",
+        )];
+    }
+    if config.provider == Provider::Claude && !config.allow_unsandboxed {
+        return vec![Row::fail(
+            "sandbox",
+            "there are no containers, and Claude Code runs in nothing else: its messages wait",
+            "start Docker and build the image with container/build.sh, or set sandbox.allow_unsandboxed = true if that is meant",
         )];
     }
     vec![Row::warn(
