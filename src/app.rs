@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channels, local::Local},
     clock,
-    config::{self, Config, SandboxKind},
+    config::{Config, SandboxKind},
     domain::{holds::Holds, run_settings::Provider},
     gateway::{self, Credentials, Gateway, Upstream},
     ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
@@ -36,12 +36,14 @@ use crate::{
         usage,
     },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
-    store::{NewGroup, NewWiring, Store},
+    store::Store,
 };
 
 mod by_hand;
+mod init;
 
 pub use by_hand::{drop_command, retry_command};
+pub use init::init;
 
 /// How many hints of file events may wait before they degrade to a scan.
 const HINTS: usize = 16_384;
@@ -62,49 +64,6 @@ pub struct Daemon {
     mailbox: JoinSet<()>,
     mailbox_stop: CancellationToken,
     _lock: File,
-}
-
-/// Lays out a root: folders, settings, store, the main group. Twice changes nothing.
-///
-/// # Errors
-/// What could not be made, and why.
-pub async fn init(root: &Path, config: &Config) -> Result<()> {
-    private_dir(&root.join("data"))?;
-    for folder in ["groups/main", "groups/global", "groups/_template", "data/runs", "data/sessions"] {
-        let path = root.join(folder);
-        fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
-    }
-    let settings = root.join("g2.toml");
-    if !settings.exists() {
-        fs::write(&settings, config::DEFAULT_TOML)
-            .with_context(|| format!("writing {}", settings.display()))?;
-    }
-    let memory = root.join("groups/main/CLAUDE.md");
-    if !memory.exists() {
-        let text =
-            format!("# {0}\n\nYou are {0}, the assistant of this machine's owner.\n", config.assistant_name);
-        fs::write(&memory, text).with_context(|| format!("writing {}", memory.display()))?;
-    }
-    let store = open_store(root)?;
-    if store.groups()?.is_empty() {
-        let main = Folder::parse("main")?;
-        let group = NewGroup {
-            folder: main.clone(),
-            name: "Main".into(),
-            is_main: true,
-            trigger: format!("@{}", config.assistant_name),
-        };
-        let wiring = NewWiring {
-            group: main,
-            chat_jid: "local:main".into(),
-            engage_mode: "pattern".into(),
-            engage_pattern: Some(".".into()),
-            sender_scope: "all".into(),
-            ignored_message_policy: "drop".into(),
-        };
-        store.add_group(group, vec![wiring], clock::now()).await?;
-    }
-    Ok(())
 }
 
 /// Makes a folder that only this user can look into.

@@ -144,10 +144,21 @@ fn init_writes_every_setting_commented_at_its_default_and_twice_changes_nothing(
     for folder in ["groups/main", "groups/global", "groups/_template", "data"] {
         assert!(fresh.join(folder).is_dir(), "{folder}");
     }
+    // What a checkout has, so that agents of every root have the same.
+    let checkout = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("container/skills");
+    let folders =
+        fs::read_dir(&checkout).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    for skill in folders.map(|path| path.file_name().unwrap().to_owned()) {
+        let text =
+            |skills: &std::path::Path| fs::read_to_string(skills.join(&skill).join("SKILL.md")).unwrap();
+        assert_eq!(text(&fresh.join("container/skills")), text(&checkout), "{skill:?}");
+    }
+    fs::remove_dir_all(fresh.join("container/skills/browsing")).unwrap();
     fs::write(fresh.join("g2.toml"), "assistant_name = \"Mine\"\n").unwrap();
     fs::write(fresh.join("groups/main/CLAUDE.md"), "mine").unwrap();
     init();
     assert_eq!(fs::read_to_string(fresh.join("g2.toml")).unwrap(), "assistant_name = \"Mine\"\n");
+    assert!(!fresh.join("container/skills/browsing").exists(), "what its owner removed stays away");
     assert_eq!(fs::read_to_string(fresh.join("groups/main/CLAUDE.md")).unwrap(), "mine");
     assert_eq!((list(&["groups", "list"]), list(&["wirings", "list"])), (groups, wirings));
 }
