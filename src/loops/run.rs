@@ -94,6 +94,39 @@ struct Watched {
     log: RunLog,
 }
 
+impl Watched {
+    /// A run of which nothing is known yet. `place` is where it is shown that its agent is at work.
+    fn new(host: &Arc<Host>, group: &Folder, run: i64, is_task: bool, place: Option<Place>) -> Self {
+        let now = Instant::now();
+        Self {
+            host: Arc::clone(host),
+            group: group.clone(),
+            run,
+            is_task,
+            container: None,
+            seen: 0,
+            protocol: None,
+            speaks_v1: false,
+            ready: false,
+            idle: false,
+            closing: None,
+            close_asserted: None,
+            started: now,
+            last_sign: now,
+            last_record: now,
+            last_result: None,
+            stopped: None,
+            blocked_tool: None,
+            in_hand: BTreeMap::new(),
+            work: Work::new(Arc::clone(host), run, place),
+            heartbeat: None,
+            ready_limit: Duration::from_millis(host.config.startup_ms),
+            ceiling_ms: host.config.run_settings().ceiling_ms,
+            log: RunLog::open(&host.run_dir(run)),
+        }
+    }
+}
+
 /// Why a run came to its end: what happened to its container, and what we did to it or saw wrong with it.
 pub(super) type Ending = (End, Cause);
 
@@ -137,38 +170,12 @@ pub(super) async fn supervise(
     beginning: Beginning,
     mut orders: mpsc::UnboundedReceiver<Order>,
 ) {
-    let now = Instant::now();
-    let log = RunLog::open(&host.run_dir(run));
-    let mut watched = Watched {
-        host: Arc::clone(&host),
-        group: group.clone(),
-        run,
-        is_task: match &beginning {
-            Beginning::Batch(_) => false,
-            Beginning::Task(_) => true,
-            Beginning::Adopted(active) | Beginning::Abandoned(active) => active.task().is_some(),
-        },
-        container: None,
-        seen: 0,
-        protocol: None,
-        speaks_v1: false,
-        ready: false,
-        idle: false,
-        closing: None,
-        close_asserted: None,
-        started: now,
-        last_sign: now,
-        last_record: now,
-        last_result: None,
-        stopped: None,
-        blocked_tool: None,
-        in_hand: BTreeMap::new(),
-        work: Work::new(Arc::clone(&host), run, place_of(&host, &beginning)),
-        heartbeat: None,
-        ready_limit: Duration::from_millis(host.config.startup_ms),
-        ceiling_ms: host.config.run_settings().ceiling_ms,
-        log,
+    let is_task = match &beginning {
+        Beginning::Batch(_) => false,
+        Beginning::Task(_) => true,
+        Beginning::Adopted(active) | Beginning::Abandoned(active) => active.task().is_some(),
     };
+    let mut watched = Watched::new(&host, &group, run, is_task, place_of(&host, &beginning));
     let watching = match beginning {
         Beginning::Batch(handed) => watched.launch(document::of_batch(&host, &handed), &mut orders).await,
         Beginning::Task(handed) => watched.launch(document::of_task(&host, &handed), &mut orders).await,

@@ -1,8 +1,8 @@
 //! The one way in which a run ends.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::oneshot, task::spawn_blocking, time::Instant};
+use tokio::{sync::oneshot, task::spawn_blocking};
 
 use super::{ASK_AGAIN, Ending, RunLog, Watched};
 use crate::{
@@ -15,7 +15,6 @@ use crate::{
         dispatch::waiting_lane,
         ipc::{self, chain},
         snapshots,
-        typing::Work,
     },
     sandbox::SandboxError,
     store::{ActiveRun, EndOfRun, LeftInput, StoreError},
@@ -133,32 +132,6 @@ impl Watched {
 
 /// Ends a run on record whose container is known to be gone, or that never had one.
 pub(in crate::loops) async fn end_without_container(host: &Arc<Host>, active: &ActiveRun, ending: Ending) {
-    let now = Instant::now();
-    let mut watched = Watched {
-        host: Arc::clone(host),
-        group: active.group.clone(),
-        run: active.id,
-        is_task: active.task().is_some(),
-        container: None,
-        seen: active.last_seq,
-        protocol: active.protocol,
-        speaks_v1: false,
-        ready: active.ready,
-        idle: active.is_idle(),
-        closing: None,
-        close_asserted: None,
-        started: now,
-        last_sign: now,
-        last_record: now,
-        last_result: None,
-        stopped: None,
-        blocked_tool: None,
-        in_hand: BTreeMap::new(),
-        work: Work::new(Arc::clone(host), active.id, None),
-        heartbeat: None,
-        ready_limit: Duration::ZERO,
-        ceiling_ms: host.config.run_settings().ceiling_ms,
-        log: RunLog::open(&host.run_dir(active.id)),
-    };
+    let mut watched = Watched::new(host, &active.group, active.id, active.task().is_some(), None);
     let _ = watched.end(ending).await;
 }
