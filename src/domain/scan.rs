@@ -10,7 +10,7 @@ use std::time::Duration;
 /// could only guess it.
 pub const EVENT_LAG: Duration = Duration::from_secs(1);
 /// How long a file that somebody has open is waited for, from when it was first seen.
-pub const HELD_OPEN: Duration = Duration::from_secs(2);
+pub const OPEN: Duration = Duration::from_secs(2);
 
 /// A file in a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +20,13 @@ pub struct Waiting {
     /// No event can be on its way for it.
     pub untold: bool,
     /// Somebody may still write to it.
-    pub held: bool,
+    pub open: bool,
 }
 
 /// Returns how many of these, which are in the order of their publication, may be taken now: each waits for those
 /// before it, however long it was known itself. A listing can miss an older file and show a younger one.
 pub fn in_turn(files: impl IntoIterator<Item = Waiting>) -> usize {
-    let is_ready =
-        |file: &Waiting| file.age >= HELD_OPEN || !file.held && (file.untold || file.age >= EVENT_LAG);
+    let is_ready = |file: &Waiting| file.age >= OPEN || !file.open && (file.untold || file.age >= EVENT_LAG);
     files.into_iter().take_while(is_ready).count()
 }
 
@@ -38,7 +37,7 @@ mod tests {
     fn file(word: &str) -> Waiting {
         let (ms, flags) = word.split_once(' ').unwrap_or((word, ""));
         let age = Duration::from_millis(ms.parse().unwrap());
-        Waiting { age, untold: flags.contains("untold"), held: flags.contains("held") }
+        Waiting { age, untold: flags.contains("untold"), open: flags.contains("open") }
     }
 
     #[test]
@@ -49,15 +48,15 @@ mod tests {
             (vec!["0 untold"], 1),
             (vec!["999", "1000"], 0),
             (vec!["1000", "1000"], 2),
-            // Held open: nobody younger goes before it, and it has an end.
-            (vec!["1999 held", "1999"], 0),
-            (vec!["0 untold held", "0 untold"], 0),
-            (vec!["2000 held", "1000"], 2),
-            (vec!["2000 held", "1999 held", "1999"], 1),
+            // Open: nobody younger goes before it, and it has an end.
+            (vec!["1999 open", "1999"], 0),
+            (vec!["0 untold open", "0 untold"], 0),
+            (vec!["2000 open", "1000"], 2),
+            (vec!["2000 open", "1999 open", "1999"], 1),
             // An older file that the last listing missed, however long the younger one is known by now.
             (vec!["0", "60000"], 0),
             (vec!["1000", "60000"], 2),
-            (vec!["1000 held", "60000"], 0),
+            (vec!["1000 open", "60000"], 0),
         ] {
             assert_eq!(in_turn(files.iter().map(|word| file(word))), taken, "{files:?}");
         }

@@ -40,15 +40,15 @@ impl Gate {
         }
     }
 
-    /// Returns how many files may be taken while files of `held` bytes are claimed and not settled; shuts when that is
+    /// Returns how many files may be taken while files of `unsettled` bytes are claimed and not settled; shuts when that is
     /// none.
-    pub(super) fn opens_for(&mut self, host: &Host, folder: &Folder, held: u64) -> usize {
+    pub(super) fn opens_for(&mut self, host: &Host, folder: &Folder, unsettled: u64) -> usize {
         let now = clock::now();
-        let free = held < host.config.waiting_bytes && self.messages.available(now) > 0;
+        let free = unsettled < host.config.waiting_bytes && self.messages.available(now) > 0;
         let open = if free { self.commands.available(now) } else { 0 };
         if open == 0 {
             if self.shut_until.is_none() {
-                tracing::warn!(group = %folder, held, "more commands than the limits allow; the rest waits in the box");
+                tracing::warn!(group = %folder, unsettled, "more commands than the limits allow; the rest waits in the box");
             }
             self.shut_until = Some(Instant::now() + REST);
         }

@@ -64,7 +64,7 @@ pub(super) struct Handled {
     /// Those that may not be whole yet.
     pub(super) growing: Vec<Claimed>,
     /// How large those are together, bytes.
-    pub(super) held: u64,
+    pub(super) unsettled: u64,
     /// Those that the store could not take.
     pub(super) waiting: Vec<Pending>,
     /// How many were messages to chats.
@@ -94,7 +94,7 @@ pub(super) fn handle(
             }
             Reading::NotYet(claimed, bytes) => {
                 handled.growing.push(claimed);
-                handled.held += bytes;
+                handled.unsettled += bytes;
             }
             Reading::Nothing => {}
         }

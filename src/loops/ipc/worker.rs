@@ -65,7 +65,7 @@ pub(super) struct Worker {
     /// Claimed files that may not be whole yet, with when they were claimed.
     growing: Vec<(Claimed, Instant)>,
     /// How large those are together, bytes.
-    held: u64,
+    unsettled: u64,
     /// Names that only a scan has seen, with when it first did.
     first_seen: BTreeMap<(CommandBox, OsString), Instant>,
     /// Directories named like commands that were told of.
@@ -104,7 +104,15 @@ impl Worker {
     /// A worker that has not looked yet, with the files that an earlier daemon had claimed.
     pub(super) fn new(host: Arc<Host>, folder: Folder, growing: Vec<(Claimed, Instant)>) -> Self {
         let gate = Gate::new(&host, clock::now());
-        Self { host, folder, growing, held: 0, first_seen: BTreeMap::new(), told_of: BTreeSet::new(), gate }
+        Self {
+            host,
+            folder,
+            growing,
+            unsettled: 0,
+            first_seen: BTreeMap::new(),
+            told_of: BTreeSet::new(),
+            gate,
+        }
     }
 
     pub(super) async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
@@ -195,7 +203,7 @@ impl Worker {
         let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None, 0)).await;
         let handled = handled.unwrap_or_default();
         self.gate.took(0, handled.messages);
-        self.held += handled.held;
+        self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
         settle_again(&self.host, &self.folder, handled.waiting).await;
@@ -241,9 +249,9 @@ impl Worker {
                             directories.extend(listing.directories.into_iter().map(|entry| (in_box, entry.name)));
                             found.extend(listing.entries.into_iter().map(|entry| {
                                 // What is no file has no writer that could be waited for.
-                                let held = entry.kind == Kind::File
+                                let open = entry.kind == Kind::File
                                     && !matches!(boxes.writer(in_box, &entry), Writer::None);
-                                (in_box, entry, held)
+                                (in_box, entry, open)
                             }));
                         }
                         Err(error) => tracing::warn!(group = %boxes.folder(), error = %chain(&error), "listing a box failed; it is tried again"),
@@ -261,14 +269,14 @@ impl Worker {
             let mut files = Vec::new();
             let mut waiting = Vec::new();
             let mut too_new = false;
-            for (in_box, entry, held) in found {
+            for (in_box, entry, open) in found {
                 let key = (in_box, entry.name);
                 let since = *self.first_seen.get(&key).unwrap_or(&now);
                 let age = now.duration_since(since);
                 let untold = sight == Sight::First && entry.ctime < complete_until;
                 // Nobody may ever tell of it: it can be from before the watch, and goes before what is told of.
                 too_new |= sight == Sight::First && !untold && age < scan::EVENT_LAG && entry.ctime < begun;
-                waiting.push(scan::Waiting { age, untold, held });
+                waiting.push(scan::Waiting { age, untold, open });
                 files.push((key, since));
             }
             let ready = match patience {
@@ -306,7 +314,7 @@ impl Worker {
         let mut count = 0;
         let mut files = files.into_iter().peekable();
         while files.peek().is_some() {
-            let open = self.gate.opens_for(&self.host, &self.folder, self.held);
+            let open = self.gate.opens_for(&self.host, &self.folder, self.unsettled);
             if open == 0 {
                 return count;
             }
@@ -332,7 +340,7 @@ impl Worker {
             .unwrap_or_default();
             count += claimed;
             self.gate.took(claimed, handled.messages);
-            self.held += handled.held;
+            self.unsettled += handled.unsettled;
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
             settle_again(&self.host, &self.folder, handled.waiting).await;
@@ -344,12 +352,12 @@ impl Worker {
     async fn look_again(&mut self, patience: Patience) {
         let growing = std::mem::take(&mut self.growing);
         if growing.is_empty() {
-            self.held = 0;
+            self.unsettled = 0;
             return;
         }
         let now = Instant::now();
         let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
-        self.held = 0;
+        self.unsettled = 0;
         let mut growing = growing.into_iter().peekable();
         while growing.peek().is_some() {
             let taken: Vec<_> = growing
@@ -363,7 +371,7 @@ impl Worker {
                 .await
                 .unwrap_or_default();
             self.gate.took(0, handled.messages);
-            self.held += handled.held;
+            self.unsettled += handled.unsettled;
             self.growing.extend(handled.growing.into_iter().map(|claimed| {
                 let at = since.get(&claimed.id).copied().unwrap_or(now);
                 (claimed, at)
