@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What no mount's path may contain, whatever the list says. v1's, and some of its kind.
+/// What no mount's path may contain, in whatever case, whatever the list says. v1's, and some of its kind.
 pub const BLOCKED: [&str; 21] = [
     ".ssh",
     ".gnupg",
@@ -30,6 +30,9 @@ pub const BLOCKED: [&str; 21] = [
     ".claude.json",
     "docker.sock",
 ];
+
+/// What the name of a top-level entry of the project must not contain either, for the main group to see it.
+const SECRET: [&str; 8] = ["secret", "password", "id_ecdsa", "id_dsa", ".pem", ".key", ".p12", ".pfx"];
 
 /// Where extra mounts are seen inside.
 pub const EXTRA: &str = "/workspace/extra";
@@ -157,7 +160,7 @@ pub fn decide(
     }
     let Some(text) = found.real.to_str() else { return Err(MountRefusal::Name(path)) };
     let blocked = BLOCKED.into_iter().chain(rules.list.blocked_patterns.iter().map(String::as_str));
-    if let Some(pattern) = blocked.filter(|p| !p.is_empty()).find(|pattern| text.contains(pattern)) {
+    if let Some(pattern) = blocked.filter(|p| !p.is_empty()).find(|pattern| contains(text, pattern)) {
         return Err(MountRefusal::Blocked { path, pattern: pattern.to_owned() });
     }
     if let Some(off) = rules.off_limits.iter().find(|off| overlap(&off.real, &found.real)) {
@@ -170,13 +173,13 @@ pub fn decide(
     Ok(Granted { host: found.real, inside, writable: request.readonly == Some(false) && may_write })
 }
 
-/// Whether one of the top-level entries of the project is shown to the main group: nothing secret, nobody's memory, no
-/// state of ours. What a link leads to is not asked: links are not shown.
+/// Whether one of the top-level entries of the project is shown to the main group, with all that is in it: nothing whose
+/// name sounds secret, nobody's memory, no state of ours. What a link leads to is not asked: links are not shown.
 #[must_use]
 pub fn is_shown(name: &str, real: &Path, kind: FoundKind, off_limits: &[OffLimits]) -> bool {
     kind != FoundKind::Other
         && !name.contains(|c: char| c.is_control() || c == ':')
-        && !BLOCKED.iter().any(|pattern| name.contains(pattern))
+        && !BLOCKED.iter().chain(&SECRET).any(|pattern| contains(name, pattern))
         && !off_limits.iter().any(|off| overlap(&off.real, real))
 }
 
@@ -208,6 +211,11 @@ fn container_path(request: &MountRequest) -> Result<String, MountRefusal> {
     } else {
         Err(MountRefusal::ContainerPath(path.to_owned()))
     }
+}
+
+/// Whether a path or name contains a pattern, in whatever case.
+fn contains(text: &str, pattern: &str) -> bool {
+    text.to_lowercase().contains(&pattern.to_lowercase())
 }
 
 /// Whether one of two paths is, or lies in, the other.

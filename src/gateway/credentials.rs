@@ -91,8 +91,8 @@ pub enum CredentialError {
         "no key is set; put ANTHROPIC_API_KEY=… (or CLAUDE_CODE_OAUTH_TOKEN=…) into {0}, or set gateway.token_file in g2.toml"
     )]
     None(PathBuf),
-    #[error("{path} can't be read: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
+    #[error("{path} can't be read: {why}")]
+    Read { path: PathBuf, why: std::io::Error },
     #[error("{path} holds no key: {why}")]
     Unusable { path: PathBuf, why: &'static str },
     #[error("the token in {path} has ended at {at}; log in anew, and it is taken at once")]
@@ -129,7 +129,7 @@ impl Credentials {
             (Err(error), None) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(CredentialError::None(path.to_owned()));
             }
-            (Err(source), _) => return Err(CredentialError::Read { path: path.to_owned(), source }),
+            (Err(why), _) => return Err(CredentialError::Read { path: path.to_owned(), why }),
         };
         let known = self.known().clone().filter(|(of, _)| *of == stamp);
         let credential = match known {
@@ -147,7 +147,7 @@ impl Credentials {
     }
 
     fn read(&self, path: &Path) -> Result<Credential, CredentialError> {
-        let failed = |source| CredentialError::Read { path: path.to_owned(), source };
+        let failed = |why| CredentialError::Read { path: path.to_owned(), why };
         if fs::metadata(path).map_err(failed)?.len() > LONGEST {
             return Err(CredentialError::Unusable { path: path.to_owned(), why: "it is too long" });
         }

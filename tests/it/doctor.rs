@@ -146,6 +146,10 @@ fn secrets_that_others_can_read_are_told() {
     finds(doctor(&root), "secrets", "warn", "mode 0640", "chmod 600");
     chmod(&path, 0o600);
     finds(doctor(&root), "secrets", "ok", "closed to others", "");
+    fs::write(root.path().join("key"), "sk-ant-api03-x").unwrap();
+    chmod(&root.path().join("key"), 0o644);
+    root.settings("[gateway]\ntoken_file = \"key\"\n");
+    finds(doctor(&root), "secrets", "warn", "key has mode 0644", "chmod 600");
 }
 
 /// The store as one file, nothing of it beside.

@@ -98,9 +98,9 @@ fn extra(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
                 "mount",
                 format!("{} goes without {}: {why}", group.folder, request.host_path),
                 format!(
-                    "allow it in {}, or change `g2 groups set {} mounts=…`",
-                    mounts::list_path(&subject.config).unwrap_or_default().display(),
-                    group.folder
+                    "change `g2 groups set {} mounts=…`, or, where it is not allowed, {}",
+                    group.folder,
+                    mounts::list_path(&subject.config).unwrap_or_default().display()
                 ),
             )
         }));

@@ -69,10 +69,11 @@ impl Doctor {
         let mut rows = root::check(&root);
         let loaded = Config::load(&root, &context.environment);
         rows.push(settings::judge(&loaded, &root));
-        rows.extend(settings::secrets(&root));
+        rows.extend(settings::secrets(&root.join(".env")));
         // With settings that can't be read, the rest is checked against the defaults.
         let config: Result<Config, ConfigError> = loaded.or_else(|_| Config::defaults(&context.environment));
         let Ok(config) = config else { return rows };
+        rows.extend(config.token_file.as_deref().and_then(settings::secrets));
 
         let (found, store) = store::check(&root, STORE_CHECK);
         rows.extend(found);

@@ -33,12 +33,11 @@ fn one_line(text: &str) -> String {
     lines.join(": ")
 }
 
-/// Looks whether others can read the file of secrets, where there is one.
-pub(super) fn secrets(root: &Path) -> Option<Row> {
-    let path = root.join(".env");
-    let meta = std::fs::symlink_metadata(&path).ok()?;
+/// Looks whether others can read a file of secrets, where there is one.
+pub(super) fn secrets(path: &Path) -> Option<Row> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
     let mode = meta.permissions().mode() & 0o777;
-    Some(judge_secrets(&path, mode, meta.is_symlink()))
+    Some(judge_secrets(path, mode, meta.is_symlink()))
 }
 
 fn judge_secrets(path: &Path, mode: u32, is_link: bool) -> Row {

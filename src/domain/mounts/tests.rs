@@ -150,6 +150,10 @@ fn the_project_is_shown_without_what_is_secret_or_somebody_s() {
         (".env.local", FoundKind::File, false),
         ("data", FoundKind::Folder, false),
         (".ssh", FoundKind::Folder, false),
+        (".ENV", FoundKind::File, false),
+        ("Server.KEY", FoundKind::File, false),
+        ("client-secrets.json", FoundKind::File, false),
+        ("keys.md", FoundKind::File, true),
         ("socket", FoundKind::Other, false),
     ] {
         assert_eq!(is_shown(name, &Path::new("/g2").join(name), kind, &off), shown, "{name}");
