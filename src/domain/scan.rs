@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use ipc_handlers::Time;
+
 /// How long an event may be on its way. Events come in the order in which files were published; a scan that was faster
 /// could only guess it.
 pub const EVENT_LAG: Duration = Duration::from_secs(1);
@@ -23,6 +25,13 @@ pub struct Waiting {
     pub open: bool,
 }
 
+/// Returns a stamp, in nanoseconds, that is above that of every file published before `now`, which counts whole
+/// milliseconds: of one that came earlier in this millisecond there may never be an event.
+#[must_use]
+pub fn stamp_after(now: Time) -> i64 {
+    now.plus_ms(1).0.saturating_mul(1_000_000)
+}
+
 /// Returns how many of these, which are in the order of their publication, may be taken now: each waits for those
 /// before it, however long it was known itself. A listing can miss an older file and show a younger one.
 pub fn in_turn(files: impl IntoIterator<Item = Waiting>) -> usize {
@@ -38,6 +47,13 @@ mod tests {
         let (ms, flags) = word.split_once(' ').unwrap_or((word, ""));
         let age = Duration::from_millis(ms.parse().unwrap());
         Waiting { age, untold: flags.contains("untold"), open: flags.contains("open") }
+    }
+
+    #[test]
+    fn what_was_published_before_now_is_stamped_before_it_however_late_in_the_millisecond() {
+        for published in [0, 1, 999_999, 1_000_000, 1_795_323_677_189_999_999] {
+            assert!(published < stamp_after(Time(published / 1_000_000)), "{published}");
+        }
     }
 
     #[test]

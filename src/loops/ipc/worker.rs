@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::Folder;
 use tokio::{
     sync::{mpsc, oneshot},
     task::spawn_blocking,
@@ -224,8 +224,7 @@ impl Worker {
 
     /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
     async fn scan(&mut self, sight: Sight, patience: Patience) {
-        let stamp = |at: Time| at.0.saturating_mul(1_000_000);
-        let begun = stamp(clock::now());
+        let begun = scan::stamp_after(clock::now());
         loop {
             if self.host.is_held(&self.folder) {
                 self.first_seen.clear();
@@ -233,7 +232,7 @@ impl Worker {
             }
             let Ok(boxes) = self.host.boxes(&self.folder) else { return };
             // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
-            let complete_until = stamp(clock::now().plus_ms(-CLOCK_TICK_MS));
+            let complete_until = scan::stamp_after(clock::now().plus_ms(-CLOCK_TICK_MS - 1));
             let listed = spawn_blocking(move || {
                 let (mut found, mut directories) = (Vec::new(), BTreeSet::new());
                 let mut more = false;
