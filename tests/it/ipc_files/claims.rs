@@ -1,0 +1,387 @@
+//! From a box to `claimed/` and on: links, devices, swaps, sizes, names, writers.
+
+use super::*;
+
+#[test]
+fn a_command_goes_from_its_box_to_done_and_leaves_no_trace_elsewhere() {
+    let w = world();
+    fs::write(w.at(BoxName::Tasks, "x.json"), "{\"a\":1}").unwrap();
+    let claimed = w.claim("x.json").unwrap();
+    assert_eq!((claimed.id, claimed.folder.as_str()), (1, "main"));
+    assert_eq!(*claimed.path, *w.root.path().join("claimed/1-main.json"));
+    let read = w.claims.read(&claimed).unwrap();
+    assert_eq!(read.bytes, b"{\"a\":1}");
+    w.boxes.put_reply("req_1", b"{\"ok\":true}").unwrap();
+    w.claims.settle_applied(&claimed, &read.bytes, Some(b"{\"ok\":true}")).unwrap();
+    w.claims.acknowledge(&claimed).unwrap();
+    w.claims.acknowledge(&claimed).unwrap();
+    assert_eq!(w.names("claimed"), [""; 0]);
+    assert_eq!(w.names("ipc/main/tasks"), [""; 0]);
+    assert_eq!(w.names("ipc/main/responses"), ["req_1.json"]);
+    assert_eq!(w.names("done/main"), ["1.json", "1.reply.json"]);
+    assert_eq!(w.names("tmp"), ["trash"]);
+    assert!(matches!(w.claim("x.json"), Err(ClaimError::Gone)));
+}
+
+#[test]
+fn a_restart_finds_what_was_claimed_in_order_with_where_it_came_from() {
+    let w = world();
+    for n in 0..12 {
+        fs::write(w.at(BoxName::Tasks, format!("{n}\n.json")), "{}").unwrap();
+        w.claim(format!("{n}\n.json")).unwrap();
+    }
+    let later = Claims::open(&w.host, 3).unwrap();
+    let left = later.left_over().unwrap();
+    assert_eq!(left.claims.iter().map(|c| c.id).collect::<Vec<_>>(), (1..=12).collect::<Vec<_>>());
+    if let Some(source) = &left.claims[11].source {
+        assert_eq!((source.in_box, source.name.as_str()), (CommandBox::Tasks, "11\\n.json"));
+    }
+    fs::write(w.at(BoxName::Tasks, "next.json"), "{}").unwrap();
+    assert_eq!(w.boxes.claim(CommandBox::Tasks, OsStr::new("next.json"), &later).unwrap().id, 13);
+}
+
+#[test]
+fn no_link_is_followed_when_it_is_claimed() {
+    let w = world();
+    let other = GroupBoxes::open(&w.host, &folder("other"), None).unwrap();
+    let theirs = other.path_of(BoxName::Tasks).join("secret.json");
+    fs::write(&theirs, "{\"theirs\":1}").unwrap();
+    let (treasure, before) = w.treasure();
+    let targets = [
+        treasure.clone(),
+        theirs.clone(),
+        other.path_of(BoxName::Tasks),
+        "/etc/passwd".into(),
+        "/proc/self/environ".into(),
+        "/dev/zero".into(),
+        "nowhere".into(),
+        "x.json".into(),
+    ];
+    for target in targets {
+        symlink(&target, w.at(BoxName::Tasks, "x.json")).unwrap();
+        let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
+        assert_eq!(listed.entries[0].kind, Kind::Link);
+        assert_eq!(w.boxes.writer(CommandBox::Tasks, &listed.entries[0]), Writer::Unknown);
+        match w.claim("x.json") {
+            Err(ClaimError::NotAFile { claimed, kind: Kind::Link }) => {
+                w.claims.settle_dead(&claimed, b"", &why()).unwrap();
+            }
+            other => panic!("{}: {other:?}", target.display()),
+        }
+        assert_eq!(w.names("claimed"), [""; 0]);
+    }
+    assert_eq!(fs::read_to_string(treasure).unwrap(), before);
+    assert_eq!(fs::read_to_string(theirs).unwrap(), "{\"theirs\":1}");
+}
+
+#[test]
+fn a_box_swapped_for_a_link_leads_nowhere_and_is_noticed() {
+    let w = world();
+    fs::write(w.at(BoxName::Tasks, "mine.json"), "{}").unwrap();
+    assert_eq!(w.boxes.identity().unwrap(), Identity::Same);
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("allowlist.json"), "{}").unwrap();
+    for b in BoxName::ALL {
+        fs::rename(w.boxes.path_of(b), w.root.path().join(b.as_str())).unwrap();
+        symlink(outside.path(), w.boxes.path_of(b)).unwrap();
+    }
+    assert_eq!(w.boxes.identity().unwrap(), Identity::Replaced(BoxName::Messages));
+    let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
+    assert_eq!(listed.entries.iter().map(|e| e.name.as_os_str()).collect::<Vec<_>>(), ["mine.json"]);
+    assert!(matches!(w.claim("allowlist.json"), Err(ClaimError::Gone)));
+    w.claim("mine.json").unwrap();
+    w.boxes.put_reply("r", b"{}").unwrap();
+    w.boxes.ask_close().unwrap();
+    assert_eq!(w.boxes.empty_before_create().unwrap(), Emptied::All);
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+    let Err(refused) = GroupBoxes::open(&w.host, &folder("main"), None) else { panic!("a link was opened") };
+    assert!(refused.to_string().contains("move it away"), "{refused}");
+}
+
+#[test]
+fn a_fifo_a_socket_and_a_device_are_taken_out_unread_without_waiting() {
+    let w = world();
+    let at = |name: &str| w.at(BoxName::Tasks, name);
+    rustix::fs::mknodat(CWD, at("fifo.json"), FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+    let _listens = UnixListener::bind(at("socket.json")).unwrap();
+    let mut hostile = vec![("fifo.json", Kind::Fifo), ("socket.json", Kind::Socket)];
+    let zero = rustix::fs::makedev(1, 5);
+    let device = FileType::CharacterDevice;
+    if is_root()
+        && rustix::fs::mknodat(CWD, at("zero.json"), device, Mode::from_raw_mode(0o666), zero).is_ok()
+    {
+        hostile.push(("zero.json", Kind::CharDevice));
+    }
+    for (name, is) in hostile {
+        let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
+        let entry = listed.entries.iter().find(|e| e.name == name).unwrap();
+        assert_eq!(w.boxes.writer(CommandBox::Tasks, entry), Writer::Unknown);
+        match w.claim(name) {
+            Err(ClaimError::NotAFile { kind, .. }) => assert_eq!(kind, is),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    assert_eq!(w.names("claimed"), [""; 0]);
+}
+
+#[test]
+fn what_a_crash_left_claimed_and_is_no_file_is_malformed_and_goes_away() {
+    let w = world();
+    let at = |name: &str| w.root.path().join("claimed").join(name);
+    rustix::fs::mknodat(CWD, at("1-main.json"), FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+    symlink("/etc/passwd", at("2-main.json")).unwrap();
+    fs::create_dir_all(at("3-main.json/deep")).unwrap();
+    let claims = Claims::open(&w.host, 0).unwrap();
+    let left = claims.left_over().unwrap().claims;
+    for (claimed, is) in left.iter().zip([Kind::Fifo, Kind::Link, Kind::Directory]) {
+        assert!(matches!(claims.read(claimed), Err(ReadError::NotAFile(kind)) if kind == is));
+        claims.settle_dead(claimed, b"", &why()).unwrap();
+        claims.acknowledge(claimed).unwrap();
+    }
+    assert_eq!(w.names("claimed"), [""; 0]);
+    assert!(w.root.path().join("dead/main/3.dir/deep").is_dir());
+}
+
+#[test]
+fn a_directory_named_like_a_command_stays_where_it_is() {
+    let w = world();
+    fs::create_dir_all(w.at(BoxName::Tasks, "x.json/inner.json")).unwrap();
+    fs::write(w.at(BoxName::Tasks, "y.json"), "{}").unwrap();
+    let listed = w.boxes.list(CommandBox::Tasks, 1).unwrap();
+    assert_eq!((listed.entries.len(), listed.directories.len(), listed.waiting), (1, 1, 1));
+    assert!(!listed.has_more());
+    assert!(matches!(w.claim("x.json"), Err(ClaimError::Directory)));
+    assert!(w.at(BoxName::Tasks, "x.json/inner.json").is_dir());
+}
+
+#[test]
+fn whatever_is_swapped_into_place_during_the_claim_ends_somewhere_harmless() {
+    let w = world();
+    let (treasure, before) = w.treasure();
+    let at = |name: &str| w.at(BoxName::Tasks, name);
+    let stop = AtomicBool::new(false);
+    let mut directories = 0;
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let _ = fs::write(at("file"), "{}");
+                let _ = fs::rename(at("file"), at("x.json"));
+                let _ = fs::create_dir(at("swap"));
+                let _ = fs::write(at("swap/inside"), "x");
+                for _ in 0..20 {
+                    let _ =
+                        rustix::fs::renameat_with(CWD, at("x.json"), CWD, at("swap"), RenameFlags::EXCHANGE);
+                }
+                let _ = symlink(&treasure, at("link"));
+                let _ = fs::rename(at("link"), at("x.json"));
+            }
+        });
+        let mut settled = 0;
+        while settled < 500 {
+            match w.claim("x.json") {
+                Ok(claimed) => {
+                    settled += 1;
+                    match w.claims.read(&claimed) {
+                        Ok(read) => assert!([&b"{}"[..], b"x", b""].contains(&&*read.bytes)),
+                        other => panic!("{other:?}"),
+                    }
+                    w.claims.acknowledge(&claimed).unwrap();
+                }
+                Err(ClaimError::NotAFile { kind, .. }) => {
+                    settled += 1;
+                    assert_eq!(kind, Kind::Link);
+                }
+                Err(ClaimError::DirectoryMoved { claimed }) => {
+                    settled += 1;
+                    directories += 1;
+                    assert!(w.root.path().join(format!("dead/main/{}.dir", claimed.id)).is_dir());
+                }
+                Err(ClaimError::Gone | ClaimError::Directory) => {}
+                Err(ClaimError::World(e)) => panic!("{e}"),
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(w.names("claimed"), [""; 0]);
+    assert_eq!(w.names("dead/main").len(), directories);
+    assert_eq!(fs::read_to_string(treasure).unwrap(), before);
+}
+
+#[test]
+fn hard_links_are_one_file_under_two_names_and_read_alike() {
+    let w = world();
+    fs::write(w.at(BoxName::Tasks, "a.json"), "{}").unwrap();
+    fs::hard_link(w.at(BoxName::Tasks, "a.json"), w.at(BoxName::Tasks, "b.json")).unwrap();
+    let (a, b) = (w.claim("a.json").unwrap(), w.claim("b.json").unwrap());
+    assert_eq!(w.claims.read(&a).unwrap(), w.claims.read(&b).unwrap());
+    w.claims.acknowledge(&a).unwrap();
+    assert_eq!(w.claims.read(&b).unwrap().bytes, b"{}");
+}
+
+#[test]
+fn what_a_held_descriptor_writes_after_the_read_reaches_nobody() {
+    let w = world();
+    let mut held = File::create(w.at(BoxName::Tasks, "x.json")).unwrap();
+    held.write_all(b"{\"good\":1}").unwrap();
+    let claimed = w.claim("x.json").unwrap();
+    assert_eq!(w.claims.writer(&claimed), Writer::Holds);
+    let read = w.claims.read(&claimed).unwrap();
+    held.rewind().unwrap();
+    held.write_all(b"{\"evil\":1}").unwrap();
+    w.claims.settle_applied(&claimed, &read.bytes, None).unwrap();
+    held.write_all(b"more").unwrap();
+    w.claims.acknowledge(&claimed).unwrap();
+    assert_eq!(fs::read(w.root.path().join("done/main/1.json")).unwrap(), b"{\"good\":1}");
+}
+
+#[test]
+fn a_file_that_grows_while_it_is_read_is_read_within_the_limit() {
+    let w = world();
+    fs::write(w.at(BoxName::Tasks, "x.json"), "{").unwrap();
+    let mut held = File::options().append(true).open(w.at(BoxName::Tasks, "x.json")).unwrap();
+    let claimed = w.claim("x.json").unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !stop.load(Ordering::Relaxed) && held.metadata().unwrap().len() < 16 * COMMAND_LIMIT {
+                held.write_all(&[b' '; 4096]).unwrap();
+            }
+        });
+        loop {
+            match w.claims.read(&claimed) {
+                Ok(read) => assert!(read.bytes.len() as u64 <= COMMAND_LIMIT),
+                Err(ReadError::TooLarge { size, head, .. }) => {
+                    assert!(size > COMMAND_LIMIT && head.len() == HEAD);
+                    break;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_sparse_file_of_4_gib_is_too_large_without_being_read() {
+    let w = world();
+    File::create(w.at(BoxName::Tasks, "x.json")).unwrap().set_len(4 << 30).unwrap();
+    let claimed = w.claim("x.json").unwrap();
+    match w.claims.read(&claimed) {
+        Err(ReadError::TooLarge { size, head, .. }) => {
+            assert_eq!((size, head.len()), (4 << 30, HEAD));
+            w.claims.settle_dead(&claimed, &head, &why()).unwrap();
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(fs::metadata(w.root.path().join("dead/main/1.json")).unwrap().len(), 65_536);
+}
+
+#[test]
+fn a_hundred_thousand_files_are_listed_in_part_oldest_first_and_counted() {
+    let w = world();
+    let mut linked = PathBuf::new();
+    for n in 0..100_000 {
+        // A file system allows so many links to one file; then another is begun.
+        if n % 50_000 == 0 {
+            linked = w.at(BoxName::Tasks, format!("source-{n}"));
+            fs::write(&linked, "{}").unwrap();
+        }
+        fs::hard_link(&linked, w.at(BoxName::Tasks, format!("{n:06}.json"))).unwrap();
+    }
+    let listed = w.boxes.list(CommandBox::Tasks, 64).unwrap();
+    assert_eq!((listed.entries.len(), listed.waiting), (64, 100_000));
+    assert_eq!(listed.bytes, 200_000);
+    assert!(listed.has_more() && !listed.partial);
+    let names: Vec<_> = listed.entries.iter().map(|e| e.name.to_str().unwrap().to_owned()).collect();
+    assert_eq!(names, (0..64).map(|n| format!("{n:06}.json")).collect::<Vec<_>>());
+}
+
+#[test]
+fn any_name_that_a_file_system_takes_can_be_claimed_and_shown() {
+    let w = world();
+    let mut longest = vec![b'x'; 250];
+    longest.extend(b".json");
+    let hostile: [&[u8]; 8] = [
+        b"two\nlines.json",
+        &longest,
+        b"\xff\xfe\x80.json",
+        b"..json",
+        b".json",
+        b"-rf.json",
+        b"$(reboot).json",
+        "\u{202e}nosj.json".as_bytes(),
+    ];
+    for name in hostile {
+        let name = OsStr::from_bytes(name);
+        fs::write(w.at(BoxName::Tasks, name), "{}").unwrap();
+        let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
+        assert_eq!(listed.entries[0].name, name);
+        let claimed = w.claim(&listed.entries[0].name).unwrap();
+        let shown = claimed.source.unwrap().name;
+        assert!(shown.is_ascii() && !shown.contains(char::is_control), "{shown}");
+    }
+    assert_eq!(w.names("claimed").len(), hostile.len());
+}
+
+#[test]
+fn a_name_that_leaves_the_box_is_nothing_to_claim() {
+    let w = world();
+    let (treasure, _) = w.treasure();
+    fs::write(w.at(BoxName::Messages, "x.json"), "{}").unwrap();
+    for name in ["../messages/x.json", "..", ".", "", "a/b.json", treasure.to_str().unwrap()] {
+        assert!(matches!(w.claim(name), Err(ClaimError::Gone)), "{name}");
+    }
+    assert!(treasure.exists() && w.at(BoxName::Messages, "x.json").exists());
+}
+
+#[test]
+fn a_change_in_a_command_box_is_told_twice_and_then_no_more() {
+    let w = world();
+    assert_eq!(w.boxes.changed().unwrap(), CommandBox::ALL);
+    assert_eq!(w.boxes.changed().unwrap(), CommandBox::ALL);
+    assert_eq!(w.boxes.changed().unwrap(), []);
+    // Until the kernel's clock has ticked a new name leaves the stamp as it is.
+    let before = fs::metadata(w.boxes.path_of(BoxName::Tasks)).unwrap();
+    let mut n = 0;
+    while fs::metadata(w.boxes.path_of(BoxName::Tasks)).unwrap().modified().unwrap()
+        == before.modified().unwrap()
+    {
+        n += 1;
+        fs::write(w.at(BoxName::Tasks, format!("{n}.json")), "{}").unwrap();
+    }
+    assert_eq!(w.boxes.changed().unwrap(), [CommandBox::Tasks]);
+    assert_eq!(w.boxes.changed().unwrap(), [CommandBox::Tasks]);
+    assert_eq!(w.boxes.changed().unwrap(), []);
+}
+
+#[test]
+fn a_listed_file_with_a_writer_is_told_from_one_without() {
+    let w = world();
+    let writes = File::create(w.at(BoxName::Tasks, "x.json")).unwrap();
+    let entry = w.boxes.list(CommandBox::Tasks, 1).unwrap().entries.remove(0);
+    assert_eq!(w.boxes.writer(CommandBox::Tasks, &entry), Writer::Holds);
+    drop(writes);
+    // A process that is just being started beside us may hold a copy of the descriptor for a moment.
+    while w.boxes.writer(CommandBox::Tasks, &entry) == Writer::Holds {
+        std::thread::yield_now();
+    }
+    assert_eq!(w.boxes.writer(CommandBox::Tasks, &entry), Writer::None);
+    fs::rename(w.at(BoxName::Tasks, "x.json"), w.at(BoxName::Tasks, "y.json")).unwrap();
+    assert_eq!(w.boxes.writer(CommandBox::Tasks, &entry), Writer::Unknown);
+}
+
+#[test]
+fn a_file_that_an_undone_rename_puts_back_is_known_by_its_origin() {
+    let w = world();
+    fs::write(w.at(BoxName::Tasks, "x.json"), "{}").unwrap();
+    let claimed = w.claim("x.json").unwrap();
+    let before = w.claims.read(&claimed).unwrap().origin;
+    w.claims.sync_source(&w.boxes, CommandBox::Tasks).unwrap();
+    w.host.sync_all().unwrap();
+    fs::rename(&claimed.path, w.at(BoxName::Tasks, "x.json")).unwrap();
+    let again = w.claim("x.json").unwrap();
+    assert_eq!(w.claims.read(&again).unwrap().origin, before);
+    fs::write(w.at(BoxName::Tasks, "x.json"), "{}").unwrap();
+    let other = w.claim("x.json").unwrap();
+    assert_ne!(w.claims.read(&other).unwrap().origin, before);
+}
