@@ -5,6 +5,9 @@
 use ipc_handlers::schema;
 use serde_json::{Value, json};
 
+mod golden;
+use golden::GOLDEN;
+
 /// Whether `value` fits `schema`: the keywords that are made from types, and no others.
 fn fits(root: &Value, schema: &Value, value: &Value) -> bool {
     let Some(rules) = schema.as_object() else { return schema != &json!(false) };
@@ -52,31 +55,10 @@ fn part<'a>(root: &'a Value, name: &str) -> &'a Value {
     &root["$defs"][name]
 }
 
-macro_rules! files {
-    ($($name:literal),+) => {
-        [$(($name, include_str!(concat!("wire/", $name, ".json")), include_str!(concat!("wire/", $name, ".refused.json")))),+]
-    };
-}
-
 #[test]
 fn every_golden_command_and_reply_fits_its_schema() {
     let root = schema::all();
-    let files = files!(
-        "send_message",
-        "schedule_task",
-        "list_tasks",
-        "update_task",
-        "pause_task",
-        "resume_task",
-        "cancel_task",
-        "register_group",
-        "refresh_groups",
-        "clear_session",
-        "resume_session",
-        "search_sessions",
-        "archive_session"
-    );
-    for (name, accepted, refused) in files {
+    for (name, accepted, refused) in GOLDEN {
         for case in serde_json::from_str::<Vec<Value>>(accepted).unwrap() {
             // What the schema describes is what a writer should write, in the types of their own.
             let input = &case["input"];

@@ -23,31 +23,8 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-macro_rules! golden {
-    ($($command:literal),+) => {
-        &[$((
-            $command,
-            include_str!(concat!("wire/", $command, ".json")),
-            include_str!(concat!("wire/", $command, ".refused.json")),
-        )),+]
-    };
-}
-
-const GOLDEN: &[(&str, &str, &str)] = golden!(
-    "send_message",
-    "schedule_task",
-    "list_tasks",
-    "update_task",
-    "pause_task",
-    "resume_task",
-    "cancel_task",
-    "register_group",
-    "refresh_groups",
-    "clear_session",
-    "resume_session",
-    "search_sessions",
-    "archive_session"
-);
+mod golden;
+use golden::GOLDEN;
 
 /// 2026-03-01 12:00 UTC, a Sunday; 07:00 in New York.
 const NOW: Time = Time(1_772_366_400_000);
