@@ -1,6 +1,7 @@
 //! Decisions. Nothing here waits, reads a clock, or touches the world: values and `now` go in, values come out.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod access;
 pub mod bucket;
 pub mod engage;
 pub mod group_config;
@@ -10,6 +11,7 @@ pub mod js_regex;
 pub mod judge;
 pub mod lanes;
 pub mod mounts;
+pub mod people;
 pub mod prompt;
 pub mod retry;
 pub mod rows;

@@ -235,6 +235,52 @@ pub struct Inbound {
     pub reply_to_sender: Option<String>,
 }
 
+/// Somebody, with what they may decide.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct User {
+    /// `channel:handle`.
+    pub id: String,
+    pub name: String,
+    /// `owner`, `admin` (everywhere) or `admin:GROUP`.
+    pub roles: Vec<String>,
+    /// The groups that know them by a row of their own.
+    pub member_of: Vec<String>,
+    /// Where they are asked; `None`: in the chat that their id names.
+    pub dm_chat: Option<String>,
+    #[serde(serialize_with = "rfc3339")]
+    pub created_at: Time,
+}
+
+/// Whom a group knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Member {
+    pub group: Folder,
+    pub user: String,
+    pub name: String,
+    pub added_by: String,
+    #[serde(serialize_with = "rfc3339")]
+    pub added_at: Time,
+}
+
+/// What would have engaged an agent and was not heard, of one sender in one chat by one rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Dropped {
+    pub chat_jid: String,
+    /// `None`: no group was wired to the chat.
+    pub group: Option<String>,
+    pub sender: String,
+    pub sender_name: String,
+    pub rule: String,
+    pub reason: String,
+    pub count: i64,
+    #[serde(serialize_with = "rfc3339")]
+    pub first_at: Time,
+    #[serde(serialize_with = "rfc3339")]
+    pub last_at: Time,
+    /// The newest message's sequence number.
+    pub last_seq: i64,
+}
+
 /// Something on its way to a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {

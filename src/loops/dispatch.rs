@@ -4,7 +4,7 @@
 //! what waits is read again at each start, at each end of a run, and whenever a row was judged.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -24,6 +24,7 @@ use super::{
 use crate::{
     clock,
     domain::{
+        access::{self, Listed, SenderScope, Speaker},
         engage::{self, Author, EngageMode, Heard, IgnoredPolicy, Listener, Mentioned, Sticky, WiringRule},
         lanes::{Action, AdoptedState, Event, LaneId, Lanes, Load, WaitingLane, Work},
     },
@@ -187,14 +188,20 @@ impl Dispatch {
             let more = rows.len() == JUDGE;
             let mut judged = Vec::new();
             let mut woken = Vec::new();
-            for row in rows {
+            // Lanes that a row of these marks: the next row of theirs is judged with the mark.
+            let mut stuck = BTreeSet::new();
+            for mut row in rows {
+                row.sticky |= stuck.contains(&row.lane);
                 let verdict = judge(&mut self.listeners, &row);
+                if verdict.sticks {
+                    stuck.insert(row.lane);
+                }
                 if verdict.verdict == "wake" {
                     woken.push((row.group, row.lane, row.generation, row.rest_until));
                 }
                 judged.push(verdict);
             }
-            if let Err(error) = self.host.store.judge(judged).await {
+            if let Err(error) = self.host.store.judge(judged, clock::now()).await {
                 tracing::error!(error = %chain(&error), "writing judgements failed; looking again in a second");
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 self.host.nudges.dispatch.notify_one();
@@ -455,9 +462,9 @@ pub fn wiring_rule(mode: &str, pattern: Option<&str>, trigger: &str, ignored: &s
 const LISTENERS: usize = 10_000;
 
 fn judge(listeners: &mut BTreeMap<(String, String, String, String), Listener>, row: &Unjudged) -> Judged {
-    let judged = |verdict, rule, reason: &str| Judged { n: row.n, verdict, rule, reason: reason.to_owned() };
     let (Some(mode), Some(ignored)) = (&row.engage_mode, &row.ignored_message_policy) else {
-        return judged("ignore", "none", "the wiring was removed");
+        let reason = "the wiring was removed".to_owned();
+        return Judged { n: row.n, verdict: "ignore", rule: "none", reason, sticks: false, refused: None };
     };
     let pattern = row.engage_pattern.clone().unwrap_or_else(|| ".".into());
     let key = (mode.clone(), pattern.clone(), row.trigger.clone(), ignored.clone());
@@ -475,16 +482,29 @@ fn judge(listeners: &mut BTreeMap<(String, String, String, String), Listener>, r
             (false, false) => Author::Person,
         },
         mentioned: if row.mentioned { Mentioned::Yes } else { Mentioned::No },
-        sticky: Sticky::No,
+        sticky: if row.sticky { Sticky::Yes } else { Sticky::No },
     });
     if let Some(problem) = &verdict.problem {
         tracing::warn!(group = %row.group, %problem, "a wiring's rule has a problem");
     }
-    let outcome = match verdict.outcome {
+    let speaker = Speaker { standing: row.standing, named: !row.sender.is_empty(), listed: Listed::Allowed };
+    let scope = SenderScope::parse(row.sender_scope.as_deref().unwrap_or_default());
+    let heard = access::hear(&verdict, ignored == "accumulate", speaker, row.unknown_senders, scope);
+    if heard.refused.is_some() {
+        tracing::info!(group = %row.group, chat = row.chat_jid, sender = row.sender, message = row.seq, rule = heard.rule, why = heard.reason, "a message was not heard");
+    }
+    let outcome = match heard.outcome {
         engage::Outcome::Wake => "wake",
         engage::Outcome::Context => "context",
         engage::Outcome::Ignore => "ignore",
         engage::Outcome::Held => "held",
     };
-    judged(outcome, verdict.rule.as_str(), &verdict.reason)
+    Judged {
+        n: row.n,
+        verdict: outcome,
+        rule: heard.rule,
+        sticks: mode == "mention-sticky" && heard.outcome == engage::Outcome::Wake && !row.sticky,
+        refused: heard.refused,
+        reason: heard.reason,
+    }
 }

@@ -3,8 +3,12 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::{Result, Store, folder, groups::ensure_chat};
-use crate::domain::rows::{Inbound, Message};
+use super::{Result, Store, folder, groups::ensure_chat, people};
+use crate::domain::{
+    access::{Refusal, Standing, UnknownSenders},
+    people::user_id,
+    rows::{Inbound, Message},
+};
 
 /// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +23,17 @@ pub struct Accepted {
 #[derive(Clone, Debug)]
 pub struct Unjudged {
     pub n: i64,
+    pub seq: i64,
     pub lane: i64,
+    pub chat_jid: String,
+    pub sender: String,
+    pub sender_name: String,
+    /// What the sender is to the group.
+    pub standing: Standing,
+    /// The chat's; what it says of senders that the group does not know.
+    pub unknown_senders: UnknownSenders,
+    /// Whether the lane's agent was addressed before, where that is enough.
+    pub sticky: bool,
     pub group: Folder,
     pub generation: i64,
     pub rest_until: Option<Time>,
@@ -27,6 +41,7 @@ pub struct Unjudged {
     /// `None` when the wiring was removed meanwhile.
     pub engage_mode: Option<String>,
     pub engage_pattern: Option<String>,
+    pub sender_scope: Option<String>,
     pub ignored_message_policy: Option<String>,
     pub text: String,
     pub mentioned: bool,
@@ -42,12 +57,17 @@ pub struct Judged {
     pub verdict: &'static str,
     pub rule: &'static str,
     pub reason: String,
+    /// From now on the lane's agent listens without being addressed again.
+    pub sticks: bool,
+    /// Set when it would have engaged, and its sender was not heard.
+    pub refused: Option<Refusal>,
 }
 
 impl Store {
     /// Stores an event and one inbox row per wiring of its chat, in one transaction. The same event again changes
     /// nothing.
-    pub async fn accept(&self, inbound: Inbound, now: Time) -> Result<Accepted> {
+    pub async fn accept(&self, mut inbound: Inbound, now: Time) -> Result<Accepted> {
+        inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
         self.write(move |c| {
             let known: Option<i64> = c
                 .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
@@ -89,18 +109,28 @@ impl Store {
         self.read(|c| {
             let mut rows = c.prepare_cached(
                 "SELECT i.n, i.lane_id, l.group_folder, l.generation, l.rest_until, coalesce(w.trigger, g.trigger),
-                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot,
+                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
-                 JOIN messages m ON m.seq = i.seq
+                 JOIN messages m ON m.seq = i.seq JOIN chats c ON c.jid = m.chat_jid
                  LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
                  WHERE i.verdict IS NULL ORDER BY i.n LIMIT ?1",
             )?;
             Ok(rows
                 .query_map([limit], |r| {
+                    let (group, sender) = (folder(r.get(2)?)?, r.get::<_, String>(15)?);
                     Ok(Unjudged {
                         n: r.get(0)?,
+                        seq: r.get(13)?,
                         lane: r.get(1)?,
-                        group: folder(r.get(2)?)?,
+                        chat_jid: r.get(14)?,
+                        standing: people::standing(c, &sender, &group)?,
+                        sender,
+                        sender_name: r.get(16)?,
+                        unknown_senders: UnknownSenders::parse(&r.get::<_, String>(17)?),
+                        sender_scope: r.get(18)?,
+                        sticky: r.get(19)?,
+                        group,
                         generation: r.get(3)?,
                         rest_until: r.get::<_, Option<i64>>(4)?.map(Time),
                         trigger: r.get(5)?,
@@ -117,14 +147,24 @@ impl Store {
         })
     }
 
-    /// Writes judgements down. A row that was judged meanwhile keeps its first one.
-    pub async fn judge(&self, judged: Vec<Judged>) -> Result<()> {
+    /// Writes judgements down, with what follows from them: the marks of lanes, and the count of what was not heard. A
+    /// row that was judged meanwhile keeps its first one.
+    pub async fn judge(&self, judged: Vec<Judged>, now: Time) -> Result<()> {
         self.write(move |c| {
             let mut update = c.prepare_cached(
                 "UPDATE inbox SET verdict = ?2, rule = ?3, reason = ?4 WHERE n = ?1 AND verdict IS NULL",
             )?;
             for row in judged {
-                update.execute(params![row.n, row.verdict, row.rule, row.reason])?;
+                if update.execute(params![row.n, row.verdict, row.rule, row.reason])? == 0 {
+                    continue;
+                }
+                if row.sticks {
+                    c.prepare_cached("UPDATE lanes SET sticky_at = coalesce(sticky_at, ?2) WHERE id = (SELECT lane_id FROM inbox WHERE n = ?1)")?
+                        .execute([row.n, now.0])?;
+                }
+                if row.refused.is_some() {
+                    people::count_dropped(c, row.n, now)?;
+                }
             }
             Ok(())
         })

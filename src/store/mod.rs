@@ -20,6 +20,7 @@ mod messages;
 mod meta;
 mod migrate;
 mod outbox;
+mod people;
 mod receipts;
 mod runs;
 mod sessions;

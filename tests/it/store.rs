@@ -66,9 +66,16 @@ impl World {
             .unjudged(100)
             .unwrap()
             .into_iter()
-            .map(|row| Judged { n: row.n, verdict, rule: "pattern", reason: "test".into() })
+            .map(|row| Judged {
+                n: row.n,
+                verdict,
+                rule: "pattern",
+                reason: "test".into(),
+                sticks: false,
+                refused: None,
+            })
             .collect();
-        self.store.judge(judged).await.unwrap();
+        self.store.judge(judged, NOW).await.unwrap();
         seq
     }
 
