@@ -1,5 +1,6 @@
 //! Very many of everything: the neighbour's turn comes all the same, and memory does not grow with the heap.
 #![expect(clippy::disallowed_methods, reason = "reads settings, writes a neighbour's commands")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::collections::BTreeMap;
 

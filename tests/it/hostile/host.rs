@@ -268,5 +268,5 @@ fn a_group_that_fills_the_disk_is_stopped_before_it_is_full_and_somebody_is_told
 
 fn free_mib(path: &std::path::Path) -> u64 {
     let stat = rustix::fs::statvfs(path).unwrap();
-    stat.f_bavail * stat.f_frsize >> 20
+    (stat.f_bavail * stat.f_frsize) >> 20
 }

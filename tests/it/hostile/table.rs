@@ -1,5 +1,6 @@
 //! The table: what is done inside, and what must be seen of it outside.
 #![expect(clippy::disallowed_methods, reason = "waits for a whole table, looks into a box")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
     collections::BTreeMap,
