@@ -3,7 +3,7 @@
 use ipc_handlers::{Folder, Time, shown::GroupRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, folder};
+use super::{Result, Store, StoreError, folder, messages::replay_held};
 use crate::domain::{
     group_config::{BadGroupConfig, GroupConfig},
     rows::{Chat, Group, Wiring},
@@ -160,7 +160,7 @@ impl Store {
         self.write(move |c| insert_wiring(c, &wiring, now)).await
     }
 
-    /// Changes one column of a wiring.
+    /// Changes one column of a wiring. Messages that it holds are judged again.
     pub async fn set_wiring(&self, group: Folder, chat_jid: &str, key: &str, value: &str) -> Result<()> {
         let chat = chat_jid.to_owned();
         let value = value.to_owned();
@@ -190,7 +190,7 @@ impl Store {
                 .map_err(|error| bad_value(error, &key, &value))?
             {
                 0 => Err(StoreError::NotFound { what: "wiring", id: format!("{group} {chat}") }),
-                _ => Ok(()),
+                _ => replay_held(c, &group, &chat),
             }
         })
         .await
