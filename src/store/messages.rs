@@ -1,7 +1,7 @@
 //! Messages as they came, and the inbox: a row per message and wiring.
 
 use ipc_handlers::{Folder, Time};
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, folder, groups::ensure_chat, people};
 use crate::domain::{
@@ -92,12 +92,7 @@ impl Store {
                 .query_map([&inbound.chat_jid], |r| r.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
             for group in &groups {
-                c.prepare_cached("INSERT INTO lanes (group_folder, chat_jid, thread) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?
-                    .execute([group, &inbound.chat_jid, &inbound.thread])?;
-                c.prepare_cached(
-                    "INSERT INTO inbox (lane_id, seq) SELECT id, ?4 FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ?3",
-                )?
-                .execute(params![group, inbound.chat_jid, inbound.thread, seq])?;
+                put_into_inbox(c, group, &inbound.chat_jid, &inbound.thread, seq)?;
             }
             Ok(Accepted { seq, wired: groups.len() })
         })
@@ -207,6 +202,44 @@ impl Store {
             .query_row([chat], |r| r.get(0))?)
         })
     }
+}
+
+/// Has a group judge a message anew, under a new inbox row after the cursor. One that it was given, or that waits for it
+/// already, stays as it is.
+pub(super) fn replay(c: &Connection, group: &Folder, chat: &str, thread: &str, seq: i64) -> Result<()> {
+    c.prepare_cached(
+        "DELETE FROM inbox WHERE n = (SELECT i.n FROM inbox i JOIN lanes l ON l.id = i.lane_id
+           WHERE i.seq = ?4 AND l.group_folder = ?1 AND l.chat_jid = ?2 AND l.thread = ?3
+             AND (i.verdict IN ('ignore', 'held') OR (i.verdict = 'context' AND i.n > l.cursor)))",
+    )?
+    .execute(params![group.as_str(), chat, thread, seq])?;
+    put_into_inbox(c, group.as_str(), chat, thread, seq)
+}
+
+/// Has a group judge anew what its wiring to a chat holds.
+pub(super) fn replay_held(c: &Connection, group: &Folder, chat: &str) -> Result<()> {
+    let held: Vec<(String, i64)> = c
+        .prepare_cached(
+            "SELECT l.thread, i.seq FROM lanes l JOIN inbox i INDEXED BY inbox_held ON i.lane_id = l.id
+             WHERE l.group_folder = ?1 AND l.chat_jid = ?2 AND i.verdict = 'held' ORDER BY i.n",
+        )?
+        .query_map([group.as_str(), chat], |r| Ok((r.get(0)?, r.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    held.iter().try_for_each(|(thread, seq)| replay(c, group, chat, thread, *seq))
+}
+
+/// Makes the inbox row of a message for one group, and the lane where it is new. A row that is there stays.
+fn put_into_inbox(c: &Connection, group: &str, chat: &str, thread: &str, seq: i64) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO lanes (group_folder, chat_jid, thread) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+    )?
+    .execute([group, chat, thread])?;
+    c.prepare_cached(
+        "INSERT INTO inbox (lane_id, seq) SELECT id, ?4 FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ?3
+         ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![group, chat, thread, seq])?;
+    Ok(())
 }
 
 pub(super) const MESSAGE: &str = "SELECT seq, id, chat_jid, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender FROM messages";
