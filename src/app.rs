@@ -299,6 +299,7 @@ impl Daemon {
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
         let since = clock::now();
+        store.set_zone(config.zones.clone(), since).await?;
         let token_key = crate::root::token_key(&root.join("data")).context("reading data/token.key")?;
         let holds = Holds::new(store.holds()?);
         let host = Arc::new(Host {

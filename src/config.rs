@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::domain::{
     run_settings::{Aws, Credentials, Network, Provider, RunSettings, Selinux},
-    zone::{ZoneChoice, ZoneData},
+    zone::{ZoneChoice, ZoneData, Zones},
 };
 
 mod agent;
@@ -30,6 +30,8 @@ pub struct Config {
     pub assistant_name: String,
     /// The zone's name and how it was found.
     pub zone: ZoneChoice,
+    /// The same, and the zones of groups that have their own.
+    pub zones: Zones,
     pub sandbox: SandboxKind,
     pub image: String,
     pub docker_host: Option<String>,
@@ -268,6 +270,7 @@ impl Config {
                 .map(str::to_owned)
                 .or(raw.assistant_name.filter(|name| !name.is_empty()))
                 .unwrap_or_else(|| "G2".into()),
+            zones: Zones::new(zone_data, &zone),
             zone,
             sandbox: raw.sandbox.kind.unwrap_or(SandboxKind::Auto),
             image: environment

@@ -20,8 +20,8 @@ pub(super) async fn act(
     command: Command,
     said: Transcripts,
 ) -> Result<Outcome, Failure> {
-    let zone = context.config()?.zone;
-    let acted = store.act(group.clone(), command, said, (zone.name, zone.zone), clock::now()).await?;
+    let zones = context.config()?.zones;
+    let acted = store.act(group.clone(), command, said, zones, clock::now()).await?;
     let (outcomes, changes) =
         acted.map_err(|refusal| anyhow!("{}; {} ({})", refusal.message, refusal.hint, refusal.code))?;
     for changed in changes.tasks.iter().chain(&changes.groups) {

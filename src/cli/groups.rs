@@ -35,7 +35,7 @@ Keys:
                  bounds on its container; 0 is none
   network        model (nothing but its model) or open
   credentials    gateway (keys stay on the host) or stdin
-  timezone       TZ in its container, such as Europe/Paris; schedules are in the daemon's zone
+  timezone       where its people live, such as Europe/Paris: times in prompts, cron tasks, TZ in its container
   mounts         folders of the host below /workspace/extra, within ~/.config/g2/mount-allowlist.json:
                  [{\"hostPath\": \"~/photos\", \"containerPath\": \"photos\", \"readonly\": true}]
 
@@ -111,8 +111,10 @@ impl Groups {
                     settings.iter().map(|text| setting(text)).collect::<anyhow::Result<Vec<_>>>()?;
                 let group = store.group(&folder)?.ok_or_else(|| anyhow!("group {folder} does not exist"))?;
                 fits(context, &group, &settings)?;
+                let moves = settings.iter().any(|(key, _)| key == "timezone");
+                let zones = moves.then(|| context.config().map(|config| config.zones)).transpose()?;
                 let relaunch = settings.iter().any(|(key, _)| !["name", "trigger"].contains(&key.as_str()));
-                store.set_group(folder.clone(), settings).await?;
+                store.set_group(folder.clone(), settings, zones, clock::now()).await?;
                 // What a run is launched with can't be changed while it lives.
                 if relaunch {
                     tell_to_relaunch(context, &folder).await;

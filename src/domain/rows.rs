@@ -244,9 +244,11 @@ pub struct IpcRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inbound {
     pub chat_jid: String,
-    /// The platform's own id of the event; the same key again is the same event.
+    /// What tells the event from every other of its chat; the same key again is the same event and changes nothing. For
+    /// a new message its id will do where the platform never gives one twice, else id and sender. For an edit: the id and
+    /// what tells this edit from others (its time, its version); it is a message of its own, read after the first one.
     pub replay_key: String,
-    /// The platform's id of the message, as agents see it.
+    /// The platform's id of the message, as agents see it. Several messages may have it.
     pub id: String,
     pub thread: String,
     pub sender: String,

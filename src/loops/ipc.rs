@@ -22,7 +22,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::Host;
-use crate::ipc::{Claimed, GroupBoxes, Hint, HintSender, Hints, Swept, Watch, hints};
+use crate::{
+    domain::scan::Sight,
+    ipc::{Claimed, GroupBoxes, Hint, HintSender, Hints, Swept, Watch, hints},
+};
 
 mod answer;
 mod gate;
@@ -35,7 +38,7 @@ mod worker;
 
 pub use hand::Hand;
 pub use recover::recover;
-use worker::{HINTS, Job, Sight, Worker};
+use worker::{HINTS, Job, Worker};
 
 /// How many files of the trash are removed at a time.
 const SWEEP: usize = 10_000;

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channels, local::Local},
     config::Config,
-    domain::{holds::Holds, lanes::Event},
+    domain::{holds::Holds, lanes::Event, zone::Zone},
     gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
     sandbox::Sandbox,
@@ -190,9 +190,12 @@ impl Host {
         self.run_dir(run).join("gateway")
     }
 
-    /// Returns the zone in which schedules and prompts are read.
+    /// Returns the zone in which a group's messages are shown; everybody's where its own can't be read.
     #[must_use]
-    pub fn zone(&self) -> (String, jiff::tz::TimeZone) {
-        (self.config.zone.name.clone(), self.config.zone.zone.clone())
+    pub fn zone_of(&self, group: &Folder) -> Zone {
+        self.store.zone_of(group, &self.config.zones).unwrap_or_else(|error| {
+            tracing::error!(group = %group, error = %ipc::chain(&error), "reading a group's time zone failed");
+            self.config.zones.of(None)
+        })
     }
 }

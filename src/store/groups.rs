@@ -3,10 +3,11 @@
 use ipc_handlers::{Folder, Time, shown::GroupRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, chats::ensure_chat, folder, messages::replay_held};
+use super::{Result, Store, StoreError, chats::ensure_chat, folder, messages::replay_held, tasks};
 use crate::domain::{
     group_config::{BadGroupConfig, GroupConfig},
     rows::{Group, StickyThread, Wiring},
+    zone::{Zone, Zones},
 };
 
 /// A group to add.
@@ -75,11 +76,18 @@ impl Store {
     }
 
     /// Changes a group: its columns `name`, `trigger`, `provider`, `script` and `image` (an empty value clears the last
-    /// three), and what its `config` holds. All of it or nothing.
+    /// three), and what its `config` holds. All of it or nothing. With `zones`, its cron tasks are
+    /// moved to the clocks of the zone that it has then.
     ///
     /// # Errors
     /// [`StoreError::Refused`] with what is wrong with a key or its value.
-    pub async fn set_group(&self, group: Folder, settings: Vec<(String, String)>) -> Result<()> {
+    pub async fn set_group(
+        &self,
+        group: Folder,
+        settings: Vec<(String, String)>,
+        zones: Option<Zones>,
+        now: Time,
+    ) -> Result<()> {
         self.write(move |c| {
             let stored: Option<String> = c
                 .query_row("SELECT config FROM groups WHERE folder = ?1", [group.as_str()], |r| r.get(0))
@@ -108,6 +116,9 @@ impl Store {
                 let json = serde_json::to_string(&config)
                     .map_err(|e| StoreError::Refused(format!("the settings can't be stored: {e}")))?;
                 c.execute("UPDATE groups SET config = ?2 WHERE folder = ?1", params![group.as_str(), json])?;
+            }
+            if let Some(zones) = &zones {
+                tasks::read_clocks_again(c, Some(&group), zones, now)?;
             }
             Ok(())
         })
@@ -153,6 +164,11 @@ impl Store {
                 wired.query_map([group.as_str()], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
             Ok(Some(found))
         })
+    }
+
+    /// Returns the zone of a group: its own, else everybody's.
+    pub fn zone_of(&self, group: &Folder, zones: &Zones) -> Result<Zone> {
+        self.read(|c| zone_of(c, group, zones))
     }
 
     /// Wires a chat to a group; the chat is made when it is new.
@@ -261,6 +277,16 @@ impl Store {
     pub fn available_groups(&self) -> Result<Vec<GroupRow>> {
         self.read(available)
     }
+}
+
+/// Reads a group's zone; everybody's for one that is gone.
+pub(super) fn zone_of(c: &Connection, group: &Folder, zones: &Zones) -> Result<Zone> {
+    let own: Option<String> = c
+        .prepare_cached("SELECT config ->> '$.timezone' FROM groups WHERE folder = ?1")?
+        .query_row([group.as_str()], |r| r.get(0))
+        .optional()?
+        .flatten();
+    Ok(zones.of(own.as_deref()))
 }
 
 /// Every group chat, newest activity first.

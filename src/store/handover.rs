@@ -5,12 +5,14 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     Result, Store, folder,
+    groups::zone_of,
     messages::{MESSAGE, message_row},
     tasks::task,
 };
 use crate::domain::{
     prompt::{Limits, PromptMessage, Row, Selection, Waking, format_selection, select},
     rows::{Message, Task},
+    zone::{Zone, Zones},
 };
 
 /// How much goes into one batch.
@@ -52,10 +54,10 @@ pub struct Content {
 impl Content {
     /// Returns the prompt, in v1's format.
     #[must_use]
-    pub fn prompt(&self, zone_name: &str, zone: &jiff::tz::TimeZone) -> String {
+    pub fn prompt(&self, zone: &Zone) -> String {
         let rows = self.rows.iter().collect();
         let selection = Selection { rows, first: self.first, last: self.last, left_out: self.left_out };
-        format_selection(&selection, zone_name, zone)
+        format_selection(&selection, &zone.name, &zone.zone)
     }
 }
 
@@ -130,7 +132,7 @@ impl Store {
         id: &str,
         sandbox: &'static str,
         owner: &str,
-        zone: jiff::tz::TimeZone,
+        zones: Zones,
         now: Time,
     ) -> Result<Option<HandedTask>> {
         let (id, owner) = (id.to_owned(), owner.to_owned());
@@ -156,6 +158,7 @@ impl Store {
             )?
             .execute(params![due.group.as_str(), seat.lane, due.chat_jid, id, slot, tries + 1, owner, sandbox, generation, now.0])?;
             let run = c.last_insert_rowid();
+            let zone = zone_of(c, &due.group, &zones)?.zone;
             let next = super::runs::next_slot(&due, Time(slot), now, &zone);
             c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4, last_result = NULL WHERE id = ?1")?
                 .execute(params![id, slot, next.map(|t| t.0), now.0])?;

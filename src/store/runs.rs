@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, Time, wire};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, folder};
-use crate::domain::rows::Run;
+use crate::domain::{rows::Run, zone::Zones};
 
 mod end;
 mod record;
@@ -159,8 +159,8 @@ impl Store {
     }
 
     /// Ends a run and judges each batch that it has not finished, in one transaction.
-    pub async fn end_run(&self, end: EndOfRun, zone: jiff::tz::TimeZone, now: Time) -> Result<RunEnded> {
-        self.write(move |c| end::finish(c, &end, &zone, now)).await
+    pub async fn end_run(&self, end: EndOfRun, zones: Zones, now: Time) -> Result<RunEnded> {
+        self.write(move |c| end::finish(c, &end, &zones, now)).await
     }
 
     /// Returns runs, newest last; with `limit`, the newest ones.

@@ -7,6 +7,7 @@ mod channel;
 mod claim_order;
 mod claude;
 mod cli;
+mod clocks;
 mod config;
 mod corpus;
 mod crash;

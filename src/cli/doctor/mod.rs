@@ -83,7 +83,9 @@ impl Doctor {
         let groups = store.as_ref().and_then(|store| store.groups().ok()).unwrap_or_default();
         let subject = Subject { root, data, config, daemon, store, groups };
 
-        rows.extend(zone::check(&subject.config.zone, &crate::config::zone_data()));
+        let zone_data = crate::config::zone_data();
+        rows.extend(zone::check(&subject.config.zone, &zone_data));
+        rows.extend(zone::of_groups(&subject.groups, &subject.config.zone, &zone_data));
         rows.extend(sandbox::check(&subject, self.image).await);
         rows.extend(sandbox::scripts(&subject));
         rows.extend(gateway::check(&subject));

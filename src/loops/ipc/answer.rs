@@ -38,7 +38,7 @@ pub(super) fn settle(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>, l
     let runtime = tokio::runtime::Handle::current();
     let now = clock::now();
     let files = pending.iter().map(|p| p.file.clone()).collect();
-    let settling = runtime.block_on(host.store.settle_all(files, host.zone(), now));
+    let settling = runtime.block_on(host.store.settle_all(files, host.config.zones.clone(), now));
     let mut outcomes = settling.unwrap_or_else(|error| vec![Err(error)]).into_iter();
     let mut answers = Vec::new();
     let mut again = Vec::new();

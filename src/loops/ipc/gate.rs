@@ -55,6 +55,11 @@ impl Gate {
         open
     }
 
+    /// Shuts for a while: a file could not be claimed, and what is younger must not go before it.
+    pub(super) fn shut(&mut self) {
+        self.shut_until = Some(Instant::now() + REST);
+    }
+
     /// Notes what was taken, and how many of the files were messages.
     pub(super) fn took(&mut self, files: usize, messages: usize) {
         let now = clock::now();
@@ -102,7 +107,7 @@ pub(super) fn refuse_excess(host: &Arc<Host>, folder: &Folder) {
     let runtime = tokio::runtime::Handle::current();
     let mut answers = Vec::new();
     for (in_box, name) in excess {
-        let Some((claimed, refusal)) = claim(host, &boxes, in_box, &name) else { continue };
+        let Ok(Some((claimed, refusal))) = claim(host, &boxes, in_box, &name) else { continue };
         let Reading::Ready(pending) = read(host, claimed, refusal, None, Patience::None, Duration::ZERO)
         else {
             continue;

@@ -20,6 +20,7 @@ use std::{ffi::OsStr, sync::Arc};
 use ipc_handlers::{Code, Folder, Refusal, Time};
 
 use crate::{
+    domain::zone::Zones,
     failpoint,
     ipc::{
         ClaimError, Claimed, Claims, CommandBox, GroupBoxes, HostDirs, PutError, ReadError, Source, Why,
@@ -146,8 +147,8 @@ pub async fn finish(
         body,
         transcripts: Transcripts::new(),
     };
-    let zone = ("UTC".to_owned(), jiff::tz::TimeZone::UTC); // Nothing is scheduled by what is dropped.
-    let receipt = hand.store.settle(file, zone, now).await?.receipt;
+    // Nothing is scheduled by what is dropped.
+    let receipt = hand.store.settle(file, Zones::utc(), now).await?.receipt;
     failpoint::reach("ipc.committed");
     if let (Some(boxes), Some(id), Some(reply)) = (boxes, &receipt.request_id, &receipt.reply)
         && let Err(PutError::World(error)) = boxes.put_reply(id, reply)

@@ -1,5 +1,4 @@
 //! Every wiring on its own, its rules, and what they come to.
-#![expect(clippy::disallowed_methods, reason = "tests play the user")]
 
 use serde_json::{Value, json};
 
