@@ -16,6 +16,7 @@ pub mod mounts;
 pub mod people;
 pub mod prompt;
 pub mod retry;
+pub mod room;
 pub mod rows;
 pub mod run_settings;
 pub mod scan;

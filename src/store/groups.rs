@@ -150,6 +150,15 @@ impl Store {
         })
     }
 
+    /// Returns the chat that was wired to the privileged group first.
+    pub fn chat_of_main(&self) -> Result<Option<String>> {
+        self.read(|c| {
+            Ok(c.prepare_cached("SELECT chat_jid FROM wirings WHERE group_folder = (SELECT folder FROM groups WHERE is_main = 1) ORDER BY id LIMIT 1")?
+                .query_row([], |r| r.get(0))
+                .optional()?)
+        })
+    }
+
     /// Returns one group.
     pub fn group(&self, group: &Folder) -> Result<Option<Group>> {
         self.read(|c| {

@@ -26,6 +26,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let mut rows = vec![main_group(&subject.groups)];
     rows.extend(folders(&subject.root, &subject.groups));
     rows.extend(boxes(subject));
+    rows.extend(archives(subject, store));
     match store.wirings() {
         Ok(wirings) => {
             rows.extend(wired(&subject.groups));
@@ -106,6 +107,36 @@ fn boxes(subject: &Subject) -> Vec<Row> {
         None => "what is there is as it should be; the start makes what is missing",
     };
     all_or("boxes", bad, well.into())
+}
+
+fn archives(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
+    let (most, bytes) = (subject.config.archives, subject.config.archives_bytes);
+    let mut bad = Vec::new();
+    for group in &subject.groups {
+        match store.archives_kept(&group.folder) {
+            Ok(kept) => bad.extend(judge_archives(&group.folder, kept, most, bytes)),
+            Err(error) => bad.push(Row::fail("archives", chain(&error), "see the store's row")),
+        }
+    }
+    all_or("archives", bad, format!("each group has fewer than {most} archived sessions, and room for more"))
+}
+
+/// Decides on one group's archived sessions: how many there are, and of how many bytes.
+fn judge_archives(group: &ipc_handlers::Folder, kept: (i64, i64), most: usize, bytes: u64) -> Option<Row> {
+    let nearly =
+        |is: i64, limit: u64| u64::try_from(is).unwrap_or(0).saturating_mul(10) >= limit.saturating_mul(9);
+    (nearly(kept.0, most as u64) || nearly(kept.1, bytes)).then(|| {
+        Row::warn(
+            "archives",
+            format!(
+                "group {group} has {} archived sessions of {} MiB; of more than {most}, or {} MiB, the oldest are put out",
+                kept.0,
+                kept.1 >> 20,
+                bytes >> 20
+            ),
+            "raise limits.archives or limits.archives_mib, or delete some: `g2 sessions delete ID`",
+        )
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ const WRITER_LIMIT: Duration = Duration::from_secs(60);
 
 /// So much is read before it is settled, bytes: a group's files are in memory one or two at a time where they are large,
 /// and all at once where they are small.
-const AT_ONCE: usize = 1 << 20;
+pub(super) const AT_ONCE: usize = 1 << 20;
 
 /// A claimed file on its way to the store.
 pub(super) struct Pending {
@@ -147,7 +147,6 @@ pub(super) fn claim(
             Ok(None)
         }
         Err(ClaimError::NotAFile { claimed, kind }) => Ok(Some((claimed, Some(no_file(&kind.to_string()))))),
-        Err(ClaimError::DirectoryMoved { claimed }) => Ok(Some((claimed, Some(no_file("directory"))))),
         Err(ClaimError::World(error)) => {
             tracing::warn!(group = %boxes.folder(), error = %chain(&error), "claiming failed; it is tried again");
             Err(error)

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// At most so many claims of a group are not acknowledged at a time.
-const IN_FLIGHT: usize = 64;
+pub(super) const IN_FLIGHT: usize = 64;
 /// How many files of a box are listed at a time.
 const LISTED: usize = 4096;
 /// How often one that is being written is looked at again.
@@ -173,7 +173,9 @@ impl Worker {
         self.gate.open();
         news.scan = Some(Sight::First);
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let _ = spawn_blocking(move || gate::refuse_excess(&host, &folder)).await;
+        let unread = spawn_blocking(move || gate::refuse_excess(&host, &folder)).await;
+        let now = Instant::now();
+        self.growing.extend(unread.unwrap_or_default().into_iter().map(|claimed| (claimed, now)));
     }
 
     /// Takes what a dead container's last events tell of, if it has left anything.
