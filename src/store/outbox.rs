@@ -88,7 +88,7 @@ impl Store {
                 .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
             for (id, chat) in &rows {
-                let again = idempotent.iter().any(|channel| channel == super::groups::channel_of(chat));
+                let again = idempotent.iter().any(|channel| channel == super::chats::channel_of(chat));
                 let status = match (again, unknown) {
                     (true, _) => "pending",
                     (false, UnknownDeliveries::Resend) => "unknown",
