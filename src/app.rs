@@ -327,6 +327,7 @@ impl Daemon {
             retire: CancellationToken::new(),
             look_again: Notify::new(),
             obstacle: Mutex::default(),
+            without_room: Mutex::default(),
         });
         tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = host.sandbox.kind(), zone = host.config.zone.name, "starting");
 

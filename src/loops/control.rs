@@ -26,6 +26,7 @@ use crate::{
 
 mod incoming;
 mod lines;
+mod problems;
 mod queue;
 pub use incoming::Incoming;
 use lines::{Line, Lines};
@@ -346,6 +347,7 @@ pub fn status(host: &Host, since: Time) -> Status {
         let meant = suggestion.map(|zone| format!(" (did you mean {zone}?)")).unwrap_or_default();
         problems.push(format!("time zone {name:?} is not known{meant}; {} is used", host.config.zone.name));
     }
+    problems.extend(problems::of_hearing(host));
     Status {
         state: if problems.is_empty() { "healthy".into() } else { "degraded".into() },
         instance: host.instance.clone(),

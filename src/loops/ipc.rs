@@ -22,7 +22,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::Host;
-use crate::ipc::{Claimed, GroupBoxes, Hint, HintSender, Hints, Swept, Watch, hints};
+use crate::{
+    domain::scan::Sight,
+    ipc::{Claimed, GroupBoxes, Hint, HintSender, Hints, Swept, Watch, hints},
+};
 
 mod answer;
 mod gate;
@@ -35,7 +38,7 @@ mod worker;
 
 pub use hand::Hand;
 pub use recover::recover;
-use worker::{HINTS, Job, Sight, Worker};
+use worker::{HINTS, Job, Worker};
 
 /// How many files of the trash are removed at a time.
 const SWEEP: usize = 10_000;
@@ -81,7 +84,7 @@ pub async fn run(
     let mut every = tokio::time::interval(host.config.scan_every);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
-    sweep(&host);
+    let mut sweeping = sweep(&host);
     loop {
         tokio::select! {
             biased;
@@ -127,6 +130,10 @@ pub async fn run(
             _ = every.tick() => {
                 check_identity(&host, watch.as_ref(), &mut checked);
                 scan_changed(&host, &workers, unwatched);
+                // A container may see to it that something is thrown away all the time.
+                if sweeping.is_finished() && host.dirs.has_discarded() {
+                    sweeping = sweep(&host);
+                }
             }
         }
     }
@@ -185,20 +192,19 @@ fn open_groups(
 }
 
 /// The group was removed: its boxes are unwatched and go to the trash.
-fn forget(host: &Arc<Host>, watch: Option<&Watch>, folder: &Folder) {
+fn forget(host: &Host, watch: Option<&Watch>, folder: &Folder) {
     let boxes = host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
     let Some(boxes) = boxes else { return };
     if let Some(watch) = watch {
         watch.unwatch(&boxes);
     }
-    match boxes.remove() {
-        Ok(()) => sweep(host),
-        Err(error) => tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed"),
+    if let Err(error) = boxes.remove() {
+        tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed");
     }
 }
 
 /// Empties the trash in the background.
-fn sweep(host: &Arc<Host>) {
+fn sweep(host: &Arc<Host>) -> tokio::task::JoinHandle<()> {
     let host = Arc::clone(host);
     tokio::task::spawn_blocking(move || {
         loop {
@@ -213,7 +219,7 @@ fn sweep(host: &Arc<Host>) {
                 }
             }
         }
-    });
+    })
 }
 
 fn reopen(host: &Arc<Host>, watch: Option<&Watch>, folder: &Folder) {

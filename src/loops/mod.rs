@@ -12,7 +12,7 @@
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | what is shown | writes the files in which agents read the state of things |
 //! | `usage` | the gateway's books | stores what runs have used |
-//! | `reconcile` | the start | adopts or ends what an earlier daemon left |
+//! | `reconcile`, `room` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
 
 use std::{
     collections::BTreeMap,
@@ -42,6 +42,7 @@ pub mod dispatch;
 pub mod ipc;
 pub mod reconcile;
 mod remove;
+mod room;
 mod run;
 pub mod schedule;
 pub mod snapshots;
@@ -86,6 +87,8 @@ pub struct Host {
     pub look_again: Notify,
     /// Why nothing is launched, while that is so.
     pub obstacle: Mutex<Option<String>>,
+    /// Groups whose runs are ended as the disk has no room for what they write, and why; until there is room again.
+    pub without_room: Mutex<BTreeMap<Folder, String>>,
 }
 
 /// Wake-ups that carry no data.
@@ -162,6 +165,11 @@ impl Host {
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
         self.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the groups that are stopped for want of room, with the reason.
+    fn without_room(&self) -> std::sync::MutexGuard<'_, BTreeMap<Folder, String>> {
+        self.without_room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set_obstacle(&self, obstacle: Option<String>) {

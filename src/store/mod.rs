@@ -12,6 +12,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 
 mod by_hand;
+mod chats;
 mod check;
 mod groups;
 mod handover;
@@ -33,8 +34,9 @@ mod why;
 mod writer;
 
 pub use by_hand::{Note, SettledFile};
+pub use chats::channel_of;
 pub use check::{Inspection, Soundness, inspect};
-pub use groups::{NewGroup, NewWiring, channel_of};
+pub use groups::{NewGroup, NewWiring};
 pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use lanes::WaitingLane;
 pub use messages::{Accepted, Judged, Unjudged};

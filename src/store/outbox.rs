@@ -28,6 +28,23 @@ impl Store {
         })
     }
 
+    /// Says something to a chat that no run said.
+    pub async fn tell(&self, chat: String, text: String, cause: String, now: Time) -> Result<()> {
+        self.write(move |c| {
+            let say_it = Say {
+                chat_jid: &chat,
+                thread: "",
+                text: &text,
+                sender: None,
+                reply_to: None,
+                cause: &cause,
+                run: None,
+            };
+            say(c, &say_it, now).map(drop)
+        })
+        .await
+    }
+
     /// Takes the oldest open row of a chat and marks it `sending`, so that a crash from here on is known about.
     pub async fn begin_delivery(&self, chat: &str, now: Time) -> Result<NextDelivery> {
         let chat = chat.to_owned();
@@ -74,7 +91,7 @@ impl Store {
                 .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
             for (id, chat) in &rows {
-                let again = idempotent.iter().any(|channel| channel == super::groups::channel_of(chat));
+                let again = idempotent.iter().any(|channel| channel == super::chats::channel_of(chat));
                 let status = match (again, unknown) {
                     (true, _) => "pending",
                     (false, UnknownDeliveries::Resend) => "unknown",

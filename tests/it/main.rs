@@ -18,6 +18,7 @@ mod doctor;
 mod failures;
 mod fairness;
 mod gateway;
+mod heard;
 mod hostile;
 mod inbound;
 mod ipc_files;

@@ -117,6 +117,29 @@ fn say(text: &str, handled: &[i64]) -> Record {
 }
 
 #[tokio::test]
+async fn a_held_message_is_judged_anew_after_the_cursor_when_its_wiring_is_changed() {
+    let world = world().await;
+    let held = world.message("local:family", "1", "puzzle", "held").await;
+    let ignored = world.message("local:family", "2", "noise", "ignore").await;
+    world.message("local:family", "3", "first", "wake").await;
+    let first = world.start(world.lane()).await;
+    assert!(world.store.unjudged(100).unwrap().is_empty());
+
+    world.store.set_wiring(folder("family"), "local:family", "pattern", "^p").await.unwrap();
+    let anew: Vec<i64> = world.store.unjudged(100).unwrap().iter().map(|row| row.seq).collect();
+    assert_eq!(anew, [held], "not {ignored}, which was decided, and not what was handed over");
+    // With the next one, everything that is not judged yet is.
+    world.message("local:family", "4", "second", "wake").await;
+    world.ready(first.run).await;
+    let next = world.store.pipe(first.run, first.lane, LIMITS, NOW).await.unwrap().unwrap();
+    let prompt = world.prompt(next.batch);
+    assert!(prompt.contains(">puzzle<") && prompt.contains(">second<"), "{prompt}");
+    assert!(!prompt.contains(">first<") && !prompt.contains(">noise<"), "{prompt}");
+    world.store.set_wiring(folder("family"), "local:family", "pattern", ".").await.unwrap();
+    assert!(world.store.unjudged(100).unwrap().is_empty(), "nothing is handed over twice");
+}
+
+#[tokio::test]
 async fn the_same_event_twice_is_one_message() {
     let world = world().await;
     let first = world.message("local:main", "k", "hello", "wake").await;

@@ -80,17 +80,13 @@ pub async fn drop_waiting(
     hand.store.note_drop(id, reason, now).await?;
     failpoint::reach("hand.noted");
     let claimed = match boxes.claim_as(Some(id), in_box, name, hand.claims) {
-        Ok(claimed) | Err(ClaimError::NotAFile { claimed, .. } | ClaimError::DirectoryMoved { claimed }) => {
-            claimed
-        }
+        Ok(claimed) | Err(ClaimError::NotAFile { claimed, .. }) => claimed,
         Err(error) => {
             hand.store.forget_note(id).await?;
             return Err(match error {
                 ClaimError::Directory => HandError::Directory(shown()),
                 ClaimError::World(error) => error.into(),
-                ClaimError::Gone | ClaimError::NotAFile { .. } | ClaimError::DirectoryMoved { .. } => {
-                    HandError::Gone(shown())
-                }
+                ClaimError::Gone | ClaimError::NotAFile { .. } => HandError::Gone(shown()),
             });
         }
     };

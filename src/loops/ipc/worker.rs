@@ -24,13 +24,13 @@ use super::{
 };
 use crate::{
     clock,
-    domain::scan,
+    domain::scan::{self, Found, Look, Sight, Turns},
     failpoint,
     ipc::{Claimed, CommandBox, Entry, Hint, Hints, Kind, Writer},
 };
 
 /// At most so many claims of a group are not acknowledged at a time.
-const IN_FLIGHT: usize = 64;
+pub(super) const IN_FLIGHT: usize = 64;
 /// How many files of a box are listed at a time.
 const LISTED: usize = 4096;
 /// How often one that is being written is looked at again.
@@ -49,15 +49,6 @@ pub(super) enum Job {
     Settle(Claimed, oneshot::Sender<()>),
 }
 
-/// What a scan may take of what it sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sight {
-    /// What was seen a while ago: an event may still be on its way for the rest.
-    Second,
-    /// Everything that was there before the look: there are no events for it, or they were lost.
-    First,
-}
-
 /// The state of one group's worker.
 pub(super) struct Worker {
     host: Arc<Host>,
@@ -66,8 +57,10 @@ pub(super) struct Worker {
     growing: Vec<(Claimed, Instant)>,
     /// How large those are together, bytes.
     unsettled: u64,
-    /// Names that only a scan has seen, with when it first did.
-    first_seen: BTreeMap<(CommandBox, OsString), Instant>,
+    /// Which of what it has seen and was told of may be taken.
+    turns: Turns<(CommandBox, OsString)>,
+    /// When it began: looks are dated from then.
+    began: Instant,
     /// Directories named like commands that were told of.
     told_of: BTreeSet<(CommandBox, OsString)>,
     /// How much may be taken.
@@ -109,7 +102,8 @@ impl Worker {
             folder,
             growing,
             unsettled: 0,
-            first_seen: BTreeMap::new(),
+            turns: Turns::default(),
+            began: Instant::now(),
             told_of: BTreeSet::new(),
             gate,
         }
@@ -119,7 +113,7 @@ impl Worker {
         // What was there before anybody watched is older than whatever is told of.
         self.scan(Sight::First, Patience::Some).await;
         loop {
-            let look_again = if self.growing.is_empty() && self.first_seen.is_empty() {
+            let look_again = if self.growing.is_empty() && !self.turns.anything_waits() {
                 Duration::from_secs(3600)
             } else {
                 LOOK_AGAIN
@@ -129,7 +123,7 @@ impl Worker {
                 hint = hints.recv() => match hint { Some(hint) => news.hint(hint), None => return },
                 job = jobs.recv() => match job { Some(job) => news.job(job), None => return },
                 () = tokio::time::sleep(look_again) => {
-                    news.scan = (!self.first_seen.is_empty()).then_some(Sight::Second);
+                    news.scan = self.turns.anything_waits().then_some(Sight::Second);
                 }
                 () = shut_until(self.gate.shut_until()) => {}
             }
@@ -149,10 +143,11 @@ impl Worker {
                 self.settle_by_hand(claimed).await;
                 let _ = done.send(());
             }
-            self.take(files, Patience::Some).await;
+            self.take_told(files).await;
             if drained.is_empty() {
                 if let Some(sight) = scan {
                     self.scan(sight, Patience::Some).await;
+                    self.take_told(Vec::new()).await;
                 }
                 self.look_again(Patience::Some).await;
             } else {
@@ -170,6 +165,7 @@ impl Worker {
     async fn mind_the_gate(&mut self, news: &mut News) {
         let Some(until) = self.gate.shut_until() else { return };
         news.files.clear();
+        self.turns.forget();
         if Instant::now() < until {
             news.scan = None;
             return;
@@ -177,7 +173,9 @@ impl Worker {
         self.gate.open();
         news.scan = Some(Sight::First);
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let _ = spawn_blocking(move || gate::refuse_excess(&host, &folder)).await;
+        let unread = spawn_blocking(move || gate::refuse_excess(&host, &folder)).await;
+        let now = Instant::now();
+        self.growing.extend(unread.unwrap_or_default().into_iter().map(|claimed| (claimed, now)));
     }
 
     /// Takes what a dead container's last events tell of, if it has left anything.
@@ -190,8 +188,14 @@ impl Worker {
             while let Some(hint) = hints.try_recv() {
                 news.hint(hint);
             }
-            self.take(news.files, Patience::Some).await;
+            self.take_told(news.files).await;
         }
+    }
+
+    /// Takes these files, of which events have told, unless others go before them.
+    async fn take_told(&mut self, files: Vec<(CommandBox, OsString)>) {
+        let take = self.turns.told(files);
+        self.take(take, Patience::Some).await;
     }
 
     /// Settles a claimed file now: a person has decided on it.
@@ -224,10 +228,11 @@ impl Worker {
 
     /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
     async fn scan(&mut self, sight: Sight, patience: Patience) {
+        let sight = self.turns.sight(sight);
         let begun = scan::stamp_after(clock::now());
         loop {
             if self.host.is_held(&self.folder) {
-                self.first_seen.clear();
+                self.turns.forget();
                 return;
             }
             let Ok(boxes) = self.host.boxes(&self.folder) else { return };
@@ -264,28 +269,19 @@ impl Worker {
             let Ok((found, directories, more)) = listed else { return };
             self.tell_of(directories);
             let found = self.without_held(found);
-            let now = Instant::now();
-            let mut files = Vec::new();
-            let mut waiting = Vec::new();
-            let mut too_new = false;
-            for (in_box, entry, open) in found {
-                let key = (in_box, entry.name);
-                let since = *self.first_seen.get(&key).unwrap_or(&now);
-                let age = now.duration_since(since);
-                let untold = sight == Sight::First && entry.ctime < complete_until;
-                // Nobody may ever tell of it: it can be from before the watch, and goes before what is told of.
-                too_new |= sight == Sight::First && !untold && age < scan::EVENT_LAG && entry.ctime < begun;
-                waiting.push(scan::Waiting { age, untold, open });
-                files.push((key, since));
-            }
-            let ready = match patience {
-                Patience::Some => scan::in_turn(waiting),
-                Patience::None => files.len(),
+            let look = Look { sight, more, begun, complete_until, now: self.began.elapsed() };
+            let (take, too_new) = match patience {
+                Patience::Some => {
+                    let turn = self.turns.look(look, found);
+                    (turn.take, turn.too_new && complete_until < begun)
+                }
+                Patience::None => {
+                    self.turns.forget();
+                    (found.into_iter().map(|file| file.key).collect(), false)
+                }
             };
-            self.first_seen = files.split_off(ready).into_iter().collect();
-            let take = files.into_iter().map(|(key, _)| key).collect();
             let taken = self.take(take, patience).await;
-            if too_new && complete_until < begun && patience == Patience::Some {
+            if too_new {
                 tokio::time::sleep(Duration::from_millis(CLOCK_TICK_MS.unsigned_abs() + 1)).await;
             } else if taken == 0 || !more {
                 // Where nothing could be claimed (the world is in the way), the next look tries again.
@@ -302,10 +298,14 @@ impl Worker {
         self.told_of = directories;
     }
 
-    fn without_held(&self, mut found: Vec<(CommandBox, Entry, bool)>) -> Vec<(CommandBox, Entry, bool)> {
+    fn without_held(&self, found: Vec<(CommandBox, Entry, bool)>) -> Vec<Found<(CommandBox, OsString)>> {
         let holds = self.host.holds.read().unwrap_or_else(PoisonError::into_inner);
-        found.retain(|(in_box, entry, _)| !holds.file(&self.folder, in_box.as_str(), entry.name.as_bytes()));
-        found
+        let is_held = |in_box: CommandBox, entry: &Entry| {
+            holds.file(&self.folder, in_box.as_str(), entry.name.as_bytes())
+        };
+        let left = found.into_iter().filter(|(in_box, entry, _)| !is_held(*in_box, entry));
+        left.map(|(in_box, entry, open)| Found { key: (in_box, entry.name), ctime: entry.ctime, open })
+            .collect()
     }
 
     /// Claims, reads and settles files, at most [`IN_FLIGHT`] at a time; returns how many were claimed.
@@ -323,17 +323,26 @@ impl Worker {
             let host = Arc::clone(&self.host);
             let later = files.len();
             // One thread from the claim to the answer: each change of threads would cost more than the work.
-            let (claimed, handled) = spawn_blocking(move || {
-                let claimed: Vec<_> = some
-                    .into_iter()
-                    .filter_map(|(in_box, name)| claim(&host, &boxes, in_box, &name))
-                    .map(|(claimed, refusal)| Taken { claimed, refusal, age: Duration::ZERO })
-                    .collect();
-                if claimed.is_empty() {
-                    return (0, Handled::default());
+            let (claimed, handled, stuck) = spawn_blocking(move || {
+                let (mut taken, mut stuck) = (Vec::new(), false);
+                for (in_box, name) in some {
+                    match claim(&host, &boxes, in_box, &name) {
+                        Ok(claimed) => taken.extend(claimed.map(|(claimed, refusal)| Taken {
+                            claimed,
+                            refusal,
+                            age: Duration::ZERO,
+                        })),
+                        Err(_) => {
+                            stuck = true;
+                            break;
+                        }
+                    }
+                }
+                if taken.is_empty() {
+                    return (0, Handled::default(), stuck);
                 }
                 failpoint::reach("ipc.claimed");
-                (claimed.len(), handle(&host, boxes.folder(), claimed, patience, later))
+                (taken.len(), handle(&host, boxes.folder(), taken, patience, later), stuck)
             })
             .await
             .unwrap_or_default();
@@ -343,6 +352,10 @@ impl Worker {
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
             settle_again(&self.host, &self.folder, handled.waiting).await;
+            if stuck {
+                self.gate.shut();
+                return count;
+            }
         }
         count
     }
