@@ -52,15 +52,17 @@ fn hear(event: TraceEvent<'_>) {
 
 /// Who calls methods that do not run for each message, command or task.
 #[rustfmt::skip]
-const NOT_HOT: [(&str, &[&str]); 3] = [
+const NOT_HOT: [(&str, &[&str]); 4] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
     ("anybody, without SQL", &["path"]),
+    ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
-        "act", "add_group", "add_member", "add_wiring", "archived_session", "chat", "command_of_file", "commands_called",
-        "dropped", "forget_note", "grant_role", "groups", "hold", "ipc_rows", "live_sessions", "members", "messages", "note",
-        "note_drop", "note_retry", "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring",
-        "retry_outbox", "revoke_roles", "runs", "sessions", "set_group", "set_wiring", "settled_file", "story", "task_history",
-        "tasks", "tried_as", "unsaid", "usage", "usage_of_run", "users", "wirings",
+        "act", "add_group", "add_member", "add_wiring", "archived_session", "archives_kept", "as_if", "chat", "chats",
+        "clear_dropped", "command_of_file", "commands_called", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
+        "held_messages", "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
+        "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
+        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "tried_as",
+        "unsaid", "unstick", "usage", "usage_of_run", "users", "wirings",
     ]),
 ];
 
@@ -243,6 +245,7 @@ async fn of_commands(store: &Store) {
         store.each_task(group, |_| true).unwrap();
     }
     store.main_group().unwrap();
+    store.put_out_archives(main_folder(), 0, 0).await.unwrap();
     store.session_history(&main_folder()).unwrap();
 }
 
