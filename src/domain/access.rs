@@ -40,7 +40,7 @@ pub enum Listed {
     Allowed,
     /// Not on it, mode `trigger`: what they say is context, and wakes nobody.
     ContextOnly,
-    /// Not on it, mode `drop`: nothing of it is kept.
+    /// Not on it, mode `drop`: no agent ever reads it.
     Drop,
     /// The list can't be read: the owner alone is heard.
     Unreadable,
@@ -75,7 +75,40 @@ pub enum Refusal {
     Asked,
 }
 
+impl Standing {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Admin => "admin",
+            Self::Member => "member",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Listed {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::ContextOnly => "context_only",
+            Self::Drop => "drop",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
 impl UnknownSenders {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Ask => "request_approval",
+            Self::Public => "public",
+        }
+    }
+
     /// Reads the column; anything else is the strictest.
     #[must_use]
     pub fn parse(text: &str) -> Self {
@@ -151,7 +184,11 @@ fn refusal(speaker: Speaker, policy: UnknownSenders, scope: SenderScope) -> Opti
             return unheard(LIST, "sender-allowlist.json does not name this sender", false);
         }
         (_, Listed::Unreadable) => {
-            return unheard(LIST, "sender-allowlist.json can't be read, so the owner alone is heard", false);
+            return unheard(
+                LIST,
+                "sender-allowlist.json can't be read, so only owners are heard; `g2 doctor` says why",
+                false,
+            );
         }
     }
     match (speaker.standing, policy, scope) {

@@ -3,9 +3,11 @@
 
 pub mod access;
 pub mod bucket;
+pub mod chats;
 pub mod engage;
 pub mod group_config;
 pub mod health;
+pub mod hearing;
 pub mod holds;
 pub mod js_regex;
 pub mod judge;
@@ -18,6 +20,7 @@ pub mod room;
 pub mod rows;
 pub mod run_settings;
 pub mod scan;
+pub mod sender_list;
 pub mod transcript;
 pub mod typing;
 pub mod usage;

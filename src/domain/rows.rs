@@ -3,7 +3,10 @@
 use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::group_config::{BadGroupConfig, GroupConfig};
+use super::{
+    chats::ChatInfo,
+    group_config::{BadGroupConfig, GroupConfig},
+};
 
 /// Writes an instant as RFC 3339 UTC with milliseconds.
 pub fn rfc3339<S: Serializer>(time: &Time, s: S) -> Result<S::Ok, S::Error> {
@@ -55,7 +58,10 @@ pub struct Chat {
     pub name: String,
     /// `direct` or `group`.
     pub kind: String,
+    /// What becomes of senders whom the group does not know: `strict`, `request_approval` or `public`.
     pub unknown_sender_policy: String,
+    /// Whether the platform divides it into threads.
+    pub threaded: bool,
 }
 
 /// A chat wired to a group, with the rules that say when it engages.
@@ -70,6 +76,26 @@ pub struct Wiring {
     pub ignored_message_policy: String,
     /// What a message of this chat starts with to mention the agent; `None`: the group's trigger.
     pub trigger: Option<String>,
+    /// Where its agent listens without being addressed again.
+    pub sticky: Vec<StickyThread>,
+}
+
+/// A thread of a chat in which an agent was addressed, and listens on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StickyThread {
+    /// Empty: the chat itself.
+    pub thread: String,
+    #[serde(serialize_with = "rfc3339")]
+    pub since: Time,
+}
+
+/// A message that a wiring can't decide about, and that waits for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HeldMessage {
+    pub seq: i64,
+    pub group: String,
+    pub chat_jid: String,
+    pub reason: String,
 }
 
 /// What came in.
@@ -235,6 +261,8 @@ pub struct Inbound {
     pub reply_to_id: Option<String>,
     pub reply_to_text: Option<String>,
     pub reply_to_sender: Option<String>,
+    /// What the channel knows of the chat; `None`: nothing, and what is known stays.
+    pub chat: Option<ChatInfo>,
 }
 
 /// Somebody, with what they may decide.

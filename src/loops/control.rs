@@ -26,6 +26,7 @@ use crate::{
 
 mod incoming;
 mod lines;
+mod problems;
 mod queue;
 pub use incoming::Incoming;
 use lines::{Line, Lines};
@@ -248,17 +249,7 @@ impl Client {
     /// Too slow for the broadcast: the store has what was missed.
     async fn catch_up(&mut self) -> std::io::Result<()> {
         let Some((chat, last)) = self.listening.clone() else { return Ok(()) };
-        let rows = self.host.store.outbox(Some(&chat), None).unwrap_or_default();
-        for row in rows.into_iter().filter(|row| row.id > last && row.status == "sent") {
-            let delivery = Delivery {
-                id: row.id,
-                chat_jid: row.chat_jid,
-                thread: row.thread,
-                text: row.text,
-                sender: row.sender,
-                reply_to: row.reply_to,
-                attempts: 0,
-            };
+        for delivery in self.host.store.said_since(&chat, last).unwrap_or_default() {
             self.pass(delivery).await?;
         }
         Ok(())
@@ -284,17 +275,8 @@ impl Client {
             Request::Listen { chat, typing } => {
                 self.watching = typing.then(|| chat.clone());
                 self.typing = self.host.local.watch_typing();
-                let last = self
-                    .host
-                    .store
-                    .outbox(Some(&chat), Some(1))
-                    .ok()
-                    .and_then(|rows| rows.last().map(|r| r.id));
                 // Rows that are still to be said have not been told to anybody.
-                let last = match last {
-                    Some(last) => self.host.store.last_sent(&chat).unwrap_or(last),
-                    None => 0,
-                };
+                let last = self.host.store.last_sent(&chat).unwrap_or_default();
                 self.listening = Some((chat, last));
                 Some(Response::Listening)
             }
@@ -365,6 +347,7 @@ pub fn status(host: &Host, since: Time) -> Status {
         let meant = suggestion.map(|zone| format!(" (did you mean {zone}?)")).unwrap_or_default();
         problems.push(format!("time zone {name:?} is not known{meant}; {} is used", host.config.zone.name));
     }
+    problems.extend(problems::of_hearing(host));
     Status {
         state: if problems.is_empty() { "healthy".into() } else { "degraded".into() },
         instance: host.instance.clone(),

@@ -3,10 +3,10 @@
 use ipc_handlers::{Folder, Time, shown::GroupRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, folder, messages::replay_held, tasks};
+use super::{Result, Store, StoreError, chats::ensure_chat, folder, messages::replay_held, tasks};
 use crate::domain::{
     group_config::{BadGroupConfig, GroupConfig},
-    rows::{Chat, Group, Wiring},
+    rows::{Group, StickyThread, Wiring},
     zone::{Zone, Zones},
 };
 
@@ -215,7 +215,7 @@ impl Store {
                 .map_err(|error| bad_value(error, &key, &value))?
             {
                 0 => Err(StoreError::NotFound { what: "wiring", id: format!("{group} {chat}") }),
-                _ => replay_held(c, &group, &chat),
+                _ => wiring_changed(c, &group, &chat),
             }
         })
         .await
@@ -230,8 +230,21 @@ impl Store {
                 params![group.as_str(), chat],
             )? {
                 0 => Err(StoreError::NotFound { what: "wiring", id: format!("{group} {chat}") }),
-                _ => Ok(()),
+                _ => wiring_changed(c, &group, &chat),
             }
+        })
+        .await
+    }
+
+    /// Has a group's agent wait in a chat until it is addressed again: in one thread (empty: the chat itself), or
+    /// everywhere. Returns how many marks that were.
+    pub async fn unstick(&self, group: Folder, chat_jid: &str, thread: Option<String>) -> Result<usize> {
+        let chat = chat_jid.to_owned();
+        self.write(move |c| {
+            Ok(c.execute(
+                "UPDATE lanes SET sticky_at = NULL WHERE group_folder = ?1 AND chat_jid = ?2 AND (?3 IS NULL OR thread = ?3) AND sticky_at IS NOT NULL",
+                params![group.as_str(), chat, thread],
+            )?)
         })
         .await
     }
@@ -239,8 +252,11 @@ impl Store {
     /// Returns every wiring.
     pub fn wirings(&self) -> Result<Vec<Wiring>> {
         self.read(|c| {
+            let mut sticky = c.prepare_cached(
+                "SELECT thread, sticky_at FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND sticky_at IS NOT NULL ORDER BY thread",
+            )?;
             let mut all = c.prepare_cached("SELECT id, group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, trigger FROM wirings ORDER BY id")?;
-            Ok(all
+            let mut wirings = all
                 .query_map([], |r| {
                     Ok(Wiring {
                         id: r.get(0)?,
@@ -251,34 +267,24 @@ impl Store {
                         sender_scope: r.get(5)?,
                         ignored_message_policy: r.get(6)?,
                         trigger: r.get(7)?,
+                        sticky: Vec::new(),
                     })
                 })?
-                .collect::<rusqlite::Result<_>>()?)
+                .collect::<rusqlite::Result<Vec<_>>>()?;
+            for wiring in wirings.iter_mut().filter(|w| w.engage_mode == "mention-sticky") {
+                wiring.sticky = sticky
+                    .query_map([wiring.group.as_str(), &wiring.chat_jid], |r| {
+                        Ok(StickyThread { thread: r.get(0)?, since: Time(r.get(1)?) })
+                    })?
+                    .collect::<rusqlite::Result<_>>()?;
+            }
+            Ok(wirings)
         })
     }
 
     /// Returns every group chat, newest activity first.
     pub fn available_groups(&self) -> Result<Vec<GroupRow>> {
         self.read(available)
-    }
-
-    /// Returns one chat.
-    pub fn chat(&self, jid: &str) -> Result<Option<Chat>> {
-        self.read(|c| {
-            Ok(c.prepare_cached(
-                "SELECT jid, channel, name, kind, unknown_sender_policy FROM chats WHERE jid = ?1",
-            )?
-            .query_row([jid], |r| {
-                Ok(Chat {
-                    jid: r.get(0)?,
-                    channel: r.get(1)?,
-                    name: r.get(2)?,
-                    kind: r.get(3)?,
-                    unknown_sender_policy: r.get(4)?,
-                })
-            })
-            .optional()?)
-        })
     }
 }
 
@@ -335,29 +341,15 @@ fn bad_value(error: rusqlite::Error, key: &str, value: &str) -> StoreError {
     }
 }
 
-/// Makes the chat's row when it is new. The channel is the JID's prefix.
-pub(super) fn ensure_chat(c: &Connection, jid: &str, now: Time) -> Result<()> {
-    let channel = channel_of(jid);
-    // A local chat is a terminal of this machine's own user.
-    let (kind, policy) =
-        if channel == "local" { ("direct", "public") } else { ("group", "request_approval") };
+/// What a change of a wiring brings along: a mark lasts as long as its wiring is `mention-sticky`, and what was held is
+/// judged again.
+pub(super) fn wiring_changed(c: &Connection, group: &Folder, chat: &str) -> Result<()> {
     c.prepare_cached(
-        "INSERT INTO chats (jid, channel, name, kind, unknown_sender_policy, created_at) VALUES (?1, ?2, ?1, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+        "UPDATE lanes SET sticky_at = NULL WHERE group_folder = ?1 AND chat_jid = ?2 AND sticky_at IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM wirings WHERE group_folder = ?1 AND chat_jid = ?2 AND engage_mode = 'mention-sticky')",
     )?
-    .execute(params![jid, channel, kind, policy, now.0])?;
-    Ok(())
-}
-
-/// Returns the name of the channel that owns a JID.
-#[must_use]
-pub fn channel_of(jid: &str) -> &str {
-    match jid.split_once(':') {
-        Some(("tg", _)) => "telegram",
-        Some(("dc", _)) => "discord",
-        Some((prefix, _)) => prefix,
-        None if jid.ends_with("@g.us") || jid.ends_with("@s.whatsapp.net") => "whatsapp",
-        None => "unknown",
-    }
+    .execute([group.as_str(), chat])?;
+    replay_held(c, group, chat)
 }
 
 fn insert_wiring(c: &Connection, wiring: &NewWiring, now: Time) -> Result<i64> {

@@ -3,11 +3,16 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, folder, groups::ensure_chat, people};
+use super::{
+    Result, Store,
+    chats::{self, ensure_chat},
+    people,
+};
 use crate::domain::{
-    access::{Refusal, Standing, UnknownSenders},
+    access::{Listed, Refusal, Standing, UnknownSenders},
+    hearing::{Asked, Wired},
     people::user_id,
-    rows::{Inbound, Message},
+    rows::{HeldMessage, Inbound, Message},
 };
 
 /// What became of an event.
@@ -34,7 +39,8 @@ pub struct Unjudged {
     pub unknown_senders: UnknownSenders,
     /// Whether the lane's agent was addressed before, where that is enough.
     pub sticky: bool,
-    pub group: Folder,
+    /// `None` when its folder is none; nothing else is kept from being judged by that.
+    pub group: Option<Folder>,
     pub generation: i64,
     pub rest_until: Option<Time>,
     pub trigger: String,
@@ -47,6 +53,34 @@ pub struct Unjudged {
     pub mentioned: bool,
     pub from_me: bool,
     pub bot: bool,
+}
+
+impl Unjudged {
+    /// Returns what its wiring is asked, once it is known what the sender list says.
+    #[must_use]
+    pub fn asked(&self, listed: Listed) -> Asked<'_> {
+        let wired = self.group.is_some().then(|| {
+            Some(Wired {
+                mode: self.engage_mode.as_deref()?,
+                pattern: self.engage_pattern.as_deref(),
+                trigger: &self.trigger,
+                ignored: self.ignored_message_policy.as_deref()?,
+                sender_scope: self.sender_scope.as_deref()?,
+            })
+        });
+        Asked {
+            wired: wired.flatten(),
+            text: &self.text,
+            mentioned: self.mentioned,
+            from_me: self.from_me,
+            bot: self.bot,
+            sticky: self.sticky,
+            named: !self.sender.is_empty(),
+            standing: self.standing,
+            listed,
+            unknown_senders: self.unknown_senders,
+        }
+    }
 }
 
 /// A judgement to write down.
@@ -77,6 +111,9 @@ impl Store {
                 return Ok(Accepted { seq, wired: 0 });
             }
             ensure_chat(c, &inbound.chat_jid, now)?;
+            if let Some(info) = &inbound.chat {
+                chats::learn(c, &inbound.chat_jid, info)?;
+            }
             c.prepare_cached(
                 "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
@@ -111,32 +148,39 @@ impl Store {
                  LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
                  WHERE i.verdict IS NULL ORDER BY i.n LIMIT ?1",
             )?;
+            Ok(rows.query_map([limit], |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns the rows that a message would make, for what is asked about them. Nothing is stored.
+    pub fn as_if(&self, mut inbound: Inbound) -> Result<Vec<Unjudged>> {
+        inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
+        self.read(|c| {
+            let mut rows = c.prepare_cached(
+                "SELECT 0, coalesce(l.id, 0), w.group_folder, coalesce(l.generation, 0), l.rest_until, coalesce(w.trigger, g.trigger),
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, ?2, ?3, ?4, ?5,
+                        0, c.jid, ?6, ?7, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL
+                 FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
+                 LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
+                 WHERE w.chat_jid = ?1 ORDER BY w.id",
+            )?;
+            let i = &inbound;
+            let message =
+                params![i.chat_jid, i.text, i.mentioned, i.from_me, i.bot, i.sender, i.sender_name, i.thread];
+            Ok(rows.query_map(message, |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns what waits for a person to mend a wiring, oldest first.
+    pub fn held_messages(&self) -> Result<Vec<HeldMessage>> {
+        self.read(|c| {
+            let mut rows = c.prepare_cached(
+                "SELECT i.seq, l.group_folder, l.chat_jid, coalesce(i.reason, '') FROM inbox i INDEXED BY inbox_held
+                 JOIN lanes l ON l.id = i.lane_id WHERE i.verdict = 'held' ORDER BY i.n",
+            )?;
             Ok(rows
-                .query_map([limit], |r| {
-                    let (group, sender) = (folder(r.get(2)?)?, r.get::<_, String>(15)?);
-                    Ok(Unjudged {
-                        n: r.get(0)?,
-                        seq: r.get(13)?,
-                        lane: r.get(1)?,
-                        chat_jid: r.get(14)?,
-                        standing: people::standing(c, &sender, &group)?,
-                        sender,
-                        sender_name: r.get(16)?,
-                        unknown_senders: UnknownSenders::parse(&r.get::<_, String>(17)?),
-                        sender_scope: r.get(18)?,
-                        sticky: r.get(19)?,
-                        group,
-                        generation: r.get(3)?,
-                        rest_until: r.get::<_, Option<i64>>(4)?.map(Time),
-                        trigger: r.get(5)?,
-                        engage_mode: r.get(6)?,
-                        engage_pattern: r.get(7)?,
-                        ignored_message_policy: r.get(8)?,
-                        text: r.get(9)?,
-                        mentioned: r.get(10)?,
-                        from_me: r.get(11)?,
-                        bot: r.get(12)?,
-                    })
+                .query_map([], |r| {
+                    Ok(HeldMessage { seq: r.get(0)?, group: r.get(1)?, chat_jid: r.get(2)?, reason: r.get(3)? })
                 })?
                 .collect::<rusqlite::Result<_>>()?)
         })
@@ -170,8 +214,9 @@ impl Store {
     pub fn messages(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<Message>> {
         self.read(|c| {
             let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+            let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
             let mut rows = c.prepare_cached(&format!(
-                "SELECT * FROM ({MESSAGE} WHERE ?1 IS NULL OR chat_jid = ?1 ORDER BY seq DESC LIMIT ?2) ORDER BY seq"
+                "SELECT * FROM ({MESSAGE} WHERE {which} ORDER BY seq DESC LIMIT ?2) ORDER BY seq"
             ))?;
             Ok(rows.query_map(params![chat, limit], message_row)?.collect::<rusqlite::Result<_>>()?)
         })
@@ -202,6 +247,37 @@ impl Store {
             .query_row([chat], |r| r.get(0))?)
         })
     }
+}
+
+fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
+    let (group, sender) = (Folder::parse(&r.get::<_, String>(2)?).ok(), r.get::<_, String>(15)?);
+    let standing = match &group {
+        Some(group) => people::standing(c, &sender, group)?,
+        None => Standing::Unknown,
+    };
+    Ok(Unjudged {
+        n: r.get(0)?,
+        lane: r.get(1)?,
+        group,
+        generation: r.get(3)?,
+        rest_until: r.get::<_, Option<i64>>(4)?.map(Time),
+        trigger: r.get(5)?,
+        engage_mode: r.get(6)?,
+        engage_pattern: r.get(7)?,
+        ignored_message_policy: r.get(8)?,
+        text: r.get(9)?,
+        mentioned: r.get(10)?,
+        from_me: r.get(11)?,
+        bot: r.get(12)?,
+        seq: r.get(13)?,
+        chat_jid: r.get(14)?,
+        sender,
+        sender_name: r.get(16)?,
+        unknown_senders: UnknownSenders::parse(&r.get::<_, String>(17)?),
+        sender_scope: r.get(18)?,
+        sticky: r.get(19)?,
+        standing,
+    })
 }
 
 /// Has a group judge a message anew, under a new inbox row after the cursor. One that it was given, or that waits for it

@@ -161,6 +161,11 @@ impl Store {
         self.read(|c| Ok(standing(c, sender, group)?))
     }
 
+    /// Forgets what was not heard; returns how many rows that were.
+    pub async fn clear_dropped(&self) -> Result<usize> {
+        self.write(|c| Ok(c.execute("DELETE FROM dropped", [])?)).await
+    }
+
     /// Returns what was not heard, newest first.
     pub fn dropped(&self, limit: Option<usize>) -> Result<Vec<Dropped>> {
         self.read(|c| {

@@ -217,6 +217,15 @@ pub(super) fn give(c: &Connection, group: &Folder, lanes: Lanes, session: Option
     Ok(())
 }
 
+/// Has the agent of lanes wait until it is addressed again.
+pub(super) fn unstick(c: &Connection, group: &Folder, lanes: Lanes) -> Result<()> {
+    c.prepare_cached(
+        "UPDATE lanes SET sticky_at = NULL WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2) AND sticky_at IS NOT NULL",
+    )?
+    .execute(params![group.as_str(), one(lanes)])?;
+    Ok(())
+}
+
 /// Makes the lane of each chat of a group that never had a message, so that it can have a session.
 pub(super) fn make_lanes(c: &Connection, group: &Folder) -> Result<()> {
     c.prepare_cached(

@@ -17,6 +17,7 @@ mod doctor;
 mod failures;
 mod fairness;
 mod gateway;
+mod heard;
 mod hostile;
 mod ipc_files;
 mod launch;

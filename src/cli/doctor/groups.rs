@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
+        engage::takes_everything,
         js_regex::Pattern,
         rows::{Group, Wiring},
     },
@@ -220,7 +221,7 @@ fn patterns(wirings: &[Wiring]) -> Vec<Row> {
 /// Chats in which every message is answered more than once.
 fn answered_twice(wirings: &[Wiring]) -> Vec<Row> {
     let mut by_chat: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for wiring in wirings.iter().filter(|w| takes_everything(w)) {
+    for wiring in wirings.iter().filter(|w| takes_everything(w.engage_pattern.as_deref())) {
         by_chat.entry(&wiring.chat_jid).or_default().push(wiring.group.as_str());
     }
     let bad = by_chat
@@ -235,17 +236,6 @@ fn answered_twice(wirings: &[Wiring]) -> Vec<Row> {
         })
         .collect();
     all_or("answers_twice", bad, "no chat has two groups that answer everything".into())
-}
-
-/// Whether a wiring engages on any text: `.`, a pattern that can't be used, or one that is found in everything.
-fn takes_everything(wiring: &Wiring) -> bool {
-    match wiring.engage_pattern.as_deref() {
-        None => false,
-        Some(".") => true,
-        Some(pattern) => Pattern::compile(pattern).map_or(true, |compiled| {
-            ["", "a", "Zwei Worte.\n", "1"].iter().all(|text| compiled.test(text) == Ok(true))
-        }),
-    }
 }
 
 #[cfg(test)]
@@ -265,21 +255,7 @@ mod tests {
             sender_scope: "all".into(),
             ignored_message_policy: "drop".into(),
             trigger: None,
-        }
-    }
-
-    #[test]
-    fn a_pattern_that_is_found_in_everything_takes_everything() {
-        for (pattern, everything) in [
-            (Some("."), true),
-            (Some(".*"), true),
-            (Some("("), true),
-            (Some(""), true),
-            (Some("^$"), false),
-            (Some("hi"), false),
-            (None, false),
-        ] {
-            assert_eq!(takes_everything(&wiring("a", pattern)), everything, "{pattern:?}");
+            sticky: Vec::new(),
         }
     }
 

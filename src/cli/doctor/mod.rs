@@ -18,6 +18,7 @@ use crate::{
 mod daemon;
 mod gateway;
 mod groups;
+mod heard;
 mod launch;
 mod ledger;
 mod machine;
@@ -89,6 +90,7 @@ impl Doctor {
         rows.extend(sandbox::scripts(&subject));
         rows.extend(gateway::check(&subject));
         rows.extend(groups::check(&subject));
+        rows.extend(heard::check(&subject));
         rows.extend(launch::check(&subject));
         rows.extend(ledger::check(&subject));
         rows.extend(machine::check(&subject));
