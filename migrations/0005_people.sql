@@ -108,3 +108,6 @@ CREATE INDEX approval_events_by_approval ON approval_events (approval_id, id);
 
 -- What a card can be answered with, for channels that have buttons: a JSON array of labels.
 ALTER TABLE outbox ADD COLUMN buttons TEXT CHECK (buttons IS NULL OR json_valid(buttons));
+
+-- What waits for a person: few rows among very many.
+CREATE INDEX inbox_held ON inbox (lane_id, n) WHERE verdict = 'held';

@@ -249,17 +249,7 @@ impl Client {
     /// Too slow for the broadcast: the store has what was missed.
     async fn catch_up(&mut self) -> std::io::Result<()> {
         let Some((chat, last)) = self.listening.clone() else { return Ok(()) };
-        let rows = self.host.store.outbox(Some(&chat), None).unwrap_or_default();
-        for row in rows.into_iter().filter(|row| row.id > last && row.status == "sent") {
-            let delivery = Delivery {
-                id: row.id,
-                chat_jid: row.chat_jid,
-                thread: row.thread,
-                text: row.text,
-                sender: row.sender,
-                reply_to: row.reply_to,
-                attempts: 0,
-            };
+        for delivery in self.host.store.said_since(&chat, last).unwrap_or_default() {
             self.pass(delivery).await?;
         }
         Ok(())
@@ -285,17 +275,8 @@ impl Client {
             Request::Listen { chat, typing } => {
                 self.watching = typing.then(|| chat.clone());
                 self.typing = self.host.local.watch_typing();
-                let last = self
-                    .host
-                    .store
-                    .outbox(Some(&chat), Some(1))
-                    .ok()
-                    .and_then(|rows| rows.last().map(|r| r.id));
                 // Rows that are still to be said have not been told to anybody.
-                let last = match last {
-                    Some(last) => self.host.store.last_sent(&chat).unwrap_or(last),
-                    None => 0,
-                };
+                let last = self.host.store.last_sent(&chat).unwrap_or_default();
                 self.listening = Some((chat, last));
                 Some(Response::Listening)
             }

@@ -214,8 +214,9 @@ impl Store {
     pub fn messages(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<Message>> {
         self.read(|c| {
             let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+            let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
             let mut rows = c.prepare_cached(&format!(
-                "SELECT * FROM ({MESSAGE} WHERE ?1 IS NULL OR chat_jid = ?1 ORDER BY seq DESC LIMIT ?2) ORDER BY seq"
+                "SELECT * FROM ({MESSAGE} WHERE {which} ORDER BY seq DESC LIMIT ?2) ORDER BY seq"
             ))?;
             Ok(rows.query_map(params![chat, limit], message_row)?.collect::<rusqlite::Result<_>>()?)
         })

@@ -22,6 +22,8 @@ mod meta;
 mod migrate;
 mod outbox;
 mod people;
+#[cfg(test)]
+mod plans;
 mod receipts;
 mod runs;
 mod sessions;
@@ -124,8 +126,8 @@ impl Store {
     /// [`StoreError::Newer`] when a newer program wrote it; [`StoreError::Open`] when SQLite can't.
     pub fn open(path: &Path) -> Result<Self> {
         let open = || -> rusqlite::Result<Connection> {
-            let connection = Connection::open(path)?;
-            prepare(&connection)?;
+            let mut connection = Connection::open(path)?;
+            prepare(&mut connection)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
             Ok(connection)
@@ -161,9 +163,9 @@ impl Store {
             Some(connection) => connection,
             None => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-                let connection = Connection::open_with_flags(&self.readers.path, flags)
+                let mut connection = Connection::open_with_flags(&self.readers.path, flags)
                     .map_err(|source| StoreError::Open { path: self.readers.path.clone(), source })?;
-                prepare(&connection)?;
+                prepare(&mut connection)?;
                 connection
             }
         };
@@ -176,7 +178,7 @@ impl Store {
     }
 }
 
-fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
     use rusqlite::config::DbConfig;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -187,6 +189,8 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     // Plans are made once, for any values: without this, statements are parsed anew when other values are bound.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(128);
+    #[cfg(test)]
+    plans::listen(connection);
     Ok(())
 }
 

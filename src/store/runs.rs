@@ -140,8 +140,9 @@ impl Store {
     /// Returns every run that has not ended, in order.
     pub fn active_runs(&self) -> Result<Vec<ActiveRun>> {
         self.read(|c| {
-            let mut rows =
-                c.prepare_cached(&format!("{ACTIVE} WHERE status IN ('queued', 'running') ORDER BY id"))?;
+            let mut rows = c.prepare_cached(&format!(
+                "{ACTIVE} INDEXED BY runs_one_per_group WHERE status IN ('queued', 'running') ORDER BY id"
+            ))?;
             let runs = rows.query_map([], active_row)?.collect::<rusqlite::Result<Vec<_>>>()?;
             runs.into_iter().map(|run| with_batches(c, run)).collect()
         })

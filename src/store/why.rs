@@ -137,7 +137,7 @@ impl Store {
             let mut outbox = Vec::new();
             for (run, batch) in wirings.iter().filter_map(|w| w.run.zip(w.batch)) {
                 let mut said = c.prepare_cached(&format!(
-                    "{OUTBOX} WHERE (run_id = ?1 AND id > (SELECT outbox_mark FROM batches WHERE id = ?2)) OR cause = 'notice: batch ' || ?2 || ' failed' ORDER BY id"
+                    "{OUTBOX} WHERE run_id = ?1 AND (id > (SELECT outbox_mark FROM batches WHERE id = ?2) OR cause = 'notice: batch ' || ?2 || ' failed') ORDER BY id"
                 ))?;
                 outbox.extend(said.query_map(params![run, batch], outbox_row)?.collect::<rusqlite::Result<Vec<_>>>()?);
             }

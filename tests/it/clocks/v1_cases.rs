@@ -1,6 +1,5 @@
 //! What v1 tested of its formatting, its triggers, its zones and its scheduler, and which test of ours holds it.
 #![expect(clippy::disallowed_methods, reason = "reads the repository")]
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{fs, path::Path};
 
