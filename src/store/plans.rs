@@ -62,26 +62,27 @@ const NOT_HOT: [(&str, &[&str]); 4] = [
         "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
         "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "tried_as",
-        "unsaid", "unstick", "usage", "usage_of_run", "users", "wirings",
+        "unsaid", "unstick", "usage", "usage_of_run", "users",
     ]),
 ];
 
 /// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
 /// long walk.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 15] = [
+const SHORT: [(&str, &str, &str); 16] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
     ("INSERT INTO lanes", "SCAN runs", "only while a foreign key is broken, which none is"),
     ("FROM outbox", "SCAN outbox USING INDEX outbox_open", "what is still to be said"),
     ("FROM inbox", "SCAN i USING INDEX inbox_unjudged", "what is still to be judged"),
-    ("FROM inbox", "SCAN i USING INDEX inbox_held", "messages that are held, for `status`"),
     ("FROM runs", "SCAN runs USING INDEX runs_one_per_group", "the runs under way"),
     ("FROM receipts", "SCAN receipts USING COVERING INDEX receipts_dead", "dead commands, for `status`"),
     ("WHERE ?1 IS NULL\n           AND EXISTS (SELECT 1 FROM wirings", "SCAN l", "the lanes, at the start and for `status`"),
     ("FROM groups g", "SCAN g", "the groups: of each its first due task, by an index"),
     ("FROM chats", "SCAN chats", "the list of the chats is asked for"),
+    ("FROM wirings ORDER BY id", "SCAN wirings", "the wirings, for `status`"),
+    ("INDEXED BY inbox_held", "SCAN i USING INDEX inbox_held", "what is held, for `status`"),
     ("FROM holds", "SCAN holds", "what people hold"),
     ("FROM tasks WHERE ?1 IS NULL", "SCAN tasks", "the list of all tasks, which main is shown"),
     ("archives_text", "SCAN ", "tables of the full-text search, by its own index"),
@@ -300,6 +301,7 @@ async fn of_starts(store: &Store) {
     store.available_groups().unwrap();
     store.holds().unwrap();
     store.held_messages().unwrap();
+    store.wirings().unwrap();
 }
 
 async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) {
