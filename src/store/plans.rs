@@ -56,8 +56,8 @@ const NOT_HOT: [(&str, &[&str]); 3] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
     ("anybody, without SQL", &["path"]),
     ("a person at the command line", &[
-        "act", "add_group", "add_member", "add_wiring", "archived_session", "as_if", "chat", "chats", "clear_dropped",
-        "command_of_file", "commands_called",
+        "act", "add_group", "add_member", "add_wiring", "archived_session", "archives_kept", "as_if", "chat", "chats", "clear_dropped",
+        "command_of_file", "commands_called", "delete_archive",
         "dropped", "forget_note", "grant_role", "groups", "hold", "ipc_rows", "live_sessions", "members", "messages", "note",
         "note_drop", "note_retry", "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring",
         "retry_outbox", "revoke_roles", "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history",
@@ -247,6 +247,7 @@ async fn of_commands(store: &Store) {
     }
     store.main_group().unwrap();
     store.session_history(&main_folder()).unwrap();
+    store.put_out_archives(main_folder(), 0, 0).await.unwrap();
 }
 
 async fn of_tasks(store: &Store) {
