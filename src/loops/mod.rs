@@ -57,7 +57,7 @@ pub struct Host {
     pub sandbox: Box<dyn Sandbox>,
     /// The containers' way to the model's host.
     pub gateway: Gateway,
-    pub channels: Channels,
+    pub channels: Arc<Channels>,
     pub local: Local,
     pub dirs: Arc<HostDirs>,
     pub claims: Claims,
@@ -66,7 +66,7 @@ pub struct Host {
     pub holds: RwLock<Holds>,
     /// User and group of containers, which own the boxes; `None`: the daemon's own.
     pub box_owner: Option<Owner>,
-    pub nudges: Nudges,
+    pub nudges: Arc<Nudges>,
     pub snapshots: Snapshots,
     /// For which chats agents are at work.
     pub at_work: typing::AtWork,
@@ -174,6 +174,17 @@ impl Host {
 
     fn set_obstacle(&self, obstacle: Option<String>) {
         *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
+    }
+
+    /// Returns what saying things needs.
+    #[must_use]
+    pub fn post(&self) -> deliver::Post {
+        deliver::Post {
+            store: self.store.clone(),
+            channels: Arc::clone(&self.channels),
+            nudges: Arc::clone(&self.nudges),
+            stop: self.stop.clone(),
+        }
     }
 
     /// Returns how much goes into one batch.

@@ -76,7 +76,7 @@ pub struct HandedTask {
 const NO_GENERATION: i64 = -1;
 
 impl Store {
-    /// Starts a run for a lane with its oldest batch. `None` when nothing waits there any more.
+    /// Starts a run for a lane with its oldest batch. `None` when nothing waits there any more, or its wiring is gone.
     pub async fn start_run(
         &self,
         lane: i64,
@@ -87,7 +87,7 @@ impl Store {
     ) -> Result<Option<Handed>> {
         let owner = owner.to_owned();
         self.write(move |c| {
-            let Some(seat) = seat(c, lane)? else { return Ok(None) };
+            let Some(seat) = seat(c, lane)?.filter(|seat| seat.wired) else { return Ok(None) };
             let Some(taken) = take(c, lane, limits)? else { return Ok(None) };
             c.prepare_cached(
                 "INSERT INTO runs (group_folder, lane_id, chat_jid, thread, kind, source, status, owner, sandbox, generation, created_at)
@@ -109,7 +109,7 @@ impl Store {
         now: Time,
     ) -> Result<Option<Handed>> {
         self.write(move |c| {
-            let Some(seat) = seat(c, lane)? else { return Ok(None) };
+            let Some(seat) = seat(c, lane)?.filter(|seat| seat.wired) else { return Ok(None) };
             let takes_more: bool = c
                 .prepare_cached(
                     "SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1 AND lane_id = ?2 AND kind = 'message' AND status = 'running'
@@ -197,11 +197,14 @@ struct Seat {
     thread: String,
     generation: i64,
     session_id: Option<String>,
+    /// Whether the chat is wired to the group still.
+    wired: bool,
 }
 
 fn seat(c: &Connection, lane: i64) -> Result<Option<Seat>> {
     Ok(c.prepare_cached(
-        "SELECT l.group_folder, g.is_main, l.chat_jid, l.thread, l.generation, l.session_id
+        "SELECT l.group_folder, g.is_main, l.chat_jid, l.thread, l.generation, l.session_id,
+                EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid)
          FROM lanes l JOIN groups g ON g.folder = l.group_folder WHERE l.id = ?1",
     )?
     .query_row([lane], |r| {
@@ -213,6 +216,7 @@ fn seat(c: &Connection, lane: i64) -> Result<Option<Seat>> {
             thread: r.get(3)?,
             generation: r.get(4)?,
             session_id: r.get(5)?,
+            wired: r.get(6)?,
         })
     })
     .optional()?)

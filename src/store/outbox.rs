@@ -4,7 +4,10 @@ use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, StoreError};
-use crate::domain::rows::{Delivery, OutboxRow, UnknownDeliveries};
+use crate::domain::{
+    retry::{self, Rest},
+    rows::{Delivery, OutboxRow, UnknownDeliveries},
+};
 
 /// What a chat has to say next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,8 +185,10 @@ fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> 
         .query_row([chat], |r| Ok((delivery_row(r)?, r.get::<_, Option<i64>>(7)?)))
         .optional()?;
     let Some((delivery, next_try_at)) = next else { return Ok(NextDelivery::Nothing) };
-    if let Some(at) = next_try_at.filter(|at| *at > now.0) {
-        return Ok(NextDelivery::NotBefore(Time(at)));
+    // A clock that was ahead when the row failed does not keep it for longer than its longest rest.
+    let rests = |at: &Time| retry::rest(*at, now, retry::LONGEST_DELIVERY_REST_MS) != Rest::Over;
+    if let Some(at) = next_try_at.map(Time).filter(rests) {
+        return Ok(NextDelivery::NotBefore(at));
     }
     c.prepare_cached(
         "UPDATE outbox SET status = 'sending', attempts = attempts + 1, next_try_at = NULL WHERE id = ?1",
