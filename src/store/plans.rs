@@ -247,8 +247,9 @@ async fn of_commands(store: &Store) {
         store.each_task(group, |_| true).unwrap();
     }
     store.main_group().unwrap();
-    store.put_out_archives(main_folder(), 0, 0).await.unwrap();
+    store.chat_of_main().unwrap();
     store.session_history(&main_folder()).unwrap();
+    store.put_out_archives(main_folder(), 0, 0).await.unwrap();
 }
 
 async fn of_tasks(store: &Store) {
@@ -284,6 +285,7 @@ async fn of_the_outbox(store: &Store) {
     assert_eq!(store.said_since("local:main", 0).unwrap().len(), 2);
     assert!(!store.chat_at_rest("local:main").unwrap());
     store.outbox(Some("local:main"), Some(1)).unwrap();
+    store.tell("local:main".into(), "no room".into(), "notice: no room".into(), NOW).await.unwrap();
     for seq in 1..=4 {
         store.why(seq, NOW).unwrap().unwrap();
     }
