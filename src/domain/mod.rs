@@ -2,6 +2,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod access;
+pub mod approvals;
 pub mod bucket;
 pub mod chats;
 pub mod engage;

@@ -1,0 +1,164 @@
+//! Questions to people: whether a sender is to be heard, and what to do with a chat that no group is wired to.
+//!
+//! | state | means |
+//! |---|---|
+//! | `pending` | somebody was asked |
+//! | `approved` `denied` | they have answered |
+//! | `expired` | nobody did in [`LIFE_MS`] |
+//! | `undeliverable` | the card could not be said; the next message asks again, and the command line can answer |
+//!
+//! Who is asked, how the card reads and what an answer means is decided here. Nothing is stored, and an answer of
+//! somebody without the right to it is none.
+
+use ipc_handlers::Folder;
+use serde::{Deserialize, Serialize};
+
+pub mod answer;
+pub mod approver;
+pub mod card;
+pub mod chat;
+pub mod name;
+mod row;
+
+pub use row::{Approval, ApprovalEvent};
+
+/// How long a question stays open, ms.
+pub const LIFE_MS: i64 = 7 * 24 * 3_600_000;
+/// How long whoever was asked for a new agent's name has for it, ms: what they write later is a message again.
+pub const NAMING_MS: i64 = 3_600_000;
+/// Of a question, so many messages wait for the answer at most: the newest.
+pub const WAITING: usize = 50;
+/// So many questions are open at a time: strangers must not fill a chat with cards.
+pub const OPEN: i64 = 100;
+
+/// What a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Whether a sender is to be heard.
+    Sender,
+    /// What to do with a chat that no group is wired to.
+    Channel,
+}
+
+/// One answer that a card offers, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    pub label: String,
+    pub action: Action,
+}
+
+/// What an answer does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// The groups in question know the sender from now on.
+    Allow,
+    Deny,
+    /// The chat is wired to this group.
+    Connect(Folder),
+    /// The chat is wired to a group that is made for it.
+    New,
+    Ignore,
+}
+
+/// What somebody may decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// An owner, or an admin of everything.
+    Everything,
+    /// An admin of these groups; of none: nobody.
+    Groups(Vec<Folder>),
+}
+
+impl Kind {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Channel => "channel",
+        }
+    }
+
+    /// Reads the column.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        if text == "sender" { Self::Sender } else { Self::Channel }
+    }
+}
+
+impl Action {
+    /// Whether it leaves everything as it is.
+    #[must_use]
+    pub fn is_no(&self) -> bool {
+        matches!(self, Self::Deny | Self::Ignore)
+    }
+
+    /// Returns the action as the audit names it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Allow => "allow".into(),
+            Self::Deny => "deny".into(),
+            Self::Connect(group) => format!("connect {group}"),
+            Self::New => "new".into(),
+            Self::Ignore => "ignore".into(),
+        }
+    }
+}
+
+impl Rights {
+    #[must_use]
+    pub fn over(&self, group: &Folder) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Groups(groups) => groups.contains(group),
+        }
+    }
+
+    /// Whether they allow this answer to a question about `groups`. Whoever may decide for one of the groups may
+    /// answer for that one; what is about no group is for those who may decide everything.
+    #[must_use]
+    pub fn allow(&self, action: &Action, groups: &[Folder]) -> bool {
+        match (self, action) {
+            (Self::Everything, _) => true,
+            (Self::Groups(_), Action::Allow | Action::Deny) => groups.iter().any(|group| self.over(group)),
+            (Self::Groups(_), Action::Connect(group)) => self.over(group),
+            (Self::Groups(_), Action::New | Action::Ignore) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> Folder {
+        Folder::parse(name).unwrap()
+    }
+
+    #[test]
+    fn a_group_s_admin_decides_for_that_group_alone() {
+        let asked = [folder("family"), folder("work")];
+        let rights = |groups: &[&str]| Rights::Groups(groups.iter().map(|g| folder(g)).collect());
+        let table = [
+            (Rights::Everything, [true, true, true, true, true]),
+            (rights(&["family"]), [true, true, true, false, false]),
+            (rights(&["other"]), [false, false, false, false, false]),
+            (rights(&[]), [false, false, false, false, false]),
+        ];
+        let actions =
+            [Action::Allow, Action::Deny, Action::Connect(folder("family")), Action::New, Action::Ignore];
+        for (rights, expected) in table {
+            let allowed = actions.clone().map(|action| rights.allow(&action, &asked));
+            assert_eq!(allowed, expected, "{rights:?}");
+        }
+    }
+
+    #[test]
+    fn a_choice_is_stored_as_label_and_action() {
+        let choice = Choice { label: "Connect to Family".into(), action: Action::Connect(folder("family")) };
+        let json = serde_json::to_string(&choice).unwrap();
+        assert_eq!(json, r#"{"label":"Connect to Family","action":{"connect":"family"}}"#);
+        assert_eq!(serde_json::from_str::<Choice>(&json).unwrap(), choice);
+    }
+}

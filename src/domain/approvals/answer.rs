@@ -1,0 +1,169 @@
+//! How answers read: typed in a chat, or pressed.
+//!
+//! A card is answered by the number or the label of one of its choices and by nothing else, so that conversation in
+//! the same chat goes on. Where several cards are open nothing is guessed.
+
+use super::Choice;
+
+/// A card that is open in a chat, to somebody who may answer it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    pub id: i64,
+    pub choices: Vec<Choice>,
+    /// Whether it was said before the answer was typed. Of one that was not, only its own number can be known.
+    pub said: bool,
+}
+
+/// What a text is to the cards of its chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Typed {
+    /// It answers this question with its choice number `choice`, from 0.
+    Answer { id: i64, choice: usize },
+    /// It would answer several: these.
+    Unclear(Vec<i64>),
+    /// It names a question that is not open here.
+    Named(i64),
+    /// It is a message.
+    Message,
+}
+
+/// Reads a text. `replied_to`: the question whose card it is a reply to.
+#[must_use]
+pub fn read(text: &str, open: &[Open], replied_to: Option<i64>) -> Typed {
+    let text = text.trim();
+    if let Some((id, rest)) = named(text) {
+        return match open.iter().find(|card| card.id == id) {
+            Some(card) => {
+                choice(rest, &card.choices).map_or(Typed::Message, |choice| Typed::Answer { id, choice })
+            }
+            None if rest.bytes().all(|b| b.is_ascii_digit()) => Typed::Named(id),
+            None => Typed::Message,
+        };
+    }
+    let fits = |card: &&Open| choice(text, &card.choices).is_some();
+    if let Some(card) = open.iter().filter(fits).find(|card| Some(card.id) == replied_to) {
+        return choice(text, &card.choices)
+            .map_or(Typed::Message, |choice| Typed::Answer { id: card.id, choice });
+    }
+    let said: Vec<&Open> = open.iter().filter(|card| card.said).collect();
+    match said.as_slice() {
+        [card] => {
+            choice(text, &card.choices).map_or(Typed::Message, |choice| Typed::Answer { id: card.id, choice })
+        }
+        several if several.iter().any(fits) => Typed::Unclear(several.iter().map(|card| card.id).collect()),
+        _ => Typed::Message,
+    }
+}
+
+/// Splits `#ID REST`.
+fn named(text: &str) -> Option<(i64, &str)> {
+    let (id, rest) = text.strip_prefix('#')?.split_once(char::is_whitespace)?;
+    let digits = !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit());
+    Some((id.parse().ok().filter(|_| digits)?, rest.trim())).filter(|(_, rest)| !rest.is_empty())
+}
+
+/// Finds a choice by its number or its label, in any case.
+fn choice(text: &str, choices: &[Choice]) -> Option<usize> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        return text.parse::<usize>().ok()?.checked_sub(1).filter(|n| *n < choices.len());
+    }
+    let text = text.to_lowercase();
+    choices.iter().position(|choice| choice.label.to_lowercase() == text)
+}
+
+/// Returns what a channel hands back when a button is pressed: short, as platforms bound it to 64 bytes.
+#[must_use]
+pub fn press(id: i64, choice: usize) -> String {
+    format!("{id}:{}", choice + 1)
+}
+
+/// Reads what [`press`] returned: the question, and the number of its choice, from 0.
+#[must_use]
+pub fn pressed(text: &str) -> Option<(i64, usize)> {
+    let (id, choice) = text.split_once(':')?;
+    Some((id.parse().ok()?, choice.parse::<usize>().ok()?.checked_sub(1)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Action, *};
+
+    fn open(id: i64, labels: &[&str], said: bool) -> Open {
+        let choices =
+            labels.iter().map(|label| Choice { label: (*label).into(), action: Action::Allow }).collect();
+        Open { id, choices, said }
+    }
+
+    #[test]
+    fn one_open_card_is_answered_by_a_number_or_a_label_and_by_nothing_else() {
+        let one = [open(3, &["Allow", "Deny"], true)];
+        let answer = |choice| Typed::Answer { id: 3, choice };
+        let table = [
+            ("1", answer(0)),
+            (" 2\n", answer(1)),
+            ("allow", answer(0)),
+            ("DENY", answer(1)),
+            ("#3 1", answer(0)),
+            ("#3  deny", answer(1)),
+            ("02", answer(1)),
+            ("0", Typed::Message),
+            ("3", Typed::Message),
+            ("99999999999999999999999", Typed::Message),
+            ("-1", Typed::Message),
+            ("+1", Typed::Message),
+            ("1.", Typed::Message),
+            ("1 please", Typed::Message),
+            ("allow him", Typed::Message),
+            ("", Typed::Message),
+            ("#3", Typed::Message),
+            ("#3 ", Typed::Message),
+            ("#3 7", Typed::Message),
+            ("#3 what is this", Typed::Message),
+            ("#4 1", Typed::Named(4)),
+            ("#4 hello", Typed::Message),
+            ("#x 1", Typed::Message),
+            ("١", Typed::Message),
+        ];
+        for (text, typed) in table {
+            assert_eq!(read(text, &one, None), typed, "{text:?}");
+        }
+        assert_eq!(read("1", &[], None), Typed::Message);
+    }
+
+    #[test]
+    fn of_several_open_cards_none_is_guessed() {
+        let two = [open(3, &["Allow", "Deny"], true), open(4, &["a", "b", "c"], true)];
+        let unclear = Typed::Unclear(vec![3, 4]);
+        for (text, typed) in [
+            ("1", unclear.clone()),
+            ("3", unclear.clone()),
+            ("allow", unclear),
+            ("4", Typed::Message),
+            ("hello", Typed::Message),
+            ("#4 3", Typed::Answer { id: 4, choice: 2 }),
+            ("#3 3", Typed::Message),
+        ] {
+            assert_eq!(read(text, &two, None), typed, "{text:?}");
+        }
+        assert_eq!(read("1", &two, Some(4)), Typed::Answer { id: 4, choice: 0 }, "a reply says which");
+        assert_eq!(read("#3 1", &two, Some(4)), Typed::Answer { id: 3, choice: 0 }, "a name says it louder");
+    }
+
+    #[test]
+    fn a_number_typed_before_the_card_was_there_is_no_answer_to_it() {
+        let unsaid = [open(3, &["Allow", "Deny"], false)];
+        assert_eq!(read("1", &unsaid, None), Typed::Message);
+        assert_eq!(read("#3 1", &unsaid, None), Typed::Answer { id: 3, choice: 0 });
+        let both = [open(3, &["Allow", "Deny"], true), open(4, &["Allow", "Deny"], false)];
+        assert_eq!(read("1", &both, None), Typed::Answer { id: 3, choice: 0 });
+    }
+
+    #[test]
+    fn a_button_says_its_question_and_its_choice_in_few_bytes() {
+        assert_eq!(pressed(&press(12, 0)), Some((12, 0)));
+        assert!(press(i64::MAX, 999).len() <= 64);
+        for bad in ["", "1", "1:", ":1", "1:0", "a:1", "1:-1"] {
+            assert_eq!(pressed(bad), None, "{bad:?}");
+        }
+    }
+}
