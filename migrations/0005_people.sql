@@ -55,6 +55,15 @@ ALTER TABLE lanes ADD COLUMN sticky_at INTEGER;
 -- Whether the platform divides the chat into threads.
 ALTER TABLE chats ADD COLUMN threaded INTEGER NOT NULL DEFAULT 0 CHECK (threaded IN (0, 1));
 
+-- Whether a group was ever wired to the chat: that none is may then be somebody's decision.
+ALTER TABLE chats ADD COLUMN wired_before INTEGER NOT NULL DEFAULT 0 CHECK (wired_before IN (0, 1));
+UPDATE chats SET wired_before = 1
+ WHERE EXISTS (SELECT 1 FROM wirings WHERE chat_jid = jid) OR EXISTS (SELECT 1 FROM lanes WHERE chat_jid = jid);
+CREATE TRIGGER wirings_are_remembered AFTER INSERT ON wirings
+BEGIN
+  UPDATE chats SET wired_before = 1 WHERE jid = new.chat_jid AND wired_before = 0;
+END;
+
 -- Questions to whoever may answer them: is this sender to be heard, is this chat to be wired.
 CREATE TABLE approvals (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -67,7 +76,7 @@ CREATE TABLE approvals (
   -- Who was asked, and in which chat.
   approver     TEXT NOT NULL,
   card_chat    TEXT NOT NULL,
-  -- The outbox row of the newest card.
+  -- The outbox row that was said last about it: the card, or the request for a name.
   card         INTEGER,
   -- What can be chosen, a JSON array of {label, action}.
   options      TEXT NOT NULL CHECK (json_valid(options)),
@@ -78,12 +87,15 @@ CREATE TABLE approvals (
   decided_at   INTEGER,
   decided_by   TEXT,
   decision     TEXT,
-  CHECK ((decided_at IS NULL) = (state = 'pending'))
+  CHECK ((decided_at IS NULL) = (state = 'pending')),
+  CHECK (state IN ('approved', 'denied') = (decision IS NOT NULL)),
+  CHECK (naming IS NULL OR state = 'pending')
 ) STRICT;
 CREATE UNIQUE INDEX approvals_one_per_sender ON approvals (chat_jid, sender) WHERE state = 'pending' AND kind = 'sender';
 CREATE UNIQUE INDEX approvals_one_per_chat ON approvals (chat_jid) WHERE state = 'pending' AND kind = 'channel';
-CREATE INDEX approvals_open_by_card ON approvals (card_chat) WHERE state = 'pending';
+CREATE INDEX approvals_open_by_card ON approvals (card_chat, id) WHERE state = 'pending';
 CREATE INDEX approvals_open_by_row ON approvals (card) WHERE state = 'pending';
+CREATE INDEX approvals_open_by_end ON approvals (expires_at) WHERE state IN ('pending', 'undeliverable');
 CREATE INDEX approvals_by_chat ON approvals (chat_jid, id);
 
 -- The messages that wait for the answer. No group: whichever the chat is wired to.
@@ -95,18 +107,21 @@ CREATE TABLE approval_messages (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX approval_messages_by_seq ON approval_messages (seq);
 
--- What was done about a question, by whom: asked, asked again, chosen, tried without the right to, ended.
+-- What was done about a question, by whom: asked, asked again, answered, tried without the right to, ended.
 CREATE TABLE approval_events (
   id          INTEGER PRIMARY KEY AUTOINCREMENT,
   approval_id INTEGER NOT NULL REFERENCES approvals (id) ON DELETE CASCADE,
   at          INTEGER NOT NULL,
   who         TEXT NOT NULL,
   what        TEXT NOT NULL,
-  detail      TEXT
+  detail      TEXT,
+  -- The message that did it.
+  seq         INTEGER
 ) STRICT;
 CREATE INDEX approval_events_by_approval ON approval_events (approval_id, id);
+CREATE INDEX approval_events_by_message ON approval_events (seq) WHERE seq IS NOT NULL;
 
--- What a card can be answered with, for channels that have buttons: a JSON array of labels.
+-- What a card can be answered with, for channels that have buttons: a JSON array of {label, press}.
 ALTER TABLE outbox ADD COLUMN buttons TEXT CHECK (buttons IS NULL OR json_valid(buttons));
 
 -- What waits for a person: few rows among very many.

@@ -36,7 +36,7 @@ use crate::{
         usage,
     },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
-    store::Store,
+    store::{Asking, Store},
 };
 
 mod by_hand;
@@ -137,6 +137,16 @@ async fn lock(root: &Path) -> Result<File> {
                 .with_context(|| format!("writing {}", path.display()))?;
             return Ok(file);
         }
+    }
+}
+
+/// Returns how people are asked by a daemon with these settings.
+#[must_use]
+pub fn asking(config: &Config) -> Asking {
+    Asking {
+        channels: vec!["local".into()],
+        deny_ttl_ms: config.deny_ttl_ms,
+        trigger: format!("@{}", config.assistant_name),
     }
 }
 
@@ -294,7 +304,9 @@ impl Daemon {
         let claims = Claims::open(&dirs, store.last_claim()?)?;
         let local = Local::default();
         let channels = Arc::new(Channels::new(vec![Box::new(local.clone())]));
-        store.recover_deliveries(channels.idempotent(), config.on_unknown).await?;
+        let store = store.asking(Asking { channels: channels.names(), ..asking(&config) });
+        store.expire_approvals(clock::now()).await?;
+        store.recover_deliveries(channels.idempotent(), config.on_unknown, clock::now()).await?;
         let (lanes, news) = mpsc::unbounded_channel();
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
@@ -353,6 +365,10 @@ impl Daemon {
         mailbox.spawn(snapshots::run(Arc::clone(&host), mailbox_stop.clone()));
         mailbox.spawn(usage::run(Arc::clone(&host), mailbox_stop.clone()));
         for group in host.store.groups()? {
+            // Made by an answer that the last daemon died over.
+            if !host.root.join("groups").join(group.folder.as_str()).exists() {
+                control::lay_out(&host, &group.folder);
+            }
             host.snapshots.soon(&group.folder, Shown::All);
         }
         let mut tasks = JoinSet::new();

@@ -72,6 +72,8 @@ pub struct Config {
     pub waiting_bytes: u64,
     /// How many files of a group may wait before the newest are refused.
     pub waiting_files: usize,
+    /// How long a no to a question is remembered, ms; 0: it is not.
+    pub deny_ttl_ms: i64,
     /// How many archived sessions of a group are kept.
     pub archives: usize,
     /// How much of what was said in them is kept, bytes.
@@ -121,6 +123,7 @@ struct Raw {
     outbox: RawOutbox,
     gateway: RawGateway,
     ipc: RawIpc,
+    approvals: RawApprovals,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -172,6 +175,12 @@ struct RawHealth {
 #[serde(default, deny_unknown_fields)]
 struct RawIpc {
     require_token: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawApprovals {
+    deny_ttl_minutes: Option<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -329,6 +338,7 @@ impl Config {
             archives: raw.limits.archives.unwrap_or(1_000).max(1),
             archives_bytes: raw.limits.archives_mib.unwrap_or(256) << 20,
             min_free_bytes: raw.limits.min_free_mib.unwrap_or(2048) << 20,
+            deny_ttl_ms: i64::from(raw.approvals.deny_ttl_minutes.unwrap_or(0)) * 60_000,
             on_unknown,
             require_token: raw.ipc.require_token,
             log_level: environment

@@ -16,6 +16,8 @@
 //! | `hand.noted` | what a person wants done with a claim is written down, its file is where it was |
 //! | `hand.placed` | the file is in `data/claimed/` under that id |
 //! | `message.stored` | message and inbox rows are committed |
+//! | `message.judged` | verdicts are committed, with the questions that they raise |
+//! | `approval.made` | an answer made a group, which has no folder and no boxes |
 //! | `run.handed` | batch, cursor and run row are committed |
 //! | `run.piped` | a follow-up's batch is committed, its file not placed |
 //! | `run.created` | the container is made, its id not on the row |

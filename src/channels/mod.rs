@@ -27,6 +27,12 @@ pub trait Channel: Send + Sync {
     /// Whether the platform recognises our outbox id, so that sending again is harmless.
     fn is_idempotent(&self) -> bool;
 
+    /// Whether it can show the buttons of a [`Delivery`]. When one is pressed, the channel hands `press` back with who did
+    /// (`Store::click`) and shows the sentence that it is given to them alone; it changes the card only after that.
+    fn has_buttons(&self) -> bool {
+        false
+    }
+
     /// Says something. Returns once the platform has it.
     fn send<'a>(&'a self, delivery: &'a Delivery) -> BoxFuture<'a, Result<(), ChannelError>>;
 
@@ -52,6 +58,12 @@ impl Channels {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&dyn Channel> {
         self.0.iter().find(|channel| channel.name() == name).map(AsRef::as_ref)
+    }
+
+    /// Returns the names of all.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.0.iter().map(|channel| channel.name().to_owned()).collect()
     }
 
     /// Returns the names of those that recognise our ids.

@@ -12,6 +12,7 @@ use crate::{
 };
 
 mod act;
+mod approvals;
 mod chat;
 mod chats;
 mod client;
@@ -117,6 +118,9 @@ enum Command {
     Runs(runs::Runs),
     /// What runs have used of the model, and how often they were refused
     Usage(usage::Usage),
+    /// Questions about strangers and new chats, and their answers
+    #[command(subcommand)]
+    Approvals(approvals::Approvals),
     /// The mailbox: what waits, is claimed, applied, refused, dead
     #[command(subcommand)]
     Ipc(ipc::Ipc),
@@ -275,6 +279,7 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Schedule(schedule) => schedule.run(context),
         Command::Runs(runs) => runs.run(context),
         Command::Usage(usage) => usage.run(context),
+        Command::Approvals(approvals) => approvals.run(context).await,
         Command::Ipc(ipc) => ipc.run(context).await,
         Command::Why(why) => why.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,

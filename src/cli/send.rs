@@ -54,10 +54,12 @@ impl Send {
             ..Incoming::default()
         };
         let request = Request::Send(Box::new(message));
-        let Response::Accepted { seq, wired } = client.call(&request).await? else {
+        let Response::Accepted { seq, wired, note } = client.call(&request).await? else {
             return Err(anyhow!("the daemon gave an answer to something else").into());
         };
-        if wired == 0 {
+        if let Some(note) = &note {
+            eprintln!("g2: {note}");
+        } else if wired == 0 {
             eprintln!(
                 "g2: no group is wired to {0}; wire one with `g2 wirings add --group GROUP --chat {0} --engage pattern`",
                 self.chat
@@ -65,7 +67,7 @@ impl Send {
         }
         let Some(wait) = self.wait else {
             return if context.json {
-                out::line(json!({ "seq": seq, "wired": wired }))
+                out::line(json!({ "seq": seq, "wired": wired, "note": note }))
             } else {
                 out::line(seq)
             };
@@ -77,7 +79,9 @@ impl Send {
             Err(_) => false,
         };
         if context.json {
-            out::line(json!({ "seq": seq, "wired": wired, "rested": rested, "replies": replies }))?;
+            out::line(
+                json!({ "seq": seq, "wired": wired, "note": note, "rested": rested, "replies": replies }),
+            )?;
         }
         if rested {
             return Ok(());
@@ -103,6 +107,7 @@ async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Del
             | Response::Typing { .. }
             | Response::Status(_)
             | Response::Command { .. }
+            | Response::Answered { .. }
             | Response::Done => {}
         }
     }
@@ -136,6 +141,7 @@ pub(super) async fn converse(
                 | Response::Listening
                 | Response::Status(_)
                 | Response::Command { .. }
+                | Response::Answered { .. }
                 | Response::Done => {}
             },
             line = lines.recv(), if more => match line {

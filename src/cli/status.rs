@@ -27,7 +27,7 @@ pub(super) async fn run(context: &Context) -> Outcome {
         &serde_json::json!({
             "state": state, "instance": null, "pid": null, "version": env!("CARGO_PKG_VERSION"), "since": null,
             "groups": null, "running": null, "waiting": null, "outbox_pending": null, "dead": null,
-            "stale_recoveries_24h": null, "held": held, "problems": [problem],
+            "stale_recoveries_24h": null, "approvals_pending": null, "held": held, "problems": [problem],
         }),
     )?;
     Err(Failure::Quiet(3))

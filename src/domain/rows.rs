@@ -323,6 +323,17 @@ pub struct Delivery {
     pub reply_to: Option<String>,
     /// Tries before this one.
     pub attempts: u32,
+    /// What it can be answered with, for channels that have buttons; the text says the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buttons: Vec<Button>,
+}
+
+/// A button below what is said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Button {
+    pub label: String,
+    /// What the channel hands back when it is pressed, with who did; at most 64 bytes.
+    pub press: String,
 }
 
 /// What to do with rows of which nobody can know whether they arrived.

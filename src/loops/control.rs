@@ -24,10 +24,12 @@ use crate::{
     domain::{lanes::Event, rows::Delivery, typing::Signal},
 };
 
+mod answers;
 mod incoming;
 mod lines;
 mod problems;
 mod queue;
+pub use answers::lay_out;
 pub use incoming::Incoming;
 use lines::{Line, Lines};
 pub use queue::{Which, shown};
@@ -67,6 +69,8 @@ pub enum Request {
     DropCommand { which: Which, reason: String },
     /// Decide a refused or dead command anew. Answered with the id of the try.
     RetryCommand { id: i64 },
+    /// A button was pressed: `press` is what came with it.
+    Click { press: String, sender: String },
     /// Have a group's run leave, settle what lies in its boxes, and remove it.
     RemoveGroup { folder: Folder },
 }
@@ -78,6 +82,14 @@ pub enum Response {
     Accepted {
         seq: i64,
         wired: usize,
+        /// What else became of it: it answered a question, or raised one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
+    /// What to tell whoever pressed a button, and whether it did anything.
+    Answered {
+        done: bool,
+        says: String,
     },
     Said(Delivery),
     /// Whether an agent works for the chat (in this thread; empty: none): said again every 4 s while it does. Only for
@@ -113,6 +125,9 @@ pub struct Status {
     pub outbox_pending: i64,
     pub dead: i64,
     pub stale_recoveries_24h: i64,
+    /// Questions that wait for an answer; see `g2 approvals list`.
+    #[serde(default)]
+    pub approvals_pending: usize,
     /// `docker` or `process`.
     pub sandbox: String,
     /// Why nothing is launched, while that is so; one of the problems.
@@ -297,6 +312,7 @@ impl Client {
                 Some(by_hand(queue::drop(Arc::clone(&self.host), which, reason)).await)
             }
             Request::RetryCommand { id } => Some(by_hand(queue::retry(Arc::clone(&self.host), id)).await),
+            Request::Click { press, sender } => Some(answers::click(&self.host, &press, &sender).await),
             Request::RemoveGroup { folder } => Some(match remove::group(&self.host, &folder).await {
                 Ok(()) => Response::Done,
                 Err(why) => Response::Error { message: why },
@@ -343,6 +359,13 @@ pub fn status(host: &Host, since: Time) -> Status {
     let outbox_pending = count("the outbox", host.store.outbox_pending());
     let dead = count("the receipts", host.store.dead_commands());
     let stale = count("the runs", host.store.stale_recoveries(day));
+    if let Ok(Err(why)) = host.store.who_is_asked() {
+        problems.push(format!("{why}; strangers and new chats are not heard"));
+    }
+    let approvals_pending = host
+        .store
+        .approvals(false)
+        .map_or(0, |open| open.iter().filter(|question| question.state == "pending").count());
     for (name, suggestion) in &host.config.zone.rejected {
         let meant = suggestion.map(|zone| format!(" (did you mean {zone}?)")).unwrap_or_default();
         problems.push(format!("time zone {name:?} is not known{meant}; {} is used", host.config.zone.name));
@@ -360,6 +383,7 @@ pub fn status(host: &Host, since: Time) -> Status {
         outbox_pending,
         dead,
         stale_recoveries_24h: stale,
+        approvals_pending,
         sandbox: host.sandbox.kind().into(),
         obstacle,
         held: host.store.holds().unwrap_or_default().iter().map(queue::shown).collect(),

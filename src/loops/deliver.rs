@@ -1,14 +1,14 @@
 //! Says what is to be said: one worker per chat that has something to say, so a slow chat delays no other, and each
 //! works strictly by outbox id.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Nudges;
 use crate::{
-    channels::{ChannelError, Channels},
+    channels::{Channel, ChannelError, Channels},
     clock,
     domain::{retry, rows::Delivery},
     failpoint,
@@ -105,14 +105,24 @@ async fn pause(post: &Post, ms: u64) {
     }
 }
 
+/// Returns what is said, without what the channel has no place for: the text of a card says what can be answered.
+fn fitting<'a>(channel: &dyn Channel, delivery: &'a Delivery) -> Cow<'a, Delivery> {
+    if delivery.buttons.is_empty() || channel.has_buttons() {
+        return Cow::Borrowed(delivery);
+    }
+    Cow::Owned(Delivery { buttons: Vec::new(), ..delivery.clone() })
+}
+
 /// Says one row; returns what the chat has to say next, where it was taken along.
 async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, StoreError> {
     let outcome = match post.channels.get(channel_of(&delivery.chat_jid)) {
         None => Err(ChannelError::Permanent(format!("no channel of this daemon owns {}", delivery.chat_jid))),
-        Some(channel) => match tokio::time::timeout(SEND_TIMEOUT, channel.send(delivery)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(ChannelError::Transient("the platform did not answer in 60 s".into())),
-        },
+        Some(channel) => {
+            match tokio::time::timeout(SEND_TIMEOUT, channel.send(&fitting(channel, delivery))).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(ChannelError::Transient("the platform did not answer in 60 s".into())),
+            }
+        }
     };
     failpoint::reach("deliver.sent");
     match outcome {
@@ -136,7 +146,7 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
                 ChannelError::Transient(_) | ChannelError::Permanent(_) => None,
             };
             tracing::warn!(outbox = delivery.id, chat = delivery.chat_jid, %error, again = again.is_some(), "could not be said");
-            post.store.delivery_failed(delivery.id, &error.to_string(), again).await?;
+            post.store.delivery_failed(delivery.id, &error.to_string(), again, clock::now()).await?;
             Ok(None)
         }
     }

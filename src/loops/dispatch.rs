@@ -31,6 +31,8 @@ mod judging;
 
 use judging::Judging;
 
+/// How often it is looked for questions that nobody answered in time.
+const EXPIRE: Duration = Duration::from_secs(3600);
 /// How long a lane rests when its work could not be handed over because the world failed, ms.
 const WORLD_REST_MS: i64 = 1000;
 
@@ -114,6 +116,7 @@ impl Dispatch {
             Err(error) => tracing::error!(error = %chain(&error), "reading what waits failed"),
         }
         let mut retiring = false;
+        let mut hourly = tokio::time::interval(EXPIRE);
         self.look_for_due_tasks();
         loop {
             self.judge_all().await;
@@ -140,6 +143,7 @@ impl Dispatch {
                 }
                 Some(adoption) = adoptions.recv() => self.adopt(adoption),
                 Some(ended) = self.runs.join_next_with_id() => self.check_supervisor(ended),
+                _ = hourly.tick() => self.expire_approvals().await,
                 () = tokio::time::sleep(wake) => self.tell(Event::Tick),
             }
         }
@@ -171,6 +175,14 @@ impl Dispatch {
             _ => {}
         }
         self.tell(event);
+    }
+
+    async fn expire_approvals(&mut self) {
+        match self.host.store.expire_approvals(clock::now()).await {
+            Ok(0) => {}
+            Ok(expired) => tracing::info!(expired, "nobody answered these questions in time"),
+            Err(error) => tracing::error!(error = %chain(&error), "ending old questions failed"),
+        }
     }
 
     fn look_for_due_tasks(&mut self) {

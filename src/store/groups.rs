@@ -3,8 +3,10 @@
 use ipc_handlers::{Folder, Time, shown::GroupRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, chats::ensure_chat, folder, messages::replay_held, tasks};
+use super::{Result, Store, StoreError, approvals, chats::ensure_chat, folder, messages::replay_held, tasks};
 use crate::domain::{
+    approvals::chat::kind as chat_kind,
+    engage::{ChatKind, EngageMode, IgnoredPolicy, default_for},
     group_config::{BadGroupConfig, GroupConfig},
     rows::{Group, StickyThread, Wiring},
     zone::{Zone, Zones},
@@ -34,23 +36,7 @@ impl Store {
     /// Adds a group and the chats' wirings in one go. Adding one that exists already is refused.
     pub async fn add_group(&self, group: NewGroup, wirings: Vec<NewWiring>, now: Time) -> Result<()> {
         self.write(move |c| {
-            let known: bool =
-                c.query_row("SELECT EXISTS (SELECT 1 FROM groups WHERE folder = ?1)", [group.folder.as_str()], |r| r.get(0))?;
-            if known {
-                return Err(StoreError::Refused(format!(
-                    "group {0} exists already; wire another chat to it with `g2 wirings add --group {0} --chat JID`",
-                    group.folder
-                )));
-            }
-            c.execute("INSERT INTO groups (folder, name, is_main, trigger, created_at) VALUES (?1, ?2, ?3, ?4, ?5)", params![
-                group.folder.as_str(), group.name, group.is_main, group.trigger, now.0
-            ])
-            .map_err(|error| match error.sqlite_error_code() {
-                Some(rusqlite::ErrorCode::ConstraintViolation) => {
-                    StoreError::Refused("there is a main group already, and only one may be".into())
-                }
-                Some(_) | None => error.into(),
-            })?;
+            insert_group(c, &group, now)?;
             wirings.into_iter().try_for_each(|wiring| insert_wiring(c, &wiring, now).map(drop))
         })
         .await
@@ -352,6 +338,61 @@ pub(super) fn wiring_changed(c: &Connection, group: &Folder, chat: &str) -> Resu
     replay_held(c, group, chat)
 }
 
+/// Adds a group. Adding one that exists already is refused.
+pub(super) fn insert_group(c: &Connection, group: &NewGroup, now: Time) -> Result<()> {
+    let known: bool = c.query_row(
+        "SELECT EXISTS (SELECT 1 FROM groups WHERE folder = ?1)",
+        [group.folder.as_str()],
+        |r| r.get(0),
+    )?;
+    if known {
+        return Err(StoreError::Refused(format!(
+            "group {0} exists already; wire another chat to it with `g2 wirings add --group {0} --chat JID`",
+            group.folder
+        )));
+    }
+    c.execute(
+        "INSERT INTO groups (folder, name, is_main, trigger, created_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![group.folder.as_str(), group.name, group.is_main, group.trigger, now.0],
+    )
+    .map_err(|error| match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::ConstraintViolation) => {
+            StoreError::Refused("there is a main group already, and only one may be".into())
+        }
+        Some(_) | None => error.into(),
+    })?;
+    Ok(())
+}
+
+/// Wires a chat to a group as its kind asks for, unless it is wired to it; returns the kind.
+pub(super) fn wire_by_default(c: &Connection, group: &Folder, jid: &str, now: Time) -> Result<ChatKind> {
+    let kind = c
+        .prepare_cached("SELECT kind, threaded FROM chats WHERE jid = ?1")?
+        .query_row([jid], |r| Ok(chat_kind(&r.get::<_, String>(0)?, r.get(1)?)))?;
+    let (mode, ignored) = default_for(kind);
+    let (engage_mode, engage_pattern) = match mode {
+        EngageMode::Pattern(pattern) => ("pattern", Some(pattern)),
+        EngageMode::Mention => ("mention", None),
+        EngageMode::MentionSticky => ("mention-sticky", None),
+    };
+    c.prepare_cached(
+        "INSERT INTO wirings (group_folder, chat_jid, engage_mode, engage_pattern, ignored_message_policy, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (group_folder, chat_jid) DO NOTHING",
+    )?
+    .execute(params![
+        group.as_str(),
+        jid,
+        engage_mode,
+        engage_pattern,
+        match ignored {
+            IgnoredPolicy::Drop => "drop",
+            IgnoredPolicy::Accumulate => "accumulate",
+        },
+        now.0
+    ])?;
+    Ok(kind)
+}
+
 fn insert_wiring(c: &Connection, wiring: &NewWiring, now: Time) -> Result<i64> {
     let group = &wiring.group;
     let known: bool =
@@ -372,5 +413,7 @@ fn insert_wiring(c: &Connection, wiring: &NewWiring, now: Time) -> Result<i64> {
             wiring.chat_jid
         )));
     }
-    Ok(c.last_insert_rowid())
+    let id = c.last_insert_rowid();
+    approvals::wired(c, &wiring.chat_jid, group, now)?;
+    Ok(id)
 }

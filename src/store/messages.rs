@@ -1,10 +1,13 @@
 //! Messages as they came, and the inbox: a row per message and wiring.
 
+use std::sync::Arc;
+
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     Result, Store,
+    approvals::{self, Contact},
     chats::{self, ensure_chat},
     people,
 };
@@ -16,12 +19,27 @@ use crate::domain::{
 };
 
 /// What became of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
     /// Our sequence number; the earlier one for an event that came again.
     pub seq: i64,
     /// How many wirings see it; 0 for an event that came again.
     pub wired: usize,
+    /// What else became of it, in a sentence: it answered a question, or raised one.
+    pub note: Option<String>,
+    /// There is something to say.
+    pub said: bool,
+    /// A group that was made, and has no folder and no boxes yet.
+    pub made: Option<Folder>,
+}
+
+/// What follows from judgements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllJudged {
+    /// Somebody was asked about a sender.
+    pub said: bool,
+    /// What they rest on has changed meanwhile: there are rows to judge again.
+    pub again: bool,
 }
 
 /// An inbox row that was not judged yet, with what its judgement needs.
@@ -102,18 +120,21 @@ impl Store {
     /// nothing.
     pub async fn accept(&self, mut inbound: Inbound, now: Time) -> Result<Accepted> {
         inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
+        let asking = Arc::clone(&self.asking);
         self.write(move |c| {
             let known: Option<i64> = c
                 .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
                 .query_row([&inbound.chat_jid, &inbound.replay_key], |r| r.get(0))
                 .optional()?;
             if let Some(seq) = known {
-                return Ok(Accepted { seq, wired: 0 });
+                return Ok(Accepted { seq, ..Accepted::default() });
             }
             ensure_chat(c, &inbound.chat_jid, now)?;
             if let Some(info) = &inbound.chat {
                 chats::learn(c, &inbound.chat_jid, info)?;
             }
+            // Nothing that answers a question is a prompt as well.
+            let reply = approvals::read_reply(c, &inbound, now)?;
             c.prepare_cached(
                 "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
@@ -124,14 +145,43 @@ impl Store {
                 inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender
             ])?;
             let seq = c.last_insert_rowid();
-            let groups: Vec<String> = c
+            let mut groups: Vec<String> = c
                 .prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
                 .query_map([&inbound.chat_jid], |r| r.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
+            let mut accepted = Accepted { seq, ..Accepted::default() };
+            if groups.is_empty() && reply.is_none() {
+                match approvals::first_contact(c, &asking, &inbound, seq, now)? {
+                    Contact::Nothing => {}
+                    Contact::Wired(group) => {
+                        accepted.note = Some(format!("{} is wired to group {group} now", inbound.chat_jid));
+                        groups.push(group.to_string());
+                    }
+                    Contact::Waits { id, asked_now } => {
+                        accepted.said = asked_now;
+                        accepted.note = Some(format!(
+                            "no group is wired to {}; it waits for the answer to question {id} (`g2 approvals show {id}`)",
+                            inbound.chat_jid
+                        ));
+                    }
+                    Contact::Dropped(why) => accepted.note = Some(format!("nobody hears it: {why}")),
+                }
+            }
             for group in &groups {
                 put_into_inbox(c, group, &inbound.chat_jid, &inbound.thread, seq)?;
             }
-            Ok(Accepted { seq, wired: groups.len() })
+            accepted.wired = groups.len();
+            if let Some(reply) = reply {
+                let replied = approvals::answer(c, &asking, reply, &inbound, seq, now)?;
+                c.prepare_cached(
+                    "UPDATE inbox SET verdict = 'ignore', rule = 'answer', reason = ?2 WHERE seq = ?1 AND verdict IS NULL",
+                )?
+                .execute(params![seq, replied.note])?;
+                accepted.said = true;
+                accepted.note = Some(replied.note);
+                accepted.made = replied.made;
+            }
+            Ok(accepted)
         })
         .await
     }
@@ -188,12 +238,23 @@ impl Store {
 
     /// Writes judgements down, with what follows from them: the marks of lanes, and the count of what was not heard. A
     /// row that was judged meanwhile keeps its first one.
-    pub async fn judge(&self, judged: Vec<Judged>, now: Time) -> Result<()> {
+    pub async fn judge(&self, judged: Vec<Judged>, now: Time) -> Result<AllJudged> {
+        let asking = Arc::clone(&self.asking);
         self.write(move |c| {
             let mut update = c.prepare_cached(
                 "UPDATE inbox SET verdict = ?2, rule = ?3, reason = ?4 WHERE n = ?1 AND verdict IS NULL",
             )?;
+            let (mut all, mut unheard) = (AllJudged::default(), Vec::new());
             for row in judged {
+                let stranger = match row.refused {
+                    Some(Refusal::Asked) => approvals::unheard(c, row.n)?,
+                    Some(Refusal::Counted) | None => None,
+                };
+                if row.refused == Some(Refusal::Asked) && stranger.is_none() {
+                    // Admitted while it was being judged: it is judged anew.
+                    all.again = true;
+                    continue;
+                }
                 if update.execute(params![row.n, row.verdict, row.rule, row.reason])? == 0 {
                     continue;
                 }
@@ -201,11 +262,14 @@ impl Store {
                     c.prepare_cached("UPDATE lanes SET sticky_at = coalesce(sticky_at, ?2) WHERE id = (SELECT lane_id FROM inbox WHERE n = ?1)")?
                         .execute([row.n, now.0])?;
                 }
-                if row.refused.is_some() {
-                    people::count_dropped(c, row.n, now)?;
+                match stranger {
+                    Some(stranger) => unheard.push(stranger),
+                    None if row.refused.is_some() => people::count_dropped(c, row.n, now)?,
+                    None => {}
                 }
             }
-            Ok(())
+            all.said = approvals::ask_about_senders(c, &asking, unheard, now)?;
+            Ok(all)
         })
         .await
     }

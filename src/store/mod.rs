@@ -11,6 +11,7 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags};
 
+mod approvals;
 mod by_hand;
 mod chats;
 mod check;
@@ -33,13 +34,14 @@ mod usage;
 mod why;
 mod writer;
 
+pub use approvals::{Asking, Decided, How, Pick};
 pub use by_hand::{Note, SettledFile};
 pub use chats::channel_of;
 pub use check::{Inspection, Soundness, inspect};
 pub use groups::{NewGroup, NewWiring};
 pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use lanes::WaitingLane;
-pub use messages::{Accepted, Judged, Unjudged};
+pub use messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use outbox::NextDelivery;
 pub use receipts::{Changes, CommandFile, Proof, Receipt, Settled};
 pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
@@ -112,6 +114,7 @@ pub struct Store {
     writer: Writer,
     readers: Arc<Readers>,
     path: PathBuf,
+    asking: Arc<Asking>,
 }
 
 struct Readers {
@@ -138,7 +141,14 @@ impl Store {
             writer: Writer::start(connection)?,
             readers: Arc::new(Readers { path: path.to_owned(), idle: Mutex::default() }),
             path: path.to_owned(),
+            asking: Arc::default(),
         })
+    }
+
+    /// Returns the store of a daemon that asks people so.
+    #[must_use]
+    pub fn asking(self, asking: Asking) -> Self {
+        Self { asking: Arc::new(asking), ..self }
     }
 
     /// Returns the database file's path.

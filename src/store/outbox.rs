@@ -3,7 +3,8 @@
 use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError};
+use super::{Result, Store, StoreError, approvals};
+pub(super) use crate::domain::rows::Button;
 use crate::domain::{
     retry::{self, Rest},
     rows::{Delivery, OutboxRow, UnknownDeliveries},
@@ -39,6 +40,7 @@ impl Store {
                 reply_to: None,
                 cause: &cause,
                 run: None,
+                buttons: &[],
             };
             say(c, &say_it, now).map(drop)
         })
@@ -66,13 +68,17 @@ impl Store {
         .await
     }
 
-    /// The channel could not; it is tried again at `again`, or set aside as `failed` when that is `None`.
-    pub async fn delivery_failed(&self, id: i64, error: &str, again: Option<Time>) -> Result<()> {
+    /// The channel could not; it is tried again at `again`, or set aside as `failed` when that is `None`: a question that
+    /// it asks is then nobody's to answer.
+    pub async fn delivery_failed(&self, id: i64, error: &str, again: Option<Time>, now: Time) -> Result<()> {
         let error = error.to_owned();
         self.write(move |c| {
             let status = if again.is_some() { "pending" } else { "failed" };
             c.prepare_cached("UPDATE outbox SET status = ?2, error = ?3, next_try_at = ?4 WHERE id = ?1")?
                 .execute(params![id, status, error, again.map(|t| t.0)])?;
+            if again.is_none() {
+                approvals::card_failed(c, id, &error, now)?;
+            }
             Ok(())
         })
         .await
@@ -84,6 +90,7 @@ impl Store {
         &self,
         idempotent: Vec<String>,
         unknown: UnknownDeliveries,
+        now: Time,
     ) -> Result<usize> {
         self.write(move |c| {
             let rows: Vec<(i64, String)> = c
@@ -98,6 +105,9 @@ impl Store {
                     (false, UnknownDeliveries::Leave) => "failed",
                 };
                 c.execute("UPDATE outbox SET status = ?2, error = CASE WHEN ?2 = 'pending' THEN error ELSE 'the daemon ended while this was being sent; it may have arrived' END WHERE id = ?1", params![id, status])?;
+                if status == "failed" {
+                    approvals::card_failed(c, *id, "it may have arrived", now)?;
+                }
             }
             Ok(rows.len())
         })
@@ -198,7 +208,7 @@ fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> 
 }
 
 const DELIVERY: &str =
-    "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at FROM outbox";
+    "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, buttons FROM outbox";
 
 fn delivery_row(r: &Row<'_>) -> rusqlite::Result<Delivery> {
     Ok(Delivery {
@@ -209,6 +219,10 @@ fn delivery_row(r: &Row<'_>) -> rusqlite::Result<Delivery> {
         sender: r.get(4)?,
         reply_to: r.get(5)?,
         attempts: r.get(6)?,
+        buttons: r
+            .get::<_, Option<String>>(8)?
+            .and_then(|json| serde_json::from_str(&json).ok())
+            .unwrap_or_default(),
     })
 }
 
@@ -229,13 +243,16 @@ pub(super) struct Say<'a> {
     pub(super) reply_to: Option<&'a str>,
     pub(super) cause: &'a str,
     pub(super) run: Option<i64>,
+    /// What it can be answered with, where the channel has buttons.
+    pub(super) buttons: &'a [Button],
 }
 
 pub(super) fn say(c: &Connection, say: &Say<'_>, now: Time) -> Result<i64> {
+    let buttons = (!say.buttons.is_empty()).then(|| serde_json::json!(say.buttons).to_string());
     c.prepare_cached(
-        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at) VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8)",
+        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons) VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9)",
     )?
-    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0])?;
+    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0, buttons])?;
     Ok(c.last_insert_rowid())
 }
 

@@ -226,6 +226,18 @@ pub(super) fn count_dropped(c: &Connection, n: i64, now: Time) -> Result<()> {
     Ok(())
 }
 
+/// Counts a message that no group was wired to hear.
+pub(super) fn count_unwired(c: &Connection, seq: i64, why: &str, now: Time) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO dropped (chat_jid, group_folder, sender, rule, sender_name, reason, first_at, last_at, last_seq)
+         SELECT chat_jid, '', sender, 'unknown_chat', sender_name, ?2, ?3, ?3, seq FROM messages WHERE seq = ?1
+         ON CONFLICT DO UPDATE SET count = count + 1, last_at = excluded.last_at, last_seq = max(last_seq, excluded.last_seq),
+           reason = excluded.reason, sender_name = excluded.sender_name",
+    )?
+    .execute(params![seq, why, now.0])?;
+    Ok(())
+}
+
 /// Makes a user's row when there is none.
 pub(super) fn ensure_user(c: &Connection, id: &str, name: &str, now: Time) -> Result<()> {
     c.prepare_cached("INSERT INTO users (id, name, created_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?

@@ -54,11 +54,11 @@ fn hear(event: TraceEvent<'_>) {
 #[rustfmt::skip]
 const NOT_HOT: [(&str, &[&str]); 4] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
-    ("anybody, without SQL", &["path"]),
+    ("anybody, without SQL", &["path", "asking"]),
     ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
-        "act", "add_group", "add_member", "add_wiring", "archived_session", "archives_kept", "as_if", "chat", "chats",
-        "clear_dropped", "command_of_file", "commands_called", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
+        "act", "add_group", "add_member", "add_wiring", "approval", "archived_session", "archives_kept", "as_if", "chat", "chats",
+        "clear_dropped", "click", "command_of_file", "commands_called", "decide", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
         "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "tried_as",
@@ -69,7 +69,7 @@ const NOT_HOT: [(&str, &[&str]); 4] = [
 /// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
 /// long walk.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 16] = [
+const SHORT: [(&str, &str, &str); 18] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -83,6 +83,8 @@ const SHORT: [(&str, &str, &str); 16] = [
     ("FROM chats", "SCAN chats", "the list of the chats is asked for"),
     ("FROM wirings ORDER BY id", "SCAN wirings", "the wirings, for `status`"),
     ("INDEXED BY inbox_held", "SCAN i USING INDEX inbox_held", "what is held, for `status`"),
+    ("FROM approvals INDEXED BY approvals_open_by_end", "SCAN approvals USING INDEX", "the questions that are open"),
+    ("FROM roles r", "SCAN r", "who may decide, once a question and for `status`"),
     ("FROM holds", "SCAN holds", "what people hold"),
     ("FROM tasks WHERE ?1 IS NULL", "SCAN tasks", "the list of all tasks, which main is shown"),
     ("archives_text", "SCAN ", "tables of the full-text search, by its own index"),
@@ -275,7 +277,7 @@ async fn of_tasks(store: &Store) {
 async fn of_the_outbox(store: &Store) {
     assert_eq!(store.chats_with_outbox().unwrap(), ["local:main"]);
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
-    store.delivery_failed(first.id, "away", Some(NOW)).await.unwrap();
+    store.delivery_failed(first.id, "away", Some(NOW), NOW).await.unwrap();
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
     let NextDelivery::Now(next) = store.delivered_and_next(first.id, "local:main", NOW).await.unwrap() else {
         panic!()
@@ -296,7 +298,7 @@ async fn of_starts(store: &Store) {
     store.waiting_lanes().unwrap();
     store.active_runs().unwrap();
     store.last_claim().unwrap();
-    store.recover_deliveries(vec!["local".into()], UnknownDeliveries::Resend).await.unwrap();
+    store.recover_deliveries(vec!["local".into()], UnknownDeliveries::Resend, NOW).await.unwrap();
     store.outbox_pending().unwrap();
     store.dead_commands().unwrap();
     store.stale_recoveries(NOW).unwrap();
@@ -304,6 +306,8 @@ async fn of_starts(store: &Store) {
     store.holds().unwrap();
     store.held_messages().unwrap();
     store.wirings().unwrap();
+    store.expire_approvals(NOW).await.unwrap();
+    assert!(store.approvals(false).unwrap().is_empty() && store.who_is_asked().unwrap().is_ok());
 }
 
 async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) {

@@ -6,10 +6,14 @@ use serde::Serialize;
 
 use super::{
     Result, Store,
+    approvals::{APPROVAL, approval_row},
     messages::{MESSAGE, message_row},
     outbox::{OUTBOX, outbox_row},
 };
-use crate::domain::rows::{Message, OutboxRow, rfc3339_option};
+use crate::domain::{
+    approvals::Approval,
+    rows::{Message, OutboxRow, rfc3339_option},
+};
 
 /// What became of a message.
 #[derive(Clone, Debug, Serialize)]
@@ -17,6 +21,8 @@ pub struct Why {
     pub message: Message,
     pub wirings: Vec<WhyWiring>,
     pub outbox: Vec<OutboxRow>,
+    /// The questions that it raised, or waited for.
+    pub approvals: Vec<Approval>,
     /// What the runs asked for in files, applied.
     pub commands: Vec<WhyCommand>,
     /// One sentence.
@@ -72,7 +78,7 @@ impl Why {
         for wiring in self.wirings.iter_mut().filter(|w| w.waits()) {
             wiring.waited_for = Some(obstacle.to_owned());
         }
-        self.answer = answer(&self.message.chat_jid, &self.wirings, &self.outbox);
+        self.answer = answer(&self.message.chat_jid, &self.wirings, &self.outbox, self.approvals.last());
     }
 }
 
@@ -158,16 +164,25 @@ impl Store {
                         .collect::<rusqlite::Result<Vec<_>>>()?,
                 );
             }
-            let answer = answer(&message.chat_jid, &wirings, &outbox);
-            Ok(Some(Why { message, wirings, outbox, commands, answer }))
+            let approvals = c
+                .prepare_cached(&format!(
+                    "{APPROVAL} WHERE id IN (SELECT approval_id FROM approval_messages WHERE seq = ?1) ORDER BY id"
+                ))?
+                .query_map([seq], approval_row)?
+                .collect::<rusqlite::Result<Vec<_>>>()?;
+            let answer = answer(&message.chat_jid, &wirings, &outbox, approvals.last());
+            Ok(Some(Why { message, wirings, outbox, approvals, commands, answer }))
         })
     }
 }
 
-fn answer(chat: &str, wirings: &[WhyWiring], outbox: &[OutboxRow]) -> String {
+fn answer(chat: &str, wirings: &[WhyWiring], outbox: &[OutboxRow], question: Option<&Approval>) -> String {
     let held = |w: &&WhyWiring| w.verdict.as_deref() == Some("held");
     let first = wirings.iter().find(|w| w.engages).or(wirings.iter().find(held)).or(wirings.first());
     let Some(first) = first else {
+        if let Some(question) = question {
+            return format!("no group is wired to this chat; {}", question.outcome());
+        }
         return "no group is wired to this chat; wire one with `g2 wirings add`".into();
     };
     if held(&first) {
@@ -182,6 +197,12 @@ fn answer(chat: &str, wirings: &[WhyWiring], outbox: &[OutboxRow]) -> String {
         && let Some(waits) = &first.waited_for
     {
         return format!("it waits for {waits}");
+    }
+    if !first.engages
+        && first.rule.as_deref() == Some("unknown_sender")
+        && let Some(question) = question
+    {
+        return format!("the group does not know its sender: {}", question.outcome());
     }
     if !first.engages {
         return format!("nobody was woken: {}", first.reason.as_deref().unwrap_or("it was not judged yet"));

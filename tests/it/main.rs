@@ -3,6 +3,7 @@
 mod support;
 
 mod answer;
+mod approvals;
 mod channel;
 mod claim_order;
 mod claude;

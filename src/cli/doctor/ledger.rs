@@ -5,7 +5,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    domain::{holds::Hold, rows::OutboxRow},
+    domain::{approvals::Approval, holds::Hold, rows::OutboxRow},
     store::ActiveRun,
 };
 
@@ -16,6 +16,11 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     };
     let mut rows = store.unsaid().map_or_else(failed("outbox"), |unsaid| outbox(&unsaid));
     rows.extend(store.dead_commands().map_or_else(failed("commands"), |dead| vec![commands(dead)]));
+    rows.extend(
+        store
+            .approvals(false)
+            .map_or_else(failed("approvals"), |open| vec![approvals(&open, store.who_is_asked().ok())]),
+    );
     rows.extend(store.holds().map_or_else(failed("holds"), |holds| vec![held(&holds)]));
     rows.extend(store.active_runs().map_or_else(failed("runs"), |active| {
         runs(&active, |owner| subject.daemon.is_some() || crate::app::is_alive(owner))
@@ -45,6 +50,34 @@ fn outbox(unsaid: &[OutboxRow]) -> Vec<Row> {
         }
     }
     if rows.is_empty() { vec![Row::ok("outbox", "everything was said, or is about to be")] } else { rows }
+}
+
+/// The questions that are open, and who would be asked the next one.
+fn approvals(open: &[Approval], who: Option<Result<String, String>>) -> Row {
+    let unsaid: Vec<String> =
+        open.iter().filter(|question| question.state == "undeliverable").map(|q| q.id.to_string()).collect();
+    match (who, unsaid.as_slice(), open) {
+        (Some(Err(why)), ..) => Row::warn(
+            "approvals",
+            format!("{why}; messages of strangers and of new chats are counted and not heard"),
+            "make somebody an owner with `g2 users role USER owner`, and say where they are asked with `g2 users add`",
+        ),
+        (_, [first, ..], _) => Row::warn(
+            "approvals",
+            format!(
+                "{} questions could not be said to whoever was to answer them: {}",
+                unsaid.len(),
+                unsaid.join(", ")
+            ),
+            format!(
+                "`g2 approvals show {first}` says why; answer it with `g2 approvals approve {first}` or `deny {first}`"
+            ),
+        ),
+        (Some(Ok(who)), [], []) => Row::ok("approvals", format!("no question waits; {who} would be asked")),
+        (_, [], open) => {
+            Row::ok("approvals", format!("{} questions wait; `g2 approvals list` shows them", open.len()))
+        }
+    }
 }
 
 fn commands(dead: i64) -> Row {

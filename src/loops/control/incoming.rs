@@ -1,10 +1,12 @@
 //! A message of a local chat on its way in.
 
+use std::sync::Arc;
+
 use ipc_handlers::Time;
 use serde::{Deserialize, Serialize};
 
-use super::Response;
-use crate::{clock, domain::rows::Inbound, failpoint, loops::Host};
+use super::{Response, answers};
+use crate::{clock, domain::rows::Inbound, failpoint, loops::Host, store::Accepted};
 
 /// A message of more than this is refused, bytes.
 pub(super) const LONGEST_TEXT: usize = 4 << 20;
@@ -38,7 +40,7 @@ pub struct Incoming {
 }
 
 /// Stores a message; whoever sent it is told once that is durable.
-pub(super) async fn accept(host: &Host, message: Incoming) -> Response {
+pub(super) async fn accept(host: &Arc<Host>, message: Incoming) -> Response {
     if let Err(why) = check(&message) {
         return Response::Error { message: why };
     }
@@ -46,8 +48,13 @@ pub(super) async fn accept(host: &Host, message: Incoming) -> Response {
     match host.store.accept(inbound(host, message, now), now).await {
         Ok(accepted) => {
             failpoint::reach("message.stored");
+            let Accepted { seq, wired, note, said, made } = accepted;
+            if let Some(what) = &note {
+                tracing::info!(message = seq, what, "a message was no prompt, or not yet");
+            }
             host.nudges.dispatch.notify_one();
-            Response::Accepted { seq: accepted.seq, wired: accepted.wired }
+            answers::follow(host, said, made).await;
+            Response::Accepted { seq, wired, note }
         }
         Err(error) => Response::Error { message: format!("the message could not be stored: {error}") },
     }

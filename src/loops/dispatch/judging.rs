@@ -7,8 +7,9 @@ use crate::{
     clock,
     config::Config,
     domain::{engage::Outcome, hearing::Rules},
+    failpoint,
     senders::{self, Senders},
-    store::{Judged, Unjudged},
+    store::{AllJudged, Judged, Unjudged},
 };
 
 /// How many inbox rows are judged in one transaction.
@@ -97,11 +98,22 @@ impl Dispatch {
                 }
                 judged.push(verdict);
             }
-            if let Err(error) = self.host.store.judge(judged, clock::now()).await {
-                tracing::error!(error = %chain(&error), "writing judgements failed; looking again in a second");
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                self.host.nudges.dispatch.notify_one();
-                return;
+            match self.host.store.judge(judged, clock::now()).await {
+                Ok(AllJudged { said, again }) => {
+                    failpoint::reach("message.judged");
+                    if said {
+                        self.host.nudges.deliver.notify_one();
+                    }
+                    if again {
+                        self.host.nudges.dispatch.notify_one();
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(error = %chain(&error), "writing judgements failed; looking again in a second");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    self.host.nudges.dispatch.notify_one();
+                    return;
+                }
             }
             self.host.nudges.settled.ring();
             for (group, lane, generation, not_before) in woken {

@@ -167,6 +167,7 @@ fn keep_judgement(
                     reply_to: None,
                     cause: &cause,
                     run: Some(run),
+                    buttons: &[],
                 },
                 now,
             )?;
@@ -203,6 +204,7 @@ fn rest_after_kills(c: &Connection, run: &ActiveRun, now: Time) -> Result<()> {
                 reply_to: None,
                 cause: &cause,
                 run: None,
+                buttons: &[],
             },
             now,
         )?;

@@ -150,6 +150,7 @@ fn say_result(
             reply_to: None,
             cause: &cause,
             run: Some(run.id),
+            buttons: &[],
         },
         now,
     )?;

@@ -130,6 +130,7 @@ pub(super) fn judge_task(
                     reply_to: None,
                     cause: &cause,
                     run: Some(end.run),
+                    buttons: &[],
                 },
                 now,
             )?;

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `commands` | a command file of each kind, at each step from its box to `done/` |
 //! | `order` | several files, and files that a lost rename puts back |
+//! | `approvals` | a question to the owner, at each step from the stranger's message to its answer |
 //! | `messages` | a message, at each step to its answer; agents are child processes |
 //! | `docker` | the same with containers, which outlive the daemon and are adopted |
 //! | `power` | the disk stops at a step; the file system is what its journal says |
@@ -16,6 +17,7 @@
 //! | `syscalls` | nothing: the order of commit, reply and removal, as the kernel was asked for it |
 //! | `roots` | two daemons, a copied root, an old socket |
 
+mod approvals;
 mod client;
 mod commands;
 mod docker;

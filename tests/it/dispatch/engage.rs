@@ -131,9 +131,10 @@ fn each_group_that_is_wired_to_a_chat_answers_for_itself() {
 fn a_message_that_nobody_hears_is_kept_and_explained() {
     let root = Root::new("");
     let _daemon = root.serve();
-    let seq = root.send("local:nowhere", "hello?");
+    let seq = root.g2(&["send", "--chat", "local:nowhere", "--as", "guest", "hello?"]);
+    let seq: i64 = seq.trim().parse().unwrap();
     assert_eq!(root.why(seq)["wirings"], json!([]));
-    assert!(root.why(seq)["answer"].as_str().unwrap().contains("g2 wirings add"));
+    assert!(root.why(seq)["answer"].as_str().unwrap().contains("no group is wired to this chat"));
     let messages = root.rows(&["messages", "list", "--chat", "local:nowhere"]);
     for name in "seq id chat_jid thread sender sender_name text at received_at from_me bot".split(' ') {
         assert!(messages[0].get(name).is_some(), "{name}: {}", messages[0]);

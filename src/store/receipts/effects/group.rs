@@ -7,7 +7,7 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    super::super::{chats, groups, sessions},
+    super::super::{approvals, chats, groups, sessions},
     Applied, Changes,
 };
 use crate::domain::group_config::{BadGroupConfig, GroupConfig};
@@ -52,6 +52,9 @@ pub(super) fn register(c: &Connection, made: &Registration, changes: &mut Change
         folder.as_str(), made.chat_jid, made.engage_mode.as_str(), made.engage_pattern, made.sender_scope.as_str(),
         made.ignored.as_str(), made.trigger, now.0
     ])?;
+    if !wired {
+        changes.said |= approvals::wired(c, &made.chat_jid, folder, now)?;
+    }
     groups::wiring_changed(c, folder, &made.chat_jid)?;
     if known && (wired || made.config.is_some()) {
         sessions::renew(c, folder)?;

@@ -1,0 +1,263 @@
+//! Questions to people, their cards and their answers; [`crate::domain::approvals`] decides.
+//!
+//! A question, its card and the messages that wait for it are made in the transaction of what raised it; an answer, what
+//! it brings about and the replay of those messages in the transaction of whatever gave it. So nothing is asked or
+//! answered twice, wherever the daemon dies.
+
+use ipc_handlers::{Folder, Time};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{Result, Store, folder};
+use crate::domain::{
+    approvals::{
+        Approval, ApprovalEvent, Choice, Kind, Rights,
+        approver::{Candidate, Class, direct_chat},
+        chat,
+    },
+    engage::ChatKind,
+};
+
+mod answer;
+mod ask;
+mod decide;
+mod end;
+
+pub(super) use answer::{answer, read_reply};
+pub(super) use ask::{Contact, ask_about_senders, first_contact, unheard};
+pub use decide::{Decided, How, Pick};
+pub(super) use end::{card_failed, wired};
+
+/// What the store needs to know of its daemon to ask people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asking {
+    /// The channels over which somebody can be asked.
+    pub channels: Vec<String>,
+    /// How long a no is remembered, ms; 0: it is not.
+    pub deny_ttl_ms: i64,
+    /// The trigger of groups that are made on the way.
+    pub trigger: String,
+}
+
+impl Default for Asking {
+    fn default() -> Self {
+        Self { channels: vec!["local".into()], deny_ttl_ms: 0, trigger: "@G2".into() }
+    }
+}
+
+/// Whose name stands in the audit where nobody did it.
+const US: &str = "g2";
+
+/// A question, as its row has it.
+#[derive(Clone, Debug)]
+struct Question {
+    id: i64,
+    kind: Kind,
+    chat: String,
+    sender: String,
+    sender_name: String,
+    state: String,
+    card_chat: String,
+    card: Option<i64>,
+    choices: Vec<Choice>,
+    naming: Option<String>,
+}
+
+impl Question {
+    /// Whether it can be answered. What could not be said can be, by its number.
+    fn is_open(&self) -> bool {
+        ["pending", "undeliverable"].contains(&self.state.as_str())
+    }
+}
+
+const QUESTION: &str =
+    "SELECT id, kind, chat_jid, sender, sender_name, state, card_chat, card, options, naming FROM approvals";
+
+fn question_row(r: &Row<'_>) -> rusqlite::Result<Question> {
+    Ok(Question {
+        id: r.get(0)?,
+        kind: Kind::parse(&r.get::<_, String>(1)?),
+        chat: r.get(2)?,
+        sender: r.get(3)?,
+        sender_name: r.get(4)?,
+        state: r.get(5)?,
+        card_chat: r.get(6)?,
+        card: r.get(7)?,
+        choices: serde_json::from_str(&r.get::<_, String>(8)?).unwrap_or_default(),
+        naming: r.get(9)?,
+    })
+}
+
+fn question(c: &Connection, id: i64) -> Result<Option<Question>> {
+    let mut one = c.prepare_cached(&format!("{QUESTION} WHERE id = ?1"))?;
+    Ok(one.query_row([id], question_row).optional()?)
+}
+
+/// Writes the audit.
+fn note(
+    c: &Connection,
+    id: i64,
+    who: &str,
+    what: &str,
+    detail: &str,
+    seq: Option<i64>,
+    now: Time,
+) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO approval_events (approval_id, at, who, what, detail, seq) VALUES (?1, ?2, ?3, ?4, NULLIF(?5, ''), ?6)",
+    )?
+    .execute(params![id, now.0, who, what, detail, seq])?;
+    Ok(())
+}
+
+/// What a user may decide.
+fn rights(c: &Connection, user: &str) -> Result<Rights> {
+    let mut roles = c.prepare_cached("SELECT group_folder FROM roles WHERE user_id = ?1")?;
+    let groups: Vec<Option<String>> =
+        roles.query_map([user], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
+    if groups.iter().any(Option::is_none) {
+        return Ok(Rights::Everything);
+    }
+    let groups = groups.into_iter().flatten().map(folder).collect::<rusqlite::Result<_>>()?;
+    Ok(Rights::Groups(groups))
+}
+
+/// The groups that a question is about; those that are gone are left out.
+fn groups_of(c: &Connection, id: i64) -> Result<Vec<Folder>> {
+    let mut groups = c.prepare_cached(
+        "SELECT DISTINCT m.group_folder FROM approval_messages m JOIN groups g ON g.folder = m.group_folder
+         WHERE m.approval_id = ?1 ORDER BY m.group_folder",
+    )?;
+    Ok(groups.query_map([id], |r| folder(r.get(0)?))?.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Who may answer a question about `groups`, all of it.
+fn candidates(c: &Connection, groups: &[Folder]) -> Result<Vec<Candidate>> {
+    let mut all = c.prepare_cached(
+        "SELECT r.user_id, r.role, r.group_folder, r.granted_at, u.dm_chat FROM roles r JOIN users u ON u.id = r.user_id
+         ORDER BY r.granted_at, r.user_id",
+    )?;
+    type Role = (String, String, Option<String>, i64, Option<String>);
+    let rows: Vec<Role> = all
+        .query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let is_admin_of = |user: &str, group: &Folder| {
+        rows.iter().any(|(id, _, of, ..)| id == user && of.as_deref() == Some(group.as_str()))
+    };
+    let mut candidates = Vec::new();
+    for (user, role, of, granted_at, dm_chat) in &rows {
+        let class = match (role.as_str(), of) {
+            ("owner", _) => Class::Owner,
+            (_, None) => Class::Admin,
+            (_, Some(of)) => {
+                let in_question = groups.iter().any(|group| group.as_str() == of);
+                if !in_question || !groups.iter().all(|group| is_admin_of(user, group)) {
+                    continue;
+                }
+                Class::OfTheGroup
+            }
+        };
+        let chat = dm_chat.clone().unwrap_or_else(|| direct_chat(user).to_owned());
+        let channel = super::channel_of(&chat).to_owned();
+        candidates.push(Candidate {
+            user: user.clone(),
+            chat,
+            channel,
+            class,
+            granted_at: Time(*granted_at),
+        });
+    }
+    Ok(candidates)
+}
+
+/// A chat's name and kind.
+fn place(c: &Connection, jid: &str) -> Result<(String, ChatKind)> {
+    Ok(c.prepare_cached("SELECT name, kind, threaded FROM chats WHERE jid = ?1")?
+        .query_row([jid], |r| Ok((r.get(0)?, chat::kind(&r.get::<_, String>(1)?, r.get(2)?))))?)
+}
+
+impl Store {
+    /// Returns questions in order: the open ones and those that could not be said, or all.
+    pub fn approvals(&self, all: bool) -> Result<Vec<Approval>> {
+        self.read(|c| {
+            let open = "INDEXED BY approvals_open_by_end WHERE state IN ('pending', 'undeliverable')";
+            let which = if all { "" } else { open };
+            let mut rows = c.prepare_cached(&format!("{APPROVAL} {which} ORDER BY id"))?;
+            let found = rows.query_map([], approval_row)?.collect::<rusqlite::Result<Vec<_>>>()?;
+            found.into_iter().map(|row| with_messages(c, row)).collect()
+        })
+    }
+
+    /// Returns one question, and what was done about it.
+    pub fn approval(&self, id: i64) -> Result<Option<(Approval, Vec<ApprovalEvent>)>> {
+        self.read(|c| {
+            let mut one = c.prepare_cached(&format!("{APPROVAL} WHERE id = ?1"))?;
+            let Some(found) = one.query_row([id], approval_row).optional()? else { return Ok(None) };
+            let mut events = c.prepare_cached(
+                "SELECT at, who, what, detail, seq FROM approval_events WHERE approval_id = ?1 ORDER BY id",
+            )?;
+            let events = events
+                .query_map([id], |r| {
+                    Ok(ApprovalEvent {
+                        at: Time(r.get(0)?),
+                        who: r.get(1)?,
+                        what: r.get(2)?,
+                        detail: r.get(3)?,
+                        message: r.get(4)?,
+                    })
+                })?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok(Some((with_messages(c, found)?, events)))
+        })
+    }
+
+    /// Returns what is asked about a chat by a message of nobody's in particular: who would be, and why nobody is.
+    ///
+    /// # Errors
+    /// The store's; inside, why nobody can be asked.
+    pub fn who_is_asked(&self) -> Result<std::result::Result<String, String>> {
+        self.read(|c| {
+            let asked = crate::domain::approvals::approver::whom_to_ask(
+                candidates(c, &[])?,
+                "",
+                &self.asking.channels,
+                None,
+            );
+            Ok(asked.map(|asked| asked.user).map_err(|nobody| nobody.to_string()))
+        })
+    }
+}
+
+pub(super) const APPROVAL: &str = "SELECT id, kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at, decided_at, decided_by, decision FROM approvals";
+
+pub(super) fn approval_row(r: &Row<'_>) -> rusqlite::Result<Approval> {
+    let choices: Vec<Choice> = serde_json::from_str(&r.get::<_, String>(8)?).unwrap_or_default();
+    Ok(Approval {
+        id: r.get(0)?,
+        kind: r.get(1)?,
+        chat_jid: r.get(2)?,
+        sender: r.get(3)?,
+        sender_name: r.get(4)?,
+        groups: Vec::new(),
+        state: r.get(5)?,
+        approver: r.get(6)?,
+        card_chat: r.get(7)?,
+        options: choices.into_iter().map(|choice| choice.label).collect(),
+        created_at: Time(r.get(9)?),
+        expires_at: Time(r.get(10)?),
+        decided_at: r.get::<_, Option<i64>>(11)?.map(Time),
+        decided_by: r.get(12)?,
+        decision: r.get(13)?,
+        messages: Vec::new(),
+    })
+}
+
+fn with_messages(c: &Connection, mut row: Approval) -> Result<Approval> {
+    let mut messages =
+        c.prepare_cached("SELECT DISTINCT seq FROM approval_messages WHERE approval_id = ?1 ORDER BY seq")?;
+    row.messages = messages.query_map([row.id], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut groups = c.prepare_cached(
+        "SELECT DISTINCT group_folder FROM approval_messages WHERE approval_id = ?1 AND group_folder <> '' ORDER BY group_folder",
+    )?;
+    row.groups = groups.query_map([row.id], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
+    Ok(row)
+}

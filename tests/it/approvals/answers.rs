@@ -1,0 +1,147 @@
+//! How answers are given.
+
+use g2::{
+    domain::people::Role,
+    store::{How, Pick},
+};
+
+use super::world::{CHAT, DESK, OWNER, World, folder};
+
+const BOB: &str = "tg:bob";
+
+#[tokio::test]
+async fn a_number_or_a_label_in_the_card_s_chat_is_the_answer_and_no_prompt() {
+    for (text, allowed) in [("1", true), (" allow ", true), ("#1 1", true), ("2", false), ("DENY", false)] {
+        let world = World::new().await;
+        world.stranger(BOB, "hello").await;
+        let seq = world.hear(DESK, OWNER, text).await;
+        assert!(world.open().is_empty(), "{text:?}");
+        assert_eq!(world.woken("family", CHAT).len(), usize::from(allowed), "{text:?}");
+        assert!(world.woken("main", DESK).is_empty(), "{text:?} is no prompt");
+        let why = world.store.why(seq, world.now).unwrap().unwrap();
+        assert_eq!(why.wirings[0].rule.as_deref(), Some("answer"), "{text:?}");
+        assert_eq!(world.say_all(DESK).await.len(), 1, "{text:?}: one confirmation");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_a_prompt_and_the_card_stays() {
+    let world = World::new().await;
+    world.stranger(BOB, "hello").await;
+    for text in ["3", "1 please", "yes", "who is that?", "#1 what?", "#7 1"] {
+        world.hear(DESK, OWNER, text).await;
+    }
+    assert_eq!(world.open().len(), 1);
+    assert_eq!(world.woken("main", DESK).len(), 6);
+}
+
+#[tokio::test]
+async fn a_number_of_somebody_without_the_right_is_a_message() {
+    let world = World::new().await;
+    world.stranger(BOB, "hello").await;
+    world.hear(DESK, "local:guest", "1").await;
+    world.hear_as(DESK, OWNER, "1", |event| event.bot = true).await;
+    world.hear_as(DESK, OWNER, "1", |event| event.from_me = true).await;
+    assert_eq!(world.open().len(), 1);
+    assert_eq!(world.woken("main", DESK), ["1"], "the guest's");
+    // The same number in another chat is one as well.
+    world.hear("local:elsewhere", OWNER, "1").await;
+    assert!(world.open().iter().any(|question| question.kind == "sender"));
+}
+
+#[tokio::test]
+async fn a_number_typed_before_the_card_was_said_is_a_message() {
+    let world = World::new().await;
+    world.hear(CHAT, BOB, "hello").await;
+    world.hear(DESK, OWNER, "1").await;
+    assert_eq!((world.open().len(), world.woken("main", DESK)), (1, vec!["1".to_owned()]));
+    world.say_all(DESK).await;
+    world.hear(DESK, OWNER, "1").await;
+    assert!(world.open().is_empty());
+}
+
+#[tokio::test]
+async fn of_several_open_cards_the_number_says_which_or_the_reply_does() {
+    let world = World::new().await;
+    let (bob, eve) = (world.stranger(BOB, "hello").await, world.stranger("tg:eve", "hi").await);
+    let seq = world.hear(DESK, OWNER, "1").await;
+    assert_eq!(world.open().len(), 2, "nothing is guessed");
+    assert!(world.woken("main", DESK).is_empty());
+    let told = world.say_all(DESK).await;
+    assert_eq!(told[0].text, "Questions #1, #2 are open: say which with `#1 1` or `#2 1`.");
+    assert!(world.why(seq).contains("say which"), "{}", world.why(seq));
+    world.hear(DESK, OWNER, &format!("#{eve} 1")).await;
+    assert_eq!(world.question(eve).state, "approved");
+    let _third = world.stranger("tg:zoe", "hey").await;
+    let card: Vec<i64> = world.column(&format!("SELECT card FROM approvals WHERE id = {bob}"));
+    world.hear_as(DESK, OWNER, "2", |event| event.reply_to_id = Some(card[0].to_string())).await;
+    assert_eq!(world.question(bob).state, "denied");
+    assert_eq!(world.open().len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_too_late_is_told_what_was_decided() {
+    let world = World::new().await;
+    let id = world.stranger(BOB, "hello").await;
+    world.role("local:ada", Role::Owner, None).await;
+    world.pick(id, Pick::No, "local:ada").await;
+    world.say_all(DESK).await;
+    world.hear(DESK, OWNER, &format!("#{id} 1")).await;
+    let told = world.say_all(DESK).await;
+    assert_eq!(told[0].text, "question 1 was answered by local:ada: deny");
+    assert!(world.woken("family", CHAT).is_empty() && world.woken("main", DESK).is_empty());
+    // Whoever has no part in it is told nothing.
+    world.hear(DESK, "local:guest", &format!("#{id} 1")).await;
+    assert_eq!(world.woken("main", DESK), ["#1 1"]);
+}
+
+#[tokio::test]
+async fn a_press_does_what_the_number_does_once() {
+    let world = World::new().await;
+    world.hear(CHAT, BOB, "hello").await;
+    let card = world.say_all(DESK).await.remove(0);
+    let press = &card.buttons[0].press;
+    let first = world.store.click(press, OWNER, world.now).await.unwrap();
+    assert_eq!(first.how, How::Done);
+    for press in [press, &card.buttons[1].press] {
+        let again = world.store.click(press, OWNER, world.now).await.unwrap();
+        assert_eq!(
+            (again.how, again.says.as_str()),
+            (How::Late, "question 1 was answered by local:me: allow")
+        );
+    }
+    world.judge().await;
+    assert_eq!(world.woken("family", CHAT), ["hello"]);
+    for bad in ["", "1:9", "x:1", "99:1"] {
+        let outcome = world.store.click(bad, OWNER, world.now).await;
+        assert!(outcome.is_err() || outcome.is_ok_and(|decided| decided.how == How::Not), "{bad:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_press_without_the_right_changes_nothing_and_is_audited() {
+    let world = World::new().await;
+    world.hear(CHAT, BOB, "hello").await;
+    let card = world.say_all(DESK).await.remove(0);
+    for user in [BOB, "tg:eve"] {
+        let decided = world.store.click(&card.buttons[0].press, user, world.now).await.unwrap();
+        assert_eq!(decided.how, How::NotAllowed);
+    }
+    assert_eq!(world.open().len(), 1);
+    assert!(world.store.members(None).unwrap().is_empty() && world.say_all(DESK).await.is_empty());
+    assert_eq!(world.audit(1), ["g2: asked", "tg:bob: not allowed", "tg:eve: not allowed"]);
+    // The card works on.
+    assert_eq!(world.store.click(&card.buttons[0].press, OWNER, world.now).await.unwrap().how, How::Done);
+}
+
+#[tokio::test]
+async fn whoever_lost_the_right_since_they_were_asked_may_not_answer() {
+    let world = World::new().await;
+    world.role("tg:ada", Role::Admin, Some("family")).await;
+    world.hear(CHAT, BOB, "hello").await;
+    world.say_all("tg:ada").await;
+    world.store.revoke_roles("tg:ada", Some(folder("family"))).await.unwrap();
+    world.hear("tg:ada", "tg:ada", "1").await;
+    assert_eq!(world.open().iter().filter(|question| question.kind == "sender").count(), 1);
+    assert_eq!(world.pick(1, Pick::Yes, "tg:ada").await.how, How::NotAllowed);
+}

@@ -1,0 +1,207 @@
+//! What to do with a chat that no group is wired to.
+
+use g2::{
+    domain::people::Role,
+    store::{How, Pick},
+};
+
+use super::world::{DESK, OWNER, World, folder, wiring};
+
+const NEW: &str = "tg:-200";
+const BOB: &str = "tg:bob";
+
+#[tokio::test]
+async fn a_mention_in_an_unknown_group_asks_and_chatter_there_does_not() {
+    let world = World::new().await;
+    world.hear(NEW, BOB, "anybody here?").await;
+    assert!(world.open().is_empty() && world.dropped().is_empty());
+    let seq = world.hear(NEW, BOB, "@G2 hello").await;
+    let open = world.open();
+    assert_eq!((open.len(), open[0].kind.as_str(), open[0].approver.as_str()), (1, "channel", OWNER));
+    assert_eq!(open[0].options, ["Connect to main", "Connect to family", "Create a new agent", "Ignore"]);
+    assert_eq!(open[0].messages, [seq]);
+    let said = world.say_all(DESK).await;
+    assert!(said[0].text.contains("a group that no agent is connected to"), "{}", said[0].text);
+    assert!(world.why(seq).contains("question 1 waits for local:me"), "{}", world.why(seq));
+}
+
+#[tokio::test]
+async fn in_a_direct_chat_every_message_asks_and_there_is_one_question_a_chat() {
+    let world = World::new().await;
+    world.set_chat(NEW, "kind", "direct");
+    world.hear(NEW, BOB, "hello").await;
+    world.hear(NEW, BOB, "anybody?").await;
+    world.hear(NEW, "tg:eve", "me too").await;
+    assert_eq!(world.open().len(), 1);
+    assert_eq!(world.open()[0].messages.len(), 3);
+    let said = world.say_all(DESK).await;
+    assert!(said.len() == 1 && said[0].text.starts_with("New direct chat"), "{said:?}");
+}
+
+#[tokio::test]
+async fn every_message_that_waited_is_answered_oldest_first() {
+    let world = World::new().await;
+    world.set_chat(NEW, "kind", "direct");
+    for text in ["one", "two", "three"] {
+        world.hear(NEW, BOB, text).await;
+    }
+    assert_eq!(world.pick(1, Pick::Connect(folder("family")), OWNER).await.how, How::Done);
+    assert_eq!(world.wirings_of(NEW), [("family".to_owned(), "pattern".to_owned())]);
+    assert_eq!(world.woken("family", NEW), ["one", "two", "three"]);
+    assert_eq!(world.store.members(None).unwrap()[0].user, BOB);
+    assert!(world.open().is_empty());
+}
+
+#[tokio::test]
+async fn only_whom_the_card_names_is_admitted_and_others_are_asked_about() {
+    let world = World::new().await;
+    world.hear(NEW, BOB, "@G2 one").await;
+    world.hear(NEW, "tg:eve", "@G2 two").await;
+    world.pick(1, Pick::Connect(folder("family")), OWNER).await;
+    assert_eq!(world.woken("family", NEW), ["@G2 one"]);
+    let open = world.open();
+    assert_eq!((open.len(), open[0].kind.as_str(), open[0].sender.as_str()), (1, "sender", "tg:eve"));
+    world.yes(open[0].id).await;
+    assert_eq!(world.woken("family", NEW), ["@G2 one", "@G2 two"]);
+}
+
+#[tokio::test]
+async fn a_chat_is_wired_as_its_kind_says_whatever_its_messages_threads() {
+    for (kind, threaded, thread, mode) in [
+        ("group", "0", "", "mention"),
+        ("group", "0", "t1", "mention"),
+        ("group", "1", "", "mention-sticky"),
+        ("direct", "0", "t1", "pattern"),
+    ] {
+        let world = World::new().await;
+        world.set_chat(NEW, "kind", kind);
+        world.set_chat(NEW, "threaded", threaded);
+        world.hear_as(NEW, BOB, "@G2 hello", |event| event.thread = thread.into()).await;
+        world.pick(1, Pick::Connect(folder("family")), OWNER).await;
+        assert_eq!(
+            world.wirings_of(NEW),
+            [("family".to_owned(), mode.to_owned())],
+            "{kind} {threaded} {thread:?}"
+        );
+        assert_eq!(world.woken("family", NEW), ["@G2 hello"], "{kind} {thread:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_owner_s_word_wires_at_once_where_there_is_one_group() {
+    let world = World::with(super::world::asking(), &[]).await;
+    world.role("tg:ada", Role::Admin, None).await;
+    world.hear(NEW, "tg:ada", "just talk").await;
+    assert!(world.wirings_of(NEW).is_empty(), "nobody was addressed");
+    let accepted = world.accept(NEW, "tg:ada", "@G2 hello").await;
+    assert_eq!((accepted.wired, accepted.note.as_deref()), (1, Some("tg:-200 is wired to group main now")));
+    world.judge().await;
+    assert_eq!(world.wirings_of(NEW), [("main".to_owned(), "mention".to_owned())]);
+    assert_eq!(world.woken("main", NEW), ["@G2 hello"]);
+    assert!(world.store.approvals(true).unwrap().is_empty());
+    // Who unwired it meant that.
+    world.store.remove_wiring(folder("main"), NEW).await.unwrap();
+    world.hear(NEW, "tg:ada", "@G2 hello again").await;
+    assert!(world.wirings_of(NEW).is_empty());
+    assert_eq!(world.open().len(), 1);
+}
+
+#[tokio::test]
+async fn an_owner_with_several_groups_and_anybody_else_with_one_are_asked() {
+    let several = World::new().await;
+    several.role("tg:ada", Role::Owner, None).await;
+    several.hear(NEW, "tg:ada", "@G2 hello").await;
+    assert_eq!((several.open().len(), several.open()[0].approver.as_str()), (1, "tg:ada"), "on her channel");
+    let one = World::with(super::world::asking(), &[]).await;
+    one.hear(NEW, BOB, "@G2 hello").await;
+    assert_eq!((one.open().len(), one.wirings_of(NEW).len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_strict_chat_asks_about_nobody_that_is_unknown_and_counts_them() {
+    let world = World::new().await;
+    world.set_chat(NEW, "unknown_sender_policy", "strict");
+    let accepted = world.accept(NEW, BOB, "@G2 hello").await;
+    assert!(accepted.note.unwrap().contains("strict"));
+    assert_eq!((world.open().len(), world.dropped()), (0, vec![(BOB.to_owned(), 1)]));
+    assert_eq!(world.store.dropped(None).unwrap()[0].rule, "unknown_chat");
+}
+
+#[tokio::test]
+async fn without_an_owner_or_without_a_group_nobody_is_asked_and_it_is_counted() {
+    let world = World::new().await;
+    world.sql("DELETE FROM roles");
+    world.hear(NEW, BOB, "@G2 hello").await;
+    assert_eq!((world.open().len(), world.dropped()), (0, vec![(BOB.to_owned(), 1)]));
+    let world = World::new().await;
+    world.sql("DELETE FROM groups");
+    world.hear(NEW, BOB, "@G2 hello").await;
+    assert_eq!((world.open().len(), world.dropped()), (0, vec![(BOB.to_owned(), 1)]));
+}
+
+#[tokio::test]
+async fn bots_and_our_own_messages_ask_nothing() {
+    let world = World::new().await;
+    world.set_chat(NEW, "kind", "direct");
+    world.hear_as(NEW, BOB, "@G2 beep", |event| event.bot = true).await;
+    world.hear_as(NEW, BOB, "@G2 hello", |event| event.from_me = true).await;
+    assert!(world.open().is_empty() && world.dropped().is_empty());
+}
+
+#[tokio::test]
+async fn a_group_that_is_gone_cannot_be_chosen_and_the_question_stays() {
+    let world = World::new().await;
+    world.hear(NEW, BOB, "@G2 hello").await;
+    world.store.remove_group(folder("family")).await.unwrap();
+    let decided = world.pick(1, Pick::Choice(1), OWNER).await;
+    assert_eq!(decided.how, How::Not);
+    assert!(decided.says.contains("there is no group family any more"), "{}", decided.says);
+    assert_eq!((world.open().len(), world.wirings_of(NEW).len()), (1, 0));
+    assert_eq!(world.pick(1, Pick::Choice(0), OWNER).await.how, How::Done);
+    assert_eq!(world.woken("main", NEW), ["@G2 hello"]);
+}
+
+#[tokio::test]
+async fn a_group_s_admin_may_connect_a_chat_to_that_group_and_do_nothing_else() {
+    let world = World::new().await;
+    world.role("tg:ada", Role::Admin, Some("family")).await;
+    world.hear(NEW, BOB, "@G2 hello").await;
+    for pick in [Pick::Connect(folder("main")), Pick::New("Mine".into()), Pick::No, Pick::Choice(2)] {
+        assert_eq!(world.pick(1, pick.clone(), "tg:ada").await.how, How::NotAllowed, "{pick:?}");
+    }
+    assert_eq!(world.pick(1, Pick::Connect(folder("family")), "tg:ada").await.how, How::Done);
+}
+
+#[tokio::test]
+async fn a_sender_without_a_name_makes_a_question_and_no_member() {
+    let world = World::new().await;
+    world
+        .hear_as(NEW, BOB, "@G2 hello", |event| {
+            event.sender = String::new();
+            event.sender_name = String::new();
+        })
+        .await;
+    assert!(world.say_all(DESK).await[0].text.contains("somebody writes"));
+    world.pick(1, Pick::Connect(folder("family")), OWNER).await;
+    assert!(world.store.members(None).unwrap().is_empty());
+    assert_eq!(world.wirings_of(NEW).len(), 1);
+}
+
+#[tokio::test]
+async fn a_chat_that_is_wired_by_other_means_hears_what_waited_and_nobody_is_admitted_by_that() {
+    let world = World::new().await;
+    world.hear(NEW, BOB, "@G2 hello").await;
+    world.store.add_member("tg:eve", folder("family"), OWNER, world.now).await.unwrap();
+    world.hear(NEW, "tg:eve", "@G2 me too").await;
+    world.store.add_wiring(wiring("family", NEW), world.now).await.unwrap();
+    world.judge().await;
+    assert_eq!(
+        (world.question(1).state.as_str(), world.audit(1)),
+        ("approved", vec!["g2: asked".into(), "g2: wired otherwise".into()])
+    );
+    assert_eq!(world.woken("family", NEW), ["@G2 me too"]);
+    let open = world.open();
+    assert_eq!((open.len(), open[0].kind.as_str(), open[0].sender.as_str()), (1, "sender", BOB));
+    assert_eq!(world.pick(1, Pick::Connect(folder("main")), OWNER).await.how, How::Late);
+    assert_eq!(world.say_all(DESK).await[1].text, "Question #1 is settled: tg:-200 was wired to family.");
+}

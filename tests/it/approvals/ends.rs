@@ -1,0 +1,124 @@
+//! Questions that nobody answers, and bounds.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use g2::{
+    domain::people::Role,
+    store::{Asking, How, NextDelivery, Pick},
+};
+
+use super::world::{CHAT, DESK, OWNER, World, asking};
+
+const BOB: &str = "tg:bob";
+const DAY: i64 = 24 * 3_600_000;
+
+/// The card that is to be said to a chat can't be.
+async fn fail(world: &World, chat: &str) {
+    let NextDelivery::Now(card) = world.store.begin_delivery(chat, world.now).await.unwrap() else {
+        panic!()
+    };
+    world.store.delivery_failed(card.id, "blocked by the user", None, world.now).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_card_that_cannot_be_said_blocks_nothing_and_the_next_message_asks_somebody_else() {
+    let world = World::new().await;
+    world.role("tg:ada", Role::Admin, Some("family")).await;
+    world.hear(CHAT, BOB, "one").await;
+    fail(&world, "tg:ada").await;
+    assert_eq!(world.question(1).state, "undeliverable");
+    world.hear(CHAT, BOB, "two").await;
+    let open = world.open();
+    assert_eq!((open.len(), open[0].id, open[0].approver.as_str()), (1, 1, OWNER));
+    assert_eq!(world.audit(1), ["g2: asked", "g2: undeliverable", "g2: asked again"]);
+    world.say_all(DESK).await;
+    world.hear(DESK, OWNER, "1").await;
+    assert_eq!(world.woken("family", CHAT), ["one", "two"], "nothing that waited is lost");
+}
+
+#[tokio::test]
+async fn what_could_not_be_said_can_be_answered_from_the_command_line() {
+    let world = World::new().await;
+    world.hear(CHAT, BOB, "one").await;
+    fail(&world, DESK).await;
+    world.yes(1).await;
+    assert_eq!(world.woken("family", CHAT), ["one"]);
+    assert_eq!(world.question(1).state, "approved");
+}
+
+#[tokio::test]
+async fn after_a_week_a_question_is_over_and_the_next_message_asks_anew() {
+    let mut world = World::new().await;
+    let id = world.stranger(BOB, "one").await;
+    world.later(7 * DAY - 1);
+    assert_eq!(world.store.expire_approvals(world.now).await.unwrap(), 0);
+    world.later(1);
+    // No sweep was needed: whoever answers is told.
+    let late = world.pick(id, Pick::Yes, OWNER).await;
+    assert_eq!((late.how, late.says.as_str()), (How::Late, "nobody answered question 1 in time"));
+    assert_eq!(world.audit(id), ["g2: asked", "g2: expired"]);
+    assert_eq!(world.dropped(), [(BOB.to_owned(), 1)]);
+    let second = world.stranger(BOB, "two").await;
+    assert_ne!(id, second);
+    world.yes(second).await;
+    assert_eq!(world.woken("family", CHAT), ["two"]);
+}
+
+#[tokio::test]
+async fn a_number_typed_after_a_week_is_a_message() {
+    let mut world = World::new().await;
+    world.stranger(BOB, "one").await;
+    world.later(7 * DAY);
+    world.hear(DESK, OWNER, "1").await;
+    assert_eq!((world.woken("main", DESK), world.woken("family", CHAT).len()), (vec!["1".to_owned()], 0));
+}
+
+#[tokio::test]
+async fn a_no_is_forgotten_unless_it_is_to_be_remembered() {
+    let world = World::new().await;
+    let id = world.stranger(BOB, "one").await;
+    world.pick(id, Pick::No, OWNER).await;
+    world.hear(CHAT, BOB, "two").await;
+    assert_eq!(world.open().len(), 1);
+
+    let mut world = World::with(Asking { deny_ttl_ms: DAY, ..asking() }, &["family"]).await;
+    let id = world.stranger(BOB, "one").await;
+    world.pick(id, Pick::No, OWNER).await;
+    world.later(DAY - 1);
+    let seq = world.hear(CHAT, BOB, "two").await;
+    assert!(world.open().is_empty());
+    assert!(world.why(seq).contains("said no to question 1"), "{}", world.why(seq));
+    assert_eq!(world.dropped(), [(BOB.to_owned(), 2)]);
+    world.hear(CHAT, "tg:eve", "hi").await;
+    assert_eq!(world.open().len(), 1, "it was about one sender");
+    world.later(1);
+    world.hear(CHAT, BOB, "three").await;
+    assert_eq!(world.open().len(), 2);
+
+    let world = World::with(Asking { deny_ttl_ms: DAY, ..asking() }, &["family"]).await;
+    world.hear("tg:-200", BOB, "@G2 one").await;
+    world.pick(1, Pick::No, OWNER).await;
+    world.hear("tg:-200", "tg:eve", "@G2 two").await;
+    assert_eq!((world.open().len(), world.dropped().len()), (0, 2), "it was about the chat");
+}
+
+#[tokio::test]
+async fn of_a_sender_fifty_messages_wait_and_older_ones_are_counted() {
+    let world = World::new().await;
+    for n in 0..55 {
+        world.hear(CHAT, BOB, &n.to_string()).await;
+    }
+    assert_eq!((world.open()[0].messages.len(), world.dropped()), (50, vec![(BOB.to_owned(), 5)]));
+    world.yes(1).await;
+    let woken = world.woken("family", CHAT);
+    assert_eq!((woken.len(), woken[0].as_str(), woken[49].as_str()), (50, "5", "54"));
+}
+
+#[tokio::test]
+async fn strangers_cannot_fill_a_chat_with_cards() {
+    let world = World::new().await;
+    for n in 0..120 {
+        world.hear(CHAT, &format!("tg:{n}"), "hi").await;
+    }
+    assert_eq!((world.open().len(), world.dropped().len()), (100, 20));
+    assert_eq!(world.say_all(DESK).await.len(), 100);
+}
