@@ -19,11 +19,13 @@ use crate::domain::{
 
 mod answer;
 mod ask;
+mod contact;
 mod decide;
 mod end;
 
 pub(super) use answer::{answer, read_reply};
-pub(super) use ask::{Contact, ask_about_senders, first_contact, unheard};
+pub(super) use ask::{ask_about_senders, unheard};
+pub(super) use contact::{Contact, first_contact};
 pub use decide::{Decided, How, Pick};
 pub(super) use end::{card_failed, wired};
 

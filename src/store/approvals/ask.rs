@@ -6,39 +6,35 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     super::{
         Result, channel_of,
-        groups::wire_by_default,
         outbox::{Button, Say, say},
         people,
     },
-    Asking, QUESTION, Question, US, candidates, note, place, question_row, rights,
+    Asking, QUESTION, Question, US, candidates, note, place, question_row,
 };
 use crate::domain::{
-    access::{Standing, UnknownSenders},
+    access::Standing,
     approvals::{
         Kind, LIFE_MS, OPEN, WAITING,
         answer::press,
         approver::whom_to_ask,
         card::{self, Card, Spoken},
-        chat::{self, Unwired},
     },
-    engage::{Author, Mentioned},
     people::check_user,
-    rows::Inbound,
 };
 
 /// What a question is about.
-struct About<'a> {
-    kind: Kind,
-    chat: &'a str,
-    sender: &'a str,
-    sender_name: &'a str,
-    groups: &'a [Folder],
+pub(super) struct About<'a> {
+    pub(super) kind: Kind,
+    pub(super) chat: &'a str,
+    pub(super) sender: &'a str,
+    pub(super) sender_name: &'a str,
+    pub(super) groups: &'a [Folder],
     /// The messages that wait, each with the group that would have heard it.
-    waiting: &'a [(i64, String)],
+    pub(super) waiting: &'a [(i64, String)],
 }
 
 /// What came of asking.
-enum Asked {
+pub(super) enum Asked {
     /// Somebody was asked just now.
     Now(i64),
     /// They had been asked already, and this waits too.
@@ -175,92 +171,8 @@ fn not_asked(c: &Connection, rows: &[Unheard], why: &str, now: Time) -> Result<(
     Ok(())
 }
 
-/// What became of a message in a chat that no group is wired to.
-pub(in super::super) enum Contact {
-    /// Nothing: it was meant for nobody.
-    Nothing,
-    /// The chat is wired to this group now.
-    Wired(Folder),
-    /// It waits for the answer to this question.
-    Waits { id: i64, asked_now: bool },
-    /// It was counted, for this reason.
-    Dropped(String),
-}
-
-/// Deals with a message that no group was wired to hear.
-pub(in super::super) fn first_contact(
-    c: &Connection,
-    asking: &Asking,
-    inbound: &Inbound,
-    seq: i64,
-    now: Time,
-) -> Result<Contact> {
-    let jid = &inbound.chat_jid;
-    let (kind, threaded, policy, wired_before): (String, bool, String, bool) = c
-        .prepare_cached(
-            "SELECT kind, threaded, unknown_sender_policy, wired_before FROM chats WHERE jid = ?1",
-        )?
-        .query_row([jid], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))?;
-    let trigger: String = c
-        .prepare_cached("SELECT trigger FROM groups WHERE is_main = 1")?
-        .query_row([], |r| r.get(0))
-        .optional()?
-        .unwrap_or_else(|| asking.trigger.clone());
-    let mentioned = if inbound.mentioned { Mentioned::Yes } else { Mentioned::No };
-    let groups: Vec<Folder> = c
-        .prepare_cached("SELECT folder FROM groups ORDER BY is_main DESC, folder")?
-        .query_map([], |r| super::folder(r.get(0)?))?
-        .collect::<rusqlite::Result<_>>()?;
-    let known: bool = c
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM roles WHERE user_id = ?1) OR EXISTS (SELECT 1 FROM members WHERE user_id = ?1)",
-        )?
-        .query_row([&inbound.sender], |r| r.get(0))?;
-    let message = Unwired {
-        author: match (inbound.from_me, inbound.bot) {
-            (true, _) => Author::Me,
-            (false, true) => Author::Bot,
-            (false, false) => Author::Person,
-        },
-        addressed: chat::addressed(chat::kind(&kind, threaded), mentioned, &inbound.text, &trigger),
-        rights: rights(c, &inbound.sender)?,
-        known,
-        policy: UnknownSenders::parse(&policy),
-        groups: &groups,
-        wired_before,
-    };
-    let why = match chat::decide(&message) {
-        chat::Unheard::Nothing => return Ok(Contact::Nothing),
-        chat::Unheard::Wire(group) => {
-            wire_by_default(c, &group, jid, now)?;
-            return Ok(Contact::Wired(group));
-        }
-        chat::Unheard::Drop(why) => why.to_owned(),
-        chat::Unheard::Ask => match denied(c, asking, Kind::Channel, jid, "", "", now)? {
-            Some(why) => why,
-            None => {
-                let about = About {
-                    kind: Kind::Channel,
-                    chat: jid,
-                    sender: &inbound.sender,
-                    sender_name: &inbound.sender_name,
-                    groups: &[],
-                    waiting: &[(seq, String::new())],
-                };
-                match ask(c, asking, &about, now)? {
-                    Asked::Now(id) => return Ok(Contact::Waits { id, asked_now: true }),
-                    Asked::Already(id) => return Ok(Contact::Waits { id, asked_now: false }),
-                    Asked::Nobody(why) => why,
-                }
-            }
-        },
-    };
-    people::count_unwired(c, seq, &why, now)?;
-    Ok(Contact::Dropped(why))
-}
-
 /// Whether somebody said no lately enough for it to hold.
-fn denied(
+pub(super) fn denied(
     c: &Connection,
     asking: &Asking,
     kind: Kind,
@@ -290,7 +202,7 @@ fn denied(
 }
 
 /// Asks, unless it is asked already.
-fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time) -> Result<Asked> {
+pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time) -> Result<Asked> {
     super::end::expire(c, now)?;
     let newest: Option<Question> = c
         .prepare_cached(&format!(
