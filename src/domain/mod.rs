@@ -12,6 +12,7 @@ pub mod lanes;
 pub mod mounts;
 pub mod prompt;
 pub mod retry;
+pub mod rounds;
 pub mod rows;
 pub mod run_settings;
 pub mod scan;

@@ -15,6 +15,7 @@ use super::{
     super::Host,
     answer::answer_all,
     chain,
+    flow::TOGETHER,
     read::{Patience, Reading, claim, read},
 };
 use crate::{clock, domain::bucket::Bucket, ipc::CommandBox};
@@ -44,8 +45,10 @@ impl Gate {
     /// none.
     pub(super) fn opens_for(&mut self, host: &Host, folder: &Folder, unsettled: u64) -> usize {
         let now = clock::now();
-        let free = unsettled < host.config.waiting_bytes && self.messages.available(now) > 0;
-        let open = if free { self.commands.available(now) } else { 0 };
+        let messages = self.messages.available(now);
+        let free = unsettled < host.config.waiting_bytes && messages > 0;
+        // Which of them are messages is known when they are read.
+        let open = if free { self.commands.available(now).min(messages.max(TOGETHER)) } else { 0 };
         if open == 0 {
             if self.shut_until.is_none() {
                 tracing::warn!(group = %folder, unsettled, "more commands than the limits allow; the rest waits in the box");
@@ -119,5 +122,5 @@ pub(super) fn refuse_excess(host: &Arc<Host>, folder: &Folder) {
             }
         }
     }
-    let _ = answer_all(host, folder, answers, 0);
+    let _unanswered = answer_all(host, folder, answers, 0);
 }
