@@ -28,7 +28,7 @@ use crate::{
     gateway::{self, Credentials, Gateway, Upstream},
     ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
     loops::{
-        self, Host, Nudges, control, deliver,
+        self, Host, control, deliver,
         dispatch::Dispatch,
         reconcile, schedule,
         snapshots::{self, Shown, Snapshots},
@@ -293,12 +293,13 @@ impl Daemon {
         let dirs = HostDirs::open(&root.join("data"))?;
         let claims = Claims::open(&dirs, store.last_claim()?)?;
         let local = Local::default();
-        let channels = Channels::new(vec![Box::new(local.clone())]);
+        let channels = Arc::new(Channels::new(vec![Box::new(local.clone())]));
         store.recover_deliveries(channels.idempotent(), config.on_unknown).await?;
         let (lanes, news) = mpsc::unbounded_channel();
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
         let since = clock::now();
+        store.set_zone(config.zones.clone(), since).await?;
         let token_key = crate::root::token_key(&root.join("data")).context("reading data/token.key")?;
         let holds = Holds::new(store.holds()?);
         let host = Arc::new(Host {
@@ -320,13 +321,14 @@ impl Daemon {
             instance,
             boxes: RwLock::default(),
             crowd: Semaphore::new(loops::ipc::CROWD),
-            nudges: Nudges::default(),
+            nudges: Arc::default(),
             snapshots: Snapshots::default(),
             at_work: AtWork::default(),
             stop: CancellationToken::new(),
             retire: CancellationToken::new(),
             look_again: Notify::new(),
             obstacle: Mutex::default(),
+            without_room: Mutex::default(),
         });
         tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = host.sandbox.kind(), zone = host.config.zone.name, "starting");
 
@@ -360,7 +362,7 @@ impl Daemon {
         tasks.spawn(dispatch.run(news, adopted_later));
         tasks.spawn(reconcile::run(Arc::clone(&host), recovered.unknown, adoptions));
         tasks.spawn(schedule::run(Arc::clone(&host)));
-        tasks.spawn(deliver::run(Arc::clone(&host)));
+        tasks.spawn(deliver::run(host.post()));
         tasks.spawn(typing::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
         Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })

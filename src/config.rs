@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::domain::{
     run_settings::{Aws, Credentials, Network, Provider, RunSettings, Selinux},
-    zone::{ZoneChoice, ZoneData},
+    zone::{ZoneChoice, ZoneData, Zones},
 };
 
 mod agent;
@@ -30,6 +30,8 @@ pub struct Config {
     pub assistant_name: String,
     /// The zone's name and how it was found.
     pub zone: ZoneChoice,
+    /// The same, and the zones of groups that have their own.
+    pub zones: Zones,
     pub sandbox: SandboxKind,
     pub image: String,
     pub docker_host: Option<String>,
@@ -70,6 +72,10 @@ pub struct Config {
     pub waiting_bytes: u64,
     /// How many files of a group may wait before the newest are refused.
     pub waiting_files: usize,
+    /// How many archived sessions of a group are kept.
+    pub archives: usize,
+    /// How much of what was said in them is kept, bytes.
+    pub archives_bytes: u64,
     pub on_unknown: crate::domain::rows::UnknownDeliveries,
     /// Whether a command needs its run's token; without, the box that it lies in says whose it is.
     pub require_token: bool,
@@ -147,6 +153,8 @@ struct RawLimits {
     messages_per_minute: Option<u32>,
     waiting_mib: Option<u64>,
     waiting_files: Option<usize>,
+    archives: Option<usize>,
+    archives_mib: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -268,6 +276,7 @@ impl Config {
                 .map(str::to_owned)
                 .or(raw.assistant_name.filter(|name| !name.is_empty()))
                 .unwrap_or_else(|| "G2".into()),
+            zones: Zones::new(zone_data, &zone),
             zone,
             sandbox: raw.sandbox.kind.unwrap_or(SandboxKind::Auto),
             image: environment
@@ -317,6 +326,8 @@ impl Config {
             messages_per_minute: raw.limits.messages_per_minute.unwrap_or(3_000).max(1),
             waiting_bytes: raw.limits.waiting_mib.unwrap_or(64).max(1) << 20,
             waiting_files: raw.limits.waiting_files.unwrap_or(100_000).max(1),
+            archives: raw.limits.archives.unwrap_or(1_000).max(1),
+            archives_bytes: raw.limits.archives_mib.unwrap_or(256) << 20,
             min_free_bytes: raw.limits.min_free_mib.unwrap_or(2048) << 20,
             on_unknown,
             require_token: raw.ipc.require_token,

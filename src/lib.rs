@@ -13,4 +13,5 @@ pub mod loops;
 pub mod mounts;
 pub mod root;
 pub mod sandbox;
+pub mod senders;
 pub mod store;

@@ -95,10 +95,10 @@ pub fn free_bytes(path: &Path) -> Option<u64> {
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// Whether fewer than 5 % of the inodes are free where `path` is; file systems that count none have enough.
+/// Returns how many inodes are free where `path` is, and how many there are; 0 of 0 where none are counted.
 #[must_use]
-pub fn inodes_are_low(path: &Path) -> bool {
-    rustix::fs::statvfs(path).is_ok_and(|stat| stat.f_files > 0 && stat.f_favail < stat.f_files / 20)
+pub fn inodes(path: &Path) -> (u64, u64) {
+    rustix::fs::statvfs(path).map_or((0, 0), |stat| (stat.f_favail, stat.f_files))
 }
 
 /// Removes what an earlier daemon left of its socket.

@@ -23,7 +23,7 @@ pub struct Wants {
 pub struct Facts {
     /// The instant of the decision.
     pub now: Time,
-    /// The user's zone.
+    /// The zone of the group that it is about.
     pub zone: TimeZone,
     /// The zone's IANA name, for messages.
     pub zone_name: String,

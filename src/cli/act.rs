@@ -20,14 +20,16 @@ pub(super) async fn act(
     command: Command,
     said: Transcripts,
 ) -> Result<Outcome, Failure> {
-    let zone = context.config()?.zone;
-    let acted = store.act(group.clone(), command, said, (zone.name, zone.zone), clock::now()).await?;
+    let zones = context.config()?.zones;
+    let acted = store.act(group.clone(), command, said, zones, clock::now()).await?;
     let (outcomes, changes) =
         acted.map_err(|refusal| anyhow!("{}; {} ({})", refusal.message, refusal.hint, refusal.code))?;
     for changed in changes.tasks.iter().chain(&changes.groups) {
         tell_changed(context, Some(changed)).await;
     }
     for changed in &changes.sessions {
+        let config = context.config()?;
+        store.put_out_archives(changed.clone(), config.archives, config.archives_bytes).await?;
         // A live run goes on with the session that it has: it leaves, and the next one has the new one.
         if changes.lanes.iter().any(|(group, ..)| group == changed) {
             tell_to_relaunch(context, changed).await;

@@ -1,29 +1,43 @@
-//! `g2 engage explain`: which groups a message would wake, and by which rule. Nothing is stored or sent.
+//! `g2 engage explain`: which groups a message would wake, and by which rule. It is decided as the daemon decides it;
+//! nothing is stored, sent or counted.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::{Context, Outcome, jid, show};
 use crate::{
-    domain::engage::{Author, Heard, Listener, Mentioned, Outcome as Verdict, Sticky},
-    loops::dispatch::wiring_rule,
+    domain::{access::Refusal, engage, hearing::Rules, people::user_id, rows::Inbound},
+    senders,
+    store::Unjudged,
 };
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Engage {
     /// Tell for each wiring of a chat whether a message would wake its group, and why
-    Explain {
-        #[arg(long, value_name = "JID", value_parser = jid)]
-        chat: String,
-        /// Who speaks; who may be heard is not asked here
-        #[arg(long = "as", default_value = "me", value_name = "NAME")]
-        sender: String,
-        /// As if the platform said that the agent was mentioned
-        #[arg(long)]
-        mention: bool,
-        /// What is said
-        text: String,
-    },
+    Explain(Explain),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    #[arg(long, value_name = "JID", value_parser = jid)]
+    chat: String,
+    /// Who speaks: a name on the chat's channel, or a whole id such as tg:12345
+    #[arg(long = "as", default_value = "local:me", value_name = "NAME")]
+    sender: String,
+    /// As if the platform said that the agent was mentioned
+    #[arg(long)]
+    mention: bool,
+    /// A thread of the chat
+    #[arg(long, default_value = "", hide_default_value = true)]
+    thread: String,
+    /// As if another bot had written it
+    #[arg(long)]
+    bot: bool,
+    /// As if we had written it
+    #[arg(long)]
+    own: bool,
+    /// What is said
+    text: String,
 }
 
 /// What one wiring makes of the message.
@@ -33,37 +47,71 @@ struct Row {
     engages: bool,
     rule: &'static str,
     reason: String,
+    /// `wake`, `context`, `ignore` or `held`.
+    outcome: &'static str,
+    /// `asked` or `counted`, when it would have engaged and its sender is not heard.
+    refused: Option<&'static str>,
+    sender: String,
+    /// `owner`, `admin`, `member` or `unknown`.
+    standing: &'static str,
+    /// What `sender-allowlist.json` says: `allowed`, `context_only`, `drop` or `unreadable`.
+    listed: &'static str,
+    /// The chat's, for senders whom the group does not know.
+    policy: &'static str,
+    sender_scope: Option<String>,
+    /// Whether the agent was addressed in this thread before, and listens on.
+    sticky: bool,
     /// What is wrong with the wiring's rule.
     problem: Option<String>,
 }
 
 impl Engage {
     pub(super) fn run(self, context: &Context) -> Outcome {
-        let Self::Explain { chat, sender: _, mention, text } = self;
-        let store = context.store()?;
-        let mut rows = Vec::new();
-        for wiring in store.wirings()?.into_iter().filter(|w| w.chat_jid == chat) {
-            let Some(group) = store.group(&wiring.group)? else { continue };
-            let pattern = wiring.engage_pattern.as_deref();
-            let trigger = wiring.trigger.as_ref().unwrap_or(&group.trigger);
-            let rule = wiring_rule(&wiring.engage_mode, pattern, trigger, &wiring.ignored_message_policy);
-            let verdict = Listener::new(&rule).decide(&Heard {
-                text: &text,
-                author: Author::Person,
-                mentioned: if mention { Mentioned::Yes } else { Mentioned::No },
-                sticky: Sticky::No,
-            });
-            rows.push(Row {
-                group: wiring.group.to_string(),
-                engages: verdict.outcome == Verdict::Wake,
-                rule: verdict.rule.as_str(),
-                reason: verdict.reason,
-                problem: verdict.problem.map(|problem| problem.to_string()),
-            });
-        }
+        let Self::Explain(asked) = self;
+        let sender = user_id(&asked.chat, &asked.sender);
+        let inbound = Inbound {
+            chat_jid: asked.chat.clone(),
+            thread: asked.thread,
+            sender: sender.clone(),
+            text: asked.text,
+            mentioned: asked.mention,
+            from_me: asked.own,
+            bot: asked.bot,
+            ..Inbound::default()
+        };
+        let listed = senders::read(&context.config()?).listed(&asked.chat, &sender);
+        let mut rules = Rules::default();
+        let rows: Vec<Row> = context
+            .store()?
+            .as_if(inbound)?
+            .into_iter()
+            .map(|row| explained(&mut rules, row, listed))
+            .collect();
         if rows.is_empty() {
-            eprintln!("g2: no group is wired to {chat}; wire one with `g2 wirings add`");
+            eprintln!("g2: no group is wired to {}; wire one with `g2 wirings add`", asked.chat);
         }
-        show::rows(context, &rows, &["group", "engages", "rule", "reason"])
+        show::rows(context, &rows, &["group", "engages", "rule", "standing", "policy", "sticky", "reason"])
+    }
+}
+
+fn explained(rules: &mut Rules, row: Unjudged, listed: crate::domain::access::Listed) -> Row {
+    let decision = rules.decide(&row.asked(listed));
+    Row {
+        engages: decision.outcome == engage::Outcome::Wake,
+        rule: decision.rule,
+        reason: decision.reason,
+        outcome: decision.outcome.as_str(),
+        refused: decision.refused.map(|refusal| match refusal {
+            Refusal::Asked => "asked",
+            Refusal::Counted => "counted",
+        }),
+        standing: row.standing.as_str(),
+        listed: listed.as_str(),
+        policy: row.unknown_senders.as_str(),
+        sticky: row.sticky,
+        problem: decision.problem.map(|problem| problem.to_string()),
+        group: row.group.map(|group| group.to_string()).unwrap_or_default(),
+        sender: row.sender,
+        sender_scope: row.sender_scope,
     }
 }

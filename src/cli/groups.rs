@@ -12,13 +12,15 @@ use super::{
 use crate::{
     app, clock,
     domain::{
+        chats::Kind,
+        engage::{ChatKind, EngageMode, default_for},
         group_config::{BadGroupConfig, COLUMNS, KEYS},
-        rows::Group,
+        rows::{Chat, Group},
         run_settings::Provider,
         zone::suggestion,
     },
     loops::control::Request,
-    store::{NewGroup, NewWiring, channel_of},
+    store::{NewGroup, NewWiring},
 };
 
 const SETTINGS: &str = "\
@@ -33,7 +35,7 @@ Keys:
                  bounds on its container; 0 is none
   network        model (nothing but its model) or open
   credentials    gateway (keys stay on the host) or stdin
-  timezone       TZ in its container, such as Europe/Paris; schedules are in the daemon's zone
+  timezone       where its people live, such as Europe/Paris: times in prompts, cron tasks, TZ in its container
   mounts         folders of the host below /workspace/extra, within ~/.config/g2/mount-allowlist.json:
                  [{\"hostPath\": \"~/photos\", \"containerPath\": \"photos\", \"readonly\": true}]
 
@@ -88,7 +90,7 @@ impl Groups {
             Self::Add { folder, chat, name, trigger, main } => {
                 let config = context.config()?;
                 let folder = Folder::parse(&folder).context("adding a group")?;
-                let wiring = wiring_for(&folder, &chat, main);
+                let wiring = wiring_for(&folder, &chat, main, store.chat(&chat)?.as_ref());
                 let trigger = trigger.unwrap_or_else(|| format!("@{}", config.assistant_name));
                 let name = name.unwrap_or_else(|| folder.to_string());
                 let group = NewGroup { folder: folder.clone(), name, is_main: main, trigger };
@@ -109,8 +111,10 @@ impl Groups {
                     settings.iter().map(|text| setting(text)).collect::<anyhow::Result<Vec<_>>>()?;
                 let group = store.group(&folder)?.ok_or_else(|| anyhow!("group {folder} does not exist"))?;
                 fits(context, &group, &settings)?;
+                let moves = settings.iter().any(|(key, _)| key == "timezone");
+                let zones = moves.then(|| context.config().map(|config| config.zones)).transpose()?;
                 let relaunch = settings.iter().any(|(key, _)| !["name", "trigger"].contains(&key.as_str()));
-                store.set_group(folder.clone(), settings).await?;
+                store.set_group(folder.clone(), settings, zones, clock::now()).await?;
                 // What a run is launched with can't be changed while it lives.
                 if relaunch {
                     tell_to_relaunch(context, &folder).await;
@@ -173,15 +177,28 @@ fn fits(context: &Context, group: &Group, settings: &[(String, String)]) -> anyh
     Ok(())
 }
 
-/// How a new group engages in its chat: in a direct one, and as the main group, on every message; else when mentioned.
-fn wiring_for(folder: &Folder, chat: &str, main: bool) -> NewWiring {
-    let always = main || channel_of(chat) == "local";
+/// How a new group engages in its chat: as the main group on every message, else as fits the kind of the chat.
+fn wiring_for(folder: &Folder, chat: &str, main: bool, known: Option<&Chat>) -> NewWiring {
+    let mode = if main { EngageMode::Pattern(".".into()) } else { default_mode(chat, known) };
+    let (engage_mode, engage_pattern) = mode.columns();
     NewWiring {
         group: folder.clone(),
         chat_jid: chat.to_owned(),
-        engage_mode: if always { "pattern".into() } else { "mention".into() },
-        engage_pattern: always.then(|| ".".into()),
+        ignored_message_policy: if engage_pattern.is_some() { "drop".into() } else { "accumulate".into() },
+        engage_mode,
+        engage_pattern,
         sender_scope: "all".into(),
-        ignored_message_policy: if always { "drop".into() } else { "accumulate".into() },
     }
+}
+
+/// When a wiring engages that was made without saying so.
+pub(super) fn default_mode(chat: &str, known: Option<&Chat>) -> EngageMode {
+    let direct =
+        known.map_or(Kind::of_address(chat) == Kind::Direct, |chat| chat.kind == Kind::Direct.as_str());
+    let kind = match (direct, known.is_some_and(|chat| chat.threaded)) {
+        (true, _) => ChatKind::Direct,
+        (false, true) => ChatKind::ThreadedGroup,
+        (false, false) => ChatKind::Group,
+    };
+    default_for(kind).0
 }

@@ -7,16 +7,20 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::{
     app,
     config::{Config, Environment},
+    domain::people::check_user,
     store::{Store, StoreError},
 };
 
 mod act;
 mod chat;
+mod chats;
 mod client;
 mod doctor;
+mod dropped;
 mod engage;
 mod groups;
 mod ipc;
+mod members;
 mod messages;
 mod out;
 mod outbox;
@@ -31,6 +35,7 @@ mod status;
 mod tasks;
 mod up;
 mod usage;
+mod users;
 mod why;
 mod wirings;
 
@@ -80,6 +85,18 @@ enum Command {
     /// Which groups a message would wake
     #[command(subcommand)]
     Engage(engage::Engage),
+    /// What is known of chats, and what becomes of strangers there
+    #[command(subcommand)]
+    Chats(chats::Chats),
+    /// Who people are, and what they may decide
+    #[command(subcommand)]
+    Users(users::Users),
+    /// Whom groups know
+    #[command(subcommand)]
+    Members(members::Members),
+    /// What would have woken an agent, and was not heard
+    #[command(subcommand)]
+    Dropped(dropped::Dropped),
     /// What came in
     #[command(subcommand)]
     Messages(messages::Messages),
@@ -181,6 +198,11 @@ fn jid(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Reads a user's id.
+fn user(text: &str) -> Result<String, String> {
+    check_user(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
+}
+
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -242,6 +264,10 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Groups(groups) => groups.run(context).await,
         Command::Wirings(wirings) => wirings.run(context).await,
         Command::Engage(engage) => engage.run(context),
+        Command::Chats(chats) => chats.run(context).await,
+        Command::Users(users) => users.run(context).await,
+        Command::Members(members) => members.run(context).await,
+        Command::Dropped(dropped) => dropped.run(context).await,
         Command::Messages(messages) => messages.run(context),
         Command::Outbox(outbox) => outbox.run(context).await,
         Command::Tasks(tasks) => tasks.run(context).await,

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
-use ipc_handlers::Time;
+use ipc_handlers::{Folder, Time};
 
 use super::{Context, Outcome, show};
 use crate::clock;
@@ -15,6 +15,9 @@ pub(super) enum Schedule {
         /// In which zone [default: the setting's]
         #[arg(long)]
         tz: Option<String>,
+        /// By the clocks of which group
+        #[arg(long, conflicts_with = "tz", value_name = "GROUP")]
+        group: Option<String>,
         /// After which instant, RFC 3339 [default: now]
         #[arg(long)]
         after: Option<String>,
@@ -25,13 +28,21 @@ pub(super) enum Schedule {
 
 impl Schedule {
     pub(super) fn run(self, context: &Context) -> Outcome {
-        let Self::Next { expression, tz, after, count } = self;
+        let Self::Next { expression, tz, group, after, count } = self;
         let config = context.config()?;
-        let zone = match tz {
-            Some(name) => crate::config::zone_data()
+        let zone = match (tz, group) {
+            (Some(name), _) => crate::config::zone_data()
                 .get(&name)
                 .ok_or_else(|| anyhow!("{name:?} is no time zone; use a name such as Europe/Paris"))?,
-            None => config.zone.zone.clone(),
+            (None, Some(name)) => {
+                let group = Folder::parse(&name).context("finding the group's time zone")?;
+                let store = context.store()?;
+                if store.group(&group)?.is_none() {
+                    return Err(anyhow!("group {group} does not exist").into());
+                }
+                store.zone_of(&group, &config.zones)?.zone
+            }
+            (None, None) => config.zone.zone,
         };
         let after = match after {
             Some(text) => {

@@ -10,7 +10,7 @@ use super::{Context, Failure, Outcome, client::Client, jid, out, screen::Screen}
 use crate::{
     app,
     domain::rows::Delivery,
-    loops::control::{Request, Response},
+    loops::control::{Incoming, Request, Response},
 };
 
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ impl Send {
         if self.wait.is_some() {
             client.call(&Request::Listen { chat: self.chat.clone(), typing: false }).await?;
         }
-        let request = Request::Send {
+        let message = Incoming {
             chat: self.chat.clone(),
             sender: self.sender,
             text: self.text,
@@ -51,7 +51,9 @@ impl Send {
             mention: self.mention,
             thread: self.thread,
             reply_to: self.reply_to,
+            ..Incoming::default()
         };
+        let request = Request::Send(Box::new(message));
         let Response::Accepted { seq, wired } = client.call(&request).await? else {
             return Err(anyhow!("the daemon gave an answer to something else").into());
         };
@@ -140,10 +142,10 @@ pub(super) async fn converse(
                 Some(line) if line.trim().is_empty() => screen.prompt(),
                 Some(text) => {
                     screen.was_asked();
-                    client.ask(&Request::Send {
-                        chat: chat.to_owned(), sender: sender.to_owned(), text, key: app::new_id()?, mention: false,
-                        thread: String::new(), reply_to: None,
-                    }).await?;
+                    let message = Incoming {
+                        chat: chat.to_owned(), sender: sender.to_owned(), text, key: app::new_id()?, ..Incoming::default()
+                    };
+                    client.ask(&Request::Send(Box::new(message))).await?;
                 }
                 None => {
                     more = false;

@@ -8,7 +8,7 @@ use ipc_handlers::{
     effect::Lanes,
 };
 
-use super::{Context, Outcome, act::act, show};
+use super::{Context, Outcome, act::act, client::tell_changed, show};
 use crate::{
     domain::transcript,
     ipc::read_transcript,
@@ -43,6 +43,8 @@ pub(super) enum Sessions {
         #[arg(long, value_name = "SESSION")]
         session: Option<String>,
     },
+    /// Remove an archived conversation for good
+    Delete { id: i64 },
     /// Have a group go on with an archived conversation, in all its chats; a live run leaves
     Resume {
         id: i64,
@@ -84,6 +86,11 @@ impl Sessions {
                 show::object(context, &whole)
             }
             Self::Archive { group, name, session } => archive(context, &store, &group, &name, session).await,
+            Self::Delete { id } => {
+                let group = store.delete_archive(id).await?;
+                tell_changed(context, Some(&group)).await;
+                show::done(context, &format!("archived session {id} of group {group} is deleted"))
+            }
             Self::Resume { id, save_name } => resume(context, &store, id, save_name).await,
             Self::Clear { group, name } => {
                 let group = existing(&store, &group)?;

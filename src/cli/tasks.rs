@@ -190,14 +190,21 @@ fn print(context: &Context, store: &Store, id: &str, effected: Effected) -> Outc
     {
         return show::object(context, &task);
     }
+    // As the clocks of its group show it.
+    let local = |id: &str, at| -> anyhow::Result<String> {
+        let zones = context.config()?.zones;
+        let zone = match store.task(id)? {
+            Some(task) => store.zone_of(&task.group, &zones)?,
+            None => zones.of(None),
+        };
+        Ok(reply::local(at, &zone.zone))
+    };
     let said = match effected {
         Effected::TaskCreated { task_id, next_run } => {
-            let zone = context.config()?.zone.zone;
-            format!("task {task_id} runs first at {}", reply::local(next_run, &zone))
+            format!("task {task_id} runs first at {}", local(&task_id, next_run)?)
         }
         Effected::TaskChanged { task_id, status, next_run } => {
-            let zone = context.config()?.zone.zone;
-            let next = next_run.map_or_else(|| "never".into(), |at| reply::local(at, &zone));
+            let next = next_run.map_or_else(|| Ok("never".into()), |at| local(&task_id, at))?;
             format!("task {task_id} is {}, next run: {next}", status.as_str())
         }
         _ => format!("task {id} is cancelled"),

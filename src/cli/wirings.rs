@@ -4,8 +4,12 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use ipc_handlers::Folder;
 
-use super::{Context, Outcome, client::tell_changed, jid, show};
-use crate::{clock, domain::js_regex::Pattern, store::NewWiring};
+use super::{Context, Outcome, client::tell_changed, groups::default_mode, jid, show};
+use crate::{
+    clock,
+    domain::{engage::takes_everything, js_regex::Pattern},
+    store::{NewWiring, Store, StoreError},
+};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Wirings {
@@ -22,6 +26,14 @@ pub(super) enum Wirings {
         which: Which,
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
+    },
+    /// Have a `mention-sticky` agent wait until it is addressed again
+    Unstick {
+        #[command(flatten)]
+        which: Which,
+        /// In this thread only
+        #[arg(long)]
+        thread: Option<String>,
     },
     /// Remove a wiring
     Remove {
@@ -42,9 +54,9 @@ pub(super) struct Which {
 pub(super) struct Add {
     #[command(flatten)]
     which: Which,
-    /// When it engages
+    /// When it engages; by default as fits the kind of the chat
     #[arg(long, value_enum)]
-    engage: Mode,
+    engage: Option<Mode>,
     /// With `--engage pattern`: a JavaScript regular expression; `.` is every message
     #[arg(long)]
     pattern: Option<String>,
@@ -95,27 +107,17 @@ impl Wirings {
                         "engage_pattern",
                         "sender_scope",
                         "ignored_message_policy",
+                        "sticky",
                     ],
                 )
             }
             Self::Add(add) => {
-                let wiring = new_wiring(add)?;
+                let wiring = new_wiring(&store, add)?;
                 let said = format!("group {} is wired to {}", wiring.group, wiring.chat_jid);
                 warn_of_pattern(wiring.engage_pattern.as_deref());
-                let (chat, catches_all) =
-                    (wiring.chat_jid.clone(), wiring.engage_pattern.as_deref() == Some("."));
-                let group = wiring.group.clone();
+                let (group, chat) = (wiring.group.clone(), wiring.chat_jid.clone());
                 store.add_wiring(wiring, clock::now()).await?;
-                let others = store
-                    .wirings()?
-                    .iter()
-                    .filter(|w| w.chat_jid == chat && w.engage_pattern.as_deref() == Some("."))
-                    .count();
-                if catches_all && others > 1 {
-                    eprintln!(
-                        "g2: {others} groups engage on every message of {chat}: each message is answered {others} times"
-                    );
-                }
+                warn_of_two(&store, &group, &chat)?;
                 tell_changed(context, Some(&group)).await;
                 show::done(context, &said)
             }
@@ -127,8 +129,25 @@ impl Wirings {
                     warn_of_pattern(["pattern", "engage_pattern"].contains(&key).then_some(value));
                     store.set_wiring(group.clone(), &which.chat, key, value).await?;
                 }
+                warn_of_two(&store, &group, &which.chat)?;
                 tell_changed(context, Some(&group)).await;
                 show::done(context, &format!("the wiring of {group} to {} is changed", which.chat))
+            }
+            Self::Unstick { which, thread } => {
+                let group = Folder::parse(&which.group).context("changing a wiring")?;
+                if !store.wirings()?.iter().any(|w| w.group == group && w.chat_jid == which.chat) {
+                    return Err(anyhow!(
+                        "group {group} is not wired to {}; see `g2 wirings list`",
+                        which.chat
+                    )
+                    .into());
+                }
+                let marks = store.unstick(group.clone(), &which.chat, thread).await?;
+                let said = match marks {
+                    0 => format!("group {group} was waiting to be addressed already"),
+                    _ => format!("group {group} waits until it is addressed again ({marks} threads)"),
+                };
+                show::done(context, &said)
             }
             Self::Remove { which } => {
                 let group = Folder::parse(&which.group).context("removing a wiring")?;
@@ -147,17 +166,37 @@ fn warn_of_pattern(pattern: Option<&str>) {
     }
 }
 
-fn new_wiring(add: Add) -> anyhow::Result<NewWiring> {
-    let pattern = match (add.engage, add.pattern) {
-        (Mode::Pattern, pattern) => Some(pattern.unwrap_or_else(|| ".".into())),
-        (Mode::Mention | Mode::MentionSticky, None) => None,
-        (Mode::Mention | Mode::MentionSticky, Some(_)) => bail!("--pattern goes with --engage pattern"),
+/// Two groups that take every message of a chat answer each one twice.
+fn warn_of_two(store: &Store, group: &Folder, chat: &str) -> Result<(), StoreError> {
+    let all: Vec<String> = store
+        .wirings()?
+        .into_iter()
+        .filter(|w| w.chat_jid == chat && takes_everything(w.engage_pattern.as_deref()))
+        .map(|w| w.group.to_string())
+        .collect();
+    if all.len() > 1 && all.iter().any(|g| g == group.as_str()) {
+        eprintln!(
+            "g2: {} engage on every message of {chat}: each message is answered {} times; change one with `g2 wirings set … engage=mention`",
+            all.join(" and "),
+            all.len()
+        );
+    }
+    Ok(())
+}
+
+fn new_wiring(store: &Store, add: Add) -> anyhow::Result<NewWiring> {
+    let (engage_mode, engage_pattern) = match (add.engage, add.pattern) {
+        (Some(Mode::Pattern) | None, Some(pattern)) => ("pattern".to_owned(), Some(pattern)),
+        (Some(Mode::Pattern), None) => ("pattern".to_owned(), Some(".".to_owned())),
+        (Some(mode @ (Mode::Mention | Mode::MentionSticky)), None) => (name(mode), None),
+        (Some(Mode::Mention | Mode::MentionSticky), Some(_)) => bail!("--pattern goes with --engage pattern"),
+        (None, None) => default_mode(&add.which.chat, store.chat(&add.which.chat)?.as_ref()).columns(),
     };
     Ok(NewWiring {
         group: Folder::parse(&add.which.group).context("adding a wiring")?,
         chat_jid: add.which.chat,
-        engage_mode: name(add.engage),
-        engage_pattern: pattern,
+        engage_mode,
+        engage_pattern,
         sender_scope: name(add.sender_scope),
         ignored_message_policy: name(add.ignored),
     })

@@ -3,7 +3,10 @@
 //! Each wiring decides for itself. Who may be heard at all is not asked here, and nothing is stored: that a thread is
 //! sticky is told, not guessed.
 
+mod catch_all;
 mod trigger;
+
+pub use catch_all::takes_everything;
 
 use std::fmt;
 
@@ -26,6 +29,18 @@ pub enum IgnoredPolicy {
     Drop,
     /// It is kept as context for the next one that does.
     Accumulate,
+}
+
+impl EngageMode {
+    /// Returns the mode and the pattern as a wiring's columns hold them.
+    #[must_use]
+    pub fn columns(self) -> (String, Option<String>) {
+        match self {
+            Self::Pattern(pattern) => ("pattern".into(), Some(pattern)),
+            Self::Mention => ("mention".into(), None),
+            Self::MentionSticky => ("mention-sticky".into(), None),
+        }
+    }
 }
 
 /// How a wiring listens.
@@ -91,6 +106,19 @@ pub enum Outcome {
     Ignore,
     /// It can't be decided; the message waits for a person.
     Held,
+}
+
+impl Outcome {
+    /// Returns the outcome's name, as the inbox keeps it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Wake => "wake",
+            Self::Context => "context",
+            Self::Ignore => "ignore",
+            Self::Held => "held",
+        }
+    }
 }
 
 /// The rule that decided.

@@ -9,6 +9,15 @@ pub const MAX_RETRIES: u32 = 5;
 /// The first rest, ms; each is twice as long as the one before.
 pub const BASE_MS: i64 = 5_000;
 
+/// The longest rest after something could not be said, ms.
+pub const LONGEST_DELIVERY_REST_MS: i64 = 64_000;
+
+/// Returns how long to rest before something is said once more, after `failures` before this one: 1, 2, 4 … 64 s.
+#[must_use]
+pub fn delivery_rest_ms(failures: u32) -> i64 {
+    1_000_i64.checked_shl(failures).map_or(LONGEST_DELIVERY_REST_MS, |ms| ms.min(LONGEST_DELIVERY_REST_MS))
+}
+
 /// What follows a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {

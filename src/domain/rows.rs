@@ -3,7 +3,10 @@
 use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::group_config::{BadGroupConfig, GroupConfig};
+use super::{
+    chats::ChatInfo,
+    group_config::{BadGroupConfig, GroupConfig},
+};
 
 /// Writes an instant as RFC 3339 UTC with milliseconds.
 pub fn rfc3339<S: Serializer>(time: &Time, s: S) -> Result<S::Ok, S::Error> {
@@ -55,7 +58,10 @@ pub struct Chat {
     pub name: String,
     /// `direct` or `group`.
     pub kind: String,
+    /// What becomes of senders whom the group does not know: `strict`, `request_approval` or `public`.
     pub unknown_sender_policy: String,
+    /// Whether the platform divides it into threads.
+    pub threaded: bool,
 }
 
 /// A chat wired to a group, with the rules that say when it engages.
@@ -70,6 +76,26 @@ pub struct Wiring {
     pub ignored_message_policy: String,
     /// What a message of this chat starts with to mention the agent; `None`: the group's trigger.
     pub trigger: Option<String>,
+    /// Where its agent listens without being addressed again.
+    pub sticky: Vec<StickyThread>,
+}
+
+/// A thread of a chat in which an agent was addressed, and listens on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StickyThread {
+    /// Empty: the chat itself.
+    pub thread: String,
+    #[serde(serialize_with = "rfc3339")]
+    pub since: Time,
+}
+
+/// A message that a wiring can't decide about, and that waits for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HeldMessage {
+    pub seq: i64,
+    pub group: String,
+    pub chat_jid: String,
+    pub reason: String,
 }
 
 /// What came in.
@@ -218,9 +244,11 @@ pub struct IpcRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inbound {
     pub chat_jid: String,
-    /// The platform's own id of the event; the same key again is the same event.
+    /// What tells the event from every other of its chat; the same key again is the same event and changes nothing. For
+    /// a new message its id will do where the platform never gives one twice, else id and sender. For an edit: the id and
+    /// what tells this edit from others (its time, its version); it is a message of its own, read after the first one.
     pub replay_key: String,
-    /// The platform's id of the message, as agents see it.
+    /// The platform's id of the message, as agents see it. Several messages may have it.
     pub id: String,
     pub thread: String,
     pub sender: String,
@@ -233,6 +261,54 @@ pub struct Inbound {
     pub reply_to_id: Option<String>,
     pub reply_to_text: Option<String>,
     pub reply_to_sender: Option<String>,
+    /// What the channel knows of the chat; `None`: nothing, and what is known stays.
+    pub chat: Option<ChatInfo>,
+}
+
+/// Somebody, with what they may decide.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct User {
+    /// `channel:handle`.
+    pub id: String,
+    pub name: String,
+    /// `owner`, `admin` (everywhere) or `admin:GROUP`.
+    pub roles: Vec<String>,
+    /// The groups that know them by a row of their own.
+    pub member_of: Vec<String>,
+    /// Where they are asked; `None`: in the chat that their id names.
+    pub dm_chat: Option<String>,
+    #[serde(serialize_with = "rfc3339")]
+    pub created_at: Time,
+}
+
+/// Whom a group knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Member {
+    pub group: Folder,
+    pub user: String,
+    pub name: String,
+    pub added_by: String,
+    #[serde(serialize_with = "rfc3339")]
+    pub added_at: Time,
+}
+
+/// What would have engaged an agent and was not heard, of one sender in one chat by one rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Dropped {
+    pub chat_jid: String,
+    /// `None`: no group was wired to the chat.
+    pub group: Option<String>,
+    pub sender: String,
+    pub sender_name: String,
+    pub rule: String,
+    pub reason: String,
+    pub count: i64,
+    #[serde(serialize_with = "rfc3339")]
+    pub first_at: Time,
+    #[serde(serialize_with = "rfc3339")]
+    pub last_at: Time,
+    /// The newest message's sequence number.
+    pub last_seq: i64,
 }
 
 /// Something on its way to a chat.

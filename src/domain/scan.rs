@@ -1,28 +1,153 @@
-//! Which of the files that a scan has found in a group's boxes may be taken.
+//! Which of the files in a group's boxes may be taken, and when.
 //!
-//! A scan knows the order in which files were published only by their stamps and names, and sees them while they are
-//! still being published. So it takes them strictly in turn, and what it can't be sure of yet waits, with all that is
-//! younger.
+//! Events tell of files in the order in which those were published, and what is told of is taken at once. A look knows
+//! that order only by stamps and names, and sees files while they are still being published. So it takes them strictly in
+//! turn; what it can't be sure of yet waits, with all that is younger. And while a file waits of which no event will
+//! ever tell, whatever is told of waits behind it.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    time::Duration,
+};
 
 use ipc_handlers::Time;
 
-/// How long an event may be on its way. Events come in the order in which files were published; a scan that was faster
+#[cfg(test)]
+mod tests;
+
+/// How long an event may be on its way. Events come in the order in which files were published; a look that was faster
 /// could only guess it.
 pub const EVENT_LAG: Duration = Duration::from_secs(1);
 /// How long a file that somebody has open is waited for, from when it was first seen.
 pub const OPEN: Duration = Duration::from_secs(2);
+/// So many files that were told of are kept behind others; of more, a look has to find the order.
+const KEPT: usize = 4096;
 
-/// A file in a box.
+/// What a look may take of what it sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sight {
+    /// What was seen a while ago: an event may still be on its way for the rest.
+    Second,
+    /// Everything that was there before the look: there are no events for it, or they were lost.
+    First,
+}
+
+/// A look into a group's boxes. Stamps are nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// How long ago a scan saw it first.
-    pub age: Duration,
-    /// No event can be on its way for it.
-    pub untold: bool,
+pub struct Look {
+    pub sight: Sight,
+    /// There are younger files that it does not show.
+    pub more: bool,
+    /// Files of older stamps were published before it was asked for.
+    pub begun: i64,
+    /// It missed no file of an older stamp: those were published before the boxes were read.
+    pub complete_until: i64,
+    /// When it was, on a clock that only goes forward.
+    pub now: Duration,
+}
+
+/// A file that a look has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found<K> {
+    pub key: K,
+    /// When it was published, at the latest: nanoseconds since the epoch.
+    pub ctime: i64,
     /// Somebody may still write to it.
     pub open: bool,
+}
+
+/// What a look comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn<K> {
+    /// To be taken now, in this order.
+    pub take: Vec<K>,
+    /// Something was too new to be sure of its turn: another look within the moment.
+    pub too_new: bool,
+}
+
+/// What is known of a group's boxes between two looks.
+#[derive(Clone, Debug)]
+pub struct Turns<K> {
+    /// Files that only looks have shown, with when the first did.
+    seen: BTreeMap<K, Duration>,
+    /// Those of which nobody will tell.
+    untold: BTreeSet<K>,
+    /// What was told of since those wait, in its order.
+    told: Vec<K>,
+    /// There are more files of which nobody will tell: the next look has to be a [`Sight::First`].
+    incomplete: bool,
+}
+
+impl<K> Default for Turns<K> {
+    fn default() -> Self {
+        Self { seen: BTreeMap::new(), untold: BTreeSet::new(), told: Vec::new(), incomplete: false }
+    }
+}
+
+impl<K: Ord + Clone> Turns<K> {
+    /// Whether something waits for its turn, so that another look is due soon.
+    #[must_use]
+    pub fn anything_waits(&self) -> bool {
+        !self.seen.is_empty() || self.incomplete
+    }
+
+    /// Returns what a look that was asked for has to be.
+    #[must_use]
+    pub fn sight(&self, asked: Sight) -> Sight {
+        if self.incomplete { Sight::First } else { asked }
+    }
+
+    /// Takes in of which files events have told, in that order, and returns which may be taken now: all that were told
+    /// of, or none.
+    pub fn told(&mut self, files: Vec<K>) -> Vec<K> {
+        if self.told.is_empty() {
+            self.told = files;
+        } else {
+            self.told.extend(files);
+        }
+        if self.untold.is_empty() && !self.incomplete {
+            return mem::take(&mut self.told);
+        }
+        if self.told.len() > KEPT {
+            self.told = Vec::new();
+            self.incomplete = true;
+        }
+        Vec::new()
+    }
+
+    /// Forgets all of it: a [`Sight::First`] look comes before anything is taken.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Decides about what a look has found, which is in the order of stamps and names: each file waits for those before
+    /// it, however long it was known itself, as a listing can miss an older file and show a younger one.
+    pub fn look(&mut self, look: Look, found: Vec<Found<K>>) -> Turn<K> {
+        let is_first = look.sight == Sight::First;
+        let mut turn = Turn { take: Vec::new(), too_new: false };
+        let (mut seen, mut untold) = (BTreeMap::new(), BTreeSet::new());
+        for Found { key, ctime, open } in found {
+            let since = self.seen.get(&key).copied().unwrap_or(look.now);
+            let age = look.now.saturating_sub(since);
+            let of_before = is_first && ctime < look.begun;
+            let complete = is_first && ctime < look.complete_until;
+            turn.too_new |= of_before && !complete && age < EVENT_LAG;
+            if seen.is_empty() && (age >= OPEN || !open && (complete || age >= EVENT_LAG)) {
+                turn.take.push(key);
+                continue;
+            }
+            if of_before || self.untold.contains(&key) {
+                untold.insert(key.clone());
+            }
+            seen.insert(key, since);
+        }
+        if is_first {
+            self.incomplete = look.more && !seen.is_empty();
+        }
+        (self.seen, self.untold) = (seen, untold);
+        turn
+    }
 }
 
 /// Returns a stamp, in nanoseconds, that is above that of every file published before `now`, which counts whole
@@ -30,51 +155,4 @@ pub struct Waiting {
 #[must_use]
 pub fn stamp_after(now: Time) -> i64 {
     now.plus_ms(1).0.saturating_mul(1_000_000)
-}
-
-/// Returns how many of these, which are in the order of their publication, may be taken now: each waits for those
-/// before it, however long it was known itself. A listing can miss an older file and show a younger one.
-pub fn in_turn(files: impl IntoIterator<Item = Waiting>) -> usize {
-    let is_ready = |file: &Waiting| file.age >= OPEN || !file.open && (file.untold || file.age >= EVENT_LAG);
-    files.into_iter().take_while(is_ready).count()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn file(word: &str) -> Waiting {
-        let (ms, flags) = word.split_once(' ').unwrap_or((word, ""));
-        let age = Duration::from_millis(ms.parse().unwrap());
-        Waiting { age, untold: flags.contains("untold"), open: flags.contains("open") }
-    }
-
-    #[test]
-    fn what_was_published_before_now_is_stamped_before_it_however_late_in_the_millisecond() {
-        for published in [0, 1, 999_999, 1_000_000, 1_795_323_677_189_999_999] {
-            assert!(published < stamp_after(Time(published / 1_000_000)), "{published}");
-        }
-    }
-
-    #[test]
-    fn files_are_taken_in_turn_each_when_nothing_of_it_can_be_outstanding() {
-        for (files, taken) in [
-            (vec![], 0),
-            (vec!["0"], 0),
-            (vec!["0 untold"], 1),
-            (vec!["999", "1000"], 0),
-            (vec!["1000", "1000"], 2),
-            // Open: nobody younger goes before it, and it has an end.
-            (vec!["1999 open", "1999"], 0),
-            (vec!["0 untold open", "0 untold"], 0),
-            (vec!["2000 open", "1000"], 2),
-            (vec!["2000 open", "1999 open", "1999"], 1),
-            // An older file that the last listing missed, however long the younger one is known by now.
-            (vec!["0", "60000"], 0),
-            (vec!["1000", "60000"], 2),
-            (vec!["1000 open", "60000"], 0),
-        ] {
-            assert_eq!(in_turn(files.iter().map(|word| file(word))), taken, "{files:?}");
-        }
-    }
 }

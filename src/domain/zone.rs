@@ -35,6 +35,45 @@ pub struct ZoneChoice {
     pub rejected: Vec<(String, Option<&'static str>)>,
 }
 
+/// Whose zone is which: everybody's, and that of a group that has its own.
+#[derive(Clone, Debug)]
+pub struct Zones {
+    data: ZoneData,
+    everybodys: Zone,
+}
+
+/// A zone as it is shown and as it is reckoned with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Zone {
+    /// The name as it was spelt.
+    pub name: String,
+    pub zone: TimeZone,
+}
+
+impl Zones {
+    /// Takes the zone of everybody who has none of their own, and the data to look others up in.
+    #[must_use]
+    pub fn new(data: ZoneData, everybodys: &ZoneChoice) -> Self {
+        Self { data, everybodys: Zone { name: everybodys.name.clone(), zone: everybodys.zone.clone() } }
+    }
+
+    /// Returns UTC for everybody, with the data of this program for groups that have a zone of their own.
+    #[must_use]
+    pub fn utc() -> Self {
+        let data = ZoneData::newest(None, None);
+        let everybodys = data.resolve(&[]);
+        Self::new(data, &everybodys)
+    }
+
+    /// Returns the zone of a group whose own setting is `own`; everybody's where there is none, or no such zone (any
+    /// more: `doctor` tells).
+    #[must_use]
+    pub fn of(&self, own: Option<&str>) -> Zone {
+        own.and_then(|name| Some(Zone { name: name.to_owned(), zone: self.data.get(name)? }))
+            .unwrap_or_else(|| self.everybodys.clone())
+    }
+}
+
 /// The abbreviations that people write for a zone. JavaScript takes them; they name no zone, and several more than one.
 const ABBREVIATIONS: [(&str, &str); 14] = [
     ("PST", "America/Los_Angeles"),

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -36,6 +36,8 @@ pub struct HostDirs {
     tmp: OwnedFd,
     pub(super) trash: OwnedFd,
     next: AtomicU64,
+    /// Something went to the trash since anybody asked.
+    discarded: AtomicBool,
 }
 
 impl HostDirs {
@@ -65,6 +67,7 @@ impl HostDirs {
             tmp,
             trash,
             next: AtomicU64::new(1),
+            discarded: AtomicBool::new(false),
             data: held,
             path,
         };
@@ -140,10 +143,20 @@ impl HostDirs {
         loop {
             match dir::rename_new(at, name, &self.trash, &self.unused_name()) {
                 Err(Errno::EXIST) => {}
-                Ok(()) | Err(Errno::NOENT) => return Ok(()),
+                Ok(()) => {
+                    self.discarded.store(true, Ordering::Relaxed);
+                    return Ok(());
+                }
+                Err(Errno::NOENT) => return Ok(()),
                 Err(other) => return Err(other),
             }
         }
+    }
+
+    /// Whether anything went to the trash since this was asked last.
+    #[must_use]
+    pub fn has_discarded(&self) -> bool {
+        self.discarded.swap(false, Ordering::Relaxed)
     }
 
     pub(super) fn unused_name(&self) -> String {

@@ -5,7 +5,7 @@ mod back;
 mod read;
 
 use std::{
-    ffi::OsStr,
+    ffi::{CString, OsStr},
     fmt,
     ops::ControlFlow,
     os::unix::ffi::OsStrExt as _,
@@ -17,7 +17,7 @@ use std::{
 };
 
 use ipc_handlers::{Folder, Time};
-use rustix::{fs::XattrFlags, io::Errno};
+use rustix::fs::XattrFlags;
 
 pub use self::{
     aside::{DONE_FILES, Why},
@@ -28,7 +28,7 @@ use super::{
     dir,
     host::HostDirs,
     kernel::{self, Writer},
-    names::{CommandBox, Kind, display_name},
+    names::{CommandBox, display_name},
     world::World,
 };
 
@@ -152,18 +152,14 @@ impl Claims {
         }
     }
 
-    /// Unlinks the claimed file: the very last step. That it is gone already is no error.
+    /// Unlinks the claimed file: the very last step. That it is gone already is no error. A directory that was swapped in
+    /// goes to the trash, unread: nobody can bound what is in it.
     ///
     /// # Errors
     /// [`World`] when it can't be removed.
     pub fn acknowledge(&self, claimed: &Claimed) -> Result<(), World> {
-        match dir::unlink(&self.host.claimed, claimed.file_name().as_str()) {
-            Ok(()) => Ok(()),
-            Err(Errno::ISDIR | Errno::PERM) if self.kind_of(claimed) == Some(Kind::Directory) => {
-                self.move_directory_aside(claimed)
-            }
-            Err(e) => Err(claimed.world("removing", e)),
-        }
+        let name = CString::new(claimed.file_name()).unwrap_or_default(); // Digits and a folder's name.
+        self.host.remove_entry(&self.host.claimed, &name).map_err(|e| claimed.world("removing", e))
     }
 
     /// Makes the claim itself survive a power cut: first that the file is gone from its box, then that it is here.
@@ -188,11 +184,6 @@ impl Claims {
         }
     }
 
-    /// Moves a directory that was swapped in to `dead/<folder>/<id>.dir`, unread.
-    pub(super) fn move_directory_aside(&self, claimed: &Claimed) -> Result<(), World> {
-        self.aside.keep_directory(&self.host, claimed)
-    }
-
     fn source_of(&self, claimed: &Claimed) -> Option<Source> {
         let file = self.open_file(claimed).ok()?;
         let mut value = Vec::with_capacity(512);
@@ -205,10 +196,6 @@ impl Claims {
     fn look_at(&self, claim: &mut Claimed) {
         claim.source = self.source_of(claim);
         claim.taken = dir::stat(&self.host.claimed, claim.file_name().as_str()).ok().map(|s| changed_at(&s));
-    }
-
-    fn kind_of(&self, claimed: &Claimed) -> Option<Kind> {
-        dir::stat(&self.host.claimed, claimed.file_name().as_str()).ok().map(|s| Kind::of(&s))
     }
 }
 

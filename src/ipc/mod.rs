@@ -15,6 +15,7 @@ mod skills;
 mod transcript;
 mod trash;
 pub mod watch;
+mod weigh;
 mod world;
 
 pub use boxes::{
@@ -34,4 +35,5 @@ pub use own::give_folder;
 pub use transcript::{TRANSCRIPT_LIMIT, read_transcript};
 pub use trash::Swept;
 pub use watch::{Hint, HintSender, Hints, Watch, WatchError, hints};
+pub use weigh::weigh;
 pub use world::World;

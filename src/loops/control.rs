@@ -21,43 +21,25 @@ use tokio::{
 use super::{Host, ipc::Ask, remove, snapshots};
 use crate::{
     clock,
-    domain::{
-        lanes::Event,
-        rows::{Delivery, Inbound},
-        typing::Signal,
-    },
-    failpoint,
+    domain::{lanes::Event, rows::Delivery, typing::Signal},
 };
 
+mod incoming;
 mod lines;
+mod problems;
 mod queue;
+pub use incoming::Incoming;
 use lines::{Line, Lines};
 pub use queue::{Which, shown};
 
-/// A message of more than this is refused, bytes.
-const LONGEST_TEXT: usize = 4 << 20;
-/// The longest line: such a message with each byte escaped, and what stands around it.
-const LONGEST_LINE: usize = 6 * LONGEST_TEXT + (64 << 10);
-/// The longest name of a chat, characters.
-const LONGEST_CHAT: usize = 512;
-
+/// The longest line: the longest message with each byte escaped, and what stands around it.
+const LONGEST_LINE: usize = 6 * incoming::LONGEST_TEXT + (64 << 10);
 /// What a client may ask.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Request {
-    /// A message in. The same `key` again is the same message.
-    Send {
-        chat: String,
-        sender: String,
-        text: String,
-        key: String,
-        #[serde(default)]
-        mention: bool,
-        #[serde(default)]
-        thread: String,
-        #[serde(default)]
-        reply_to: Option<String>,
-    },
+    /// A message in.
+    Send(Box<Incoming>),
     /// From now on tell what is said to this chat.
     Listen {
         chat: String,
@@ -267,17 +249,7 @@ impl Client {
     /// Too slow for the broadcast: the store has what was missed.
     async fn catch_up(&mut self) -> std::io::Result<()> {
         let Some((chat, last)) = self.listening.clone() else { return Ok(()) };
-        let rows = self.host.store.outbox(Some(&chat), None).unwrap_or_default();
-        for row in rows.into_iter().filter(|row| row.id > last && row.status == "sent") {
-            let delivery = Delivery {
-                id: row.id,
-                chat_jid: row.chat_jid,
-                thread: row.thread,
-                text: row.text,
-                sender: row.sender,
-                reply_to: row.reply_to,
-                attempts: 0,
-            };
+        for delivery in self.host.store.said_since(&chat, last).unwrap_or_default() {
             self.pass(delivery).await?;
         }
         Ok(())
@@ -299,23 +271,12 @@ impl Client {
 
     async fn handle(&mut self, request: Request) -> Option<Response> {
         match request {
-            Request::Send { chat, sender, text, key, mention, thread, reply_to } => {
-                Some(self.accept(chat, sender, text, key, mention, thread, reply_to).await)
-            }
+            Request::Send(message) => Some(incoming::accept(&self.host, *message).await),
             Request::Listen { chat, typing } => {
                 self.watching = typing.then(|| chat.clone());
                 self.typing = self.host.local.watch_typing();
-                let last = self
-                    .host
-                    .store
-                    .outbox(Some(&chat), Some(1))
-                    .ok()
-                    .and_then(|rows| rows.last().map(|r| r.id));
                 // Rows that are still to be said have not been told to anybody.
-                let last = match last {
-                    Some(last) => self.host.store.last_sent(&chat).unwrap_or(last),
-                    None => 0,
-                };
+                let last = self.host.store.last_sent(&chat).unwrap_or_default();
                 self.listening = Some((chat, last));
                 Some(Response::Listening)
             }
@@ -342,56 +303,6 @@ impl Client {
             }),
         }
     }
-
-    #[expect(clippy::too_many_arguments, reason = "the fields of one request")]
-    async fn accept(
-        &self,
-        chat: String,
-        sender: String,
-        text: String,
-        key: String,
-        mention: bool,
-        thread: String,
-        reply_to: Option<String>,
-    ) -> Response {
-        if let Err(message) = check_chat(&chat) {
-            return Response::Error { message };
-        }
-        if text.trim().is_empty() {
-            return Response::Error { message: "there is nothing in this message".into() };
-        }
-        if text.len() > LONGEST_TEXT {
-            return Response::Error {
-                message: format!("the message has {} bytes; at most {LONGEST_TEXT} are taken", text.len()),
-            };
-        }
-        let now = clock::now();
-        let replied =
-            reply_to.as_deref().and_then(|id| self.host.store.message_by_id(&chat, id).ok().flatten());
-        let inbound = Inbound {
-            chat_jid: chat,
-            replay_key: key.clone(),
-            id: key,
-            thread,
-            sender: format!("local:{sender}"),
-            sender_name: sender,
-            text,
-            at: Some(now),
-            mentioned: mention,
-            reply_to_text: replied.as_ref().map(|m| m.text.clone()),
-            reply_to_sender: replied.map(|m| m.sender_name),
-            reply_to_id: reply_to,
-            ..Inbound::default()
-        };
-        match self.host.store.accept(inbound, now).await {
-            Ok(accepted) => {
-                failpoint::reach("message.stored");
-                self.host.nudges.dispatch.notify_one();
-                Response::Accepted { seq: accepted.seq, wired: accepted.wired }
-            }
-            Err(error) => Response::Error { message: format!("the message could not be stored: {error}") },
-        }
-    }
 }
 
 async fn by_hand(work: impl Future<Output = Result<i64, String>>) -> Response {
@@ -416,18 +327,6 @@ pub(super) async fn changed(host: &Arc<Host>, group: Option<Folder>) {
     host.nudges.schedule.notify_one();
 }
 
-/// A chat of this channel has a name that can be stored and shown.
-fn check_chat(chat: &str) -> Result<(), String> {
-    let name = chat.strip_prefix("local:").unwrap_or_default();
-    if name.is_empty() || name.chars().any(char::is_control) {
-        return Err(format!("{chat:?} is no local chat; use local:NAME"));
-    }
-    match chat.chars().count() {
-        most if most <= LONGEST_CHAT => Ok(()),
-        more => Err(format!("the chat's name has {more} characters; at most {LONGEST_CHAT} are taken")),
-    }
-}
-
 /// Returns how the daemon is.
 #[must_use]
 pub fn status(host: &Host, since: Time) -> Status {
@@ -448,6 +347,7 @@ pub fn status(host: &Host, since: Time) -> Status {
         let meant = suggestion.map(|zone| format!(" (did you mean {zone}?)")).unwrap_or_default();
         problems.push(format!("time zone {name:?} is not known{meant}; {} is used", host.config.zone.name));
     }
+    problems.extend(problems::of_hearing(host));
     Status {
         state: if problems.is_empty() { "healthy".into() } else { "degraded".into() },
         instance: host.instance.clone(),

@@ -4,14 +4,15 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
-use super::Host;
+use super::Nudges;
 use crate::{
-    channels::ChannelError,
+    channels::{ChannelError, Channels},
     clock,
-    domain::rows::Delivery,
+    domain::{retry, rows::Delivery},
     failpoint,
-    store::{NextDelivery, StoreError, channel_of},
+    store::{NextDelivery, Store, StoreError, channel_of},
 };
 
 /// A delivery that fails so often is set aside as `failed`.
@@ -19,26 +20,35 @@ const TRIES: u32 = 8;
 /// A platform that does not answer in this time has failed.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What this loop works on.
+#[derive(Clone)]
+pub struct Post {
+    pub store: Store,
+    pub channels: Arc<Channels>,
+    pub nudges: Arc<Nudges>,
+    pub stop: CancellationToken,
+}
+
 /// Runs until the daemon stops; a delivery under way is finished first.
-pub async fn run(host: Arc<Host>) {
+pub async fn run(post: Post) {
     let mut workers = JoinSet::new();
     let mut busy: BTreeSet<String> = BTreeSet::new();
     let mut look = true;
     loop {
         if look {
-            match host.store.chats_with_outbox() {
+            match post.store.chats_with_outbox() {
                 Ok(chats) => {
                     for chat in chats.into_iter().filter(|chat| !busy.contains(chat)).collect::<Vec<_>>() {
                         busy.insert(chat.clone());
-                        workers.spawn(empty(Arc::clone(&host), chat));
+                        workers.spawn(empty(post.clone(), chat));
                     }
                 }
                 Err(error) => tracing::error!(%error, "reading the outbox failed"),
             }
         }
         tokio::select! {
-            () = host.stop.cancelled() => break,
-            () = host.nudges.deliver.notified() => look = true,
+            () = post.stop.cancelled() => break,
+            () = post.nudges.deliver.notified() => look = true,
             Some(done) = workers.join_next() => {
                 // The workers saw nothing more; rows that came in between are seen by this look, one for all of them.
                 for chat in std::iter::once(done).chain(std::iter::from_fn(|| workers.try_join_next())).flatten() {
@@ -52,52 +62,52 @@ pub async fn run(host: Arc<Host>) {
 }
 
 /// Says everything that a chat has to say; returns the chat when there is nothing more.
-async fn empty(host: Arc<Host>, chat: String) -> String {
+async fn empty(post: Post, chat: String) -> String {
     let mut begun = None;
     loop {
         let next = match begun.take() {
             // Marked already: it goes out whatever is asked for meanwhile.
             Some(next) => Ok(next),
-            None if host.stop.is_cancelled() => return chat,
-            None => host.store.begin_delivery(&chat, clock::now()).await,
+            None if post.stop.is_cancelled() => return chat,
+            None => post.store.begin_delivery(&chat, clock::now()).await,
         };
         match next {
             Ok(NextDelivery::Now(delivery)) => {
                 failpoint::reach("deliver.sending");
-                match say(&host, &delivery).await {
+                match say(&post, &delivery).await {
                     Ok(next) => begun = next,
                     Err(error) => {
                         tracing::error!(%error, outbox = delivery.id, "recording a delivery failed; it is looked at again");
-                        pause(&host, 1000).await;
+                        pause(&post, 1000).await;
                     }
                 }
             }
             Ok(NextDelivery::NotBefore(at)) => {
-                pause(&host, at.ms_since(clock::now()).clamp(1, 60_000).unsigned_abs()).await;
+                pause(&post, at.ms_since(clock::now()).clamp(1, 60_000).unsigned_abs()).await;
             }
             Ok(NextDelivery::Nothing) => {
-                host.nudges.settled.ring();
+                post.nudges.settled.ring();
                 return chat;
             }
             Err(error) => {
                 tracing::error!(%error, chat, "reading a chat's outbox failed; looking again in a second");
-                pause(&host, 1000).await;
+                pause(&post, 1000).await;
             }
         }
     }
 }
 
-async fn pause(host: &Host, ms: u64) {
+async fn pause(post: &Post, ms: u64) {
     tokio::select! {
-        () = host.stop.cancelled() => {}
-        () = host.nudges.deliver.notified() => host.nudges.deliver.notify_one(),
+        () = post.stop.cancelled() => {}
+        () = post.nudges.deliver.notified() => post.nudges.deliver.notify_one(),
         () = tokio::time::sleep(Duration::from_millis(ms)) => {}
     }
 }
 
 /// Says one row; returns what the chat has to say next, where it was taken along.
-async fn say(host: &Host, delivery: &Delivery) -> Result<Option<NextDelivery>, StoreError> {
-    let outcome = match host.channels.get(channel_of(&delivery.chat_jid)) {
+async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, StoreError> {
+    let outcome = match post.channels.get(channel_of(&delivery.chat_jid)) {
         None => Err(ChannelError::Permanent(format!("no channel of this daemon owns {}", delivery.chat_jid))),
         Some(channel) => match tokio::time::timeout(SEND_TIMEOUT, channel.send(delivery)).await {
             Ok(outcome) => outcome,
@@ -108,25 +118,25 @@ async fn say(host: &Host, delivery: &Delivery) -> Result<Option<NextDelivery>, S
     match outcome {
         Ok(()) => {
             let now = clock::now();
-            let next = if host.stop.is_cancelled() {
-                host.store.delivered(delivery.id, now).await?;
+            let next = if post.stop.is_cancelled() {
+                post.store.delivered(delivery.id, now).await?;
                 None
             } else {
-                Some(host.store.delivered_and_next(delivery.id, &delivery.chat_jid, now).await?)
+                Some(post.store.delivered_and_next(delivery.id, &delivery.chat_jid, now).await?)
             };
             tracing::debug!(outbox = delivery.id, chat = delivery.chat_jid, "said");
-            host.nudges.settled.ring();
+            post.nudges.settled.ring();
             Ok(next)
         }
         Err(error) => {
             let again = match &error {
                 ChannelError::Transient(_) if delivery.attempts + 1 < TRIES => {
-                    Some(clock::now().plus_ms(1000 << delivery.attempts.min(6)))
+                    Some(clock::now().plus_ms(retry::delivery_rest_ms(delivery.attempts)))
                 }
                 ChannelError::Transient(_) | ChannelError::Permanent(_) => None,
             };
             tracing::warn!(outbox = delivery.id, chat = delivery.chat_jid, %error, again = again.is_some(), "could not be said");
-            host.store.delivery_failed(delivery.id, &error.to_string(), again).await?;
+            post.store.delivery_failed(delivery.id, &error.to_string(), again).await?;
             Ok(None)
         }
     }

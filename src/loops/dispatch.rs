@@ -23,16 +23,14 @@ use super::{
 };
 use crate::{
     clock,
-    domain::{
-        engage::{self, Author, EngageMode, Heard, IgnoredPolicy, Listener, Mentioned, Sticky, WiringRule},
-        lanes::{Action, AdoptedState, Event, LaneId, Lanes, Load, WaitingLane, Work},
-    },
-    failpoint,
-    store::{self, Judged, Unjudged},
+    domain::lanes::{Action, AdoptedState, Event, LaneId, Lanes, Load, WaitingLane, Work},
+    failpoint, store,
 };
 
-/// How many inbox rows are judged in one transaction.
-const JUDGE: usize = 500;
+mod judging;
+
+use judging::Judging;
+
 /// How long a lane rests when its work could not be handed over because the world failed, ms.
 const WORLD_REST_MS: i64 = 1000;
 
@@ -57,8 +55,7 @@ pub struct Dispatch {
     /// Whose run each supervisor watches.
     supervised: HashMap<task::Id, (Folder, i64)>,
     actions: VecDeque<Action>,
-    /// Rules made ready, by what they say.
-    listeners: BTreeMap<(String, String, String, String), Listener>,
+    judging: Judging,
 }
 
 impl Dispatch {
@@ -66,6 +63,7 @@ impl Dispatch {
     #[must_use]
     pub fn new(host: Arc<Host>, adopted: Vec<Adoption>, held: Vec<Folder>) -> Self {
         let lanes = Lanes::new(host.config.max_containers);
+        let judging = Judging::new(&host.config);
         let mut this = Self {
             host,
             lanes,
@@ -73,7 +71,7 @@ impl Dispatch {
             runs: JoinSet::new(),
             supervised: HashMap::new(),
             actions: VecDeque::new(),
-            listeners: BTreeMap::new(),
+            judging,
         };
         // What is known to be in the way now is looked at again by another loop.
         if this.host.obstacle().is_some() {
@@ -175,44 +173,6 @@ impl Dispatch {
         self.tell(event);
     }
 
-    async fn judge_all(&mut self) {
-        loop {
-            let rows = match self.host.store.unjudged(JUDGE) {
-                Ok(rows) => rows,
-                Err(error) => return tracing::error!(error = %chain(&error), "reading the inbox failed"),
-            };
-            if rows.is_empty() {
-                return;
-            }
-            let more = rows.len() == JUDGE;
-            let mut judged = Vec::new();
-            let mut woken = Vec::new();
-            for row in rows {
-                let verdict = judge(&mut self.listeners, &row);
-                if verdict.verdict == "wake" {
-                    woken.push((row.group, row.lane, row.generation, row.rest_until));
-                }
-                judged.push(verdict);
-            }
-            if let Err(error) = self.host.store.judge(judged).await {
-                tracing::error!(error = %chain(&error), "writing judgements failed; looking again in a second");
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                self.host.nudges.dispatch.notify_one();
-                return;
-            }
-            self.host.nudges.settled.ring();
-            for (group, lane, generation, not_before) in woken {
-                self.tell(Event::Waiting {
-                    group,
-                    waiting: WaitingLane { lane: LaneId(lane), generation, not_before },
-                });
-            }
-            if !more {
-                return;
-            }
-        }
-    }
-
     fn look_for_due_tasks(&mut self) {
         match self.host.store.due_tasks(clock::now()) {
             Ok(due) => {
@@ -274,7 +234,7 @@ impl Dispatch {
         let host = Arc::clone(&self.host);
         let handed = host
             .store
-            .start_task(&task, host.sandbox.kind(), &host.owner, host.config.zone.zone.clone(), clock::now())
+            .start_task(&task, host.sandbox.kind(), &host.owner, host.config.zones.clone(), clock::now())
             .await;
         failpoint::reach("run.handed");
         match handed {
@@ -435,56 +395,4 @@ pub fn adopted_state(run: &store::ActiveRun) -> AdoptedState {
     } else {
         AdoptedState::Ready(Load::Busy)
     }
-}
-
-/// Returns how a wiring listens, from its columns.
-#[must_use]
-pub fn wiring_rule(mode: &str, pattern: Option<&str>, trigger: &str, ignored: &str) -> WiringRule {
-    WiringRule {
-        mode: match mode {
-            "mention" => EngageMode::Mention,
-            "mention-sticky" => EngageMode::MentionSticky,
-            _ => EngageMode::Pattern(pattern.unwrap_or(".").to_owned()),
-        },
-        trigger: trigger.to_owned(),
-        ignored: if ignored == "accumulate" { IgnoredPolicy::Accumulate } else { IgnoredPolicy::Drop },
-    }
-}
-
-/// How many rules are kept ready; more wirings than this only cost making them again.
-const LISTENERS: usize = 10_000;
-
-fn judge(listeners: &mut BTreeMap<(String, String, String, String), Listener>, row: &Unjudged) -> Judged {
-    let judged = |verdict, rule, reason: &str| Judged { n: row.n, verdict, rule, reason: reason.to_owned() };
-    let (Some(mode), Some(ignored)) = (&row.engage_mode, &row.ignored_message_policy) else {
-        return judged("ignore", "none", "the wiring was removed");
-    };
-    let pattern = row.engage_pattern.clone().unwrap_or_else(|| ".".into());
-    let key = (mode.clone(), pattern.clone(), row.trigger.clone(), ignored.clone());
-    if listeners.len() > LISTENERS {
-        listeners.clear();
-    }
-    let listener = listeners
-        .entry(key)
-        .or_insert_with(|| Listener::new(&wiring_rule(mode, Some(&pattern), &row.trigger, ignored)));
-    let verdict = listener.decide(&Heard {
-        text: &row.text,
-        author: match (row.from_me, row.bot) {
-            (true, _) => Author::Me,
-            (false, true) => Author::Bot,
-            (false, false) => Author::Person,
-        },
-        mentioned: if row.mentioned { Mentioned::Yes } else { Mentioned::No },
-        sticky: Sticky::No,
-    });
-    if let Some(problem) = &verdict.problem {
-        tracing::warn!(group = %row.group, %problem, "a wiring's rule has a problem");
-    }
-    let outcome = match verdict.outcome {
-        engage::Outcome::Wake => "wake",
-        engage::Outcome::Context => "context",
-        engage::Outcome::Ignore => "ignore",
-        engage::Outcome::Held => "held",
-    };
-    judged(outcome, verdict.rule.as_str(), &verdict.reason)
 }

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Host;
 use crate::{
-    domain::rounds::Rounds,
+    domain::{rounds::Rounds, scan::Sight},
     ipc::{Claimed, GroupBoxes, Hint, HintSender, Hints, Swept, Watch, hints},
 };
 
@@ -39,7 +39,7 @@ mod worker;
 
 pub use hand::Hand;
 pub use recover::recover;
-use worker::{HINTS, Job, Sight, Worker};
+use worker::{HINTS, Job, Worker};
 
 /// How many files all groups that take in more than a few have in hand at a time: somebody else's command waits for no more
 /// than these, and more groups at once would only wait for one another.
@@ -91,7 +91,7 @@ pub async fn run(
     let mut every = tokio::time::interval(host.config.scan_every);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
-    sweep(&host);
+    let mut sweeping = sweep(&host);
     loop {
         tokio::select! {
             biased;
@@ -138,6 +138,10 @@ pub async fn run(
             _ = every.tick() => {
                 check_identity(&host, watch.as_ref(), &mut workers, &mut checked);
                 scan_changed(&host, &workers, &mut rounds, unwatched);
+                // A container may see to it that something is thrown away all the time.
+                if sweeping.is_finished() && host.dirs.has_discarded() {
+                    sweeping = sweep(&host);
+                }
             }
         }
     }
@@ -192,20 +196,19 @@ fn open_groups(
 }
 
 /// The group was removed: its boxes are unwatched and go to the trash.
-fn forget(host: &Arc<Host>, watch: Option<&Watch>, folder: &Folder) {
+fn forget(host: &Host, watch: Option<&Watch>, folder: &Folder) {
     let boxes = host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
     let Some(boxes) = boxes else { return };
     if let Some(watch) = watch {
         watch.unwatch(&boxes);
     }
-    match boxes.remove() {
-        Ok(()) => sweep(host),
-        Err(error) => tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed"),
+    if let Err(error) = boxes.remove() {
+        tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed");
     }
 }
 
 /// Empties the trash in the background.
-fn sweep(host: &Arc<Host>) {
+fn sweep(host: &Arc<Host>) -> tokio::task::JoinHandle<()> {
     let host = Arc::clone(host);
     tokio::task::spawn_blocking(move || {
         loop {
@@ -220,7 +223,7 @@ fn sweep(host: &Arc<Host>) {
                 }
             }
         }
-    });
+    })
 }
 
 /// Watches a group's boxes; returns whether events tell of what comes into them.

@@ -12,7 +12,7 @@
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | what is shown | writes the files in which agents read the state of things |
 //! | `usage` | the gateway's books | stores what runs have used |
-//! | `reconcile` | the start | adopts or ends what an earlier daemon left |
+//! | `reconcile`, `room` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channels, local::Local},
     config::Config,
-    domain::{holds::Holds, lanes::Event},
+    domain::{holds::Holds, lanes::Event, zone::Zone},
     gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
     sandbox::Sandbox,
@@ -42,6 +42,7 @@ pub mod dispatch;
 pub mod ipc;
 pub mod reconcile;
 mod remove;
+mod room;
 mod run;
 pub mod schedule;
 pub mod snapshots;
@@ -56,7 +57,7 @@ pub struct Host {
     pub sandbox: Box<dyn Sandbox>,
     /// The containers' way to the model's host.
     pub gateway: Gateway,
-    pub channels: Channels,
+    pub channels: Arc<Channels>,
     pub local: Local,
     pub dirs: Arc<HostDirs>,
     pub claims: Claims,
@@ -67,7 +68,7 @@ pub struct Host {
     pub holds: RwLock<Holds>,
     /// User and group of containers, which own the boxes; `None`: the daemon's own.
     pub box_owner: Option<Owner>,
-    pub nudges: Nudges,
+    pub nudges: Arc<Nudges>,
     pub snapshots: Snapshots,
     /// For which chats agents are at work.
     pub at_work: typing::AtWork,
@@ -88,6 +89,8 @@ pub struct Host {
     pub look_again: Notify,
     /// Why nothing is launched, while that is so.
     pub obstacle: Mutex<Option<String>>,
+    /// Groups whose runs are ended as the disk has no room for what they write, and why; until there is room again.
+    pub without_room: Mutex<BTreeMap<Folder, String>>,
 }
 
 /// Wake-ups that carry no data.
@@ -166,8 +169,24 @@ impl Host {
         self.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Returns the groups that are stopped for want of room, with the reason.
+    fn without_room(&self) -> std::sync::MutexGuard<'_, BTreeMap<Folder, String>> {
+        self.without_room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn set_obstacle(&self, obstacle: Option<String>) {
         *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
+    }
+
+    /// Returns what saying things needs.
+    #[must_use]
+    pub fn post(&self) -> deliver::Post {
+        deliver::Post {
+            store: self.store.clone(),
+            channels: Arc::clone(&self.channels),
+            nudges: Arc::clone(&self.nudges),
+            stop: self.stop.clone(),
+        }
     }
 
     /// Returns how much goes into one batch.
@@ -192,9 +211,12 @@ impl Host {
         self.run_dir(run).join("gateway")
     }
 
-    /// Returns the zone in which schedules and prompts are read.
+    /// Returns the zone in which a group's messages are shown; everybody's where its own can't be read.
     #[must_use]
-    pub fn zone(&self) -> (String, jiff::tz::TimeZone) {
-        (self.config.zone.name.clone(), self.config.zone.zone.clone())
+    pub fn zone_of(&self, group: &Folder) -> Zone {
+        self.store.zone_of(group, &self.config.zones).unwrap_or_else(|error| {
+            tracing::error!(group = %group, error = %ipc::chain(&error), "reading a group's time zone failed");
+            self.config.zones.of(None)
+        })
     }
 }

@@ -22,10 +22,11 @@ use super::{
     Host,
     dispatch::{Adoption, adopted_state},
     ipc::chain,
+    room,
     run::{self, NEVER_STARTED, STALE},
 };
 use crate::{
-    domain::lanes::Event,
+    domain::{lanes::Event, room::Room},
     sandbox::{Found, State},
     store::ActiveRun,
 };
@@ -123,8 +124,12 @@ async fn sort_out(host: &Arc<Host>, active: Vec<ActiveRun>, found: Vec<Found>) -
 /// engine to answer. Runs until the daemon stops.
 pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::UnboundedSender<Adoption>) {
     let mut paused = false;
+    let mut disk = room::Watched::default();
     loop {
-        let obstacle = obstacle(&host).await;
+        let obstacle = match disk.look(&host).await {
+            Room::Enough => engine_away(&host).await,
+            Room::Low | Room::Short { .. } => Some(no_room(&host)),
+        };
         match (&obstacle, paused) {
             (Some(why), false) => tracing::warn!(why, "nothing is launched until this is mended"),
             (None, true) => tracing::info!("launching goes on"),
@@ -159,26 +164,26 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
     }
 }
 
-/// Returns why nothing can be launched now, if so.
-async fn obstacle(host: &Host) -> Option<String> {
-    if let Some(free) = crate::root::free_bytes(&host.root.join("data"))
-        && free < host.config.min_free_bytes
-    {
-        return Some(format!(
-            "only {} MiB are free under {}; at least {} MiB are wanted (limits.min_free_mib)",
-            free >> 20,
-            host.root.join("data").display(),
-            host.config.min_free_bytes >> 20
-        ));
+/// Says why the disk lets nothing be launched.
+fn no_room(host: &Host) -> String {
+    let data = host.root.join("data");
+    let (free, wanted) = (crate::root::free_bytes(&data).unwrap_or(0), host.config.min_free_bytes);
+    let shown = data.display();
+    let mut why = if free < wanted {
+        let (free, wanted) = (free >> 20, wanted >> 20);
+        format!(
+            "only {free} MiB are free under {shown}; at least {wanted} MiB are wanted (limits.min_free_mib)"
+        )
+    } else {
+        format!("fewer than 5 % of the inodes are free under {shown}")
+    };
+    for group in host.without_room().keys() {
+        why.push_str(&format!("; group {group} was stopped, as it wrote the most"));
     }
-    if crate::root::inodes_are_low(&host.root.join("data")) {
-        return Some(format!(
-            "fewer than 5 % of the inodes are free under {}",
-            host.root.join("data").display()
-        ));
-    }
-    match host.sandbox.list(&host.instance).await {
-        Ok(_) => None,
-        Err(error) => Some(chain(&error)),
-    }
+    why
+}
+
+/// Returns why the engine can't launch anything, if so.
+async fn engine_away(host: &Host) -> Option<String> {
+    host.sandbox.list(&host.instance).await.err().map(|error| chain(&error))
 }

@@ -15,11 +15,18 @@ use crate::{domain::lanes::Event, store::StoreError};
 /// How long a run may take to be stopped, once its grace for leaving is over.
 const STOPPING: Duration = Duration::from_secs(20);
 
-/// Removes a group.
+/// Removes a group. Nothing is started in it meanwhile, whatever waits there.
 ///
 /// # Errors
 /// A sentence: there is no such group, its run does not end, or the store can't.
 pub(super) async fn group(host: &Arc<Host>, folder: &Folder) -> Result<(), String> {
+    let _ = host.lanes.send(Event::Hold { group: folder.clone() });
+    let removed = remove(host, folder).await;
+    let _ = host.lanes.send(Event::Release { group: folder.clone() });
+    removed
+}
+
+async fn remove(host: &Arc<Host>, folder: &Folder) -> Result<(), String> {
     let deadline = Instant::now() + Duration::from_millis(host.config.close_grace_ms) + STOPPING;
     loop {
         if host.store.group(folder).map_err(|e| chain(&e))?.is_none() {

@@ -3,10 +3,11 @@
 use ipc_handlers::{Folder, Time, shown::GroupRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, folder};
+use super::{Result, Store, StoreError, chats::ensure_chat, folder, messages::replay_held, tasks};
 use crate::domain::{
     group_config::{BadGroupConfig, GroupConfig},
-    rows::{Chat, Group, Wiring},
+    rows::{Group, StickyThread, Wiring},
+    zone::{Zone, Zones},
 };
 
 /// A group to add.
@@ -75,11 +76,18 @@ impl Store {
     }
 
     /// Changes a group: its columns `name`, `trigger`, `provider`, `script` and `image` (an empty value clears the last
-    /// three), and what its `config` holds. All of it or nothing.
+    /// three), and what its `config` holds. All of it or nothing. With `zones`, its cron tasks are
+    /// moved to the clocks of the zone that it has then.
     ///
     /// # Errors
     /// [`StoreError::Refused`] with what is wrong with a key or its value.
-    pub async fn set_group(&self, group: Folder, settings: Vec<(String, String)>) -> Result<()> {
+    pub async fn set_group(
+        &self,
+        group: Folder,
+        settings: Vec<(String, String)>,
+        zones: Option<Zones>,
+        now: Time,
+    ) -> Result<()> {
         self.write(move |c| {
             let stored: Option<String> = c
                 .query_row("SELECT config FROM groups WHERE folder = ?1", [group.as_str()], |r| r.get(0))
@@ -108,6 +116,9 @@ impl Store {
                 let json = serde_json::to_string(&config)
                     .map_err(|e| StoreError::Refused(format!("the settings can't be stored: {e}")))?;
                 c.execute("UPDATE groups SET config = ?2 WHERE folder = ?1", params![group.as_str(), json])?;
+            }
+            if let Some(zones) = &zones {
+                tasks::read_clocks_again(c, Some(&group), zones, now)?;
             }
             Ok(())
         })
@@ -139,6 +150,15 @@ impl Store {
         })
     }
 
+    /// Returns the chat that was wired to the privileged group first.
+    pub fn chat_of_main(&self) -> Result<Option<String>> {
+        self.read(|c| {
+            Ok(c.prepare_cached("SELECT chat_jid FROM wirings WHERE group_folder = (SELECT folder FROM groups WHERE is_main = 1) ORDER BY id LIMIT 1")?
+                .query_row([], |r| r.get(0))
+                .optional()?)
+        })
+    }
+
     /// Returns one group.
     pub fn group(&self, group: &Folder) -> Result<Option<Group>> {
         self.read(|c| {
@@ -155,12 +175,17 @@ impl Store {
         })
     }
 
+    /// Returns the zone of a group: its own, else everybody's.
+    pub fn zone_of(&self, group: &Folder, zones: &Zones) -> Result<Zone> {
+        self.read(|c| zone_of(c, group, zones))
+    }
+
     /// Wires a chat to a group; the chat is made when it is new.
     pub async fn add_wiring(&self, wiring: NewWiring, now: Time) -> Result<i64> {
         self.write(move |c| insert_wiring(c, &wiring, now)).await
     }
 
-    /// Changes one column of a wiring.
+    /// Changes one column of a wiring. Messages that it holds are judged again.
     pub async fn set_wiring(&self, group: Folder, chat_jid: &str, key: &str, value: &str) -> Result<()> {
         let chat = chat_jid.to_owned();
         let value = value.to_owned();
@@ -190,7 +215,7 @@ impl Store {
                 .map_err(|error| bad_value(error, &key, &value))?
             {
                 0 => Err(StoreError::NotFound { what: "wiring", id: format!("{group} {chat}") }),
-                _ => Ok(()),
+                _ => wiring_changed(c, &group, &chat),
             }
         })
         .await
@@ -205,8 +230,21 @@ impl Store {
                 params![group.as_str(), chat],
             )? {
                 0 => Err(StoreError::NotFound { what: "wiring", id: format!("{group} {chat}") }),
-                _ => Ok(()),
+                _ => wiring_changed(c, &group, &chat),
             }
+        })
+        .await
+    }
+
+    /// Has a group's agent wait in a chat until it is addressed again: in one thread (empty: the chat itself), or
+    /// everywhere. Returns how many marks that were.
+    pub async fn unstick(&self, group: Folder, chat_jid: &str, thread: Option<String>) -> Result<usize> {
+        let chat = chat_jid.to_owned();
+        self.write(move |c| {
+            Ok(c.execute(
+                "UPDATE lanes SET sticky_at = NULL WHERE group_folder = ?1 AND chat_jid = ?2 AND (?3 IS NULL OR thread = ?3) AND sticky_at IS NOT NULL",
+                params![group.as_str(), chat, thread],
+            )?)
         })
         .await
     }
@@ -214,8 +252,11 @@ impl Store {
     /// Returns every wiring.
     pub fn wirings(&self) -> Result<Vec<Wiring>> {
         self.read(|c| {
+            let mut sticky = c.prepare_cached(
+                "SELECT thread, sticky_at FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND sticky_at IS NOT NULL ORDER BY thread",
+            )?;
             let mut all = c.prepare_cached("SELECT id, group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, trigger FROM wirings ORDER BY id")?;
-            Ok(all
+            let mut wirings = all
                 .query_map([], |r| {
                     Ok(Wiring {
                         id: r.get(0)?,
@@ -226,9 +267,18 @@ impl Store {
                         sender_scope: r.get(5)?,
                         ignored_message_policy: r.get(6)?,
                         trigger: r.get(7)?,
+                        sticky: Vec::new(),
                     })
                 })?
-                .collect::<rusqlite::Result<_>>()?)
+                .collect::<rusqlite::Result<Vec<_>>>()?;
+            for wiring in wirings.iter_mut().filter(|w| w.engage_mode == "mention-sticky") {
+                wiring.sticky = sticky
+                    .query_map([wiring.group.as_str(), &wiring.chat_jid], |r| {
+                        Ok(StickyThread { thread: r.get(0)?, since: Time(r.get(1)?) })
+                    })?
+                    .collect::<rusqlite::Result<_>>()?;
+            }
+            Ok(wirings)
         })
     }
 
@@ -236,25 +286,16 @@ impl Store {
     pub fn available_groups(&self) -> Result<Vec<GroupRow>> {
         self.read(available)
     }
+}
 
-    /// Returns one chat.
-    pub fn chat(&self, jid: &str) -> Result<Option<Chat>> {
-        self.read(|c| {
-            Ok(c.prepare_cached(
-                "SELECT jid, channel, name, kind, unknown_sender_policy FROM chats WHERE jid = ?1",
-            )?
-            .query_row([jid], |r| {
-                Ok(Chat {
-                    jid: r.get(0)?,
-                    channel: r.get(1)?,
-                    name: r.get(2)?,
-                    kind: r.get(3)?,
-                    unknown_sender_policy: r.get(4)?,
-                })
-            })
-            .optional()?)
-        })
-    }
+/// Reads a group's zone; everybody's for one that is gone.
+pub(super) fn zone_of(c: &Connection, group: &Folder, zones: &Zones) -> Result<Zone> {
+    let own: Option<String> = c
+        .prepare_cached("SELECT config ->> '$.timezone' FROM groups WHERE folder = ?1")?
+        .query_row([group.as_str()], |r| r.get(0))
+        .optional()?
+        .flatten();
+    Ok(zones.of(own.as_deref()))
 }
 
 /// Every group chat, newest activity first.
@@ -300,29 +341,15 @@ fn bad_value(error: rusqlite::Error, key: &str, value: &str) -> StoreError {
     }
 }
 
-/// Makes the chat's row when it is new. The channel is the JID's prefix.
-pub(super) fn ensure_chat(c: &Connection, jid: &str, now: Time) -> Result<()> {
-    let channel = channel_of(jid);
-    // A local chat is a terminal of this machine's own user.
-    let (kind, policy) =
-        if channel == "local" { ("direct", "public") } else { ("group", "request_approval") };
+/// What a change of a wiring brings along: a mark lasts as long as its wiring is `mention-sticky`, and what was held is
+/// judged again.
+pub(super) fn wiring_changed(c: &Connection, group: &Folder, chat: &str) -> Result<()> {
     c.prepare_cached(
-        "INSERT INTO chats (jid, channel, name, kind, unknown_sender_policy, created_at) VALUES (?1, ?2, ?1, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+        "UPDATE lanes SET sticky_at = NULL WHERE group_folder = ?1 AND chat_jid = ?2 AND sticky_at IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM wirings WHERE group_folder = ?1 AND chat_jid = ?2 AND engage_mode = 'mention-sticky')",
     )?
-    .execute(params![jid, channel, kind, policy, now.0])?;
-    Ok(())
-}
-
-/// Returns the name of the channel that owns a JID.
-#[must_use]
-pub fn channel_of(jid: &str) -> &str {
-    match jid.split_once(':') {
-        Some(("tg", _)) => "telegram",
-        Some(("dc", _)) => "discord",
-        Some((prefix, _)) => prefix,
-        None if jid.ends_with("@g.us") || jid.ends_with("@s.whatsapp.net") => "whatsapp",
-        None => "unknown",
-    }
+    .execute([group.as_str(), chat])?;
+    replay_held(c, group, chat)
 }
 
 fn insert_wiring(c: &Connection, wiring: &NewWiring, now: Time) -> Result<i64> {

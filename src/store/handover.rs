@@ -5,12 +5,14 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     Result, Store, folder,
+    groups::zone_of,
     messages::{MESSAGE, message_row},
     tasks::task,
 };
 use crate::domain::{
     prompt::{Limits, PromptMessage, Row, Selection, Waking, format_selection, select},
     rows::{Message, Task},
+    zone::{Zone, Zones},
 };
 
 /// How much goes into one batch.
@@ -52,10 +54,10 @@ pub struct Content {
 impl Content {
     /// Returns the prompt, in v1's format.
     #[must_use]
-    pub fn prompt(&self, zone_name: &str, zone: &jiff::tz::TimeZone) -> String {
+    pub fn prompt(&self, zone: &Zone) -> String {
         let rows = self.rows.iter().collect();
         let selection = Selection { rows, first: self.first, last: self.last, left_out: self.left_out };
-        format_selection(&selection, zone_name, zone)
+        format_selection(&selection, &zone.name, &zone.zone)
     }
 }
 
@@ -74,7 +76,7 @@ pub struct HandedTask {
 const NO_GENERATION: i64 = -1;
 
 impl Store {
-    /// Starts a run for a lane with its oldest batch. `None` when nothing waits there any more.
+    /// Starts a run for a lane with its oldest batch. `None` when nothing waits there any more, or its wiring is gone.
     pub async fn start_run(
         &self,
         lane: i64,
@@ -85,7 +87,7 @@ impl Store {
     ) -> Result<Option<Handed>> {
         let owner = owner.to_owned();
         self.write(move |c| {
-            let Some(seat) = seat(c, lane)? else { return Ok(None) };
+            let Some(seat) = seat(c, lane)?.filter(|seat| seat.wired) else { return Ok(None) };
             let Some(taken) = take(c, lane, limits)? else { return Ok(None) };
             c.prepare_cached(
                 "INSERT INTO runs (group_folder, lane_id, chat_jid, thread, kind, source, status, owner, sandbox, generation, created_at)
@@ -107,7 +109,7 @@ impl Store {
         now: Time,
     ) -> Result<Option<Handed>> {
         self.write(move |c| {
-            let Some(seat) = seat(c, lane)? else { return Ok(None) };
+            let Some(seat) = seat(c, lane)?.filter(|seat| seat.wired) else { return Ok(None) };
             let takes_more: bool = c
                 .prepare_cached(
                     "SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1 AND lane_id = ?2 AND kind = 'message' AND status = 'running'
@@ -130,7 +132,7 @@ impl Store {
         id: &str,
         sandbox: &'static str,
         owner: &str,
-        zone: jiff::tz::TimeZone,
+        zones: Zones,
         now: Time,
     ) -> Result<Option<HandedTask>> {
         let (id, owner) = (id.to_owned(), owner.to_owned());
@@ -156,6 +158,7 @@ impl Store {
             )?
             .execute(params![due.group.as_str(), seat.lane, due.chat_jid, id, slot, tries + 1, owner, sandbox, generation, now.0])?;
             let run = c.last_insert_rowid();
+            let zone = zone_of(c, &due.group, &zones)?.zone;
             let next = super::runs::next_slot(&due, Time(slot), now, &zone);
             c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4, last_result = NULL WHERE id = ?1")?
                 .execute(params![id, slot, next.map(|t| t.0), now.0])?;
@@ -194,11 +197,14 @@ struct Seat {
     thread: String,
     generation: i64,
     session_id: Option<String>,
+    /// Whether the chat is wired to the group still.
+    wired: bool,
 }
 
 fn seat(c: &Connection, lane: i64) -> Result<Option<Seat>> {
     Ok(c.prepare_cached(
-        "SELECT l.group_folder, g.is_main, l.chat_jid, l.thread, l.generation, l.session_id
+        "SELECT l.group_folder, g.is_main, l.chat_jid, l.thread, l.generation, l.session_id,
+                EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid)
          FROM lanes l JOIN groups g ON g.folder = l.group_folder WHERE l.id = ?1",
     )?
     .query_row([lane], |r| {
@@ -210,6 +216,7 @@ fn seat(c: &Connection, lane: i64) -> Result<Option<Seat>> {
             thread: r.get(3)?,
             generation: r.get(4)?,
             session_id: r.get(5)?,
+            wired: r.get(6)?,
         })
     })
     .optional()?)

@@ -34,14 +34,15 @@ impl Store {
 
 /// Lanes that wait, of one group or of all, in the order in which their oldest waiting row came.
 pub(super) fn waiting(c: &Connection, group: Option<&Folder>) -> Result<Vec<WaitingLane>> {
-    let mut rows = c.prepare_cached(
+    let whose = if group.is_some() { "l.group_folder = ?1" } else { "?1 IS NULL" };
+    let mut rows = c.prepare_cached(&format!(
         "SELECT l.id, l.group_folder, l.generation, l.rest_until FROM lanes l
-         WHERE (?1 IS NULL OR l.group_folder = ?1)
+         WHERE {whose}
            AND EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid)
            AND (EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned')
              OR EXISTS (SELECT 1 FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'))
          ORDER BY (SELECT min(i.n) FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'), l.id",
-    )?;
+    ))?;
     Ok(rows.query_map(params![group.map(Folder::as_str)], waiting_row)?.collect::<rusqlite::Result<_>>()?)
 }
 

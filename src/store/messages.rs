@@ -1,10 +1,19 @@
 //! Messages as they came, and the inbox: a row per message and wiring.
 
 use ipc_handlers::{Folder, Time};
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, folder, groups::ensure_chat};
-use crate::domain::rows::{Inbound, Message};
+use super::{
+    Result, Store,
+    chats::{self, ensure_chat},
+    people,
+};
+use crate::domain::{
+    access::{Listed, Refusal, Standing, UnknownSenders},
+    hearing::{Asked, Wired},
+    people::user_id,
+    rows::{HeldMessage, Inbound, Message},
+};
 
 /// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,19 +28,59 @@ pub struct Accepted {
 #[derive(Clone, Debug)]
 pub struct Unjudged {
     pub n: i64,
+    pub seq: i64,
     pub lane: i64,
-    pub group: Folder,
+    pub chat_jid: String,
+    pub sender: String,
+    pub sender_name: String,
+    /// What the sender is to the group.
+    pub standing: Standing,
+    /// The chat's; what it says of senders that the group does not know.
+    pub unknown_senders: UnknownSenders,
+    /// Whether the lane's agent was addressed before, where that is enough.
+    pub sticky: bool,
+    /// `None` when its folder is none; nothing else is kept from being judged by that.
+    pub group: Option<Folder>,
     pub generation: i64,
     pub rest_until: Option<Time>,
     pub trigger: String,
     /// `None` when the wiring was removed meanwhile.
     pub engage_mode: Option<String>,
     pub engage_pattern: Option<String>,
+    pub sender_scope: Option<String>,
     pub ignored_message_policy: Option<String>,
     pub text: String,
     pub mentioned: bool,
     pub from_me: bool,
     pub bot: bool,
+}
+
+impl Unjudged {
+    /// Returns what its wiring is asked, once it is known what the sender list says.
+    #[must_use]
+    pub fn asked(&self, listed: Listed) -> Asked<'_> {
+        let wired = self.group.is_some().then(|| {
+            Some(Wired {
+                mode: self.engage_mode.as_deref()?,
+                pattern: self.engage_pattern.as_deref(),
+                trigger: &self.trigger,
+                ignored: self.ignored_message_policy.as_deref()?,
+                sender_scope: self.sender_scope.as_deref()?,
+            })
+        });
+        Asked {
+            wired: wired.flatten(),
+            text: &self.text,
+            mentioned: self.mentioned,
+            from_me: self.from_me,
+            bot: self.bot,
+            sticky: self.sticky,
+            named: !self.sender.is_empty(),
+            standing: self.standing,
+            listed,
+            unknown_senders: self.unknown_senders,
+        }
+    }
 }
 
 /// A judgement to write down.
@@ -42,12 +91,17 @@ pub struct Judged {
     pub verdict: &'static str,
     pub rule: &'static str,
     pub reason: String,
+    /// From now on the lane's agent listens without being addressed again.
+    pub sticks: bool,
+    /// Set when it would have engaged, and its sender was not heard.
+    pub refused: Option<Refusal>,
 }
 
 impl Store {
     /// Stores an event and one inbox row per wiring of its chat, in one transaction. The same event again changes
     /// nothing.
-    pub async fn accept(&self, inbound: Inbound, now: Time) -> Result<Accepted> {
+    pub async fn accept(&self, mut inbound: Inbound, now: Time) -> Result<Accepted> {
+        inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
         self.write(move |c| {
             let known: Option<i64> = c
                 .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
@@ -57,6 +111,9 @@ impl Store {
                 return Ok(Accepted { seq, wired: 0 });
             }
             ensure_chat(c, &inbound.chat_jid, now)?;
+            if let Some(info) = &inbound.chat {
+                chats::learn(c, &inbound.chat_jid, info)?;
+            }
             c.prepare_cached(
                 "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
@@ -72,12 +129,7 @@ impl Store {
                 .query_map([&inbound.chat_jid], |r| r.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
             for group in &groups {
-                c.prepare_cached("INSERT INTO lanes (group_folder, chat_jid, thread) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?
-                    .execute([group, &inbound.chat_jid, &inbound.thread])?;
-                c.prepare_cached(
-                    "INSERT INTO inbox (lane_id, seq) SELECT id, ?4 FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ?3",
-                )?
-                .execute(params![group, inbound.chat_jid, inbound.thread, seq])?;
+                put_into_inbox(c, group, &inbound.chat_jid, &inbound.thread, seq)?;
             }
             Ok(Accepted { seq, wired: groups.len() })
         })
@@ -89,42 +141,69 @@ impl Store {
         self.read(|c| {
             let mut rows = c.prepare_cached(
                 "SELECT i.n, i.lane_id, l.group_folder, l.generation, l.rest_until, coalesce(w.trigger, g.trigger),
-                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot,
+                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
-                 JOIN messages m ON m.seq = i.seq
+                 JOIN messages m ON m.seq = i.seq JOIN chats c ON c.jid = m.chat_jid
                  LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
                  WHERE i.verdict IS NULL ORDER BY i.n LIMIT ?1",
             )?;
+            Ok(rows.query_map([limit], |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns the rows that a message would make, for what is asked about them. Nothing is stored.
+    pub fn as_if(&self, mut inbound: Inbound) -> Result<Vec<Unjudged>> {
+        inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
+        self.read(|c| {
+            let mut rows = c.prepare_cached(
+                "SELECT 0, coalesce(l.id, 0), w.group_folder, coalesce(l.generation, 0), l.rest_until, coalesce(w.trigger, g.trigger),
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, ?2, ?3, ?4, ?5,
+                        0, c.jid, ?6, ?7, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL
+                 FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
+                 LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
+                 WHERE w.chat_jid = ?1 ORDER BY w.id",
+            )?;
+            let i = &inbound;
+            let message =
+                params![i.chat_jid, i.text, i.mentioned, i.from_me, i.bot, i.sender, i.sender_name, i.thread];
+            Ok(rows.query_map(message, |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns what waits for a person to mend a wiring, oldest first.
+    pub fn held_messages(&self) -> Result<Vec<HeldMessage>> {
+        self.read(|c| {
+            let mut rows = c.prepare_cached(
+                "SELECT i.seq, l.group_folder, l.chat_jid, coalesce(i.reason, '') FROM inbox i INDEXED BY inbox_held
+                 JOIN lanes l ON l.id = i.lane_id WHERE i.verdict = 'held' ORDER BY i.n",
+            )?;
             Ok(rows
-                .query_map([limit], |r| {
-                    Ok(Unjudged {
-                        n: r.get(0)?,
-                        lane: r.get(1)?,
-                        group: folder(r.get(2)?)?,
-                        generation: r.get(3)?,
-                        rest_until: r.get::<_, Option<i64>>(4)?.map(Time),
-                        trigger: r.get(5)?,
-                        engage_mode: r.get(6)?,
-                        engage_pattern: r.get(7)?,
-                        ignored_message_policy: r.get(8)?,
-                        text: r.get(9)?,
-                        mentioned: r.get(10)?,
-                        from_me: r.get(11)?,
-                        bot: r.get(12)?,
-                    })
+                .query_map([], |r| {
+                    Ok(HeldMessage { seq: r.get(0)?, group: r.get(1)?, chat_jid: r.get(2)?, reason: r.get(3)? })
                 })?
                 .collect::<rusqlite::Result<_>>()?)
         })
     }
 
-    /// Writes judgements down. A row that was judged meanwhile keeps its first one.
-    pub async fn judge(&self, judged: Vec<Judged>) -> Result<()> {
+    /// Writes judgements down, with what follows from them: the marks of lanes, and the count of what was not heard. A
+    /// row that was judged meanwhile keeps its first one.
+    pub async fn judge(&self, judged: Vec<Judged>, now: Time) -> Result<()> {
         self.write(move |c| {
             let mut update = c.prepare_cached(
                 "UPDATE inbox SET verdict = ?2, rule = ?3, reason = ?4 WHERE n = ?1 AND verdict IS NULL",
             )?;
             for row in judged {
-                update.execute(params![row.n, row.verdict, row.rule, row.reason])?;
+                if update.execute(params![row.n, row.verdict, row.rule, row.reason])? == 0 {
+                    continue;
+                }
+                if row.sticks {
+                    c.prepare_cached("UPDATE lanes SET sticky_at = coalesce(sticky_at, ?2) WHERE id = (SELECT lane_id FROM inbox WHERE n = ?1)")?
+                        .execute([row.n, now.0])?;
+                }
+                if row.refused.is_some() {
+                    people::count_dropped(c, row.n, now)?;
+                }
             }
             Ok(())
         })
@@ -135,8 +214,9 @@ impl Store {
     pub fn messages(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<Message>> {
         self.read(|c| {
             let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+            let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
             let mut rows = c.prepare_cached(&format!(
-                "SELECT * FROM ({MESSAGE} WHERE ?1 IS NULL OR chat_jid = ?1 ORDER BY seq DESC LIMIT ?2) ORDER BY seq"
+                "SELECT * FROM ({MESSAGE} WHERE {which} ORDER BY seq DESC LIMIT ?2) ORDER BY seq"
             ))?;
             Ok(rows.query_map(params![chat, limit], message_row)?.collect::<rusqlite::Result<_>>()?)
         })
@@ -167,6 +247,75 @@ impl Store {
             .query_row([chat], |r| r.get(0))?)
         })
     }
+}
+
+fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
+    let (group, sender) = (Folder::parse(&r.get::<_, String>(2)?).ok(), r.get::<_, String>(15)?);
+    let standing = match &group {
+        Some(group) => people::standing(c, &sender, group)?,
+        None => Standing::Unknown,
+    };
+    Ok(Unjudged {
+        n: r.get(0)?,
+        lane: r.get(1)?,
+        group,
+        generation: r.get(3)?,
+        rest_until: r.get::<_, Option<i64>>(4)?.map(Time),
+        trigger: r.get(5)?,
+        engage_mode: r.get(6)?,
+        engage_pattern: r.get(7)?,
+        ignored_message_policy: r.get(8)?,
+        text: r.get(9)?,
+        mentioned: r.get(10)?,
+        from_me: r.get(11)?,
+        bot: r.get(12)?,
+        seq: r.get(13)?,
+        chat_jid: r.get(14)?,
+        sender,
+        sender_name: r.get(16)?,
+        unknown_senders: UnknownSenders::parse(&r.get::<_, String>(17)?),
+        sender_scope: r.get(18)?,
+        sticky: r.get(19)?,
+        standing,
+    })
+}
+
+/// Has a group judge a message anew, under a new inbox row after the cursor. One that it was given, or that waits for it
+/// already, stays as it is.
+pub(super) fn replay(c: &Connection, group: &Folder, chat: &str, thread: &str, seq: i64) -> Result<()> {
+    c.prepare_cached(
+        "DELETE FROM inbox WHERE n = (SELECT i.n FROM inbox i JOIN lanes l ON l.id = i.lane_id
+           WHERE i.seq = ?4 AND l.group_folder = ?1 AND l.chat_jid = ?2 AND l.thread = ?3
+             AND (i.verdict IN ('ignore', 'held') OR (i.verdict = 'context' AND i.n > l.cursor)))",
+    )?
+    .execute(params![group.as_str(), chat, thread, seq])?;
+    put_into_inbox(c, group.as_str(), chat, thread, seq)
+}
+
+/// Has a group judge anew what its wiring to a chat holds.
+pub(super) fn replay_held(c: &Connection, group: &Folder, chat: &str) -> Result<()> {
+    let held: Vec<(String, i64)> = c
+        .prepare_cached(
+            "SELECT l.thread, i.seq FROM lanes l JOIN inbox i INDEXED BY inbox_held ON i.lane_id = l.id
+             WHERE l.group_folder = ?1 AND l.chat_jid = ?2 AND i.verdict = 'held' ORDER BY i.n",
+        )?
+        .query_map([group.as_str(), chat], |r| Ok((r.get(0)?, r.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    held.iter().try_for_each(|(thread, seq)| replay(c, group, chat, thread, *seq))
+}
+
+/// Makes the inbox row of a message for one group, and the lane where it is new. A row that is there stays.
+fn put_into_inbox(c: &Connection, group: &str, chat: &str, thread: &str, seq: i64) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO lanes (group_folder, chat_jid, thread) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+    )?
+    .execute([group, chat, thread])?;
+    c.prepare_cached(
+        "INSERT INTO inbox (lane_id, seq) SELECT id, ?4 FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ?3
+         ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![group, chat, thread, seq])?;
+    Ok(())
 }
 
 pub(super) const MESSAGE: &str = "SELECT seq, id, chat_jid, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender FROM messages";

@@ -12,6 +12,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0002_usage", include_str!("../../migrations/0002_usage.sql")),
     ("0003_sessions", include_str!("../../migrations/0003_sessions.sql")),
     ("0004_holds", include_str!("../../migrations/0004_holds.sql")),
+    ("0005_people", include_str!("../../migrations/0005_people.sql")),
+    ("0006_plans", include_str!("../../migrations/0006_plans.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -12,6 +12,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 
 mod by_hand;
+mod chats;
 mod check;
 mod groups;
 mod handover;
@@ -20,6 +21,9 @@ mod messages;
 mod meta;
 mod migrate;
 mod outbox;
+mod people;
+#[cfg(test)]
+mod plans;
 mod receipts;
 mod runs;
 mod sessions;
@@ -30,8 +34,9 @@ mod why;
 mod writer;
 
 pub use by_hand::{Note, SettledFile};
+pub use chats::channel_of;
 pub use check::{Inspection, Soundness, inspect};
-pub use groups::{NewGroup, NewWiring, channel_of};
+pub use groups::{NewGroup, NewWiring};
 pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use lanes::WaitingLane;
 pub use messages::{Accepted, Judged, Unjudged};
@@ -121,8 +126,8 @@ impl Store {
     /// [`StoreError::Newer`] when a newer program wrote it; [`StoreError::Open`] when SQLite can't.
     pub fn open(path: &Path) -> Result<Self> {
         let open = || -> rusqlite::Result<Connection> {
-            let connection = Connection::open(path)?;
-            prepare(&connection)?;
+            let mut connection = Connection::open(path)?;
+            prepare(&mut connection)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
             // 16 MiB: under load the same pages are written again and again, and are copied back once for many times.
@@ -160,9 +165,9 @@ impl Store {
             Some(connection) => connection,
             None => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-                let connection = Connection::open_with_flags(&self.readers.path, flags)
+                let mut connection = Connection::open_with_flags(&self.readers.path, flags)
                     .map_err(|source| StoreError::Open { path: self.readers.path.clone(), source })?;
-                prepare(&connection)?;
+                prepare(&mut connection)?;
                 connection
             }
         };
@@ -175,7 +180,7 @@ impl Store {
     }
 }
 
-fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
     use rusqlite::config::DbConfig;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -186,6 +191,8 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     // Plans are made once, for any values: without this, statements are parsed anew when other values are bound.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(128);
+    #[cfg(test)]
+    plans::listen(connection);
     Ok(())
 }
 

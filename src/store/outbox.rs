@@ -4,7 +4,10 @@ use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, StoreError};
-use crate::domain::rows::{Delivery, OutboxRow, UnknownDeliveries};
+use crate::domain::{
+    retry::{self, Rest},
+    rows::{Delivery, OutboxRow, UnknownDeliveries},
+};
 
 /// What a chat has to say next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,23 @@ impl Store {
             .query_map([], |r| r.get(0))?
             .collect::<rusqlite::Result<_>>()?)
         })
+    }
+
+    /// Says something to a chat that no run said.
+    pub async fn tell(&self, chat: String, text: String, cause: String, now: Time) -> Result<()> {
+        self.write(move |c| {
+            let say_it = Say {
+                chat_jid: &chat,
+                thread: "",
+                text: &text,
+                sender: None,
+                reply_to: None,
+                cause: &cause,
+                run: None,
+            };
+            say(c, &say_it, now).map(drop)
+        })
+        .await
     }
 
     /// Takes the oldest open row of a chat and marks it `sending`, so that a crash from here on is known about.
@@ -75,7 +95,7 @@ impl Store {
                 .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
             for (id, chat) in &rows {
-                let again = idempotent.iter().any(|channel| channel == super::groups::channel_of(chat));
+                let again = idempotent.iter().any(|channel| channel == super::chats::channel_of(chat));
                 let status = match (again, unknown) {
                     (true, _) => "pending",
                     (false, UnknownDeliveries::Resend) => "unknown",
@@ -92,10 +112,22 @@ impl Store {
     pub fn outbox(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<OutboxRow>> {
         self.read(|c| {
             let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+            let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
             let mut rows = c.prepare_cached(&format!(
-                "SELECT * FROM ({OUTBOX} WHERE ?1 IS NULL OR chat_jid = ?1 ORDER BY id DESC LIMIT ?2) ORDER BY id"
+                "SELECT * FROM ({OUTBOX} WHERE {which} ORDER BY id DESC LIMIT ?2) ORDER BY id"
             ))?;
             Ok(rows.query_map(params![chat, limit], outbox_row)?.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns what was said to a chat after the row `after`, in order.
+    pub fn said_since(&self, chat: &str, after: i64) -> Result<Vec<Delivery>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(&format!(
+                "{DELIVERY} WHERE chat_jid = ?1 AND id > ?2 AND status = 'sent' ORDER BY id"
+            ))?
+            .query_map(params![chat, after], delivery_row)?
+            .collect::<rusqlite::Result<_>>()?)
         })
     }
 
@@ -151,32 +183,37 @@ impl Store {
 /// Takes the oldest open row of a chat and marks it.
 fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> {
     let next = c
-        .prepare_cached(
-            "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at FROM outbox INDEXED BY outbox_open
-             WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT 1",
-        )?
-        .query_row([chat], |r| {
-            let delivery = Delivery {
-                id: r.get(0)?,
-                chat_jid: r.get(1)?,
-                thread: r.get(2)?,
-                text: r.get(3)?,
-                sender: r.get(4)?,
-                reply_to: r.get(5)?,
-                attempts: r.get(6)?,
-            };
-            Ok((delivery, r.get::<_, Option<i64>>(7)?))
-        })
+        .prepare_cached(&format!(
+            "{DELIVERY} INDEXED BY outbox_open WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT 1"
+        ))?
+        .query_row([chat], |r| Ok((delivery_row(r)?, r.get::<_, Option<i64>>(7)?)))
         .optional()?;
     let Some((delivery, next_try_at)) = next else { return Ok(NextDelivery::Nothing) };
-    if let Some(at) = next_try_at.filter(|at| *at > now.0) {
-        return Ok(NextDelivery::NotBefore(Time(at)));
+    // A clock that was ahead when the row failed does not keep it for longer than its longest rest.
+    let rests = |at: &Time| retry::rest(*at, now, retry::LONGEST_DELIVERY_REST_MS) != Rest::Over;
+    if let Some(at) = next_try_at.map(Time).filter(rests) {
+        return Ok(NextDelivery::NotBefore(at));
     }
     c.prepare_cached(
         "UPDATE outbox SET status = 'sending', attempts = attempts + 1, next_try_at = NULL WHERE id = ?1",
     )?
     .execute([delivery.id])?;
     Ok(NextDelivery::Now(delivery))
+}
+
+const DELIVERY: &str =
+    "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at FROM outbox";
+
+fn delivery_row(r: &Row<'_>) -> rusqlite::Result<Delivery> {
+    Ok(Delivery {
+        id: r.get(0)?,
+        chat_jid: r.get(1)?,
+        thread: r.get(2)?,
+        text: r.get(3)?,
+        sender: r.get(4)?,
+        reply_to: r.get(5)?,
+        attempts: r.get(6)?,
+    })
 }
 
 fn delivered(c: &Connection, id: i64, now: Time) -> Result<()> {

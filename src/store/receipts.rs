@@ -15,6 +15,7 @@ use super::{
     sessions::{Transcripts, generations},
     writer::in_savepoint,
 };
+use crate::domain::zone::Zones;
 
 mod act;
 mod effects;
@@ -117,10 +118,10 @@ impl Store {
     pub fn settle(
         &self,
         file: CommandFile,
-        zone: (String, jiff::tz::TimeZone),
+        zones: Zones,
         now: Time,
     ) -> impl Future<Output = Result<Settled>> + Send + use<> {
-        self.write(move |c| settle(c, &file, &zone, now))
+        self.write(move |c| settle(c, &file, &zones, now))
     }
 
     /// Decides command files one after the other, a savepoint each, in one commit. Where the world fails for one, none
@@ -131,13 +132,13 @@ impl Store {
     pub fn settle_all(
         &self,
         files: Vec<CommandFile>,
-        zone: (String, jiff::tz::TimeZone),
+        zones: Zones,
         now: Time,
     ) -> impl Future<Output = Result<Vec<Result<Settled>>>> + Send + use<> {
         self.write(move |c| {
             let mut outcomes = Vec::new();
             for file in &files {
-                let outcome = in_savepoint(c, |c| settle(c, file, &zone, now));
+                let outcome = in_savepoint(c, |c| settle(c, file, &zones, now));
                 let ends = outcome.as_ref().is_err_and(StoreError::is_worlds_fault) || c.is_autocommit();
                 outcomes.push(outcome);
                 if ends {
@@ -167,12 +168,12 @@ impl Store {
         group: Folder,
         command: Command,
         said: Transcripts,
-        zone: (String, jiff::tz::TimeZone),
+        zones: Zones,
         now: Time,
     ) -> Result<std::result::Result<(Vec<Outcome>, Changes), Refusal>> {
         self.write(move |c| {
             let caller = Caller { group, is_main: true, run: None };
-            let acted = act::act(c, &act::Cause::Person(&said), &caller, &command, &zone, now)?;
+            let acted = act::act(c, &act::Cause::Person(&said), &caller, &command, &zones, now)?;
             Ok(acted.map(|acted| (acted.outcomes, acted.changes)))
         })
         .await
@@ -260,14 +261,14 @@ mod tests {
                 Ok(())
             })
         };
-        let zone = || ("UTC".to_owned(), jiff::tz::TimeZone::UTC);
+        let zones = Zones::utc();
         let files = vec![file(1, "first"), file(2, &"x".repeat(500_000)), file(3, "third")];
         grow(20).await.unwrap();
-        let outcomes = store.settle_all(files.clone(), zone(), Time(0)).await.unwrap_or_default();
+        let outcomes = store.settle_all(files.clone(), zones.clone(), Time(0)).await.unwrap_or_default();
         assert!(outcomes.len() <= 2 && outcomes.get(1).is_none_or(Result::is_err), "{outcomes:?}");
         assert!(store.receipt(3).unwrap().is_none(), "it waits for the one before it");
         grow(10_000).await.unwrap();
-        let outcomes = store.settle_all(files, zone(), Time(0)).await.unwrap();
+        let outcomes = store.settle_all(files, zones, Time(0)).await.unwrap();
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
         let said = store.outbox(None, None).unwrap();
         let said: Vec<&str> = said.iter().map(|row| row.text.get(..5).unwrap_or(&row.text)).collect();

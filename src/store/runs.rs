@@ -6,7 +6,7 @@ use ipc_handlers::{Folder, Time, wire};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, folder};
-use crate::domain::rows::Run;
+use crate::domain::{rows::Run, zone::Zones};
 
 mod end;
 mod record;
@@ -142,8 +142,9 @@ impl Store {
     /// Returns every run that has not ended, in order.
     pub fn active_runs(&self) -> Result<Vec<ActiveRun>> {
         self.read(|c| {
-            let mut rows =
-                c.prepare_cached(&format!("{ACTIVE} WHERE status IN ('queued', 'running') ORDER BY id"))?;
+            let mut rows = c.prepare_cached(&format!(
+                "{ACTIVE} INDEXED BY runs_one_per_group WHERE status IN ('queued', 'running') ORDER BY id"
+            ))?;
             let runs = rows.query_map([], active_row)?.collect::<rusqlite::Result<Vec<_>>>()?;
             runs.into_iter().map(|run| with_batches(c, run)).collect()
         })
@@ -172,8 +173,8 @@ impl Store {
     }
 
     /// Ends a run and judges each batch that it has not finished, in one transaction.
-    pub async fn end_run(&self, end: EndOfRun, zone: jiff::tz::TimeZone, now: Time) -> Result<RunEnded> {
-        self.write(move |c| end::finish(c, &end, &zone, now)).await
+    pub async fn end_run(&self, end: EndOfRun, zones: Zones, now: Time) -> Result<RunEnded> {
+        self.write(move |c| end::finish(c, &end, &zones, now)).await
     }
 
     /// Returns runs, newest last; with `limit`, the newest ones.

@@ -11,7 +11,7 @@ use ipc_handlers::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, folder};
+use super::{Result, Store, StoreError, folder};
 use crate::domain::rows::Session;
 
 /// What was said in sessions, by their ids, as far as it could be read.
@@ -93,6 +93,48 @@ impl Store {
         })
     }
 
+    /// Removes the oldest archived sessions of a group beyond so many, or so many bytes of what was said; returns how many.
+    /// The newest one stays in any case.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn put_out_archives(&self, group: Folder, keep: usize, bytes: u64) -> Result<usize> {
+        let limits = (i64::try_from(keep).unwrap_or(i64::MAX), i64::try_from(bytes).unwrap_or(i64::MAX));
+        let (count, size) = self.read(|c| kept(c, &group))?;
+        if count <= limits.0 && size <= limits.1 {
+            return Ok(0);
+        }
+        self.write(move |c| {
+            Ok(c.prepare_cached(
+                "DELETE FROM archives WHERE id IN (SELECT id FROM (
+                   SELECT id, row_number() OVER newest AS n, sum(octet_length(content)) OVER newest AS bytes
+                   FROM archives WHERE group_folder = ?1 WINDOW newest AS (ORDER BY archived_at DESC, id DESC)
+                 ) WHERE n > 1 AND (n > ?2 OR bytes > ?3))",
+            )?
+            .execute(params![group.as_str(), limits.0, limits.1])?)
+        })
+        .await
+    }
+
+    /// Returns how many archived sessions a group has, and how many bytes were said in them.
+    pub fn archives_kept(&self, group: &Folder) -> Result<(i64, i64)> {
+        self.read(|c| kept(c, group))
+    }
+
+    /// Removes an archived session; returns whose it was.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]
+    pub async fn delete_archive(&self, id: i64) -> Result<Folder> {
+        self.write(move |c| {
+            let (group, _) = archived(c, id, None)?
+                .ok_or_else(|| StoreError::NotFound { what: "archived session", id: id.to_string() })?;
+            unarchive(c, id)?;
+            Ok(group)
+        })
+        .await
+    }
+
     /// Returns the sessions that a group's lanes (or one of them) have now.
     pub fn live_sessions(&self, group: &Folder, lanes: Lanes) -> Result<Vec<String>> {
         self.read(|c| live(c, group, lanes))
@@ -106,6 +148,13 @@ fn session_row(r: &Row<'_>) -> rusqlite::Result<ArchivedSession> {
         session_id: r.get(2)?,
         archived_at: Time(r.get(3)?),
     })
+}
+
+fn kept(c: &Connection, group: &Folder) -> Result<(i64, i64)> {
+    Ok(c.prepare_cached(
+        "SELECT count(*), coalesce(sum(octet_length(content)), 0) FROM archives WHERE group_folder = ?1",
+    )?
+    .query_row([group.as_str()], |r| Ok((r.get(0)?, r.get(1)?)))?)
 }
 
 fn one(lanes: Lanes) -> Option<i64> {
@@ -165,6 +214,15 @@ pub(super) fn give(c: &Connection, group: &Folder, lanes: Lanes, session: Option
         "UPDATE lanes SET session_id = ?3, generation = generation + 1 WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2)",
     )?
     .execute(params![group.as_str(), one(lanes), session])?;
+    Ok(())
+}
+
+/// Has the agent of lanes wait until it is addressed again.
+pub(super) fn unstick(c: &Connection, group: &Folder, lanes: Lanes) -> Result<()> {
+    c.prepare_cached(
+        "UPDATE lanes SET sticky_at = NULL WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2) AND sticky_at IS NOT NULL",
+    )?
+    .execute(params![group.as_str(), one(lanes)])?;
     Ok(())
 }
 

@@ -1,10 +1,13 @@
 //! Scheduled prompts.
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::{Folder, Schedule, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, folder};
-use crate::domain::rows::{Task, TaskRun};
+use super::{Result, Store, StoreError, folder, groups::zone_of};
+use crate::domain::{
+    rows::{Task, TaskRun},
+    zone::Zones,
+};
 
 impl Store {
     /// Returns tasks in the order in which they were made, of one group or all.
@@ -86,6 +89,24 @@ impl Store {
         .await
     }
 
+    /// Has cron tasks run by the clocks of these zones from now on, where everybody's is another than at the last start.
+    pub async fn set_zone(&self, zones: Zones, now: Time) -> Result<()> {
+        self.write(move |c| {
+            let name = zones.of(None).name;
+            let before: Option<String> =
+                c.query_row("SELECT value FROM meta WHERE key = 'zone'", [], |r| r.get(0)).optional()?;
+            if before.as_ref() == Some(&name) {
+                return Ok(());
+            }
+            c.execute(
+                "INSERT INTO meta (key, value) VALUES ('zone', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1",
+                [name],
+            )?;
+            read_clocks_again(c, None, &zones, now)
+        })
+        .await
+    }
+
     /// Returns each time a task ran, oldest first; of one that was cancelled too.
     pub fn task_history(&self, id: &str) -> Result<Vec<TaskRun>> {
         self.read(|c| {
@@ -125,6 +146,30 @@ pub(super) fn cancel(c: &Connection, id: &str, scope: Option<&Folder>) -> Result
     )?
     .query_row(params![id, scope.map(Folder::as_str)], |r| folder(r.get(0)?))
     .optional()?)
+}
+
+/// Finds anew when cron tasks run next, of one group or of all, after their clocks were set to another zone. What is due
+/// already, or tried again, stays as it is.
+pub(super) fn read_clocks_again(
+    c: &Connection,
+    group: Option<&Folder>,
+    zones: &Zones,
+    now: Time,
+) -> Result<()> {
+    let coming = tasks(c, group)?
+        .into_iter()
+        .filter(|task| task.schedule_type == "cron" && task.next_run.is_some_and(|at| at > now));
+    for task in coming {
+        let zone = zone_of(c, &task.group, zones)?.zone;
+        let next = Schedule::parse(&task.schedule_type, &task.schedule_value, &zone, now)
+            .ok()
+            .and_then(|schedule| schedule.next_after(now, now, &zone));
+        if let Some(next) = next {
+            c.prepare_cached("UPDATE tasks SET next_run = ?2 WHERE id = ?1 AND slot IS NULL")?
+                .execute(params![task.id, next.0])?;
+        }
+    }
+    Ok(())
 }
 
 fn all_tasks(group: Option<&Folder>) -> String {

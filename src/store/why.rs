@@ -9,7 +9,7 @@ use super::{
     messages::{MESSAGE, message_row},
     outbox::{OUTBOX, outbox_row},
 };
-use crate::domain::rows::{Message, OutboxRow};
+use crate::domain::rows::{Message, OutboxRow, rfc3339_option};
 
 /// What became of a message.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +28,8 @@ pub struct Why {
 pub struct WhyWiring {
     pub group: String,
     pub engages: bool,
+    /// `wake`, `context`, `ignore` or `held`; `null` before it was judged.
+    pub verdict: Option<String>,
     pub rule: Option<String>,
     pub reason: Option<String>,
     pub batch: Option<i64>,
@@ -37,6 +39,9 @@ pub struct WhyWiring {
     pub run_error: Option<String>,
     /// From its arrival to its hand-over, or to now, ms.
     pub waited_ms: i64,
+    /// Since when the lane's agent listens without being addressed again.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub sticky_since: Option<Time>,
     /// What it waits for, when it does.
     pub waited_for: Option<String>,
 }
@@ -67,7 +72,7 @@ impl Why {
         for wiring in self.wirings.iter_mut().filter(|w| w.waits()) {
             wiring.waited_for = Some(obstacle.to_owned());
         }
-        self.answer = answer(&self.wirings, &self.outbox);
+        self.answer = answer(&self.message.chat_jid, &self.wirings, &self.outbox);
     }
 }
 
@@ -88,7 +93,7 @@ impl Store {
             let mut rows = c.prepare_cached(
                 "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id, b.state, r.id, r.status, r.error, b.handed_at, l.rest_until,
                         (SELECT a.id FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running')),
-                        EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid)
+                        EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid), l.sticky_at
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id
                  LEFT JOIN batches b ON b.lane_id = i.lane_id AND i.n BETWEEN b.first AND b.last
                  LEFT JOIN runs r ON r.id = b.run_id
@@ -115,6 +120,8 @@ impl Store {
                     Ok(WhyWiring {
                         group: r.get(0)?,
                         engages: verdict.as_deref() == Some("wake"),
+                        verdict,
+                        sticky_since: r.get::<_, Option<i64>>(13)?.map(Time),
                         rule: r.get(2)?,
                         reason: r.get(3)?,
                         batch: r.get(4)?,
@@ -130,7 +137,7 @@ impl Store {
             let mut outbox = Vec::new();
             for (run, batch) in wirings.iter().filter_map(|w| w.run.zip(w.batch)) {
                 let mut said = c.prepare_cached(&format!(
-                    "{OUTBOX} WHERE (run_id = ?1 AND id > (SELECT outbox_mark FROM batches WHERE id = ?2)) OR cause = 'notice: batch ' || ?2 || ' failed' ORDER BY id"
+                    "{OUTBOX} WHERE run_id = ?1 AND (id > (SELECT outbox_mark FROM batches WHERE id = ?2) OR cause = 'notice: batch ' || ?2 || ' failed') ORDER BY id"
                 ))?;
                 outbox.extend(said.query_map(params![run, batch], outbox_row)?.collect::<rusqlite::Result<Vec<_>>>()?);
             }
@@ -151,16 +158,25 @@ impl Store {
                         .collect::<rusqlite::Result<Vec<_>>>()?,
                 );
             }
-            let answer = answer(&wirings, &outbox);
+            let answer = answer(&message.chat_jid, &wirings, &outbox);
             Ok(Some(Why { message, wirings, outbox, commands, answer }))
         })
     }
 }
 
-fn answer(wirings: &[WhyWiring], outbox: &[OutboxRow]) -> String {
-    let Some(first) = wirings.iter().find(|w| w.engages).or(wirings.first()) else {
+fn answer(chat: &str, wirings: &[WhyWiring], outbox: &[OutboxRow]) -> String {
+    let held = |w: &&WhyWiring| w.verdict.as_deref() == Some("held");
+    let first = wirings.iter().find(|w| w.engages).or(wirings.iter().find(held)).or(wirings.first());
+    let Some(first) = first else {
         return "no group is wired to this chat; wire one with `g2 wirings add`".into();
     };
+    if held(&first) {
+        let reason = first.reason.as_deref().unwrap_or("it is held");
+        return format!(
+            "{reason}; it is judged again after `g2 wirings set --group {} --chat {chat} 'pattern=…'`",
+            first.group
+        );
+    }
     if !first.engages
         && first.rule.is_none()
         && let Some(waits) = &first.waited_for

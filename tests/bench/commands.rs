@@ -38,7 +38,7 @@ pub(crate) fn command(name: &str, group: &str, n: usize, groups: &[String], repl
         "resume_session" => json!({ "sessionHistoryId": n + 1 }),
         "search_sessions" => json!({ "query": "holiday" }),
         "archive_session" => json!({
-            "sessionId": format!("new-{n}"), "name": format!("conversation {n}"), "content": "**User**: where to this year?",
+            "sessionId": format!("new-{n}"), "name": format!("conversation {n}"), "content": "**User**: where to on holiday?",
         }),
         other => panic!("how is {other} written? a new command has a line here"),
     };

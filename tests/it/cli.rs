@@ -541,14 +541,14 @@ fn why_names_a_daemon_that_is_down_and_a_lane_that_rests() {
 #[test]
 fn engage_explain_tells_each_wirings_rule_and_stores_nothing() {
     let root = Root::new("");
-    root.g2(&["groups", "add", "team", "--chat", "tg:1"]);
+    root.g2(&["groups", "add", "team", "--chat", "tg:-1"]);
     root.g2(&[
         "wirings",
         "add",
         "--group",
         "main",
         "--chat",
-        "tg:1",
+        "tg:-1",
         "--engage",
         "pattern",
         "--pattern",
@@ -556,7 +556,7 @@ fn engage_explain_tells_each_wirings_rule_and_stores_nothing() {
     ]);
     let explain = |more: &[&str]| {
         let command: Vec<&str> =
-            ["engage", "explain", "--chat", "tg:1"].iter().chain(more).copied().collect();
+            ["engage", "explain", "--chat", "tg:-1"].iter().chain(more).copied().collect();
         let rows = root.rows(&command);
         let row = |group: &str| rows.iter().find(|row| row["group"] == group).unwrap().clone();
         let told = |row: Value| (row["engages"].as_bool().unwrap(), row["rule"].as_str().unwrap().to_owned());
@@ -566,9 +566,9 @@ fn engage_explain_tells_each_wirings_rule_and_stores_nothing() {
     assert_eq!(explain(&["hello"]), (told(false, "none"), told(false, "none")));
     assert_eq!(explain(&["@G2 ship it"]), (told(true, "trigger"), told(true, "pattern")));
     assert_eq!(explain(&["--mention", "hello"]), (told(true, "mention"), told(false, "none")));
-    let rows = root.rows(&["engage", "explain", "--chat", "tg:1", "hello"]);
+    let rows = root.rows(&["engage", "explain", "--chat", "tg:-1", "hello"]);
     assert!(rows.iter().all(|row| !row["reason"].as_str().unwrap().is_empty()));
-    assert_eq!(root.rows(&["engage", "explain", "--chat", "tg:2", "hello"]).len(), 0);
+    assert_eq!(root.rows(&["engage", "explain", "--chat", "tg:-2", "hello"]).len(), 0);
     assert!(root.rows(&["messages", "list"]).is_empty());
 }
 

@@ -5,6 +5,7 @@ use g2::{
     domain::{
         judge::{Cause, End},
         rows::Inbound,
+        zone::Zones,
     },
     store::{
         CommandFile, EndOfRun, Handed, HandoverLimits, Judged, NewGroup, NewWiring, NextDelivery, Recorded,
@@ -15,7 +16,6 @@ use ipc_handlers::{
     Folder, Time,
     wire::{Kind, Record, Status},
 };
-use jiff::tz::TimeZone;
 
 const NOW: Time = Time(1_800_000_000_000);
 const LIMITS: HandoverLimits = HandoverLimits { messages: 200, bytes: 256 << 10, context: 10 };
@@ -66,9 +66,16 @@ impl World {
             .unjudged(100)
             .unwrap()
             .into_iter()
-            .map(|row| Judged { n: row.n, verdict, rule: "pattern", reason: "test".into() })
+            .map(|row| Judged {
+                n: row.n,
+                verdict,
+                rule: "pattern",
+                reason: "test".into(),
+                sticks: false,
+                refused: None,
+            })
             .collect();
-        self.store.judge(judged).await.unwrap();
+        self.store.judge(judged, NOW).await.unwrap();
         seq
     }
 
@@ -89,7 +96,7 @@ impl World {
 
     async fn end(&self, run: i64, end: End, cause: Cause) {
         let end = EndOfRun { run, end, cause, input: None, retry_base_ms: 5000 };
-        self.store.end_run(end, TimeZone::UTC, NOW).await.unwrap();
+        self.store.end_run(end, Zones::utc(), NOW).await.unwrap();
     }
 
     fn texts(&self, chat: &str) -> Vec<String> {
@@ -97,7 +104,7 @@ impl World {
     }
 
     fn prompt(&self, batch: i64) -> String {
-        self.store.batch_content(batch, LIMITS).unwrap().unwrap().prompt("UTC", &TimeZone::UTC)
+        self.store.batch_content(batch, LIMITS).unwrap().unwrap().prompt(&Zones::utc().of(None))
     }
 }
 
@@ -107,6 +114,29 @@ fn say(text: &str, handled: &[i64]) -> Record {
         handled: handled.iter().map(ToString::to_string).collect(),
         ..Record::default()
     }
+}
+
+#[tokio::test]
+async fn a_held_message_is_judged_anew_after_the_cursor_when_its_wiring_is_changed() {
+    let world = world().await;
+    let held = world.message("local:family", "1", "puzzle", "held").await;
+    let ignored = world.message("local:family", "2", "noise", "ignore").await;
+    world.message("local:family", "3", "first", "wake").await;
+    let first = world.start(world.lane()).await;
+    assert!(world.store.unjudged(100).unwrap().is_empty());
+
+    world.store.set_wiring(folder("family"), "local:family", "pattern", "^p").await.unwrap();
+    let anew: Vec<i64> = world.store.unjudged(100).unwrap().iter().map(|row| row.seq).collect();
+    assert_eq!(anew, [held], "not {ignored}, which was decided, and not what was handed over");
+    // With the next one, everything that is not judged yet is.
+    world.message("local:family", "4", "second", "wake").await;
+    world.ready(first.run).await;
+    let next = world.store.pipe(first.run, first.lane, LIMITS, NOW).await.unwrap().unwrap();
+    let prompt = world.prompt(next.batch);
+    assert!(prompt.contains(">puzzle<") && prompt.contains(">second<"), "{prompt}");
+    assert!(!prompt.contains(">first<") && !prompt.contains(">noise<"), "{prompt}");
+    world.store.set_wiring(folder("family"), "local:family", "pattern", ".").await.unwrap();
+    assert!(world.store.unjudged(100).unwrap().is_empty(), "nothing is handed over twice");
 }
 
 #[tokio::test]
@@ -126,7 +156,7 @@ async fn a_hand_over_moves_the_cursor_and_takes_everything_that_wakes() {
         world.message("local:main", &format!("k{n}"), &format!("m{n}"), "wake").await;
     }
     let handed = world.start(world.lane()).await;
-    let prompt = handed.content.prompt("UTC", &TimeZone::UTC);
+    let prompt = handed.content.prompt(&Zones::utc().of(None));
     assert!((0..3).all(|n| prompt.contains(&format!(">m{n}</message>"))), "{prompt}");
     assert!(world.store.waiting_lanes().unwrap().is_empty());
 }
@@ -140,7 +170,7 @@ async fn context_reaches_the_prompt_only_beside_what_wakes() {
     assert!(world.store.waiting_lanes().unwrap().is_empty());
     world.message("local:main", "w", "now", "wake").await;
     let handed = world.start(world.lane()).await;
-    let prompt = handed.content.prompt("UTC", &TimeZone::UTC);
+    let prompt = handed.content.prompt(&Zones::utc().of(None));
     assert!(
         !prompt.contains("context 1<") && prompt.contains("context 2<") && prompt.contains(">now<"),
         "{prompt}"
@@ -243,7 +273,7 @@ async fn an_answer_is_about_the_batches_it_finishes_and_about_the_rest_only_when
         if third.is_some() {
             let bytes = br#"{"type":"send_message","chatJid":"local:main","text":"by file"}"#;
             let file = CommandFile { run: Some(handed.run), ..command("main", 1, bytes) };
-            world.store.settle(file, zone(), NOW).await.unwrap();
+            world.store.settle(file, Zones::utc(), NOW).await.unwrap();
         }
         world.end(handed.run, End::Exited { code: 3, oom: false }, Cause::Itself).await;
         let waits = world.store.waiting_lanes().unwrap().len();
@@ -303,7 +333,7 @@ async fn a_run_of_a_cleared_session_can_not_write_its_session_back() {
     world.store.record(handed.run, 2, session("old"), NOW).await.unwrap();
     world
         .store
-        .settle(command("main", 1, br#"{"type":"clear_session","name":"n"}"#), zone(), NOW)
+        .settle(command("main", 1, br#"{"type":"clear_session","name":"n"}"#), Zones::utc(), NOW)
         .await
         .unwrap();
     world.store.record(handed.run, 3, session("old"), NOW).await.unwrap();
@@ -311,10 +341,6 @@ async fn a_run_of_a_cleared_session_can_not_write_its_session_back() {
     world.message("local:main", "k2", "two", "wake").await;
     assert_eq!(world.start(lane).await.session_id, None);
     assert_eq!(world.store.session_history(&folder("main")).unwrap()[0].session_id, "old");
-}
-
-fn zone() -> (String, TimeZone) {
-    ("UTC".into(), TimeZone::UTC)
 }
 
 fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
@@ -337,10 +363,10 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
 async fn a_file_that_comes_back_after_its_receipt_is_not_decided_again() {
     let world = world().await;
     let bytes = br#"{"type":"send_message","requestId":"r","chatJid":"local:main","text":"once"}"#;
-    let first = world.store.settle(command("main", 7, bytes), zone(), NOW).await.unwrap();
-    let same_claim = world.store.settle(command("main", 7, bytes), zone(), NOW).await.unwrap();
+    let first = world.store.settle(command("main", 7, bytes), Zones::utc(), NOW).await.unwrap();
+    let same_claim = world.store.settle(command("main", 7, bytes), Zones::utc(), NOW).await.unwrap();
     let same_file = CommandFile { claim: 8, ..command("main", 7, bytes) };
-    let same_file = world.store.settle(same_file, zone(), NOW).await.unwrap();
+    let same_file = world.store.settle(same_file, Zones::utc(), NOW).await.unwrap();
     assert!(first.fresh && !same_claim.fresh && !same_file.fresh);
     assert_eq!(first.receipt.reply, same_file.receipt.reply);
     assert_eq!(world.texts("local:main"), ["once"]);
@@ -355,7 +381,7 @@ async fn a_file_that_was_rewritten_in_place_is_another_command() {
         ..command("main", claim, ask(text).as_bytes())
     };
     for (claim, text) in [(1, "a"), (2, "b"), (3, "b")] {
-        world.store.settle(linked(claim, text), zone(), NOW).await.unwrap();
+        world.store.settle(linked(claim, text), Zones::utc(), NOW).await.unwrap();
     }
     assert_eq!(world.texts("local:main"), ["a", "b"]);
 }
@@ -371,7 +397,7 @@ async fn a_batch_that_comes_back_is_whole_whatever_the_limits_are_now() {
     world.end(first.run, End::NeverCreated, Cause::OwnerGone).await;
     let few = HandoverLimits { messages: 2, bytes: 10, context: 1 };
     let again = world.store.start_run(lane, "process", "me", few, NOW).await.unwrap().unwrap();
-    let prompt = again.content.prompt("UTC", &TimeZone::UTC);
+    let prompt = again.content.prompt(&Zones::utc().of(None));
     assert!((0..9).all(|n| prompt.contains(&format!(">m{n}</message>"))), "{prompt}");
 }
 
@@ -397,16 +423,17 @@ async fn a_request_id_is_answered_once_and_other_bytes_are_a_conflict() {
     let ask = |text: &str| {
         format!(r#"{{"type":"send_message","requestId":"r","chatJid":"local:main","text":"{text}"}}"#)
     };
-    let first = world.store.settle(command("main", 1, ask("a").as_bytes()), zone(), NOW).await.unwrap();
-    let again = world.store.settle(command("main", 2, ask("a").as_bytes()), zone(), NOW).await.unwrap();
-    let other = world.store.settle(command("main", 3, ask("b").as_bytes()), zone(), NOW).await.unwrap();
+    let first = world.store.settle(command("main", 1, ask("a").as_bytes()), Zones::utc(), NOW).await.unwrap();
+    let again = world.store.settle(command("main", 2, ask("a").as_bytes()), Zones::utc(), NOW).await.unwrap();
+    let other = world.store.settle(command("main", 3, ask("b").as_bytes()), Zones::utc(), NOW).await.unwrap();
     assert_eq!(first.receipt.reply, again.receipt.reply);
     assert_eq!(other.receipt.code.as_deref(), Some("conflict"));
     let elsewhere = br#"{"type":"send_message","requestId":"r","chatJid":"local:family","text":"c"}"#;
-    let elsewhere = world.store.settle(command("family", 4, elsewhere), zone(), NOW).await.unwrap();
+    let elsewhere = world.store.settle(command("family", 4, elsewhere), Zones::utc(), NOW).await.unwrap();
     assert_eq!(elsewhere.receipt.outcome, "applied", "ids are each group's own");
     let later = NOW.plus_ms(8 * 24 * 3_600_000);
-    let forgotten = world.store.settle(command("main", 5, ask("b").as_bytes()), zone(), later).await.unwrap();
+    let forgotten =
+        world.store.settle(command("main", 5, ask("b").as_bytes()), Zones::utc(), later).await.unwrap();
     assert_eq!(forgotten.receipt.outcome, "applied", "remembered for seven days");
     assert_eq!(world.texts("local:main"), ["a", "b"]);
 }
@@ -415,12 +442,12 @@ async fn a_request_id_is_answered_once_and_other_bytes_are_a_conflict() {
 async fn a_group_can_not_cancel_anothers_task() {
     let world = world().await;
     let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"interval","schedule_value":"60000","taskId":"mine"}"#;
-    world.store.settle(command("main", 1, make), zone(), NOW).await.unwrap();
+    world.store.settle(command("main", 1, make), Zones::utc(), NOW).await.unwrap();
     let cancel = br#"{"type":"cancel_task","taskId":"mine"}"#;
-    let foreign = world.store.settle(command("family", 2, cancel), zone(), NOW).await.unwrap();
+    let foreign = world.store.settle(command("family", 2, cancel), Zones::utc(), NOW).await.unwrap();
     assert_eq!(foreign.receipt.code.as_deref(), Some("not_found"));
     assert_eq!(world.store.tasks(None).unwrap().len(), 1);
-    let own = world.store.settle(command("main", 3, cancel), zone(), NOW).await.unwrap();
+    let own = world.store.settle(command("main", 3, cancel), Zones::utc(), NOW).await.unwrap();
     assert_eq!((own.receipt.outcome.as_str(), world.store.tasks(None).unwrap().len()), ("applied", 0));
 }
 
@@ -442,12 +469,12 @@ async fn of_each_group_the_task_is_due_that_waits_longest_and_can_be_started() {
     .enumerate()
     {
         let file = command(group, n as i64 + 1, make(id, every).as_bytes());
-        assert_eq!(world.store.settle(file, zone(), NOW).await.unwrap().receipt.outcome, "applied");
+        assert_eq!(world.store.settle(file, Zones::utc(), NOW).await.unwrap().receipt.outcome, "applied");
     }
     let due = NOW.plus_ms(100_000);
     let told = |(group, id): (&str, &str)| (folder(group), id.to_owned());
     assert_eq!(world.store.due_tasks(due).unwrap(), [("main", "early"), ("family", "theirs")].map(told));
-    world.store.start_task("early", "process", "me", TimeZone::UTC, due).await.unwrap().unwrap();
+    world.store.start_task("early", "process", "me", Zones::utc(), due).await.unwrap().unwrap();
     assert_eq!(world.store.due_task_of(&folder("main"), due).unwrap().as_deref(), Some("next"));
     assert_eq!(world.store.due_task_of(&folder("main"), NOW).unwrap(), None);
     let mut shown = Vec::new();
@@ -465,11 +492,11 @@ async fn of_each_group_the_task_is_due_that_waits_longest_and_can_be_started() {
 async fn a_slot_of_a_task_runs_once_and_its_next_run_moves_with_the_run_row() {
     let world = world().await;
     let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"interval","schedule_value":"60000","taskId":"t"}"#;
-    world.store.settle(command("main", 1, make), zone(), NOW).await.unwrap();
+    world.store.settle(command("main", 1, make), Zones::utc(), NOW).await.unwrap();
     assert!(world.store.due_tasks(NOW).unwrap().is_empty());
     let due = NOW.plus_ms(60_000);
     assert_eq!(world.store.due_tasks(due).unwrap().len(), 1);
-    let handed = world.store.start_task("t", "process", "me", TimeZone::UTC, due).await.unwrap().unwrap();
+    let handed = world.store.start_task("t", "process", "me", Zones::utc(), due).await.unwrap().unwrap();
     assert_eq!(world.store.task("t").unwrap().unwrap().next_run, Some(NOW.plus_ms(120_000)));
     let later = NOW.plus_ms(120_000);
     assert!(world.store.due_tasks(later).unwrap().is_empty(), "its source has an active run");
@@ -485,8 +512,8 @@ async fn a_slot_of_a_task_runs_once_and_its_next_run_moves_with_the_run_row() {
 async fn a_once_task_is_completed_by_success_only() {
     let world = world().await;
     let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"once","schedule_value":"2020-01-01T00:00:00","taskId":"t"}"#;
-    world.store.settle(command("main", 1, make), zone(), NOW).await.unwrap();
-    let first = world.store.start_task("t", "process", "me", TimeZone::UTC, NOW).await.unwrap().unwrap();
+    world.store.settle(command("main", 1, make), Zones::utc(), NOW).await.unwrap();
+    let first = world.store.start_task("t", "process", "me", Zones::utc(), NOW).await.unwrap().unwrap();
     world.store.run_created(first.run, "c").await.unwrap();
     world.store.run_started(first.run, NOW).await.unwrap();
     let failed = Record { status: Status::Error, error: Some("no".into()), ..Record::default() };
@@ -502,7 +529,7 @@ async fn a_chat_is_said_to_in_order_and_rests_when_all_is_said() {
     let world = world().await;
     for (claim, text) in [(1, "a"), (2, "b")] {
         let ask = format!(r#"{{"type":"send_message","chatJid":"local:main","text":"{text}"}}"#);
-        world.store.settle(command("main", claim, ask.as_bytes()), zone(), NOW).await.unwrap();
+        world.store.settle(command("main", claim, ask.as_bytes()), Zones::utc(), NOW).await.unwrap();
     }
     let NextDelivery::Now(first) = world.store.begin_delivery("local:main", NOW).await.unwrap() else {
         panic!()
@@ -520,4 +547,54 @@ async fn a_chat_is_said_to_in_order_and_rests_when_all_is_said() {
         world.store.delivered(delivery.id, now).await.unwrap();
     }
     assert!(world.store.chat_at_rest("local:main").unwrap());
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_or_forth_loses_no_message_and_changes_no_order() {
+    let world = world().await;
+    let year = 365 * 86_400_000;
+    for (n, now) in [NOW, NOW.plus_ms(-year), NOW.plus_ms(10 * year), Time(0), NOW].into_iter().enumerate() {
+        let inbound = Inbound {
+            chat_jid: "local:main".into(),
+            replay_key: n.to_string(),
+            id: n.to_string(),
+            sender: "local:me".into(),
+            sender_name: "me".into(),
+            text: format!("message {n}"),
+            at: Some(now),
+            ..Inbound::default()
+        };
+        world.store.accept(inbound, now).await.unwrap();
+    }
+    world.message("local:main", "last", "message 5", "wake").await;
+    let handed = world.start(world.lane()).await;
+    let prompt = handed.content.prompt(&Zones::utc().of(None));
+    let order: Vec<Option<usize>> = (0..6).map(|n| prompt.find(&format!("message {n}<"))).collect();
+    assert!(order.is_sorted() && order.iter().all(Option::is_some), "{prompt}");
+}
+
+#[tokio::test]
+async fn what_failed_to_be_said_while_the_clock_was_ahead_does_not_wait_for_that_time() {
+    let world = world().await;
+    let say = br#"{"type":"send_message","chatJid":"local:main","text":"hi"}"#;
+    world.store.settle(command("main", 1, say), Zones::utc(), NOW).await.unwrap();
+    let next = |now: Time| world.store.begin_delivery("local:main", now);
+    let NextDelivery::Now(row) = next(NOW).await.unwrap() else { panic!() };
+    let again = NOW.plus_ms(2_000);
+    world.store.delivery_failed(row.id, "away", Some(again)).await.unwrap();
+    assert_eq!(next(NOW).await.unwrap(), NextDelivery::NotBefore(again));
+    world.store.delivery_failed(row.id, "away", Some(NOW.plus_ms(365 * 86_400_000))).await.unwrap();
+    assert!(matches!(next(NOW).await.unwrap(), NextDelivery::Now(_)));
+}
+
+#[tokio::test]
+async fn a_chat_that_was_unwired_is_given_to_nobody_until_it_is_wired_again() {
+    let world = world().await;
+    world.message("local:main", "k", "hello", "wake").await;
+    let lane = world.lane();
+    world.store.remove_wiring(folder("main"), "local:main").await.unwrap();
+    assert!(world.store.start_run(lane, "process", "me", LIMITS, NOW).await.unwrap().is_none());
+    assert!(
+        world.store.waiting_lanes().unwrap().is_empty() && world.store.chat_at_rest("local:main").unwrap()
+    );
 }

@@ -104,6 +104,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("config", &["domain"]),
     ("root", &["config"]),
     ("mounts", &["config", "domain", "root"]),
+    ("senders", &["config", "domain"]),
     (
         "loops",
         &[
@@ -116,6 +117,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "domain",
             "config",
             "mounts",
+            "senders",
             "root",
             "clock",
             "failpoint",
@@ -133,6 +135,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "domain",
             "config",
             "mounts",
+            "senders",
             "root",
             "clock",
             "failpoint",

@@ -1,6 +1,9 @@
 //! The host as a provider sees it: somebody to report to and to ask.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use ipc_handlers::wire::{Kind, PROTOCOL, Record, Status};
 
@@ -47,6 +50,10 @@ pub struct Host {
     pub(crate) mailbox: Mailbox,
     pub(crate) blocked_tools: Vec<String>,
     pub(crate) session: Mutex<Option<String>>,
+    /// The session that the host knows of: that of the launch document, or the one that `ready` named.
+    pub(crate) known_session: Mutex<Option<String>>,
+    /// Whether `ready` was said.
+    pub(crate) is_ready: AtomicBool,
     pub(crate) seat: Seat,
 }
 
@@ -59,7 +66,7 @@ impl Host {
         match event {
             Event::Session(id) => {
                 *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
-                return Ok(());
+                return self.name_session();
             }
             Event::Say(text) => self.result(Some(text), Vec::new()),
             Event::TurnDone { say, batches } => self.turn_done(say, batches),
@@ -105,9 +112,26 @@ impl Host {
         self.records.raw(bytes)
     }
 
-    /// Announces protocol 2. No sign of life.
+    /// Announces protocol 2, with the session if it is known by now. No sign of life.
     pub(crate) fn ready(&self) -> Result<(), OutputGone> {
-        self.records.write(Record { kind: Kind::Ready, protocol: Some(PROTOCOL), ..Record::default() })
+        self.is_ready.store(true, Ordering::Release);
+        let named = self.session();
+        if named.is_some() {
+            self.known_session.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&named);
+        }
+        self.records.write(Record {
+            kind: Kind::Ready,
+            protocol: Some(PROTOCOL),
+            new_session_id: named,
+            ..Record::default()
+        })
+    }
+
+    /// Says `ready` again where only that tells the host of the session: a command that archives the conversation may come
+    /// long before the first answer.
+    fn name_session(&self) -> Result<(), OutputGone> {
+        let is_known = *self.known_session.lock().unwrap_or_else(PoisonError::into_inner) == self.session();
+        if is_known || !self.is_ready.load(Ordering::Acquire) { Ok(()) } else { self.ready() }
     }
 
     /// A turn without a batch ends with a record without text, so that its end can be told from a word in between.

@@ -5,7 +5,7 @@ use std::{
     io::{self, Read},
     os::fd::AsFd,
     process::ExitCode,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicBool},
 };
 
 use ipc_handlers::wire::{Launch, Record, Status};
@@ -96,6 +96,8 @@ fn live(records: &Arc<Records>) -> Result<Leave, RunnerError> {
         ),
         blocked_tools: launch.blocked_tools.clone(),
         session: Mutex::new(None),
+        known_session: Mutex::new(launch.session_id.clone()),
+        is_ready: AtomicBool::new(false),
         seat,
     };
     let mut provider = provider::start(&launch, &host)?;

@@ -1,6 +1,19 @@
 //! When a task runs: `cron` in the user's zone, `interval` on its own grid, `once`.
 //!
 //! One question is answered: the next instant after this one. Nothing here reads a clock; a zone is an argument.
+//!
+//! Cron expressions mean what they mean to v1's cron-parser, but where that is wrong or says nothing:
+//!
+//! | expression or moment | cron-parser 5.5 | here |
+//! |---|---|---|
+//! | fewer than five fields | filled up with `*`: an empty text is every minute | refused |
+//! | `@minutely` `@secondly` `@weekdays` `@weekends`, `H` | taken | refused, with the names that are known |
+//! | a step beyond its field, as `*/90` minutes | taken | refused, with `interval` as the way to say it |
+//! | `FRI-SUN`, `FEBRUARY`, `@midnight` | refused | taken |
+//! | a fixed time in the fold, asked for in the second pass | found again | found once, in the first pass |
+//! | a midnight that is shown twice (Havana) | the second | the first |
+//! | half an hour shown twice or left out (Lord Howe) | missed, or the same past instant for ever | found once |
+//! | a whole day left out (Apia, 2011) | passed over | made up once |
 
 mod cron;
 mod day;

@@ -12,6 +12,8 @@ use super::{
 };
 use crate::reply::local;
 
+mod walk;
+
 /// Checks what the clocks show at the first instants after `after`, shortened to `MM-DDThh:mm±hh:mm`.
 fn check(expression: &str, zone_name: &str, after: &str, expected: &[&str]) {
     let (zone, mut now) = (zone(zone_name), time(after));

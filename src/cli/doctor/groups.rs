@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
+        engage::takes_everything,
         js_regex::Pattern,
         rows::{Group, Wiring},
     },
@@ -25,6 +26,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let mut rows = vec![main_group(&subject.groups)];
     rows.extend(folders(&subject.root, &subject.groups));
     rows.extend(boxes(subject));
+    rows.extend(archives(subject, store));
     match store.wirings() {
         Ok(wirings) => {
             rows.extend(wired(&subject.groups));
@@ -105,6 +107,36 @@ fn boxes(subject: &Subject) -> Vec<Row> {
         None => "what is there is as it should be; the start makes what is missing",
     };
     all_or("boxes", bad, well.into())
+}
+
+fn archives(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
+    let (most, bytes) = (subject.config.archives, subject.config.archives_bytes);
+    let mut bad = Vec::new();
+    for group in &subject.groups {
+        match store.archives_kept(&group.folder) {
+            Ok(kept) => bad.extend(judge_archives(&group.folder, kept, most, bytes)),
+            Err(error) => bad.push(Row::fail("archives", chain(&error), "see the store's row")),
+        }
+    }
+    all_or("archives", bad, format!("each group has fewer than {most} archived sessions, and room for more"))
+}
+
+/// Decides on one group's archived sessions: how many there are, and of how many bytes.
+fn judge_archives(group: &ipc_handlers::Folder, kept: (i64, i64), most: usize, bytes: u64) -> Option<Row> {
+    let nearly =
+        |is: i64, limit: u64| u64::try_from(is).unwrap_or(0).saturating_mul(10) >= limit.saturating_mul(9);
+    (nearly(kept.0, most as u64) || nearly(kept.1, bytes)).then(|| {
+        Row::warn(
+            "archives",
+            format!(
+                "group {group} has {} archived sessions of {} MiB; of more than {most}, or {} MiB, the oldest are put out",
+                kept.0,
+                kept.1 >> 20,
+                bytes >> 20
+            ),
+            "raise limits.archives or limits.archives_mib, or delete some: `g2 sessions delete ID`",
+        )
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +221,7 @@ fn patterns(wirings: &[Wiring]) -> Vec<Row> {
 /// Chats in which every message is answered more than once.
 fn answered_twice(wirings: &[Wiring]) -> Vec<Row> {
     let mut by_chat: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for wiring in wirings.iter().filter(|w| takes_everything(w)) {
+    for wiring in wirings.iter().filter(|w| takes_everything(w.engage_pattern.as_deref())) {
         by_chat.entry(&wiring.chat_jid).or_default().push(wiring.group.as_str());
     }
     let bad = by_chat
@@ -204,17 +236,6 @@ fn answered_twice(wirings: &[Wiring]) -> Vec<Row> {
         })
         .collect();
     all_or("answers_twice", bad, "no chat has two groups that answer everything".into())
-}
-
-/// Whether a wiring engages on any text: `.`, a pattern that can't be used, or one that is found in everything.
-fn takes_everything(wiring: &Wiring) -> bool {
-    match wiring.engage_pattern.as_deref() {
-        None => false,
-        Some(".") => true,
-        Some(pattern) => Pattern::compile(pattern).map_or(true, |compiled| {
-            ["", "a", "Zwei Worte.\n", "1"].iter().all(|text| compiled.test(text) == Ok(true))
-        }),
-    }
 }
 
 #[cfg(test)]
@@ -234,21 +255,7 @@ mod tests {
             sender_scope: "all".into(),
             ignored_message_policy: "drop".into(),
             trigger: None,
-        }
-    }
-
-    #[test]
-    fn a_pattern_that_is_found_in_everything_takes_everything() {
-        for (pattern, everything) in [
-            (Some("."), true),
-            (Some(".*"), true),
-            (Some("("), true),
-            (Some(""), true),
-            (Some("^$"), false),
-            (Some("hi"), false),
-            (None, false),
-        ] {
-            assert_eq!(takes_everything(&wiring("a", pattern)), everything, "{pattern:?}");
+            sticky: Vec::new(),
         }
     }
 

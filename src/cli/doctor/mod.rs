@@ -18,6 +18,7 @@ use crate::{
 mod daemon;
 mod gateway;
 mod groups;
+mod heard;
 mod launch;
 mod ledger;
 mod machine;
@@ -82,11 +83,14 @@ impl Doctor {
         let groups = store.as_ref().and_then(|store| store.groups().ok()).unwrap_or_default();
         let subject = Subject { root, data, config, daemon, store, groups };
 
-        rows.extend(zone::check(&subject.config.zone, &crate::config::zone_data()));
+        let zone_data = crate::config::zone_data();
+        rows.extend(zone::check(&subject.config.zone, &zone_data));
+        rows.extend(zone::of_groups(&subject.groups, &subject.config.zone, &zone_data));
         rows.extend(sandbox::check(&subject, self.image).await);
         rows.extend(sandbox::scripts(&subject));
         rows.extend(gateway::check(&subject));
         rows.extend(groups::check(&subject));
+        rows.extend(heard::check(&subject));
         rows.extend(launch::check(&subject));
         rows.extend(ledger::check(&subject));
         rows.extend(machine::check(&subject));

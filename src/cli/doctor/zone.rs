@@ -1,7 +1,10 @@
 //! In which time zone schedules are read, and by which data.
 
 use super::row::Row;
-use crate::domain::zone::{Source, ZoneChoice, ZoneData};
+use crate::domain::{
+    rows::Group,
+    zone::{Source, ZoneChoice, ZoneData},
+};
 
 pub(super) fn check(choice: &ZoneChoice, data: &ZoneData) -> Vec<Row> {
     let mut rows: Vec<Row> = choice
@@ -33,6 +36,25 @@ pub(super) fn check(choice: &ZoneChoice, data: &ZoneData) -> Vec<Row> {
         },
     ));
     rows
+}
+
+/// Groups whose own zone is none.
+pub(super) fn of_groups(groups: &[Group], everybodys: &ZoneChoice, data: &ZoneData) -> Vec<Row> {
+    let own = |group: &Group| group.config["timezone"].as_str().map(str::to_owned);
+    let unknown = groups.iter().filter_map(|group| Some((group, own(group)?)));
+    unknown
+        .filter(|(_, name)| data.get(name).is_none())
+        .map(|(group, name)| {
+            Row::warn(
+                "time_zone",
+                format!(
+                    "{name:?} of group {} names no time zone, so {} is used",
+                    group.folder, everybodys.name
+                ),
+                format!("`g2 groups set {} timezone=Europe/Paris`, or another, or none", group.folder),
+            )
+        })
+        .collect()
 }
 
 #[cfg(test)]

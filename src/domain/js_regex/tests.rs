@@ -31,6 +31,36 @@ fn patterns_match_what_node_says_they_match() {
 }
 
 #[test]
+fn patterns_mean_what_they_mean_to_javascript() {
+    for (pattern, text, found) in [
+        // Look-around.
+        ("^(?=.*a)(?=.*b)", "b and a", true),
+        ("^(?!.*stop)", "go, stop", false),
+        (r"(?<=\$)\d+", "costs $42", true),
+        ("(?<!no )go", "no go", false),
+        // Back-references, by number and by name; of a group that took no part, they are found anywhere.
+        (r"\b(\w+) \1\b", "the the", true),
+        (r"(?<q>['\x22]).*?\k<q>", "say 'it\"", false),
+        (r"(a)?\1b", "b", true),
+        // `\b`, `\w` and `\d` know ASCII only, `\s` all of Unicode's spaces.
+        (r"\bcaf\b", "café", true),
+        (r"^\w+$", "é", false),
+        (r"\d", "٣", false),
+        (r"^\s$", "\u{feff}", true),
+        // No flags: case counts, `.` is no line's end, `^` and `$` are the text's.
+        ("deploy", "Deploy", false),
+        ("a.b", "a\nb", false),
+        ("^b", "a\nb", false),
+        ("a$", "a\n", false),
+        // Without the flag `u`, a character beyond 0xFFFF is two.
+        ("^.$", "😀", false),
+        ("^..$", "😀", true),
+    ] {
+        assert_eq!(Pattern::compile(pattern).unwrap().test(text), Ok(found), "{pattern:?} on {text:?}");
+    }
+}
+
+#[test]
 fn patterns_that_hang_backtracking_engines_are_answered() {
     let text = "a".repeat(MAX_TEXT_CHARS - 1) + "!";
     for (pattern, found) in [

@@ -21,12 +21,10 @@ pub enum ClaimError {
     /// It stays where it is; to be reported once, its writer has to remove it.
     #[error("a directory is named like a command")]
     Directory,
-    /// A link, FIFO, socket or device was taken out and unlinked, unread. To be recorded as malformed and acknowledged.
+    /// A link, FIFO, socket, device, or a directory that took the file's place, was taken out and removed, unread. To be
+    /// recorded as malformed and acknowledged.
     #[error("claim {} is a {kind}, and only regular files are commands", claimed.id)]
     NotAFile { claimed: Claimed, kind: Kind },
-    /// A directory took the file's place while it was taken out; it lies in `dead/`, unread. To be recorded as malformed.
-    #[error("claim {} is a directory, moved unread to dead/{}/{}.dir", claimed.id, claimed.folder, claimed.id)]
-    DirectoryMoved { claimed: Claimed },
     /// The file is where it was; try again later.
     #[error(transparent)]
     World(#[from] World),
@@ -83,11 +81,13 @@ impl GroupBoxes {
                 claims.remember_source(&claimed, name);
                 Ok(claimed)
             }
-            Kind::Directory => match claims.move_directory_aside(&claimed) {
-                Ok(()) => Err(ClaimError::DirectoryMoved { claimed }),
-                Err(_) => Err(ClaimError::NotAFile { claimed, kind }),
-            },
-            Kind::Link | Kind::Fifo | Kind::Socket | Kind::BlockDevice | Kind::CharDevice | Kind::Unknown => {
+            Kind::Directory
+            | Kind::Link
+            | Kind::Fifo
+            | Kind::Socket
+            | Kind::BlockDevice
+            | Kind::CharDevice
+            | Kind::Unknown => {
                 let _ = claims.acknowledge(&claimed);
                 Err(ClaimError::NotAFile { claimed, kind })
             }

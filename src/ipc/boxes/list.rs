@@ -1,6 +1,11 @@
 //! What waits in a command box.
 
-use std::{cmp::Ordering, collections::BinaryHeap, ffi::OsString, ops::ControlFlow};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::BinaryHeap,
+    ffi::OsString,
+    ops::ControlFlow,
+};
 
 use rustix::fs::Stat;
 
@@ -85,9 +90,37 @@ impl GroupBoxes {
     /// # Errors
     /// [`World`] when the box can't be read.
     pub fn list(&self, b: CommandBox, limit: usize) -> Result<Listing, World> {
+        let mut oldest = BinaryHeap::new();
+        let mut found = self.look(b, |entry| {
+            oldest.push(entry);
+            if oldest.len() > limit {
+                oldest.pop();
+            }
+        })?;
+        found.entries = oldest.into_sorted_vec();
+        Ok(found)
+    }
+
+    /// The same from the other end: the newest first.
+    ///
+    /// # Errors
+    /// [`World`] when the box can't be read.
+    pub fn list_newest(&self, b: CommandBox, limit: usize) -> Result<Listing, World> {
+        let mut newest = BinaryHeap::new();
+        let mut found = self.look(b, |entry| {
+            newest.push(Reverse(entry));
+            if newest.len() > limit {
+                newest.pop();
+            }
+        })?;
+        found.entries = newest.into_sorted_vec().into_iter().map(|Reverse(entry)| entry).collect();
+        Ok(found)
+    }
+
+    /// Goes through a box; returns all of a listing but its entries, of which it tells one by one.
+    fn look(&self, b: CommandBox, mut tell: impl FnMut(Entry)) -> Result<Listing, World> {
         let held = &self.held(b.name()).fd;
         let mut found = Listing::default();
-        let mut oldest = BinaryHeap::new();
         let mut looked_at = 0_usize;
         let reading = |e| World::new("reading", self.path_of(b.name()).display().to_string(), e);
         dir::each_name(held, |name, _| {
@@ -108,16 +141,12 @@ impl GroupBoxes {
                 } else {
                     found.waiting += 1;
                     found.bytes = found.bytes.saturating_add(entry.size);
-                    oldest.push(entry);
-                    if oldest.len() > limit {
-                        oldest.pop();
-                    }
+                    tell(entry);
                 }
             }
             ControlFlow::Continue(())
         })
         .map_err(reading)?;
-        found.entries = oldest.into_sorted_vec();
         found.directories.sort();
         Ok(found)
     }

@@ -14,7 +14,7 @@ use rustix::{fd::OwnedFd, io::Errno};
 use serde::Serialize;
 
 use super::{Claimed, Claims, HEAD};
-use crate::ipc::{dir, host::HostDirs, trash, world::World};
+use crate::ipc::{dir, host::HostDirs, world::World};
 
 /// How many commands of a group `done/` keeps.
 pub const DONE_FILES: usize = 100;
@@ -24,7 +24,7 @@ const DEAD_FILES: usize = 1_000;
 const DEAD_BYTES: u64 = 64 * 1024 * 1024;
 
 /// What a command's files end in, after its id. One command, whatever it has of these, counts as one file.
-const PARTS: [&str; 4] = ["json", "reply.json", "why.json", "dir"];
+const PARTS: [&str; 3] = ["json", "reply.json", "why.json"];
 
 /// Why a command was refused or is dead, as `<id>.why.json` says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ struct Shelf {
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     /// Size of each of [`PARTS`] that is there.
-    parts: [Option<u64>; 4],
+    parts: [Option<u64>; 3],
 }
 
 impl Aside {
@@ -140,22 +140,7 @@ impl Aside {
                 }
                 shelf.note(claimed.id, part, bytes.len() as u64);
             }
-            shelf.put_out_the_oldest(host, place, at, &claimed.folder)
-        })
-    }
-
-    pub(super) fn keep_directory(&self, host: &HostDirs, claimed: &Claimed) -> Result<(), World> {
-        self.with_shelf(host, Place::Dead, claimed, |shelf, at| {
-            let (name, path) = (claimed.file_name(), part_path(claimed, "dir"));
-            make_folder(at, &claimed.folder)?;
-            trash::make_movable(&host.claimed, name.as_str())?;
-            match dir::rename_new(&host.claimed, name.as_str(), at, path.as_str()) {
-                Ok(()) => {}
-                Err(Errno::EXIST) => host.discard(&host.claimed, name.as_str())?,
-                Err(other) => return Err(other.into()),
-            }
-            shelf.note(claimed.id, "dir", 0);
-            shelf.put_out_the_oldest(host, Place::Dead, at, &claimed.folder)
+            shelf.put_out_the_oldest(place, at, &claimed.folder)
         })
     }
 
@@ -165,7 +150,7 @@ impl Aside {
         self.with_shelf(host, Place::Dead, claimed, |shelf, at| {
             if let Some(kept) = shelf.kept.get(&claimed.id).copied() {
                 found = true;
-                shelf.put_out(host, at, &claimed.folder, claimed.id, kept)?;
+                shelf.put_out(at, &claimed.folder, claimed.id, kept)?;
             }
             Ok(())
         })?;
@@ -229,10 +214,7 @@ impl Shelf {
                 && let Ok(id) = id.parse()
                 && let Some(part) = PARTS.into_iter().find(|p| *p == part)
             {
-                let size = match part {
-                    "dir" => 0,
-                    _ => dir::stat(&folder, name).map_or(0, |s| u64::try_from(s.st_size).unwrap_or(0)),
-                };
+                let size = dir::stat(&folder, name).map_or(0, |s| u64::try_from(s.st_size).unwrap_or(0));
                 shelf.note(id, part, size);
             }
             ControlFlow::Continue(())
@@ -261,7 +243,7 @@ impl Shelf {
     ) -> rustix::io::Result<()> {
         let is_full = place.is_full(self) && !self.kept.contains_key(&claimed.id) || place.is_over(self);
         let Some((&oldest, kept)) = self.kept.iter_mut().next() else { return Ok(()) };
-        if !is_full || oldest >= claimed.id || part == "dir" {
+        if !is_full || oldest >= claimed.id {
             return Ok(());
         }
         let slot = PARTS.into_iter().zip(&mut kept.parts).find(|(known, _)| *known == part);
@@ -274,37 +256,21 @@ impl Shelf {
         }
     }
 
-    fn put_out_the_oldest(
-        &mut self,
-        host: &HostDirs,
-        place: Place,
-        at: &OwnedFd,
-        folder: &Folder,
-    ) -> std::io::Result<()> {
+    fn put_out_the_oldest(&mut self, place: Place, at: &OwnedFd, folder: &Folder) -> std::io::Result<()> {
         while place.is_over(self) {
             let Some((&id, &kept)) = self.kept.first_key_value() else { return Ok(()) };
-            self.put_out(host, at, folder, id, kept)?;
+            self.put_out(at, folder, id, kept)?;
         }
         Ok(())
     }
 
-    fn put_out(
-        &mut self,
-        host: &HostDirs,
-        at: &OwnedFd,
-        folder: &Folder,
-        id: i64,
-        kept: Kept,
-    ) -> std::io::Result<()> {
+    fn put_out(&mut self, at: &OwnedFd, folder: &Folder, id: i64, kept: Kept) -> std::io::Result<()> {
         for (part, size) in PARTS.into_iter().zip(kept.parts) {
             if size.is_none() {
                 continue;
             }
             let path = format!("{folder}/{id}.{part}");
-            match part {
-                "dir" => host.discard(at, path.as_str())?,
-                _ => dir::unlink(at, path.as_str())?,
-            }
+            dir::unlink(at, path.as_str())?;
         }
         self.kept.remove(&id);
         self.bytes -= kept.parts.iter().flatten().sum::<u64>();

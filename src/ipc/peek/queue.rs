@@ -155,7 +155,7 @@ pub fn head(data: &Path, lying: &Lying) -> Option<Vec<u8>> {
 /// Returns where the files of a settled command are now, relative to the root; a reply only as long as nobody took it.
 #[must_use]
 pub fn files_of(root: &Path, group: &str, id: i64, request_id: Option<&str>) -> Vec<String> {
-    let kept = ["json", "why.json", "reply.json", "dir"];
+    let kept = ["json", "why.json", "reply.json"];
     let places = ["done", "dead"]
         .iter()
         .flat_map(|place| kept.iter().map(move |part| format!("data/{place}/{group}/{id}.{part}")));

@@ -48,7 +48,10 @@ impl Settling {
     /// Gives files to the store, which is at work on them from now on.
     pub(super) fn begin(host: &Host, pending: Vec<Pending>) -> Self {
         let files = pending.iter().map(|p| p.file.clone()).collect();
-        Self { outcomes: Box::pin(host.store.settle_all(files, host.zone(), clock::now())), pending }
+        Self {
+            outcomes: Box::pin(host.store.settle_all(files, host.config.zones.clone(), clock::now())),
+            pending,
+        }
     }
 
     /// Returns how many there are.

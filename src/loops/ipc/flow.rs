@@ -17,7 +17,7 @@ use crate::{failpoint, ipc::Claimed, store::Settled};
 pub(super) const TOGETHER: usize = 128;
 /// Or so much, bytes: a group's files are in memory one or two at a time where they are large, and all at once where
 /// they are small.
-const AT_ONCE: usize = 1 << 20;
+pub(super) const AT_ONCE: usize = 1 << 20;
 /// How long it may take, by command, to show what commands changed. What takes longer is done for more of them at once.
 const SHOWN_IN: Duration = Duration::from_micros(50);
 /// At most so many settled ones wait to be answered together.

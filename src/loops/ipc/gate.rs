@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use ipc_handlers::{Folder, Refusal, Time};
 use tokio::time::Instant;
 
@@ -15,10 +16,14 @@ use super::{
     super::Host,
     answer::answer_all,
     chain,
-    flow::TOGETHER,
-    read::{Patience, Reading, claim, read},
+    flow::{AT_ONCE, TOGETHER},
+    read::{Patience, Pending, Reading, claim, read},
 };
-use crate::{clock, domain::bucket::Bucket, ipc::CommandBox};
+use crate::{
+    clock,
+    domain::bucket::Bucket,
+    ipc::{Claimed, CommandBox, GroupBoxes},
+};
 
 /// How long a gate stays shut before the boxes are looked at again.
 const REST: Duration = Duration::from_secs(1);
@@ -58,6 +63,11 @@ impl Gate {
         open
     }
 
+    /// Shuts for a while: a file could not be claimed, and what is younger must not go before it.
+    pub(super) fn shut(&mut self) {
+        self.shut_until = Some(Instant::now() + REST);
+    }
+
     /// Notes what was taken, and how many of the files were messages.
     pub(super) fn took(&mut self, files: usize, messages: usize) {
         let now = clock::now();
@@ -76,51 +86,84 @@ impl Gate {
     }
 }
 
-/// Refuses the newest of what waits beyond the most that may. On a thread that may block.
-pub(super) fn refuse_excess(host: &Arc<Host>, folder: &Folder) {
+/// Refuses the newest of what waits beyond the most that may; returns what was claimed and can't be read yet. On a thread
+/// that may block.
+pub(super) fn refuse_excess(host: &Arc<Host>, folder: &Folder) -> Vec<Claimed> {
+    let mut unread = Vec::new();
     // What a person holds is not looked at.
     if host.is_held(folder) {
-        return;
+        return unread;
     }
-    let Ok(boxes) = host.boxes(folder) else { return };
+    let Ok(boxes) = host.boxes(folder) else { return unread };
+    let mut excess = excess_of(host, &boxes).into_iter().peekable();
+    // Of these no more are in memory at a time than of those that are settled.
+    while excess.peek().is_some() {
+        let mut some = Vec::new();
+        let mut bytes = 0;
+        while some.len() < TOGETHER
+            && bytes < AT_ONCE
+            && let Some((in_box, name)) = excess.next()
+        {
+            let Ok(claimed) = claim(host, &boxes, in_box, &name) else { return unread };
+            let Some((claimed, refusal)) = claimed else { continue };
+            match read(host, claimed, refusal, None, Patience::None, Duration::ZERO) {
+                Reading::Ready(pending) => {
+                    bytes += pending.kept.len();
+                    some.push(*pending);
+                }
+                Reading::NotYet(claimed, _) => unread.push(claimed),
+                Reading::Nothing => {}
+            }
+        }
+        if !refuse(host, folder, some) {
+            return unread;
+        }
+    }
+    unread
+}
+
+/// Returns the newest files that are more than may wait, as many as are refused at a time: no more of them are in memory,
+/// however many there are.
+fn excess_of(host: &Host, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)> {
     let most = host.config.waiting_files;
-    let waiting =
-        |limit| CommandBox::ALL.map(|in_box| boxes.list(in_box, limit).map(|found| (in_box, found)));
-    let count: usize = waiting(1).iter().flatten().map(|(_, found)| found.waiting).sum();
-    if count <= most {
-        return;
-    }
-    let mut all: Vec<_> = waiting(usize::MAX)
+    let newest =
+        CommandBox::ALL.map(|in_box| boxes.list_newest(in_box, REFUSED).map(|found| (in_box, found)));
+    let count: usize = newest.iter().flatten().map(|(_, found)| found.waiting).sum();
+    let mut excess: Vec<_> = newest
         .into_iter()
         .flatten()
         .flat_map(|(in_box, found)| found.entries.into_iter().map(move |entry| (entry, in_box)))
         .collect();
+    excess.sort_by(|a, b| b.cmp(a));
+    excess.truncate(count.saturating_sub(most).min(REFUSED));
+    if excess.is_empty() {
+        return Vec::new();
+    }
     let holds = host.holds.read().unwrap_or_else(PoisonError::into_inner);
-    all.retain(|(entry, in_box)| !holds.file(folder, in_box.as_str(), entry.name.as_bytes()));
+    excess.retain(|(entry, in_box)| !holds.file(boxes.folder(), in_box.as_str(), entry.name.as_bytes()));
     drop(holds);
-    all.sort();
-    let excess: Vec<(CommandBox, OsString)> =
-        all.into_iter().skip(most).take(REFUSED).map(|(entry, in_box)| (in_box, entry.name)).collect();
-    tracing::warn!(group = %folder, waiting = count, refused = excess.len(), "far too many commands wait; the newest are refused");
-    let runtime = tokio::runtime::Handle::current();
+    tracing::warn!(group = %boxes.folder(), waiting = count, refused = excess.len(), "far too many commands wait; the newest are refused");
+    excess.into_iter().map(|(entry, in_box)| (in_box, entry.name)).collect()
+}
+
+/// Refuses these, committed together, and answers them; returns whether the store could take it.
+fn refuse(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>) -> bool {
+    let now = clock::now();
+    let most = host.config.waiting_files;
+    let refused = pending.iter().map(|p| host.store.refuse(p.file.clone(), Refusal::rate_limited(most), now));
+    let outcomes = tokio::runtime::Handle::current().block_on(join_all(refused));
     let mut answers = Vec::new();
-    for (in_box, name) in excess {
-        let Some((claimed, refusal)) = claim(host, &boxes, in_box, &name) else { continue };
-        let Reading::Ready(pending) = read(host, claimed, refusal, None, Patience::None, Duration::ZERO)
-        else {
-            continue;
-        };
-        match runtime.block_on(host.store.refuse(
-            pending.file.clone(),
-            Refusal::rate_limited(most),
-            clock::now(),
-        )) {
-            Ok(settled) => answers.push((*pending, settled)),
+    let mut all = true;
+    for (pending, outcome) in pending.into_iter().zip(outcomes) {
+        match outcome {
+            Ok(settled) => answers.push((pending, settled)),
             // It stays claimed: the next start decides it.
             Err(error) => {
-                return tracing::error!(group = %folder, error = %chain(&error), "a refusal can't be written down");
+                all = false;
+                tracing::error!(group = %folder, error = %chain(&error), "a refusal can't be written down");
             }
         }
     }
     let _unanswered = answer_all(host, folder, answers, 0);
+    all
 }

@@ -20,6 +20,7 @@ use std::{ffi::OsStr, sync::Arc};
 use ipc_handlers::{Code, Folder, Refusal, Time};
 
 use crate::{
+    domain::zone::Zones,
     failpoint,
     ipc::{
         ClaimError, Claimed, Claims, CommandBox, GroupBoxes, HostDirs, PutError, ReadError, Source, Why,
@@ -79,17 +80,13 @@ pub async fn drop_waiting(
     hand.store.note_drop(id, reason, now).await?;
     failpoint::reach("hand.noted");
     let claimed = match boxes.claim_as(Some(id), in_box, name, hand.claims) {
-        Ok(claimed) | Err(ClaimError::NotAFile { claimed, .. } | ClaimError::DirectoryMoved { claimed }) => {
-            claimed
-        }
+        Ok(claimed) | Err(ClaimError::NotAFile { claimed, .. }) => claimed,
         Err(error) => {
             hand.store.forget_note(id).await?;
             return Err(match error {
                 ClaimError::Directory => HandError::Directory(shown()),
                 ClaimError::World(error) => error.into(),
-                ClaimError::Gone | ClaimError::NotAFile { .. } | ClaimError::DirectoryMoved { .. } => {
-                    HandError::Gone(shown())
-                }
+                ClaimError::Gone | ClaimError::NotAFile { .. } => HandError::Gone(shown()),
             });
         }
     };
@@ -146,8 +143,8 @@ pub async fn finish(
         body,
         transcripts: Transcripts::new(),
     };
-    let zone = ("UTC".to_owned(), jiff::tz::TimeZone::UTC); // Nothing is scheduled by what is dropped.
-    let receipt = hand.store.settle(file, zone, now).await?.receipt;
+    // Nothing is scheduled by what is dropped.
+    let receipt = hand.store.settle(file, Zones::utc(), now).await?.receipt;
     failpoint::reach("ipc.committed");
     if let (Some(boxes), Some(id), Some(reply)) = (boxes, &receipt.request_id, &receipt.reply)
         && let Err(PutError::World(error)) = boxes.put_reply(id, reply)

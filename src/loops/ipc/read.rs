@@ -14,7 +14,7 @@ use ipc_handlers::{
 
 use super::{super::Host, chain, transcripts};
 use crate::{
-    ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, ReadError, Writer},
+    ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, ReadError, World, Writer},
     store::{CommandFile, Proof, Transcripts},
 };
 
@@ -50,12 +50,16 @@ pub(super) struct Taken {
     pub(super) age: Duration,
 }
 
+/// Claims a file; with why it can't be a command, if it can't. `None`: it is not there, or not to be claimed.
+///
+/// # Errors
+/// The world was in the way, which is told: what is younger must not go first.
 pub(super) fn claim(
     host: &Host,
     boxes: &GroupBoxes,
     in_box: CommandBox,
     name: &std::ffi::OsStr,
-) -> Option<(Claimed, Option<Refusal>)> {
+) -> Result<Option<(Claimed, Option<Refusal>)>, World> {
     let no_file = |kind: &str| {
         Refusal::new(
             Code::Malformed,
@@ -66,23 +70,22 @@ pub(super) fn claim(
     // Held until it is claimed: a hold that was taken in keeps everything from then on.
     let holds = host.holds.read().unwrap_or_else(PoisonError::into_inner);
     if holds.file(boxes.folder(), in_box.as_str(), name.as_bytes()) {
-        return None;
+        return Ok(None);
     }
     let claimed = boxes.claim(in_box, name, &host.claims);
     drop(holds);
     match claimed {
-        Ok(claimed) => Some((claimed, None)),
-        Err(ClaimError::Gone) => None,
+        Ok(claimed) => Ok(Some((claimed, None))),
+        Err(ClaimError::Gone) => Ok(None),
         Err(ClaimError::Directory) => {
             // Told of by the scan, once: its writer can rename it all day long.
             tracing::debug!(group = %boxes.folder(), %in_box, ?name, "a directory is named like a command");
-            None
+            Ok(None)
         }
-        Err(ClaimError::NotAFile { claimed, kind }) => Some((claimed, Some(no_file(&kind.to_string())))),
-        Err(ClaimError::DirectoryMoved { claimed }) => Some((claimed, Some(no_file("directory")))),
+        Err(ClaimError::NotAFile { claimed, kind }) => Ok(Some((claimed, Some(no_file(&kind.to_string()))))),
         Err(ClaimError::World(error)) => {
             tracing::warn!(group = %boxes.folder(), error = %chain(&error), "claiming failed; it is tried again");
-            None
+            Err(error)
         }
     }
 }

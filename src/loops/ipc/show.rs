@@ -27,6 +27,9 @@ pub(super) fn changes(host: &Host, folder: &Folder, answers: &[(Pending, Settled
         let (group, lane) = (group.clone(), LaneId(*lane));
         let _ = host.lanes.send(Event::SessionCleared { group, lane, generation: *generation });
     }
+    for group in all().flat_map(|changes| changes.sessions.iter()).collect::<BTreeSet<_>>() {
+        put_out_archives(host, group);
+    }
     // One snapshot a group, however many commands changed what it shows.
     let mut whole: BTreeSet<&Folder> = all().flat_map(|changes| changes.sessions.iter()).collect();
     whole.extend(all().flat_map(|changes| changes.groups.iter()));
@@ -56,6 +59,20 @@ pub(super) fn changes(host: &Host, folder: &Folder, answers: &[(Pending, Settled
     }
     if all().any(|changes| changes.said) {
         host.nudges.deliver.notify_one();
+    }
+}
+
+/// Keeps the archive of a group within its bounds. What a crash leaves undone is done after the next change.
+fn put_out_archives(host: &Host, group: &Folder) {
+    let (most, bytes) = (host.config.archives, host.config.archives_bytes);
+    let put_out =
+        tokio::runtime::Handle::current().block_on(host.store.put_out_archives(group.clone(), most, bytes));
+    match put_out {
+        Ok(0) => {}
+        Ok(count) => tracing::info!(group = %group, count, "the oldest archived sessions were put out"),
+        Err(error) => {
+            tracing::warn!(group = %group, error = %chain(&error), "putting archived sessions out failed; it is tried again after the next change")
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::scan,
+    domain::scan::{self, Found, Look, Sight, Turns},
     failpoint,
     ipc::{Claimed, CommandBox, Entry, Hint, Hints, Kind, Writer},
 };
@@ -52,15 +52,6 @@ pub(super) enum Job {
     Settle(Claimed, oneshot::Sender<()>),
 }
 
-/// What a scan may take of what it sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sight {
-    /// What was seen a while ago: an event may still be on its way for the rest.
-    Second,
-    /// Everything that was there before the look: there are no events for it, or they were lost.
-    First,
-}
-
 /// The state of one group's worker.
 pub(super) struct Worker {
     host: Arc<Host>,
@@ -69,8 +60,10 @@ pub(super) struct Worker {
     growing: Vec<(Claimed, Instant)>,
     /// How large those are together, bytes.
     unsettled: u64,
-    /// Names that only a scan has seen, with when it first did.
-    first_seen: BTreeMap<(CommandBox, OsString), Instant>,
+    /// Which of what it has seen and was told of may be taken.
+    turns: Turns<(CommandBox, OsString)>,
+    /// When it began: looks are dated from then.
+    began: Instant,
     /// Directories named like commands that were told of.
     told_of: BTreeSet<(CommandBox, OsString)>,
     /// How much may be taken.
@@ -112,7 +105,8 @@ impl Worker {
             folder,
             growing,
             unsettled: 0,
-            first_seen: BTreeMap::new(),
+            turns: Turns::default(),
+            began: Instant::now(),
             told_of: BTreeSet::new(),
             gate,
         }
@@ -122,7 +116,7 @@ impl Worker {
         // What was there before anybody watched is older than whatever is told of.
         self.scan(Sight::First, Patience::Some).await;
         loop {
-            let look_again = if self.growing.is_empty() && self.first_seen.is_empty() {
+            let look_again = if self.growing.is_empty() && !self.turns.anything_waits() {
                 Duration::from_secs(3600)
             } else {
                 LOOK_AGAIN
@@ -132,7 +126,7 @@ impl Worker {
                 hint = hints.recv() => match hint { Some(hint) => news.hint(hint), None => return },
                 job = jobs.recv() => match job { Some(job) => news.job(job), None => return },
                 () = tokio::time::sleep(look_again) => {
-                    news.scan = (!self.first_seen.is_empty()).then_some(Sight::Second);
+                    news.scan = self.turns.anything_waits().then_some(Sight::Second);
                 }
                 () = shut_until(self.gate.shut_until()) => {}
             }
@@ -152,10 +146,11 @@ impl Worker {
                 self.settle_by_hand(claimed).await;
                 let _ = done.send(());
             }
-            self.take(files, Patience::Some).await;
+            self.take_told(files).await;
             if drained.is_empty() {
                 if let Some(sight) = scan {
                     self.scan(sight, Patience::Some).await;
+                    self.take_told(Vec::new()).await;
                 }
                 self.look_again(Patience::Some).await;
             } else {
@@ -173,6 +168,7 @@ impl Worker {
     async fn mind_the_gate(&mut self, news: &mut News) {
         let Some(until) = self.gate.shut_until() else { return };
         news.files.clear();
+        self.turns.forget();
         if Instant::now() < until {
             news.scan = None;
             return;
@@ -180,7 +176,9 @@ impl Worker {
         self.gate.open();
         news.scan = Some(Sight::First);
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let _ = spawn_blocking(move || gate::refuse_excess(&host, &folder)).await;
+        let unread = spawn_blocking(move || gate::refuse_excess(&host, &folder)).await;
+        let now = Instant::now();
+        self.growing.extend(unread.unwrap_or_default().into_iter().map(|claimed| (claimed, now)));
     }
 
     /// Takes what a dead container's last events tell of, if it has left anything.
@@ -193,8 +191,14 @@ impl Worker {
             while let Some(hint) = hints.try_recv() {
                 news.hint(hint);
             }
-            self.take(news.files, Patience::Some).await;
+            self.take_told(news.files).await;
         }
+    }
+
+    /// Takes these files, of which events have told, unless others go before them.
+    async fn take_told(&mut self, files: Vec<(CommandBox, OsString)>) {
+        let take = self.turns.told(files);
+        self.take(take, Patience::Some).await;
     }
 
     /// Settles a claimed file now: a person has decided on it.
@@ -227,10 +231,11 @@ impl Worker {
 
     /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
     async fn scan(&mut self, sight: Sight, patience: Patience) {
+        let sight = self.turns.sight(sight);
         let begun = scan::stamp_after(clock::now());
         loop {
             if self.host.is_held(&self.folder) {
-                self.first_seen.clear();
+                self.turns.forget();
                 return;
             }
             let Ok(boxes) = self.host.boxes(&self.folder) else { return };
@@ -267,28 +272,19 @@ impl Worker {
             let Ok((found, directories, more)) = listed else { return };
             self.tell_of(directories);
             let found = self.without_held(found);
-            let now = Instant::now();
-            let mut files = Vec::new();
-            let mut waiting = Vec::new();
-            let mut too_new = false;
-            for (in_box, entry, open) in found {
-                let key = (in_box, entry.name);
-                let since = *self.first_seen.get(&key).unwrap_or(&now);
-                let age = now.duration_since(since);
-                let untold = sight == Sight::First && entry.ctime < complete_until;
-                // Nobody may ever tell of it: it can be from before the watch, and goes before what is told of.
-                too_new |= sight == Sight::First && !untold && age < scan::EVENT_LAG && entry.ctime < begun;
-                waiting.push(scan::Waiting { age, untold, open });
-                files.push((key, since));
-            }
-            let ready = match patience {
-                Patience::Some => scan::in_turn(waiting),
-                Patience::None => files.len(),
+            let look = Look { sight, more, begun, complete_until, now: self.began.elapsed() };
+            let (take, too_new) = match patience {
+                Patience::Some => {
+                    let turn = self.turns.look(look, found);
+                    (turn.take, turn.too_new && complete_until < begun)
+                }
+                Patience::None => {
+                    self.turns.forget();
+                    (found.into_iter().map(|file| file.key).collect(), false)
+                }
             };
-            self.first_seen = files.split_off(ready).into_iter().collect();
-            let take = files.into_iter().map(|(key, _)| key).collect();
             let taken = self.take(take, patience).await;
-            if too_new && complete_until < begun && patience == Patience::Some {
+            if too_new {
                 tokio::time::sleep(Duration::from_millis(CLOCK_TICK_MS.unsigned_abs() + 1)).await;
             } else if taken == 0 || !more {
                 // Where nothing could be claimed (the world is in the way), the next look tries again.
@@ -305,10 +301,14 @@ impl Worker {
         self.told_of = directories;
     }
 
-    fn without_held(&self, mut found: Vec<(CommandBox, Entry, bool)>) -> Vec<(CommandBox, Entry, bool)> {
+    fn without_held(&self, found: Vec<(CommandBox, Entry, bool)>) -> Vec<Found<(CommandBox, OsString)>> {
         let holds = self.host.holds.read().unwrap_or_else(PoisonError::into_inner);
-        found.retain(|(in_box, entry, _)| !holds.file(&self.folder, in_box.as_str(), entry.name.as_bytes()));
-        found
+        let is_held = |in_box: CommandBox, entry: &Entry| {
+            holds.file(&self.folder, in_box.as_str(), entry.name.as_bytes())
+        };
+        let left = found.into_iter().filter(|(in_box, entry, _)| !is_held(*in_box, entry));
+        left.map(|(in_box, entry, open)| Found { key: (in_box, entry.name), ctime: entry.ctime, open })
+            .collect()
     }
 
     /// Claims, reads, settles and answers files; returns how many were claimed.
@@ -320,13 +320,14 @@ impl Worker {
             if open == 0 {
                 return count;
             }
-            let places = if files.len() > FEW { files.len().clamp(LEAST, TOGETHER) } else { 0 };
-            let _places = self.host.crowd.acquire_many(u32::try_from(places).unwrap_or(0)).await;
+            let wanted = if files.len() > FEW { files.len().clamp(LEAST, TOGETHER) } else { 0 };
+            let places = self.host.crowd.acquire_many(u32::try_from(wanted).unwrap_or(0)).await;
             let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
             let room = host.config.waiting_bytes.saturating_sub(self.unsettled);
             // One thread from the claim to the answer: each change of threads would cost more than the work.
             let taken = spawn_blocking(move || take_in(&host, &folder, files, open, room, patience)).await;
-            let TakenIn { rest, claimed, handled } = taken.unwrap_or_default();
+            let TakenIn { rest, claimed, handled, stuck } = taken.unwrap_or_default();
+            drop(places);
             files = rest;
             count += claimed;
             self.gate.took(claimed, handled.messages);
@@ -334,6 +335,10 @@ impl Worker {
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
             settle_again(&self.host, &self.folder, handled.waiting).await;
+            if stuck {
+                self.gate.shut();
+                return count;
+            }
         }
         count
     }
@@ -372,6 +377,8 @@ struct TakenIn {
     rest: std::vec::IntoIter<(CommandBox, OsString)>,
     claimed: usize,
     handled: Handled,
+    /// One could not be claimed: what is younger must not go before it.
+    stuck: bool,
 }
 
 /// Claims at most `open` files, while what can't be settled yet has less than `room` bytes. On a thread that may block.
@@ -384,20 +391,35 @@ fn take_in(
     patience: Patience,
 ) -> TakenIn {
     let mut flow = Flow::new(host, folder, patience);
-    let (mut open, mut claimed) = (open, 0);
-    while open > 0 && files.len() > 0 && flow.so_far().unsettled < room && flow.so_far().waiting.is_empty() {
+    let (mut open, mut claimed, mut stuck) = (open, 0, false);
+    while !stuck
+        && open > 0
+        && files.len() > 0
+        && flow.so_far().unsettled < room
+        && flow.so_far().waiting.is_empty()
+    {
         failpoint::reach("ipc.seen");
         let Ok(boxes) = host.boxes(folder) else {
             files = Vec::new().into_iter();
             break;
         };
         let some = open.min(TOGETHER);
-        let taken: Vec<_> = files
-            .by_ref()
-            .take(some)
-            .filter_map(|(in_box, name)| claim(host, &boxes, in_box, &name))
-            .map(|(claimed, refusal)| Taken { claimed, refusal, age: Duration::ZERO })
-            .collect();
+        let mut taken = Vec::new();
+        for (in_box, name) in files.by_ref().take(some) {
+            match claim(host, &boxes, in_box, &name) {
+                Ok(claimed) => {
+                    taken.extend(claimed.map(|(claimed, refusal)| Taken {
+                        claimed,
+                        refusal,
+                        age: Duration::ZERO,
+                    }));
+                }
+                Err(_) => {
+                    stuck = true;
+                    break;
+                }
+            }
+        }
         open -= some;
         if !taken.is_empty() {
             failpoint::reach("ipc.claimed");
@@ -405,7 +427,7 @@ fn take_in(
             flow.take(taken, files.len());
         }
     }
-    TakenIn { rest: files, claimed, handled: flow.end() }
+    TakenIn { rest: files, claimed, handled: flow.end(), stuck }
 }
 
 /// Waits for the gate to be tried again; for ever while it is open.

@@ -69,7 +69,7 @@ impl Watched {
             let Ok(Some(content)) = self.host.store.batch_content(*batch, self.host.handover_limits()) else {
                 continue;
             };
-            let text = prompt_of(&self.host, &content);
+            let text = prompt_of(&self.host, &self.group, &content);
             let input = wire::Input { kind: "message".into(), id: Some(batch_name(*batch)), text };
             let (boxes, id) = (Arc::clone(&boxes), batch_name(*batch));
             let bytes = serde_json::to_vec(&input).unwrap_or_default();

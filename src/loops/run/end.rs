@@ -50,7 +50,7 @@ impl Watched {
         let end = EndOfRun { run: self.run, end, cause, input, retry_base_ms: host.config.retry_base_ms };
         let mut pause = Duration::from_secs(1);
         let waiting = loop {
-            match host.store.end_run(end.clone(), host.config.zone.zone.clone(), clock::now()).await {
+            match host.store.end_run(end.clone(), host.config.zones.clone(), clock::now()).await {
                 Ok(ended) => {
                     match &ended.error {
                         Some(error) => {

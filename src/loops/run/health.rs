@@ -24,6 +24,11 @@ impl Watched {
         if self.closing.is_some() && self.close_asserted.is_none_or(|at| at.elapsed() >= CLOSE_AGAIN) {
             self.assert_close().await;
         }
+        let without_room = self.host.without_room().get(&self.group).cloned();
+        if let Some(reason) = without_room {
+            self.kill(container).await;
+            return Some(Cause::Unwell { reason });
+        }
         let boxes = self.host.boxes(&self.group).ok()?;
         let stamp = boxes.heartbeat();
         // Before it is known to be ready no stamp counts, nor is one remembered: it may be that of its first work.

@@ -65,12 +65,18 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
         tracing::warn!(run, group = %group, path = request.host_path, why, "an extra mount is not made");
     }
     let way = model::way(host, run, &settings, place)?;
+    let zone = host.config.zones.of(own.timezone.as_deref()).name;
     let provider = match settings.provider {
         Provider::Scripted => wire::Provider::Scripted { script: script(host, &row)? },
         Provider::Claude => {
             let directories = directories(&folders, &extra.granted, place);
-            let timezone = Some(host.config.zone.name.clone());
-            wire::Provider::Claude(Box::new(model::claude(host, &settings, &way, directories, timezone)))
+            wire::Provider::Claude(Box::new(model::claude(
+                host,
+                &settings,
+                &way,
+                directories,
+                Some(zone.clone()),
+            )))
         }
     };
     let mut mounts = folders.mounts(host, run, is_main);
@@ -81,7 +87,6 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
         access: if granted.writable { Access::ReadWrite } else { Access::ReadOnly },
         whose: Whose::Shared,
     }));
-    let zone = own.timezone.unwrap_or_else(|| host.config.zone.name.clone());
     let mut env = BTreeMap::from([("TZ".to_owned(), zone)]);
     match (place, settings.provider) {
         (Place::Container, _) => {

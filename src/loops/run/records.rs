@@ -49,7 +49,14 @@ impl Watched {
                 Recorded::Known => {}
                 Recorded::Gap { expected } => return Err(Halt::Unwell(Cause::Gap { expected, got: n })),
                 Recorded::Applied { said, idle } => {
-                    // A record that is read again, after an adoption, is no sign of life.
+                    // A record that is read again, after an adoption, is no sign of life; nor is a second `ready`, which
+                    // only names the session.
+                    let again =
+                        kind == wire::Kind::Ready && self.ready && self.protocol == Some(wire::PROTOCOL);
+                    if again {
+                        self.host.nudges.settled.ring();
+                        continue;
+                    }
                     self.last_sign = Instant::now();
                     self.last_record = self.last_sign;
                     if kind == wire::Kind::Ready {

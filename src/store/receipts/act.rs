@@ -9,6 +9,7 @@ use super::{
     effects::apply,
     facts::facts,
 };
+use crate::domain::zone::Zones;
 
 /// Where a command comes from.
 #[derive(Clone, Copy)]
@@ -48,6 +49,8 @@ impl Cause<'_> {
 pub(super) struct Acted {
     pub(super) outcomes: Vec<Outcome>,
     pub(super) changes: Changes,
+    /// The zone in which it was decided.
+    pub(super) zone: jiff::tz::TimeZone,
 }
 
 /// Decides a command and applies its effects, all or none.
@@ -56,16 +59,16 @@ pub(super) fn act(
     cause: &Cause<'_>,
     caller: &Caller,
     command: &Command,
-    zone: &(String, jiff::tz::TimeZone),
+    zones: &Zones,
     now: Time,
 ) -> Result<std::result::Result<Acted, Refusal>> {
-    let facts = facts(c, caller, command, zone, now)?;
+    let facts = facts(c, caller, command, zones, now)?;
     let effects = match ipc_handlers::decide(caller, command, &facts) {
         Ok(effects) => effects,
         Err(refusal) => return Ok(Err(refusal)),
     };
     execute(c, "SAVEPOINT effects")?;
-    let mut acted = Acted { outcomes: Vec::new(), changes: Changes::default() };
+    let mut acted = Acted { outcomes: Vec::new(), changes: Changes::default(), zone: facts.zone };
     for effect in &effects {
         match apply(c, cause, caller, effect, &mut acted.changes, now)? {
             Ok(outcome) => acted.outcomes.push(outcome),

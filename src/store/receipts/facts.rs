@@ -8,9 +8,10 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension};
 
 use super::{
-    super::{Result, folder, sessions, tasks},
+    super::{Result, folder, groups::zone_of, sessions, tasks},
     effects::within,
 };
+use crate::domain::zone::{Zone, Zones};
 
 pub(super) fn run_seat(c: &Connection, run: i64) -> Result<Option<RunSeat>> {
     Ok(c.prepare_cached("SELECT lane_id, chat_jid FROM runs WHERE id = ?1")?
@@ -23,7 +24,7 @@ pub(super) fn facts(
     c: &Connection,
     caller: &Caller,
     command: &Command,
-    zone: &(String, jiff::tz::TimeZone),
+    zones: &Zones,
     now: Time,
 ) -> Result<Facts> {
     let wants = command.wants(caller);
@@ -70,5 +71,22 @@ pub(super) fn facts(
         .prepare_cached("SELECT chat_jid FROM wirings WHERE group_folder = ?1 ORDER BY id")?
         .query_map([caller.group.as_str()], |r| r.get(0))?
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Facts { now, zone: zone.1.clone(), zone_name: zone.0.clone(), chat, own_chats, task, group, archive })
+    let Zone { name: zone_name, zone } =
+        zone_of(c, whose_clock(caller, task.as_ref(), chat.as_ref()), zones)?;
+    Ok(Facts { now, zone, zone_name, chat, own_chats, task, group, archive })
+}
+
+/// Returns the group by whose clock a command is read: that of the task, or of the chat that a task is made for.
+fn whose_clock<'a>(
+    caller: &'a Caller,
+    task: Option<&'a TaskFacts>,
+    chat: Option<&'a ChatFacts>,
+) -> &'a Folder {
+    match (task, chat) {
+        (Some(task), _) => &task.group,
+        (None, Some(chat)) if !chat.groups.contains(&caller.group) => {
+            chat.groups.first().unwrap_or(&caller.group)
+        }
+        (None, Some(_) | None) => &caller.group,
+    }
 }

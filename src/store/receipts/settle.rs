@@ -17,6 +17,7 @@ use super::{
     proof::run_of_token,
     receipt,
 };
+use crate::domain::zone::Zones;
 
 /// For how long a `requestId` is remembered, ms.
 const REMEMBERED_MS: i64 = 7 * 24 * 3_600_000;
@@ -47,12 +48,7 @@ impl Verdict {
     }
 }
 
-pub(super) fn settle(
-    c: &Connection,
-    file: &CommandFile,
-    zone: &(String, jiff::tz::TimeZone),
-    now: Time,
-) -> Result<Settled> {
+pub(super) fn settle(c: &Connection, file: &CommandFile, zones: &Zones, now: Time) -> Result<Settled> {
     let digest = digest(file);
     let known = match receipt(c, "claim_id = ?1", params![file.claim])? {
         Some(known) => Some(known),
@@ -97,11 +93,11 @@ pub(super) fn settle(
                         replay_of: Some(claim),
                         ..Verdict::refused(None, Some(id), Refusal::request_id_reused(id))
                     },
-                    (None, _, Ok(None), _) => decide(c, file, &envelope, zone, now)?,
+                    (None, _, Ok(None), _) => decide(c, file, &envelope, zones, now)?,
                     (None, _, Ok(run), _) => {
                         // Its token knows better than whose turn it was when the file was claimed.
                         let file = CommandFile { run, ..file.clone() };
-                        let verdict = decide(c, &file, &envelope, zone, now)?;
+                        let verdict = decide(c, &file, &envelope, zones, now)?;
                         return keep(c, &file, verdict, now);
                     }
                 }
@@ -225,7 +221,7 @@ fn decide(
     c: &Connection,
     file: &CommandFile,
     envelope: &envelope::Envelope,
-    zone: &(String, jiff::tz::TimeZone),
+    zones: &Zones,
     now: Time,
 ) -> Result<Verdict> {
     let command = &envelope.command;
@@ -248,13 +244,13 @@ fn decide(
         is_main,
         run: file.run.map(|run| run_seat(c, run)).transpose()?.flatten(),
     };
-    match act(c, &Cause::File(file), &caller, command, zone, now)? {
+    match act(c, &Cause::File(file), &caller, command, zones, now)? {
         Ok(acted) => Ok(Verdict {
             kind,
             request_id: id.map(|id| id.as_str().to_owned()),
             outcome: "applied",
             refusal: None,
-            reply: Some(reply::accepted(envelope, &acted.outcomes, &zone.1)),
+            reply: Some(reply::accepted(envelope, &acted.outcomes, &acted.zone)),
             replay_of: None,
             changes: acted.changes,
         }),

@@ -15,6 +15,7 @@ use super::{
 use crate::domain::{
     health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
     judge::{self, Batch, BatchState, Cause, End, Ended, Judgement, RunStatus, Said},
+    zone::Zones,
 };
 
 /// What is known about a run whose container is certainly dead.
@@ -46,12 +47,7 @@ pub struct RunEnded {
     pub waiting: Vec<WaitingLane>,
 }
 
-pub(super) fn finish(
-    c: &Connection,
-    end: &EndOfRun,
-    zone: &jiff::tz::TimeZone,
-    now: Time,
-) -> Result<RunEnded> {
+pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -> Result<RunEnded> {
     let row = c
         .prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?
         .query_row([end.run], active_row)
@@ -91,7 +87,7 @@ pub(super) fn finish(
         rest_after_kills(c, &row, now)?;
     }
     if let Some(task) = row.task() {
-        judge_task(c, &row, task, end, &ended, last.error.as_deref(), zone, now)?;
+        judge_task(c, &row, task, end, &ended, last.error.as_deref(), zones, now)?;
     }
     Ok(RunEnded { error: last.error, waiting: waiting(c, Some(&row.group))? })
 }

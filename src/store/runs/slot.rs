@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use super::{
     super::{
         Result,
+        groups::zone_of,
         outbox::{Say, say},
         tasks,
     },
@@ -14,6 +15,7 @@ use super::{
 use crate::domain::{
     judge::{self, Batch, BatchState, Ended, Judgement, Said},
     rows::Task,
+    zone::Zones,
 };
 
 /// Returns the occurrence of a task's schedule after `slot`, by its catch-up rule.
@@ -53,7 +55,7 @@ pub(super) fn judge_task(
     end: &EndOfRun,
     ended: &Ended,
     error: Option<&str>,
-    zone: &jiff::tz::TimeZone,
+    zones: &Zones,
     now: Time,
 ) -> Result<()> {
     let Some(row) = tasks::task(c, task)? else { return Ok(()) };
@@ -97,7 +99,8 @@ pub(super) fn judge_task(
         Judgement::Returned { .. } if moved_on => Ok(()),
         Judgement::Returned { tries, rest_ms, .. } => {
             let again = now.plus_ms(rest_ms);
-            let next = slot.and_then(|slot| next_slot(&row, Time(slot), now, zone));
+            let zone = zone_of(c, &row.group, zones)?.zone;
+            let next = slot.and_then(|slot| next_slot(&row, Time(slot), now, &zone));
             match next {
                 // The next occurrence is as near as another try of this one.
                 Some(next) if next <= again => over(c),

@@ -11,6 +11,7 @@
 //! | `messages` | a message, at each step to its answer; agents are child processes |
 //! | `docker` | the same with containers, which outlive the daemon and are adopted |
 //! | `power` | the disk stops at a step; the file system is what its journal says |
+//! | `pending` | a daemon or an agent, while messages wait or were piped and not read |
 //! | `random` | anything, any time, many times |
 //! | `syscalls` | nothing: the order of commit, reply and removal, as the kernel was asked for it |
 //! | `roots` | two daemons, a copied root, an old socket |
@@ -21,6 +22,7 @@ mod docker;
 mod ledger;
 mod messages;
 mod order;
+mod pending;
 mod power;
 mod random;
 mod retried;

@@ -164,6 +164,19 @@ fn a_file_that_somebody_still_has_open_is_not_overtaken_and_delays_nobody_for_lo
 }
 
 #[test]
+fn what_an_event_tells_of_does_not_overtake_what_waits_from_before_the_watch() {
+    let root = Root::new("");
+    root.serve().kill();
+    (0..4).for_each(|n| put(&root, n));
+    let first = root.data("ipc/main/messages/00000.json");
+    let _held = fs::File::options().append(true).open(first).unwrap();
+    let _daemon = root.serve();
+    (4..8).for_each(|n| put(&root, n));
+    all_settled(&root);
+    assert_eq!(outbox(&root), texts(8));
+}
+
+#[test]
 fn files_published_while_their_boxes_are_scanned_are_applied_in_order() {
     const FILES: usize = 1_500;
     let root = Root::new("[limits]\npoll_interval_ms = 10\nretry_base_ms = 20\nmin_free_mib = 1\n");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Root, Socket};
 
 /// A root whose second group hears `local:crowd` when it is mentioned.
-pub(super) fn crowd(ignored: &str) -> Root {
+pub(crate) fn crowd(ignored: &str) -> Root {
     let root = Root::new("");
     root.g2(&["groups", "add", "family", "--chat", "local:family", "--trigger", "@Ann"]);
     root.g2(&[

@@ -1,12 +1,13 @@
 //! Very many of everything: the neighbour's turn comes all the same, and memory does not grow with the heap.
 #![expect(clippy::disallowed_methods, reason = "reads settings, writes a neighbour's commands")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 
 use super::scene::{Scene, ask, held};
-use crate::support::wait_for;
+use crate::support::{Root, wait_for};
 
 /// How far the hostile group may be ahead of its neighbour, commands.
 const AHEAD: usize = 1_000;
@@ -55,13 +56,44 @@ fn twenty_thousand_files_hold_no_neighbour_back_and_take_no_memory() {
         *before.get_mut(chat).unwrap() += 1;
     }
     assert_eq!(before["local:good"], neighbours);
-    wait_for("the crowd to be dealt with", || {
-        let left = ["messages", "tasks"]
-            .map(|name| std::fs::read_dir(root.data("ipc/evil").join(name)).unwrap().count());
-        (left == [0, 0]).then_some(())
-    });
+    dealt_with(root);
     scene.assert_unharmed();
     scene.assert_no_more_memory();
     let said = root.rows(&["outbox", "list", "--chat", "local:evil"]).len();
     assert_eq!(said, files, "each once");
+}
+
+/// Waits until nothing is left in the boxes of the crowd: for as long as it becomes less.
+fn dealt_with(root: &Root) {
+    let left = || -> usize {
+        let count = |name| std::fs::read_dir(root.data("ipc/evil").join(name)).unwrap().count();
+        ["messages", "tasks"].into_iter().map(count).sum()
+    };
+    let mut before = left();
+    while before > 0 {
+        before =
+            wait_for("some of the crowd to be dealt with", || Some(left()).filter(|left| *left < before));
+    }
+}
+
+#[test]
+fn what_is_far_too_much_is_refused_newest_first_and_takes_no_memory() {
+    let Some(scene) = Scene::new(
+        "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\ncommands_per_minute = 60\nwaiting_files = 20\n",
+    ) else {
+        return;
+    };
+    let root = &scene.root;
+    // Each is as large as a command may be, and holds nothing.
+    scene.attack("hollow", &["200"]);
+    ask(root, "good", "beside-them");
+    let refused = |root: &Root| {
+        let rows = root.rows(&["ipc", "list", "--group", "evil", "--state", "refused"]);
+        rows.into_iter().filter(|row| row["code"] == "rate_limited").count()
+    };
+    wait_for("the newest to be refused", || (refused(root) >= 110).then_some(()));
+    let newest = &root.rows(&["ipc", "list", "--group", "evil", "--state", "refused"])[0];
+    assert!(newest["name"].as_str().unwrap().starts_with("ho-"), "{newest}");
+    scene.assert_unharmed();
+    scene.assert_no_more_memory();
 }

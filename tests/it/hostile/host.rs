@@ -219,3 +219,54 @@ fn a_box_that_cannot_be_written_keeps_its_files_until_it_can() {
     assert_eq!(root.said("local:evil"), expected);
     assert!(!daemon.has_ended());
 }
+
+#[test]
+fn a_group_that_fills_the_disk_is_stopped_before_it_is_full_and_somebody_is_told() {
+    let root = Root::new("");
+    let Some(_disk) = Disk::under(&root, c"size=64m") else { return };
+    root.g2(&["init"]);
+    root.settings("[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 32\n");
+    root.script(None, &json!([{"when": {"contains": "stay"}, "do": [{"hang": true}]}]));
+    for group in ["evil", "good"] {
+        root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
+    }
+    let daemon = root.serve();
+    for chat in ["local:evil", "local:good"] {
+        root.send(chat, "stay");
+    }
+    let running = || -> Vec<String> {
+        let rows = root.rows(&["runs", "list"]);
+        let running = rows.iter().filter(|row| row["ended_at"].is_null() && row["records"] == 1);
+        let mut groups: Vec<String> = running.map(|row| row["group"].as_str().unwrap().to_owned()).collect();
+        groups.sort();
+        groups
+    };
+    wait_for("both to run", || (running() == ["evil", "good"]).then_some(()));
+    // As a container does: in a file in its own folders, until there is less than half of what is wanted.
+    let mut file = File::create(root.data("ipc/evil/state/filler")).unwrap();
+    while free_mib(&root.data("")) >= 15 {
+        file.write_all(&[0; 1 << 20]).unwrap();
+    }
+    wait_for("evil to be stopped", || (running() == ["good"]).then_some(()));
+    let rows = root.rows(&["runs", "list"]);
+    let stopped = rows.iter().find(|row| row["group"] == "evil").unwrap();
+    assert!(stopped["error"].as_str().unwrap().contains("the disk is nearly full"), "{stopped}");
+    wait_for("main to be told", || {
+        root.said("local:main").iter().any(|text| text.contains("evil")).then_some(())
+    });
+    let status = root.json(&["status"]);
+    assert_eq!(status["state"], "degraded", "{status}");
+    assert!(status["obstacle"].as_str().unwrap().contains("group evil was stopped"), "{status}");
+    ask(&root, "good", "beside-it");
+
+    fs::remove_file(root.data("ipc/evil/state/filler")).unwrap();
+    drop(file);
+    wait_for("launching to go on", || (running() == ["evil", "good"]).then_some(()));
+    assert_eq!(root.said("local:main").len(), 1, "once");
+    assert!(!daemon.has_ended());
+}
+
+fn free_mib(path: &std::path::Path) -> u64 {
+    let stat = rustix::fs::statvfs(path).unwrap();
+    (stat.f_bavail * stat.f_frsize) >> 20
+}

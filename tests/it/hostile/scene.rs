@@ -75,8 +75,13 @@ impl Scene {
         }
         scene.root.data_json("ipc/main/session_history.json");
         scene.quiet_kib = scene.peak_kib();
-        scene.before = scene.hosts_own();
+        scene.remember();
         Some(scene)
+    }
+
+    /// Notes what the host's own files are now.
+    pub(super) fn remember(&mut self) {
+        self.before = self.hosts_own();
     }
 
     /// Has the hostile group launched, and waits until it is at rest.
@@ -117,14 +122,19 @@ impl Scene {
         manifest(&tops, &changing(root, &["evil", "good"]))
     }
 
-    /// What holds after every attack, whatever it was.
-    pub(super) fn assert_unharmed(&self) {
-        assert!(!self.daemon.has_ended());
+    /// What is not the attacker's is as it was.
+    pub(super) fn assert_untouched(&self, by: &str) {
+        assert!(!self.daemon.has_ended(), "{by}");
         let after = self.hosts_own();
         for (path, state) in &after {
-            assert_eq!(Some(state), self.before.get(path), "{} was touched", path.display());
+            assert_eq!(Some(state), self.before.get(path), "{} was touched by {by}", path.display());
         }
-        assert_eq!(after.len(), self.before.len(), "something of the host is gone");
+        assert_eq!(after.len(), self.before.len(), "something of the host is gone after {by}");
+    }
+
+    /// What holds after every attack, whatever it was.
+    pub(super) fn assert_unharmed(&self) {
+        self.assert_untouched("all of it");
         ask(&self.root, "good", "at-the-end");
         assert_eq!(self.root.run(&["status"]).status.code(), Some(0), "{}", self.root.json(&["status"]));
         assert!(self.root.json(&["doctor"]).as_array().is_some_and(|rows| rows.len() > 5));

@@ -1,5 +1,6 @@
 //! The table: what is done inside, and what must be seen of it outside.
 #![expect(clippy::disallowed_methods, reason = "waits for a whole table, looks into a box")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::scene::{Scene, ask};
 use crate::support::{DEADLINE, Root, wait_for};
@@ -184,6 +185,13 @@ const ATTACKS: &[Attack] = &[
             Refused("i-as-main-1.json", "not_authorized"),
             Refused("i-as-main-2.json", "not_authorized"),
             Refused("i-as-main-3.json", "invalid_field"),
+            Refused("i-folder-0.json", "invalid_field"),
+            Refused("i-folder-1.json", "invalid_field"),
+            Refused("i-folder-2.json", "invalid_field"),
+            Refused("i-folder-3.json", "invalid_field"),
+            Refused("i-folder-4.json", "invalid_field"),
+            Refused("i-folder-5.json", "invalid_field"),
+            Refused("i-folder-6.json", "not_authorized"),
             Refused("i-interval-0.json", "invalid_schedule"),
             Refused("i-interval-1.json", "invalid_schedule"),
             Refused("i-interval-2.json", "invalid_schedule"),
@@ -191,6 +199,33 @@ const ATTACKS: &[Attack] = &[
             Refused("i-interval-4.json", "invalid_schedule"),
             Refused("i-interval-5.json", "invalid_schedule"),
             Said("under a bad id", 0),
+        ],
+    },
+    // Another group's tasks and sessions read as what is not there; acting as another group is not allowed.
+    Attack {
+        word: "foreign",
+        seen: &[
+            Refused("fo-pause.json", "not_found"),
+            Refused("fo-resume.json", "not_found"),
+            Refused("fo-cancel.json", "not_found"),
+            Refused("fo-update.json", "not_found"),
+            Refused("fo-nowhere.json", "not_found"),
+            Applied("fo-list.json"),
+            Inside("list shows a neighbour's: false"),
+            Refused("fo-task.json", "not_authorized"),
+            Refused("fo-say.json", "not_authorized"),
+            Refused("fo-take.json", "not_found"),
+            Refused("fo-take-there.json", "not_authorized"),
+            Refused("fo-clear.json", "not_authorized"),
+            Refused("fo-clear-main.json", "not_authorized"),
+            Refused("fo-keep.json", "not_authorized"),
+            Refused("fo-search.json", "not_authorized"),
+            Applied("fo-search-own.json"),
+            Inside("search-own shows a neighbour's: false"),
+            Refused("fo-register.json", "not_authorized"),
+            Refused("fo-register-main.json", "invalid_field"),
+            Refused("fo-refresh.json", "not_authorized"),
+            Said("as a neighbour", 0),
         ],
     },
     Attack {
@@ -215,7 +250,11 @@ const ATTACKS: &[Attack] = &[
     },
     Attack { word: "inputs", seen: &[] },
     Attack { word: "state", seen: &[] },
-    Attack { word: "folders", seen: &[Applied("f-after.json")] },
+    // Nothing is read, written or cleaned up through links in the agent's own folders.
+    Attack {
+        word: "folders",
+        seen: &[Refused("f-clear.json", "invalid_field"), Applied("f-archive.json"), Applied("f-after.json")],
+    },
     Attack {
         word: "mounts",
         seen: &[
@@ -255,8 +294,10 @@ const ATTACKS: &[Attack] = &[
 
 #[test]
 fn every_attack_is_seen_for_what_it_is_and_harms_nobody_else() {
-    let Some(scene) = Scene::new("[health]\nclose_grace_ms = 500\n") else { return };
+    let Some(mut scene) = Scene::new("[health]\nclose_grace_ms = 500\n") else { return };
     let victim = scene.victim();
+    let (archive, task) = a_neighbours_own(&scene.root);
+    scene.remember();
     let root: &Root = &scene.root;
     let mut outputs = BTreeMap::new();
     let answered = std::thread::scope(|threads| {
@@ -271,7 +312,8 @@ fn every_attack_is_seen_for_what_it_is_and_harms_nobody_else() {
             asked
         });
         for attack in ATTACKS {
-            outputs.insert(attack.word, scene.attack(attack.word, &[&victim]));
+            outputs.insert(attack.word, scene.attack(attack.word, &[&victim, &archive.to_string()]));
+            scene.assert_untouched(attack.word);
         }
         drop(stop);
         neighbour.join().unwrap()
@@ -286,6 +328,9 @@ fn every_attack_is_seen_for_what_it_is_and_harms_nobody_else() {
         }
     }
     assert!(unseen.is_empty(), "{unseen:#?}");
+    assert_eq!((archive, task), (archived(root, "good"), root.json(&["tasks", "show", "good-task"])));
+    let kept = root.json(&["sessions", "show", &archived(root, "evil").to_string()]);
+    assert_eq!((&kept["name"], &kept["content"]), (&json!("through a link"), &json!("")));
     wait_for("the boxes to be the agent's alone again", || {
         let mode = |name: &str| std::fs::symlink_metadata(root.data("ipc/evil").join(name)).unwrap().mode();
         ["messages", "tasks", "input", "responses", "state"]
@@ -301,13 +346,39 @@ fn every_attack_is_seen_for_what_it_is_and_harms_nobody_else() {
     scene.assert_no_more_memory();
 }
 
+/// Gives the neighbour a session in the archive and a task; returns the number of the one and the other's row.
+fn a_neighbours_own(root: &Root) -> (i64, Value) {
+    let keep = json!({"type": "archive_session", "sessionId": "s", "name": "secret", "content": "a secret", "requestId": "own-1"});
+    let task = json!({"type": "schedule_task", "taskId": "good-task", "prompt": "secret", "schedule_type": "interval", "schedule_value": "86400000", "requestId": "own-2"});
+    for (request, command) in [("own-1", keep), ("own-2", task)] {
+        root.put_command("good", "tasks", &format!("{request}.json"), &command);
+        assert_eq!(root.reply("good", request)["ok"], true);
+    }
+    wait_for("main to see the task", || {
+        (root.data_json("ipc/main/current_tasks.json")[0]["id"] == "good-task").then_some(())
+    });
+    (archived(root, "good"), root.json(&["tasks", "show", "good-task"]))
+}
+
+/// The number of a group's one archived session.
+fn archived(root: &Root, group: &str) -> i64 {
+    let rows = root.rows(&["sessions", "list", "--group", group]);
+    let mut archived = rows.iter().filter(|row| row["state"] == "archived");
+    let id = archived.next().and_then(|row| row["id"].as_i64()).unwrap();
+    assert!(archived.next().is_none(), "{rows:?}");
+    id
+}
+
 /// What of the table is not to be seen yet, with what is there instead.
 fn unseen_of(root: &Root, outputs: &BTreeMap<&str, String>) -> Vec<String> {
     let rows = root.rows(&["ipc", "list", "--group", "evil"]);
     let outbox = root.rows(&["outbox", "list"]);
     let row = |name: &str| rows.iter().find(|row| row["name"] == name);
     let is = |name: &str, state: &str, code: Option<&str>| {
-        row(name).is_some_and(|row| row["state"] == state && code.is_none_or(|code| row["code"] == code))
+        let told = |row: &&Value| row["reason"].as_str().is_some_and(|reason| !reason.is_empty());
+        row(name).is_some_and(|row| {
+            row["state"] == state && code.is_none_or(|code| row["code"] == code && told(&row))
+        })
     };
     let mut unseen = Vec::new();
     for attack in ATTACKS {

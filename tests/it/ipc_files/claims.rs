@@ -139,7 +139,11 @@ fn what_a_crash_left_claimed_and_is_no_file_is_malformed_and_goes_away() {
         claims.acknowledge(claimed).unwrap();
     }
     assert_eq!(w.names("claimed"), [""; 0]);
-    assert!(w.root.path().join("dead/main/3.dir/deep").is_dir());
+    assert_eq!(
+        w.names("dead/main").len(),
+        6,
+        "a command and a reason each, and nothing of what was in the directory"
+    );
 }
 
 #[test]
@@ -160,7 +164,6 @@ fn whatever_is_swapped_into_place_during_the_claim_ends_somewhere_harmless() {
     let (treasure, before) = w.treasure();
     let at = |name: &str| w.at(BoxName::Tasks, name);
     let stop = AtomicBool::new(false);
-    let mut directories = 0;
     std::thread::scope(|threads| {
         threads.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
@@ -189,12 +192,7 @@ fn whatever_is_swapped_into_place_during_the_claim_ends_somewhere_harmless() {
                 }
                 Err(ClaimError::NotAFile { kind, .. }) => {
                     settled += 1;
-                    assert_eq!(kind, Kind::Link);
-                }
-                Err(ClaimError::DirectoryMoved { claimed }) => {
-                    settled += 1;
-                    directories += 1;
-                    assert!(w.root.path().join(format!("dead/main/{}.dir", claimed.id)).is_dir());
+                    assert!(matches!(kind, Kind::Link | Kind::Directory), "{kind}");
                 }
                 Err(ClaimError::Gone | ClaimError::Directory) => {}
                 Err(ClaimError::World(e)) => panic!("{e}"),
@@ -203,7 +201,6 @@ fn whatever_is_swapped_into_place_during_the_claim_ends_somewhere_harmless() {
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(w.names("claimed"), [""; 0]);
-    assert_eq!(w.names("dead/main").len(), directories);
     assert_eq!(fs::read_to_string(treasure).unwrap(), before);
 }
 

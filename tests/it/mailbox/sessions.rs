@@ -227,3 +227,54 @@ fn a_person_does_the_same_with_the_daemon_up_or_down() {
         (root.data_json("ipc/family/session_history.json")[0]["name"] == "again").then_some(())
     });
 }
+
+#[test]
+fn a_conversation_is_archived_in_its_very_first_turn() {
+    let root = Root::new("");
+    root.script(None, &json!([{"do": [{"hang": true}]}]));
+    let _daemon = root.serve();
+    root.send("local:main", "hello");
+    // Nothing is answered yet.
+    let session = wait_for("the session to be known", || live(&root, "main"));
+    transcript(&root, "main", &session, &said("the trip to Lisbon"));
+    let reply = ask(&root, "main", json!({"type": "clear_session", "name": "First"}), "r1");
+    let id = reply["result"]["archivedId"].as_i64().unwrap();
+    assert_eq!(root.json(&["sessions", "show", &id.to_string()])["content"], "**User**: the trip to Lisbon");
+    assert_eq!(live(&root, "main"), None);
+}
+
+#[test]
+fn of_too_many_archives_the_oldest_are_put_out_and_people_can_delete_one() {
+    let root = Root::new(
+        "[limits]\narchives = 3\narchives_mib = 1\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n",
+    );
+    let daemon = root.serve();
+    let keep = |n: usize, content: &str| {
+        let command = json!({"type": "archive_session", "sessionId": format!("s-{n}"), "name": n.to_string(), "content": content});
+        assert_eq!(ask(&root, "main", command, &format!("r{n}"))["ok"], true);
+    };
+    (1..=5).for_each(|n| keep(n, "words"));
+    let names = || -> Vec<String> {
+        archived(&root, "main").iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(), ["5", "4", "3"]);
+    let shown = root.data_json("ipc/main/session_history.json");
+    assert_eq!(shown.as_array().unwrap().len(), 3, "what the agent sees: {shown}");
+    let near = root.rows(&["doctor"]).into_iter().find(|row| row["check"] == "archives").unwrap();
+    assert_eq!(near["status"], "warn", "{near}");
+
+    root.g2(&["sessions", "delete", &archived(&root, "main")[0]["id"].to_string()]);
+    assert_eq!(names(), ["4", "3"]);
+    assert_eq!(root.data_json("ipc/main/session_history.json").as_array().unwrap().len(), 2);
+    assert_eq!(root.run(&["sessions", "delete", "1"]).status.code(), Some(1));
+    // By their bytes: the newest stays in any case.
+    keep(6, &"x".repeat(700_000));
+    keep(7, &"y".repeat(700_000));
+    assert_eq!(names(), ["7"]);
+    drop(daemon);
+    // Without a daemon as well.
+    for n in 1..=4 {
+        root.g2(&["sessions", "archive", "main", &format!("by hand {n}"), "--session", &format!("h-{n}")]);
+    }
+    assert_eq!(names(), ["by hand 4", "by hand 3", "by hand 2"]);
+}

@@ -180,10 +180,68 @@ fn a_retry_that_died_is_done_once_or_can_be_tried_again() {
             assert_eq!(root.json(&["ipc", "trace", &other])["retry_of"], Value::Null);
             root.g2(&["ipc", "retry", "1"]);
         }
-        wait_for("it to be said", || (root.said("local:new") == ["hi"]).then_some(()));
-        assert!(root.json(&["ipc", "trace", "1"])["retried_as"].is_i64(), "{step}");
-        assert_eq!(root.run(&["ipc", "retry", "1"]).status.code(), Some(1), "{step}");
-        assert_eq!(root.said("local:new"), ["hi"], "{step}");
+        assert_tried_once(&root, step);
+    }
+}
+
+/// The one try of [`refused_once`] was decided, answered and put away.
+fn assert_tried_once(root: &Root, step: &str) {
+    wait_for("it to be said", || (root.said("local:new") == ["hi"]).then_some(()));
+    wait_for("it to be answered", || (root.reply("family", "r")["ok"] == true).then_some(()));
+    wait_for("it to be put away", || {
+        fs::read_dir(root.data("claimed")).unwrap().next().is_none().then_some(())
+    });
+    assert!(root.json(&["ipc", "trace", "1"])["retried_as"].is_i64(), "{step}");
+    assert_eq!(root.run(&["ipc", "retry", "1"]).status.code(), Some(1), "{step}");
+    assert_eq!(root.said("local:new"), ["hi"], "{step}");
+    let rows = root.rows(&["ipc", "list"]);
+    let of_it: Vec<_> = rows.iter().filter(|row| row["name"] == "a.json").map(|row| &row["state"]).collect();
+    assert_eq!(of_it, ["refused", "applied"], "{step}");
+}
+
+/// Each step of what a daemon does to a command that a person has decided on.
+const SETTLING: [&str; 4] = ["ipc.decided", "ipc.committed", "ipc.replied", "ipc.set_aside"];
+
+#[test]
+fn a_retry_by_a_daemon_that_died_is_done_once_or_can_be_tried_again() {
+    for step in ["hand.noted", "hand.placed", "ipc.read"].iter().chain(&SETTLING) {
+        let root = refused_once();
+        let daemon = root.serve_with(&[("G2_FAILPOINT", step)]);
+        assert_ne!(root.run(&["ipc", "retry", "1"]).status.code(), Some(0), "{step}: nobody knows");
+        assert_eq!(daemon.signal(), Some(9), "{step}");
+        let _daemon = root.serve();
+        if *step == "hand.noted" {
+            root.g2(&["ipc", "retry", "1"]);
+        }
+        assert_tried_once(&root, step);
+    }
+}
+
+#[test]
+fn a_drop_of_a_claimed_file_by_a_daemon_that_died_comes_true() {
+    for step in ["hand.noted"].iter().chain(&SETTLING) {
+        let root = Root::new("");
+        let daemon = root.serve_with(&[("G2_FAILPOINT", step)]);
+        let mut writer = fs::File::create(root.data("ipc/main/messages/a.json")).unwrap();
+        let command = say("never", "r").to_string();
+        std::io::Write::write_all(&mut writer, &command.as_bytes()[..20]).unwrap();
+        let claimed = wait_for("the file to be claimed", || {
+            root.rows(&["ipc", "list", "--state", "claimed"]).into_iter().next()
+        });
+        let _ = root.run(&["ipc", "drop", &claimed["id"].to_string()]);
+        assert_eq!(daemon.signal(), Some(9), "{step}");
+        // Its writer goes on, and what it writes is a command at last.
+        std::io::Write::write_all(&mut writer, &command.as_bytes()[20..]).unwrap();
+        drop(writer);
+        let _daemon = root.serve();
+        let row = root.settled_file("main", "a.json");
+        assert_eq!((&row["id"], &row["state"]), (&claimed["id"], &json!("refused")), "{step}: {row}");
+        wait_for("it to be put away", || {
+            fs::read_dir(root.data("claimed")).unwrap().next().is_none().then_some(())
+        });
+        assert!(root.data(&format!("done/main/{}.why.json", claimed["id"])).exists(), "{step}");
+        assert!(root.said("local:main").is_empty(), "{step}");
+        assert_eq!(root.rows(&["ipc", "list"]).len(), 1, "{step}");
     }
 }
 

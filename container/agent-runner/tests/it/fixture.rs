@@ -135,6 +135,13 @@ pub(crate) struct Runner {
 impl Runner {
     /// Returns the next record.
     pub(crate) fn record(&self) -> Record {
+        let record = self.any_record();
+        // A second `ready` only names the session.
+        if record.kind == Kind::Ready && record.seq > Some(1) { self.any_record() } else { record }
+    }
+
+    /// Returns the next record, whatever it is.
+    pub(crate) fn any_record(&self) -> Record {
         self.records.recv_timeout(DEADLINE).expect("a record")
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use ipc_handlers::wire::Kind;
 use serde_json::{Value, json};
 
 use crate::fixture::{Home, launch};
@@ -17,6 +18,14 @@ fn without_a_script_the_last_message_is_echoed_and_close_ends_the_run() {
     home.close();
     assert!(runner.end().success());
     assert!(home.names("ipc/input").is_empty());
+}
+
+#[test]
+fn a_session_that_is_known_at_the_start_is_named_by_ready() {
+    let home = Home::new();
+    let runner = home.launch(&launch("x", None));
+    let ready = runner.any_record();
+    assert_eq!((ready.kind, ready.new_session_id.as_deref()), (Kind::Ready, Some("scripted-7")));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    super::super::{groups, sessions},
+    super::super::{chats, groups, sessions},
     Applied, Changes,
 };
 use crate::domain::group_config::{BadGroupConfig, GroupConfig};
@@ -52,6 +52,7 @@ pub(super) fn register(c: &Connection, made: &Registration, changes: &mut Change
         folder.as_str(), made.chat_jid, made.engage_mode.as_str(), made.engage_pattern, made.sender_scope.as_str(),
         made.ignored.as_str(), made.trigger, now.0
     ])?;
+    groups::wiring_changed(c, folder, &made.chat_jid)?;
     if known && (wired || made.config.is_some()) {
         sessions::renew(c, folder)?;
         changes.moved(c, folder, Lanes::All)?;
@@ -80,7 +81,7 @@ fn config_with(
 /// Makes the chat's row when it is new. Whoever speaks in a chat that nobody listened to before is heard, as in v1; the
 /// policy of one that somebody listens to already stays.
 fn open_chat(c: &Connection, made: &Registration, now: Time) -> super::super::super::Result<()> {
-    groups::ensure_chat(c, &made.chat_jid, now)?;
+    chats::ensure_chat(c, &made.chat_jid, now)?;
     let listened_to: Option<i64> = c
         .prepare_cached("SELECT id FROM wirings WHERE chat_jid = ?1 LIMIT 1")?
         .query_row([&made.chat_jid], |r| r.get(0))

@@ -8,7 +8,7 @@ use super::{
     Applied, Changes,
 };
 
-/// Makes lanes forget their session.
+/// Makes lanes forget their session, and that their agent was addressed.
 pub(super) fn clear(
     c: &Connection,
     target: &Folder,
@@ -23,6 +23,7 @@ pub(super) fn clear(
         None => None,
     };
     sessions::give(c, target, lanes, None)?;
+    sessions::unstick(c, target, lanes)?;
     changes.moved(c, target, lanes)?;
     Ok(Ok(Outcome::SessionCleared { archived_id }))
 }

@@ -56,7 +56,11 @@ fn failure(runner: Runner) -> String {
 fn turns_are_answered_and_the_session_is_gone_on_with(cli: &Cli) {
     let stage = Stage::new(cli, &json!(["one", "two", "three"]));
     let runner = stage.run("a").ready();
+    // Before the first answer, so that what is asked for during it can be about this conversation.
+    let named = runner.any_record();
+    assert_eq!((named.kind, named.result), (Kind::Ready, None));
     let first = next(&runner);
+    assert_eq!(named.new_session_id, first.new_session_id);
     assert_eq!((first.result.as_deref(), &first.handled[..]), (Some("one"), &["1".to_owned()][..]));
     let session = first.new_session_id.unwrap();
     wait_until("a heartbeat", || stage.home.path("ipc/state/heartbeat").exists());

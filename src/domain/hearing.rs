@@ -1,0 +1,128 @@
+//! What one wiring makes of a message: whether it engages ([`super::engage`]), and whether its sender is heard
+//! ([`super::access`]). The daemon and `g2 engage explain` both ask here.
+
+use std::collections::BTreeMap;
+
+use super::{
+    access::{self, Listed, Refusal, SenderScope, Speaker, Standing, UnknownSenders},
+    engage::{
+        Author, EngageMode, Heard, IgnoredPolicy, Listener, Mentioned, Outcome, Problem, Sticky, WiringRule,
+    },
+};
+
+/// How many rules are kept ready; more wirings than this only cost making them again.
+const READY: usize = 10_000;
+
+/// A message, as one wiring is asked about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// `None` when the wiring was removed meanwhile.
+    pub wired: Option<Wired<'a>>,
+    pub text: &'a str,
+    pub mentioned: bool,
+    pub from_me: bool,
+    pub bot: bool,
+    /// Whether the lane is marked as one whose agent was addressed before.
+    pub sticky: bool,
+    /// Whether the channel says who it is from.
+    pub named: bool,
+    pub standing: Standing,
+    pub listed: Listed,
+    pub unknown_senders: UnknownSenders,
+}
+
+/// The columns of a wiring.
+#[derive(Clone, Copy, Debug)]
+pub struct Wired<'a> {
+    pub mode: &'a str,
+    pub pattern: Option<&'a str>,
+    pub trigger: &'a str,
+    pub ignored: &'a str,
+    pub sender_scope: &'a str,
+}
+
+/// What the wiring makes of it, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub outcome: Outcome,
+    pub rule: &'static str,
+    /// A sentence for people.
+    pub reason: String,
+    /// Set when it would have engaged, and its sender was not heard.
+    pub refused: Option<Refusal>,
+    /// From now on the lane's agent listens without being addressed again.
+    pub sticks: bool,
+    /// What must be reported to whoever set the rule.
+    pub problem: Option<Problem>,
+}
+
+/// The rules of wirings, made ready when they are first asked.
+#[derive(Debug, Default)]
+pub struct Rules(BTreeMap<[String; 4], Listener>);
+
+impl Rules {
+    /// Decides what a wiring makes of a message.
+    pub fn decide(&mut self, asked: &Asked<'_>) -> Decision {
+        let Some(wired) = asked.wired else {
+            return Decision {
+                outcome: Outcome::Ignore,
+                rule: "none",
+                reason: "the wiring was removed".into(),
+                refused: None,
+                sticks: false,
+                problem: None,
+            };
+        };
+        let verdict = self.listener(&wired).decide(&Heard {
+            text: asked.text,
+            author: match (asked.from_me, asked.bot) {
+                (true, _) => Author::Me,
+                (false, true) => Author::Bot,
+                (false, false) => Author::Person,
+            },
+            mentioned: if asked.mentioned { Mentioned::Yes } else { Mentioned::No },
+            sticky: if asked.sticky { Sticky::Yes } else { Sticky::No },
+        });
+        let speaker = Speaker { standing: asked.standing, named: asked.named, listed: asked.listed };
+        let scope = SenderScope::parse(wired.sender_scope);
+        let keeps = ignored(wired.ignored) == IgnoredPolicy::Accumulate;
+        let heard = access::hear(&verdict, keeps, speaker, asked.unknown_senders, scope);
+        Decision {
+            sticks: wired.mode == "mention-sticky" && heard.outcome == Outcome::Wake && !asked.sticky,
+            outcome: heard.outcome,
+            rule: heard.rule,
+            reason: heard.reason,
+            refused: heard.refused,
+            problem: verdict.problem,
+        }
+    }
+
+    fn listener(&mut self, wired: &Wired<'_>) -> &Listener {
+        if self.0.len() > READY {
+            self.0.clear();
+        }
+        let pattern = wired.pattern.unwrap_or(".");
+        let key = [wired.mode, pattern, wired.trigger, wired.ignored].map(str::to_owned);
+        self.0.entry(key).or_insert_with(|| Listener::new(&rule(wired)))
+    }
+}
+
+/// Returns how a wiring listens, from its columns.
+fn rule(wired: &Wired<'_>) -> WiringRule {
+    WiringRule {
+        mode: match wired.mode {
+            "mention" => EngageMode::Mention,
+            "mention-sticky" => EngageMode::MentionSticky,
+            _ => EngageMode::Pattern(wired.pattern.unwrap_or(".").to_owned()),
+        },
+        trigger: wired.trigger.to_owned(),
+        ignored: ignored(wired.ignored),
+    }
+}
+
+fn ignored(column: &str) -> IgnoredPolicy {
+    if column == "accumulate" { IgnoredPolicy::Accumulate } else { IgnoredPolicy::Drop }
+}
+
+#[cfg(test)]
+mod tests;

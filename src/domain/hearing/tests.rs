@@ -1,0 +1,115 @@
+use super::*;
+
+const WIRED: Wired<'_> =
+    Wired { mode: "pattern", pattern: Some("."), trigger: "@G2", ignored: "drop", sender_scope: "all" };
+const STICKY: Wired<'_> = Wired { mode: "mention-sticky", pattern: None, ..WIRED };
+
+const ASKED: Asked<'_> = Asked {
+    wired: Some(WIRED),
+    text: "hello",
+    mentioned: false,
+    from_me: false,
+    bot: false,
+    sticky: false,
+    named: true,
+    standing: Standing::Unknown,
+    listed: Listed::Allowed,
+    unknown_senders: UnknownSenders::Public,
+};
+
+fn decide(asked: Asked<'_>) -> Decision {
+    Rules::default().decide(&asked)
+}
+
+#[test]
+fn a_wiring_that_was_removed_meanwhile_ignores_the_message() {
+    let decision = decide(Asked { wired: None, ..ASKED });
+    assert_eq!((decision.outcome, decision.reason.as_str()), (Outcome::Ignore, "the wiring was removed"));
+}
+
+#[test]
+fn one_rule_that_is_broken_says_nothing_about_the_others() {
+    let mut rules = Rules::default();
+    let of = |pattern| Asked { wired: Some(Wired { pattern: Some(pattern), ..WIRED }), ..ASKED };
+    let outcomes: Vec<(Outcome, bool)> = ["^hell", "(", "(.*)(.*)(.*)\\1\\2\\3z", "nobody"]
+        .map(|pattern| rules.decide(&Asked { text: &"ab".repeat(2_000), ..of(pattern) }))
+        .into_iter()
+        .map(|decision| (decision.outcome, decision.problem.is_some()))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [(Outcome::Ignore, false), (Outcome::Wake, true), (Outcome::Held, true), (Outcome::Ignore, false)]
+    );
+}
+
+#[test]
+fn a_mention_that_is_heard_makes_the_lane_sticky_and_nothing_else_does() {
+    let asked = Asked { wired: Some(STICKY), ..ASKED };
+    let mention = Asked { mentioned: true, ..asked };
+    let stranger = Asked { unknown_senders: UnknownSenders::Strict, ..mention };
+    for (name, asked, outcome, sticks) in [
+        ("chatter", asked, Outcome::Ignore, false),
+        ("a mention", mention, Outcome::Wake, true),
+        ("the trigger", Asked { text: "@g2 hi", ..asked }, Outcome::Wake, true),
+        ("in a lane that is sticky", Asked { sticky: true, ..asked }, Outcome::Wake, false),
+        ("a mention by a stranger", stranger, Outcome::Ignore, false),
+        ("a mention by a bot", Asked { bot: true, ..mention }, Outcome::Ignore, false),
+        ("our own mention", Asked { from_me: true, ..mention }, Outcome::Ignore, false),
+        (
+            "a mention that the list makes context",
+            Asked {
+                listed: Listed::ContextOnly,
+                wired: Some(Wired { ignored: "accumulate", ..STICKY }),
+                ..mention
+            },
+            Outcome::Context,
+            false,
+        ),
+        (
+            "chatter that is kept",
+            Asked { wired: Some(Wired { ignored: "accumulate", ..STICKY }), ..asked },
+            Outcome::Context,
+            false,
+        ),
+        (
+            "where a mention does not stick",
+            Asked { wired: Some(Wired { mode: "mention", ..STICKY }), ..mention },
+            Outcome::Wake,
+            false,
+        ),
+    ] {
+        let decision = decide(asked);
+        assert_eq!((decision.outcome, decision.sticks), (outcome, sticks), "{name}: {decision:?}");
+    }
+}
+
+#[test]
+fn a_lane_that_is_sticky_hears_no_stranger() {
+    let asked = Asked { wired: Some(STICKY), sticky: true, unknown_senders: UnknownSenders::Strict, ..ASKED };
+    let decision = decide(asked);
+    assert_eq!((decision.outcome, decision.rule), (Outcome::Ignore, "unknown_sender"));
+}
+
+#[test]
+fn what_bots_and_we_ourselves_write_is_neither_heard_nor_counted_nor_asked_about() {
+    for unknown_senders in [UnknownSenders::Strict, UnknownSenders::Ask, UnknownSenders::Public] {
+        for (from_me, bot, rule) in [(true, false, "own"), (false, true, "bot"), (true, true, "own")] {
+            for listed in [Listed::Allowed, Listed::Drop, Listed::Unreadable] {
+                let wired = Some(Wired { ignored: "accumulate", ..WIRED });
+                let decision = decide(Asked { from_me, bot, unknown_senders, listed, wired, ..ASKED });
+                assert_eq!(
+                    (decision.outcome, decision.rule, decision.refused),
+                    (Outcome::Ignore, rule, None),
+                    "{unknown_senders:?} {listed:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn columns_that_no_program_of_ours_writes_are_read_as_the_stricter_ones() {
+    let odd = Wired { ignored: "keep", sender_scope: "friends", ..WIRED };
+    let decision = decide(Asked { wired: Some(odd), ..ASKED });
+    assert_eq!((decision.outcome, decision.rule), (Outcome::Ignore, "sender_scope"));
+}

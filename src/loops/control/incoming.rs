@@ -1,0 +1,112 @@
+//! A message of a local chat on its way in.
+
+use ipc_handlers::Time;
+use serde::{Deserialize, Serialize};
+
+use super::Response;
+use crate::{clock, domain::rows::Inbound, failpoint, loops::Host};
+
+/// A message of more than this is refused, bytes.
+pub(super) const LONGEST_TEXT: usize = 4 << 20;
+/// The longest name of a chat, and the longest of all other words around a message, characters.
+const LONGEST_WORD: usize = 512;
+
+/// A message as a client hands it over.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Incoming {
+    pub chat: String,
+    pub sender: String,
+    pub text: String,
+    /// What tells this event from every other of its chat: the same `key` again is the same event, and changes nothing.
+    pub key: String,
+    /// The message's id, as agents see it; absent: the key. An edited message is an event of its own (another key) with the
+    /// id of the first one; so is a message whose id was given to another before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// When it was written, RFC 3339; absent: now. Order is never taken from it. What is no such instant is shown as
+    /// `Invalid Date`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// As if the platform said that the agent was mentioned.
+    #[serde(default)]
+    pub mention: bool,
+    #[serde(default)]
+    pub thread: String,
+    /// The id of the message that this one answers.
+    #[serde(default)]
+    pub reply_to: Option<String>,
+}
+
+/// Stores a message; whoever sent it is told once that is durable.
+pub(super) async fn accept(host: &Host, message: Incoming) -> Response {
+    if let Err(why) = check(&message) {
+        return Response::Error { message: why };
+    }
+    let now = clock::now();
+    match host.store.accept(inbound(host, message, now), now).await {
+        Ok(accepted) => {
+            failpoint::reach("message.stored");
+            host.nudges.dispatch.notify_one();
+            Response::Accepted { seq: accepted.seq, wired: accepted.wired }
+        }
+        Err(error) => Response::Error { message: format!("the message could not be stored: {error}") },
+    }
+}
+
+fn inbound(host: &Host, message: Incoming, now: Time) -> Inbound {
+    let replied =
+        message.reply_to.as_deref().and_then(|id| host.store.message_by_id(&message.chat, id).ok().flatten());
+    let at = message.at.as_deref().map_or(Some(now), |text| text.parse().ok().map(Time::from_jiff));
+    Inbound {
+        chat_jid: message.chat,
+        id: message.id.unwrap_or_else(|| message.key.clone()),
+        replay_key: message.key,
+        thread: message.thread,
+        sender: format!("local:{}", message.sender),
+        sender_name: message.sender,
+        text: message.text,
+        at,
+        mentioned: message.mention,
+        reply_to_text: replied.as_ref().map(|m| m.text.clone()),
+        reply_to_sender: replied.map(|m| m.sender_name),
+        reply_to_id: message.reply_to,
+        ..Inbound::default()
+    }
+}
+
+fn check(message: &Incoming) -> Result<(), String> {
+    check_chat(&message.chat)?;
+    let words = [
+        ("sender", Some(&message.sender)),
+        ("key", Some(&message.key)),
+        ("id", message.id.as_ref()),
+        ("thread", Some(&message.thread)),
+        ("reply_to", message.reply_to.as_ref()),
+    ];
+    for (name, word) in words {
+        let length = word.map_or(0, |word| word.chars().count());
+        if length > LONGEST_WORD {
+            return Err(format!("{name} has {length} characters; at most {LONGEST_WORD} are taken"));
+        }
+    }
+    if message.text.trim().is_empty() {
+        return Err("there is nothing in this message".into());
+    }
+    if message.text.len() > LONGEST_TEXT {
+        let length = message.text.len();
+        return Err(format!("the message has {length} bytes; at most {LONGEST_TEXT} are taken"));
+    }
+    Ok(())
+}
+
+/// A chat of this channel has a name that can be stored and shown.
+fn check_chat(chat: &str) -> Result<(), String> {
+    let name = chat.strip_prefix("local:").unwrap_or_default();
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(format!("{chat:?} is no local chat; use local:NAME"));
+    }
+    match chat.chars().count() {
+        most if most <= LONGEST_WORD => Ok(()),
+        more => Err(format!("the chat's name has {more} characters; at most {LONGEST_WORD} are taken")),
+    }
+}

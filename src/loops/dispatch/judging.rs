@@ -1,0 +1,118 @@
+//! Judges what came in: what each wiring makes of each message, written down with what follows from it.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{Dispatch, Event, LaneId, WaitingLane, chain};
+use crate::{
+    clock,
+    config::Config,
+    domain::{engage::Outcome, hearing::Rules},
+    senders::{self, Senders},
+    store::{Judged, Unjudged},
+};
+
+/// How many inbox rows are judged in one transaction.
+const JUDGE: usize = 500;
+
+/// What messages are judged by, beside what the store says.
+pub(super) struct Judging {
+    rules: Rules,
+    senders: Senders,
+}
+
+impl Judging {
+    pub(super) fn new(config: &Config) -> Self {
+        let mut this = Self { rules: Rules::default(), senders: Senders::new(config) };
+        this.look_at_senders(config);
+        this
+    }
+
+    /// Reads the sender list when it has changed, and says what is wrong with it.
+    fn look_at_senders(&mut self, config: &Config) {
+        if !self.senders.look(clock::now()) {
+            return;
+        }
+        let problems = senders::problems(config, self.senders.list());
+        if problems.is_empty() {
+            tracing::info!("the sender list was read anew");
+        }
+        for problem in problems {
+            tracing::error!(problem, "the sender list has a problem");
+        }
+    }
+
+    fn judge(&mut self, row: &Unjudged) -> Judged {
+        let list = self.senders.list();
+        let decision = self.rules.decide(&row.asked(list.listed(&row.chat_jid, &row.sender)));
+        let group = row.group.as_ref().map(ToString::to_string).unwrap_or_default();
+        if let Some(problem) = &decision.problem {
+            tracing::warn!(group, %problem, "a wiring's rule has a problem");
+        }
+        if decision.refused.is_some() && (decision.rule != "sender_list" || list.logs_denied()) {
+            tracing::info!(
+                group,
+                chat = row.chat_jid,
+                sender = row.sender,
+                message = row.seq,
+                rule = decision.rule,
+                why = decision.reason,
+                "a message was not heard"
+            );
+        }
+        Judged {
+            n: row.n,
+            verdict: decision.outcome.as_str(),
+            rule: decision.rule,
+            reason: decision.reason,
+            sticks: decision.sticks,
+            refused: decision.refused,
+        }
+    }
+}
+
+impl Dispatch {
+    pub(super) async fn judge_all(&mut self) {
+        loop {
+            let rows = match self.host.store.unjudged(JUDGE) {
+                Ok(rows) => rows,
+                Err(error) => return tracing::error!(error = %chain(&error), "reading the inbox failed"),
+            };
+            if rows.is_empty() {
+                return;
+            }
+            self.judging.look_at_senders(&self.host.config);
+            let more = rows.len() == JUDGE;
+            let mut judged = Vec::new();
+            let mut woken = Vec::new();
+            // Lanes that a row of these marks: the next row of theirs is judged with the mark.
+            let mut stuck = BTreeSet::new();
+            for mut row in rows {
+                row.sticky |= stuck.contains(&row.lane);
+                let verdict = self.judging.judge(&row);
+                if verdict.sticks {
+                    stuck.insert(row.lane);
+                }
+                if let Some(group) = row.group.filter(|_| verdict.verdict == Outcome::Wake.as_str()) {
+                    woken.push((group, row.lane, row.generation, row.rest_until));
+                }
+                judged.push(verdict);
+            }
+            if let Err(error) = self.host.store.judge(judged, clock::now()).await {
+                tracing::error!(error = %chain(&error), "writing judgements failed; looking again in a second");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                self.host.nudges.dispatch.notify_one();
+                return;
+            }
+            self.host.nudges.settled.ring();
+            for (group, lane, generation, not_before) in woken {
+                self.tell(Event::Waiting {
+                    group,
+                    waiting: WaitingLane { lane: LaneId(lane), generation, not_before },
+                });
+            }
+            if !more {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Whether the disk has room, and who is stopped where it has not.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ipc_handlers::Folder;
+use tokio::task::spawn_blocking;
+
+use super::{Host, ipc::chain};
+use crate::{
+    clock,
+    domain::room::{self, A_NAME, Room, Written},
+    ipc::weigh,
+};
+
+/// How many names of one of a group's folders are weighed.
+const NAMES: usize = 500_000;
+
+/// What is remembered from one look to the next.
+#[derive(Default)]
+pub(super) struct Watched {
+    /// What the folders of groups that run took when the room became low.
+    before: BTreeMap<Folder, u64>,
+}
+
+impl Watched {
+    /// Looks at the disk, and has the largest writer stopped where that is needed; returns how much room there is.
+    pub(super) async fn look(&mut self, host: &Arc<Host>) -> Room {
+        let data = host.root.join("data");
+        let (free, wanted) = (crate::root::free_bytes(&data), host.config.min_free_bytes);
+        let (free_inodes, inodes) = crate::root::inodes(&data);
+        let room = room::room(free.unwrap_or(u64::MAX), wanted, free_inodes, inodes);
+        match room {
+            Room::Enough => {
+                self.before.clear();
+                host.without_room().clear();
+            }
+            Room::Low if !self.before.is_empty() => {}
+            Room::Low => self.before = weigh_all(host).await,
+            Room::Short { missing } => {
+                let now = weigh_all(host).await;
+                let written = |(group, now): (&Folder, &u64)| Written {
+                    group: group.clone(),
+                    now: *now,
+                    before: self.before.get(group).copied(),
+                };
+                let written: Vec<Written> = now.iter().map(written).collect();
+                if let Some((group, grown)) = room::to_stop(missing, &written) {
+                    stop(host, group, grown, free.unwrap_or(0)).await;
+                }
+                for (group, weight) in now {
+                    self.before.entry(group).or_insert(weight);
+                }
+            }
+        }
+        room
+    }
+}
+
+/// Weighs what the containers that run can write to.
+async fn weigh_all(host: &Arc<Host>) -> BTreeMap<Folder, u64> {
+    let running = match host.store.active_runs() {
+        Ok(runs) => runs,
+        Err(error) => {
+            tracing::warn!(error = %chain(&error), "reading the active runs failed; nobody's folders are weighed");
+            return BTreeMap::new();
+        }
+    };
+    let root = host.root.clone();
+    let weigh_them = move || {
+        let weight = |group: &Folder| {
+            ["groups", "data/ipc", "data/sessions"]
+                .map(|place| weigh(&root.join(place).join(group.as_str()), A_NAME, NAMES))
+                .into_iter()
+                .sum()
+        };
+        running.into_iter().map(|run| (weight(&run.group), run.group)).map(|(w, group)| (group, w)).collect()
+    };
+    spawn_blocking(weigh_them).await.unwrap_or_default()
+}
+
+/// Has a group's run killed, and main's chat told, once.
+async fn stop(host: &Host, group: &Folder, grown: u64, free: u64) {
+    let reason = format!(
+        "the disk is nearly full ({} MiB are free), and the group wrote the most ({} MiB)",
+        free >> 20,
+        grown >> 20
+    );
+    if host.without_room().insert(group.clone(), reason.clone()).is_some() {
+        return;
+    }
+    tracing::error!(group = %group, reason, "stopping a group");
+    let text = format!(
+        "I stopped the group {group}: {reason}. Nothing is started until there is room again; look into groups/{group}, data/sessions/{group} and data/ipc/{group}."
+    );
+    let told = match host.store.chat_of_main() {
+        Ok(Some(chat)) => {
+            host.store.tell(chat, text, format!("notice: no room for {group}"), clock::now()).await
+        }
+        Ok(None) => return tracing::warn!("no chat is main's, so nobody is told"),
+        Err(error) => Err(error),
+    };
+    match told {
+        Ok(()) => host.nudges.deliver.notify_one(),
+        Err(error) => tracing::error!(error = %chain(&error), "telling main of it failed"),
+    }
+}

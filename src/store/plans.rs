@@ -1,0 +1,410 @@
+//! No statement of the hot path walks through a table that grows: what a message, a command and a task cause from their
+//! coming to their end is done once, and the plan of every statement that SQLite was given on the way is looked at.
+//!
+//! A new method of the store is part of the story here, or it is in [`NOT_HOT`], with who calls it.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use ipc_handlers::{
+    Folder, Refusal, Time,
+    wire::{Kind, Record},
+};
+use rusqlite::{
+    Connection,
+    trace::{TraceEvent, TraceEventCodes},
+};
+
+use super::*;
+use crate::domain::{
+    judge::{Cause, End},
+    rows::{Inbound, UnknownDeliveries},
+    usage::{Page, Sum},
+    zone::Zones,
+};
+
+/// Statements, as they were written.
+type Heard = Arc<Mutex<BTreeSet<String>>>;
+
+thread_local! {
+    /// Where the statements go that this thread executes.
+    static EAR: RefCell<Option<Heard>> = const { RefCell::new(None) };
+}
+
+/// Hears what a connection is given, on the threads that have an ear.
+pub(super) fn listen(connection: &mut Connection) {
+    connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(hear)).unwrap();
+}
+
+fn hear(event: TraceEvent<'_>) {
+    if let TraceEvent::Stmt(statement, _) = event {
+        EAR.with_borrow(|ear| {
+            if let Some(heard) = ear {
+                heard.lock().unwrap().insert(statement.sql().into_owned());
+            }
+        });
+    }
+}
+
+/// Who calls methods that do not run for each message, command or task.
+#[rustfmt::skip]
+const NOT_HOT: [(&str, &[&str]); 3] = [
+    ("the start", &["open", "meta", "set_meta", "set_zone"]),
+    ("anybody, without SQL", &["path"]),
+    ("a person at the command line", &[
+        "act", "add_group", "add_member", "add_wiring", "archived_session", "as_if", "chat", "chats", "clear_dropped",
+        "command_of_file", "commands_called",
+        "dropped", "forget_note", "grant_role", "groups", "hold", "ipc_rows", "live_sessions", "members", "messages", "note",
+        "note_drop", "note_retry", "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring",
+        "retry_outbox", "revoke_roles", "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history",
+        "tasks", "tried_as", "unsaid", "unstick", "usage", "usage_of_run", "users",
+    ]),
+];
+
+/// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
+/// long walk.
+#[rustfmt::skip]
+const SHORT: [(&str, &str, &str); 16] = [
+    ("", "SCAN CONSTANT ROW", "one row"),
+    ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
+    ("", "SCAN sqlite_sequence", "a row a table"),
+    ("INSERT INTO lanes", "SCAN runs", "only while a foreign key is broken, which none is"),
+    ("FROM outbox", "SCAN outbox USING INDEX outbox_open", "what is still to be said"),
+    ("FROM inbox", "SCAN i USING INDEX inbox_unjudged", "what is still to be judged"),
+    ("FROM runs", "SCAN runs USING INDEX runs_one_per_group", "the runs under way"),
+    ("FROM receipts", "SCAN receipts USING COVERING INDEX receipts_dead", "dead commands, for `status`"),
+    ("WHERE ?1 IS NULL\n           AND EXISTS (SELECT 1 FROM wirings", "SCAN l", "the lanes, at the start and for `status`"),
+    ("FROM groups g", "SCAN g", "the groups: of each its first due task, by an index"),
+    ("FROM chats", "SCAN chats", "the list of the chats is asked for"),
+    ("FROM wirings ORDER BY id", "SCAN wirings", "the wirings, for `status`"),
+    ("INDEXED BY inbox_held", "SCAN i USING INDEX inbox_held", "what is held, for `status`"),
+    ("FROM holds", "SCAN holds", "what people hold"),
+    ("FROM tasks WHERE ?1 IS NULL", "SCAN tasks", "the list of all tasks, which main is shown"),
+    ("archives_text", "SCAN ", "tables of the full-text search, by its own index"),
+];
+
+const NOW: Time = Time(1_800_000_000_000);
+const LIMITS: HandoverLimits = HandoverLimits { messages: 200, bytes: 256 << 10, context: 1 };
+
+fn main_folder() -> Folder {
+    Folder::parse("main").unwrap()
+}
+
+fn inbound(key: &str) -> Inbound {
+    Inbound {
+        chat_jid: "local:main".into(),
+        replay_key: key.into(),
+        id: key.into(),
+        sender: "local:me".into(),
+        sender_name: "me".into(),
+        text: "hello".into(),
+        at: Some(NOW),
+        ..Inbound::default()
+    }
+}
+
+/// Stores messages and judges them: the last one wakes.
+async fn messages(store: &Store, keys: &[&str]) {
+    for key in keys {
+        store.accept(inbound(key), NOW).await.unwrap();
+    }
+    let rows = store.unjudged(100).unwrap();
+    let last = rows.last().unwrap().n;
+    let judged = rows.iter().map(|row| Judged {
+        n: row.n,
+        verdict: if row.n == last { "wake" } else { "context" },
+        rule: "pattern",
+        reason: "test".into(),
+        sticks: true,
+        refused: None,
+    });
+    store.judge(judged.collect(), NOW).await.unwrap();
+}
+
+fn file(claim: i64, json: &serde_json::Value, run: Option<i64>) -> CommandFile {
+    CommandFile {
+        claim,
+        group: main_folder(),
+        box_name: "tasks".into(),
+        name: format!("{claim}.json"),
+        origin: claim.to_le_bytes().to_vec(),
+        run,
+        written: Some(NOW),
+        taken: Some(NOW),
+        proof: Proof::None,
+        body: Ok(json.to_string().into_bytes().into()),
+        transcripts: Transcripts::new(),
+    }
+}
+
+async fn lane_run(store: &Store, lane: i64) -> Handed {
+    let handed = store.start_run(lane, "process", "me", LIMITS, NOW).await.unwrap().unwrap();
+    store.run_created(handed.run, "c").await.unwrap();
+    store.run_started(handed.run, NOW).await.unwrap();
+    let ready = Record { kind: Kind::Ready, protocol: Some(2), ..Record::default() };
+    store.record(handed.run, 1, ready, NOW).await.unwrap();
+    handed
+}
+
+async fn end(store: &Store, run: i64, code: i64, cause: Cause) {
+    let end = EndOfRun {
+        run,
+        end: End::Exited { code, oom: false },
+        cause,
+        input: Some(Vec::new()),
+        retry_base_ms: 1,
+    };
+    store.end_run(end, Zones::utc(), NOW).await.unwrap();
+}
+
+/// From messages to what is said, with a follow-up, a failure and a second try.
+async fn of_messages(store: &Store) {
+    messages(store, &["1", "2", "3"]).await;
+    store.message_by_id("local:main", "1").unwrap();
+    let lane = store.waiting_lanes_of(&main_folder()).unwrap()[0].lane;
+    store.place_of_lane(lane).unwrap();
+    store.group_of_lane(lane).unwrap();
+    let first = lane_run(store, lane).await;
+    store.group(&main_folder()).unwrap();
+    store.zone_of(&main_folder(), &Zones::utc()).unwrap();
+    assert!(
+        store.active_run(first.run).unwrap().is_some()
+            && store.active_run_of(&main_folder()).unwrap().is_some()
+    );
+    messages(store, &["4"]).await;
+    let second = store.pipe(first.run, lane, LIMITS, NOW).await.unwrap().unwrap();
+    store.take_back(first.run, second.batch).await.unwrap();
+    let second = store.pipe(first.run, lane, LIMITS, NOW).await.unwrap().unwrap();
+    store.batches_claimed(first.run, vec![second.batch]).await.unwrap();
+    store.batch_content(second.batch, LIMITS).unwrap().unwrap();
+    let answer = Record {
+        result: Some("hi".into()),
+        new_session_id: Some("s".into()),
+        handled: vec![batch_name(first.batch)],
+        ..Record::default()
+    };
+    store.record(first.run, 2, answer, NOW).await.unwrap();
+    store.record(first.run, 3, Record { kind: Kind::Deferred, ..Record::default() }, NOW).await.unwrap();
+    store.run_closing(first.run, NOW).await.unwrap();
+    store
+        .add_usage(
+            [(
+                first.run,
+                Page { refused: 1, models: [("m".into(), Sum::default())].into(), ..Page::default() },
+            )]
+            .into(),
+            NOW,
+        )
+        .await
+        .unwrap();
+    end(store, first.run, 3, Cause::Itself).await;
+    let again = store.start_run(lane, "process", "me", LIMITS, NOW).await.unwrap().unwrap();
+    store.run_created(again.run, "c").await.unwrap();
+    store.run_ready_without_saying_so(again.run, NOW).await.unwrap();
+    // Killed three times, so that it rests.
+    for _ in 0..3 {
+        let run = store.active_run_of(&main_folder()).unwrap().unwrap();
+        end(store, run, 137, Cause::Unwell { reason: "is stuck".into() }).await;
+        lane_run(store, lane).await;
+    }
+    let run = store.active_run_of(&main_folder()).unwrap().unwrap();
+    end(store, run, 0, Cause::Closed).await;
+    store.standing("local:me", &main_folder()).unwrap();
+}
+
+async fn of_commands(store: &Store) {
+    let commands = [
+        serde_json::json!({"type": "send_message", "requestId": "a", "chatJid": "local:main", "text": "x"}),
+        serde_json::json!({"type": "send_message", "requestId": "a", "chatJid": "local:main", "text": "x"}),
+        serde_json::json!({"type": "schedule_task", "taskId": "t", "prompt": "p", "schedule_type": "interval", "schedule_value": "60000"}),
+        serde_json::json!({"type": "schedule_task", "prompt": "p", "schedule_type": "cron", "schedule_value": "* * * * *"}),
+        serde_json::json!({"type": "update_task", "taskId": "t", "prompt": "q"}),
+        serde_json::json!({"type": "pause_task", "taskId": "t"}),
+        serde_json::json!({"type": "resume_task", "taskId": "t"}),
+        serde_json::json!({"type": "cancel_task", "taskId": "task-2"}),
+        serde_json::json!({"type": "list_tasks"}),
+        serde_json::json!({"type": "archive_session", "sessionId": "s", "name": "n", "content": "words"}),
+        serde_json::json!({"type": "search_sessions", "query": "words"}),
+        serde_json::json!({"type": "resume_session", "sessionHistoryId": 1}),
+        serde_json::json!({"type": "clear_session", "name": "n"}),
+        serde_json::json!({"type": "register_group", "jid": "local:new", "name": "New", "folder": "new", "trigger": "@New"}),
+        serde_json::json!({"type": "nonsense"}),
+    ];
+    for (claim, command) in (1..).zip(&commands) {
+        store.settle_all(vec![file(claim, command, None)], Zones::utc(), NOW).await.unwrap()[0]
+            .as_ref()
+            .unwrap();
+        store.receipt(claim).unwrap().unwrap();
+    }
+    store.settle(file(20, &commands[0], None), Zones::utc(), NOW).await.unwrap();
+    store.refuse(file(21, &commands[0], None), Refusal::internal(), NOW).await.unwrap();
+    for group in [None, Some(&main_folder())] {
+        store.each_task(group, |_| true).unwrap();
+    }
+    store.main_group().unwrap();
+    store.session_history(&main_folder()).unwrap();
+}
+
+async fn of_tasks(store: &Store) {
+    let due = NOW.plus_ms(120_000);
+    assert!(store.next_due(NOW).unwrap().is_some() && store.task("t").unwrap().is_some());
+    assert_eq!(store.due_tasks(due).unwrap().len(), 1);
+    assert!(store.due_task_of(&main_folder(), due).unwrap().is_some());
+    for code in [3, 0] {
+        let handed = store.start_task("t", "process", "me", Zones::utc(), due).await.unwrap().unwrap();
+        store.run_created(handed.run, "c").await.unwrap();
+        let ready = Record { kind: Kind::Ready, protocol: Some(2), ..Record::default() };
+        store.record(handed.run, 1, ready, NOW).await.unwrap();
+        if code == 0 {
+            let handled = vec![task_batch(handed.run)];
+            let done = Record { result: Some("done".into()), handled, ..Record::default() };
+            store.record(handed.run, 2, done, NOW).await.unwrap();
+        }
+        end(store, handed.run, code, Cause::Itself).await;
+        store.run_task_now("t", due).await.unwrap();
+    }
+}
+
+async fn of_the_outbox(store: &Store) {
+    assert_eq!(store.chats_with_outbox().unwrap(), ["local:main"]);
+    let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
+    store.delivery_failed(first.id, "away", Some(NOW)).await.unwrap();
+    let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
+    let NextDelivery::Now(next) = store.delivered_and_next(first.id, "local:main", NOW).await.unwrap() else {
+        panic!()
+    };
+    store.delivered(next.id, NOW).await.unwrap();
+    assert!(store.last_sent("local:main").unwrap() > 0);
+    assert_eq!(store.said_since("local:main", 0).unwrap().len(), 2);
+    assert!(!store.chat_at_rest("local:main").unwrap());
+    store.outbox(Some("local:main"), Some(1)).unwrap();
+    for seq in 1..=4 {
+        store.why(seq, NOW).unwrap().unwrap();
+    }
+}
+
+/// What a start and `status` ask.
+async fn of_starts(store: &Store) {
+    store.waiting_lanes().unwrap();
+    store.active_runs().unwrap();
+    store.last_claim().unwrap();
+    store.recover_deliveries(vec!["local".into()], UnknownDeliveries::Resend).await.unwrap();
+    store.outbox_pending().unwrap();
+    store.dead_commands().unwrap();
+    store.stale_recoveries(NOW).unwrap();
+    store.available_groups().unwrap();
+    store.holds().unwrap();
+    store.held_messages().unwrap();
+    store.wirings().unwrap();
+}
+
+async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+    let group = NewGroup { folder: main_folder(), name: "Main".into(), is_main: true, trigger: "@G2".into() };
+    let wiring = NewWiring {
+        group: main_folder(),
+        chat_jid: "local:main".into(),
+        engage_mode: "pattern".into(),
+        engage_pattern: Some(".".into()),
+        sender_scope: "all".into(),
+        ignored_message_policy: "accumulate".into(),
+    };
+    store.add_group(group, vec![wiring], NOW).await.unwrap();
+    let heard = Heard::default();
+    EAR.set(Some(Arc::clone(&heard)));
+    let ear = Arc::clone(&heard);
+    let all_ears = move |_: &Connection| {
+        EAR.set(Some(ear));
+        Ok(())
+    };
+    store.write(all_ears).await.unwrap();
+    of_messages(&store).await;
+    of_commands(&store).await;
+    of_tasks(&store).await;
+    of_the_outbox(&store).await;
+    of_starts(&store).await;
+    EAR.set(None);
+    let heard = heard.lock().unwrap().clone();
+    (dir, store, heard)
+}
+
+/// What a statement's plan walks through from end to end.
+fn walks(c: &Connection, sql: &str) -> Vec<String> {
+    let mut plan = c.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let steps: Vec<String> = plan.raw_query().mapped(|r| r.get(3)).collect::<rusqlite::Result<_>>().unwrap();
+    steps.into_iter().filter(|step| step.starts_with("SCAN ")).collect()
+}
+
+#[tokio::test]
+async fn no_statement_of_the_hot_path_walks_through_a_table_that_grows() {
+    let (_dir, store, heard) = the_story().await;
+    let verbs = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"];
+    let statements: Vec<&String> =
+        heard.iter().filter(|sql| verbs.iter().any(|verb| sql.starts_with(verb))).collect();
+    assert!(statements.len() > 60, "the story was not heard: {}", statements.len());
+    let mut found: BTreeMap<&String, Vec<String>> = BTreeMap::new();
+    store
+        .read(|c| {
+            for sql in statements {
+                let is_short = |step: &String| {
+                    SHORT.iter().any(|(part, begins, _)| sql.contains(part) && step.starts_with(begins))
+                };
+                let long: Vec<String> = walks(c, sql).into_iter().filter(|step| !is_short(step)).collect();
+                if !long.is_empty() {
+                    found.insert(sql, long);
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The methods of [`Store`] and the file each is in.
+#[expect(clippy::disallowed_methods, reason = "reads the sources")]
+fn methods() -> Vec<(String, String)> {
+    let mut files = vec![];
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    let method = regex::Regex::new(r"^    pub (?:async )?fn ([a-z_]+)").unwrap();
+    let mut found = Vec::new();
+    for file in files.into_iter().filter(|file| file.extension().is_some_and(|end| end == "rs")) {
+        let mut of_the_store = false;
+        for line in std::fs::read_to_string(&file).unwrap().lines() {
+            match line {
+                "impl Store {" => of_the_store = true,
+                "}" => of_the_store = false,
+                line => {
+                    let name = method.captures(line).filter(|_| of_the_store);
+                    found.extend(name.map(|name| (name[1].to_owned(), file.display().to_string())));
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn each_method_of_the_store_is_in_the_story_or_said_not_to_be_hot() {
+    let story = include_str!("plans.rs");
+    let methods = methods();
+    assert!(methods.len() > 60, "{}", methods.len());
+    for (name, file) in &methods {
+        let told = regex::Regex::new(&format!(r"\bstore\s*\.{name}\(")).unwrap().is_match(story);
+        let cold = NOT_HOT.iter().any(|(_, names)| names.contains(&name.as_str()));
+        assert!(told || cold, "Store::{name} of {file} belongs into the story or into NOT_HOT");
+    }
+    for name in NOT_HOT.iter().flat_map(|(_, names)| *names) {
+        assert!(methods.iter().any(|(method, _)| method == name), "there is no Store::{name}");
+    }
+}

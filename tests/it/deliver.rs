@@ -1,0 +1,146 @@
+//! What is said goes out in order within a chat, and no chat waits for another, whatever its platform does.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use g2::{
+    channels::{Channel, ChannelError, Channels},
+    domain::{rows::Delivery, zone::Zones},
+    loops::{
+        Nudges,
+        deliver::{self, Post},
+    },
+    store::{CommandFile, NewGroup, Proof, Store, Transcripts},
+};
+use ipc_handlers::{Folder, Time};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+/// A platform whose chat `fake:slow` takes one message for each permit.
+struct Fake {
+    heard: Arc<Mutex<Vec<String>>>,
+    slow: Arc<Semaphore>,
+}
+
+impl Channel for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn is_idempotent(&self) -> bool {
+        false
+    }
+
+    fn send<'a>(&'a self, delivery: &'a Delivery) -> BoxFuture<'a, Result<(), ChannelError>> {
+        Box::pin(async move {
+            if delivery.chat_jid == "fake:slow" {
+                self.slow.acquire().await.unwrap().forget();
+            }
+            self.heard.lock().unwrap().push(format!("{} {}", delivery.chat_jid, delivery.text));
+            Ok(())
+        })
+    }
+}
+
+struct World {
+    _dir: tempfile::TempDir,
+    post: Post,
+    heard: Arc<Mutex<Vec<String>>>,
+    slow: Arc<Semaphore>,
+    claims: i64,
+}
+
+impl World {
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let folder = Folder::parse("main").unwrap();
+        let group = NewGroup { folder, name: "Main".into(), is_main: true, trigger: "@G2".into() };
+        store.add_group(group, Vec::new(), Time(0)).await.unwrap();
+        let (heard, slow) = (Arc::default(), Arc::new(Semaphore::new(0)));
+        let fake = Fake { heard: Arc::clone(&heard), slow: Arc::clone(&slow) };
+        let channels = Arc::new(Channels::new(vec![Box::new(fake)]));
+        let post = Post { store, channels, nudges: Arc::<Nudges>::default(), stop: Default::default() };
+        Self { _dir: dir, post, heard, slow, claims: 0 }
+    }
+
+    /// Has something said.
+    async fn say(&mut self, chat: &str, text: &str) {
+        self.claims += 1;
+        let json = json!({"type": "send_message", "chatJid": chat, "text": text});
+        let file = CommandFile {
+            claim: self.claims,
+            group: Folder::parse("main").unwrap(),
+            box_name: "messages".into(),
+            name: "x.json".into(),
+            origin: self.claims.to_le_bytes().to_vec(),
+            run: None,
+            written: None,
+            taken: None,
+            proof: Proof::None,
+            body: Ok(json.to_string().into_bytes().into()),
+            transcripts: Transcripts::new(),
+        };
+        let settled = self.post.store.settle(file, Zones::utc(), Time(0)).await.unwrap();
+        assert_eq!(settled.receipt.outcome, "applied");
+        self.post.nudges.deliver.notify_one();
+    }
+
+    /// Waits until so many of a chat's rows are said.
+    async fn said(&self, chat: &str, count: usize) {
+        let mut bell = self.post.nudges.settled.listen();
+        let said = || {
+            let rows = self.post.store.outbox(Some(chat), None).unwrap();
+            rows.iter().filter(|row| row.status == "sent").count()
+        };
+        let waiting = async {
+            while said() < count {
+                bell.changed().await.unwrap();
+            }
+        };
+        tokio::time::timeout(crate::support::DEADLINE, waiting)
+            .await
+            .unwrap_or_else(|_| panic!("{chat}: {}", said()));
+    }
+
+    fn heard(&self, chat: &str) -> Vec<String> {
+        self.heard
+            .lock()
+            .unwrap()
+            .iter()
+            .filter_map(|line| line.strip_prefix(chat))
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+#[tokio::test]
+async fn a_chat_whose_platform_takes_its_time_delays_no_other() {
+    let mut world = World::new().await;
+    let delivering = tokio::spawn(deliver::run(world.post.clone()));
+    for n in 0..5 {
+        world.say("fake:slow", &n.to_string()).await;
+    }
+    for n in 0..50 {
+        world.say(&format!("fake:quick{}", n % 5), &n.to_string()).await;
+    }
+    // The slow one has taken nothing yet.
+    for chat in 0..5 {
+        world.said(&format!("fake:quick{chat}"), 10).await;
+        let expected: Vec<String> = (0..10).map(|n| format!(" {}", n * 5 + chat)).collect();
+        assert_eq!(world.heard(&format!("fake:quick{chat}")), expected);
+    }
+    assert!(world.heard("fake:slow").is_empty());
+    // While it goes on taking its time, what comes later for others goes out too, and its own in order.
+    world.slow.add_permits(2);
+    world.said("fake:slow", 2).await;
+    world.say("fake:quick0", "later").await;
+    world.said("fake:quick0", 11).await;
+    assert_eq!(world.heard("fake:slow"), [" 0", " 1"]);
+    world.slow.add_permits(3);
+    world.said("fake:slow", 5).await;
+    assert_eq!(world.heard("fake:slow"), [" 0", " 1", " 2", " 3", " 4"]);
+    world.post.stop.cancel();
+    delivering.await.unwrap();
+}
