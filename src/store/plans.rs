@@ -52,16 +52,17 @@ fn hear(event: TraceEvent<'_>) {
 
 /// Who calls methods that do not run for each message, command or task.
 #[rustfmt::skip]
-const NOT_HOT: [(&str, &[&str]); 3] = [
+const NOT_HOT: [(&str, &[&str]); 4] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
     ("anybody, without SQL", &["path"]),
+    ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
-        "act", "add_group", "add_member", "add_wiring", "archived_session", "as_if", "chat", "chats", "clear_dropped",
-        "command_of_file", "commands_called",
-        "dropped", "forget_note", "grant_role", "groups", "hold", "ipc_rows", "live_sessions", "members", "messages", "note",
-        "note_drop", "note_retry", "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring",
-        "retry_outbox", "revoke_roles", "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history",
-        "tasks", "tried_as", "unsaid", "unstick", "usage", "usage_of_run", "users",
+        "act", "add_group", "add_member", "add_wiring", "archived_session", "archives_kept", "as_if", "chat", "chats",
+        "clear_dropped", "command_of_file", "commands_called", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
+        "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
+        "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
+        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "tried_as",
+        "unsaid", "unstick", "usage", "usage_of_run", "users",
     ]),
 ];
 
@@ -246,7 +247,9 @@ async fn of_commands(store: &Store) {
         store.each_task(group, |_| true).unwrap();
     }
     store.main_group().unwrap();
+    store.chat_of_main().unwrap();
     store.session_history(&main_folder()).unwrap();
+    store.put_out_archives(main_folder(), 0, 0).await.unwrap();
 }
 
 async fn of_tasks(store: &Store) {
@@ -282,6 +285,7 @@ async fn of_the_outbox(store: &Store) {
     assert_eq!(store.said_since("local:main", 0).unwrap().len(), 2);
     assert!(!store.chat_at_rest("local:main").unwrap());
     store.outbox(Some("local:main"), Some(1)).unwrap();
+    store.tell("local:main".into(), "no room".into(), "notice: no room".into(), NOW).await.unwrap();
     for seq in 1..=4 {
         store.why(seq, NOW).unwrap().unwrap();
     }

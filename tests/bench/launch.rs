@@ -13,20 +13,19 @@ use crate::{
     rig::{self, Root},
 };
 
-/// Messages of long ago, in all groups together.
-const MESSAGES: usize = 100_000;
-
 pub(crate) fn take(effort: Effort, table: &mut Table) {
     for groups in [1, 1_000] {
         let root = Root::new(groups);
-        root.fill_with_messages(MESSAGES);
+        // Of long ago, in all groups together.
+        let messages = effort.pick(100_000, 1_000_000);
+        root.fill_with_messages(messages);
         let _daemon = root.serve_with("debug");
         let mut client = Client::connect(root.path());
         let mut floor = Floor::new();
         let asked = asked_for(&root, &mut client, &mut floor, effort.pick(20, 60));
         row(
             table,
-            &format!("message stored → container asked for; {groups} groups"),
+            &format!("message stored → container asked for; {groups} groups, {messages} messages stored"),
             asked,
             "two durable commits",
         );
