@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use ipc_handlers::{Folder, Time};
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
+    sync::{Notify, Semaphore, mpsc, oneshot},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
@@ -332,6 +332,7 @@ impl Daemon {
             mailboxes,
             instance,
             boxes: RwLock::default(),
+            crowd: Semaphore::new(loops::ipc::CROWD),
             nudges: Arc::default(),
             snapshots: Snapshots::default(),
             at_work: AtWork::default(),

@@ -18,6 +18,7 @@ pub mod people;
 pub mod prompt;
 pub mod retry;
 pub mod room;
+pub mod rounds;
 pub mod rows;
 pub mod run_settings;
 pub mod scan;

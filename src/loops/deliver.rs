@@ -50,8 +50,8 @@ pub async fn run(post: Post) {
             () = post.stop.cancelled() => break,
             () = post.nudges.deliver.notified() => look = true,
             Some(done) = workers.join_next() => {
-                // The worker saw nothing more; rows that came in between are seen by this look.
-                if let Ok(chat) = done {
+                // The workers saw nothing more; rows that came in between are seen by this look, one for all of them.
+                for chat in std::iter::once(done).chain(std::iter::from_fn(|| workers.try_join_next())).flatten() {
                     busy.remove(&chat);
                 }
                 look = true;

@@ -1,5 +1,5 @@
 //! Command files, from their box to their receipt. One worker per group, so that no group's files wait for another's;
-//! events are hints, and a scan every two seconds is the truth.
+//! events are hints, and scans are the truth: every two seconds of groups at work, within thirty of each other one.
 //!
 //! ```text
 //! hint or scan ─▶ claim ─▶ read ─▶ settle (one savepoint: receipt, effects) ─▶ snapshots, reply, done/ or dead/, unlink
@@ -23,11 +23,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Host;
 use crate::{
-    domain::scan::Sight,
+    domain::{rounds::Rounds, scan::Sight},
     ipc::{Claimed, GroupBoxes, Hint, HintSender, Hints, Swept, Watch, hints},
 };
 
 mod answer;
+mod flow;
 mod gate;
 pub mod hand;
 mod read;
@@ -40,6 +41,9 @@ pub use hand::Hand;
 pub use recover::recover;
 use worker::{HINTS, Job, Worker};
 
+/// How many files all groups that take in more than a few have in hand at a time: somebody else's command waits for no more
+/// than these, and more groups at once would only wait for one another.
+pub const CROWD: usize = 384;
 /// How many files of the trash are removed at a time.
 const SWEEP: usize = 10_000;
 /// How many groups' boxes are compared with those on disk at a time.
@@ -60,6 +64,8 @@ pub enum Ask {
 struct Line {
     hints: HintSender,
     jobs: mpsc::UnboundedSender<Job>,
+    /// Whether events tell of what comes into its boxes.
+    watched: bool,
 }
 
 /// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first. Takes over
@@ -79,6 +85,7 @@ pub async fn run(
         growing.entry(claimed.folder.clone()).or_default().push(claimed);
     }
     let mut checked = None;
+    let mut rounds = Rounds::default();
     // Without events there is nothing to wait for.
     let unwatched = if watch.is_some() { Sight::Second } else { Sight::First };
     let mut every = tokio::time::interval(host.config.scan_every);
@@ -92,13 +99,14 @@ pub async fn run(
             Some(hint) = hints.recv() => match hint {
                 Hint::File { folder, in_box, name } => {
                     if let Some(worker) = workers.get(&folder) {
+                        rounds.heard(&folder);
                         worker.hints.send(Hint::File { folder, in_box, name });
                     }
                 }
                 Hint::Rescan => rescan_all(&workers),
                 Hint::Lost { folder } => {
                     tracing::warn!(group = %folder, "a box is watched no more; opening the boxes anew");
-                    reopen(&host, watch.as_ref(), &folder);
+                    reopen(&host, watch.as_ref(), &mut workers, &folder);
                     rescan_all(&workers);
                 }
             },
@@ -128,8 +136,8 @@ pub async fn run(
                 }
             },
             _ = every.tick() => {
-                check_identity(&host, watch.as_ref(), &mut checked);
-                scan_changed(&host, &workers, unwatched);
+                check_identity(&host, watch.as_ref(), &mut workers, &mut checked);
+                scan_changed(&host, &workers, &mut rounds, unwatched);
                 // A container may see to it that something is thrown away all the time.
                 if sweeping.is_finished() && host.dirs.has_discarded() {
                     sweeping = sweep(&host);
@@ -170,11 +178,7 @@ fn open_groups(
                 continue;
             }
         };
-        if let Some(watch) = watch
-            && let Err(error) = watch.watch_group(&boxes)
-        {
-            tracing::warn!(group = %folder, error = %chain(&error), "the boxes can't be watched; they are scanned every 2 s");
-        }
+        let watched = watch_boxes(watch, &boxes);
         let (jobs, queue) = mpsc::unbounded_channel();
         let (sender, hints) = hints(HINTS);
         let now = Instant::now();
@@ -187,7 +191,7 @@ fn open_groups(
             )
             .run(hints, queue),
         );
-        workers.insert(folder, Line { hints: sender, jobs });
+        workers.insert(folder, Line { hints: sender, jobs, watched });
     }
 }
 
@@ -222,23 +226,37 @@ fn sweep(host: &Arc<Host>) -> tokio::task::JoinHandle<()> {
     })
 }
 
-fn reopen(host: &Arc<Host>, watch: Option<&Watch>, folder: &Folder) {
+/// Watches a group's boxes; returns whether events tell of what comes into them.
+fn watch_boxes(watch: Option<&Watch>, boxes: &GroupBoxes) -> bool {
+    let watched = watch.map(|watch| watch.watch_group(boxes));
+    if let Some(Err(error)) = &watched {
+        tracing::warn!(group = %boxes.folder(), error = %chain(error), "the boxes can't be watched; they are scanned every 2 s");
+    }
+    matches!(watched, Some(Ok(())))
+}
+
+fn reopen(host: &Arc<Host>, watch: Option<&Watch>, workers: &mut BTreeMap<Folder, Line>, folder: &Folder) {
     host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
-    match host.boxes(folder) {
-        Ok(boxes) => {
-            if let Some(watch) = watch
-                && let Err(error) = watch.watch_group(&boxes)
-            {
-                tracing::warn!(group = %folder, error = %chain(&error), "the boxes can't be watched; they are scanned every 2 s");
-            }
+    let watched = match host.boxes(folder) {
+        Ok(boxes) => watch_boxes(watch, &boxes),
+        Err(error) => {
+            tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed");
+            false
         }
-        Err(error) => tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed"),
+    };
+    if let Some(worker) = workers.get_mut(folder) {
+        worker.watched = watched;
     }
 }
 
 /// Boxes that somebody removed or replaced are opened and watched anew. Looks at some groups at a time, those that come
 /// after `last`: of most of what happens to a box, an event tells.
-fn check_identity(host: &Arc<Host>, watch: Option<&Watch>, last: &mut Option<Folder>) {
+fn check_identity(
+    host: &Arc<Host>,
+    watch: Option<&Watch>,
+    workers: &mut BTreeMap<Folder, Line>,
+    last: &mut Option<Folder>,
+) {
     let after = last.take().map_or(Bound::Unbounded, Bound::Excluded);
     let some: Vec<Arc<GroupBoxes>> = host
         .boxes
@@ -256,7 +274,7 @@ fn check_identity(host: &Arc<Host>, watch: Option<&Watch>, last: &mut Option<Fol
             Ok(crate::ipc::Identity::Same) => {}
             Ok(crate::ipc::Identity::Replaced(which)) => {
                 tracing::warn!(group = %boxes.folder(), which = which.as_str(), "a box was replaced; opening the boxes anew");
-                reopen(host, watch, boxes.folder());
+                reopen(host, watch, workers, boxes.folder());
             }
             Err(error) => {
                 tracing::warn!(group = %boxes.folder(), error = %chain(&error), "looking at the boxes failed")
@@ -272,13 +290,22 @@ fn rescan_all(workers: &BTreeMap<Folder, Line>) {
     }
 }
 
-fn scan_changed(host: &Arc<Host>, workers: &BTreeMap<Folder, Line>, sight: Sight) {
+/// Has the workers scan whose turn it is and whose boxes have changed. Each time that is every group at work and every one
+/// that no event tells of.
+fn scan_changed(host: &Arc<Host>, workers: &BTreeMap<Folder, Line>, rounds: &mut Rounds, sight: Sight) {
+    let running = host.store.groups_with_a_run().unwrap_or_else(|error| {
+        tracing::error!(error = %chain(&error), "finding the groups at work failed");
+        BTreeSet::new()
+    });
+    let unwatched = |group: &Folder| workers.get(group).is_none_or(|worker| !worker.watched);
+    let chosen = rounds.next(workers, |group| running.contains(group) || unwatched(group));
     let open = host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (folder, worker) in workers {
+    for folder in chosen {
         // What can't be looked at now is opened again by the scan.
         let idle =
-            open.get(folder).is_some_and(|boxes| boxes.changed().is_ok_and(|changed| changed.is_empty()));
-        if !idle {
+            open.get(&folder).is_some_and(|boxes| boxes.changed().is_ok_and(|changed| changed.is_empty()));
+        if !idle && let Some(worker) = workers.get(&folder) {
+            rounds.heard(&folder);
             let _ = worker.jobs.send(Job::Scan(sight));
         }
     }

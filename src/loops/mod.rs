@@ -21,7 +21,7 @@ use std::{
 };
 
 use ipc_handlers::Folder;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -62,6 +62,8 @@ pub struct Host {
     pub dirs: Arc<HostDirs>,
     pub claims: Claims,
     pub boxes: RwLock<BTreeMap<Folder, Arc<GroupBoxes>>>,
+    /// Has a place for each file that a group takes in with many others, see [`ipc::CROWD`].
+    pub crowd: Semaphore,
     /// What is kept from being claimed. Whoever claims looks while it claims.
     pub holds: RwLock<Holds>,
     /// User and group of containers, which own the boxes; `None`: the daemon's own.

@@ -69,12 +69,13 @@ const NOT_HOT: [(&str, &[&str]); 4] = [
 /// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
 /// long walk.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 18] = [
+const SHORT: [(&str, &str, &str); 19] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
     ("INSERT INTO lanes", "SCAN runs", "only while a foreign key is broken, which none is"),
     ("FROM outbox", "SCAN outbox USING INDEX outbox_open", "what is still to be said"),
+    ("WITH RECURSIVE open (jid)", "SCAN open", "its own rows: the chats that have something to say, each by an index"),
     ("FROM inbox", "SCAN i USING INDEX inbox_unjudged", "what is still to be judged"),
     ("FROM runs", "SCAN runs USING INDEX runs_one_per_group", "the runs under way"),
     ("FROM receipts", "SCAN receipts USING COVERING INDEX receipts_dead", "dead commands, for `status`"),
@@ -297,6 +298,7 @@ async fn of_the_outbox(store: &Store) {
 async fn of_starts(store: &Store) {
     store.waiting_lanes().unwrap();
     store.active_runs().unwrap();
+    store.groups_with_a_run().unwrap();
     store.last_claim().unwrap();
     store.recover_deliveries(vec!["local".into()], UnknownDeliveries::Resend, NOW).await.unwrap();
     store.outbox_pending().unwrap();

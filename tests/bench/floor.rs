@@ -81,6 +81,27 @@ pub(crate) fn drained_per_second(files: usize, bytes: &[u8]) -> f64 {
     files as f64 / before.elapsed().as_secs_f64()
 }
 
+/// Files per second that one thread can write and rename into its place, while another one removes them.
+pub(crate) fn written_per_second(files: usize, bytes: &[u8]) -> f64 {
+    let dir = rig::temporary();
+    let (temporary, place) = (dir.path().join(".new"), dir.path().to_owned());
+    let (tell, written) = mpsc::channel::<usize>();
+    let removing = std::thread::spawn(move || {
+        for n in written {
+            fs::remove_file(place.join(n.to_string())).unwrap();
+        }
+    });
+    let before = Instant::now();
+    for n in 0..files {
+        fs::write(&temporary, bytes).unwrap();
+        fs::rename(&temporary, dir.path().join(n.to_string())).unwrap();
+        tell.send(n).unwrap();
+    }
+    drop(tell);
+    removing.join().unwrap();
+    files as f64 / before.elapsed().as_secs_f64()
+}
+
 fn store(path: &Path) -> Connection {
     let store = Connection::open(path).unwrap();
     store.pragma_update(None, "journal_mode", "WAL").unwrap();

@@ -25,6 +25,7 @@ mod tasks;
 
 mod bare;
 mod client;
+mod commands;
 mod events;
 mod floor;
 mod rig;
@@ -49,7 +50,7 @@ impl Effort {
 }
 
 /// A run that takes longer hangs.
-const LONGEST: Duration = Duration::from_secs(15 * 60);
+const LONGEST: Duration = Duration::from_secs(45 * 60);
 
 /// What fills a part of the table.
 type Figure = fn(Effort, &mut Table);

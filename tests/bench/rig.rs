@@ -1,6 +1,7 @@
 //! Roots to measure in, the real daemon on them, and what is to be seen of it from outside.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     os::unix::net::UnixDatagram,
     path::{Path, PathBuf},
@@ -224,12 +225,30 @@ impl Daemon {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// Returns the processor time that it has used so far, user and system; the kernel counts it in ticks of 10 ms.
-    pub(crate) fn processor_time(&self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-        Duration::from_millis(ticks * 10)
+    /// Returns the processor time that each of its threads has used so far, user and system.
+    pub(crate) fn processor_time(&self) -> BTreeMap<String, Duration> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        threads
+            .filter_map(|thread| {
+                let thread = thread.unwrap();
+                // It may have ended by now.
+                let stat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+                let used = stat.split_whitespace().next()?.parse().ok()?;
+                Some((thread.file_name().into_string().unwrap(), Duration::from_nanos(used)))
+            })
+            .collect()
+    }
+
+    /// Returns the share of a processor that it uses in `window`.
+    pub(crate) fn share(&self, window: Duration) -> f64 {
+        let before = self.processor_time();
+        std::thread::sleep(window);
+        let used: Duration = self
+            .processor_time()
+            .into_iter()
+            .map(|(thread, after)| after.saturating_sub(before.get(&thread).copied().unwrap_or_default()))
+            .sum();
+        used.as_secs_f64() / window.as_secs_f64()
     }
 
     /// Asks it to stop, and waits for the end.

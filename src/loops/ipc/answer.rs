@@ -1,6 +1,6 @@
 //! Settled in the store, then answered: snapshots, reply, set aside, and the claimed file's end.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 
 use ipc_handlers::{Folder, Refusal};
 use tokio::task::spawn_blocking;
@@ -9,7 +9,7 @@ use super::{super::Host, chain, read::Pending, show};
 use crate::{
     clock, failpoint,
     ipc::{Claimed, PutError, Why},
-    store::{Receipt, Settled},
+    store::{Receipt, Settled, StoreError},
 };
 
 /// How often a settled command is answered before that is left to the next start.
@@ -26,46 +26,70 @@ pub(super) async fn settle_again(host: &Arc<Host>, folder: &Folder, waiting: Vec
         }
         rest = (rest * 2).min(Duration::from_secs(60));
         let (host, folder) = (Arc::clone(host), folder.clone());
-        waiting = spawn_blocking(move || settle(&host, &folder, waiting, 0)).await.unwrap_or_default();
+        let again = move || {
+            let (settled, mut waiting) = Settling::begin(&host, waiting).finish(&host);
+            waiting.extend(answer_all(&host, &folder, settled, 0).again);
+            waiting
+        };
+        waiting = spawn_blocking(again).await.unwrap_or_default();
     }
 }
 
-/// Settles files in order, committed together, and answers them; returns those that the store can't take now.
-pub(super) fn settle(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>, later: usize) -> Vec<Pending> {
-    if pending.is_empty() {
-        return pending;
+/// One for each file, as far as the store came; or why nothing of them was committed.
+type Outcomes = Result<Vec<Result<Settled, StoreError>>, StoreError>;
+
+/// Files that the store was given, in order, to be committed together.
+pub(super) struct Settling {
+    pending: Vec<Pending>,
+    outcomes: Pin<Box<dyn Future<Output = Outcomes> + Send>>,
+}
+
+impl Settling {
+    /// Gives files to the store, which is at work on them from now on.
+    pub(super) fn begin(host: &Host, pending: Vec<Pending>) -> Self {
+        let files = pending.iter().map(|p| p.file.clone()).collect();
+        Self {
+            outcomes: Box::pin(host.store.settle_all(files, host.config.zones.clone(), clock::now())),
+            pending,
+        }
     }
-    let runtime = tokio::runtime::Handle::current();
-    let now = clock::now();
-    let files = pending.iter().map(|p| p.file.clone()).collect();
-    let settling = runtime.block_on(host.store.settle_all(files, host.config.zones.clone(), now));
-    let mut outcomes = settling.unwrap_or_else(|error| vec![Err(error)]).into_iter();
-    let mut answers = Vec::new();
-    let mut again = Vec::new();
-    for pending in pending {
-        match outcomes.next() {
-            Some(Ok(settled)) => answers.push((pending, settled)),
-            // It waits for one before it.
-            None => again.push(pending),
-            Some(Err(error)) if error.is_worlds_fault() => {
-                tracing::warn!(claim = pending.claimed.id, error = %chain(&error), "the store can't take a command now; it stays claimed and is tried again");
-                again.push(pending);
-            }
-            Some(Err(error)) => {
-                tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
-                if let Some(settled) = runtime.block_on(record_our_fault(host, &pending)) {
-                    answers.push((pending, settled));
+
+    /// Returns how many there are.
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Waits until they are settled; returns them, and those that the store can't take now. On a thread that may block.
+    pub(super) fn finish(self, host: &Host) -> (Vec<(Pending, Settled)>, Vec<Pending>) {
+        let runtime = tokio::runtime::Handle::current();
+        let settling = runtime.block_on(self.outcomes);
+        let mut outcomes = settling.unwrap_or_else(|error| vec![Err(error)]).into_iter();
+        let mut answers = Vec::new();
+        let mut again = Vec::new();
+        for pending in self.pending {
+            match outcomes.next() {
+                Some(Ok(settled)) => answers.push((pending, settled)),
+                // It waits for one before it.
+                None => again.push(pending),
+                Some(Err(error)) if error.is_worlds_fault() => {
+                    tracing::warn!(claim = pending.claimed.id, error = %chain(&error), "the store can't take a command now; it stays claimed and is tried again");
+                    again.push(pending);
+                }
+                Some(Err(error)) => {
+                    tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
+                    if let Some(settled) = runtime.block_on(record_our_fault(host, &pending)) {
+                        answers.push((pending, settled));
+                    }
                 }
             }
         }
+        failpoint::reach("ipc.committed");
+        (answers, again)
     }
-    failpoint::reach("ipc.committed");
-    again.extend(answer_all(host, folder, answers, later));
-    again
 }
 
 /// Writes down that a command met a fault of ours, so that it is answered and not tried for ever.
-async fn record_our_fault(host: &Arc<Host>, pending: &Pending) -> Option<Settled> {
+async fn record_our_fault(host: &Host, pending: &Pending) -> Option<Settled> {
     match host.store.refuse(pending.file.clone(), Refusal::internal(), clock::now()).await {
         Ok(settled) => Some(settled),
         Err(error) => {
@@ -76,18 +100,21 @@ async fn record_our_fault(host: &Arc<Host>, pending: &Pending) -> Option<Settled
 }
 
 /// Snapshots, replies, `done/` and `dead/`, and at last the claimed files' end.
-/// The world may be in the way (a full disk): what could not be answered is returned, to be tried again.
+/// The world may be in the way (a full disk): what could not be answered is returned, to be tried again. Of the same
+/// group `later` more are known to wait.
 pub(super) fn answer_all(
     host: &Host,
     folder: &Folder,
     answers: Vec<(Pending, Settled)>,
     later: usize,
-) -> Vec<Pending> {
+) -> Answered {
     let mut again = Vec::new();
     if answers.is_empty() {
-        return again;
+        return Answered { again, shown_in: Duration::ZERO };
     }
+    let began = clock::monotonic();
     show::changes(host, folder, &answers);
+    let shown_in = began.elapsed();
     let mut unplaced = BTreeSet::new();
     for (pending, settled) in &answers {
         if put_reply(host, &pending.claimed, &settled.receipt) == Placed::NotNow {
@@ -122,7 +149,15 @@ pub(super) fn answer_all(
         }
     }
     host.nudges.settled.ring();
-    again
+    Answered { again, shown_in }
+}
+
+/// What came of answering.
+pub(super) struct Answered {
+    /// Those that could not be answered.
+    pub(super) again: Vec<Pending>,
+    /// How long it took to show what they changed.
+    pub(super) shown_in: Duration,
 }
 
 /// What became of a reply.
@@ -168,7 +203,11 @@ fn set_aside(
     match receipt.outcome.as_str() {
         "malformed" => host.claims.settle_dead(claimed, bytes, &why())?,
         _ if later >= crate::ipc::DONE_FILES => {}
-        "applied" => host.claims.settle_applied(claimed, bytes, receipt.reply.as_deref())?,
+        "applied" => {
+            // The one it was given: where nobody asked for one there is none.
+            let reply = receipt.reply.as_deref().filter(|_| receipt.request_id.is_some());
+            host.claims.settle_applied(claimed, bytes, reply)?;
+        }
         _ => host.claims.settle_refused(claimed, bytes, &why())?,
     }
     failpoint::reach("ipc.set_aside");

@@ -16,8 +16,8 @@ use super::{
     super::Host,
     answer::answer_all,
     chain,
-    read::{AT_ONCE, Patience, Pending, Reading, claim, read},
-    worker::IN_FLIGHT,
+    flow::{AT_ONCE, TOGETHER},
+    read::{Patience, Pending, Reading, claim, read},
 };
 use crate::{
     clock,
@@ -50,8 +50,10 @@ impl Gate {
     /// none.
     pub(super) fn opens_for(&mut self, host: &Host, folder: &Folder, unsettled: u64) -> usize {
         let now = clock::now();
-        let free = unsettled < host.config.waiting_bytes && self.messages.available(now) > 0;
-        let open = if free { self.commands.available(now) } else { 0 };
+        let messages = self.messages.available(now);
+        let free = unsettled < host.config.waiting_bytes && messages > 0;
+        // Which of them are messages is known when they are read.
+        let open = if free { self.commands.available(now).min(messages.max(TOGETHER)) } else { 0 };
         if open == 0 {
             if self.shut_until.is_none() {
                 tracing::warn!(group = %folder, unsettled, "more commands than the limits allow; the rest waits in the box");
@@ -98,7 +100,7 @@ pub(super) fn refuse_excess(host: &Arc<Host>, folder: &Folder) -> Vec<Claimed> {
     while excess.peek().is_some() {
         let mut some = Vec::new();
         let mut bytes = 0;
-        while some.len() < IN_FLIGHT
+        while some.len() < TOGETHER
             && bytes < AT_ONCE
             && let Some((in_box, name)) = excess.next()
         {
@@ -162,6 +164,6 @@ fn refuse(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>) -> bool {
             }
         }
     }
-    let _ = answer_all(host, folder, answers, 0);
+    let _unanswered = answer_all(host, folder, answers, 0);
     all
 }

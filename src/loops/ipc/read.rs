@@ -7,27 +7,19 @@ use std::{
 };
 
 use ipc_handlers::{
-    Command, Folder,
+    Command, Fault,
     refusal::{Code, Refusal},
     token,
 };
 
-use super::{super::Host, answer::settle, chain, transcripts};
+use super::{super::Host, chain, transcripts};
 use crate::{
-    failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, ReadError, World, Writer},
     store::{CommandFile, Proof, Transcripts},
 };
 
 /// How long a file that can't be parsed is given to become whole.
 const HALF_WRITTEN: Duration = Duration::from_secs(2);
-
-/// How long one is given whose writer still has it open.
-const WRITER_LIMIT: Duration = Duration::from_secs(60);
-
-/// So much is read before it is settled, bytes: a group's files are in memory one or two at a time where they are large,
-/// and all at once where they are small.
-pub(super) const AT_ONCE: usize = 1 << 20;
 
 /// A claimed file on its way to the store.
 pub(super) struct Pending {
@@ -56,62 +48,6 @@ pub(super) struct Taken {
     pub(super) refusal: Option<Refusal>,
     /// How long ago it was claimed.
     pub(super) age: Duration,
-}
-
-/// What is left of files that were handled.
-#[derive(Default)]
-pub(super) struct Handled {
-    /// Those that may not be whole yet.
-    pub(super) growing: Vec<Claimed>,
-    /// How large those are together, bytes.
-    pub(super) unsettled: u64,
-    /// Those that the store could not take.
-    pub(super) waiting: Vec<Pending>,
-    /// How many were messages to chats.
-    pub(super) messages: usize,
-}
-
-/// Reads claimed files of a group, settles and answers them, in order. Of the same group `later` more are known to
-/// wait behind them. On a thread that may block.
-pub(super) fn handle(
-    host: &Arc<Host>,
-    folder: &Folder,
-    taken: Vec<Taken>,
-    patience: Patience,
-    later: usize,
-) -> Handled {
-    let run = host.store.active_run_of(folder).unwrap_or_default();
-    let mut handled = Handled::default();
-    let mut pending = Vec::new();
-    let (mut bytes, mut left) = (0, taken.len());
-    for Taken { claimed, refusal, age } in taken {
-        let patience = if age >= WRITER_LIMIT { Patience::None } else { patience };
-        match read(host, claimed, refusal, run, patience, age) {
-            Reading::Ready(ready) => {
-                bytes += ready.kept.len();
-                handled.messages += usize::from(ready.is_message);
-                pending.push(*ready);
-            }
-            Reading::NotYet(claimed, bytes) => {
-                handled.growing.push(claimed);
-                handled.unsettled += bytes;
-            }
-            Reading::Nothing => {}
-        }
-        left -= 1;
-        // What has to wait for the world is not overtaken by what is behind it.
-        if bytes >= AT_ONCE && left > 0 && handled.waiting.is_empty() {
-            handled.waiting = settle(host, folder, std::mem::take(&mut pending), later + left);
-            bytes = 0;
-        }
-    }
-    failpoint::reach("ipc.read");
-    if handled.waiting.is_empty() {
-        handled.waiting = settle(host, folder, pending, later);
-    } else {
-        handled.waiting.append(&mut pending);
-    }
-    handled
 }
 
 /// Claims a file; with why it can't be a command, if it can't. `None`: it is not there, or not to be claimed.
@@ -186,15 +122,14 @@ pub(super) fn read(
     // What has no inode of its own any more is identified by its claim.
     let no_origin = format!("claim:{}", claimed.id).into_bytes();
     let mut kept = Arc::default();
-    let mut is_message = false;
+    let mut command = None;
     let (body, origin) = match refusal {
         Some(refusal) => (Err(refusal), no_origin),
         None => match host.claims.read(&claimed) {
             Ok(read) => {
                 let parsed = ipc_handlers::parse(&read.bytes);
-                is_message = matches!(&parsed, Ok(said) if matches!(said.command, Command::SendMessage(_)));
-                let malformed =
-                    parsed.is_err_and(|rejected| rejected.fault == ipc_handlers::Fault::Malformed);
+                let malformed = parsed.as_ref().is_err_and(|rejected| rejected.fault == Fault::Malformed);
+                command = parsed.ok().map(|envelope| envelope.command);
                 let writer = || host.claims.writer(&claimed);
                 if malformed
                     && patience == Patience::Some
@@ -246,10 +181,11 @@ pub(super) fn read(
         Proof::Claims(claims) => Some(claims.run_id),
         Proof::None | Proof::Missing | Proof::Bad(_) => run,
     };
-    let transcripts = match &body {
-        Ok(bytes) => transcripts::of_command(host, &claimed.folder, writer, bytes),
-        Err(_) => Transcripts::new(),
+    let transcripts = match &command {
+        Some(command) => transcripts::of_command(host, &claimed.folder, writer, command),
+        None => Transcripts::new(),
     };
+    let is_message = matches!(&command, Some(Command::SendMessage(_)));
     let file = CommandFile {
         claim: claimed.id,
         group: claimed.folder.clone(),

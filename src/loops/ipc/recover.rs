@@ -9,7 +9,8 @@ use super::{
     super::Host,
     answer::settle_again,
     chain,
-    read::{Patience, Taken, handle},
+    flow::handle,
+    read::{Patience, Taken},
 };
 use crate::ipc::Claimed;
 
@@ -41,8 +42,7 @@ async fn recover_group(host: &Arc<Host>, folder: Folder, claims: Vec<Claimed>) -
     let taken =
         claims.into_iter().map(|claimed| Taken { claimed, refusal: None, age: Duration::ZERO }).collect();
     let (handling, of) = (Arc::clone(host), folder.clone());
-    let handled =
-        spawn_blocking(move || handle(&handling, &of, taken, patience, 0)).await.unwrap_or_default();
+    let handled = spawn_blocking(move || handle(&handling, &of, taken, patience)).await.unwrap_or_default();
     settle_again(host, &folder, handled.waiting).await;
     handled.growing
 }

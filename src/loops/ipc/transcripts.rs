@@ -5,28 +5,27 @@ use ipc_handlers::{Command, Folder, effect::Lanes};
 use super::{super::Host, chain};
 use crate::{domain::transcript, ipc::read_transcript, store::Transcripts};
 
-/// Reads what the command in `bytes`, of a group and its run, may archive. What can't be read is archived without.
-pub(super) fn of_command(host: &Host, group: &Folder, run: Option<i64>, bytes: &[u8]) -> Transcripts {
-    let Ok(envelope) = ipc_handlers::parse(bytes) else { return Transcripts::new() };
-    let (target, session) = match envelope.command {
-        Command::ClearSession(command) if command.name.is_some() => (command.target_folder, None),
-        Command::ResumeSession(command) if command.save_name.is_some() => (command.target_folder, None),
+/// Reads what a command of a group and its run may archive. What can't be read is archived without.
+pub(super) fn of_command(host: &Host, group: &Folder, run: Option<i64>, command: &Command) -> Transcripts {
+    let (target, session) = match command {
+        Command::ClearSession(command) if command.name.is_some() => (&command.target_folder, None),
+        Command::ResumeSession(command) if command.save_name.is_some() => (&command.target_folder, None),
         Command::ArchiveSession(command) if command.content.is_none() => {
-            (command.target_folder, Some(command.session_id))
+            (&command.target_folder, Some(&command.session_id))
         }
         _ => return Transcripts::new(),
     };
-    let target = target.unwrap_or_else(|| group.clone());
+    let target = target.as_ref().unwrap_or(group);
     match session {
-        Some(session) => of_sessions(host, &target, vec![session]),
+        Some(session) => of_sessions(host, target, vec![session.clone()]),
         None => {
             let lane = run
-                .filter(|_| target == *group)
+                .filter(|_| target == group)
                 .and_then(|run| host.store.active_run(run).ok().flatten())
                 .and_then(|run| run.lane);
             let lanes = lane.map_or(Lanes::All, Lanes::One);
-            match host.store.live_sessions(&target, lanes) {
-                Ok(sessions) => of_sessions(host, &target, sessions),
+            match host.store.live_sessions(target, lanes) {
+                Ok(sessions) => of_sessions(host, target, sessions),
                 Err(error) => {
                     tracing::warn!(group = %target, error = %chain(&error), "finding the sessions to archive failed");
                     Transcripts::new()

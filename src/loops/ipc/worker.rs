@@ -19,8 +19,9 @@ use super::{
     super::Host,
     answer::settle_again,
     chain,
+    flow::{Flow, Handled, TOGETHER, handle},
     gate::{self, Gate},
-    read::{Handled, Patience, Taken, claim, handle},
+    read::{Patience, Taken, claim},
 };
 use crate::{
     clock,
@@ -29,8 +30,10 @@ use crate::{
     ipc::{Claimed, CommandBox, Entry, Hint, Hints, Kind, Writer},
 };
 
-/// At most so many claims of a group are not acknowledged at a time.
-pub(super) const IN_FLIGHT: usize = 64;
+/// So few files are taken at once; for more a group waits until the crowd has places.
+const FEW: usize = 8;
+/// So many places in the crowd a group takes at least: a dozen at once keep the disk busy.
+const LEAST: usize = 32;
 /// How many files of a box are listed at a time.
 const LISTED: usize = 4096;
 /// How often one that is being written is looked at again.
@@ -204,7 +207,7 @@ impl Worker {
         let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
         let taken = vec![Taken { claimed, refusal: None, age: Duration::ZERO }];
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None, 0)).await;
+        let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None)).await;
         let handled = handled.unwrap_or_default();
         self.gate.took(0, handled.messages);
         self.unsettled += handled.unsettled;
@@ -308,44 +311,24 @@ impl Worker {
             .collect()
     }
 
-    /// Claims, reads and settles files, at most [`IN_FLIGHT`] at a time; returns how many were claimed.
+    /// Claims, reads, settles and answers files; returns how many were claimed.
     async fn take(&mut self, files: Vec<(CommandBox, OsString)>, patience: Patience) -> usize {
         let mut count = 0;
-        let mut files = files.into_iter().peekable();
-        while files.peek().is_some() {
+        let mut files = files.into_iter();
+        while files.len() > 0 {
             let open = self.gate.opens_for(&self.host, &self.folder, self.unsettled);
             if open == 0 {
                 return count;
             }
-            let some: Vec<_> = files.by_ref().take(open.min(IN_FLIGHT)).collect();
-            failpoint::reach("ipc.seen");
-            let Ok(boxes) = self.host.boxes(&self.folder) else { return count };
-            let host = Arc::clone(&self.host);
-            let later = files.len();
+            let wanted = if files.len() > FEW { files.len().clamp(LEAST, TOGETHER) } else { 0 };
+            let places = self.host.crowd.acquire_many(u32::try_from(wanted).unwrap_or(0)).await;
+            let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+            let room = host.config.waiting_bytes.saturating_sub(self.unsettled);
             // One thread from the claim to the answer: each change of threads would cost more than the work.
-            let (claimed, handled, stuck) = spawn_blocking(move || {
-                let (mut taken, mut stuck) = (Vec::new(), false);
-                for (in_box, name) in some {
-                    match claim(&host, &boxes, in_box, &name) {
-                        Ok(claimed) => taken.extend(claimed.map(|(claimed, refusal)| Taken {
-                            claimed,
-                            refusal,
-                            age: Duration::ZERO,
-                        })),
-                        Err(_) => {
-                            stuck = true;
-                            break;
-                        }
-                    }
-                }
-                if taken.is_empty() {
-                    return (0, Handled::default(), stuck);
-                }
-                failpoint::reach("ipc.claimed");
-                (taken.len(), handle(&host, boxes.folder(), taken, patience, later), stuck)
-            })
-            .await
-            .unwrap_or_default();
+            let taken = spawn_blocking(move || take_in(&host, &folder, files, open, room, patience)).await;
+            let TakenIn { rest, claimed, handled, stuck } = taken.unwrap_or_default();
+            drop(places);
+            files = rest;
             count += claimed;
             self.gate.took(claimed, handled.messages);
             self.unsettled += handled.unsettled;
@@ -370,27 +353,81 @@ impl Worker {
         let now = Instant::now();
         let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
         self.unsettled = 0;
-        let mut growing = growing.into_iter().peekable();
-        while growing.peek().is_some() {
-            let taken: Vec<_> = growing
-                .by_ref()
-                .take(IN_FLIGHT)
-                .map(|(claimed, at)| Taken { claimed, refusal: None, age: now.duration_since(at) })
-                .collect();
-            let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-            let later = growing.len();
-            let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, later))
-                .await
-                .unwrap_or_default();
-            self.gate.took(0, handled.messages);
-            self.unsettled += handled.unsettled;
-            self.growing.extend(handled.growing.into_iter().map(|claimed| {
-                let at = since.get(&claimed.id).copied().unwrap_or(now);
-                (claimed, at)
-            }));
-            settle_again(&self.host, &self.folder, handled.waiting).await;
+        let taken: Vec<_> = growing
+            .into_iter()
+            .map(|(claimed, at)| Taken { claimed, refusal: None, age: now.duration_since(at) })
+            .collect();
+        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+        let handled =
+            spawn_blocking(move || handle(&host, &folder, taken, patience)).await.unwrap_or_default();
+        self.gate.took(0, handled.messages);
+        self.unsettled += handled.unsettled;
+        self.growing.extend(handled.growing.into_iter().map(|claimed| {
+            let at = since.get(&claimed.id).copied().unwrap_or(now);
+            (claimed, at)
+        }));
+        settle_again(&self.host, &self.folder, handled.waiting).await;
+    }
+}
+
+/// What became of files that were to be taken.
+#[derive(Default)]
+struct TakenIn {
+    /// Those that were not looked at, as the world is in the way of what came before, or too much is unsettled.
+    rest: std::vec::IntoIter<(CommandBox, OsString)>,
+    claimed: usize,
+    handled: Handled,
+    /// One could not be claimed: what is younger must not go before it.
+    stuck: bool,
+}
+
+/// Claims at most `open` files, while what can't be settled yet has less than `room` bytes. On a thread that may block.
+fn take_in(
+    host: &Arc<Host>,
+    folder: &Folder,
+    mut files: std::vec::IntoIter<(CommandBox, OsString)>,
+    open: usize,
+    room: u64,
+    patience: Patience,
+) -> TakenIn {
+    let mut flow = Flow::new(host, folder, patience);
+    let (mut open, mut claimed, mut stuck) = (open, 0, false);
+    while !stuck
+        && open > 0
+        && files.len() > 0
+        && flow.so_far().unsettled < room
+        && flow.so_far().waiting.is_empty()
+    {
+        failpoint::reach("ipc.seen");
+        let Ok(boxes) = host.boxes(folder) else {
+            files = Vec::new().into_iter();
+            break;
+        };
+        let some = open.min(TOGETHER);
+        let mut taken = Vec::new();
+        for (in_box, name) in files.by_ref().take(some) {
+            match claim(host, &boxes, in_box, &name) {
+                Ok(claimed) => {
+                    taken.extend(claimed.map(|(claimed, refusal)| Taken {
+                        claimed,
+                        refusal,
+                        age: Duration::ZERO,
+                    }));
+                }
+                Err(_) => {
+                    stuck = true;
+                    break;
+                }
+            }
+        }
+        open -= some;
+        if !taken.is_empty() {
+            failpoint::reach("ipc.claimed");
+            claimed += taken.len();
+            flow.take(taken, files.len());
         }
     }
+    TakenIn { rest: files, claimed, handled: flow.end(), stuck }
 }
 
 /// Waits for the gate to be tried again; for ever while it is open.

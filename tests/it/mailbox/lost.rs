@@ -89,3 +89,22 @@ fn whatever_events_are_lost_each_command_is_applied_once_and_in_order() {
     let expected: Vec<String> = (0..published).map(|n| n.to_string()).collect();
     assert_eq!(root.said("local:main"), expected, "G2_SEED={seed}");
 }
+
+#[test]
+fn a_file_that_no_event_tells_of_is_found_in_every_idle_group_when_it_is_its_turn() {
+    let root = Root::new("[limits]\npoll_interval_ms = 20\nmin_free_mib = 1\n");
+    let groups = ["main", "second", "third"];
+    for group in &groups[1..] {
+        root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
+    }
+    let _daemon = root.serve();
+    for group in groups {
+        let chat = format!("local:{group}");
+        let say = json!({"type": "send_message", "chatJid": chat, "text": "unheard"});
+        root.put_command(group, "messages", "x.part", &say);
+        let in_box = root.data(&format!("ipc/{group}/messages"));
+        // A second name for a file is no file that was closed or renamed.
+        fs::hard_link(in_box.join("x.part"), in_box.join("x.json")).unwrap();
+        wait_for("it to be found", || (root.said(&chat) == ["unheard"]).then_some(()));
+    }
+}

@@ -1,0 +1,150 @@
+//! A group's claimed files on their way to their answers: while the store is at work on some, those before them are
+//! answered and those behind them are read. On a thread that may block.
+
+use std::{sync::Arc, time::Duration};
+
+use ipc_handlers::Folder;
+
+use super::{
+    super::Host,
+    answer::{Settling, answer_all},
+    read::{Patience, Pending, Reading, Taken, read},
+};
+use crate::{failpoint, ipc::Claimed, store::Settled};
+
+/// So many are read before they are settled together: a commit writes hardly more pages for twice as many. Not
+/// acknowledged are twice as many, those that are settled and those that are read meanwhile, and what is not answered yet.
+pub(super) const TOGETHER: usize = 128;
+/// Or so much, bytes: a group's files are in memory one or two at a time where they are large, and all at once where
+/// they are small.
+pub(super) const AT_ONCE: usize = 1 << 20;
+/// How long it may take, by command, to show what commands changed. What takes longer is done for more of them at once.
+const SHOWN_IN: Duration = Duration::from_micros(50);
+/// At most so many settled ones wait to be answered together.
+const UNANSWERED: usize = 1024;
+/// How long one is given whose writer still has it open.
+const WRITER_LIMIT: Duration = Duration::from_secs(60);
+
+/// What is left of files that were handled.
+#[derive(Default)]
+pub(super) struct Handled {
+    /// Those that may not be whole yet.
+    pub(super) growing: Vec<Claimed>,
+    /// How large those are together, bytes.
+    pub(super) unsettled: u64,
+    /// Those that the store could not take, or that could not be answered.
+    pub(super) waiting: Vec<Pending>,
+    /// How many were messages to chats.
+    pub(super) messages: usize,
+}
+
+/// Files of one group under way. In order, whatever happens: what has to wait for the world is overtaken by nothing.
+pub(super) struct Flow<'a> {
+    host: &'a Arc<Host>,
+    folder: &'a Folder,
+    patience: Patience,
+    read: Vec<Pending>,
+    read_bytes: usize,
+    settling: Option<Settling>,
+    settled: Vec<(Pending, Settled)>,
+    settled_bytes: usize,
+    /// How many are answered at a time.
+    answered_together: usize,
+    handled: Handled,
+}
+
+impl<'a> Flow<'a> {
+    pub(super) fn new(host: &'a Arc<Host>, folder: &'a Folder, patience: Patience) -> Self {
+        Self {
+            host,
+            folder,
+            patience,
+            read: Vec::new(),
+            read_bytes: 0,
+            settling: None,
+            settled: Vec::new(),
+            settled_bytes: 0,
+            answered_together: 1,
+            handled: Handled::default(),
+        }
+    }
+
+    /// What was handled so far.
+    pub(super) fn so_far(&self) -> &Handled {
+        &self.handled
+    }
+
+    /// Takes claimed files in, in order. Of the same group `later` more are known to wait behind them.
+    pub(super) fn take(&mut self, taken: Vec<Taken>, later: usize) {
+        let run = self.host.store.active_run_of(self.folder).unwrap_or_default();
+        let mut left = taken.len();
+        for Taken { claimed, refusal, age } in taken {
+            left -= 1;
+            let patience = if age >= WRITER_LIMIT { Patience::None } else { self.patience };
+            match read(self.host, claimed, refusal, run, patience, age) {
+                Reading::Ready(ready) => {
+                    self.read_bytes += ready.kept.len();
+                    self.handled.messages += usize::from(ready.is_message);
+                    self.read.push(*ready);
+                }
+                Reading::NotYet(claimed, bytes) => {
+                    self.handled.growing.push(claimed);
+                    self.handled.unsettled += bytes;
+                }
+                Reading::Nothing => {}
+            }
+            if self.read.len() >= TOGETHER || self.read_bytes >= AT_ONCE {
+                self.settle(later + left);
+            }
+        }
+    }
+
+    /// Gives what was read to the store, once what went there before is settled; answers that meanwhile.
+    fn settle(&mut self, later: usize) {
+        failpoint::reach("ipc.read");
+        self.wait();
+        let mut read = std::mem::take(&mut self.read);
+        self.read_bytes = 0;
+        if !self.handled.waiting.is_empty() {
+            self.handled.waiting.append(&mut read);
+        } else if !read.is_empty() {
+            self.settling = Some(Settling::begin(self.host, read));
+        }
+        if self.settled.len() >= self.answered_together || self.settled_bytes >= AT_ONCE {
+            self.answer(later);
+        }
+    }
+
+    fn wait(&mut self) {
+        let Some(settling) = self.settling.take() else { return };
+        let (settled, waiting) = settling.finish(self.host);
+        self.settled_bytes += settled.iter().map(|(pending, _)| pending.kept.len()).sum::<usize>();
+        self.settled.extend(settled);
+        self.handled.waiting.extend(waiting);
+    }
+
+    fn answer(&mut self, later: usize) {
+        let settled = std::mem::take(&mut self.settled);
+        self.settled_bytes = 0;
+        let later = later + self.settling.as_ref().map_or(0, Settling::len);
+        let answered = answer_all(self.host, self.folder, settled, later);
+        let worth = answered.shown_in.as_micros() / SHOWN_IN.as_micros();
+        self.answered_together = usize::try_from(worth).unwrap_or(UNANSWERED).clamp(1, UNANSWERED);
+        self.handled.waiting.extend(answered.again);
+    }
+
+    /// Settles and answers what is under way.
+    pub(super) fn end(mut self) -> Handled {
+        self.settle(0);
+        self.wait();
+        self.answer(0);
+        self.handled
+    }
+}
+
+/// Reads claimed files of a group, settles and answers them, in order.
+pub(super) fn handle(host: &Arc<Host>, folder: &Folder, taken: Vec<Taken>, patience: Patience) -> Handled {
+    let mut flow = Flow::new(host, folder, patience);
+    flow.take(taken, 0);
+    flow.end()
+}
