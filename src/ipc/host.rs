@@ -16,7 +16,7 @@ use std::{
 
 use rustix::{
     fd::OwnedFd,
-    fs::{Gid, IFlags, Mode, OFlags, Uid},
+    fs::{Gid, Mode, OFlags, Uid},
     io::Errno,
 };
 
@@ -51,7 +51,6 @@ impl HostDirs {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let held = rustix::fs::open(&path, flags, Mode::empty())
             .map_err(|e| World::new("opening", path.display().to_string(), e))?;
-        set_folders_apart(&held);
         let make = |name: &str, mode| {
             dir::make_dir(&held, name, mode)
                 .map_err(|e| World::new("making", path.join(name).display().to_string(), e))
@@ -175,17 +174,6 @@ impl HostDirs {
         })
         .map_err(failed)?;
         left.iter().try_for_each(|name| self.discard(&self.tmp, name.as_c_str())).map_err(failed)
-    }
-}
-
-/// Asks ext4 to put the folders that are made in `data` apart from one another on the disk, as for `/home`. Where one file
-/// after the other is removed from one folder and another is made beside it, it would otherwise look through all that
-/// were just removed for a place for the new one. Others need not be asked.
-fn set_folders_apart(data: &OwnedFd) {
-    if let Ok(flags) = rustix::fs::ioctl_getflags(data)
-        && !flags.contains(IFlags::TOPDIR)
-    {
-        let _ = rustix::fs::ioctl_setflags(data, flags | IFlags::TOPDIR);
     }
 }
 

@@ -203,11 +203,7 @@ fn set_aside(
     match receipt.outcome.as_str() {
         "malformed" => host.claims.settle_dead(claimed, bytes, &why())?,
         _ if later >= crate::ipc::DONE_FILES => {}
-        "applied" => {
-            // The one it was given: where nobody asked for one there is none.
-            let reply = receipt.reply.as_deref().filter(|_| receipt.request_id.is_some());
-            host.claims.settle_applied(claimed, bytes, reply)?;
-        }
+        "applied" => host.claims.settle_applied(claimed, bytes, receipt.reply.as_deref())?,
         _ => host.claims.settle_refused(claimed, bytes, &why())?,
     }
     failpoint::reach("ipc.set_aside");

@@ -222,6 +222,17 @@ fn every_command_can_be_looked_up_with_its_file_and_its_answer() {
     assert_eq!(root.data_json(&format!("done/family/{id}.reply.json")), shown["reply"]);
     assert!(!root.data(&format!("done/family/{id}.why.json")).exists());
 
+    // Whether its writer waits for the reply or not, it is kept for people.
+    let plain = json!({"type": "send_message", "chatJid": "local:family", "text": "plain"});
+    root.put_command("family", "messages", "plain.json", &plain);
+    let id = root.settled_file("family", "plain.json")["id"].as_i64().unwrap();
+    let kept = wait_for("the reply", || {
+        root.data(&format!("done/family/{id}.reply.json"))
+            .exists()
+            .then(|| root.data_json(&format!("done/family/{id}.reply.json")))
+    });
+    assert_eq!(kept["ok"], true);
+
     root.put_command(
         "family",
         "tasks",
