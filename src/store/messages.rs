@@ -259,7 +259,8 @@ impl Store {
                     continue;
                 }
                 if row.sticks {
-                    c.prepare_cached("UPDATE lanes SET sticky_at = coalesce(sticky_at, ?2) WHERE id = (SELECT lane_id FROM inbox WHERE n = ?1)")?
+                    c.prepare_cached("UPDATE lanes SET sticky_at = coalesce(sticky_at, ?2) WHERE id = (SELECT lane_id FROM inbox WHERE n = ?1)
+                         AND EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = lanes.group_folder AND w.chat_jid = lanes.chat_jid AND w.engage_mode = 'mention-sticky')")?
                         .execute([row.n, now.0])?;
                 }
                 match stranger {

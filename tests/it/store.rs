@@ -9,7 +9,7 @@ use g2::{
     },
     store::{
         CommandFile, EndOfRun, Handed, HandoverLimits, Judged, NewGroup, NewWiring, NextDelivery, Recorded,
-        Store, StoreError, Transcripts,
+        Store, StoreError, Transcripts, Unjudged,
     },
 };
 use ipc_handlers::{
@@ -597,4 +597,35 @@ async fn a_chat_that_was_unwired_is_given_to_nobody_until_it_is_wired_again() {
     assert!(
         world.store.waiting_lanes().unwrap().is_empty() && world.store.chat_at_rest("local:main").unwrap()
     );
+}
+
+#[tokio::test]
+async fn a_mark_that_was_decided_on_before_its_wiring_changed_is_none() {
+    let w = world().await;
+    for (mode, marked) in [("mention-sticky", true), ("mention", false)] {
+        w.store.set_wiring(folder("family"), "local:family", "engage", "mention-sticky").await.unwrap();
+        let inbound = Inbound {
+            chat_jid: "local:family".into(),
+            replay_key: mode.into(),
+            id: mode.into(),
+            sender: "local:me".into(),
+            text: "@G2 hi".into(),
+            ..Inbound::default()
+        };
+        w.store.accept(inbound, NOW).await.unwrap();
+        let rows = w.store.unjudged(100).unwrap();
+        w.store.set_wiring(folder("family"), "local:family", "engage", mode).await.unwrap();
+        let mark = |row: &Unjudged| Judged {
+            n: row.n,
+            verdict: "wake",
+            rule: "trigger",
+            reason: "test".into(),
+            sticks: true,
+            refused: None,
+        };
+        w.store.judge(rows.iter().map(mark).collect(), NOW).await.unwrap();
+        w.store.set_wiring(folder("family"), "local:family", "engage", "mention-sticky").await.unwrap();
+        let sticky = w.store.wirings().unwrap().into_iter().any(|wiring| !wiring.sticky.is_empty());
+        assert_eq!(sticky, marked, "{mode}");
+    }
 }

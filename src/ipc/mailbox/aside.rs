@@ -233,7 +233,8 @@ impl Shelf {
     }
 
     /// Where the oldest command has to go for this one, its file becomes this one's, to be written anew: making a file
-    /// and removing another costs most of what keeping a command does. Whoever dies in between writes it at the next start.
+    /// and removing another costs most of what keeping a command does. It is emptied first, so that nobody reads one
+    /// command under the name of another. Whoever dies in between writes it at the next start.
     fn make_over_the_oldest(
         &mut self,
         place: Place,
@@ -250,7 +251,9 @@ impl Shelf {
         let Some(size) = slot.and_then(|(_, slot)| slot.take()) else { return Ok(()) };
         self.bytes -= size;
         let from = format!("{}/{oldest}.{part}", claimed.folder);
-        match rustix::fs::renameat(at, from.as_str(), at, part_path(claimed, part).as_str()) {
+        let made_over = dir::empty_host_file(at, from.as_str())
+            .and_then(|()| rustix::fs::renameat(at, from.as_str(), at, part_path(claimed, part).as_str()));
+        match made_over {
             Err(Errno::NOENT) => Ok(()), // A person removed it.
             other => other,
         }

@@ -48,6 +48,30 @@ fn done_keeps_the_newest_hundred_and_a_command_with_its_reply_is_one() {
 }
 
 #[test]
+fn what_is_kept_under_a_name_is_that_commands_own_and_whole() {
+    let w = world();
+    // Each is shorter than the one whose file it may be given.
+    let said =
+        |id: i64| format!("{{\"n\":{id},\"x\":\"{}\"}}", "x".repeat(400 - usize::try_from(id).unwrap()));
+    for id in 1..=250 {
+        let (command, reply) = (said(id), format!("[{}]", said(id)));
+        match id % 3 {
+            0 => w.claims.settle_refused(&w.claimed(id), command.as_bytes(), &why()).unwrap(),
+            1 => w.claims.settle_applied(&w.claimed(id), command.as_bytes(), None).unwrap(),
+            _ => w.claims.settle_applied(&w.claimed(id), command.as_bytes(), Some(reply.as_bytes())).unwrap(),
+        }
+        let read =
+            |part: &str| std::fs::read_to_string(w.root.path().join(format!("done/main/{id}.{part}"))).ok();
+        assert_eq!(read("json"), Some(command), "{id}");
+        assert_eq!(read("reply.json"), (id % 3 == 2).then_some(reply), "{id}");
+        assert_eq!(read("why.json").is_some(), id % 3 == 0, "{id}");
+    }
+    let kept: Vec<i64> =
+        w.names("done").iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
+    assert_eq!((kept.len(), kept.iter().min()), (100, Some(&151)));
+}
+
+#[test]
 fn a_restart_counts_what_is_there_and_goes_on() {
     let w = world();
     for id in 1..=100 {
