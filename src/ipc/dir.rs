@@ -59,7 +59,7 @@ pub(super) fn write_host_file(at: impl AsFd, path: impl Arg + Copy, bytes: &[u8]
 }
 
 /// Empties a file of the host's own.
-pub(super) fn empty_host_file(at: impl AsFd, path: impl Arg) -> Result<()> {
+pub(super) fn empty_host_file(at: impl AsFd, path: impl Arg + Copy) -> Result<()> {
     open(at, path, OFlags::WRONLY | OFlags::TRUNC, Mode::empty()).map(drop)
 }
 
