@@ -10,7 +10,7 @@ use crate::{
     app, clock,
     domain::{
         approvals::{Approval, ApprovalEvent},
-        people::user_id,
+        people::user_by_hand,
     },
     store::{Decided, How, Pick, Store},
 };
@@ -100,7 +100,7 @@ impl Approvals {
 }
 
 async fn decide(context: &Context, store: &Store, id: i64, pick: Pick, user: &str) -> Outcome {
-    let by = user_id("local:", user);
+    let by = user_by_hand(user);
     let Decided { how, says, made } = store.decide(id, pick, &by, clock::now()).await?;
     if how != How::Done {
         return Err(Failure::Failed(anyhow!(says)));
