@@ -87,6 +87,20 @@ async fn a_no_is_said_to_nobody_but_whoever_said_it_and_is_counted() {
 }
 
 #[tokio::test]
+async fn a_yes_when_all_groups_are_gone_allows_nothing_and_says_so() {
+    let world = World::new().await;
+    let id = world.stranger(BOB, "hello").await;
+    world.sql("PRAGMA foreign_keys = ON; DELETE FROM groups WHERE folder = 'family'");
+    let decided = world.pick(id, Pick::Yes, OWNER).await;
+    assert_eq!(decided.how, How::Late);
+    assert!(decided.says.contains("is not allowed anything: every group"), "{}", decided.says);
+    assert_eq!(world.question(id).state, "expired");
+    assert!(world.question(id).outcome().contains("were removed"), "{}", world.question(id).outcome());
+    assert!(world.store.users().unwrap().iter().all(|user| user.id != BOB));
+    assert_eq!(world.pick(id, Pick::Yes, OWNER).await.how, How::Late);
+}
+
+#[tokio::test]
 async fn a_user_is_asked_in_the_first_direct_chat_that_they_write_in_and_not_where_nobody_is() {
     let world = World::new().await;
     world.role("tg:7", Role::Admin, Some("family")).await;
