@@ -23,7 +23,7 @@ mod contact;
 mod decide;
 mod end;
 
-pub(super) use answer::{answer, read_reply};
+pub(super) use answer::{Reply, answer, read_reply};
 pub(super) use ask::{ask_about_senders, unheard};
 pub(super) use contact::{Contact, first_contact};
 pub use decide::{Decided, How, Pick};

@@ -139,6 +139,14 @@ impl World {
         self.hear_as(chat, sender, text, |_| {}).await
     }
 
+    /// What an agent's run has said in a chat.
+    pub(super) fn agent_says(&self, chat: &str, text: &str) {
+        let now = self.now.0;
+        self.sql(&format!(
+            "INSERT INTO outbox (chat_jid, text, status, cause, created_at, sent_at) VALUES ('{chat}', '{text}', 'sent', 'run 1 record 1', {now}, {now})"
+        ));
+    }
+
     /// Judges everything, as the daemon does.
     pub(super) async fn judge(&self) {
         loop {
