@@ -26,7 +26,7 @@ pub(super) enum Users {
         /// A name for people; by default what follows the channel
         #[arg(long)]
         name: Option<String>,
-        /// The chat in which they are asked; by default the one that their id names
+        /// The chat in which they are asked; by default the first direct chat that they write in, or else the one that their id names
         #[arg(long, value_name = "JID", value_parser = jid)]
         dm: Option<String>,
     },

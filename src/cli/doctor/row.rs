@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::domain::screen::acts;
+
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -64,7 +66,7 @@ pub(super) fn table(rows: &[Row]) -> String {
 
 /// One line, safe for a terminal.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if acts(c) { ' ' } else { c }).collect()
 }
 
 /// Returns an error with its causes, on one line.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use ipc_handlers::Folder;
 
 use super::{Action, Choice};
-use crate::domain::engage::ChatKind;
+use crate::domain::{engage::ChatKind, screen::acts};
 
 /// So many groups are offered on a card; the command line takes any.
 const OFFERED: usize = 20;
@@ -138,10 +138,6 @@ fn quote(text: &str) -> String {
 
 /// One line of at most so many characters; what would act on a screen, or turn its text around, is left out.
 fn one_line(text: &str, most: usize) -> String {
-    let acts = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
     let cleaned: String = text.chars().take(most * 8).map(|c| if acts(c) { ' ' } else { c }).collect();
     let line = cleaned.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= most {
