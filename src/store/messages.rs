@@ -133,6 +133,9 @@ impl Store {
             if let Some(info) = &inbound.chat {
                 chats::learn(c, &inbound.chat_jid, info)?;
             }
+            if !inbound.from_me && !inbound.bot {
+                people::learn_dm(c, &inbound.sender, &inbound.chat_jid)?;
+            }
             // Nothing that answers a question is a prompt as well.
             let mut reply = approvals::read_reply(c, &inbound, now)?;
             let amid = reply.take_if(|reply| matches!(reply, Reply::Amid(_)));

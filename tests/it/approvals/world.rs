@@ -76,8 +76,10 @@ impl World {
         self.now = self.now.plus_ms(ms);
     }
 
+    /// Gives a role to somebody, who is asked in the chat of their own.
     pub(super) async fn role(&self, user: &str, role: Role, group: Option<&str>) {
         self.store.grant_role(user, role, group.map(folder), "test", self.now).await.unwrap();
+        self.sql(&format!("UPDATE users SET dm_chat = coalesce(dm_chat, id) WHERE id = '{user}'"));
     }
 
     /// Writes to a column of a chat's row.
