@@ -91,10 +91,12 @@ impl Ipc {
         match self {
             Self::List { group, state, limit } => {
                 let rows = look::Queue { group, state, limit, from: 0 }.rows(context, &store)?;
-                if let Some(cut) = rows.cut {
-                    eprintln!("g2: {cut}");
+                show::rows(context, &rows.rows, &COLUMNS)?;
+                match (rows.cut, limit) {
+                    // Who takes the list for the whole one has to learn that it is not.
+                    (Some(cut), None) => Err(anyhow::anyhow!(cut).into()),
+                    (Some(_), Some(_)) | (None, _) => Ok(()),
                 }
-                show::rows(context, &rows.rows, &COLUMNS)
             }
             Self::Show { what } => trace::show(context, &store, &what),
             Self::Watch { group, count } => watch::run(context, &store, group, count).await,

@@ -6,6 +6,9 @@ use serde_json::Value;
 use super::{Context, Outcome, out};
 use crate::domain::screen::acts;
 
+/// How many characters of a name a table shows; `--json` has it whole.
+const WIDEST_NAME: usize = 48;
+
 /// Prints rows: one JSON array, or a table with these columns.
 pub(super) fn rows<T: Serialize>(context: &Context, rows: &[T], columns: &[&str]) -> Outcome {
     let values: Vec<Value> = rows.iter().map(|row| serde_json::to_value(row).unwrap_or_default()).collect();
@@ -13,7 +16,11 @@ pub(super) fn rows<T: Serialize>(context: &Context, rows: &[T], columns: &[&str]
         return out::text(&json_lines(&values));
     }
     let mut table: Vec<Vec<String>> = vec![columns.iter().map(|c| (*c).to_uppercase()).collect()];
-    table.extend(values.iter().map(|value| columns.iter().map(|column| cell(&value[*column])).collect()));
+    table.extend(
+        values
+            .iter()
+            .map(|value| columns.iter().map(|column| in_a_column(column, cell(&value[*column]))).collect()),
+    );
     let widths: Vec<usize> = (0..columns.len())
         .map(|column| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
         .collect();
@@ -53,6 +60,14 @@ pub(super) fn object<T: Serialize>(context: &Context, thing: &T) -> Outcome {
 /// Prints that something was done.
 pub(super) fn done(context: &Context, what: &str) -> Outcome {
     if context.json { out::line(serde_json::json!({ "ok": true, "done": what })) } else { out::line(what) }
+}
+
+/// A name of an agent's choice must not push all other columns out of sight.
+fn in_a_column(column: &str, text: String) -> String {
+    match text.char_indices().nth(WIDEST_NAME) {
+        Some((end, _)) if column == "name" => format!("{}…", &text[..end]),
+        _ => text,
+    }
 }
 
 /// An array with a row on each line, for eyes and for `jq` alike.

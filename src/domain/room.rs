@@ -1,10 +1,12 @@
-//! What a disk that fills up asks for: below what is wanted nothing is launched, below half of it whoever writes most is
-//! stopped.
+//! What a disk that fills up asks for: below what is wanted nothing is launched, below half of it the group that fills it
+//! is stopped.
 
 use ipc_handlers::Folder;
 
 /// What a name takes beside its bytes, so that many empty files weigh something too.
 pub const A_NAME: u64 = 4_096;
+/// A group that grew less than this is not stopped, however little is missing: 16 MiB, or 4 096 names.
+pub const LEAST: u64 = 16 << 20;
 
 /// How much room there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,8 +26,20 @@ pub struct Written {
     pub group: Folder,
     /// What its folders take now, bytes.
     pub now: u64,
-    /// What they took when the room became low; `None`: nobody looked.
+    /// What they took when they were first weighed since there was room, or since somebody was stopped; `None`: nobody
+    /// looked.
     pub before: Option<u64>,
+}
+
+/// Who fills the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filler<'w> {
+    /// This group, by so many bytes since it was first weighed. It is stopped.
+    Group(&'w Folder, u64),
+    /// Not everybody was weighed before; the next look tells.
+    NotKnown,
+    /// No group wrote enough to matter: something else fills it, and nobody is stopped for that.
+    Outside,
 }
 
 /// Decides how much room there is, in bytes and in inodes. A file system that counts no inodes has 0 of 0.
@@ -50,18 +64,18 @@ fn of(free: u64, wanted: u64) -> Room {
     }
 }
 
-/// Returns the group that is stopped where so many bytes are missing, and how much it wrote: the one that grew most
-/// since the room became low. Where nobody looked then, a group that takes what is missing may have written it; where
-/// nobody grew it was somebody else.
+/// Decides who fills a disk on which so many bytes are missing: the group that grew most since it was first weighed, if
+/// that is at least [`LEAST`] and half of what is missing. What a group had before that is nobody's fault.
 #[must_use]
-pub fn to_stop(missing: u64, written: &[Written]) -> Option<(&Folder, u64)> {
-    written
-        .iter()
-        .filter_map(|w| match w.before {
-            Some(before) => Some((&w.group, w.now.saturating_sub(before))).filter(|(_, grown)| *grown > 0),
-            None => Some((&w.group, w.now)).filter(|(_, takes)| *takes >= missing),
-        })
-        .max_by_key(|(_, grown)| *grown)
+pub fn filler(missing: u64, written: &[Written]) -> Filler<'_> {
+    let enough = LEAST.max(missing / 2);
+    let grown = |w: &Written| w.before.map(|before| w.now.saturating_sub(before));
+    let most = written.iter().filter_map(|w| Some((&w.group, grown(w)?))).max_by_key(|(_, grown)| *grown);
+    match most {
+        Some((group, grown)) if grown >= enough => Filler::Group(group, grown),
+        _ if written.iter().any(|w| w.before.is_none()) => Filler::NotKnown,
+        _ => Filler::Outside,
+    }
 }
 
 #[cfg(test)]
@@ -90,27 +104,34 @@ mod tests {
     }
 
     #[test]
-    fn who_grew_most_is_stopped_and_nobody_for_what_others_wrote() {
+    fn who_filled_the_disk_is_stopped_and_nobody_for_what_others_wrote_or_for_what_was_there() {
+        const MIB: u64 = 1 << 20;
         let written = |rows: &[(&str, u64, Option<u64>)]| -> Vec<Written> {
             let row = |&(group, now, before): &(&str, u64, Option<u64>)| Written {
                 group: Folder::parse(group).unwrap(),
-                now,
-                before,
+                now: now * MIB,
+                before: before.map(|mib| mib * MIB),
             };
             rows.iter().map(row).collect()
         };
-        for (rows, expected) in [
-            (&[][..], None),
-            (&[("large", 900, Some(900)), ("evil", 100, Some(10))], Some(("evil", 90))),
-            (&[("a", 20, Some(10)), ("b", 40, Some(10))], Some(("b", 30))),
-            // Somebody outside fills the disk.
-            (&[("a", 900, Some(900)), ("b", 5, Some(9))], None),
-            (&[("a", 99, None)], None),
-            (&[("a", 100, None), ("b", 5, Some(4))], Some(("a", 100))),
+        let (evil, good) = (Folder::parse("evil").unwrap(), Folder::parse("good").unwrap());
+        for (missing, rows, expected) in [
+            (100, &[][..], Filler::Outside),
+            // Somebody outside fills the disk, beside groups that write a little.
+            (100, &[("good", 905, Some(900)), ("evil", 49, Some(0))], Filler::Outside),
+            (1, &[("good", 915, Some(900)), ("evil", 5, Some(9))], Filler::Outside),
+            (1_000, &[("good", 400, Some(0)), ("evil", 400, Some(0))], Filler::Outside),
+            // A hostile group does, beside large ones and small writers.
+            (100, &[("good", 905, Some(900)), ("evil", 60, Some(10))], Filler::Group(&evil, 50 * MIB)),
+            (1, &[("good", 900, Some(899)), ("evil", 16, Some(0))], Filler::Group(&evil, 16 * MIB)),
+            (10, &[("good", 60, Some(20)), ("evil", 60, Some(10))], Filler::Group(&evil, 50 * MIB)),
+            // After a start, or a fall from enough to short in one look, nobody was weighed.
+            (100, &[("good", 900, None), ("evil", 500, None)], Filler::NotKnown),
+            (100, &[("good", 900, None), ("evil", 500, Some(499))], Filler::NotKnown),
+            (100, &[("evil", 900, None), ("good", 60, Some(1))], Filler::Group(&good, 59 * MIB)),
         ] {
             let rows = written(rows);
-            let stopped = to_stop(100, &rows).map(|(group, grown)| (group.as_str(), grown));
-            assert_eq!(stopped, expected, "{rows:?}");
+            assert_eq!(filler(missing * MIB, &rows), expected, "{missing} {rows:?}");
         }
     }
 }

@@ -62,7 +62,9 @@ impl CommandBox {
         self.name().as_str()
     }
 
-    pub(super) fn parse(name: &[u8]) -> Option<Self> {
+    /// Returns the box whose folder has this name.
+    #[must_use]
+    pub fn parse(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|b| b.as_str().as_bytes() == name)
     }
 }

@@ -12,7 +12,9 @@ use rustix::{
     io::Errno,
 };
 
-pub use self::queue::{HEAD_LIMIT, LOOKED_AT, Lying, Waiting, claimed, files_of, head, waiting};
+pub use self::queue::{
+    HEAD_LIMIT, LOOKED_AT, Lying, Waiting, claimed, each_waiting, files_of, head, waiting, waiting_file,
+};
 use super::{
     host::Owner,
     names::{BoxName, CommandBox, Kind},

@@ -128,7 +128,7 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
     loop {
         let obstacle = match disk.look(&host).await {
             Room::Enough => engine_away(&host).await,
-            Room::Low | Room::Short { .. } => Some(no_room(&host)),
+            Room::Low | Room::Short { .. } => Some(no_room(&host, disk.is_filled_from_outside())),
         };
         match (&obstacle, paused) {
             (Some(why), false) => tracing::warn!(why, "nothing is launched until this is mended"),
@@ -165,7 +165,7 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
 }
 
 /// Says why the disk lets nothing be launched.
-fn no_room(host: &Host) -> String {
+fn no_room(host: &Host, from_outside: bool) -> String {
     let data = host.root.join("data");
     let (free, wanted) = (crate::root::free_bytes(&data).unwrap_or(0), host.config.min_free_bytes);
     let shown = data.display();
@@ -178,7 +178,10 @@ fn no_room(host: &Host) -> String {
         format!("fewer than 5 % of the inodes are free under {shown}")
     };
     for group in host.without_room().keys() {
-        why.push_str(&format!("; group {group} was stopped, as it wrote the most"));
+        why.push_str(&format!("; group {group} was stopped, as it filled it"));
+    }
+    if from_outside {
+        why.push_str("; no group was seen filling it");
     }
     why
 }

@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 use super::{Host, ipc::chain};
 use crate::{
     clock,
-    domain::room::{self, A_NAME, Room, Written},
+    domain::room::{self, A_NAME, Filler, Room, Written},
     ipc::weigh,
 };
 
@@ -18,12 +18,20 @@ const NAMES: usize = 500_000;
 /// What is remembered from one look to the next.
 #[derive(Default)]
 pub(super) struct Watched {
-    /// What the folders of groups that run took when the room became low.
+    /// What the folders of groups that run took when they were first weighed since there was room, or since a group
+    /// was stopped: what that one wrote stays, and is not its neighbours'.
     before: BTreeMap<Folder, u64>,
+    /// Something else than a group fills the disk, and main's chat was told.
+    from_outside: bool,
 }
 
 impl Watched {
-    /// Looks at the disk, and has the largest writer stopped where that is needed; returns how much room there is.
+    /// Whether something else than a group was found to fill the disk.
+    pub(super) const fn is_filled_from_outside(&self) -> bool {
+        self.from_outside
+    }
+
+    /// Looks at the disk, and has the group stopped that fills it where that is needed; returns how much room there is.
     pub(super) async fn look(&mut self, host: &Arc<Host>) -> Room {
         let data = host.root.join("data");
         let (free, wanted) = (crate::root::free_bytes(&data), host.config.min_free_bytes);
@@ -32,6 +40,7 @@ impl Watched {
         match room {
             Room::Enough => {
                 self.before.clear();
+                self.from_outside = false;
                 host.without_room().clear();
             }
             Room::Low if !self.before.is_empty() => {}
@@ -44,8 +53,16 @@ impl Watched {
                     before: self.before.get(group).copied(),
                 };
                 let written: Vec<Written> = now.iter().map(written).collect();
-                if let Some((group, grown)) = room::to_stop(missing, &written) {
-                    stop(host, group, grown, free.unwrap_or(0)).await;
+                match room::filler(missing, &written) {
+                    Filler::Group(group, grown) => {
+                        stop(host, group, grown, free.unwrap_or(0)).await;
+                        self.before.clear();
+                    }
+                    Filler::Outside if !self.from_outside && host.without_room().is_empty() => {
+                        self.from_outside = true;
+                        tell_of_outside(host, free.unwrap_or(0)).await;
+                    }
+                    Filler::Outside | Filler::NotKnown => {}
                 }
                 for (group, weight) in now {
                     self.before.entry(group).or_insert(weight);
@@ -81,7 +98,7 @@ async fn weigh_all(host: &Arc<Host>) -> BTreeMap<Folder, u64> {
 /// Has a group's run killed, and main's chat told, once.
 async fn stop(host: &Host, group: &Folder, grown: u64, free: u64) {
     let reason = format!(
-        "the disk is nearly full ({} MiB are free), and the group wrote the most ({} MiB)",
+        "the disk is nearly full ({} MiB are free), and the group wrote {} MiB lately",
         free >> 20,
         grown >> 20
     );
@@ -92,10 +109,22 @@ async fn stop(host: &Host, group: &Folder, grown: u64, free: u64) {
     let text = format!(
         "I stopped the group {group}: {reason}. Nothing is started until there is room again; look into groups/{group}, data/sessions/{group} and data/ipc/{group}."
     );
+    tell_main(host, text, format!("notice: no room for {group}")).await;
+}
+
+/// Has main's chat told that no group is to blame.
+async fn tell_of_outside(host: &Host, free: u64) {
+    let free = free >> 20;
+    tracing::error!(free_mib = free, "the disk is nearly full, and no group was seen filling it");
+    let text = format!(
+        "The disk is nearly full ({free} MiB are free). No group was seen filling it, so it is something else, and I stopped nobody. Nothing is started until there is room again."
+    );
+    tell_main(host, text, "notice: no room".to_owned()).await;
+}
+
+async fn tell_main(host: &Host, text: String, cause: String) {
     let told = match host.store.chat_of_main() {
-        Ok(Some(chat)) => {
-            host.store.tell(chat, text, format!("notice: no room for {group}"), clock::now()).await
-        }
+        Ok(Some(chat)) => host.store.tell(chat, text, cause, clock::now()).await,
         Ok(None) => return tracing::warn!("no chat is main's, so nobody is told"),
         Err(error) => Err(error),
     };

@@ -71,7 +71,8 @@ fn ipc_row(r: &Row<'_>, now: Time) -> rusqlite::Result<IpcRow> {
             "malformed" => "dead".into(),
             other => other.into(),
         },
-        age_ms: now.ms_since(Time(r.get(7)?)),
+        // It may be settled after `now` was read.
+        age_ms: now.ms_since(Time(r.get(7)?)).max(0),
         code: r.get(8)?,
         reason: r.get(9)?,
     })

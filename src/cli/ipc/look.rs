@@ -1,22 +1,29 @@
 //! The queue as it is: settled commands by their receipts, what is claimed, what waits.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
-use anyhow::{Result, anyhow, bail};
-use ipc_handlers::{Folder, Time, envelope};
+use anyhow::{Result, bail};
+use ipc_handlers::{Folder, RequestId, Time, envelope};
 
 use super::Context;
 use crate::{
     clock,
     domain::{holds::Holds, rows::IpcRow},
-    ipc::peek::{self, Lying},
+    ipc::{
+        CommandBox,
+        peek::{self, Lying},
+    },
     store::{IpcFilter, Store},
 };
 
-/// How many waiting commands are listed at most, of all groups together.
+/// How many waiting commands are listed at most, of all groups together; those with the most give way.
 const MOST_WAITING: usize = 10_000;
 /// How many files are read to say what they ask for.
 const MOST_READ: usize = 256;
+/// How many waiting files are read to find one by its request id.
+const MOST_SEARCHED: usize = 100_000;
+/// How many of those that could be meant are named.
+const SHOWN: usize = 5;
 
 /// What of the queue is asked for.
 #[derive(Debug, Default)]
@@ -147,7 +154,7 @@ impl MovedOn {
 }
 
 fn row(lying: &Lying, head: Option<&[u8]>, holds: &Holds, now: Time) -> IpcRow {
-    let in_box = lying.in_box.map_or("-", |b| b.as_str());
+    let in_box = in_box(lying);
     let held = lying.claim.is_none()
         && Folder::parse(&lying.group).is_ok_and(|group| {
             holds.file(&group, in_box, std::os::unix::ffi::OsStrExt::as_bytes(lying.file.as_os_str()))
@@ -181,28 +188,54 @@ fn row(lying: &Lying, head: Option<&[u8]>, holds: &Holds, now: Time) -> IpcRow {
 /// of several that wait, none is.
 pub(super) fn find(context: &Context, store: &Store, what: &str) -> Result<Found> {
     let now = clock::now();
-    let (open, _) = Queue::default().open(context, store, now)?;
+    let data = context.root.join("data");
+    let holds = Holds::new(store.holds()?);
+    let look_into = |lying: Lying| {
+        let row = row(&lying, peek::head(&data, &lying).as_deref(), &holds, now);
+        Open { lying, row }
+    };
+    let claimed = peek::claimed(&data)?;
     if let Ok(id) = what.parse::<i64>() {
         if store.settled_file(id)?.is_some() {
             return Ok(Found::Settled(id));
         }
-        if let Some(found) = open.iter().find(|open| open.lying.claim == Some(id)) {
-            return Ok(Found::Open(Box::new(found.clone())));
+        if let Some(lying) = claimed.iter().find(|lying| lying.claim == Some(id)) {
+            return Ok(Found::Open(Box::new(look_into(lying.clone()))));
         }
     }
-    let named = |row: &IpcRow| {
-        row.name == what
-            || row.request_id.as_deref() == Some(what)
-            || format!("{}/{}", row.group, row.name) == what
-            || format!("{}/{}/{}", row.group, row.box_name, row.name) == what
+    let is_place = |group: &str, in_box: &str, name: &str| {
+        name == what || format!("{group}/{name}") == what || format!("{group}/{in_box}/{name}") == what
     };
-    let mut found: Vec<Open> = open.into_iter().filter(|open| named(&open.row)).collect();
+    let is_file = |lying: &Lying| is_place(&lying.group, in_box(lying), &lying.name);
+    let mut found: Vec<Open> = claimed
+        .into_iter()
+        .map(look_into)
+        .filter(|open| is_file(&open.lying) || open.row.request_id.as_deref() == Some(what))
+        .collect();
+    let mut unread = 0;
+    if let Some(lying) = file_at(&data, what) {
+        found.push(look_into(lying));
+    } else {
+        let groups: Vec<Folder> = store.groups()?.into_iter().map(|group| group.folder).collect();
+        let may_be_an_id = RequestId::parse(what).is_ok();
+        let mut read = 0;
+        let partial = peek::each_waiting(&data, &groups, |lying| {
+            let is_file = is_file(&lying);
+            if !is_file && (!may_be_an_id || read >= MOST_SEARCHED) {
+                unread += usize::from(may_be_an_id);
+                return;
+            }
+            read += usize::from(!is_file);
+            let open = look_into(lying);
+            if found.len() < SHOWN && (is_file || open.row.request_id.as_deref() == Some(what)) {
+                found.push(open);
+            }
+        })?;
+        unread += usize::from(partial);
+    }
     if found.len() > 1 {
-        let all: Vec<String> = found
-            .iter()
-            .take(5)
-            .map(|open| format!("{}/{}/{}", open.row.group, open.row.box_name, open.row.name))
-            .collect();
+        let place = |open: &Open| format!("{}/{}/{}", open.row.group, open.row.box_name, open.row.name);
+        let all: Vec<String> = found.iter().map(place).collect();
         bail!("{what} can be any of {}; name one as GROUP/BOX/NAME", all.join(", "));
     }
     if let Some(open) = found.pop() {
@@ -210,11 +243,27 @@ pub(super) fn find(context: &Context, store: &Store, what: &str) -> Result<Found
     }
     let name = what.rsplit('/').next().unwrap_or(what);
     let settled = store.commands_called(if what.contains('/') { name } else { what }, now)?;
-    settled
-        .iter()
-        .rev()
-        .find(|row| named(row))
-        .and_then(|row| row.id)
-        .map(Found::Settled)
-        .ok_or_else(|| anyhow!("no command is called {what}; `g2 ipc list` names them all"))
+    let named = |row: &&IpcRow| {
+        is_place(&row.group, &row.box_name, &row.name) || row.request_id.as_deref() == Some(what)
+    };
+    if let Some(id) = settled.iter().rev().find(named).and_then(|row| row.id) {
+        return Ok(Found::Settled(id));
+    }
+    if unread > 0 {
+        bail!(
+            "no command that was looked at is called {what}, but so many wait that not all were; name it as GROUP/BOX/NAME"
+        );
+    }
+    bail!("no command is called {what}; `g2 ipc list` names them all")
+}
+
+/// Returns what waits at `GROUP/BOX/NAME`.
+fn file_at(data: &Path, what: &str) -> Option<Lying> {
+    let (group, rest) = what.split_once('/')?;
+    let (in_box, name) = rest.split_once('/')?;
+    peek::waiting_file(data, &Folder::parse(group).ok()?, CommandBox::parse(in_box.as_bytes())?, name)
+}
+
+fn in_box(lying: &Lying) -> &'static str {
+    lying.in_box.map_or("-", |b| b.as_str())
 }

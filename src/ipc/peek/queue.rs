@@ -2,7 +2,7 @@
 //! the names that are looked at in one box.
 
 use std::{
-    collections::BinaryHeap,
+    collections::{BTreeMap, BinaryHeap},
     ffi::{OsStr, OsString},
     fs::File,
     ops::ControlFlow,
@@ -68,7 +68,54 @@ impl Waiting {
     }
 }
 
-/// Returns the oldest `limit` commands that wait in the boxes of `groups`.
+/// Calls `visit` with each command that waits in the boxes of `groups`; returns whether a box holds more names than are
+/// looked at.
+///
+/// # Errors
+/// [`World`] when a box can't be read; one that is not there is empty.
+pub fn each_waiting<'a>(
+    data: &Path,
+    groups: impl IntoIterator<Item = &'a Folder>,
+    mut visit: impl FnMut(Lying),
+) -> Result<bool, World> {
+    let mut partial = false;
+    for group in groups {
+        for in_box in CommandBox::ALL {
+            partial |= look(&box_path(data, group.as_str(), in_box), |held, name| {
+                if let Some(lying) = lying(held, group, in_box, name) {
+                    visit(lying);
+                }
+            })?;
+        }
+    }
+    Ok(partial)
+}
+
+/// Returns the command that waits in this box under this name, however many wait beside it.
+#[must_use]
+pub fn waiting_file(data: &Path, group: &Folder, in_box: CommandBox, name: &str) -> Option<Lying> {
+    let held = (!name.contains('/')).then(|| open(&box_path(data, group.as_str(), in_box)).ok())??;
+    lying(&held, group, in_box, OsStr::new(name))
+}
+
+fn lying(held: &OwnedFd, group: &Folder, in_box: CommandBox, name: &OsStr) -> Option<Lying> {
+    if !is_command_name(name) {
+        return None;
+    }
+    let stat = dir::stat(held, name).ok()?;
+    Some(Lying {
+        since: changed_at(&stat),
+        claim: None,
+        group: group.to_string(),
+        in_box: Some(in_box),
+        name: display_name(name),
+        file: name.to_owned(),
+        is_directory: Kind::of(&stat) == Kind::Directory,
+    })
+}
+
+/// Returns the oldest commands that wait in the boxes of `groups`, at most `limit`. Where more wait, the groups with the
+/// most give way, so that no group hides what another one's wait for.
 ///
 /// # Errors
 /// [`World`] when a box can't be read; one that is not there is empty.
@@ -78,34 +125,20 @@ pub fn waiting<'a>(
     limit: usize,
 ) -> Result<Waiting, World> {
     let mut found = Waiting::default();
-    let mut oldest = BinaryHeap::new();
-    for group in groups {
-        for in_box in CommandBox::ALL {
-            let partial = look(&box_path(data, group.as_str(), in_box), |held, name| {
-                if !is_command_name(name) {
-                    return;
-                }
-                let Ok(stat) = dir::stat(held, name) else { return };
-                let is_directory = Kind::of(&stat) == Kind::Directory;
-                found.seen += 1;
-                found.directories += usize::from(is_directory);
-                oldest.push(Lying {
-                    since: changed_at(&stat),
-                    claim: None,
-                    group: group.to_string(),
-                    in_box: Some(in_box),
-                    name: display_name(name),
-                    file: name.to_owned(),
-                    is_directory,
-                });
-                if oldest.len() > limit {
-                    oldest.pop();
-                }
-            })?;
-            found.partial |= partial;
+    let mut oldest: BTreeMap<String, BinaryHeap<Lying>> = BTreeMap::new();
+    let mut kept = 0;
+    found.partial = each_waiting(data, groups, |lying| {
+        found.seen += 1;
+        found.directories += usize::from(lying.is_directory);
+        oldest.entry(lying.group.clone()).or_default().push(lying);
+        kept += 1;
+        if kept > limit {
+            oldest.values_mut().max_by_key(|of_group| of_group.len()).and_then(BinaryHeap::pop);
+            kept -= 1;
         }
-    }
-    found.files = oldest.into_sorted_vec();
+    })?;
+    found.files = oldest.into_values().flatten().collect();
+    found.files.sort();
     Ok(found)
 }
 

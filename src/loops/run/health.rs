@@ -27,7 +27,7 @@ impl Watched {
         let without_room = self.host.without_room().get(&self.group).cloned();
         if let Some(reason) = without_room {
             self.kill(container).await;
-            return Some(Cause::Unwell { reason });
+            return Some(Cause::NoRoom { reason });
         }
         let boxes = self.host.boxes(&self.group).ok()?;
         let stamp = boxes.heartbeat();

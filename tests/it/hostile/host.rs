@@ -242,15 +242,23 @@ fn a_group_that_fills_the_disk_is_stopped_before_it_is_full_and_somebody_is_told
         groups
     };
     wait_for("both to run", || (running() == ["evil", "good"]).then_some(()));
-    // As a container does: in a file in its own folders, until there is less than half of what is wanted.
+    // As a container does, in a file in its own folders: first until there is less than is wanted, and when that was
+    // seen, until there is less than half of it.
     let mut file = File::create(root.data("ipc/evil/state/filler")).unwrap();
-    while free_mib(&root.data("")) >= 15 {
-        file.write_all(&[0; 1 << 20]).unwrap();
-    }
+    let mut fill = |until: u64| {
+        while free_mib(&root.data("")) >= until {
+            file.write_all(&[0; 1 << 20]).unwrap();
+        }
+    };
+    fill(30);
+    wait_for("the room to be low", || (root.json(&["status"])["state"] == "degraded").then_some(()));
+    assert_eq!(running(), ["evil", "good"]);
+    fill(6);
     wait_for("evil to be stopped", || (running() == ["good"]).then_some(()));
     let rows = root.rows(&["runs", "list"]);
     let stopped = rows.iter().find(|row| row["group"] == "evil").unwrap();
-    assert!(stopped["error"].as_str().unwrap().contains("the disk is nearly full"), "{stopped}");
+    let why = stopped["error"].as_str().unwrap();
+    assert!(why.starts_with("stopped: the disk is nearly full"), "{stopped}");
     wait_for("main to be told", || {
         root.said("local:main").iter().any(|text| text.contains("evil")).then_some(())
     });
@@ -264,6 +272,41 @@ fn a_group_that_fills_the_disk_is_stopped_before_it_is_full_and_somebody_is_told
     wait_for("launching to go on", || (running() == ["evil", "good"]).then_some(()));
     assert_eq!(root.said("local:main").len(), 1, "once");
     assert!(!daemon.has_ended());
+}
+
+#[test]
+fn nobody_is_stopped_for_what_something_else_wrote_and_somebody_is_told_once() {
+    let root = Root::new("");
+    let Some(_disk) = Disk::under(&root, c"size=64m") else { return };
+    root.g2(&["init"]);
+    root.settings("[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 32\n");
+    root.script(None, &json!([{"when": {"contains": "stay"}, "do": [{"hang": true}]}]));
+    root.g2(&["groups", "add", "good", "--chat", "local:good"]);
+    let daemon = root.serve();
+    root.send("local:good", "stay");
+    let is_running = || {
+        let rows = root.rows(&["runs", "list"]);
+        rows.iter().any(|row| row["ended_at"].is_null() && row["records"] == 1)
+    };
+    wait_for("it to run", || is_running().then_some(()));
+    // Straight from enough to short: of its own it had a few MiB before.
+    fs::write(root.data("ipc/good/state/own"), vec![0; 10 << 20]).unwrap();
+    let filler = root.data("filler");
+    let mut file = File::create(&filler).unwrap();
+    while free_mib(&root.data("")) >= 12 {
+        file.write_all(&[0; 1 << 20]).unwrap();
+    }
+    wait_for("main to be told", || {
+        root.said("local:main").iter().any(|text| text.contains("I stopped nobody")).then_some(())
+    });
+    assert!(is_running());
+    drop(file);
+    let status = root.json(&["status"]);
+    assert!(status["obstacle"].as_str().unwrap().contains("no group was seen filling it"), "{status}");
+    fs::remove_file(filler).unwrap();
+    wait_for("launching to go on", || (root.json(&["status"])["state"] != "degraded").then_some(()));
+    assert_eq!(root.said("local:main").len(), 1, "once");
+    assert!(is_running() && !daemon.has_ended());
 }
 
 fn free_mib(path: &std::path::Path) -> u64 {

@@ -60,9 +60,38 @@ fn of_a_box_with_very_many_files_the_oldest_are_listed_and_the_rest_is_counted()
     assert_eq!(rows.len(), 10_000);
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains("10501 commands wait; the list is cut after the oldest 10000"), "{told}");
+    assert_eq!(output.status.code(), Some(1), "the list is not whole");
     assert_eq!(root.rows(&["ipc", "list", "--limit", "3"]).len(), 3);
     assert!(root.rows(&["ipc", "list", "--state", "applied"]).is_empty());
     assert_eq!(root.run(&["ipc", "list", "--state", "nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_group_with_very_many_files_hides_no_other_groups() {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "evil", "--chat", "local:evil"]);
+    root.serve().terminate();
+    let first = root.data("ipc/evil/messages/first.json");
+    fs::write(&first, "{}").unwrap();
+    for n in 0..10_500 {
+        fs::hard_link(&first, first.with_file_name(format!("{n}.json"))).unwrap();
+    }
+    let long = format!("{}.json", "n".repeat(200));
+    root.put_command("main", "tasks", "mine.json", &json!({"type": "list_tasks", "requestId": "mine"}));
+    root.put_command("main", "tasks", &long, &json!({"type": "list_tasks", "requestId": "long"}));
+    let output = root.run(&["--json", "ipc", "list"]);
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(rows.len(), 10_000);
+    assert!(["mine.json", long.as_str()].iter().all(|name| rows.iter().any(|row| row["name"] == *name)));
+    for what in ["main/tasks/mine.json", "main/mine.json", "mine.json", "mine"] {
+        assert_eq!(root.json(&["ipc", "show", what])["request_id"], "mine", "{what}");
+    }
+    assert_eq!(root.json(&["ipc", "trace", "evil/messages/10499.json"])["state"], "waiting");
+    root.g2(&["ipc", "hold", "main/tasks/mine.json"]);
+    assert_eq!(root.rows(&["ipc", "list", "--group", "main", "--state", "held"]).len(), 1);
+    let table = root.g2(&["ipc", "list", "--group", "main"]);
+    assert!(table.lines().all(|line| line.chars().count() < 200), "{table}");
+    assert_eq!(root.json(&["ipc", "drop", "mine"])["command"]["state"], "refused");
 }
 
 #[test]
