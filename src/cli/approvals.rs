@@ -5,12 +5,12 @@ use clap::Subcommand;
 use ipc_handlers::Folder;
 use serde::Serialize;
 
-use super::{Context, Failure, Outcome, client::tell_changed, show};
+use super::{Context, Failure, Outcome, client::tell_changed, jid, show};
 use crate::{
     app, clock,
     domain::{
         approvals::{Approval, ApprovalEvent},
-        people::user_id,
+        people::user_by_hand,
     },
     store::{Decided, How, Pick, Store},
 };
@@ -43,7 +43,14 @@ pub(super) enum Approvals {
     },
     /// Say no: what waits is not heard
     Deny {
-        id: i64,
+        #[arg(required_unless_present_any = ["chat", "all"])]
+        id: Option<i64>,
+        /// To every open question about this chat and its senders
+        #[arg(long, value_name = "JID", value_parser = jid, conflicts_with = "id")]
+        chat: Option<String>,
+        /// To every open question
+        #[arg(long, conflicts_with_all = ["id", "chat"])]
+        all: bool,
         /// Who says so: a user who may
         #[arg(long = "as", default_value = "local:me", value_name = "USER")]
         user: String,
@@ -94,13 +101,28 @@ impl Approvals {
                 };
                 decide(context, &store, id, pick, &user).await
             }
-            Self::Deny { id, user } => decide(context, &store, id, Pick::No, &user).await,
+            Self::Deny { id: Some(id), user, .. } => decide(context, &store, id, Pick::No, &user).await,
+            Self::Deny { id: None, chat, user, .. } => {
+                let why = match &chat {
+                    Some(chat) => format!("g2 approvals deny --chat {chat}"),
+                    None => "g2 approvals deny --all".to_owned(),
+                };
+                let by = user_by_hand(&user);
+                let (closed, left) = store.deny_many(chat.as_deref(), &by, &why, clock::now()).await?;
+                tell_changed(context, None).await;
+                if left > 0 {
+                    return Err(Failure::Failed(anyhow!(
+                        "{closed} questions are closed; {by} may not answer {left} others"
+                    )));
+                }
+                show::done(context, &format!("{closed} questions are closed"))
+            }
         }
     }
 }
 
 async fn decide(context: &Context, store: &Store, id: i64, pick: Pick, user: &str) -> Outcome {
-    let by = user_id("local:", user);
+    let by = user_by_hand(user);
     let Decided { how, says, made } = store.decide(id, pick, &by, clock::now()).await?;
     if how != How::Done {
         return Err(Failure::Failed(anyhow!(says)));

@@ -21,8 +21,9 @@ pub(super) enum Engage {
 pub(super) struct Explain {
     #[arg(long, value_name = "JID", value_parser = jid)]
     chat: String,
-    /// Who speaks: a name on the chat's channel, or a whole id such as tg:12345
-    #[arg(long = "as", default_value = "local:me", value_name = "NAME")]
+    /// Who speaks: a name on the chat's channel, or a whole id of that channel, such as tg:12345; an id of another channel
+    /// is taken as a name, as the daemon does
+    #[arg(long = "as", default_value = "me", value_name = "NAME")]
     sender: String,
     /// As if the platform said that the agent was mentioned
     #[arg(long)]

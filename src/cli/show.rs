@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Context, Outcome, out};
+use crate::domain::screen::acts;
 
 /// How many characters of a name a table shows; `--json` has it whole.
 const WIDEST_NAME: usize = 48;
@@ -75,7 +76,7 @@ fn json_lines(values: &[Value]) -> String {
     if lines.is_empty() { "[]\n".into() } else { format!("[\n{}\n]\n", lines.join(",\n")) }
 }
 
-/// One line of text for a value: control characters can't reach the terminal.
+/// One line of text for a value: nothing that acts on a terminal, or turns its text around, can reach it.
 pub(super) fn cell(value: &Value) -> String {
     let text = match value {
         Value::Null => "-".to_owned(),
@@ -89,9 +90,26 @@ pub(super) fn cell(value: &Value) -> String {
             .join(" "),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
     };
-    let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(160).collect();
+    let mut line: String = text.chars().map(|c| if acts(c) { ' ' } else { c }).take(160).collect();
     if text.chars().count() > 160 {
         line.push('…');
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_cell_acts_on_a_terminal_or_turns_its_text_around() {
+        for acts in
+            ['\n', '\u{1b}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}', '\u{feff}', '\u{e0041}']
+        {
+            for value in [format!("a{acts}b").into(), serde_json::json!([format!("a{acts}b")])] {
+                assert_eq!(cell(&value), "a b", "{acts:?}");
+            }
+        }
+        assert_eq!(cell(&"Zoë שלום 日本".into()), "Zoë שלום 日本");
+    }
 }

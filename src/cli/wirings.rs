@@ -123,9 +123,17 @@ impl Wirings {
             }
             Self::Set { which, settings } => {
                 let group = Folder::parse(&which.group).context("changing a wiring")?;
-                for setting in settings {
-                    let (key, value) =
-                        setting.split_once('=').ok_or_else(|| anyhow!("{setting:?} is no KEY=VALUE"))?;
+                let settings: Vec<(&str, &str)> = settings
+                    .iter()
+                    .map(|setting| {
+                        setting.split_once('=').ok_or_else(|| anyhow!("{setting:?} is no KEY=VALUE"))
+                    })
+                    .collect::<anyhow::Result<_>>()?;
+                let wirings = store.wirings()?;
+                if let Some(now) = wirings.iter().find(|w| w.group == group && w.chat_jid == which.chat) {
+                    needs_pattern_mode(&now.engage_mode, &settings)?;
+                }
+                for (key, value) in settings {
                     warn_of_pattern(["pattern", "engage_pattern"].contains(&key).then_some(value));
                     store.set_wiring(group.clone(), &which.chat, key, value).await?;
                 }
@@ -157,6 +165,16 @@ impl Wirings {
             }
         }
     }
+}
+
+/// Refuses a pattern for a wiring that, with all of these settings, does not engage by one.
+fn needs_pattern_mode(mode: &str, settings: &[(&str, &str)]) -> anyhow::Result<()> {
+    let last = |names: [&str; 2]| settings.iter().rev().find(|(key, _)| names.contains(key)).map(|(_, v)| *v);
+    let mode = last(["engage", "engage_mode"]).unwrap_or(mode);
+    if mode != "pattern" && last(["pattern", "engage_pattern"]).is_some() {
+        bail!("a wiring with engage={mode} has no pattern; set both: engage=pattern pattern=P");
+    }
+    Ok(())
 }
 
 /// A pattern that can't be used is taken all the same, as it was in v1: it engages on everything.

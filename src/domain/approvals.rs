@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `pending` | somebody was asked |
 //! | `approved` `denied` | they have answered |
-//! | `expired` | nobody did in [`LIFE_MS`] |
+//! | `expired` | nobody did in [`LIFE_MS`], or the groups that it was about were removed |
 //! | `undeliverable` | the card could not be said; the next message asks again, and the command line can answer |
 //!
 //! Who is asked, how the card reads and what an answer means is decided here. Nothing is stored, and an answer of
 //! somebody without the right to it is none.
+
+use std::collections::BTreeMap;
 
 use ipc_handlers::Folder;
 use serde::{Deserialize, Serialize};
@@ -25,11 +27,34 @@ pub use row::{Approval, ApprovalEvent};
 /// How long a question stays open, ms.
 pub const LIFE_MS: i64 = 7 * 24 * 3_600_000;
 /// How long whoever was asked for a new agent's name has for it, ms: what they write later is a message again.
-pub const NAMING_MS: i64 = 3_600_000;
+pub const NAMING_MS: i64 = 600_000;
+/// How long after an agent spoke a plain number may be meant for it, ms.
+pub const TALK_MS: i64 = 3_600_000;
 /// Of a question, so many messages wait for the answer at most: the newest.
 pub const WAITING: usize = 50;
 /// So many questions are open at a time: strangers must not fill a chat with cards.
 pub const OPEN: i64 = 100;
+/// Of them, so many are about senders of one chat: one crowd must not keep all others from being asked about.
+pub const OPEN_IN_CHAT: i64 = 20;
+
+/// Says which bound on open questions is reached, if one is: while it is, strangers are counted and nobody is told of
+/// them.
+#[must_use]
+pub fn full(open: &[Approval]) -> Option<String> {
+    let reached = |n: usize, bound: i64| i64::try_from(n).is_ok_and(|n| n >= bound);
+    let pending = || open.iter().filter(|question| question.state == "pending");
+    if reached(pending().count(), OPEN) {
+        return Some(format!("{OPEN} questions wait for an answer, and nobody is asked about anybody else"));
+    }
+    let mut chats = BTreeMap::new();
+    for question in pending().filter(|question| question.kind == Kind::Sender.as_str()) {
+        *chats.entry(question.chat_jid.as_str()).or_insert(0) += 1;
+    }
+    let (chat, _) = chats.into_iter().find(|(_, n)| reached(*n, OPEN_IN_CHAT))?;
+    Some(format!(
+        "{OPEN_IN_CHAT} questions about senders of {chat} wait for an answer, and nobody is asked about others there"
+    ))
+}
 
 /// What a question is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,6 +22,7 @@ pub mod rounds;
 pub mod rows;
 pub mod run_settings;
 pub mod scan;
+pub mod screen;
 pub mod sender_list;
 pub mod transcript;
 pub mod typing;

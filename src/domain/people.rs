@@ -45,17 +45,24 @@ pub fn check_user(id: &str) -> Result<(), BadUser> {
     }
 }
 
-/// Returns a sender's id as users are named: with the prefix of the chat's own address, unless it has one. Empty where
-/// the channel does not say who it is.
+/// Returns a sender's id as users are named: with the prefix of the chat's own address, unless it has that one. A handle
+/// with another channel's prefix is a handle: nobody is somebody of another channel by what they call themselves. Empty
+/// where the channel does not say who it is.
 #[must_use]
 pub fn user_id(chat_jid: &str, sender: &str) -> String {
-    match (sender, chat_jid.split_once(':')) {
-        ("", _) => String::new(),
-        (known, _) if known.contains(':') => known.to_owned(),
-        (handle, Some((channel, _))) => format!("{channel}:{handle}"),
-        // An address of WhatsApp's is the user's own.
-        (handle, None) => format!("whatsapp:{handle}"),
+    // An address of WhatsApp's has no prefix.
+    let channel = chat_jid.split_once(':').map_or("whatsapp", |(channel, _)| channel);
+    match sender.split_once(':') {
+        _ if sender.is_empty() => String::new(),
+        Some((prefix, _)) if prefix == channel => sender.to_owned(),
+        Some(_) | None => format!("{channel}:{sender}"),
     }
+}
+
+/// Returns the user whom a person at the command line names: a whole id, or a name of the `local` channel.
+#[must_use]
+pub fn user_by_hand(name: &str) -> String {
+    if name.contains(':') { name.to_owned() } else { user_id("local:", name) }
 }
 
 #[cfg(test)]
@@ -67,13 +74,24 @@ mod tests {
         let table = [
             ("local:main", "local:me", "local:me"),
             ("tg:-100", "42", "tg:42"),
-            ("teams:x", "29:abc", "29:abc"),
+            ("tg:-100", "tg:42", "tg:42"),
+            ("teams:x", "29:abc", "teams:29:abc"),
+            ("irc:x", "local:me", "irc:local:me"),
+            ("local:x", "tg:42", "local:tg:42"),
+            ("123@g.us", "local:me", "whatsapp:local:me"),
+            ("123@g.us", "49:2@s.whatsapp.net", "whatsapp:49:2@s.whatsapp.net"),
+            ("123@g.us", "whatsapp:49@s.whatsapp.net", "whatsapp:49@s.whatsapp.net"),
             ("123@g.us", "49@s.whatsapp.net", "whatsapp:49@s.whatsapp.net"),
             ("tg:-100", "", ""),
         ];
         for (chat, sender, id) in table {
             assert_eq!(user_id(chat, sender), id);
         }
+    }
+
+    #[test]
+    fn a_person_at_the_command_line_names_anybody() {
+        assert_eq!(["me", "local:me", "tg:42"].map(user_by_hand), ["local:me", "local:me", "tg:42"]);
     }
 
     #[test]

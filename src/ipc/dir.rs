@@ -58,11 +58,6 @@ pub(super) fn write_host_file(at: impl AsFd, path: impl Arg + Copy, bytes: &[u8]
     File::from(open(at, path, flags, Mode::from_raw_mode(0o600))?).write_all(bytes)
 }
 
-/// Empties a file of the host's own.
-pub(super) fn empty_host_file(at: impl AsFd, path: impl Arg + Copy) -> Result<()> {
-    open(at, path, OFlags::WRONLY | OFlags::TRUNC, Mode::empty()).map(drop)
-}
-
 /// Makes the directory if it is not there, and opens it.
 pub(super) fn make_dir(at: impl AsFd, name: impl Arg + Copy, mode: u32) -> Result<OwnedFd> {
     match rustix::fs::mkdirat(at.as_fd(), name, Mode::from_raw_mode(mode)) {

@@ -21,7 +21,7 @@ use tokio::{
 use super::{Host, ipc::Ask, remove, snapshots};
 use crate::{
     clock,
-    domain::{lanes::Event, rows::Delivery, typing::Signal},
+    domain::{approvals::full, lanes::Event, rows::Delivery, typing::Signal},
 };
 
 mod answers;
@@ -362,10 +362,11 @@ pub fn status(host: &Host, since: Time) -> Status {
     if let Ok(Err(why)) = host.store.who_is_asked() {
         problems.push(format!("{why}; strangers and new chats are not heard"));
     }
-    let approvals_pending = host
-        .store
-        .approvals(false)
-        .map_or(0, |open| open.iter().filter(|question| question.state == "pending").count());
+    let open = host.store.approvals(false).unwrap_or_default();
+    let approvals_pending = open.iter().filter(|question| question.state == "pending").count();
+    problems.extend(
+        full(&open).map(|full| format!("{full}; `g2 approvals deny --all` or `--chat JID` closes many")),
+    );
     for (name, suggestion) in &host.config.zone.rejected {
         let meant = suggestion.map(|zone| format!(" (did you mean {zone}?)")).unwrap_or_default();
         problems.push(format!("time zone {name:?} is not known{meant}; {} is used", host.config.zone.name));

@@ -23,7 +23,7 @@ mod contact;
 mod decide;
 mod end;
 
-pub(super) use answer::{answer, read_reply};
+pub(super) use answer::{Reply, answer, read_reply};
 pub(super) use ask::{ask_about_senders, unheard};
 pub(super) use contact::{Contact, first_contact};
 pub use decide::{Decided, How, Pick};
@@ -158,17 +158,29 @@ fn candidates(c: &Connection, groups: &[Folder]) -> Result<Vec<Candidate>> {
                 Class::OfTheGroup
             }
         };
-        let chat = dm_chat.clone().unwrap_or_else(|| direct_chat(user).to_owned());
+        let (chat, known) = match dm_chat {
+            Some(chat) => (chat.clone(), true),
+            None => (direct_chat(user).to_owned(), has_written(c, user, direct_chat(user))?),
+        };
         let channel = super::channel_of(&chat).to_owned();
         candidates.push(Candidate {
             user: user.clone(),
             chat,
             channel,
+            known,
             class,
             granted_at: Time(*granted_at),
         });
     }
     Ok(candidates)
+}
+
+/// Whether a user has written in a chat.
+fn has_written(c: &Connection, user: &str, chat: &str) -> Result<bool> {
+    let mut found = c.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM messages WHERE chat_jid = ?1 AND sender = ?2 AND NOT from_me AND NOT bot)",
+    )?;
+    Ok(found.query_row([chat, user], |r| r.get(0))?)
 }
 
 /// A chat's name and kind.
@@ -253,7 +265,8 @@ pub(super) fn approval_row(r: &Row<'_>) -> rusqlite::Result<Approval> {
     })
 }
 
-fn with_messages(c: &Connection, mut row: Approval) -> Result<Approval> {
+/// Reads what waits for its answer, and for which groups.
+pub(super) fn with_messages(c: &Connection, mut row: Approval) -> Result<Approval> {
     let mut messages =
         c.prepare_cached("SELECT DISTINCT seq FROM approval_messages WHERE approval_id = ?1 ORDER BY seq")?;
     row.messages = messages.query_map([row.id], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;

@@ -194,6 +194,16 @@ impl Store {
     }
 }
 
+/// Takes in that somebody wrote in a chat: of a user whom nobody gave one, their first direct chat is where they are
+/// asked.
+pub(super) fn learn_dm(c: &Connection, user: &str, chat: &str) -> Result<()> {
+    c.prepare_cached(
+        "UPDATE users SET dm_chat = ?2 WHERE id = ?1 AND dm_chat IS NULL AND EXISTS (SELECT 1 FROM chats WHERE jid = ?2 AND kind = 'direct')",
+    )?
+    .execute([user, chat])?;
+    Ok(())
+}
+
 /// What a sender is to a group; a group's own admins are not others'.
 pub(super) fn standing(c: &Connection, sender: &str, group: &Folder) -> rusqlite::Result<Standing> {
     let found: Option<String> = c

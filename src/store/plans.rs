@@ -58,7 +58,7 @@ const NOT_HOT: [(&str, &[&str]); 4] = [
     ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
         "act", "add_group", "add_member", "add_wiring", "approval", "archived_session", "archives_kept", "as_if", "chat", "chats",
-        "clear_dropped", "click", "command_of_file", "commands_called", "decide", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
+        "clear_dropped", "click", "command_of_file", "commands_called", "decide", "delete_archive", "deny_many", "dropped", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
         "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "tried_as",

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     Result, Store,
-    approvals::{APPROVAL, approval_row},
+    approvals::{APPROVAL, approval_row, with_messages},
     messages::{MESSAGE, message_row},
     outbox::{OUTBOX, outbox_row},
 };
@@ -169,7 +169,10 @@ impl Store {
                     "{APPROVAL} WHERE id IN (SELECT approval_id FROM approval_messages WHERE seq = ?1) ORDER BY id"
                 ))?
                 .query_map([seq], approval_row)?
-                .collect::<rusqlite::Result<Vec<_>>>()?;
+                .collect::<rusqlite::Result<Vec<_>>>()?
+                .into_iter()
+                .map(|question| with_messages(c, question))
+                .collect::<Result<Vec<_>>>()?;
             let answer = answer(&message.chat_jid, &wirings, &outbox, approvals.last());
             Ok(Some(Why { message, wirings, outbox, approvals, commands, answer }))
         })

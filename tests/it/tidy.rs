@@ -189,6 +189,15 @@ fn sql_is_written_in_the_store_only() {
 }
 
 #[test]
+fn no_field_of_a_log_line_takes_the_place_of_its_text() {
+    let field = Regex::new(r"tracing::\w+!\(([^;]*?[\s(,])?message(\s*=|\s*,)").unwrap();
+    for (path, text) in files("src", "rs") {
+        assert!(!field.is_match(&text), "{} logs a field `message`; name it otherwise", path.display());
+    }
+    assert!(field.is_match("tracing::info!(group, message = 1, \"x\")"));
+}
+
+#[test]
 fn lints_are_expected_with_a_reason_and_never_allowed() {
     let allow = Regex::new(r"#!?\[allow\(").unwrap();
     for dir in ["src", "ipc-handlers", "container", "tests/it"] {

@@ -5,7 +5,11 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    domain::{approvals::Approval, holds::Hold, rows::OutboxRow},
+    domain::{
+        approvals::{Approval, full},
+        holds::Hold,
+        rows::OutboxRow,
+    },
     store::ActiveRun,
 };
 
@@ -56,6 +60,13 @@ fn outbox(unsaid: &[OutboxRow]) -> Vec<Row> {
 fn approvals(open: &[Approval], who: Option<Result<String, String>>) -> Row {
     let unsaid: Vec<String> =
         open.iter().filter(|question| question.state == "undeliverable").map(|q| q.id.to_string()).collect();
+    if let Some(full) = full(open) {
+        return Row::warn(
+            "approvals",
+            full,
+            "answer them (`g2 approvals list`), or close many with `g2 approvals deny --chat JID` or `deny --all`",
+        );
+    }
     match (who, unsaid.as_slice(), open) {
         (Some(Err(why)), ..) => Row::warn(
             "approvals",

@@ -10,8 +10,18 @@ use super::Choice;
 pub struct Open {
     pub id: i64,
     pub choices: Vec<Choice>,
-    /// Whether it was said before the answer was typed. Of one that was not, only its own number can be known.
-    pub said: bool,
+    pub said: Said,
+}
+
+/// How a card stands in its chat when something is typed there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It was not said before the answer was typed: only who names it can mean it.
+    NotYet,
+    /// It was said, and nothing else there waits for such an answer.
+    Clearly,
+    /// An agent spoke there after it, or asked just before it for what would be typed the same.
+    Amid,
 }
 
 /// What a text is to the cards of its chat.
@@ -21,6 +31,8 @@ pub enum Typed {
     Answer { id: i64, choice: usize },
     /// It would answer several: these.
     Unclear(Vec<i64>),
+    /// It could be meant for this question, and for an agent as well: it goes to the agent, and its sender is told.
+    Amid(i64),
     /// It names a question that is not open here.
     Named(i64),
     /// It is a message.
@@ -45,11 +57,13 @@ pub fn read(text: &str, open: &[Open], replied_to: Option<i64>) -> Typed {
         return choice(text, &card.choices)
             .map_or(Typed::Message, |choice| Typed::Answer { id: card.id, choice });
     }
-    let said: Vec<&Open> = open.iter().filter(|card| card.said).collect();
+    let said: Vec<&Open> = open.iter().filter(|card| card.said != Said::NotYet).collect();
     match said.as_slice() {
-        [card] => {
-            choice(text, &card.choices).map_or(Typed::Message, |choice| Typed::Answer { id: card.id, choice })
-        }
+        [card] => match choice(text, &card.choices) {
+            Some(_) if card.said == Said::Amid => Typed::Amid(card.id),
+            Some(choice) => Typed::Answer { id: card.id, choice },
+            None => Typed::Message,
+        },
         several if several.iter().any(fits) => Typed::Unclear(several.iter().map(|card| card.id).collect()),
         _ => Typed::Message,
     }
@@ -62,13 +76,41 @@ fn named(text: &str) -> Option<(i64, &str)> {
     Some((id.parse().ok().filter(|_| digits)?, rest.trim())).filter(|(_, rest)| !rest.is_empty())
 }
 
-/// Finds a choice by its number or its label, in any case.
+/// Finds a choice by its number or its label; in any case, where that is one choice's alone.
 fn choice(text: &str, choices: &[Choice]) -> Option<usize> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        return text.parse::<usize>().ok()?.checked_sub(1).filter(|n| *n < choices.len());
+        let short = text.len() <= MOST_DIGITS;
+        return text.parse::<usize>().ok()?.checked_sub(1).filter(|n| short && *n < choices.len());
     }
+    let exactly = choices.iter().position(|choice| choice.label == text);
     let text = text.to_lowercase();
-    choices.iter().position(|choice| choice.label.to_lowercase() == text)
+    let mut alike = choices.iter().enumerate().filter(|(_, choice)| choice.label.to_lowercase() == text);
+    exactly.or_else(|| match (alike.next(), alike.next()) {
+        (Some((n, _)), None) => Some(n),
+        (_, _) => None,
+    })
+}
+
+/// A longer number is none of a card's.
+const MOST_DIGITS: usize = 6;
+
+/// Whether a text is a choice of the card.
+#[must_use]
+pub fn fits(text: &str, choices: &[Choice]) -> bool {
+    choice(text.trim(), choices).is_some()
+}
+
+/// Whether what an agent said could be answered by `text`, a number or a few words: it has them.
+#[must_use]
+pub fn asks_for(said: &str, text: &str) -> bool {
+    let (said, text) = (said.to_lowercase(), text.trim().to_lowercase());
+    let text = text.trim_start_matches('0');
+    !text.is_empty()
+        && said.match_indices(text).any(|(at, _)| {
+            let before = said.get(..at).and_then(|s| s.chars().next_back());
+            let behind = said.get(at + text.len()..).and_then(|s| s.chars().next());
+            !before.into_iter().chain(behind).any(char::is_alphanumeric)
+        })
 }
 
 /// Returns what a channel hands back when a button is pressed: short, as platforms bound it to 64 bytes.
@@ -91,7 +133,39 @@ mod tests {
     fn open(id: i64, labels: &[&str], said: bool) -> Open {
         let choices =
             labels.iter().map(|label| Choice { label: (*label).into(), action: Action::Allow }).collect();
-        Open { id, choices, said }
+        Open { id, choices, said: if said { Said::Clearly } else { Said::NotYet } }
+    }
+
+    #[test]
+    fn a_number_that_an_agent_may_have_asked_for_is_no_answer_to_a_card() {
+        let amid = [Open { said: Said::Amid, ..open(3, &["Allow", "Deny"], true) }];
+        for (text, typed) in [
+            ("1", Typed::Amid(3)),
+            ("deny", Typed::Amid(3)),
+            ("3", Typed::Message),
+            ("hello", Typed::Message),
+            ("#3 1", Typed::Answer { id: 3, choice: 0 }),
+        ] {
+            assert_eq!(read(text, &amid, None), typed, "{text:?}");
+        }
+        assert_eq!(read("1", &amid, Some(3)), Typed::Answer { id: 3, choice: 0 }, "a reply says which");
+        let menu = "What shall I order?\n1. Pizza\n2) Pasta (20 min)";
+        for (text, asked) in
+            [("1", true), ("2", true), (" 02 ", true), ("20", true), ("0", false), ("3", false)]
+        {
+            assert_eq!(asks_for(menu, text), asked, "{text:?}");
+        }
+        assert!(asks_for("Shall I allow it or deny it?", "DENY") && !asks_for("denying is bad", "deny"));
+    }
+
+    #[test]
+    fn a_label_in_another_case_counts_where_it_is_one_choice_s_alone() {
+        let two = [open(3, &["Connect to Main", "Connect to main", "Ignore"], true)];
+        for (text, choice) in [("Connect to Main", 0), ("Connect to main", 1), ("ignore", 2)] {
+            assert_eq!(read(text, &two, None), Typed::Answer { id: 3, choice }, "{text}");
+        }
+        assert_eq!(read("CONNECT TO MAIN", &two, None), Typed::Message);
+        assert_eq!(read(&format!("{}1", "0".repeat(100)), &two, None), Typed::Message);
     }
 
     #[test]

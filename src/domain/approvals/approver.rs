@@ -9,6 +9,9 @@ pub struct Candidate {
     /// The chat in which they are asked, and the channel that it is on.
     pub chat: String,
     pub channel: String,
+    /// Whether they are known to be in that chat: it was set for them, or they have written there. Otherwise it is but
+    /// what their id looks like.
+    pub known: bool,
     pub class: Class,
     pub granted_at: Time,
 }
@@ -33,7 +36,8 @@ pub enum Nobody {
 }
 
 /// Returns who is asked: by class, and within it who has been at it longest; first somebody on the channel that the
-/// question comes from, then anybody on one of `channels`. Whoever could not be told (`unreached`, a chat) comes last.
+/// question comes from, then anybody on one of `channels`. Whoever is not known to be in their chat comes after all who
+/// are, and whoever could not be told (`unreached`, a chat) last.
 ///
 /// # Errors
 /// [`Nobody`], and why.
@@ -49,9 +53,11 @@ pub fn whom_to_ask(
     candidates.sort_by(|a, b| (a.class, a.granted_at, &a.user).cmp(&(b.class, b.granted_at, &b.user)));
     candidates.retain(|candidate| channels.contains(&candidate.channel));
     let fresh = |candidate: &&Candidate| unreached != Some(candidate.chat.as_str());
-    let near = candidates.iter().filter(fresh).find(|candidate| candidate.channel == origin);
-    let any = near.or_else(|| candidates.iter().find(fresh)).or(candidates.first());
-    any.cloned().ok_or(Nobody::IsReachable)
+    let best = |known: bool| {
+        let there = || candidates.iter().filter(fresh).filter(|candidate| candidate.known == known);
+        there().find(|candidate| candidate.channel == origin).or_else(|| there().next())
+    };
+    best(true).or_else(|| best(false)).or(candidates.first()).cloned().ok_or(Nobody::IsReachable)
 }
 
 /// Returns the chat in which a user is alone with us: the one that their id names. On WhatsApp the id holds it whole.
@@ -66,7 +72,14 @@ mod tests {
 
     fn candidate(user: &str, class: Class, granted_at: i64) -> Candidate {
         let channel = user.split(':').next().unwrap().to_owned();
-        Candidate { user: user.into(), chat: user.into(), channel, class, granted_at: Time(granted_at) }
+        Candidate {
+            user: user.into(),
+            chat: user.into(),
+            channel,
+            known: true,
+            class,
+            granted_at: Time(granted_at),
+        }
     }
 
     fn ask(candidates: Vec<Candidate>, origin: &str, unreached: Option<&str>) -> Result<String, Nobody> {
@@ -120,6 +133,16 @@ mod tests {
         let (first, second) = (candidate("tg:1", Class::Owner, 1), candidate("local:me", Class::Owner, 2));
         assert_eq!(ask(vec![first.clone(), second], "tg", Some("tg:1")).as_deref(), Ok("local:me"));
         assert_eq!(ask(vec![first], "tg", Some("tg:1")).as_deref(), Ok("tg:1"));
+    }
+
+    #[test]
+    fn a_chat_that_is_guessed_is_the_last_resort() {
+        let guessed = Candidate { known: false, ..candidate("tg:1", Class::OfTheGroup, 1) };
+        let owner = candidate("local:me", Class::Owner, 2);
+        let all = vec![guessed.clone(), owner];
+        assert_eq!(ask(all.clone(), "tg", None).as_deref(), Ok("local:me"));
+        assert_eq!(ask(all, "tg", Some("local:me")).as_deref(), Ok("tg:1"));
+        assert_eq!(ask(vec![guessed], "tg", None).as_deref(), Ok("tg:1"));
     }
 
     #[test]

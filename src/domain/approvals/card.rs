@@ -57,7 +57,8 @@ pub fn about_chat(id: i64, spoken: &Spoken<'_>, groups: &[(Folder, String)]) -> 
         .take(OFFERED)
         .map(|(folder, name)| {
             let name = one_line(name, NAME);
-            let twice = groups.iter().filter(|(_, other)| *other == name).count() > 1;
+            let alike = |other: &str| one_line(other, NAME).to_lowercase() == name.to_lowercase();
+            let twice = groups.iter().filter(|(_, other)| alike(other)).count() > 1;
             let label =
                 if twice { format!("Connect to {name} ({folder})") } else { format!("Connect to {name}") };
             Choice { label, action: Action::Connect(folder.clone()) }
@@ -127,7 +128,7 @@ fn with_choices(mut text: String, id: i64, choices: &[Choice]) -> String {
         let _ = write!(text, "\n{}. {}", n + 1, choice.label);
     }
     let _ =
-        write!(text, "\nAnswer with a number; with several questions open, `#{id} 1` says which is meant.");
+        write!(text, "\nAnswer with a number; where more than this is asked, `#{id} 1` says which is meant.");
     text
 }
 
@@ -169,7 +170,7 @@ mod tests {
             card.text,
             "New sender (question #3)\nBob (tg:42) wants to talk to Family and Work in Chess (tg:-100): “@G2 who \
              wins?”\nAllowed, Family and Work will know them in every chat.\n1. Allow\n2. Deny\nAnswer with a number; \
-             with several questions open, `#3 1` says which is meant."
+             where more than this is asked, `#3 1` says which is meant."
         );
         assert_eq!(card.choices.len(), 2);
     }

@@ -62,6 +62,9 @@ impl Approval {
             "denied" => {
                 format!("question {id} was answered by {by}: {}", self.decision.as_deref().unwrap_or("no"))
             }
+            "expired" if self.decided_by.is_some() => {
+                format!("question {id} is closed: the groups that it was about were removed")
+            }
             "expired" => format!("nobody answered question {id} in time"),
             _ => format!(
                 "question {id} could not be said to {} in {}; answer it with `g2 approvals approve {id}` or `deny {id}`",

@@ -10,7 +10,7 @@ use std::{
 };
 
 use ipc_handlers::{Folder, Time};
-use rustix::{fd::OwnedFd, io::Errno};
+use rustix::fd::OwnedFd;
 use serde::Serialize;
 
 use super::{Claimed, Claims, HEAD};
@@ -130,7 +130,6 @@ impl Aside {
         self.with_shelf(host, place, claimed, |shelf, at| {
             for (part, bytes) in [Some(("json", bytes)), beside].into_iter().flatten() {
                 let path = part_path(claimed, part);
-                shelf.make_over_the_oldest(place, at, claimed, part)?;
                 match dir::write_host_file(at, path.as_str(), bytes) {
                     Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                         make_folder(at, &claimed.folder)?; // A person removed it.
@@ -188,14 +187,6 @@ impl Place {
         }
     }
 
-    /// Whether one more is one too many.
-    fn is_full(self, shelf: &Shelf) -> bool {
-        match self {
-            Self::Done => shelf.kept.len() >= DONE_FILES,
-            Self::Dead => shelf.kept.len() >= DEAD_FILES,
-        }
-    }
-
     fn is_over(self, shelf: &Shelf) -> bool {
         match self {
             Self::Done => shelf.kept.len() > DONE_FILES,
@@ -229,33 +220,6 @@ impl Shelf {
                 self.bytes = self.bytes - slot.unwrap_or(0) + size;
                 *slot = Some(size);
             }
-        }
-    }
-
-    /// Where the oldest command has to go for this one, its file becomes this one's, to be written anew: making a file
-    /// and removing another costs most of what keeping a command does. It is emptied first, so that nobody reads one
-    /// command under the name of another. Whoever dies in between writes it at the next start.
-    fn make_over_the_oldest(
-        &mut self,
-        place: Place,
-        at: &OwnedFd,
-        claimed: &Claimed,
-        part: &str,
-    ) -> rustix::io::Result<()> {
-        let is_full = place.is_full(self) && !self.kept.contains_key(&claimed.id) || place.is_over(self);
-        let Some((&oldest, kept)) = self.kept.iter_mut().next() else { return Ok(()) };
-        if !is_full || oldest >= claimed.id {
-            return Ok(());
-        }
-        let slot = PARTS.into_iter().zip(&mut kept.parts).find(|(known, _)| *known == part);
-        let Some(size) = slot.and_then(|(_, slot)| slot.take()) else { return Ok(()) };
-        self.bytes -= size;
-        let from = format!("{}/{oldest}.{part}", claimed.folder);
-        let made_over = dir::empty_host_file(at, from.as_str())
-            .and_then(|()| rustix::fs::renameat(at, from.as_str(), at, part_path(claimed, part).as_str()));
-        match made_over {
-            Err(Errno::NOENT) => Ok(()), // A person removed it.
-            other => other,
         }
     }
 

@@ -50,7 +50,7 @@ pub(super) async fn accept(host: &Arc<Host>, message: Incoming) -> Response {
             failpoint::reach("message.stored");
             let Accepted { seq, wired, note, said, made } = accepted;
             if let Some(what) = &note {
-                tracing::info!(message = seq, what, "a message was no prompt, or not yet");
+                tracing::info!(seq, what, "a message was no prompt, or not yet");
             }
             host.nudges.dispatch.notify_one();
             answers::follow(host, said, made).await;

@@ -54,7 +54,7 @@ impl Judging {
                 group,
                 chat = row.chat_jid,
                 sender = row.sender,
-                message = row.seq,
+                seq = row.seq,
                 rule = decision.rule,
                 why = decision.reason,
                 "a message was not heard"

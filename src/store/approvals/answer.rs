@@ -12,8 +12,8 @@ use super::{
 };
 use crate::domain::{
     approvals::{
-        Action, NAMING_MS, Rights,
-        answer::{Open, Typed, read},
+        Action, NAMING_MS, Rights, TALK_MS,
+        answer::{Open, Said, Typed, asks_for, fits, read},
         name::is_cancel,
     },
     rows::Inbound,
@@ -27,6 +27,8 @@ pub(in super::super) enum Reply {
     },
     /// It would answer any of these.
     Unclear(Vec<i64>),
+    /// It may be meant for this question, and is a message all the same.
+    Amid(i64),
     /// The question that it names is closed.
     Late(i64),
     /// The name of a new group.
@@ -37,6 +39,9 @@ pub(in super::super) enum Reply {
     /// No name, after all.
     Cancel(i64),
 }
+
+/// So many open questions are named to somebody who did not say which was meant.
+const NAMED: usize = 5;
 
 /// What came of it.
 pub(in super::super) struct Replied {
@@ -63,7 +68,11 @@ pub(in super::super) fn read_reply(c: &Connection, inbound: &Inbound, now: Time)
     let mut open = Vec::new();
     for card in &cards {
         if may_answer(c, &rights, card)? {
-            let said = said_at(c, card)?.is_some();
+            let said = match said_at(c, card)? {
+                None => Said::NotYet,
+                Some(_) if fits(&inbound.text, &card.choices) && talked(c, card, inbound, now)? => Said::Amid,
+                Some(_) => Said::Clearly,
+            };
             open.push(Open { id: card.id, choices: card.choices.clone(), said });
         }
     }
@@ -79,6 +88,7 @@ pub(in super::super) fn read_reply(c: &Connection, inbound: &Inbound, now: Time)
             }
         }
         Typed::Unclear(ids) => Some(Reply::Unclear(ids)),
+        Typed::Amid(id) => Some(Reply::Amid(id)),
         Typed::Named(id) => closed(c, inbound, &rights, id)?,
         Typed::Message => name(c, inbound, &rights, &cards, now)?,
     })
@@ -116,11 +126,24 @@ pub(in super::super) fn answer(
             Ok(replied(id, decided))
         }
         Reply::Unclear(ids) => {
-            let names: Vec<String> = ids.iter().map(|id| format!("#{id}")).collect();
+            let (some, more) = ids.split_at(ids.len().min(NAMED));
+            let names: Vec<String> = some.iter().map(|id| format!("#{id}")).collect();
             let forms: Vec<String> =
-                ids.iter().map(|id| format!("`#{id} {}`", inbound.text.trim())).collect();
-            let note =
-                format!("Questions {} are open: say which with {}.", names.join(", "), forms.join(" or "));
+                some.iter().take(2).map(|id| format!("`#{id} {}`", inbound.text.trim())).collect();
+            let more = match more.len() {
+                0 => String::new(),
+                more => format!(" and {more} more (`g2 approvals list`)"),
+            };
+            let (names, forms) = (names.join(", "), forms.join(" or "));
+            let note = format!("Questions {names}{more} are open: say which with {forms}.");
+            tell(&note)?;
+            Ok(Replied { note, made: None })
+        }
+        Reply::Amid(id) => {
+            let note = format!(
+                "That went to the agent. If it was meant for question #{id}, answer `#{id} {}`.",
+                inbound.text.trim()
+            );
             tell(&note)?;
             Ok(Replied { note, made: None })
         }
@@ -160,6 +183,41 @@ fn may_answer(c: &Connection, rights: &Rights, card: &Question) -> Result<bool> 
     Ok(card.choices.iter().any(|choice| rights.allow(&choice.action, &groups)))
 }
 
+/// Whether somebody else in the card's chat may be meant by a text that fits the card: an agent that spoke there after
+/// it, or whose last words before it, which were not answered yet, have that text in them.
+fn talked(c: &Connection, card: &Question, inbound: &Inbound, now: Time) -> Result<bool> {
+    let last: Option<(String, i64)> = c
+        .prepare_cached(
+            "SELECT text, created_at FROM outbox INDEXED BY outbox_by_chat
+             WHERE chat_jid = ?1 AND cause NOT LIKE 'approval %' AND cause NOT LIKE 'notice%' ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row([&inbound.chat_jid], |r| Ok((r.get(0)?, r.get(1)?)))
+        .optional()?;
+    let Some((text, at)) = last else { return Ok(false) };
+    if spoken_since(c, card)? {
+        return Ok(true);
+    }
+    if now.ms_since(Time(at)) > TALK_MS || !asks_for(&text, &inbound.text) {
+        return Ok(false);
+    }
+    let answered: bool = c
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM (SELECT sender, received_at FROM messages INDEXED BY messages_by_chat WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT 100)
+               WHERE sender = ?2 AND received_at > ?3)",
+        )?
+        .query_row(params![inbound.chat_jid, inbound.sender, at], |r| r.get(0))?;
+    Ok(!answered)
+}
+
+/// Whether anything but questions was said in the card's chat after it.
+fn spoken_since(c: &Connection, card: &Question) -> Result<bool> {
+    Ok(c.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM outbox INDEXED BY outbox_by_chat
+           WHERE chat_jid = ?1 AND id > ?2 AND cause NOT LIKE 'approval %' AND cause NOT LIKE 'notice%')",
+    )?
+    .query_row(params![card.card_chat, card.card], |r| r.get(0))?)
+}
+
 /// When what was said last about a question was said.
 fn said_at(c: &Connection, card: &Question) -> Result<Option<Time>> {
     let said: Option<Option<i64>> = c
@@ -191,7 +249,7 @@ fn closed(c: &Connection, inbound: &Inbound, rights: &Rights, id: i64) -> Result
         return Ok(None);
     }
     if card.is_open() {
-        let open = [Open { id, choices: card.choices, said: false }];
+        let open = [Open { id, choices: card.choices, said: Said::NotYet }];
         if let Typed::Answer { id, choice } = read(&inbound.text, &open, None) {
             return Ok(Some(Reply::Choice { id, choice }));
         }
@@ -211,7 +269,9 @@ fn name(
     let asked = cards.iter().rev().find(|card| card.naming.as_deref() == Some(inbound.sender.as_str()));
     let Some(card) = asked.filter(|_| rights.allow(&Action::New, &[])) else { return Ok(None) };
     let in_time = said_at(c, card)?.is_some_and(|at| now.ms_since(at) <= NAMING_MS);
-    Ok(in_time.then(|| match is_cancel(&inbound.text) {
+    // What an agent said since is what is answered.
+    let asked_last = in_time && !spoken_since(c, card)?;
+    Ok(asked_last.then(|| match is_cancel(&inbound.text) {
         true => Reply::Cancel(card.id),
         false => Reply::Name { id: card.id, text: inbound.text.clone() },
     }))

@@ -14,7 +14,7 @@ use super::{
 use crate::domain::{
     access::Standing,
     approvals::{
-        Kind, LIFE_MS, OPEN, WAITING,
+        Kind, LIFE_MS, OPEN, OPEN_IN_CHAT, WAITING,
         answer::press,
         approver::whom_to_ask,
         card::{self, Card, Spoken},
@@ -221,6 +221,18 @@ pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time)
         return Ok(Asked::Nobody(format!(
             "{open} questions wait for an answer already, and no more are asked"
         )));
+    }
+    if about.kind == Kind::Sender {
+        let open: i64 = c
+            .prepare_cached(
+                "SELECT count(*) FROM approvals WHERE state = 'pending' AND kind = 'sender' AND chat_jid = ?1",
+            )?
+            .query_row([about.chat], |r| r.get(0))?;
+        if open >= OPEN_IN_CHAT {
+            return Ok(Asked::Nobody(format!(
+                "{open} questions about senders of this chat wait for an answer already, and no more are asked"
+            )));
+        }
     }
     // What could not be said is asked again, with all that waits for it.
     let unsaid = newest.filter(|newest| newest.state == "undeliverable");

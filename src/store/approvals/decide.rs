@@ -1,5 +1,7 @@
 //! Answers, and what they bring about.
 
+use std::collections::BTreeMap;
+
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, params};
 
@@ -51,7 +53,7 @@ pub struct Decided {
 pub enum How {
     /// It is done, and told in the card's chat.
     Done,
-    /// It was answered before.
+    /// It was answered before, or what it was about is gone.
     Late,
     /// Whoever answered has no right to; nothing but the audit knows of it.
     NotAllowed,
@@ -75,6 +77,20 @@ impl Store {
         self.write(move |c| decide(c, &asking, id, &pick, &by, None, now)).await
     }
 
+    /// Says no to every open question for `by`, or to those about one chat; `why` goes into the audit of each. Each
+    /// chat with cards of them is told once. Returns how many were closed, and how many `by` may not close.
+    pub async fn deny_many(
+        &self,
+        chat: Option<&str>,
+        by: &str,
+        why: &str,
+        now: Time,
+    ) -> Result<(usize, usize)> {
+        let (chat, by, why) = (chat.map(str::to_owned), by.to_owned(), why.to_owned());
+        let asking = self.asking.clone();
+        self.write(move |c| deny_many(c, &asking, chat.as_deref(), &by, &why, now)).await
+    }
+
     /// A button was pressed by a user; `press` is what came with it. Returns what to tell them. Whether they may is
     /// looked at before anything else: a press of somebody who may not changes nothing.
     ///
@@ -88,8 +104,61 @@ impl Store {
     }
 }
 
-/// Answers a question.
+fn deny_many(
+    c: &Connection,
+    asking: &Asking,
+    chat: Option<&str>,
+    by: &str,
+    why: &str,
+    now: Time,
+) -> Result<(usize, usize)> {
+    expire(c, now)?;
+    let open: Vec<(i64, String)> = c
+        .prepare_cached(
+            "SELECT id, card_chat FROM approvals INDEXED BY approvals_open_by_end
+             WHERE state IN ('pending', 'undeliverable') AND (?1 IS NULL OR chat_jid = ?1) ORDER BY id",
+        )?
+        .query_map([chat], |r| Ok((r.get(0)?, r.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut closed: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    for (id, card_chat) in &open {
+        if settle(c, asking, *id, &Pick::No, by, None, now)?.how == How::Done {
+            note(c, *id, by, "denied with others", why, None, now)?;
+            closed.entry(card_chat.clone()).or_default().push(*id);
+        }
+    }
+    for (card_chat, ids) in &closed {
+        let says = format!("{by} said no to {} questions at once: {why}.", ids.len());
+        if let Some(id) = ids.last() {
+            speak(c, *id, card_chat, &says, &[], now)?;
+        }
+    }
+    let done = closed.values().map(Vec::len).sum();
+    Ok((done, open.len() - done))
+}
+
+/// Answers a question, and tells the chat of its card.
 pub(super) fn decide(
+    c: &Connection,
+    asking: &Asking,
+    id: i64,
+    pick: &Pick,
+    by: &str,
+    seq: Option<i64>,
+    now: Time,
+) -> Result<Decided> {
+    let decided = settle(c, asking, id, pick, by, seq, now)?;
+    // One that is open still has asked for a name, and said so.
+    if decided.how == How::Done
+        && let Some(question) = question(c, id)?.filter(|question| !question.is_open())
+    {
+        speak(c, id, &question.card_chat, &decided.says, &[], now)?;
+    }
+    Ok(decided)
+}
+
+/// Answers a question; nobody is told.
+fn settle(
     c: &Connection,
     asking: &Asking,
     id: i64,
@@ -133,19 +202,15 @@ pub(super) fn decide(
         return Ok(Decided::of(How::Late, late(c, &question)?));
     }
     let answer = Answer { c, asking, question: &question, by, seq, now };
-    let decided = match &action {
-        Action::Allow => answer.allow(&rights, &groups)?,
-        Action::Deny | Action::Ignore => answer.deny(&action, &rights, &groups)?,
-        Action::Connect(group) => answer.connect(group)?,
+    match &action {
+        Action::Allow => answer.allow(&rights, &groups),
+        Action::Deny | Action::Ignore => answer.deny(&action, &rights, &groups),
+        Action::Connect(group) => answer.connect(group),
         Action::New => match pick {
-            Pick::New(name) => answer.make(name)?,
-            Pick::Choice(_) | Pick::Yes | Pick::No | Pick::Connect(_) => return answer.ask_for_name(),
+            Pick::New(name) => answer.make(name),
+            Pick::Choice(_) | Pick::Yes | Pick::No | Pick::Connect(_) => answer.ask_for_name(),
         },
-    };
-    if decided.how == How::Done {
-        speak(c, id, &question.card_chat, &decided.says, &[], now)?;
     }
-    Ok(decided)
 }
 
 /// What is told to whoever answers a question that is closed.
@@ -171,12 +236,12 @@ impl Answer<'_> {
     /// about anew.
     fn allow(&self, rights: &Rights, groups: &[Folder]) -> Result<Decided> {
         let Question { id, sender, sender_name, .. } = self.question;
+        if groups.is_empty() {
+            return self.nothing_left();
+        }
         let mine: Vec<&Folder> = groups.iter().filter(|group| rights.over(group)).collect();
         for group in &mine {
             people::add_member(self.c, sender, sender_name, group, self.by, self.now)?;
-        }
-        if groups.is_empty() {
-            people::ensure_user(self.c, sender, sender_name, self.now)?;
         }
         self.close("approved", &Action::Allow)?;
         for (seq, group) in self.waiting()? {
@@ -193,6 +258,24 @@ impl Answer<'_> {
             card::list(&names)
         );
         Ok(Decided::of(How::Done, says))
+    }
+
+    /// The groups that a sender was to be heard by were removed: nobody is admitted, and nobody need answer any more.
+    fn nothing_left(&self) -> Result<Decided> {
+        let Question { id, sender, sender_name, .. } = self.question;
+        self.c
+            .prepare_cached(
+                "UPDATE approvals SET state = 'expired', decided_at = ?2, decided_by = ?3, naming = NULL WHERE id = ?1",
+            )?
+            .execute(params![id, self.now.0, self.by])?;
+        let why = format!("every group that question {id} was about was removed");
+        note(self.c, *id, self.by, "settled", &why, self.seq, self.now)?;
+        give_up(self.c, *id, &why, None, self.now)?;
+        let who = card::named(sender, sender_name);
+        Ok(Decided::of(
+            How::Late,
+            format!("Question #{id} is closed, and {who} is not allowed anything: {why}."),
+        ))
     }
 
     fn deny(&self, action: &Action, rights: &Rights, groups: &[Folder]) -> Result<Decided> {

@@ -145,3 +145,54 @@ async fn whoever_lost_the_right_since_they_were_asked_may_not_answer() {
     assert_eq!(world.open().iter().filter(|question| question.kind == "sender").count(), 1);
     assert_eq!(world.pick(1, Pick::Yes, "tg:ada").await.how, How::NotAllowed);
 }
+
+#[tokio::test]
+async fn a_number_that_an_agent_asked_for_is_the_agent_s_and_its_sender_is_told_how_to_mean_the_card() {
+    let menu = "What shall I order?\n1. Pizza\n2. Pasta\nAnswer with a number.";
+    // An agent that asked before the card was said, one that speaks after it, one that asked for something else.
+    for (before, after, text, answers) in [
+        (Some(menu), None, "1", false),
+        (None, Some("Anything else?"), "1", false),
+        (Some(menu), None, "deny", true),
+        (Some("It is done."), None, "1", true),
+    ] {
+        let world = World::new().await;
+        if let Some(text) = before {
+            world.agent_says(DESK, text);
+        }
+        let card = world.stranger(BOB, "hello").await;
+        if let Some(text) = after {
+            world.agent_says(DESK, text);
+        }
+        world.hear(DESK, OWNER, text).await;
+        assert_eq!(world.open().is_empty(), answers, "{before:?} {after:?} {text:?}");
+        let told = world.say_all(DESK).await;
+        if !answers {
+            assert_eq!(world.woken("main", DESK), [text]);
+            assert!(told[0].text.contains(&format!("answer `#{card} {text}`")), "{told:?}");
+            world.hear(DESK, OWNER, &format!("#{card} {text}")).await;
+            assert!(world.open().is_empty(), "named, it is the card's");
+        }
+    }
+    // What the agent asked for was answered: the next number is the card's.
+    let mut world = World::new().await;
+    world.agent_says(DESK, menu);
+    world.later(1000);
+    world.hear(DESK, OWNER, "2").await;
+    world.stranger(BOB, "hello").await;
+    world.hear(DESK, OWNER, "1").await;
+    assert!(world.open().is_empty());
+}
+
+#[tokio::test]
+async fn of_very_many_open_cards_a_few_are_named() {
+    let world = World::new().await;
+    for n in 0..12 {
+        world.stranger(&format!("tg:s{n}"), "hello").await;
+    }
+    world.hear(DESK, OWNER, "1").await;
+    let told = world.say_all(DESK).await;
+    assert!(told[0].text.contains("#5 and 7 more") && told[0].text.len() < 200, "{told:?}");
+    world.hear(DESK, OWNER, &format!("{}1", "0".repeat(100_000))).await;
+    assert!(world.say_all(DESK).await.is_empty(), "that is no number of a card");
+}

@@ -129,6 +129,38 @@ fn a_press_comes_in_by_the_socket() {
 }
 
 #[test]
+fn too_many_questions_are_a_problem_that_is_told_of_until_many_are_closed() {
+    let root = root();
+    let _daemon = root.serve();
+    root.g2(&["send", "--chat", "local:family", "--as", "bob", "--wait", "60", "hello"]);
+    assert_eq!(root.json(&["status"])["state"], "healthy");
+    let store = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
+    store
+        .execute_batch(
+            "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 19)
+             INSERT INTO approvals (kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at)
+             SELECT kind, chat_jid, sender || n, '', state, approver, card_chat, options, created_at, expires_at FROM approvals, n",
+        )
+        .unwrap();
+    let status = root.run(&["--json", "status"]);
+    assert_eq!(status.status.code(), Some(1));
+    let told = String::from_utf8(status.stdout).unwrap();
+    assert!(
+        told.contains("degraded") && told.contains("20 questions about senders of local:family"),
+        "{told}"
+    );
+    let row =
+        |root: &Root| root.rows(&["doctor"]).into_iter().find(|row| row["check"] == "approvals").unwrap();
+    assert_eq!(row(&root)["status"], "warn", "{}", row(&root));
+    assert_eq!(root.run(&["approvals", "deny"]).status.code(), Some(2));
+    assert_eq!(root.run(&["approvals", "deny", "1", "--all"]).status.code(), Some(2));
+    assert_eq!(root.run(&["approvals", "deny", "--all", "--as", "eve"]).status.code(), Some(1));
+    assert!(root.g2(&["approvals", "deny", "--chat", "local:family"]).contains("20 questions are closed"));
+    assert_eq!(root.json(&["status"])["state"], "healthy");
+    assert!(root.g2(&["approvals", "deny", "--all"]).contains("0 questions are closed"));
+}
+
+#[test]
 fn the_doctor_says_when_nobody_can_be_asked_and_what_could_not_be() {
     let root = root();
     let rows = |root: &Root| -> Vec<String> {

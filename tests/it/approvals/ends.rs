@@ -2,11 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use g2::{
-    domain::people::Role,
+    domain::{approvals::full, people::Role},
     store::{Asking, How, NextDelivery, Pick},
 };
 
-use super::world::{CHAT, DESK, OWNER, World, asking};
+use super::world::{CHAT, DESK, OWNER, World, asking, wiring};
 
 const BOB: &str = "tg:bob";
 const DAY: i64 = 24 * 3_600_000;
@@ -116,9 +116,45 @@ async fn of_a_sender_fifty_messages_wait_and_older_ones_are_counted() {
 #[tokio::test]
 async fn strangers_cannot_fill_a_chat_with_cards() {
     let world = World::new().await;
-    for n in 0..120 {
+    for n in 0..25 {
         world.hear(CHAT, &format!("tg:{n}"), "hi").await;
     }
-    assert_eq!((world.open().len(), world.dropped().len()), (100, 20));
+    assert_eq!((world.open().len(), world.dropped().len()), (20, 5), "of one chat");
+    let last = world.hear(CHAT, "tg:24", "again").await;
+    let reason = world.store.why(last, world.now).unwrap().unwrap().wirings[0].reason.clone().unwrap();
+    assert!(reason.contains("20 questions about senders of this chat"), "{reason}");
+    assert!(full(&world.open()).unwrap().contains(CHAT));
+    // Others are asked about all the same, until there are too many.
+    for chat in 0..6 {
+        let jid = format!("tg:-20{chat}");
+        world.store.add_wiring(wiring("family", &jid), world.now).await.unwrap();
+        for n in 0..15 {
+            world.hear(&jid, &format!("tg:{n}"), "hi").await;
+        }
+    }
+    assert_eq!(world.open().len(), 100);
+    assert!(full(&world.open()).unwrap().starts_with("100 questions"));
     assert_eq!(world.say_all(DESK).await.len(), 100);
+    world.pick(1, Pick::No, OWNER).await;
+    assert_eq!(full(&world.open()), None, "a chat and all have room again");
+}
+
+#[tokio::test]
+async fn many_questions_are_closed_at_once_by_whoever_may() {
+    let world = World::new().await;
+    world.store.add_wiring(wiring("family", "tg:-200"), world.now).await.unwrap();
+    for (chat, sender) in [(CHAT, "tg:1"), (CHAT, "tg:2"), ("tg:-200", "tg:1")] {
+        world.hear(chat, sender, "hi").await;
+    }
+    world.say_all(DESK).await;
+    let nobody = world.store.deny_many(None, "local:eve", "for a try", world.now).await.unwrap();
+    assert_eq!((nobody, world.open().len()), ((0, 3), 3));
+    let closed = world.store.deny_many(Some(CHAT), OWNER, "a flood", world.now).await.unwrap();
+    assert_eq!((closed, world.open().len(), world.dropped().len()), ((2, 0), 1, 2));
+    assert_eq!(world.audit(2)[2..], ["local:me: denied", "local:me: denied with others"]);
+    let said = world.say_all(DESK).await;
+    assert_eq!(said.len(), 1, "it is told once");
+    assert_eq!(said[0].text, "local:me said no to 2 questions at once: a flood.");
+    assert_eq!(world.store.deny_many(None, OWNER, "the rest", world.now).await.unwrap(), (1, 0));
+    assert!(world.open().is_empty());
 }

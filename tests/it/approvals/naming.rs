@@ -106,9 +106,13 @@ async fn the_name_is_that_of_whoever_was_asked_for_it() {
 }
 
 #[tokio::test]
-async fn a_name_is_waited_for_an_hour_and_not_before_it_was_asked_for() {
+async fn a_name_is_waited_for_ten_minutes_and_not_before_it_was_asked_for_nor_once_an_agent_spoke() {
+    let world = asked().await;
+    world.agent_says(DESK, "By the way: what is for lunch?");
+    world.hear(DESK, OWNER, "soup").await;
+    assert_eq!((folders(&world).len(), world.woken("main", DESK)), (2, vec!["soup".to_owned()]));
     let mut world = asked().await;
-    world.later(3_600_001);
+    world.later(600_001);
     world.hear(DESK, OWNER, "remind me of lunch").await;
     assert_eq!((folders(&world).len(), world.woken("main", DESK).len()), (2, 1));
     let world = World::new().await;

@@ -23,6 +23,7 @@ async fn a_stranger_s_first_message_asks_the_owner_where_they_are() {
     assert!(world.say_all(CHAT).await.is_empty(), "nothing is said to the stranger");
     assert!(world.woken("family", CHAT).is_empty() && world.dropped().is_empty());
     assert!(world.why(seq).contains("question 1 waits for local:me"), "{}", world.why(seq));
+    assert_eq!(world.store.why(seq, world.now).unwrap().unwrap().approvals, open);
 }
 
 #[tokio::test]
@@ -83,6 +84,44 @@ async fn a_no_is_said_to_nobody_but_whoever_said_it_and_is_counted() {
     assert!(world.why(second).contains("was answered by local:me: deny"), "{}", world.why(second));
     assert_eq!(world.audit(id), ["g2: asked", "local:me: denied"]);
     assert_eq!(world.pick(id, Pick::Yes, OWNER).await.how, How::Late, "a no is not undone by a late yes");
+}
+
+#[tokio::test]
+async fn a_yes_when_all_groups_are_gone_allows_nothing_and_says_so() {
+    let world = World::new().await;
+    let id = world.stranger(BOB, "hello").await;
+    world.sql("PRAGMA foreign_keys = ON; DELETE FROM groups WHERE folder = 'family'");
+    let decided = world.pick(id, Pick::Yes, OWNER).await;
+    assert_eq!(decided.how, How::Late);
+    assert!(decided.says.contains("is not allowed anything: every group"), "{}", decided.says);
+    assert_eq!(world.question(id).state, "expired");
+    assert!(world.question(id).outcome().contains("were removed"), "{}", world.question(id).outcome());
+    assert!(world.store.users().unwrap().iter().all(|user| user.id != BOB));
+    assert_eq!(world.pick(id, Pick::Yes, OWNER).await.how, How::Late);
+}
+
+#[tokio::test]
+async fn a_user_is_asked_in_the_first_direct_chat_that_they_write_in_and_not_where_nobody_is() {
+    let world = World::new().await;
+    world.role("tg:7", Role::Admin, Some("family")).await;
+    world.sql("UPDATE users SET dm_chat = NULL WHERE id = 'tg:7'");
+    let asked = || world.open().last().unwrap().card_chat.clone();
+    world.hear(CHAT, "tg:eve", "hi").await;
+    assert_eq!(asked(), DESK, "nobody has seen them in tg:7");
+    world.hear(CHAT, "tg:7", "a group is no direct chat").await;
+    world.hear("tg:70", "tg:7", "hello").await;
+    world.hear("tg:7", "tg:7", "hello").await;
+    world.hear(CHAT, BOB, "hi").await;
+    assert_eq!(asked(), "tg:70");
+    // Somebody of the command line's choice is asked where it says.
+    world.store.put_user("tg:7", "Ada", Some("tg:-5".into()), world.now).await.unwrap();
+    world.hear("tg:7", "tg:7", "again").await;
+    world.hear(CHAT, "tg:carl", "hi").await;
+    assert_eq!(asked(), "tg:-5");
+    // What was written before somebody was a user counts as well.
+    world.sql("UPDATE users SET dm_chat = NULL WHERE id = 'tg:7'");
+    world.hear(CHAT, "tg:dan", "hi").await;
+    assert_eq!(asked(), "tg:7");
 }
 
 #[tokio::test]

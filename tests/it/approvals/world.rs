@@ -76,8 +76,10 @@ impl World {
         self.now = self.now.plus_ms(ms);
     }
 
+    /// Gives a role to somebody, who is asked in the chat of their own.
     pub(super) async fn role(&self, user: &str, role: Role, group: Option<&str>) {
         self.store.grant_role(user, role, group.map(folder), "test", self.now).await.unwrap();
+        self.sql(&format!("UPDATE users SET dm_chat = coalesce(dm_chat, id) WHERE id = '{user}'"));
     }
 
     /// Writes to a column of a chat's row.
@@ -135,6 +137,14 @@ impl World {
     /// Stores a message and judges what waits to be; returns its number.
     pub(super) async fn hear(&self, chat: &str, sender: &str, text: &str) -> i64 {
         self.hear_as(chat, sender, text, |_| {}).await
+    }
+
+    /// What an agent's run has said in a chat.
+    pub(super) fn agent_says(&self, chat: &str, text: &str) {
+        let now = self.now.0;
+        self.sql(&format!(
+            "INSERT INTO outbox (chat_jid, text, status, cause, created_at, sent_at) VALUES ('{chat}', '{text}', 'sent', 'run 1 record 1', {now}, {now})"
+        ));
     }
 
     /// Judges everything, as the daemon does.

@@ -56,6 +56,33 @@ fn a_mode_or_scope_that_is_none_is_refused_with_what_there_is() {
 }
 
 #[test]
+fn a_pattern_is_refused_where_the_agent_does_not_engage_by_one() {
+    let root = Root::new("");
+    let set = |settings: &[&str]| {
+        root.run(&[&["wirings", "set", "--group", "main", "--chat", "local:main"], settings].concat())
+    };
+    let now = || {
+        let row = &root.rows(&["wirings", "list"])[0];
+        (row["engage_mode"].clone(), row["engage_pattern"].clone())
+    };
+    for mode in ["mention", "mention-sticky"] {
+        let engage = format!("engage={mode}");
+        for settings in [&[engage.as_str(), "pattern=foo"][..], &["pattern=foo", &engage]] {
+            assert_eq!(set(settings).status.code(), Some(1), "{settings:?}");
+            assert_eq!(now(), (json!("pattern"), json!(".")), "nothing is changed: {settings:?}");
+        }
+        assert!(set(&[&engage]).status.success());
+        let refused = set(&["pattern=foo"]);
+        let told = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(1) && told.contains("engage=pattern pattern=P"), "{told}");
+        assert_eq!(now(), (json!(mode), Value::Null));
+        for settings in [&["engage=pattern", "pattern=foo"][..], &["pattern=.", "engage=pattern"]] {
+            assert!(set(settings).status.success());
+        }
+    }
+}
+
+#[test]
 fn a_rule_that_fails_stops_no_other() {
     for (pattern, verdict) in [("(", "wake"), (HARD, "held")] {
         let root = three(pattern);
@@ -131,12 +158,13 @@ fn two_groups_that_take_everything_are_warned_about_when_they_are_made_so() {
         assert!(told(&add).contains("answered 2 times"), "{pattern:?}");
         assert_eq!(doctor(&root, "answers_twice")["status"], "warn", "{pattern:?}");
         let set = |setting: &str| {
-            let all: Vec<&str> = ["wirings", "set"].iter().chain(&second).copied().chain([setting]).collect();
+            let all: Vec<&str> =
+                ["wirings", "set"].iter().chain(&second).copied().chain(setting.split(' ')).collect();
             told(&all)
         };
         assert!(!set("engage=mention").contains("answered"));
         assert_eq!(doctor(&root, "answers_twice")["status"], "ok");
-        assert!(!set("pattern=^only this$").contains("answered"));
+        assert!(!set("engage=pattern pattern=^only").contains("answered"));
         assert!(set(&format!("pattern={pattern}")).contains("answered 2 times"), "{pattern:?}");
         root.g2(&["wirings", "remove", "--group", "second", "--chat", "local:main"]);
     }
