@@ -6,7 +6,13 @@ use serde::Serialize;
 
 use super::{Context, Outcome, jid, show};
 use crate::{
-    domain::{access::Refusal, engage, hearing::Rules, people::user_id, rows::Inbound},
+    domain::{
+        access::{Refusal, Standing},
+        engage,
+        hearing::Rules,
+        people::user_id,
+        rows::Inbound,
+    },
     senders,
     store::Unjudged,
 };
@@ -22,9 +28,9 @@ pub(super) struct Explain {
     #[arg(long, value_name = "JID", value_parser = jid)]
     chat: String,
     /// Who speaks: a name on the chat's channel, or a whole id of that channel, such as tg:12345; an id of another channel
-    /// is taken as a name, as the daemon does
-    #[arg(long = "as", default_value = "me", value_name = "NAME")]
-    sender: String,
+    /// is taken as a name, as the daemon does [default: an owner]
+    #[arg(long = "as", value_name = "NAME")]
+    sender: Option<String>,
     /// As if the platform said that the agent was mentioned
     #[arg(long)]
     mention: bool,
@@ -69,7 +75,7 @@ struct Row {
 impl Engage {
     pub(super) fn run(self, context: &Context) -> Outcome {
         let Self::Explain(asked) = self;
-        let sender = user_id(&asked.chat, &asked.sender);
+        let sender = user_id(&asked.chat, asked.sender.as_deref().unwrap_or("me"));
         let inbound = Inbound {
             chat_jid: asked.chat.clone(),
             thread: asked.thread,
@@ -86,7 +92,13 @@ impl Engage {
             .store()?
             .as_if(inbound)?
             .into_iter()
-            .map(|row| explained(&mut rules, row, listed))
+            .map(|mut row| {
+                // Nobody in particular: the wiring's own rules are asked about.
+                if asked.sender.is_none() {
+                    row.standing = Standing::Owner;
+                }
+                explained(&mut rules, row, listed)
+            })
             .collect();
         if rows.is_empty() {
             eprintln!("g2: no group is wired to {}; wire one with `g2 wirings add`", asked.chat);

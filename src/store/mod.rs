@@ -133,8 +133,6 @@ impl Store {
             prepare(&mut connection)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
-            // 16 MiB: under load the same pages are written again and again, and are copied back once for many times.
-            connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
             Ok(connection)
         };
         let mut connection = open().map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
