@@ -168,7 +168,17 @@ pub(super) fn peak_kib(pid: u32) -> u64 {
 pub(super) fn held(daemon: &Daemon) -> Held {
     let pid = rustix::process::Pid::from_raw(i32::try_from(daemon.pid()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-    Held(pid)
+    let held = Held(pid);
+    // A thread that is in the kernel goes on until it comes out of it.
+    wait_for("each thread to stand still", || {
+        let threads = fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
+        let stopped = |thread: fs::DirEntry| {
+            fs::read_to_string(thread.path().join("stat"))
+                .is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T')))
+        };
+        threads.map(Result::unwrap).all(stopped).then_some(())
+    });
+    held
 }
 
 pub(super) struct Held(rustix::process::Pid);
