@@ -17,6 +17,10 @@ use ipc_handlers::{
     wire::{Kind, Record, Status},
 };
 
+mod clocks;
+mod commands;
+mod tasks;
+
 const NOW: Time = Time(1_800_000_000_000);
 const LIMITS: HandoverLimits = HandoverLimits { messages: 200, bytes: 256 << 10, context: 10 };
 
@@ -113,6 +117,22 @@ fn say(text: &str, handled: &[i64]) -> Record {
         result: Some(text.into()),
         handled: handled.iter().map(ToString::to_string).collect(),
         ..Record::default()
+    }
+}
+
+fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
+    CommandFile {
+        claim,
+        group: folder(group),
+        box_name: "tasks".into(),
+        name: "x.json".into(),
+        origin: format!("file {claim}").into_bytes(),
+        run: None,
+        written: None,
+        taken: None,
+        proof: g2::store::Proof::None,
+        body: Ok(bytes.to_vec().into()),
+        transcripts: Transcripts::new(),
     }
 }
 
@@ -343,49 +363,6 @@ async fn a_run_of_a_cleared_session_can_not_write_its_session_back() {
     assert_eq!(world.store.session_history(&folder("main")).unwrap()[0].session_id, "old");
 }
 
-fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
-    CommandFile {
-        claim,
-        group: folder(group),
-        box_name: "tasks".into(),
-        name: "x.json".into(),
-        origin: format!("file {claim}").into_bytes(),
-        run: None,
-        written: None,
-        taken: None,
-        proof: g2::store::Proof::None,
-        body: Ok(bytes.to_vec().into()),
-        transcripts: Transcripts::new(),
-    }
-}
-
-#[tokio::test]
-async fn a_file_that_comes_back_after_its_receipt_is_not_decided_again() {
-    let world = world().await;
-    let bytes = br#"{"type":"send_message","requestId":"r","chatJid":"local:main","text":"once"}"#;
-    let first = world.store.settle(command("main", 7, bytes), Zones::utc(), NOW).await.unwrap();
-    let same_claim = world.store.settle(command("main", 7, bytes), Zones::utc(), NOW).await.unwrap();
-    let same_file = CommandFile { claim: 8, ..command("main", 7, bytes) };
-    let same_file = world.store.settle(same_file, Zones::utc(), NOW).await.unwrap();
-    assert!(first.fresh && !same_claim.fresh && !same_file.fresh);
-    assert_eq!(first.receipt.reply, same_file.receipt.reply);
-    assert_eq!(world.texts("local:main"), ["once"]);
-}
-
-#[tokio::test]
-async fn a_file_that_was_rewritten_in_place_is_another_command() {
-    let world = world().await;
-    let ask = |text: &str| format!(r#"{{"type":"send_message","chatJid":"local:main","text":"{text}"}}"#);
-    let linked = |claim, text: &str| CommandFile {
-        origin: b"one inode".to_vec(),
-        ..command("main", claim, ask(text).as_bytes())
-    };
-    for (claim, text) in [(1, "a"), (2, "b"), (3, "b")] {
-        world.store.settle(linked(claim, text), Zones::utc(), NOW).await.unwrap();
-    }
-    assert_eq!(world.texts("local:main"), ["a", "b"]);
-}
-
 #[tokio::test]
 async fn a_batch_that_comes_back_is_whole_whatever_the_limits_are_now() {
     let world = world().await;
@@ -415,176 +392,6 @@ async fn a_follow_up_that_could_not_be_placed_waits_again_at_no_cost() {
     assert_eq!(world.store.waiting_lanes().unwrap().len(), 1);
     let again = world.store.pipe(handed.run, lane, LIMITS, NOW).await.unwrap().unwrap();
     assert_eq!(again.batch, piped.batch);
-}
-
-#[tokio::test]
-async fn a_request_id_is_answered_once_and_other_bytes_are_a_conflict() {
-    let world = world().await;
-    let ask = |text: &str| {
-        format!(r#"{{"type":"send_message","requestId":"r","chatJid":"local:main","text":"{text}"}}"#)
-    };
-    let first = world.store.settle(command("main", 1, ask("a").as_bytes()), Zones::utc(), NOW).await.unwrap();
-    let again = world.store.settle(command("main", 2, ask("a").as_bytes()), Zones::utc(), NOW).await.unwrap();
-    let other = world.store.settle(command("main", 3, ask("b").as_bytes()), Zones::utc(), NOW).await.unwrap();
-    assert_eq!(first.receipt.reply, again.receipt.reply);
-    assert_eq!(other.receipt.code.as_deref(), Some("conflict"));
-    let elsewhere = br#"{"type":"send_message","requestId":"r","chatJid":"local:family","text":"c"}"#;
-    let elsewhere = world.store.settle(command("family", 4, elsewhere), Zones::utc(), NOW).await.unwrap();
-    assert_eq!(elsewhere.receipt.outcome, "applied", "ids are each group's own");
-    let later = NOW.plus_ms(8 * 24 * 3_600_000);
-    let forgotten =
-        world.store.settle(command("main", 5, ask("b").as_bytes()), Zones::utc(), later).await.unwrap();
-    assert_eq!(forgotten.receipt.outcome, "applied", "remembered for seven days");
-    assert_eq!(world.texts("local:main"), ["a", "b"]);
-}
-
-#[tokio::test]
-async fn a_group_can_not_cancel_anothers_task() {
-    let world = world().await;
-    let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"interval","schedule_value":"60000","taskId":"mine"}"#;
-    world.store.settle(command("main", 1, make), Zones::utc(), NOW).await.unwrap();
-    let cancel = br#"{"type":"cancel_task","taskId":"mine"}"#;
-    let foreign = world.store.settle(command("family", 2, cancel), Zones::utc(), NOW).await.unwrap();
-    assert_eq!(foreign.receipt.code.as_deref(), Some("not_found"));
-    assert_eq!(world.store.tasks(None).unwrap().len(), 1);
-    let own = world.store.settle(command("main", 3, cancel), Zones::utc(), NOW).await.unwrap();
-    assert_eq!((own.receipt.outcome.as_str(), world.store.tasks(None).unwrap().len()), ("applied", 0));
-}
-
-#[tokio::test]
-async fn of_each_group_the_task_is_due_that_waits_longest_and_can_be_started() {
-    let world = world().await;
-    let make = |id: &str, every: i64| {
-        format!(
-            r#"{{"type":"schedule_task","prompt":"p","schedule_type":"interval","schedule_value":"{every}","taskId":"{id}"}}"#
-        )
-    };
-    for (n, (group, id, every)) in [
-        ("main", "late", 90_000),
-        ("main", "early", 60_000),
-        ("main", "next", 70_000),
-        ("family", "theirs", 80_000),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let file = command(group, n as i64 + 1, make(id, every).as_bytes());
-        assert_eq!(world.store.settle(file, Zones::utc(), NOW).await.unwrap().receipt.outcome, "applied");
-    }
-    let due = NOW.plus_ms(100_000);
-    let told = |(group, id): (&str, &str)| (folder(group), id.to_owned());
-    assert_eq!(world.store.due_tasks(due).unwrap(), [("main", "early"), ("family", "theirs")].map(told));
-    world.store.start_task("early", "process", "me", Zones::utc(), due).await.unwrap().unwrap();
-    assert_eq!(world.store.due_task_of(&folder("main"), due).unwrap().as_deref(), Some("next"));
-    assert_eq!(world.store.due_task_of(&folder("main"), NOW).unwrap(), None);
-    let mut shown = Vec::new();
-    world
-        .store
-        .each_task(Some(&folder("main")), |task| {
-            shown.push(task.id);
-            shown.len() < 2
-        })
-        .unwrap();
-    assert_eq!(shown, ["next", "early"], "newest first, until it is enough");
-}
-
-#[tokio::test]
-async fn a_slot_of_a_task_runs_once_and_its_next_run_moves_with_the_run_row() {
-    let world = world().await;
-    let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"interval","schedule_value":"60000","taskId":"t"}"#;
-    world.store.settle(command("main", 1, make), Zones::utc(), NOW).await.unwrap();
-    assert!(world.store.due_tasks(NOW).unwrap().is_empty());
-    let due = NOW.plus_ms(60_000);
-    assert_eq!(world.store.due_tasks(due).unwrap().len(), 1);
-    let handed = world.store.start_task("t", "process", "me", Zones::utc(), due).await.unwrap().unwrap();
-    assert_eq!(world.store.task("t").unwrap().unwrap().next_run, Some(NOW.plus_ms(120_000)));
-    let later = NOW.plus_ms(120_000);
-    assert!(world.store.due_tasks(later).unwrap().is_empty(), "its source has an active run");
-    world.store.run_created(handed.run, "c").await.unwrap();
-    world.store.run_started(handed.run, due).await.unwrap();
-    let done = Record { handled: vec![g2::store::task_batch(handed.run)], ..Record::default() };
-    world.store.record(handed.run, 1, done, due).await.unwrap();
-    world.end(handed.run, End::Exited { code: 0, oom: false }, Cause::Closed).await;
-    assert_eq!(world.store.due_tasks(later).unwrap().len(), 1);
-}
-
-#[tokio::test]
-async fn a_once_task_is_completed_by_success_only() {
-    let world = world().await;
-    let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"once","schedule_value":"2020-01-01T00:00:00","taskId":"t"}"#;
-    world.store.settle(command("main", 1, make), Zones::utc(), NOW).await.unwrap();
-    let first = world.store.start_task("t", "process", "me", Zones::utc(), NOW).await.unwrap().unwrap();
-    world.store.run_created(first.run, "c").await.unwrap();
-    world.store.run_started(first.run, NOW).await.unwrap();
-    let failed = Record { status: Status::Error, error: Some("no".into()), ..Record::default() };
-    world.store.record(first.run, 1, failed, NOW).await.unwrap();
-    world.end(first.run, End::Exited { code: 1, oom: false }, Cause::Itself).await;
-    let task = world.store.task("t").unwrap().unwrap();
-    assert_eq!(task.status, "active");
-    assert!(task.next_run.is_some_and(|at| at > NOW), "{task:?}");
-}
-
-#[tokio::test]
-async fn a_chat_is_said_to_in_order_and_rests_when_all_is_said() {
-    let world = world().await;
-    for (claim, text) in [(1, "a"), (2, "b")] {
-        let ask = format!(r#"{{"type":"send_message","chatJid":"local:main","text":"{text}"}}"#);
-        world.store.settle(command("main", claim, ask.as_bytes()), Zones::utc(), NOW).await.unwrap();
-    }
-    let NextDelivery::Now(first) = world.store.begin_delivery("local:main", NOW).await.unwrap() else {
-        panic!()
-    };
-    world.store.delivery_failed(first.id, "away", Some(NOW.plus_ms(1000)), NOW).await.unwrap();
-    let next = world.store.begin_delivery("local:main", NOW).await.unwrap();
-    assert_eq!(next, NextDelivery::NotBefore(NOW.plus_ms(1000)), "the second waits behind the first");
-    assert!(!world.store.chat_at_rest("local:main").unwrap());
-    for text in ["a", "b"] {
-        let now = NOW.plus_ms(1000);
-        let NextDelivery::Now(delivery) = world.store.begin_delivery("local:main", now).await.unwrap() else {
-            panic!()
-        };
-        assert_eq!(delivery.text, text);
-        world.store.delivered(delivery.id, now).await.unwrap();
-    }
-    assert!(world.store.chat_at_rest("local:main").unwrap());
-}
-
-#[tokio::test]
-async fn a_clock_that_is_set_back_or_forth_loses_no_message_and_changes_no_order() {
-    let world = world().await;
-    let year = 365 * 86_400_000;
-    for (n, now) in [NOW, NOW.plus_ms(-year), NOW.plus_ms(10 * year), Time(0), NOW].into_iter().enumerate() {
-        let inbound = Inbound {
-            chat_jid: "local:main".into(),
-            replay_key: n.to_string(),
-            id: n.to_string(),
-            sender: "local:me".into(),
-            sender_name: "me".into(),
-            text: format!("message {n}"),
-            at: Some(now),
-            ..Inbound::default()
-        };
-        world.store.accept(inbound, now).await.unwrap();
-    }
-    world.message("local:main", "last", "message 5", "wake").await;
-    let handed = world.start(world.lane()).await;
-    let prompt = handed.content.prompt(&Zones::utc().of(None));
-    let order: Vec<Option<usize>> = (0..6).map(|n| prompt.find(&format!("message {n}<"))).collect();
-    assert!(order.is_sorted() && order.iter().all(Option::is_some), "{prompt}");
-}
-
-#[tokio::test]
-async fn what_failed_to_be_said_while_the_clock_was_ahead_does_not_wait_for_that_time() {
-    let world = world().await;
-    let say = br#"{"type":"send_message","chatJid":"local:main","text":"hi"}"#;
-    world.store.settle(command("main", 1, say), Zones::utc(), NOW).await.unwrap();
-    let next = |now: Time| world.store.begin_delivery("local:main", now);
-    let NextDelivery::Now(row) = next(NOW).await.unwrap() else { panic!() };
-    let again = NOW.plus_ms(2_000);
-    world.store.delivery_failed(row.id, "away", Some(again), NOW).await.unwrap();
-    assert_eq!(next(NOW).await.unwrap(), NextDelivery::NotBefore(again));
-    world.store.delivery_failed(row.id, "away", Some(NOW.plus_ms(365 * 86_400_000)), NOW).await.unwrap();
-    assert!(matches!(next(NOW).await.unwrap(), NextDelivery::Now(_)));
 }
 
 #[tokio::test]

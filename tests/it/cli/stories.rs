@@ -1,0 +1,126 @@
+//! What the command line tells of one message, one command.
+
+use super::*;
+
+#[test]
+fn why_tells_the_whole_story_of_a_message() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    root.ask("local:main", "hello");
+    let why = root.json(&["why", "1"]);
+    has(&why, &["message", "wirings", "outbox", "answer"]);
+    has(
+        &why["wirings"][0],
+        &["group", "engages", "rule", "reason", "batch", "run", "waited_ms", "waited_for"],
+    );
+    assert_eq!(why["message"]["text"], "hello");
+    let wiring = &why["wirings"][0];
+    assert_eq!(
+        (&wiring["group"], &wiring["engages"], &wiring["rule"]),
+        (&json!("main"), &json!(true), &json!("pattern"))
+    );
+    assert_eq!((&wiring["run"], &wiring["waited_for"]), (&json!(1), &Value::Null));
+    assert_eq!(why["outbox"][0]["text"], "echo: hello");
+    assert_eq!(why["answer"], "answered; the answer is sent");
+    assert!(root.g2(&["why", "1"]).starts_with("answered"));
+
+    root.g2(&["wirings", "set", "--group", "main", "--chat", "local:main", "engage=mention"]);
+    root.ask("local:main", "not you");
+    let why = root.json(&["why", "2"]);
+    assert_eq!(why["wirings"][0]["engages"], false);
+    assert!(why["answer"].as_str().unwrap().starts_with("nobody was woken"), "{why}");
+
+    let sent = root.json(&["send", "--chat", "local:nobody", "--as", "guest", "anyone?"]);
+    let why = root.json(&["why", &sent["seq"].to_string()]);
+    assert!(why["answer"].as_str().unwrap().contains("no group is wired"), "{why}");
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn why_names_a_daemon_that_is_down_and_a_lane_that_rests() {
+    let root = Root::new("[limits]\nretry_base_ms = 3600000\npoll_interval_ms = 100\nmin_free_mib = 1\n");
+    root.script(None, &json!([{"do": [{"exit": 3}]}]));
+    let daemon = root.serve();
+    root.g2(&["send", "fail"]);
+    let resting = wait_for("a lane that rests", || {
+        let why = root.json(&["why", "1"]);
+        let waits = why["wirings"][0]["waited_for"].as_str().map(str::to_owned);
+        waits.filter(|waits| waits.contains("rests until")).map(|_| why)
+    });
+    assert!(resting["answer"].as_str().unwrap().contains("code 3"), "{resting}");
+    assert_eq!(daemon.terminate(), Some(0));
+
+    let root = Root::new("[sandbox]\nkind = \"docker\"\n");
+    let daemon = root.serve_with(&[("DOCKER_HOST", "unix:///nonexistent")]);
+    root.g2(&["send", "hello"]);
+    daemon.kill();
+    let why = root.json(&["why", "1"]);
+    assert!(why["answer"].as_str().unwrap().contains("the daemon, which is not running"), "{why}");
+}
+
+#[test]
+fn engage_explain_tells_each_wirings_rule_and_stores_nothing() {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "team", "--chat", "tg:-1"]);
+    root.g2(&[
+        "wirings",
+        "add",
+        "--group",
+        "main",
+        "--chat",
+        "tg:-1",
+        "--engage",
+        "pattern",
+        "--pattern",
+        "(?:deploy|ship) it",
+    ]);
+    let explain = |more: &[&str]| {
+        let command: Vec<&str> =
+            ["engage", "explain", "--chat", "tg:-1"].iter().chain(more).copied().collect();
+        let rows = root.rows(&command);
+        let row = |group: &str| rows.iter().find(|row| row["group"] == group).unwrap().clone();
+        let told = |row: Value| (row["engages"].as_bool().unwrap(), row["rule"].as_str().unwrap().to_owned());
+        (told(row("team")), told(row("main")))
+    };
+    let told = |engages, rule: &str| (engages, rule.to_owned());
+    assert_eq!(explain(&["hello"]), (told(false, "none"), told(false, "none")));
+    assert_eq!(explain(&["@G2 ship it"]), (told(true, "trigger"), told(true, "pattern")));
+    assert_eq!(explain(&["--mention", "hello"]), (told(true, "mention"), told(false, "none")));
+    let rows = root.rows(&["engage", "explain", "--chat", "tg:-1", "hello"]);
+    assert!(rows.iter().all(|row| !row["reason"].as_str().unwrap().is_empty()));
+    root.g2(&["users", "role", "tg:me", "owner"]);
+    // A whole id is one of the chat's channel; that of another is a name there, and nobody's.
+    let sender = |who: &str| {
+        let row = &root.rows(&["engage", "explain", "--chat", "tg:-1", "--as", who, "hello"])[0];
+        ["sender", "standing"].map(|name| row[name].as_str().unwrap().to_owned())
+    };
+    assert_eq!(sender("tg:me"), ["tg:me", "owner"]);
+    assert_eq!(sender("local:me"), ["tg:local:me", "unknown"]);
+    assert_eq!(root.rows(&["engage", "explain", "--chat", "tg:-2", "hello"]).len(), 0);
+    assert!(root.rows(&["messages", "list"]).is_empty());
+}
+
+#[test]
+fn watching_the_mailbox_prints_each_command_as_it_gets_somewhere() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    let child =
+        root.command(&["--json", "ipc", "watch", "--count", "1"]).stdout(Stdio::piped()).spawn().unwrap();
+    // Until it prints, for it does not say when it has begun to look.
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut n = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                n += 1;
+                root.put_command("main", "tasks", &format!("{n}.json"), &json!({"type": "list_tasks"}));
+                root.settled(n);
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        output
+    });
+    let row: Value = serde_json::from_slice(&output.stdout).unwrap();
+    has(&row, &["id", "group", "box", "name", "type", "state", "age_ms"]);
+}

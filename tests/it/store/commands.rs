@@ -1,0 +1,51 @@
+//! Command files and their receipts.
+
+use super::*;
+
+#[tokio::test]
+async fn a_file_that_comes_back_after_its_receipt_is_not_decided_again() {
+    let world = world().await;
+    let bytes = br#"{"type":"send_message","requestId":"r","chatJid":"local:main","text":"once"}"#;
+    let first = world.store.settle(command("main", 7, bytes), Zones::utc(), NOW).await.unwrap();
+    let same_claim = world.store.settle(command("main", 7, bytes), Zones::utc(), NOW).await.unwrap();
+    let same_file = CommandFile { claim: 8, ..command("main", 7, bytes) };
+    let same_file = world.store.settle(same_file, Zones::utc(), NOW).await.unwrap();
+    assert!(first.fresh && !same_claim.fresh && !same_file.fresh);
+    assert_eq!(first.receipt.reply, same_file.receipt.reply);
+    assert_eq!(world.texts("local:main"), ["once"]);
+}
+
+#[tokio::test]
+async fn a_file_that_was_rewritten_in_place_is_another_command() {
+    let world = world().await;
+    let ask = |text: &str| format!(r#"{{"type":"send_message","chatJid":"local:main","text":"{text}"}}"#);
+    let linked = |claim, text: &str| CommandFile {
+        origin: b"one inode".to_vec(),
+        ..command("main", claim, ask(text).as_bytes())
+    };
+    for (claim, text) in [(1, "a"), (2, "b"), (3, "b")] {
+        world.store.settle(linked(claim, text), Zones::utc(), NOW).await.unwrap();
+    }
+    assert_eq!(world.texts("local:main"), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_request_id_is_answered_once_and_other_bytes_are_a_conflict() {
+    let world = world().await;
+    let ask = |text: &str| {
+        format!(r#"{{"type":"send_message","requestId":"r","chatJid":"local:main","text":"{text}"}}"#)
+    };
+    let first = world.store.settle(command("main", 1, ask("a").as_bytes()), Zones::utc(), NOW).await.unwrap();
+    let again = world.store.settle(command("main", 2, ask("a").as_bytes()), Zones::utc(), NOW).await.unwrap();
+    let other = world.store.settle(command("main", 3, ask("b").as_bytes()), Zones::utc(), NOW).await.unwrap();
+    assert_eq!(first.receipt.reply, again.receipt.reply);
+    assert_eq!(other.receipt.code.as_deref(), Some("conflict"));
+    let elsewhere = br#"{"type":"send_message","requestId":"r","chatJid":"local:family","text":"c"}"#;
+    let elsewhere = world.store.settle(command("family", 4, elsewhere), Zones::utc(), NOW).await.unwrap();
+    assert_eq!(elsewhere.receipt.outcome, "applied", "ids are each group's own");
+    let later = NOW.plus_ms(8 * 24 * 3_600_000);
+    let forgotten =
+        world.store.settle(command("main", 5, ask("b").as_bytes()), Zones::utc(), later).await.unwrap();
+    assert_eq!(forgotten.receipt.outcome, "applied", "remembered for seven days");
+    assert_eq!(world.texts("local:main"), ["a", "b"]);
+}
