@@ -193,12 +193,7 @@ fn wiring_for(folder: &Folder, chat: &str, main: bool, known: Option<&Chat>) -> 
 
 /// When a wiring engages that was made without saying so.
 pub(super) fn default_mode(chat: &str, known: Option<&Chat>) -> EngageMode {
-    let direct =
-        known.map_or(Kind::of_address(chat) == Kind::Direct, |chat| chat.kind == Kind::Direct.as_str());
-    let kind = match (direct, known.is_some_and(|chat| chat.threaded)) {
-        (true, _) => ChatKind::Direct,
-        (false, true) => ChatKind::ThreadedGroup,
-        (false, false) => ChatKind::Group,
-    };
+    let kind = known.map_or(Kind::of_address(chat).as_str(), |chat| &chat.kind);
+    let kind = ChatKind::of_columns(kind, known.is_some_and(|chat| chat.threaded));
     default_for(kind).0
 }

@@ -43,6 +43,22 @@ impl EngageMode {
     }
 }
 
+impl IgnoredPolicy {
+    /// Reads the column; anything else keeps nothing.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        if text == "accumulate" { Self::Accumulate } else { Self::Drop }
+    }
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Accumulate => "accumulate",
+        }
+    }
+}
+
 /// How a wiring listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WiringRule {
@@ -281,6 +297,18 @@ pub enum ChatKind {
     /// A group whose conversations are threads.
     ThreadedGroup,
     Group,
+}
+
+impl ChatKind {
+    /// Reads a chat's columns. Its own row says so: a message's thread says nothing about its chat.
+    #[must_use]
+    pub fn of_columns(kind: &str, threaded: bool) -> Self {
+        match (kind, threaded) {
+            ("direct", _) => Self::Direct,
+            (_, true) => Self::ThreadedGroup,
+            (_, false) => Self::Group,
+        }
+    }
 }
 
 /// Returns how a wiring listens that was made without saying so.

@@ -85,7 +85,7 @@ impl Rules {
         });
         let speaker = Speaker { standing: asked.standing, named: asked.named, listed: asked.listed };
         let scope = SenderScope::parse(wired.sender_scope);
-        let keeps = ignored(wired.ignored) == IgnoredPolicy::Accumulate;
+        let keeps = IgnoredPolicy::parse(wired.ignored) == IgnoredPolicy::Accumulate;
         let heard = access::hear(&verdict, keeps, speaker, asked.unknown_senders, scope);
         Decision {
             sticks: wired.mode == "mention-sticky" && heard.outcome == Outcome::Wake && !asked.sticky,
@@ -116,12 +116,8 @@ fn rule(wired: &Wired<'_>) -> WiringRule {
             _ => EngageMode::Pattern(wired.pattern.unwrap_or(".").to_owned()),
         },
         trigger: wired.trigger.to_owned(),
-        ignored: ignored(wired.ignored),
+        ignored: IgnoredPolicy::parse(wired.ignored),
     }
-}
-
-fn ignored(column: &str) -> IgnoredPolicy {
-    if column == "accumulate" { IgnoredPolicy::Accumulate } else { IgnoredPolicy::Drop }
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@ use crate::domain::{
     approvals::{
         Approval, ApprovalEvent, Choice, Kind, Rights,
         approver::{Candidate, Class, direct_chat},
-        chat,
     },
     engage::ChatKind,
 };
 
+mod act;
 mod answer;
 mod ask;
 mod contact;
@@ -186,7 +186,7 @@ fn has_written(c: &Connection, user: &str, chat: &str) -> Result<bool> {
 /// A chat's name and kind.
 fn place(c: &Connection, jid: &str) -> Result<(String, ChatKind)> {
     Ok(c.prepare_cached("SELECT name, kind, threaded FROM chats WHERE jid = ?1")?
-        .query_row([jid], |r| Ok((r.get(0)?, chat::kind(&r.get::<_, String>(1)?, r.get(2)?))))?)
+        .query_row([jid], |r| Ok((r.get(0)?, ChatKind::of_columns(&r.get::<_, String>(1)?, r.get(2)?))))?)
 }
 
 impl Store {

@@ -5,8 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, StoreError, approvals, chats::ensure_chat, folder, messages::replay_held, tasks};
 use crate::domain::{
-    approvals::chat::kind as chat_kind,
-    engage::{ChatKind, EngageMode, IgnoredPolicy, default_for},
+    engage::{ChatKind, default_for},
     group_config::{BadGroupConfig, GroupConfig},
     rows::{Group, StickyThread, Wiring},
     zone::{Zone, Zones},
@@ -368,28 +367,14 @@ pub(super) fn insert_group(c: &Connection, group: &NewGroup, now: Time) -> Resul
 pub(super) fn wire_by_default(c: &Connection, group: &Folder, jid: &str, now: Time) -> Result<ChatKind> {
     let kind = c
         .prepare_cached("SELECT kind, threaded FROM chats WHERE jid = ?1")?
-        .query_row([jid], |r| Ok(chat_kind(&r.get::<_, String>(0)?, r.get(1)?)))?;
+        .query_row([jid], |r| Ok(ChatKind::of_columns(&r.get::<_, String>(0)?, r.get(1)?)))?;
     let (mode, ignored) = default_for(kind);
-    let (engage_mode, engage_pattern) = match mode {
-        EngageMode::Pattern(pattern) => ("pattern", Some(pattern)),
-        EngageMode::Mention => ("mention", None),
-        EngageMode::MentionSticky => ("mention-sticky", None),
-    };
+    let (engage_mode, engage_pattern) = mode.columns();
     c.prepare_cached(
         "INSERT INTO wirings (group_folder, chat_jid, engage_mode, engage_pattern, ignored_message_policy, created_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (group_folder, chat_jid) DO NOTHING",
     )?
-    .execute(params![
-        group.as_str(),
-        jid,
-        engage_mode,
-        engage_pattern,
-        match ignored {
-            IgnoredPolicy::Drop => "drop",
-            IgnoredPolicy::Accumulate => "accumulate",
-        },
-        now.0
-    ])?;
+    .execute(params![group.as_str(), jid, engage_mode, engage_pattern, ignored.as_str(), now.0])?;
     Ok(kind)
 }
 

@@ -259,7 +259,7 @@ impl Store {
                     Some(Refusal::Counted) | None => None,
                 };
                 if row.refused == Some(Refusal::Asked) && stranger.is_none() {
-                    // Admitted while it was being judged: it is judged anew.
+                    // Admitted while it was being judged: it is judged anew, if it is still there.
                     all.again = true;
                     continue;
                 }

@@ -36,16 +36,7 @@ impl Store {
     /// Says something to a chat that no run said.
     pub async fn tell(&self, chat: String, text: String, cause: String, now: Time) -> Result<()> {
         self.write(move |c| {
-            let say_it = Say {
-                chat_jid: &chat,
-                thread: "",
-                text: &text,
-                sender: None,
-                reply_to: None,
-                cause: &cause,
-                run: None,
-                buttons: &[],
-            };
+            let say_it = Say { chat_jid: &chat, text: &text, cause: &cause, ..Say::default() };
             say(c, &say_it, now).map(drop)
         })
         .await
@@ -239,6 +230,7 @@ fn delivered(c: &Connection, id: i64, now: Time) -> Result<()> {
 }
 
 /// Something to say.
+#[derive(Default)]
 pub(super) struct Say<'a> {
     pub(super) chat_jid: &'a str,
     pub(super) thread: &'a str,

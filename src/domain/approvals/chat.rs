@@ -17,6 +17,7 @@ pub struct Unwired<'a> {
     /// Whether the sender is known to anybody.
     pub known: bool,
     pub policy: UnknownSenders,
+    /// Those that there are; of many, two are enough.
     pub groups: &'a [Folder],
     /// Whether a group was wired to the chat once: then it was somebody's decision that none is.
     pub wired_before: bool,
@@ -74,16 +75,6 @@ pub fn addressed(kind: ChatKind, mentioned: engage::Mentioned, text: &str, trigg
         Addressed::Yes
     } else {
         Addressed::No
-    }
-}
-
-/// Returns what kind of place a chat is. Its own row says so: a message's thread says nothing about its chat.
-#[must_use]
-pub fn kind(kind: &str, threaded: bool) -> ChatKind {
-    match (kind, threaded) {
-        ("direct", _) => ChatKind::Direct,
-        (_, true) => ChatKind::ThreadedGroup,
-        (_, false) => ChatKind::Group,
     }
 }
 
@@ -155,13 +146,5 @@ mod tests {
         ] {
             assert_eq!(addressed(kind, mentioned, text, "@G2"), is, "{kind:?} {text}");
         }
-    }
-
-    #[test]
-    fn the_kind_of_a_chat_comes_from_its_row() {
-        assert_eq!(kind("direct", false), ChatKind::Direct);
-        assert_eq!(kind("direct", true), ChatKind::Direct);
-        assert_eq!(kind("group", false), ChatKind::Group);
-        assert_eq!(kind("group", true), ChatKind::ThreadedGroup);
     }
 }

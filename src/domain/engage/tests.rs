@@ -161,3 +161,11 @@ fn a_chat_that_nobody_set_up_listens_as_its_kind_does() {
         assert_eq!(default_for(chat), (mode, IgnoredPolicy::Drop), "{chat:?}");
     }
 }
+
+#[test]
+fn the_kind_of_a_chat_comes_from_its_row() {
+    assert_eq!(ChatKind::of_columns("direct", false), ChatKind::Direct);
+    assert_eq!(ChatKind::of_columns("direct", true), ChatKind::Direct);
+    assert_eq!(ChatKind::of_columns("group", false), ChatKind::Group);
+    assert_eq!(ChatKind::of_columns("group", true), ChatKind::ThreadedGroup);
+}

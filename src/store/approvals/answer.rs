@@ -4,10 +4,14 @@ use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    super::Result,
+    super::{
+        Result,
+        outbox::{Say, say},
+    },
     Asking, QUESTION, Question,
+    act::named,
     ask::{cause, speak},
-    decide::{Decided, How, Pick, decide, late, named},
+    decide::{Decided, How, Pick, decide, late},
     groups_of, note, question, question_row, rights,
 };
 use crate::domain::{
@@ -105,17 +109,14 @@ pub(in super::super) fn answer(
 ) -> Result<Replied> {
     let by = &inbound.sender;
     let tell = |says: &str| -> Result<()> {
-        let about = super::super::outbox::Say {
+        let about = Say {
             chat_jid: &inbound.chat_jid,
             thread: &inbound.thread,
             text: says,
-            sender: None,
-            reply_to: None,
             cause: "notice: approvals",
-            run: None,
-            buttons: &[],
+            ..Say::default()
         };
-        super::super::outbox::say(c, &about, now).map(drop)
+        say(c, &about, now).map(drop)
     };
     match reply {
         Reply::Choice { id, choice } => {

@@ -54,8 +54,8 @@ pub(in super::super) struct Unheard {
     group: Folder,
 }
 
-/// Reads what an inbox row that was not heard is about. `None` when its sender is known by now: they were admitted
-/// while it was being judged.
+/// Reads what an inbox row that was not heard is about. `None` when its sender is known by now, as they were admitted
+/// while it was being judged, and when the row is gone with its group.
 pub(in super::super) fn unheard(c: &Connection, n: i64) -> Result<Option<Unheard>> {
     let found = c
         .prepare_cached(
@@ -71,7 +71,9 @@ pub(in super::super) fn unheard(c: &Connection, n: i64) -> Result<Option<Unheard
                 sender_name: r.get(3)?,
                 group: super::folder(r.get(4)?)?,
             })
-        })?;
+        })
+        .optional()?;
+    let Some(found) = found else { return Ok(None) };
     let known = people::standing(c, &found.sender, &found.group)? != Standing::Unknown;
     Ok((!known).then_some(found))
 }
@@ -309,16 +311,7 @@ pub(super) fn speak(
     now: Time,
 ) -> Result<i64> {
     let cause = cause(id);
-    let say_this = Say {
-        chat_jid: chat,
-        thread: "",
-        text,
-        sender: None,
-        reply_to: None,
-        cause: &cause,
-        run: None,
-        buttons,
-    };
+    let say_this = Say { chat_jid: chat, text, cause: &cause, buttons, ..Say::default() };
     say(c, &say_this, now)
 }
 

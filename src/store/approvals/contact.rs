@@ -15,7 +15,7 @@ use crate::domain::{
         Kind,
         chat::{self, Unwired},
     },
-    engage::{Author, Mentioned},
+    engage::{Author, ChatKind, Mentioned},
     rows::Inbound,
 };
 
@@ -51,8 +51,9 @@ pub(in super::super) fn first_contact(
         .optional()?
         .unwrap_or_else(|| asking.trigger.clone());
     let mentioned = if inbound.mentioned { Mentioned::Yes } else { Mentioned::No };
+    // Whether there is one, and only one.
     let groups: Vec<Folder> = c
-        .prepare_cached("SELECT folder FROM groups ORDER BY is_main DESC, folder")?
+        .prepare_cached("SELECT folder FROM groups LIMIT 2")?
         .query_map([], |r| super::folder(r.get(0)?))?
         .collect::<rusqlite::Result<_>>()?;
     let known: bool = c
@@ -66,7 +67,7 @@ pub(in super::super) fn first_contact(
             (false, true) => Author::Bot,
             (false, false) => Author::Person,
         },
-        addressed: chat::addressed(chat::kind(&kind, threaded), mentioned, &inbound.text, &trigger),
+        addressed: chat::addressed(ChatKind::of_columns(&kind, threaded), mentioned, &inbound.text, &trigger),
         rights: rights(c, &inbound.sender)?,
         known,
         policy: UnknownSenders::parse(&policy),

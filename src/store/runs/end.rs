@@ -163,11 +163,9 @@ fn keep_judgement(
                     chat_jid: &chat,
                     thread: &thread,
                     text: &notice,
-                    sender: None,
-                    reply_to: None,
                     cause: &cause,
                     run: Some(run),
-                    buttons: &[],
+                    ..Say::default()
                 },
                 now,
             )?;
@@ -194,20 +192,7 @@ fn rest_after_kills(c: &Connection, run: &ActiveRun, now: Time) -> Result<()> {
             .query_row([lane], |r| Ok((r.get(0)?, r.get(1)?)))?;
         let text = "I got stuck three times within an hour, so I rest for an hour before I try again.";
         let cause = format!("notice: run {} was killed", run.id);
-        say(
-            c,
-            &Say {
-                chat_jid: &chat,
-                thread: &thread,
-                text,
-                sender: None,
-                reply_to: None,
-                cause: &cause,
-                run: None,
-                buttons: &[],
-            },
-            now,
-        )?;
+        say(c, &Say { chat_jid: &chat, thread: &thread, text, cause: &cause, ..Say::default() }, now)?;
     }
     Ok(())
 }

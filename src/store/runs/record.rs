@@ -146,11 +146,9 @@ fn say_result(
             chat_jid: &chat,
             thread: &thread,
             text: &text,
-            sender: None,
-            reply_to: None,
             cause: &cause,
             run: Some(run.id),
-            buttons: &[],
+            ..Say::default()
         },
         now,
     )?;

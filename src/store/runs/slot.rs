@@ -124,13 +124,10 @@ pub(super) fn judge_task(
                 c,
                 &Say {
                     chat_jid: &row.chat_jid,
-                    thread: "",
                     text: &text,
-                    sender: None,
-                    reply_to: None,
                     cause: &cause,
                     run: Some(end.run),
-                    buttons: &[],
+                    ..Say::default()
                 },
                 now,
             )?;

@@ -5,7 +5,7 @@ use g2::{
     store::{How, Pick},
 };
 
-use super::world::{CHAT, DESK, OWNER, World, folder, wiring};
+use super::world::{CHAT, DESK, OWNER, World, folder, judged, wiring};
 
 const BOB: &str = "tg:bob";
 
@@ -255,4 +255,16 @@ async fn a_wiring_that_is_gone_by_the_answer_hears_nothing_and_the_audit_says_so
     world.yes(id).await;
     assert_eq!(world.audit(id), ["g2: asked", "local:me: approved", "g2: not replayed"]);
     assert!(world.woken("family", CHAT).is_empty());
+}
+
+#[tokio::test]
+async fn a_group_that_is_removed_while_a_stranger_is_judged_stops_nobody_elses_judgement() {
+    let world = World::with(super::world::asking(), &["family", "work"]).await;
+    world.accept(CHAT, BOB, "hello").await;
+    let rows = world.store.unjudged(10).unwrap();
+    world.store.remove_group(folder("work")).await.unwrap();
+    world.store.judge(rows.iter().map(judged).collect(), world.now).await.unwrap();
+    let open = world.open();
+    assert_eq!((rows.len(), open.len()), (2, 1));
+    assert_eq!(open[0].groups, ["family"]);
 }

@@ -240,7 +240,7 @@ pub(super) fn wiring(group: &str, chat: &str) -> NewWiring {
 }
 
 /// The daemon's judgement of one row.
-fn judged(row: &Unjudged) -> Judged {
+pub(super) fn judged(row: &Unjudged) -> Judged {
     let decision = Rules::default().decide(&row.asked(Listed::Allowed));
     Judged {
         n: row.n,

@@ -47,7 +47,7 @@ pub(super) fn apply(
             reply_to: message.reply_to,
             cause: &cause.name(),
             run: cause.run(),
-            buttons: &[],
+            ..Say::default()
         },
         now,
     )?;
