@@ -3,8 +3,8 @@
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
 use ipc_handlers::{
-    Command, Folder, Outcome as Effected,
-    commands::{ArchiveSession, ClearSession, ResumeSession, SearchSessions},
+    Command, Folder, Outcome as Effected, Refusal,
+    commands::{ArchiveSession, ClearSession, ResumeSession},
     effect::Lanes,
 };
 
@@ -12,7 +12,7 @@ use super::{Context, Outcome, act::act, client::tell_changed, show};
 use crate::{
     domain::transcript,
     ipc::read_transcript,
-    store::{Store, Transcripts},
+    store::{Bounds, Said, Store, Transcripts},
 };
 
 #[derive(Debug, Subcommand)]
@@ -75,7 +75,7 @@ impl Sessions {
                     &["id", "group", "state", "name", "session_id", "chat_jid", "archived_at"],
                 )
             }
-            Self::Search { query, group, limit } => search(context, &store, &query, group, limit).await,
+            Self::Search { query, group, limit } => search(context, &store, &query, group, limit),
             Self::Show { id } => {
                 let (found, content) = store
                     .archived_session(id)?
@@ -119,7 +119,7 @@ fn said(context: &Context, group: &Folder, sessions: &[String]) -> Transcripts {
     let mut said = Transcripts::new();
     for session in sessions {
         match read_transcript(&context.root, group, session) {
-            Ok(Some(bytes)) => drop(said.insert(session.clone(), transcript::page(&bytes))),
+            Ok(Some(bytes)) => drop(said.insert(session.clone(), Said::new(transcript::page(&bytes)))),
             Ok(None) => {}
             Err(error) => eprintln!("g2: {error:#}; the session is archived without what was said"),
         }
@@ -127,21 +127,23 @@ fn said(context: &Context, group: &Folder, sessions: &[String]) -> Transcripts {
     said
 }
 
-async fn search(context: &Context, store: &Store, query: &str, group: Option<String>, limit: i64) -> Outcome {
+fn search(context: &Context, store: &Store, query: &str, group: Option<String>, limit: i64) -> Outcome {
     let groups = match group {
         Some(group) => vec![existing(store, &group)?],
         None => store.groups()?.into_iter().map(|group| group.folder).collect(),
     };
     let mut rows = Vec::new();
     for group in groups {
-        let command = SearchSessions { query: query.to_owned(), limit, target_folder: None };
-        let found = act(context, store, &group, Command::SearchSessions(command), Transcripts::new()).await?;
-        if let Effected::Sessions(found) = found {
-            for session in found {
-                let mut row = serde_json::to_value(&session).unwrap_or_default();
-                row["group"] = session.group.to_string().into();
-                rows.push(row);
-            }
+        let found = store.search(group.clone(), query.to_owned(), limit, Bounds::default())?.found;
+        let found = found.unwrap_or_else(|not_applied| {
+            let refusal = Refusal::from(not_applied);
+            eprintln!("g2: group {group}: {}; {}", refusal.message, refusal.hint);
+            Vec::new()
+        });
+        for session in found {
+            let mut row = serde_json::to_value(&session).unwrap_or_default();
+            row["group"] = session.group.to_string().into();
+            rows.push(row);
         }
     }
     rows.truncate(usize::try_from(limit).unwrap_or(0));

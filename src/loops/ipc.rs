@@ -33,6 +33,7 @@ mod gate;
 pub mod hand;
 mod read;
 mod recover;
+mod searches;
 mod show;
 mod transcripts;
 mod worker;

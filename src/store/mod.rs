@@ -27,6 +27,7 @@ mod people;
 mod plans;
 mod receipts;
 mod runs;
+mod search;
 mod sessions;
 mod tasks;
 mod trace;
@@ -45,7 +46,8 @@ pub use messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use outbox::NextDelivery;
 pub use receipts::{Changes, CommandFile, Proof, Receipt, Settled};
 pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
-pub use sessions::Transcripts;
+pub use search::{Bounds, Searched};
+pub use sessions::{Said, Transcripts};
 pub use trace::{Effected, IpcFilter, Story};
 pub use why::{Why, WhyCommand, WhyWiring};
 

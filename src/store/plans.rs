@@ -69,7 +69,7 @@ const NOT_HOT: [(&str, &[&str]); 4] = [
 /// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
 /// long walk.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 19] = [
+const SHORT: [(&str, &str, &str); 18] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -88,7 +88,6 @@ const SHORT: [(&str, &str, &str); 19] = [
     ("FROM roles r", "SCAN r", "who may decide, once a question and for `status`"),
     ("FROM holds", "SCAN holds", "what people hold"),
     ("FROM tasks WHERE ?1 IS NULL", "SCAN tasks", "the list of all tasks, which main is shown"),
-    ("archives_text", "SCAN ", "tables of the full-text search, by its own index"),
 ];
 
 const NOW: Time = Time(1_800_000_000_000);
@@ -142,6 +141,7 @@ fn file(claim: i64, json: &serde_json::Value, run: Option<i64>) -> CommandFile {
         proof: Proof::None,
         body: Ok(json.to_string().into_bytes().into()),
         transcripts: Transcripts::new(),
+        searched: None,
     }
 }
 
@@ -250,6 +250,7 @@ async fn of_commands(store: &Store) {
         store.each_task(group, |_| true).unwrap();
     }
     store.main_group().unwrap();
+    store.search(main_folder(), "words".into(), 1, Bounds::default()).unwrap();
     store.chat_of_main().unwrap();
     store.session_history(&main_folder()).unwrap();
     store.put_out_archives(main_folder(), 0, 0).await.unwrap();

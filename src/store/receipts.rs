@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     Result, Store, StoreError,
+    search::Searched,
     sessions::{Transcripts, generations},
     writer::in_savepoint,
 };
@@ -46,6 +47,8 @@ pub struct CommandFile {
     pub body: std::result::Result<Arc<Vec<u8>>, Refusal>,
     /// What was said in the sessions that it may archive.
     pub transcripts: Transcripts,
+    /// What was found, if it is a search: nothing that was settled since has changed that. Otherwise it is searched then.
+    pub searched: Option<Arc<Searched>>,
 }
 
 /// What the token of a command proves, before it is compared with the runs that there are.
@@ -243,6 +246,7 @@ mod tests {
             taken: None,
             body: Ok(json.to_string().into_bytes().into()),
             transcripts: Transcripts::new(),
+            searched: None,
             proof: Proof::None,
         }
     }

@@ -1,4 +1,4 @@
-//! Sessions: forgotten, archived, taken up again, found.
+//! Sessions: forgotten, archived, taken up again.
 //!
 //! Whatever changes a lane's session raises its generation, so a live run can't write its old one back.
 
@@ -11,18 +11,30 @@ use ipc_handlers::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, folder};
-use crate::domain::rows::Session;
+use super::{Result, Store, StoreError, folder, search::keep_sketch};
+use crate::domain::{rows::Session, search::sketch};
 
 /// What was said in sessions, by their ids, as far as it could be read.
-pub type Transcripts = BTreeMap<String, String>;
+pub type Transcripts = BTreeMap<String, Said>;
 
-/// How many words of a query are looked for.
-const WORDS: usize = 32;
-/// How much of one word, characters.
-const LONGEST_WORD: usize = 100;
-/// The shortest word that the index knows, characters.
-const INDEXED: usize = 3;
+/// What was said in a session, ready to be kept: the sketch is made before the transaction, as it takes longer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    text: String,
+    sketch: Vec<u8>,
+}
+
+impl Said {
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self { sketch: sketch(&text), text }
+    }
+
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
 
 impl Store {
     /// Returns a group's archived sessions, newest first.
@@ -141,7 +153,7 @@ impl Store {
     }
 }
 
-fn session_row(r: &Row<'_>) -> rusqlite::Result<ArchivedSession> {
+pub(super) fn session_row(r: &Row<'_>) -> rusqlite::Result<ArchivedSession> {
     Ok(ArchivedSession {
         id: r.get(0)?,
         name: r.get(1)?,
@@ -183,8 +195,9 @@ pub(super) fn archive_live(
 ) -> Result<Option<i64>> {
     let mut last = None;
     for session in live(c, group, lanes)? {
-        let content = transcripts.get(&session).map_or("", String::as_str);
-        last = Some(archive(c, group, &session, name, content, now)?);
+        let nothing = Said::default();
+        let said = transcripts.get(&session).unwrap_or(&nothing);
+        last = Some(archive(c, group, &session, name, said, now)?);
     }
     Ok(last)
 }
@@ -195,7 +208,7 @@ pub(super) fn archive(
     group: &Folder,
     session: &str,
     name: &str,
-    content: &str,
+    said: &Said,
     now: Time,
 ) -> Result<i64> {
     c.prepare_cached(
@@ -203,9 +216,14 @@ pub(super) fn archive(
          ON CONFLICT (group_folder, session_id) DO UPDATE SET name = excluded.name, archived_at = excluded.archived_at,
            content = CASE WHEN excluded.content = '' THEN content ELSE excluded.content END",
     )?
-    .execute(params![group.as_str(), session, name, content, now.0])?;
-    Ok(c.prepare_cached("SELECT id FROM archives WHERE group_folder = ?1 AND session_id = ?2")?
-        .query_row([group.as_str(), session], |r| r.get(0))?)
+    .execute(params![group.as_str(), session, name, said.text, now.0])?;
+    let id = c
+        .prepare_cached("SELECT id FROM archives WHERE group_folder = ?1 AND session_id = ?2")?
+        .query_row([group.as_str(), session], |r| r.get(0))?;
+    if !said.text.is_empty() {
+        keep_sketch(c, id, &said.sketch)?;
+    }
+    Ok(id)
 }
 
 /// Gives lanes another session, or none.
@@ -264,62 +282,4 @@ pub(super) fn archived(c: &Connection, id: i64, scope: Option<&Folder>) -> Resul
 pub(super) fn unarchive(c: &Connection, id: i64) -> Result<()> {
     c.prepare_cached("DELETE FROM archives WHERE id = ?1")?.execute([id])?;
     Ok(())
-}
-
-/// What is looked for. No text that anybody writes is part of a query's syntax.
-struct Wanted {
-    /// For the index: each word in quotes; empty when there is none that it knows.
-    indexed: String,
-    /// A JSON list of the words that are too short for it.
-    short: String,
-    /// The first word.
-    first: String,
-}
-
-impl Wanted {
-    fn new(query: &str) -> Self {
-        let words: Vec<String> = query
-            .split(|c: char| c.is_whitespace() || c.is_control())
-            .filter(|word| !word.is_empty())
-            .take(WORDS)
-            .map(|word| word.chars().take(LONGEST_WORD).collect())
-            .collect();
-        let (indexed, short): (Vec<&String>, Vec<&String>) =
-            words.iter().partition(|word| word.chars().count() >= INDEXED);
-        let quoted: Vec<String> =
-            indexed.iter().map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect();
-        Self {
-            indexed: quoted.join(" "),
-            short: serde_json::to_string(&short).unwrap_or_else(|_| "[]".into()),
-            first: words.first().cloned().unwrap_or_default(),
-        }
-    }
-}
-
-/// No short word is missing.
-const SHORT_WORDS: &str = "NOT EXISTS (SELECT 1 FROM json_each(?3) w WHERE instr(lower(a.name || ' ' || a.content), lower(w.value)) = 0)";
-
-/// Finds archived sessions of a group in which all words occur, best first; without words, newest first.
-pub(super) fn search(c: &Connection, group: &Folder, query: &str, limit: i64) -> Result<Vec<FoundSession>> {
-    let wanted = Wanted::new(query);
-    let row =
-        |r: &Row<'_>| Ok(FoundSession { group: group.clone(), session: session_row(r)?, snippet: r.get(4)? });
-    let found = if wanted.indexed.is_empty() {
-        c.prepare_cached(&format!(
-            "SELECT a.id, a.name, a.session_id, a.archived_at, substr(a.content, max(1, instr(lower(a.content), lower(?4)) - 40), 120)
-             FROM archives a WHERE a.group_folder = ?1 AND {SHORT_WORDS} ORDER BY a.archived_at DESC, a.id DESC LIMIT ?2"
-        ))?
-        .query_map(params![group.as_str(), limit, wanted.short, wanted.first], row)?
-        .collect::<rusqlite::Result<_>>()?
-    } else {
-        c.prepare_cached(&format!(
-            "SELECT a.id, a.name, a.session_id, a.archived_at, snippet(archives_text, -1, '**', '**', '…', 60)
-             FROM archives_text JOIN archives a ON a.id = archives_text.rowid
-             WHERE archives_text MATCH ?4 AND a.group_folder = ?1 AND {SHORT_WORDS}
-             ORDER BY bm25(archives_text, 4.0, 1.0), a.archived_at DESC, a.id DESC LIMIT ?2"
-        ))?
-        .query_map(params![group.as_str(), limit, wanted.short, wanted.indexed], row)?
-        .collect::<rusqlite::Result<_>>()?
-    };
-    Ok(found)
 }

@@ -81,6 +81,7 @@ impl World {
             proof: Proof::None,
             body: Ok(json.to_string().into_bytes().into()),
             transcripts: Transcripts::new(),
+            searched: None,
         };
         let settled = self.post.store.settle(file, Zones::utc(), Time(0)).await.unwrap();
         assert_eq!(settled.receipt.outcome, "applied");

@@ -133,6 +133,7 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
         proof: g2::store::Proof::None,
         body: Ok(bytes.to_vec().into()),
         transcripts: Transcripts::new(),
+        searched: None,
     }
 }
 

@@ -18,6 +18,8 @@ const ANSWER_TRIES: u32 = 12;
 /// Settles files that the store could not take, until it can: they stay claimed meanwhile.
 pub(super) async fn settle_again(host: &Arc<Host>, folder: &Folder, waiting: Vec<Pending>) {
     let mut waiting = waiting;
+    // What was found may be otherwise by then: it is looked for anew when they are settled.
+    waiting.iter_mut().for_each(|pending| pending.file.searched = None);
     let mut rest = Duration::from_secs(1);
     while !waiting.is_empty() {
         tokio::select! {

@@ -9,6 +9,7 @@ use super::{
     super::Host,
     answer::{Settling, answer_all},
     read::{Patience, Pending, Reading, Taken, read},
+    searches::{Concern, search},
 };
 use crate::{failpoint, ipc::Claimed, store::Settled};
 
@@ -45,7 +46,10 @@ pub(super) struct Flow<'a> {
     patience: Patience,
     read: Vec<Pending>,
     read_bytes: usize,
+    /// Whether something of that changes what a search finds.
+    read_changes: bool,
     settling: Option<Settling>,
+    settling_changes: bool,
     settled: Vec<(Pending, Settled)>,
     settled_bytes: usize,
     /// How many are answered at a time.
@@ -61,7 +65,9 @@ impl<'a> Flow<'a> {
             patience,
             read: Vec::new(),
             read_bytes: 0,
+            read_changes: false,
             settling: None,
+            settling_changes: false,
             settled: Vec::new(),
             settled_bytes: 0,
             answered_together: 1,
@@ -82,7 +88,18 @@ impl<'a> Flow<'a> {
             left -= 1;
             let patience = if age >= WRITER_LIMIT { Patience::None } else { self.patience };
             match read(self.host, claimed, refusal, run, patience, age) {
-                Reading::Ready(ready) => {
+                Reading::Ready(mut ready) => {
+                    match &ready.concern {
+                        Concern::Searches(wanted) => {
+                            if self.read_changes || self.settling_changes {
+                                self.settle(later + left + 1);
+                                self.wait();
+                            }
+                            ready.file.searched = search(self.host, self.folder, wanted);
+                        }
+                        Concern::Changes => self.read_changes = true,
+                        Concern::Nothing => {}
+                    }
                     self.read_bytes += ready.kept.len();
                     self.handled.messages += usize::from(ready.is_message);
                     self.read.push(*ready);
@@ -105,6 +122,7 @@ impl<'a> Flow<'a> {
         self.wait();
         let mut read = std::mem::take(&mut self.read);
         self.read_bytes = 0;
+        self.settling_changes = std::mem::take(&mut self.read_changes);
         if !self.handled.waiting.is_empty() {
             self.handled.waiting.append(&mut read);
         } else if !read.is_empty() {
@@ -117,6 +135,7 @@ impl<'a> Flow<'a> {
 
     fn wait(&mut self) {
         let Some(settling) = self.settling.take() else { return };
+        self.settling_changes = false;
         let (settled, waiting) = settling.finish(self.host);
         self.settled_bytes += settled.iter().map(|(pending, _)| pending.kept.len()).sum::<usize>();
         self.settled.extend(settled);

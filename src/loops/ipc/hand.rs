@@ -142,6 +142,7 @@ pub async fn finish(
         proof: Proof::None, // Whoever wrote it, it is dropped.
         body,
         transcripts: Transcripts::new(),
+        searched: None,
     };
     // Nothing is scheduled by what is dropped.
     let receipt = hand.store.settle(file, Zones::utc(), now).await?.receipt;

@@ -12,7 +12,7 @@ use ipc_handlers::{
     token,
 };
 
-use super::{super::Host, chain, transcripts};
+use super::{super::Host, chain, searches::Concern, transcripts};
 use crate::{
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, ReadError, World, Writer},
     store::{CommandFile, Proof, Transcripts},
@@ -29,6 +29,7 @@ pub(super) struct Pending {
     pub(super) kept: Arc<Vec<u8>>,
     /// Whether it is to say something in a chat.
     pub(super) is_message: bool,
+    pub(super) concern: Concern,
     /// How often it was settled and could not be answered.
     pub(super) unanswered: u32,
 }
@@ -198,6 +199,8 @@ pub(super) fn read(
         proof,
         body,
         transcripts,
+        searched: None,
     };
-    Reading::Ready(Box::new(Pending { claimed, file, kept, is_message, unanswered: 0 }))
+    let concern = Concern::of(command);
+    Reading::Ready(Box::new(Pending { claimed, file, kept, is_message, concern, unanswered: 0 }))
 }

@@ -198,6 +198,40 @@ fn a_search_finds_words_and_parts_of_them_best_first_and_only_one_s_own() {
 }
 
 #[test]
+fn a_search_sees_what_commands_before_it_changed_and_nothing_of_those_after_it() {
+    let root = Root::new("");
+    // Makes the boxes.
+    root.serve().terminate();
+    let put = |id: String, mut command: Value| {
+        command["requestId"] = id.clone().into();
+        root.put_command("main", "tasks", &format!("{id}.json"), &command);
+    };
+    let search = || json!({"type": "search_sessions", "schemaVersion": 1, "query": "lisbon", "limit": 100});
+    for n in 0..60 {
+        let session = format!("s-{n}");
+        let kept =
+            json!({"type": "archive_session", "sessionId": session, "name": "x", "content": "to Lisbon"});
+        put(format!("{n:03}-a"), kept);
+        put(format!("{n:03}-b"), search());
+        put(format!("{n:03}-c"), json!({"type": "list_tasks"}));
+        put(format!("{n:03}-d"), search());
+    }
+    put("100-a".into(), json!({"type": "resume_session", "sessionHistoryId": 60}));
+    put("100-b".into(), search());
+    let _daemon = root.serve();
+    let found = |id: String| {
+        let sessions = root.reply("main", &id)["result"]["sessions"].as_array().unwrap().clone();
+        (sessions.len(), sessions[0]["session_id"].as_str().unwrap().to_owned())
+    };
+    for n in 0..60 {
+        for which in ["b", "d"] {
+            assert_eq!(found(format!("{n:03}-{which}")), (n + 1, format!("s-{n}")), "{n}-{which}");
+        }
+    }
+    assert_eq!(found("100-b".into()), (59, "s-58".into()));
+}
+
+#[test]
 fn a_person_does_the_same_with_the_daemon_up_or_down() {
     let root = two_groups();
     let daemon = root.serve();

@@ -1,0 +1,54 @@
+//! Searches, done beside the store's writer before their command is settled.
+
+use std::sync::Arc;
+
+use ipc_handlers::{Command, Folder, commands::SearchSessions};
+
+use super::{super::Host, chain};
+use crate::store::{Bounds, Searched};
+
+/// What a command has to do with what can be found.
+pub(super) enum Concern {
+    Nothing,
+    /// A search after it has to see what it changed.
+    Changes,
+    Searches(SearchSessions),
+}
+
+impl Concern {
+    pub(super) fn of(command: Option<Command>) -> Self {
+        match command {
+            Some(Command::SearchSessions(search)) => Self::Searches(search),
+            Some(Command::ClearSession(_) | Command::ResumeSession(_) | Command::ArchiveSession(_)) => {
+                Self::Changes
+            }
+            Some(
+                Command::SendMessage(_)
+                | Command::ScheduleTask(_)
+                | Command::UpdateTask(_)
+                | Command::PauseTask(_)
+                | Command::ResumeTask(_)
+                | Command::CancelTask(_)
+                | Command::ListTasks(_)
+                | Command::RegisterGroup(_)
+                | Command::RefreshGroups(_),
+            )
+            | None => Self::Nothing,
+        }
+    }
+}
+
+/// Searches for a group. `None`: it may not, or the store is in the way; both come out when the command is settled.
+pub(super) fn search(host: &Host, group: &Folder, search: &SearchSessions) -> Option<Arc<Searched>> {
+    let target = search.target_folder.as_ref().unwrap_or(group);
+    if target != group && host.store.main_group().ok().flatten().as_ref() != Some(group) {
+        return None;
+    }
+    match host.store.search(target.clone(), search.query.clone(), search.limit, Bounds::default()) {
+        Ok(searched) => Some(Arc::new(searched)),
+        Err(error) => {
+            tracing::warn!(group = %group, error = %chain(&error), "searching failed; it is tried again when the command is settled");
+            None
+        }
+    }
+}
