@@ -34,6 +34,15 @@ pub struct Searched {
     pub found: std::result::Result<Vec<FoundSession>, NotApplied>,
 }
 
+impl Searched {
+    /// Returns how much was found, bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let found = self.found.as_deref().unwrap_or_default();
+        found.iter().map(|found| found.session.name.len() + found.snippet.len()).sum()
+    }
+}
+
 impl Store {
     /// Finds archived sessions of a group in which all words occur, best first; without words, newest first. Beside the
     /// writer, so that nobody waits for it.

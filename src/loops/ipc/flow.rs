@@ -102,7 +102,8 @@ impl<'a> Flow<'a> {
                         Concern::Changes => self.read_changes = true,
                         Concern::Nothing => {}
                     }
-                    self.read_bytes += ready.kept.len();
+                    let found = ready.file.searched.as_ref().map_or(0, |searched| searched.size());
+                    self.read_bytes += ready.kept.len() + found;
                     self.handled.messages += usize::from(ready.is_message);
                     self.read.push(*ready);
                 }
