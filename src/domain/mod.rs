@@ -16,6 +16,7 @@ pub mod lanes;
 pub mod mounts;
 pub mod people;
 pub mod prompt;
+pub mod prune;
 pub mod retry;
 pub mod room;
 pub mod rounds;

@@ -25,6 +25,7 @@ mod outbox;
 mod people;
 #[cfg(test)]
 mod plans;
+mod prune;
 mod receipts;
 mod runs;
 mod sessions;
@@ -43,6 +44,7 @@ pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use lanes::WaitingLane;
 pub use messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use outbox::NextDelivery;
+pub use prune::Size;
 pub use receipts::{Changes, CommandFile, Proof, Receipt, Settled};
 pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
 pub use sessions::Transcripts;

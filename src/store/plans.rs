@@ -52,9 +52,12 @@ fn hear(event: TraceEvent<'_>) {
 
 /// Who calls methods that do not run for each message, command or task.
 #[rustfmt::skip]
-const NOT_HOT: [(&str, &[&str]); 4] = [
+const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
     ("anybody, without SQL", &["path", "asking"]),
+    ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
+        "history", "remove_history", "dropped_until", "remove_dropped", "runs_gone", "was_given", "size",
+    ]),
     ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
         "act", "add_group", "add_member", "add_wiring", "approval", "archived_session", "archives_kept", "as_if", "chat", "chats",
