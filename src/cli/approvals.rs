@@ -5,12 +5,13 @@ use clap::Subcommand;
 use ipc_handlers::Folder;
 use serde::Serialize;
 
-use super::{Context, Failure, Outcome, client::tell_changed, jid, show};
+use super::{Context, Failure, Outcome, client::tell_changed, jid, prune::missing, show};
 use crate::{
     app, clock,
     domain::{
         approvals::{Approval, ApprovalEvent},
         people::user_by_hand,
+        prune::History,
     },
     store::{Decided, How, Pick, Store},
 };
@@ -90,7 +91,7 @@ impl Approvals {
             }
             Self::Show { id } => {
                 let (approval, events) =
-                    store.approval(id)?.ok_or_else(|| anyhow!("question {id} does not exist"))?;
+                    store.approval(id)?.ok_or_else(|| missing(&store, History::Approvals, id))?;
                 show::object(context, &Shown { approval, events })
             }
             Self::Approve { id, group, new, user } => {

@@ -25,6 +25,7 @@ mod members;
 mod messages;
 mod out;
 mod outbox;
+mod prune;
 mod runs;
 mod schedule;
 mod screen;
@@ -126,6 +127,8 @@ enum Command {
     Ipc(ipc::Ipc),
     /// Tell what became of a message
     Why(why::WhyCommand),
+    /// Remove what is only history, with the daemon up or down
+    Prune(prune::Prune),
     /// Check the set-up and say how to mend it
     Doctor(doctor::Doctor),
     /// The runner itself, as the process sandbox starts it
@@ -282,6 +285,7 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Approvals(approvals) => approvals.run(context).await,
         Command::Ipc(ipc) => ipc.run(context).await,
         Command::Why(why) => why.run(context).await,
+        Command::Prune(prune) => prune.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,
         Command::Agent => Ok(()),
     }

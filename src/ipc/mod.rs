@@ -22,7 +22,7 @@ pub use boxes::{
     ClaimError, Emptied, Entry, GroupBoxes, Identity, InputLeft, InputState, Listing, PutError, Stamp,
     StateError,
 };
-pub use host::{HostDirs, Owner};
+pub use host::{HostDirs, Owner, sync_all};
 pub use inside::{Inside, InsideError, read_inside};
 pub use kernel::Writer;
 pub use layout::lay_out_group;

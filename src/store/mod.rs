@@ -44,7 +44,7 @@ pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use lanes::WaitingLane;
 pub use messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use outbox::NextDelivery;
-pub use prune::Size;
+pub use prune::{Size, shrink};
 pub use receipts::{Changes, CommandFile, Proof, Receipt, Settled};
 pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
 pub use sessions::Transcripts;

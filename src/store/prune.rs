@@ -6,10 +6,12 @@
 //!
 //! No id is given twice: SQLite remembers those that it gave (`AUTOINCREMENT`), and the newest receipt always stays.
 
-use ipc_handlers::Time;
-use rusqlite::{OptionalExtension, ToSql, params};
+use std::path::Path;
 
-use super::{Result, Store};
+use ipc_handlers::Time;
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
+
+use super::{Result, Store, StoreError};
 use crate::domain::prune::{History, Keep};
 
 #[cfg(test)]
@@ -110,6 +112,21 @@ impl Store {
             Ok(Size { bytes: page * number("page_count")?, free: page * number("freelist_count")? })
         })
     }
+}
+
+/// Writes the store at `path` anew, without what is free in it. Nobody else may write to it meanwhile.
+///
+/// # Errors
+/// When SQLite can't, for want of room above all; then it is as it was.
+pub fn shrink(path: &Path) -> Result<()> {
+    let failed = |source| StoreError::Open { path: path.to_owned(), source };
+    let mut connection = Connection::open(path).map_err(failed)?;
+    super::prepare(&mut connection).map_err(failed)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.execute_batch("VACUUM")?;
+    // Else the file keeps its length until the log is used anew. A reader that is in the way is no fault.
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    Ok(())
 }
 
 /// The table, and the column of its ids.

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, path::Path};
 use anyhow::{Result, bail};
 use ipc_handlers::{Folder, RequestId, Time, envelope};
 
-use super::Context;
+use super::{super::prune::missing, Context};
 use crate::{
     clock,
-    domain::{holds::Holds, rows::IpcRow},
+    domain::{holds::Holds, prune::History, rows::IpcRow},
     ipc::{
         CommandBox,
         peek::{self, Lying},
@@ -253,6 +253,10 @@ pub(super) fn find(context: &Context, store: &Store, what: &str) -> Result<Found
         bail!(
             "no command that was looked at is called {what}, but so many wait that not all were; name it as GROUP/BOX/NAME"
         );
+    }
+    if let Some(id) = what.parse().ok().filter(|id| store.was_given(History::Receipts, *id).unwrap_or(false))
+    {
+        return Err(missing(store, History::Receipts, id));
     }
     bail!("no command is called {what}; `g2 ipc list` names them all")
 }
