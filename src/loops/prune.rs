@@ -127,19 +127,24 @@ async fn look(store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, Prun
     blocking(move || {
         let mut oldest = BTreeMap::new();
         for group in &groups {
-            let waiting = peek::waiting(&data, [group], 1)?;
-            match (waiting.partial, waiting.files.first()) {
-                (true, _) => drop(oldest.insert(group.to_string(), None)),
-                (false, Some(file)) => drop(oldest.insert(group.to_string(), Some(file.since))),
-                (false, None) => {}
+            match peek::waiting(&data, [group], 1) {
+                Ok(waiting) if !waiting.partial => {
+                    let since = waiting.files.first().map(|file| file.since);
+                    oldest.extend(since.map(|since| (group.to_string(), Some(since))));
+                }
+                Ok(_) => drop(oldest.insert(group.to_string(), None)),
+                Err(error) => {
+                    tracing::warn!(group = %group, error = %chain(&error), "a box can't be looked at; its group's receipts are kept");
+                    oldest.insert(group.to_string(), None);
+                }
             }
         }
         let claimed = peek::claimed(&data)?;
-        Ok(Keep {
-            horizon,
-            groups: horizon.kept_for_boxes(oldest),
-            claimed: claimed.iter().filter_map(|lying| lying.claim).collect(),
-        })
+        let groups = horizon.kept_for_boxes(oldest);
+        // Of more than are looked at, any may be one of those that were not.
+        let receipts = if claimed.len() < peek::LOOKED_AT { horizon.receipts } else { Time(i64::MIN) };
+        let claimed = claimed.iter().filter_map(|lying| lying.claim).collect();
+        Ok(Keep { horizon: Horizon { receipts, ..horizon }, groups, claimed })
     })
     .await
 }
