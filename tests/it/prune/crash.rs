@@ -95,3 +95,17 @@ fn a_claimed_file_whose_receipt_is_old_is_still_settled_once() {
         assert_eq!(removed(&root.json(&["prune"]), "receipts"), 1, "{point}");
     }
 }
+
+#[test]
+fn a_group_whose_box_cannot_be_looked_at_keeps_its_receipts_and_the_others_are_pruned() {
+    let root = lived();
+    let settled = |group: &str| root.rows(&["ipc", "list", "--group", group]).len();
+    let (main, family) = (settled("main"), settled("family"));
+    let the_box = root.data("ipc/main/messages");
+    fs::remove_dir(&the_box).unwrap();
+    std::os::unix::fs::symlink("/", &the_box).unwrap();
+    let pruned = root.json(&["prune"]);
+    fs::remove_file(&the_box).unwrap();
+    assert_eq!(removed(&pruned, "receipts"), i64::try_from(family).unwrap(), "{pruned}");
+    assert_eq!((settled("main"), settled("family")), (main, 0));
+}
