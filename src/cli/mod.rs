@@ -127,7 +127,6 @@ enum Command {
     Ipc(ipc::Ipc),
     /// Tell what became of a message
     Why(why::WhyCommand),
-    /// Remove what is only history, with the daemon up or down
     Prune(prune::Prune),
     /// Check the set-up and say how to mend it
     Doctor(doctor::Doctor),

@@ -75,7 +75,7 @@ pub enum PruneError {
 /// [`PruneError`]
 pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Result<Pruned, PruneError> {
     let keep = look(store, data, horizon).await?;
-    if how != How::DryRun && !store.history(History::Receipts, &keep, 0, 1)?.is_empty() {
+    if how != How::DryRun && !history(store, History::Receipts, &keep, 0, 1).await?.is_empty() {
         let data = data.to_owned();
         blocking(move || Ok(sync_all(&data)?)).await?;
     }
@@ -86,7 +86,7 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
     for what in History::ALL {
         let (mut after, mut count) = (0, 0);
         loop {
-            let ids = store.history(what, &keep, after, STEP)?;
+            let ids = history(store, what, &keep, after, STEP).await?;
             let Some(last) = ids.last() else { break };
             after = *last;
             if what == History::Runs {
@@ -118,6 +118,18 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
         pruned.run_folders = unneeded.len();
     }
     Ok(pruned)
+}
+
+/// Looks for history, on a thread that may block: where most is kept, this reads through most of a table.
+async fn history(
+    store: &Store,
+    what: History,
+    keep: &Keep,
+    after: i64,
+    most: usize,
+) -> Result<Vec<i64>, PruneError> {
+    let (store, keep) = (store.clone(), keep.clone());
+    blocking(move || Ok(store.history(what, &keep, after, most)?)).await
 }
 
 /// Looks at the boxes, and then at what is claimed.
