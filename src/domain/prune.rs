@@ -100,6 +100,8 @@ pub struct Keep {
     pub horizon: Horizon,
     /// Claims whose files lie in `data/claimed/`.
     pub claimed: Vec<i64>,
+    /// Which files these are: one may be an earlier claim's, put back by a power cut and claimed anew.
+    pub origins: Vec<Vec<u8>>,
     /// Groups whose receipts are kept from an instant on.
     pub groups: BTreeMap<String, Time>,
 }

@@ -155,8 +155,9 @@ async fn look(store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, Prun
         let groups = horizon.kept_for_boxes(oldest);
         // Of more than are looked at, any may be one of those that were not.
         let receipts = if claimed.len() < peek::LOOKED_AT { horizon.receipts } else { Time(i64::MIN) };
+        let origins = peek::origins(&data, &claimed)?;
         let claimed = claimed.iter().filter_map(|lying| lying.claim).collect();
-        Ok(Keep { horizon: Horizon { receipts, ..horizon }, groups, claimed })
+        Ok(Keep { horizon: Horizon { receipts, ..horizon }, groups, claimed, origins })
     })
     .await
 }

@@ -32,7 +32,7 @@ impl Store {
         self.read(|c| {
             let (table, id) = table(what);
             let mut found = c.prepare_cached(&format!(
-                "SELECT x.{id} FROM {table} x WHERE x.{id} > ?6 AND {} ORDER BY x.{id} LIMIT ?7",
+                "SELECT x.{id} FROM {table} x WHERE x.{id} > ?7 AND {} ORDER BY x.{id} LIMIT ?8",
                 is_history(what, "x")
             ))?;
             let values = Values::of(keep);
@@ -146,30 +146,34 @@ struct Values {
     denied: i64,
     claimed: String,
     groups: String,
+    origins: String,
 }
 
 impl Values {
     fn of(keep: &Keep) -> Self {
         let groups: serde_json::Map<String, serde_json::Value> =
             keep.groups.iter().map(|(group, from)| (group.clone(), from.0.into())).collect();
+        let hex = |origin: &Vec<u8>| origin.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
+        let origins: Vec<String> = keep.origins.iter().map(hex).collect();
         Self {
             before: keep.horizon.before.0,
             receipts: keep.horizon.receipts.0,
             denied: keep.horizon.denied.0,
             claimed: serde_json::json!(keep.claimed).to_string(),
             groups: serde_json::Value::Object(groups).to_string(),
+            origins: serde_json::json!(origins).to_string(),
         }
     }
 
     fn and<'a>(&'a self, more: &[&'a dyn ToSql]) -> Vec<&'a dyn ToSql> {
         let mut all: Vec<&dyn ToSql> =
-            vec![&self.before, &self.receipts, &self.denied, &self.claimed, &self.groups];
+            vec![&self.before, &self.receipts, &self.denied, &self.claimed, &self.groups, &self.origins];
         all.extend(more);
         all
     }
 }
 
-/// The condition under which row `x` is history. ?1 … ?5 are [`Values`].
+/// The condition under which row `x` is history. ?1 … ?6 are [`Values`].
 fn is_history(what: History, x: &str) -> String {
     match what {
         History::Approvals => format!(
@@ -210,6 +214,7 @@ fn is_history(what: History, x: &str) -> String {
         History::Receipts => format!(
             "({x}.at <= ?2 AND {x}.claim_id < (SELECT max(claim_id) FROM receipts)
               AND {x}.claim_id NOT IN (SELECT value FROM json_each(?4))
+              AND hex({x}.origin) NOT IN (SELECT value FROM json_each(?6))
               AND NOT EXISTS (SELECT 1 FROM json_each(?5) g WHERE g.key = {x}.group_folder AND g.value <= {x}.at)
               AND {})",
             its_run_is_through(x)
@@ -238,11 +243,11 @@ fn its_run_is_through(x: &str) -> String {
     )
 }
 
-/// The statements that remove rows with what hangs on them, the rows themselves last. ?6 is a JSON array of their ids.
+/// The statements that remove rows with what hangs on them, the rows themselves last. ?7 is a JSON array of their ids.
 fn removals(what: History) -> Vec<String> {
     let (table, id) = table(what);
     let these =
-        |x: &str| format!("{x}.{id} IN (SELECT value FROM json_each(?6)) AND {}", is_history(what, x));
+        |x: &str| format!("{x}.{id} IN (SELECT value FROM json_each(?7)) AND {}", is_history(what, x));
     let hanging = match what {
         History::Messages => Some(("inbox", "seq")),
         History::Runs => Some(("refusals", "run_id")),

@@ -109,3 +109,32 @@ fn a_group_whose_box_cannot_be_looked_at_keeps_its_receipts_and_the_others_are_p
     assert_eq!(removed(&pruned, "receipts"), i64::try_from(family).unwrap(), "{pruned}");
     assert_eq!((settled("main"), settled("family")), (main, 0));
 }
+
+#[test]
+fn a_file_that_came_back_and_was_claimed_anew_keeps_its_old_receipt_until_it_is_dealt_with() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    // Two names for one file: what a rename that was lost leaves.
+    let (written, back) = (root.data("ipc/main/messages/.it.tmp"), root.data("back"));
+    fs::write(&written, say("once").to_string()).unwrap();
+    fs::hard_link(&written, &back).unwrap();
+    fs::rename(&written, root.data("ipc/main/messages/it.json")).unwrap();
+    all_settled(&root);
+    root.put_command("main", "messages", "last.json", &json!({"type": "list_tasks"}));
+    root.settled(2);
+    wait_for("it to be said", || (root.said("local:main") == ["once"]).then_some(()));
+    assert_eq!(daemon.terminate(), Some(0));
+    age(&root, 40);
+    // It was claimed when the next daemon died.
+    fs::rename(&back, root.data("claimed/50-main.json")).unwrap();
+    assert_eq!(removed(&root.json(&["prune"]), "receipts"), 0);
+    let daemon = root.serve();
+    all_settled(&root);
+    assert_eq!(daemon.terminate(), Some(0));
+    assert_eq!(
+        root.rows(&["outbox", "list"]).len(),
+        0,
+        "what was said is history, and it was not said again"
+    );
+    assert_eq!(removed(&root.json(&["prune"]), "receipts"), 1);
+}

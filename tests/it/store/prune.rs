@@ -15,7 +15,12 @@ fn keep() -> Keep {
 }
 
 fn after(ms: i64) -> Keep {
-    Keep { horizon: Horizon::new(NOW.plus_ms(ms), 30, 0), claimed: Vec::new(), groups: BTreeMap::new() }
+    Keep {
+        horizon: Horizon::new(NOW.plus_ms(ms), 30, 0),
+        claimed: Vec::new(),
+        origins: Vec::new(),
+        groups: BTreeMap::new(),
+    }
 }
 
 impl World {
@@ -226,6 +231,9 @@ async fn a_receipt_is_kept_while_its_file_is_claimed_or_may_lie_in_its_box() {
     assert_eq!(world.prune(&in_box("main", NOW.plus_ms(1))).await, [(History::Receipts, vec![1, 3])]);
     assert_eq!(world.prune(&in_box("family", NOW)).await, [(History::Receipts, vec![4, 5])]);
     assert_eq!(world.claims(), [2, 6]);
+    // The same file, claimed anew.
+    let anew = Keep { origins: vec![b"file 2".to_vec()], ..long_after.clone() };
+    assert_eq!(world.prune(&anew).await, []);
     // The file that is there still is not decided again.
     let again = command("main", 2, br#"{"type":"pause_task","taskId":"2"}"#);
     assert!(!world.store.settle(again, Zones::utc(), NOW).await.unwrap().fresh);
