@@ -16,9 +16,12 @@ use crate::Time;
 /// 2101-01-02 in seconds: later, no expression matches anywhere.
 const END: i64 = 4_133_980_800 + 86_400;
 
+/// More than any clock ever jumped, seconds: a day, where a date was left out.
+const LONGEST_JUMP: i64 = 2 * 86_400;
+
 /// A stretch of constant offset; all in seconds.
 struct Stretch {
-    /// Where it begins and the offset before; `None` for the first.
+    /// Where it begins and the offset before; `None` where that is so long ago that nothing of the jump is left.
     begins: Option<(i64, i64)>,
     /// Where the next one begins; `None` for the last.
     ends: Option<i64>,
@@ -42,13 +45,14 @@ pub(super) fn next(cron: &Cron, after: Time, zone: &TimeZone) -> Option<Time> {
 impl Stretch {
     fn at(instant: i64, zone: &TimeZone) -> Option<Self> {
         let offset = |at: i64| Some(i64::from(zone.to_offset(Timestamp::from_second(at).ok()?).seconds()));
-        let begins = match zone.preceding(Timestamp::from_second(instant + 1).ok()?).next() {
-            Some(jump) => {
-                let at = jump.timestamp().as_second();
-                Some((at, offset(at - 1)?))
-            }
-            None => None,
-        };
+        // Found by going forward: going back, jiff 0.2 steps over the last jump that a zone's data lists by itself when its
+        // rule has one before that, as for America/Ciudad_Juarez in November 2022.
+        let jumps = zone.following(Timestamp::from_second(instant - LONGEST_JUMP).ok()?);
+        let begins =
+            match jumps.map(|jump| jump.timestamp().as_second()).take_while(|at| *at <= instant).last() {
+                Some(at) => Some((at, offset(at - 1)?)),
+                None => None,
+            };
         let ends = zone
             .following(Timestamp::from_second(instant).ok()?)
             .next()

@@ -155,6 +155,10 @@ fn in_the_fold_a_wildcard_hour_runs_in_both_passes_and_any_other_in_the_first() 
         &["04-05T01:45+11:00", "04-05T01:30+10:30", "04-05T01:45+10:30", "04-05T02:00+10:30"],
     );
     check("0 0 * * *", "America/Havana", "2026-10-31T12:00:00Z", &["11-01T00:00-04:00", "11-02T00:00-05:00"]);
+    // The last jump that the zone's data lists by itself comes after one of the rule that holds from then on.
+    let juarez = "America/Ciudad_Juarez";
+    check("15 23 * * *", juarez, "2022-11-29T12:00:00Z", &["11-29T23:15-06:00", "11-30T23:15-07:00"]);
+    check("15 23 * * *", juarez, "2022-11-30T06:10:00Z", &["11-30T23:15-07:00"]);
 }
 
 #[test]
