@@ -195,12 +195,13 @@ fn internal_text_leaves_neither_by_an_answer_nor_by_a_command() {
             {"command": {"box": "messages", "json": by_file}},
             {"say": "<internal>secret two</internal>\n an answer<internal>\nsecret three</internal> "},
             {"say": "<internal>secret four</internal>"},
-            {"say": "unclosed <internal>stays"},
+            {"say": "unclosed <internal>secret seven"},
+            {"say": "nested <Internal>secret <internal>eight</INTERNAL> secret nine</internal >ends"},
         ]}]),
     );
     let _daemon = root.serve();
     let printed = root.ask(CHAT, "go");
-    let expected = ["by  file", "an answer", "unclosed <internal>stays"];
+    let expected = ["by  file", "an answer", "unclosed", "nested ends"];
     assert_eq!(root.said(CHAT), expected);
     assert_eq!(printed, expected.map(|text| format!("{text}\n")).concat());
     // Whoever asks to say nothing is told so.

@@ -37,6 +37,28 @@ fn why_tells_the_whole_story_of_a_message() {
 }
 
 #[test]
+fn why_says_that_an_answer_was_wholly_internal() {
+    let root = Root::new("");
+    root.script(
+        None,
+        &json!([
+            {"when": {"contains": "think"}, "do": [{"say": "<internal>a thought that is never closed"}]},
+            {"when": {"contains": "both"}, "do": [{"say": "<internal>a thought</internal>"}, {"say": "a word"}]},
+            {"do": []},
+        ]),
+    );
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "think"), "");
+    let why = root.why(1);
+    assert_eq!(why["answer"], "the agent finished with it and said nothing: all of its answer was <internal>");
+    assert_eq!((&why["wirings"][0]["unsaid"], why["outbox"].as_array().unwrap().len()), (&json!(true), 0));
+    assert_eq!(root.ask("local:main", "both"), "a word\n");
+    assert_eq!(root.why(2)["answer"], "answered; the answer is sent");
+    root.ask("local:main", "nothing");
+    assert_eq!(root.why(3)["answer"], "the agent finished with it and said nothing");
+}
+
+#[test]
 fn why_names_a_daemon_that_is_down_and_a_lane_that_rests() {
     let root = Root::new("[limits]\nretry_base_ms = 3600000\npoll_interval_ms = 100\nmin_free_mib = 1\n");
     root.script(None, &json!([{"do": [{"exit": 3}]}]));
