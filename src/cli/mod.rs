@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::{
     app,
     config::{Config, Environment},
-    domain::people::check_user,
+    domain::people::{check_speaker, check_user},
     store::{Store, StoreError},
 };
 
@@ -200,6 +200,11 @@ fn jid(text: &str) -> Result<String, String> {
         return Err("a chat's address is CHANNEL:NAME, such as local:family, without blanks".into());
     }
     Ok(text.to_owned())
+}
+
+/// Reads the name under which somebody speaks.
+fn speaker(text: &str) -> Result<String, String> {
+    check_speaker(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
 }
 
 /// Reads a user's id.

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
 
-use super::{Context, Failure, Outcome, client::Client, jid, out, screen::Screen};
+use super::{Context, Failure, Outcome, client::Client, jid, out, screen::Screen, speaker};
 use crate::{
     app,
     domain::rows::Delivery,
@@ -19,7 +19,7 @@ pub(super) struct Send {
     #[arg(long, default_value = "local:main", value_name = "JID", value_parser = jid)]
     chat: String,
     /// Who speaks
-    #[arg(long = "as", default_value = "me", value_name = "NAME")]
+    #[arg(long = "as", default_value = "me", value_name = "NAME", value_parser = speaker)]
     sender: String,
     /// As if the platform said that the agent was mentioned
     #[arg(long)]

@@ -59,8 +59,10 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
     let said = say_result(c, &row, n, record, now)?;
     let unsaid = answer(record).is_some_and(is_all_internal);
     if unsaid && record.handled.is_empty() {
-        c.prepare_cached("UPDATE batches SET unsaid = 1 WHERE run_id = ?1 AND state IN ('handed', 'claimed')")?
-            .execute([run])?;
+        c.prepare_cached(
+            "UPDATE batches SET unsaid = 1 WHERE run_id = ?1 AND state IN ('handed', 'claimed')",
+        )?
+        .execute([run])?;
     }
     // Only the last record's error tells how the run went.
     let error: Option<String> = match record.status {

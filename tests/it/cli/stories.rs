@@ -50,7 +50,10 @@ fn why_says_that_an_answer_was_wholly_internal() {
     let _daemon = root.serve();
     assert_eq!(root.ask("local:main", "think"), "");
     let why = root.why(1);
-    assert_eq!(why["answer"], "the agent finished with it and said nothing: all of its answer was <internal>");
+    assert_eq!(
+        why["answer"],
+        "the agent finished with it and said nothing: all of its answer was <internal>"
+    );
     assert_eq!((&why["wirings"][0]["unsaid"], why["outbox"].as_array().unwrap().len()), (&json!(true), 0));
     assert_eq!(root.ask("local:main", "both"), "a word\n");
     assert_eq!(root.why(2)["answer"], "answered; the answer is sent");
