@@ -121,7 +121,22 @@ fn engage_explain_tells_each_wirings_rule_and_stores_nothing() {
     };
     assert_eq!(sender("tg:me"), ["tg:me", "owner"]);
     assert_eq!(sender("local:me"), ["tg:local:me", "unknown"]);
-    assert_eq!(root.rows(&["engage", "explain", "--chat", "tg:-2", "hello"]).len(), 0);
+    // A chat that was only spoken in, and one that nobody has heard of.
+    root.g2(&["wirings", "remove", "--group", "main", "--chat", "local:main"]);
+    for (chat, more) in [("local:main", ""), ("tg:-2", "; nobody has spoken there yet either")] {
+        let reason = format!(
+            "no group is wired to {chat}{more}; wire one with `g2 wirings add --group FOLDER --chat {chat} --engage pattern`"
+        );
+        let output = root.run(&["engage", "explain", "--chat", chat, "hello", "--json"]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+        has(&rows[0], &["group", "engages", "rule", "reason"]);
+        assert_eq!((&rows[0]["group"], &rows[0]["engages"]), (&Value::Null, &json!(false)), "{rows}");
+        assert_eq!(rows[0]["reason"], reason);
+        let output = root.run(&["engage", "explain", "--chat", chat, "hello"]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr).trim(), format!("g2: {reason}"));
+    }
     assert!(root.rows(&["messages", "list"]).is_empty());
 }
 
