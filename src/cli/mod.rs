@@ -72,6 +72,7 @@ enum Command {
     /// Run the service in the foreground
     Serve,
     /// Tell how the daemon is: exit 0 healthy, 1 degraded, 3 not running
+    #[command(after_help = status::FIELDS)]
     Status,
     /// Chat in the terminal
     Chat(chat::Chat),

@@ -69,7 +69,7 @@ const NOT_HOT: [(&str, &[&str]); 4] = [
 /// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
 /// long walk.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 19] = [
+const SHORT: [(&str, &str, &str); 21] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -80,6 +80,8 @@ const SHORT: [(&str, &str, &str); 19] = [
     ("FROM runs", "SCAN runs USING INDEX runs_one_per_group", "the runs under way"),
     ("FROM receipts", "SCAN receipts USING COVERING INDEX receipts_dead", "dead commands, for `status`"),
     ("WHERE ?1 IS NULL\n           AND EXISTS (SELECT 1 FROM wirings", "SCAN l", "the lanes, at the start and for `status`"),
+    ("SELECT count(*) FROM (\n", "SCAN w", "the wirings, for `status`"),
+    ("SELECT count(*) FROM (\n", "SCAN i USING INDEX inbox_unjudged", "what is still to be judged, for `status`"),
     ("FROM groups g", "SCAN g", "the groups: of each its first due task, by an index"),
     ("FROM chats", "SCAN chats", "the list of the chats is asked for"),
     ("FROM wirings ORDER BY id", "SCAN wirings", "the wirings, for `status`"),
@@ -297,6 +299,7 @@ async fn of_the_outbox(store: &Store) {
 /// What a start and `status` ask.
 async fn of_starts(store: &Store) {
     store.waiting_lanes().unwrap();
+    store.messages_waiting().unwrap();
     store.active_runs().unwrap();
     store.groups_with_a_run().unwrap();
     store.last_claim().unwrap();
