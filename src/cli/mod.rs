@@ -248,7 +248,7 @@ pub fn main() -> ExitCode {
         Err(failure) => {
             let text = failure.to_string();
             if !text.is_empty() {
-                eprintln!("g2: {text}");
+                out::tell(text);
             }
             ExitCode::from(failure.code())
         }
