@@ -22,12 +22,13 @@ mod ask;
 mod contact;
 mod decide;
 mod end;
+mod senders;
 
 pub(super) use answer::{Reply, answer, read_reply};
-pub(super) use ask::{ask_about_senders, unheard};
 pub(super) use contact::{Contact, first_contact};
 pub use decide::{Decided, How, Pick};
 pub(super) use end::{card_failed, wired};
+pub(super) use senders::{ask_about_senders, unheard};
 
 /// What the store needs to know of its daemon to ask people.
 #[derive(Clone, Debug, PartialEq, Eq)]

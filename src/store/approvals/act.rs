@@ -11,10 +11,11 @@ use super::{
         people,
     },
     Asking, Kind, Question, US,
-    ask::{ask_again, speak},
+    ask::speak,
     decide::{Decided, How, Pick, decide},
     end::give_up,
     note, place,
+    senders::ask_again,
 };
 use crate::domain::{
     approvals::{
