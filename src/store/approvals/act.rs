@@ -141,7 +141,7 @@ impl Answer<'_> {
     pub(super) fn ask_for_name(&self) -> Result<Decided> {
         let Question { id, card_chat, .. } = self.question;
         self.c
-            .prepare_cached("UPDATE approvals SET naming = NULL WHERE naming = ?1 AND card_chat = ?2")?
+            .prepare_cached("UPDATE approvals SET naming = NULL WHERE naming = ?1 AND card_chat = ?2 AND state = 'pending'")?
             .execute([self.by, card_chat])?;
         let says = format!(
             "What is the new agent to be called? Answer with its name, or `cancel` (question #{id})."
