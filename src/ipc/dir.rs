@@ -117,7 +117,12 @@ pub(super) fn each_name(
 
 /// Reads at most `limit` bytes from the file's start; never more memory than that, however the file grows.
 pub(super) fn read_at_most(file: &File, limit: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    read_expecting(file, 0, limit)
+}
+
+/// The same of a file that most likely has `expected` bytes.
+pub(super) fn read_expecting(file: &File, expected: u64, limit: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(expected.min(limit)).unwrap_or(0));
     file.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

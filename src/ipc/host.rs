@@ -119,7 +119,7 @@ impl HostDirs {
     ) -> Result<Built<'_>, World> {
         let (name, mut file) = loop {
             let name = self.unused_name();
-            match dir::create_new(&self.tmp, &name, Mode::from_raw_mode(0o600)) {
+            match dir::create_new(&self.tmp, &name, Mode::from_raw_mode(mode)) {
                 Ok(file) => break (name, file),
                 Err(Errno::EXIST) => {}
                 Err(other) => return Err(World::new("making", format!("data/tmp/{name}"), other)),
@@ -128,8 +128,12 @@ impl HostDirs {
         let failed = |e| World::new("writing", format!("data/tmp/{name}"), e);
         let built = Built { host: self, name: Some(name.clone()) };
         fill(&mut file).map_err(failed)?;
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|e| failed(e.into()))?;
-        give_to(&file, owner).map_err(|e| failed(e.into()))?;
+        // The mode is what it was made with, unless our mask took something away.
+        let stat = rustix::fs::fstat(&file).map_err(|e| failed(e.into()))?;
+        if stat.st_mode & 0o7777 != mode {
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|e| failed(e.into()))?;
+        }
+        give_to_known(&file, &stat, owner).map_err(|e| failed(e.into()))?;
         Ok(built)
     }
 
@@ -225,8 +229,19 @@ impl Drop for Built<'_> {
 
 /// Gives an open file to its owner, where it is not theirs already.
 pub(super) fn give_to(file: impl rustix::fd::AsFd, owner: Option<Owner>) -> rustix::io::Result<()> {
-    let Some((uid, gid)) = owner else { return Ok(()) };
+    if owner.is_none() {
+        return Ok(());
+    }
     let is = rustix::fs::fstat(&file)?;
+    give_to_known(file, &is, owner)
+}
+
+fn give_to_known(
+    file: impl rustix::fd::AsFd,
+    is: &rustix::fs::Stat,
+    owner: Option<Owner>,
+) -> rustix::io::Result<()> {
+    let Some((uid, gid)) = owner else { return Ok(()) };
     if (is.st_uid, is.st_gid) == (uid, gid) {
         return Ok(());
     }

@@ -174,14 +174,12 @@ impl Claims {
     }
 
     /// Notes on the claimed inode where it came from. Best effort: after a restart it is shown to people, no more.
-    pub(super) fn remember_source(&self, claimed: &Claimed, name: &OsStr) {
+    pub(super) fn note_source(file: &std::fs::File, claimed: &Claimed, name: &OsStr) {
         let Some(source) = &claimed.source else { return };
         let mut value = source.in_box.as_str().as_bytes().to_vec();
         value.push(b'/');
         value.extend_from_slice(name.as_bytes());
-        if let Ok(file) = self.open_file(claimed) {
-            let _ = rustix::fs::fsetxattr(&file, SOURCE, &value, XattrFlags::empty());
-        }
+        let _ = rustix::fs::fsetxattr(file, SOURCE, &value, XattrFlags::empty());
     }
 
     fn source_of(&self, claimed: &Claimed) -> Option<Source> {

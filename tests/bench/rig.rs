@@ -6,6 +6,7 @@ use std::{
     os::unix::net::UnixDatagram,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
@@ -26,9 +27,12 @@ pub(crate) fn wait_until(what: &str, mut level: impl FnMut() -> bool) {
     }
 }
 
-/// The folder that roots are made in: on the disk of the build, as `/tmp` may be memory.
+/// The folder that roots are made in: `G2_BENCH_DIR`, or one on the disk of the build, as `/tmp` may be memory.
 pub(crate) fn place() -> &'static Path {
-    Path::new(env!("CARGO_TARGET_TMPDIR"))
+    static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
+        std::env::var_os("G2_BENCH_DIR").map_or_else(|| env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from)
+    });
+    &PLACE
 }
 
 /// A folder that goes when it is dropped.
@@ -45,7 +49,7 @@ pub(crate) struct Root {
 impl Root {
     pub(crate) fn new(groups: usize) -> Self {
         Self::with(
-            "[sandbox]\nkind = \"process\"\n[limits]\nmin_free_mib = 1\ncommands_per_minute = 4294967295\nmessages_per_minute = 4294967295\n",
+            "[sandbox]\nkind = \"process\"\n[limits]\nmin_free_mib = 1\ncommands_per_minute = 4294967295\nmessages_per_minute = 4294967295\narchives = 1000000\n",
             groups,
         )
     }
@@ -237,6 +241,14 @@ impl Daemon {
                 Some((thread.file_name().into_string().unwrap(), Duration::from_nanos(used)))
             })
             .collect()
+    }
+
+    /// Returns the processor time that it has used so far, user and system, that of ended threads too: in steps of 10 ms.
+    pub(crate) fn processor_time_in_all(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields = stat.rsplit_once(") ").unwrap().1.split(' ').skip(11).take(2);
+        let ticks: u64 = fields.map(|field| field.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(ticks * 10)
     }
 
     /// Returns the share of a processor that it uses in `window`.

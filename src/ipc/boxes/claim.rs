@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::GroupBoxes;
 use crate::ipc::{
     dir,
-    mailbox::{Claimed, Claims, Source, changed_at},
+    mailbox::{Claimed, Claims, Read, ReadError, Source, changed_at},
     names::{CommandBox, Kind, is_one_component},
     world::World,
 };
@@ -41,11 +41,44 @@ impl GroupBoxes {
         self.claim_as(None, b, name, claims)
     }
 
+    /// Like [`GroupBoxes::claim`], and reads what was claimed as [`Claims::read`] does, opening it once for both.
+    ///
+    /// # Errors
+    /// [`ClaimError`]; what comes of the reading is beside the claim.
+    pub fn claim_and_read(
+        &self,
+        b: CommandBox,
+        name: &OsStr,
+        claims: &Claims,
+    ) -> Result<(Claimed, Result<Read, ReadError>), ClaimError> {
+        let claimed = self.take_out(None, b, name, claims)?;
+        let read = claims.open_known(&claimed).and_then(|file| {
+            Claims::note_source(&file, &claimed, name);
+            claims.read_from(&claimed, &file)
+        });
+        Ok((claimed, read))
+    }
+
     /// Like [`GroupBoxes::claim`], under an id that was taken before ([`Claims::next_id`]).
     ///
     /// # Errors
     /// [`ClaimError`]
     pub fn claim_as(
+        &self,
+        id: Option<i64>,
+        b: CommandBox,
+        name: &OsStr,
+        claims: &Claims,
+    ) -> Result<Claimed, ClaimError> {
+        let claimed = self.take_out(id, b, name, claims)?;
+        if let Ok(file) = claims.open_known(&claimed) {
+            Claims::note_source(&file, &claimed, name);
+        }
+        Ok(claimed)
+    }
+
+    /// Renames it out of the box and makes sure that it is a file.
+    fn take_out(
         &self,
         id: Option<i64>,
         b: CommandBox,
@@ -77,10 +110,7 @@ impl GroupBoxes {
         let kind = taken.as_ref().map_or(Kind::File, Kind::of);
         claimed.taken = taken.ok().map(|stat| changed_at(&stat));
         match kind {
-            Kind::File => {
-                claims.remember_source(&claimed, name);
-                Ok(claimed)
-            }
+            Kind::File => Ok(claimed),
             Kind::Directory
             | Kind::Link
             | Kind::Fifo

@@ -70,13 +70,16 @@ impl Claims {
     /// # Errors
     /// [`ReadError`]
     pub fn read(&self, claimed: &Claimed) -> Result<Read, ReadError> {
+        self.read_from(claimed, &self.open_file(claimed)?)
+    }
+
+    pub(in crate::ipc) fn read_from(&self, claimed: &Claimed, file: &File) -> Result<Read, ReadError> {
         let world = |e: io::Error| claimed.world("reading", e);
-        let file = self.open_file(claimed)?;
-        let stat = rustix::fs::fstat(&file).map_err(|e| world(e.into()))?;
+        let stat = rustix::fs::fstat(file).map_err(|e| world(e.into()))?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);
-        let origin = origin(&file).map_err(|e| world(e.into()))?;
+        let origin = origin(file).map_err(|e| world(e.into()))?;
         let wanted = if size > COMMAND_LIMIT { HEAD as u64 } else { COMMAND_LIMIT + 1 };
-        let mut bytes = dir::read_at_most(&file, wanted).map_err(world)?;
+        let mut bytes = dir::read_expecting(file, size, wanted).map_err(world)?;
         let size = size.max(bytes.len() as u64);
         if size > COMMAND_LIMIT {
             bytes.truncate(HEAD);
@@ -87,16 +90,20 @@ impl Claims {
 
     /// Opens the claimed file for reading, having made sure that it is one.
     pub(super) fn open_file(&self, claimed: &Claimed) -> Result<File, ReadError> {
+        match dir::stat(&self.host.claimed, claimed.file_name().as_str()) {
+            Ok(stat) if Kind::of(&stat) == Kind::File => self.open_known(claimed),
+            Ok(stat) => Err(ReadError::NotAFile(Kind::of(&stat))),
+            Err(Errno::NOENT) => Err(ReadError::Gone),
+            Err(e) => Err(claimed.world("opening", e).into()),
+        }
+    }
+
+    /// Opens the claimed file, which is known to be one: nobody else can put anything in its place.
+    pub(in crate::ipc) fn open_known(&self, claimed: &Claimed) -> Result<File, ReadError> {
         let name = claimed.file_name();
         let name = name.as_str();
         let at = &self.host.claimed;
         let world = |e: Errno| claimed.world("opening", e);
-        match dir::stat(at, name) {
-            Ok(stat) if Kind::of(&stat) == Kind::File => {}
-            Ok(stat) => return Err(ReadError::NotAFile(Kind::of(&stat))),
-            Err(Errno::NOENT) => return Err(ReadError::Gone),
-            Err(e) => return Err(world(e).into()),
-        }
         let fd = match dir::open_to_read(at, name) {
             // Where we are its owner and not root, a mode of 0 is no way to stay unread.
             Err(Errno::ACCESS) => {

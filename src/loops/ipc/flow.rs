@@ -18,6 +18,8 @@ pub(super) const TOGETHER: usize = 128;
 /// Or so much, bytes: a group's files are in memory one or two at a time where they are large, and all at once where
 /// they are small.
 pub(super) const AT_ONCE: usize = 1 << 20;
+/// So much of what was just claimed is read before it is looked at, bytes.
+pub(super) const CLAIMED_AT_ONCE: usize = 1 << 18;
 /// How long it may take, by command, to show what commands changed. What takes longer is done for more of them at once.
 const SHOWN_IN: Duration = Duration::from_micros(50);
 /// At most so many settled ones wait to be answered together.
@@ -78,10 +80,10 @@ impl<'a> Flow<'a> {
     pub(super) fn take(&mut self, taken: Vec<Taken>, later: usize) {
         let run = self.host.store.active_run_of(self.folder).unwrap_or_default();
         let mut left = taken.len();
-        for Taken { claimed, refusal, age } in taken {
+        for taken in taken {
             left -= 1;
-            let patience = if age >= WRITER_LIMIT { Patience::None } else { self.patience };
-            match read(self.host, claimed, refusal, run, patience, age) {
+            let patience = if taken.age >= WRITER_LIMIT { Patience::None } else { self.patience };
+            match read(self.host, taken, run, patience) {
                 Reading::Ready(ready) => {
                     self.read_bytes += ready.kept.len();
                     self.handled.messages += usize::from(ready.is_message);

@@ -105,8 +105,8 @@ pub(super) fn refuse_excess(host: &Arc<Host>, folder: &Folder) -> Vec<Claimed> {
             && let Some((in_box, name)) = excess.next()
         {
             let Ok(claimed) = claim(host, &boxes, in_box, &name) else { return unread };
-            let Some((claimed, refusal)) = claimed else { continue };
-            match read(host, claimed, refusal, None, Patience::None, Duration::ZERO) {
+            let Some(taken) = claimed else { continue };
+            match read(host, taken, None, Patience::None) {
                 Reading::Ready(pending) => {
                     bytes += pending.kept.len();
                     some.push(*pending);

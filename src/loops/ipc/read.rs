@@ -14,7 +14,7 @@ use ipc_handlers::{
 
 use super::{super::Host, chain, transcripts};
 use crate::{
-    ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, ReadError, World, Writer},
+    ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, World, Writer},
     store::{CommandFile, Proof, Transcripts},
 };
 
@@ -48,9 +48,26 @@ pub(super) struct Taken {
     pub(super) refusal: Option<Refusal>,
     /// How long ago it was claimed.
     pub(super) age: Duration,
+    /// What was read as it was claimed.
+    pub(super) read: Option<Result<Read, ReadError>>,
 }
 
-/// Claims a file; with why it can't be a command, if it can't. `None`: it is not there, or not to be claimed.
+impl Taken {
+    /// One that was claimed before.
+    pub(super) fn before(claimed: Claimed, age: Duration) -> Self {
+        Self { claimed, refusal: None, age, read: None }
+    }
+
+    /// How much of it is in memory, bytes.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.read {
+            Some(Ok(read)) => read.bytes.len(),
+            Some(Err(_)) | None => 0,
+        }
+    }
+}
+
+/// Claims a file and reads it, or says why it can't be a command. `None`: it is not there, or not to be claimed.
 ///
 /// # Errors
 /// The world was in the way, which is told: what is younger must not go first.
@@ -59,7 +76,7 @@ pub(super) fn claim(
     boxes: &GroupBoxes,
     in_box: CommandBox,
     name: &std::ffi::OsStr,
-) -> Result<Option<(Claimed, Option<Refusal>)>, World> {
+) -> Result<Option<Taken>, World> {
     let no_file = |kind: &str| {
         Refusal::new(
             Code::Malformed,
@@ -72,17 +89,20 @@ pub(super) fn claim(
     if holds.file(boxes.folder(), in_box.as_str(), name.as_bytes()) {
         return Ok(None);
     }
-    let claimed = boxes.claim(in_box, name, &host.claims);
+    let claimed = boxes.claim_and_read(in_box, name, &host.claims);
     drop(holds);
+    let taken = |claimed, refusal, read| Some(Taken { claimed, refusal, age: Duration::ZERO, read });
     match claimed {
-        Ok(claimed) => Ok(Some((claimed, None))),
+        Ok((claimed, read)) => Ok(taken(claimed, None, Some(read))),
         Err(ClaimError::Gone) => Ok(None),
         Err(ClaimError::Directory) => {
             // Told of by the scan, once: its writer can rename it all day long.
             tracing::debug!(group = %boxes.folder(), %in_box, ?name, "a directory is named like a command");
             Ok(None)
         }
-        Err(ClaimError::NotAFile { claimed, kind }) => Ok(Some((claimed, Some(no_file(&kind.to_string()))))),
+        Err(ClaimError::NotAFile { claimed, kind }) => {
+            Ok(taken(claimed, Some(no_file(&kind.to_string())), None))
+        }
         Err(ClaimError::World(error)) => {
             tracing::warn!(group = %boxes.folder(), error = %chain(&error), "claiming failed; it is tried again");
             Err(error)
@@ -107,14 +127,8 @@ pub(super) enum Reading {
     Nothing,
 }
 
-pub(super) fn read(
-    host: &Host,
-    claimed: Claimed,
-    refusal: Option<Refusal>,
-    run: Option<i64>,
-    patience: Patience,
-    age: Duration,
-) -> Reading {
+pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patience) -> Reading {
+    let Taken { claimed, refusal, age, read } = taken;
     let (box_name, name) = match &claimed.source {
         Some(source) => (source.in_box.to_string(), source.name.clone()),
         None => ("unknown".to_owned(), "unknown".to_owned()),
@@ -125,7 +139,7 @@ pub(super) fn read(
     let mut command = None;
     let (body, origin) = match refusal {
         Some(refusal) => (Err(refusal), no_origin),
-        None => match host.claims.read(&claimed) {
+        None => match read.unwrap_or_else(|| host.claims.read(&claimed)) {
             Ok(read) => {
                 let parsed = ipc_handlers::parse(&read.bytes);
                 let malformed = parsed.as_ref().is_err_and(|rejected| rejected.fault == Fault::Malformed);

@@ -39,8 +39,7 @@ async fn recover_group(host: &Arc<Host>, folder: Folder, claims: Vec<Claimed>) -
     // Nobody looks again on behalf of a group that is gone.
     let gone = matches!(host.store.group(&folder), Ok(None));
     let patience = if gone { Patience::None } else { Patience::Some };
-    let taken =
-        claims.into_iter().map(|claimed| Taken { claimed, refusal: None, age: Duration::ZERO }).collect();
+    let taken = claims.into_iter().map(|claimed| Taken::before(claimed, Duration::ZERO)).collect();
     let (handling, of) = (Arc::clone(host), folder.clone());
     let handled = spawn_blocking(move || handle(&handling, &of, taken, patience)).await.unwrap_or_default();
     settle_again(host, &folder, handled.waiting).await;

@@ -19,7 +19,7 @@ use super::{
     super::Host,
     answer::settle_again,
     chain,
-    flow::{Flow, Handled, TOGETHER, handle},
+    flow::{CLAIMED_AT_ONCE, Flow, Handled, TOGETHER, handle},
     gate::{self, Gate},
     read::{Patience, Taken, claim},
 };
@@ -35,7 +35,7 @@ const FEW: usize = 8;
 /// So many places in the crowd a group takes at least: a dozen at once keep the disk busy.
 const LEAST: usize = 32;
 /// How many files of a box are listed at a time.
-const LISTED: usize = 4096;
+const LISTED: usize = 16_384;
 /// How often one that is being written is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How long an event of a container that is dead may be on its way: its last ones were sent before we were told.
@@ -205,7 +205,7 @@ impl Worker {
     async fn settle_by_hand(&mut self, claimed: Claimed) {
         let known = self.growing.iter().position(|(growing, _)| growing.id == claimed.id);
         let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
-        let taken = vec![Taken { claimed, refusal: None, age: Duration::ZERO }];
+        let taken = vec![Taken::before(claimed, Duration::ZERO)];
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
         let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None)).await;
         let handled = handled.unwrap_or_default();
@@ -353,10 +353,8 @@ impl Worker {
         let now = Instant::now();
         let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
         self.unsettled = 0;
-        let taken: Vec<_> = growing
-            .into_iter()
-            .map(|(claimed, at)| Taken { claimed, refusal: None, age: now.duration_since(at) })
-            .collect();
+        let taken: Vec<_> =
+            growing.into_iter().map(|(claimed, at)| Taken::before(claimed, now.duration_since(at))).collect();
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
         let handled =
             spawn_blocking(move || handle(&host, &folder, taken, patience)).await.unwrap_or_default();
@@ -403,16 +401,18 @@ fn take_in(
             files = Vec::new().into_iter();
             break;
         };
-        let some = open.min(TOGETHER);
-        let mut taken = Vec::new();
-        for (in_box, name) in files.by_ref().take(some) {
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while taken.len() < TOGETHER
+            && bytes < CLAIMED_AT_ONCE
+            && open > 0
+            && let Some((in_box, name)) = files.next()
+        {
+            open -= 1;
             match claim(host, &boxes, in_box, &name) {
-                Ok(claimed) => {
-                    taken.extend(claimed.map(|(claimed, refusal)| Taken {
-                        claimed,
-                        refusal,
-                        age: Duration::ZERO,
-                    }));
+                Ok(None) => {}
+                Ok(Some(file)) => {
+                    bytes += file.bytes();
+                    taken.push(file);
                 }
                 Err(_) => {
                     stuck = true;
@@ -420,7 +420,6 @@ fn take_in(
                 }
             }
         }
-        open -= some;
         if !taken.is_empty() {
             failpoint::reach("ipc.claimed");
             claimed += taken.len();
