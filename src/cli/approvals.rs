@@ -35,7 +35,7 @@ pub(super) enum Approvals {
         /// The group that a chat is connected to
         #[arg(long, value_name = "FOLDER", conflicts_with = "new")]
         group: Option<String>,
-        /// Connect it to a new group of this name
+        /// Connect it to a new group of this name, which no other one has
         #[arg(long, value_name = "NAME")]
         new: Option<String>,
         /// Who says so: a user who may

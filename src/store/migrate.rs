@@ -14,6 +14,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0004_holds", include_str!("../../migrations/0004_holds.sql")),
     ("0005_people", include_str!("../../migrations/0005_people.sql")),
     ("0006_plans", include_str!("../../migrations/0006_plans.sql")),
+    ("0007_unsaid", include_str!("../../migrations/0007_unsaid.sql")),
 ];
 
 /// The schema version that this program writes.
