@@ -30,7 +30,7 @@ use crate::{
     loops::{
         self, Host, control, deliver,
         dispatch::Dispatch,
-        reconcile, schedule,
+        prune, reconcile, schedule,
         snapshots::{self, Shown, Snapshots},
         typing::{self, AtWork},
         usage,
@@ -41,9 +41,11 @@ use crate::{
 
 mod by_hand;
 mod init;
+mod shrink;
 
 pub use by_hand::{drop_command, retry_command};
 pub use init::init;
+pub use shrink::{Shrunk, shrink};
 
 /// How many hints of file events may wait before they degrade to a scan.
 const HINTS: usize = 16_384;
@@ -381,6 +383,9 @@ impl Daemon {
         tasks.spawn(deliver::run(host.post()));
         tasks.spawn(typing::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
+        if host.config.keep_days > 0 {
+            tasks.spawn(prune::run(Arc::clone(&host), host.config.keep_days));
+        }
         Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })
     }
 

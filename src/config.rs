@@ -78,6 +78,8 @@ pub struct Config {
     pub archives: usize,
     /// How much of what was said in them is kept, bytes.
     pub archives_bytes: u64,
+    /// Of how many days history is kept; 0: nothing is removed by itself.
+    pub keep_days: u32,
     pub on_unknown: crate::domain::rows::UnknownDeliveries,
     /// Whether a command needs its run's token; without, the box that it lies in says whose it is.
     pub require_token: bool,
@@ -158,6 +160,7 @@ struct RawLimits {
     waiting_files: Option<usize>,
     archives: Option<usize>,
     archives_mib: Option<u64>,
+    keep_days: Option<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -337,6 +340,7 @@ impl Config {
             waiting_files: raw.limits.waiting_files.unwrap_or(100_000).max(1),
             archives: raw.limits.archives.unwrap_or(1_000).max(1),
             archives_bytes: raw.limits.archives_mib.unwrap_or(256) << 20,
+            keep_days: raw.limits.keep_days.unwrap_or(0),
             min_free_bytes: raw.limits.min_free_mib.unwrap_or(2048) << 20,
             deny_ttl_ms: i64::from(raw.approvals.deny_ttl_minutes.unwrap_or(0)) * 60_000,
             on_unknown,

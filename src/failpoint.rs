@@ -28,6 +28,9 @@
 //! | `deliver.sending` | an outbox row is marked `sending` |
 //! | `deliver.sent` | the channel has it, the row says `sending` |
 //! | `run.ending` | the container is dead, its boxes are settled, its input claimed back |
+//! | `prune.removed` | a step's rows are removed, not committed |
+//! | `prune.committed` | they are committed |
+//! | `prune.rows` | all rows are removed, the folders of runs are there |
 //! | `run.ended` | the run's end is committed, its container not removed |
 
 /// Marks a place. Costs nothing in a release build.

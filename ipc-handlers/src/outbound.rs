@@ -1,24 +1,74 @@
 //! What an agent says, as it may leave the host.
 
-const OPEN: &str = "<internal>";
-const CLOSE: &str = "</internal>";
+/// The name of the tag, in any case.
+const NAME: &str = "internal";
 
-/// Returns `text` without its `<internal>…</internal>` blocks, trimmed.
+/// Returns `text` without what stands in its `<internal>` blocks, trimmed.
 ///
-/// Exactly v1: each block ends at the first closing tag after it opens, tags are case-sensitive, a tag without
-/// its counterpart stays, and trimming takes what JavaScript's `trim()` takes. Time is linear.
+/// Unlike v1, no way to write the tag lets out what is in it: its case does not matter, it may have white space or
+/// attributes behind its name, blocks may stand in each other, and one that is never closed goes on to the end. A
+/// closing tag that closes nothing is left out, and hides nothing. Blocks that v1 knew end where they did, but for those
+/// that hold another one. Trimming takes what JavaScript's `trim()` takes. Time is linear.
 #[must_use]
 pub fn strip_internal(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
+    let mut depth = 0_usize;
     let mut rest = text;
-    while let Some(open) = rest.find(OPEN) {
-        let inside = open + OPEN.len();
-        let Some(length) = rest[inside..].find(CLOSE) else { break };
-        kept.push_str(&rest[..open]);
-        rest = &rest[inside + length + CLOSE.len()..];
+    while let Some(at) = rest.find('<') {
+        let (before, from) = rest.split_at(at);
+        if depth == 0 {
+            kept.push_str(before);
+        }
+        let length = match tag(from) {
+            Some((Tag::Opens, length)) => {
+                depth += 1;
+                length
+            }
+            Some((Tag::Closes, length)) => {
+                depth = depth.saturating_sub(1);
+                length
+            }
+            None => {
+                if depth == 0 {
+                    kept.push('<');
+                }
+                1
+            }
+        };
+        rest = &from[length..];
     }
-    kept.push_str(rest);
+    if depth == 0 {
+        kept.push_str(rest);
+    }
     kept.trim_matches(is_js_space).to_owned()
+}
+
+/// Returns whether there is something in `text`, and all of it is in `<internal>` blocks.
+#[must_use]
+pub fn is_all_internal(text: &str) -> bool {
+    !text.trim_matches(is_js_space).is_empty() && strip_internal(text).is_empty()
+}
+
+enum Tag {
+    Opens,
+    Closes,
+}
+
+/// Returns which tag `text`, which begins with `<`, begins with, and its length in bytes.
+fn tag(text: &str) -> Option<(Tag, usize)> {
+    let inside = text.get(1..)?;
+    let (tag, inside) = match inside.strip_prefix('/') {
+        Some(inside) => (Tag::Closes, inside),
+        None => (Tag::Opens, inside),
+    };
+    let name = inside.get(..NAME.len()).filter(|name| name.eq_ignore_ascii_case(NAME))?;
+    let behind = &inside[name.len()..];
+    if !behind.starts_with(|c: char| c == '>' || c.is_ascii_whitespace()) {
+        return None;
+    }
+    // The next `<` ends the search: each character is looked at once.
+    let end = behind.find(['<', '>']).filter(|end| behind[*end..].starts_with('>'))?;
+    Some((tag, text.len() - behind.len() + end + 1))
 }
 
 /// Returns whether JavaScript's `trim()` takes the character: White_Space without NEL, and the byte order mark.
@@ -46,19 +96,65 @@ mod tests {
     }
 
     #[test]
-    fn tags_that_do_not_pair_stay() {
+    fn no_way_to_write_the_tag_lets_out_what_is_in_it() {
         for (text, left) in [
-            ("a <internal>b", "a <internal>b"),
-            ("a </internal> b", "a </internal> b"),
-            ("a </internal><internal> b", "a </internal><internal> b"),
-            ("<internal>a<internal>b</internal>c</internal>", "c</internal>"),
-            ("<internal>a</internal> x <internal>b", "x <internal>b"),
-            ("<Internal>a</Internal>", "<Internal>a</Internal>"),
-            ("<internal >a</internal>", "<internal >a</internal>"),
+            // Not closed: the rest is hidden.
+            ("a <internal>b", "a"),
+            ("<internal>a</internal> x <internal>b", "x"),
+            ("a </internal><internal> b", "a"),
+            ("<internal>a<internal>b</internal>c", ""),
+            ("a <internal>b</internal", "a"),
+            ("a <internal>b< /internal>c", "a"),
+            ("a <internal>b</internals>c", "a"),
+            // In each other.
+            ("<internal>a<internal>b</internal>c</internal>d", "d"),
+            ("a<internal>b<INTERNAL>c</Internal>d</internal>e", "ae"),
+            // In other letters, with white space or attributes.
+            ("<Internal>a</Internal>b", "b"),
+            ("<INTERNAL>a</internal>b", "b"),
+            ("<internal >a</internal >b", "b"),
+            ("<internal\n>a</internal\t>b", "b"),
+            ("<internal why=\"x\">a</internal>b", "b"),
+            // Closes nothing: the tag goes, the text stays.
+            ("a </internal> b", "a  b"),
+            ("a</internal></INTERNAL>b", "ab"),
             ("<internal></internal>", ""),
-            ("<inter<internal></internal>nal>a</internal>", "<internal>a</internal>"),
+            ("<inter<internal></internal>nal>a</internal>", "<internal>a"),
         ] {
             assert_eq!(strip_internal(text), left, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_such_tag_stays() {
+        for text in [
+            "<internals>a</internals>",
+            "<internal-note>a",
+            "<internal",
+            "a <internal b",
+            "a <internal <b>c",
+            "<intern\u{212a}l>a",
+            "< internal>a",
+            "<internal/>a",
+            "1 < 2 > 0 << <",
+            "<ünternal>a",
+            "&lt;internal&gt;a",
+        ] {
+            assert_eq!(strip_internal(text), text, "{text}");
+        }
+    }
+
+    #[test]
+    fn all_internal_is_what_has_something_and_shows_nothing() {
+        for (text, is) in [
+            ("<internal>a</internal>", true),
+            (" <internal>a", true),
+            ("</internal>", true),
+            ("", false),
+            (" \n", false),
+            ("<internal>a</internal>b", false),
+        ] {
+            assert_eq!(is_all_internal(text), is, "{text:?}");
         }
     }
 
@@ -81,7 +177,10 @@ mod tests {
 
     #[test]
     fn a_million_openings_take_no_longer_than_one() {
-        let text = OPEN.repeat(100_000);
-        assert_eq!(strip_internal(&text), text);
+        for text in ["<internal>", "<internal ", "</internal>", "<"] {
+            let many = text.repeat(1_000_000);
+            let left = strip_internal(&many);
+            assert!(left.is_empty() || left == many.trim_end(), "{text}");
+        }
     }
 }

@@ -87,8 +87,8 @@ pub enum NotApplied {
         /// The number asked for.
         id: i64,
     },
-    /// So much would have to be read to find these words that nothing was found within the bounds of a search.
-    SearchTooWide,
+    /// Nothing was found so far, and not all that was said is indexed yet.
+    NotIndexed,
     /// The group was removed.
     GroupGone {
         /// Its folder.
@@ -111,10 +111,10 @@ impl From<NotApplied> for Refusal {
                 "leave taskId out and the host makes one, or choose another",
             ),
             NotApplied::ArchiveGone { id } => Self::no_such_archive(id),
-            NotApplied::SearchTooWide => Self::new(
-                Code::InvalidField,
-                "query: its words are in too much of what was said to look through all of it",
-                "look for more words at once, or for longer ones",
+            NotApplied::NotIndexed => Self::new(
+                Code::RateLimited,
+                "nothing was found so far, and what was said longest ago is not indexed yet",
+                "search again: each search indexes more of it",
             ),
             NotApplied::GroupGone { group } => Self::no_such_group(&group),
             NotApplied::BadContainerConfig { why } => Self::new(
@@ -235,7 +235,7 @@ mod tests {
         let code = |reason| Refusal::from(reason).code;
         assert_eq!(code(NotApplied::TaskGone { id: "a".into() }), Code::NotFound);
         assert_eq!(code(NotApplied::TaskIdTaken { id: "a".into() }), Code::Conflict);
-        assert_eq!(code(NotApplied::SearchTooWide), Code::InvalidField);
+        assert_eq!(code(NotApplied::NotIndexed), Code::RateLimited);
         let group = crate::Folder::parse("a").unwrap();
         assert_eq!(code(NotApplied::GroupGone { group }), Code::NotFound);
     }

@@ -5,12 +5,13 @@ use clap::Subcommand;
 use ipc_handlers::Folder;
 use serde::Serialize;
 
-use super::{Context, Failure, Outcome, client::tell_changed, jid, show};
+use super::{Context, Failure, Outcome, client::tell_changed, jid, prune::missing, show};
 use crate::{
     app, clock,
     domain::{
         approvals::{Approval, ApprovalEvent},
         people::user_by_hand,
+        prune::History,
     },
     store::{Decided, How, Pick, Store},
 };
@@ -34,7 +35,7 @@ pub(super) enum Approvals {
         /// The group that a chat is connected to
         #[arg(long, value_name = "FOLDER", conflicts_with = "new")]
         group: Option<String>,
-        /// Connect it to a new group of this name
+        /// Connect it to a new group of this name, which no other one has
         #[arg(long, value_name = "NAME")]
         new: Option<String>,
         /// Who says so: a user who may
@@ -90,7 +91,7 @@ impl Approvals {
             }
             Self::Show { id } => {
                 let (approval, events) =
-                    store.approval(id)?.ok_or_else(|| anyhow!("question {id} does not exist"))?;
+                    store.approval(id)?.ok_or_else(|| missing(&store, History::Approvals, id))?;
                 show::object(context, &Shown { approval, events })
             }
             Self::Approve { id, group, new, user } => {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Context, Outcome, client::Client, jid, screen::Screen, send};
+use super::{Context, Outcome, client::Client, jid, screen::Screen, send, speaker};
 
 #[derive(Debug, Args)]
 pub(super) struct Chat {
@@ -10,7 +10,7 @@ pub(super) struct Chat {
     #[arg(long, default_value = "local:main", value_name = "JID", value_parser = jid)]
     chat: String,
     /// Who speaks
-    #[arg(long = "as", default_value = "me", value_name = "NAME")]
+    #[arg(long = "as", default_value = "me", value_name = "NAME", value_parser = speaker)]
     sender: String,
 }
 

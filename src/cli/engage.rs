@@ -1,10 +1,12 @@
 //! `g2 engage explain`: which groups a message would wake, and by which rule. It is decided as the daemon decides it;
 //! nothing is stored, sent or counted.
 
+use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use serde_json::json;
 
-use super::{Context, Outcome, jid, show};
+use super::{Context, Failure, Outcome, jid, show};
 use crate::{
     domain::{
         access::{Refusal, Standing},
@@ -19,7 +21,8 @@ use crate::{
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Engage {
-    /// Tell for each wiring of a chat whether a message would wake its group, and why
+    /// Tell for each wiring of a chat whether a message would wake its group, and why. Where no group is wired it says so,
+    /// and ends with 1
     Explain(Explain),
 }
 
@@ -88,8 +91,8 @@ impl Engage {
         };
         let listed = senders::read(&context.config()?).listed(&asked.chat, &sender);
         let mut rules = Rules::default();
-        let rows: Vec<Row> = context
-            .store()?
+        let store = context.store()?;
+        let rows: Vec<Row> = store
             .as_if(inbound)?
             .into_iter()
             .map(|mut row| {
@@ -101,10 +104,25 @@ impl Engage {
             })
             .collect();
         if rows.is_empty() {
-            eprintln!("g2: no group is wired to {}; wire one with `g2 wirings add`", asked.chat);
+            let known = store.chat(&asked.chat)?.is_some();
+            return nobody(context, &asked.chat, known);
         }
         show::rows(context, &rows, &["group", "engages", "rule", "standing", "policy", "sticky", "reason"])
     }
+}
+
+/// There is nobody who could be woken: in the array, too, there is an object that says so.
+fn nobody(context: &Context, chat: &str, known: bool) -> Outcome {
+    let unknown = if known { "" } else { "; nobody has spoken there yet either" };
+    let reason = format!(
+        "no group is wired to {chat}{unknown}; wire one with `g2 wirings add --group FOLDER --chat {chat} --engage pattern`"
+    );
+    if context.json {
+        let row =
+            json!({ "group": null, "engages": false, "rule": "none", "reason": reason, "outcome": "ignore" });
+        show::rows(context, &[row], &[])?;
+    }
+    Err(Failure::Failed(anyhow!(reason)))
 }
 
 fn explained(rules: &mut Rules, row: Unjudged, listed: crate::domain::access::Listed) -> Row {

@@ -85,7 +85,7 @@ impl Ipc {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         if matches!(self, Self::Schema) {
             let schema = serde_json::to_string_pretty(&ipc_handlers::schema::all()).unwrap_or_default();
-            return out::line(schema);
+            return out::json(schema);
         }
         let store = context.store()?;
         match self {

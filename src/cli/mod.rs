@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::{
     app,
     config::{Config, Environment},
-    domain::people::check_user,
+    domain::people::{check_speaker, check_user},
     store::{Store, StoreError},
 };
 
@@ -25,6 +25,7 @@ mod members;
 mod messages;
 mod out;
 mod outbox;
+mod prune;
 mod runs;
 mod schedule;
 mod screen;
@@ -72,6 +73,7 @@ enum Command {
     /// Run the service in the foreground
     Serve,
     /// Tell how the daemon is: exit 0 healthy, 1 degraded, 3 not running
+    #[command(after_help = status::FIELDS)]
     Status,
     /// Chat in the terminal
     Chat(chat::Chat),
@@ -126,6 +128,7 @@ enum Command {
     Ipc(ipc::Ipc),
     /// Tell what became of a message
     Why(why::WhyCommand),
+    Prune(prune::Prune),
     /// Check the set-up and say how to mend it
     Doctor(doctor::Doctor),
     /// The runner itself, as the process sandbox starts it
@@ -202,6 +205,11 @@ fn jid(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Reads the name under which somebody speaks.
+fn speaker(text: &str) -> Result<String, String> {
+    check_speaker(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
+}
+
 /// Reads a user's id.
 fn user(text: &str) -> Result<String, String> {
     check_user(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
@@ -242,7 +250,7 @@ pub fn main() -> ExitCode {
         Err(failure) => {
             let text = failure.to_string();
             if !text.is_empty() {
-                eprintln!("g2: {text}");
+                out::tell(text);
             }
             ExitCode::from(failure.code())
         }
@@ -282,6 +290,7 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Approvals(approvals) => approvals.run(context).await,
         Command::Ipc(ipc) => ipc.run(context).await,
         Command::Why(why) => why.run(context).await,
+        Command::Prune(prune) => prune.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,
         Command::Agent => Ok(()),
     }

@@ -1,29 +1,46 @@
-//! What goes to stdout. A reader that has gone away (`g2 messages list | head`) ends the command quietly.
+//! What goes to stdout, and what people are told on stderr. A reader that has gone away (`g2 messages list | head`) ends the
+//! command quietly.
+//!
+//! Messages, answers, names and logs come from outside: where a terminal would act on them, that is left out. A pipe, and
+//! whoever asks for JSON, gets them as they are.
 
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::{
+    borrow::Cow,
+    io::{ErrorKind, IsTerminal, Write as _},
+};
 
 use super::{Failure, Outcome};
+use crate::domain::screen::on_screen;
 
-/// Writes text as it is, at once.
+/// Writes text for people, at once.
 pub(super) fn text(text: &str) -> Outcome {
+    write(&for_people(text, &std::io::stdout()))
+}
+
+/// Writes a line for people.
+pub(super) fn line(line: impl std::fmt::Display) -> Outcome {
+    text(&format!("{line}\n"))
+}
+
+/// Writes a JSON document, exactly, and ends the line.
+pub(super) fn json(document: impl std::fmt::Display) -> Outcome {
+    write(&format!("{document}\n"))
+}
+
+/// Tells people something beside the output.
+pub(super) fn tell(what: impl std::fmt::Display) {
+    eprintln!("g2: {}", for_people(&what.to_string(), &std::io::stderr()));
+}
+
+fn for_people<'t>(text: &'t str, stream: &impl IsTerminal) -> Cow<'t, str> {
+    if stream.is_terminal() { on_screen(text) } else { Cow::Borrowed(text) }
+}
+
+fn write(text: &str) -> Outcome {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::Quiet(0)),
         Err(error) => Err(Failure::Failed(anyhow::Error::new(error).context("writing to stdout"))),
     }
-}
-
-/// Writes a line.
-pub(super) fn line(line: impl std::fmt::Display) -> Outcome {
-    text(&format!("{line}\n"))
-}
-
-/// Writes what an agent said. On a terminal its control characters are left out: they would act there.
-pub(super) fn said(said: &str) -> Outcome {
-    if !std::io::stdout().is_terminal() {
-        return line(said);
-    }
-    let is_harmless = |c: &char| !c.is_control() || ['\n', '\t'].contains(c);
-    line(said.chars().filter(is_harmless).collect::<String>())
 }

@@ -2,7 +2,8 @@
 
 use clap::Subcommand;
 
-use super::{Context, Outcome, client::tell_changed, show};
+use super::{Context, Failure, Outcome, client::tell_changed, prune::missing, show};
+use crate::{domain::prune::History, store::StoreError};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Outbox {
@@ -31,7 +32,10 @@ impl Outbox {
                 )
             }
             Self::Retry { id } => {
-                store.retry_outbox(id).await?;
+                store.retry_outbox(id).await.map_err(|error| match error {
+                    StoreError::NotFound { .. } => missing(&store, History::Outbox, id).into(),
+                    other => Failure::from(other),
+                })?;
                 tell_changed(context, None).await;
                 show::done(context, &format!("outbox row {id} is sent again"))
             }

@@ -4,8 +4,9 @@ use anyhow::anyhow;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{Context, Outcome, out, show};
+use super::{Context, Outcome, out, prune::missing, show};
 use crate::domain::{
+    prune::History,
     rows::Run,
     usage::{RefusalRow, Total},
 };
@@ -42,7 +43,7 @@ impl Runs {
                 .runs(None)?
                 .into_iter()
                 .find(|run| run.id == id)
-                .ok_or_else(|| anyhow!("run {id} does not exist"))
+                .ok_or_else(|| missing(&store, History::Runs, id))
         };
         match self {
             Self::List { limit } => show::rows(

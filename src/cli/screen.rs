@@ -4,6 +4,8 @@
 
 use std::io::IsTerminal as _;
 
+use crate::domain::screen::acts;
+
 const PROMPT: &str = "> ";
 /// To the start of the line, which is erased.
 const ERASE: &str = "\r\x1b[2K";
@@ -35,7 +37,7 @@ impl Screen {
     }
 
     fn of(prompts: bool, shows_typing: bool, name: &str) -> Self {
-        let name: String = name.chars().filter(|c| !c.is_control()).collect();
+        let name: String = name.chars().filter(|c| !acts(*c)).collect();
         let typing = shows_typing.then(|| format!("\x1b[2m{name} is typing…\x1b[0m"));
         Self { below: Below::Nothing, prompts, typing, at_work: false, answered: false }
     }

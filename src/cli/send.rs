@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
 
-use super::{Context, Failure, Outcome, client::Client, jid, out, screen::Screen};
+use super::{Context, Failure, Outcome, client::Client, jid, out, screen::Screen, speaker};
 use crate::{
     app,
     domain::rows::Delivery,
@@ -19,7 +19,7 @@ pub(super) struct Send {
     #[arg(long, default_value = "local:main", value_name = "JID", value_parser = jid)]
     chat: String,
     /// Who speaks
-    #[arg(long = "as", default_value = "me", value_name = "NAME")]
+    #[arg(long = "as", default_value = "me", value_name = "NAME", value_parser = speaker)]
     sender: String,
     /// As if the platform said that the agent was mentioned
     #[arg(long)]
@@ -58,7 +58,7 @@ impl Send {
             return Err(anyhow!("the daemon gave an answer to something else").into());
         };
         if let Some(note) = &note {
-            eprintln!("g2: {note}");
+            out::tell(note);
         } else if wired == 0 {
             eprintln!(
                 "g2: no group is wired to {0}; wire one with `g2 wirings add --group GROUP --chat {0} --engage pattern`",
@@ -67,7 +67,7 @@ impl Send {
         }
         let Some(wait) = self.wait else {
             return if context.json {
-                out::line(json!({ "seq": seq, "wired": wired, "note": note }))
+                out::json(json!({ "seq": seq, "wired": wired, "note": note }))
             } else {
                 out::line(seq)
             };
@@ -79,7 +79,7 @@ impl Send {
             Err(_) => false,
         };
         if context.json {
-            out::line(
+            out::json(
                 json!({ "seq": seq, "wired": wired, "note": note, "rested": rested, "replies": replies }),
             )?;
         }
@@ -99,7 +99,7 @@ async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Del
     loop {
         match client.hear().await? {
             Response::Said(said) if keep => replies.push(said),
-            Response::Said(said) => out::said(&said.text)?,
+            Response::Said(said) => out::line(&said.text)?,
             Response::Rest => return Ok(()),
             Response::Error { message } => return Err(anyhow!(message).into()),
             Response::Accepted { .. }
@@ -131,7 +131,7 @@ pub(super) async fn converse(
             heard = client.hear() => match heard? {
                 Response::Said(said) => {
                     screen.make_room();
-                    out::said(&said.text)?;
+                    out::line(&said.text)?;
                     screen.was_said();
                 }
                 Response::Typing { on, .. } => screen.typing(on),

@@ -12,7 +12,7 @@ use super::{Context, Outcome, act::act, client::tell_changed, show};
 use crate::{
     domain::transcript,
     ipc::read_transcript,
-    store::{Bounds, Said, Store, Transcripts},
+    store::{Store, Transcripts},
 };
 
 #[derive(Debug, Subcommand)]
@@ -29,7 +29,7 @@ pub(super) enum Sessions {
         query: String,
         #[arg(long)]
         group: Option<String>,
-        #[arg(long, default_value_t = 50)]
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=100))]
         limit: i64,
     },
     /// One archived conversation with what was said
@@ -119,7 +119,7 @@ fn said(context: &Context, group: &Folder, sessions: &[String]) -> Transcripts {
     let mut said = Transcripts::new();
     for session in sessions {
         match read_transcript(&context.root, group, session) {
-            Ok(Some(bytes)) => drop(said.insert(session.clone(), Said::new(transcript::page(&bytes)))),
+            Ok(Some(bytes)) => drop(said.insert(session.clone(), transcript::page(&bytes))),
             Ok(None) => {}
             Err(error) => eprintln!("g2: {error:#}; the session is archived without what was said"),
         }
@@ -134,13 +134,9 @@ fn search(context: &Context, store: &Store, query: &str, group: Option<String>, 
     };
     let mut rows = Vec::new();
     for group in groups {
-        let found = store.search(group.clone(), query.to_owned(), limit, Bounds::default())?.found;
-        let found = found.unwrap_or_else(|not_applied| {
-            let refusal = Refusal::from(not_applied);
-            eprintln!("g2: group {group}: {}; {}", refusal.message, refusal.hint);
-            Vec::new()
-        });
-        for session in found {
+        // A person at a terminal waits for the index to be whole.
+        let found = store.search(group, query.to_owned(), limit, u64::MAX)?.found;
+        for session in found.map_err(|error| anyhow!(Refusal::from(error).message))? {
             let mut row = serde_json::to_value(&session).unwrap_or_default();
             row["group"] = session.group.to_string().into();
             rows.push(row);

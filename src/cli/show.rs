@@ -13,7 +13,7 @@ const WIDEST_NAME: usize = 48;
 pub(super) fn rows<T: Serialize>(context: &Context, rows: &[T], columns: &[&str]) -> Outcome {
     let values: Vec<Value> = rows.iter().map(|row| serde_json::to_value(row).unwrap_or_default()).collect();
     if context.json {
-        return out::text(&json_lines(&values));
+        return out::json(json_lines(&values));
     }
     let mut table: Vec<Vec<String>> = vec![columns.iter().map(|c| (*c).to_uppercase()).collect()];
     table.extend(
@@ -38,7 +38,7 @@ pub(super) fn rows<T: Serialize>(context: &Context, rows: &[T], columns: &[&str]
 pub(super) fn object<T: Serialize>(context: &Context, thing: &T) -> Outcome {
     let value = serde_json::to_value(thing).unwrap_or_default();
     if context.json {
-        return out::line(value);
+        return out::json(value);
     }
     if let Value::Object(fields) = &value {
         let width = fields.keys().map(String::len).max().unwrap_or(0);
@@ -59,7 +59,7 @@ pub(super) fn object<T: Serialize>(context: &Context, thing: &T) -> Outcome {
 
 /// Prints that something was done.
 pub(super) fn done(context: &Context, what: &str) -> Outcome {
-    if context.json { out::line(serde_json::json!({ "ok": true, "done": what })) } else { out::line(what) }
+    if context.json { out::json(serde_json::json!({ "ok": true, "done": what })) } else { out::line(what) }
 }
 
 /// A name of an agent's choice must not push all other columns out of sight.
@@ -73,7 +73,7 @@ fn in_a_column(column: &str, text: String) -> String {
 /// An array with a row on each line, for eyes and for `jq` alike.
 fn json_lines(values: &[Value]) -> String {
     let lines: Vec<String> = values.iter().map(|value| format!("  {value}")).collect();
-    if lines.is_empty() { "[]\n".into() } else { format!("[\n{}\n]\n", lines.join(",\n")) }
+    if lines.is_empty() { "[]".into() } else { format!("[\n{}\n]", lines.join(",\n")) }
 }
 
 /// One line of text for a value: nothing that acts on a terminal, or turns its text around, can reach it.

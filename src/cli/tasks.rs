@@ -163,7 +163,7 @@ fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<u
 fn history(context: &Context, store: &Store, id: &str, limit: Option<usize>) -> Outcome {
     let mut runs = store.task_history(id)?;
     if runs.is_empty() && store.task(id)?.is_none() {
-        return Err(anyhow!("task {id} does not exist and never ran").into());
+        return Err(anyhow!("task {id} does not exist, and no run of it is kept").into());
     }
     runs.drain(..runs.len().saturating_sub(limit.unwrap_or(usize::MAX)));
     show::rows(

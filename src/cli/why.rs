@@ -1,14 +1,15 @@
 //! `g2 why`: what became of a message.
 
-use anyhow::anyhow;
 use clap::Args;
 
 use super::{
     Context, Outcome,
     client::{Client, NoDaemon},
-    out, show,
+    out,
+    prune::missing,
+    show,
 };
-use crate::{clock, store::Why};
+use crate::{clock, domain::prune::History, store::Why};
 
 #[derive(Debug, Args)]
 pub(super) struct WhyCommand {
@@ -18,10 +19,9 @@ pub(super) struct WhyCommand {
 
 impl WhyCommand {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let mut why = context
-            .store()?
-            .why(self.seq, clock::now())?
-            .ok_or_else(|| anyhow!("message {} does not exist", self.seq))?;
+        let store = context.store()?;
+        let mut why =
+            store.why(self.seq, clock::now())?.ok_or_else(|| missing(&store, History::Messages, self.seq))?;
         if why.waits()
             && let Some(obstacle) = obstacle(context).await
         {

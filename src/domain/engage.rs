@@ -144,6 +144,8 @@ pub enum Rule {
     Mention,
     Trigger,
     Sticky,
+    /// Somebody said yes to a question that it waited for.
+    Approved,
     Own,
     Bot,
     None,
@@ -337,6 +339,7 @@ impl Rule {
             Self::Mention => "mention",
             Self::Trigger => "trigger",
             Self::Sticky => "sticky",
+            Self::Approved => "approved",
             Self::Own => "own",
             Self::Bot => "bot",
             Self::None => "none",

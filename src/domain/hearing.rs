@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use super::{
     access::{self, Listed, Refusal, SenderScope, Speaker, Standing, UnknownSenders},
     engage::{
-        Author, EngageMode, Heard, IgnoredPolicy, Listener, Mentioned, Outcome, Problem, Sticky, WiringRule,
+        Author, EngageMode, Heard, IgnoredPolicy, Listener, Mentioned, Outcome, Problem, Rule, Sticky,
+        Verdict, WiringRule,
     },
 };
 
@@ -24,6 +25,8 @@ pub struct Asked<'a> {
     pub bot: bool,
     /// Whether the lane is marked as one whose agent was addressed before.
     pub sticky: bool,
+    /// The question that it waited for, and that was answered so that this group hears it.
+    pub approved: Option<i64>,
     /// Whether the channel says who it is from.
     pub named: bool,
     pub standing: Standing,
@@ -83,6 +86,7 @@ impl Rules {
             mentioned: if asked.mentioned { Mentioned::Yes } else { Mentioned::No },
             sticky: if asked.sticky { Sticky::Yes } else { Sticky::No },
         });
+        let verdict = as_promised(verdict, asked.approved);
         let speaker = Speaker { standing: asked.standing, named: asked.named, listed: asked.listed };
         let scope = SenderScope::parse(wired.sender_scope);
         let keeps = IgnoredPolicy::parse(wired.ignored) == IgnoredPolicy::Accumulate;
@@ -104,6 +108,20 @@ impl Rules {
         let pattern = wired.pattern.unwrap_or(".");
         let key = [wired.mode, pattern, wired.trigger, wired.ignored].map(str::to_owned);
         self.0.entry(key).or_insert_with(|| Listener::new(&rule(wired)))
+    }
+}
+
+/// What waited for an answer was addressed to an agent when it came, and whoever said yes was shown it: it engages, whatever
+/// became of the chat or of the wiring since.
+fn as_promised(verdict: Verdict, approved: Option<i64>) -> Verdict {
+    match (approved, verdict.outcome) {
+        (Some(question), Outcome::Context | Outcome::Ignore | Outcome::Held) => Verdict {
+            outcome: Outcome::Wake,
+            rule: Rule::Approved,
+            reason: format!("it waited for the answer to question {question}, which was yes"),
+            ..verdict
+        },
+        (Some(_), Outcome::Wake) | (None, _) => verdict,
     }
 }
 

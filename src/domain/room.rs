@@ -29,12 +29,15 @@ pub struct Written {
     /// What they took when they were first weighed since there was room, or since somebody was stopped; `None`: nobody
     /// looked.
     pub before: Option<u64>,
+    /// What it wrote since there was room, as far as the files say that it changed since, bytes; `None`: there was none
+    /// since the daemon is up.
+    pub wrote: Option<u64>,
 }
 
 /// Who fills the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filler<'w> {
-    /// This group, by so many bytes since it was first weighed. It is stopped.
+    /// This group, by so many bytes since it was first weighed, or since there was room. It is stopped.
     Group(&'w Folder, u64),
     /// Not everybody was weighed before; the next look tells.
     NotKnown,
@@ -64,16 +67,32 @@ fn of(free: u64, wanted: u64) -> Room {
     }
 }
 
+/// What is free, in bytes and in inodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Free {
+    pub bytes: u64,
+    pub inodes: u64,
+}
+
+/// Returns how much a group wrote, at most, whose files that were changed since take so many bytes, while the disk went from
+/// `then` to `now`. A file that was there before counts whole, but nobody wrote more than what is gone.
+#[must_use]
+pub fn wrote(changed: u64, then: Free, now: Free) -> u64 {
+    let names = then.inodes.saturating_sub(now.inodes).saturating_mul(A_NAME);
+    changed.min(then.bytes.saturating_sub(now.bytes).saturating_add(names))
+}
+
 /// Decides who fills a disk on which so many bytes are missing: the group that grew most since it was first weighed, if
 /// that is at least [`LEAST`] and half of what is missing. What a group had before that is nobody's fault.
+/// One that was not weighed before, as the disk was filled between two looks, is told by what it wrote between them.
 #[must_use]
 pub fn filler(missing: u64, written: &[Written]) -> Filler<'_> {
     let enough = LEAST.max(missing / 2);
-    let grown = |w: &Written| w.before.map(|before| w.now.saturating_sub(before));
+    let grown = |w: &Written| w.before.map(|before| w.now.saturating_sub(before)).or(w.wrote);
     let most = written.iter().filter_map(|w| Some((&w.group, grown(w)?))).max_by_key(|(_, grown)| *grown);
     match most {
         Some((group, grown)) if grown >= enough => Filler::Group(group, grown),
-        _ if written.iter().any(|w| w.before.is_none()) => Filler::NotKnown,
+        _ if written.iter().any(|w| grown(w).is_none()) => Filler::NotKnown,
         _ => Filler::Outside,
     }
 }
@@ -111,6 +130,7 @@ mod tests {
                 group: Folder::parse(group).unwrap(),
                 now: now * MIB,
                 before: before.map(|mib| mib * MIB),
+                wrote: None,
             };
             rows.iter().map(row).collect()
         };
@@ -132,6 +152,52 @@ mod tests {
         ] {
             let rows = written(rows);
             assert_eq!(filler(missing * MIB, &rows), expected, "{missing} {rows:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_wrote_more_than_what_is_gone() {
+        let free = |bytes, inodes| Free { bytes, inodes };
+        for (changed, then, now, expected) in [
+            (900, free(1_000, 0), free(100, 0), 900),
+            (900, free(1_000, 0), free(990, 0), 10),
+            (50, free(1_000, 0), free(100, 0), 50),
+            (900, free(1_000, 0), free(1_100, 0), 0),
+            (90_000, free(1_000, 30), free(1_000, 10), 20 * A_NAME),
+        ] {
+            assert_eq!(wrote(changed, then, now), expected, "{changed} {then:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn who_fills_the_disk_between_two_looks_is_told_by_what_it_wrote_since_there_was_room() {
+        const MIB: u64 = 1 << 20;
+        let written = |rows: &[(&str, u64, Option<u64>, Option<u64>)]| -> Vec<Written> {
+            let row = |&(group, now, before, wrote): &(&str, u64, Option<u64>, Option<u64>)| Written {
+                group: Folder::parse(group).unwrap(),
+                now: now * MIB,
+                before: before.map(|mib| mib * MIB),
+                wrote: wrote.map(|mib| mib * MIB),
+            };
+            rows.iter().map(row).collect()
+        };
+        let evil = Folder::parse("evil").unwrap();
+        for (rows, expected) in [
+            (
+                &[("good", 900, None, Some(3)), ("evil", 500, None, Some(500))][..],
+                Filler::Group(&evil, 500 * MIB),
+            ),
+            (&[("good", 900, Some(899), None), ("evil", 60, None, Some(60))], Filler::Group(&evil, 60 * MIB)),
+            // Nobody did: that is known at once.
+            (&[("good", 900, None, Some(3)), ("evil", 500, None, Some(0))], Filler::Outside),
+            (&[("good", 900, None, Some(49))], Filler::Outside),
+            // What was weighed says more than what files were changed.
+            (&[("good", 900, Some(899), Some(900))], Filler::Outside),
+            // After a start nothing is known of those who were not weighed.
+            (&[("good", 900, None, None), ("evil", 500, None, Some(1))], Filler::NotKnown),
+        ] {
+            let rows = written(rows);
+            assert_eq!(filler(100 * MIB, &rows), expected, "{rows:?}");
         }
     }
 }

@@ -28,7 +28,6 @@ pub type Owner = (u32, u32);
 /// The host-only folders of one root; opened once, after the lock was taken, and shared.
 pub struct HostDirs {
     path: PathBuf,
-    pub(super) data: OwnedFd,
     pub(super) ipc: OwnedFd,
     pub(super) claimed: OwnedFd,
     pub(super) done: OwnedFd,
@@ -67,7 +66,6 @@ impl HostDirs {
             trash,
             next: AtomicU64::new(1),
             discarded: AtomicBool::new(false),
-            data: held,
             path,
         };
         dirs.clear_tmp()?;
@@ -78,14 +76,6 @@ impl HostDirs {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Makes everything written so far survive a power cut. Slow; for the pruning of receipts.
-    ///
-    /// # Errors
-    /// [`World`] when the disk says so.
-    pub fn sync_all(&self) -> Result<(), World> {
-        rustix::fs::syncfs(&self.data).map_err(|e| World::new("syncing", self.path.display().to_string(), e))
     }
 
     /// Builds a file of mode 0644 in `tmp/`; it is gone again unless [`Built::place`] puts it somewhere.
@@ -185,6 +175,17 @@ impl fmt::Debug for HostDirs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("HostDirs").field(&self.path).finish()
     }
+}
+
+/// Makes everything that was written to the file system of `data` so far survive a power cut. Slow.
+///
+/// # Errors
+/// [`World`] when the disk says so.
+pub fn sync_all(data: &Path) -> Result<(), World> {
+    let failed = |e: Errno| World::new("syncing", data.display().to_string(), e);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let held = rustix::fs::open(data, flags, Mode::empty()).map_err(failed)?;
+    rustix::fs::syncfs(&held).map_err(failed)
 }
 
 /// A file in `tmp/` that waits to be renamed to its place, and is removed when it never is.

@@ -19,6 +19,7 @@ use std::{
 use ipc_handlers::{Folder, Time};
 use rustix::fs::XattrFlags;
 
+pub(super) use self::read::origin;
 pub use self::{
     aside::{DONE_FILES, Why},
     read::{COMMAND_LIMIT, HEAD, Origin, OriginKind, Read, ReadError},

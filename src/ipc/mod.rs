@@ -22,7 +22,7 @@ pub use boxes::{
     ClaimError, Emptied, Entry, GroupBoxes, Identity, InputLeft, InputState, Listing, PutError, Stamp,
     StateError,
 };
-pub use host::{HostDirs, Owner};
+pub use host::{HostDirs, Owner, sync_all};
 pub use inside::{Inside, InsideError, read_inside};
 pub use kernel::Writer;
 pub use layout::lay_out_group;
@@ -35,5 +35,5 @@ pub use own::give_folder;
 pub use transcript::{TRANSCRIPT_LIMIT, read_transcript};
 pub use trash::Swept;
 pub use watch::{Hint, HintSender, Hints, Watch, WatchError, hints};
-pub use weigh::weigh;
+pub use weigh::{Weight, weigh};
 pub use world::World;

@@ -13,7 +13,8 @@ use rustix::{
 };
 
 pub use self::queue::{
-    HEAD_LIMIT, LOOKED_AT, Lying, Waiting, claimed, each_waiting, files_of, head, waiting, waiting_file,
+    HEAD_LIMIT, LOOKED_AT, Lying, Waiting, claimed, each_waiting, files_of, head, origins, waiting,
+    waiting_file,
 };
 use super::{
     host::Owner,

@@ -7,42 +7,70 @@ use rustix::{
     fs::{Mode, OFlags},
 };
 
-use super::{dir, names::Kind};
+use ipc_handlers::Time;
+
+use super::{dir, mailbox::changed_at, names::Kind};
 
 /// How deep is looked; what lies deeper is not counted.
 const DEEPEST: usize = 32;
 
-/// Returns what the files below `folder` take on disk, bytes, with `a_name` for each name. No link is followed, no mount
-/// crossed; at most `names` are looked at, and what can't be looked at counts nothing.
-#[must_use]
-pub fn weigh(folder: &Path, a_name: u64, names: usize) -> u64 {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let Ok(held) = rustix::fs::open(folder, flags, Mode::empty()) else { return 0 };
-    let mut left = names;
-    below(&held, a_name, &mut left, DEEPEST)
+/// What files take on disk, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weight {
+    pub all: u64,
+    /// Those of them that were made or changed since a given time. The kernel says when that was; a container can't.
+    pub changed: u64,
 }
 
-fn below(at: impl AsFd, a_name: u64, left: &mut usize, deeper: usize) -> u64 {
-    let mut bytes = 0_u64;
-    let at = at.as_fd();
-    let _ = dir::each_name(at, |name, _| {
-        if *left == 0 {
-            return ControlFlow::Break(());
-        }
-        *left -= 1;
-        if let Ok(stat) = dir::stat(at, name) {
-            let takes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
-            bytes = bytes.saturating_add(takes).saturating_add(a_name);
-            if Kind::of(&stat) == Kind::Directory
-                && deeper > 0
-                && let Ok(folder) = dir::open_dir(at, name)
-            {
-                bytes = bytes.saturating_add(below(&folder, a_name, left, deeper - 1));
+impl std::ops::AddAssign for Weight {
+    fn add_assign(&mut self, more: Self) {
+        self.all = self.all.saturating_add(more.all);
+        self.changed = self.changed.saturating_add(more.changed);
+    }
+}
+
+/// Returns what the files below `folder` take on disk, with `a_name` for each name, and how much of it was changed since
+/// `since`. No link is followed, no mount crossed; at most `names` are looked at, and what can't be looked at counts
+/// nothing.
+#[must_use]
+pub fn weigh(folder: &Path, a_name: u64, names: usize, since: Time) -> Weight {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let Ok(held) = rustix::fs::open(folder, flags, Mode::empty()) else { return Weight::default() };
+    let mut scales = Scales { a_name, since, left: names, weight: Weight::default() };
+    scales.add(&held, DEEPEST);
+    scales.weight
+}
+
+struct Scales {
+    a_name: u64,
+    since: Time,
+    left: usize,
+    weight: Weight,
+}
+
+impl Scales {
+    fn add(&mut self, at: impl AsFd, deeper: usize) {
+        let at = at.as_fd();
+        let _ = dir::each_name(at, |name, _| {
+            if self.left == 0 {
+                return ControlFlow::Break(());
             }
-        }
-        ControlFlow::Continue(())
-    });
-    bytes
+            self.left -= 1;
+            if let Ok(stat) = dir::stat(at, name) {
+                let takes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+                let all = takes.saturating_add(self.a_name);
+                let changed = if changed_at(&stat) >= self.since { all } else { 0 };
+                self.weight += Weight { all, changed };
+                if Kind::of(&stat) == Kind::Directory
+                    && deeper > 0
+                    && let Ok(folder) = dir::open_dir(at, name)
+                {
+                    self.add(&folder, deeper - 1);
+                }
+            }
+            ControlFlow::Continue(())
+        });
+    }
 }
 
 #[cfg(test)]
@@ -52,6 +80,7 @@ mod tests {
 
     #[test]
     fn files_are_weighed_with_their_names_in_bounds_and_through_no_link() {
+        let weigh = |folder: &Path, a_name, names| weigh(folder, a_name, names, Time(i64::MAX)).all;
         let root = tempfile::tempdir().unwrap();
         let inside = root.path().join("group");
         std::fs::create_dir_all(inside.join("a/b")).unwrap();
@@ -67,5 +96,39 @@ mod tests {
         assert!(weigh(&inside, 1_000, 100) < full + 20_000);
         assert_eq!(weigh(&root.path().join("linked"), 1_000, 100), 0);
         assert_eq!(weigh(&root.path().join("nowhere"), 1_000, 100), 0);
+    }
+
+    #[test]
+    fn what_was_changed_since_a_time_is_told_from_what_was_there_whatever_times_a_file_claims() {
+        let root = tempfile::tempdir().unwrap();
+        let of = |since| weigh(root.path(), 0, 100, since);
+        std::fs::write(root.path().join("old"), vec![1; 100_000]).unwrap();
+        let seen = |name: &str| changed_at(&rustix::fs::stat(root.path().join(name)).unwrap());
+        let since = seen("old").plus_ms(1);
+        // The clock of file systems goes in ticks.
+        let mut n = 0;
+        while seen("old") < since {
+            n += 1;
+            assert!(n < 100_000_000, "the clock stands");
+            std::fs::write(root.path().join("new"), vec![1; 50_000]).unwrap();
+            if seen("new") >= since {
+                break;
+            }
+        }
+        let weight = of(since);
+        assert!((50_000..100_000).contains(&weight.changed) && weight.all > 150_000, "{weight:?}");
+        let long_ago = std::fs::FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
+        std::fs::File::options()
+            .write(true)
+            .open(root.path().join("new"))
+            .unwrap()
+            .set_times(long_ago)
+            .unwrap();
+        assert_eq!(of(since).changed, weight.changed);
+        // What is added to a file counts with what it had.
+        let mut old = std::fs::File::options().append(true).open(root.path().join("old")).unwrap();
+        std::io::Write::write_all(&mut old, b"more").unwrap();
+        assert!(of(since).changed > 150_000);
+        assert_eq!(of(Time(i64::MAX)).changed, 0);
     }
 }

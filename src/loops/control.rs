@@ -120,7 +120,9 @@ pub struct Status {
     pub version: String,
     pub since: String,
     pub groups: usize,
+    /// Runs under way.
     pub running: usize,
+    /// Conversations (a group, a chat and a thread of it) in which something waits to be given to an agent.
     pub waiting: usize,
     pub outbox_pending: i64,
     pub dead: i64,

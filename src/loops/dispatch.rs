@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::lanes::{Action, AdoptedState, Event, LaneId, Lanes, Load, WaitingLane, Work},
+    domain::lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, Load, WaitingLane, Work},
     failpoint, store,
 };
 
@@ -80,7 +80,7 @@ impl Dispatch {
             this.tell(Event::Pause);
         }
         for group in held {
-            this.tell(Event::Hold { group });
+            this.tell(Event::Hold { group, reason: Holding::Unknown });
         }
         for adoption in adopted {
             this.adopt(adoption);
@@ -96,7 +96,7 @@ impl Dispatch {
             (None, None) => Work::Task(run.source.clone()),
         };
         self.tell(Event::Adopted { group: run.group.clone(), work, generation: run.generation, state });
-        self.tell(Event::Release { group: run.group.clone() });
+        self.tell(Event::Release { group: run.group.clone(), reason: Holding::Unknown });
         self.supervise(run.group.clone(), run.id, Beginning::Adopted(Box::new(run)));
     }
 

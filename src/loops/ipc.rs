@@ -21,7 +21,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::Host;
+use super::{Host, snapshots::Shown};
 use crate::{
     domain::{rounds::Rounds, scan::Sight},
     ipc::{Claimed, GroupBoxes, Hint, HintSender, Hints, Swept, Watch, hints},
@@ -239,7 +239,11 @@ fn watch_boxes(watch: Option<&Watch>, boxes: &GroupBoxes) -> bool {
 fn reopen(host: &Arc<Host>, watch: Option<&Watch>, workers: &mut BTreeMap<Folder, Line>, folder: &Folder) {
     host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
     let watched = match host.boxes(folder) {
-        Ok(boxes) => watch_boxes(watch, &boxes),
+        Ok(boxes) => {
+            // They may be new ones: what an agent reads there is not to wait for the next change.
+            host.snapshots.soon(folder, Shown::All);
+            watch_boxes(watch, &boxes)
+        }
         Err(error) => {
             tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed");
             false

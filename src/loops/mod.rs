@@ -12,6 +12,7 @@
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | what is shown | writes the files in which agents read the state of things |
 //! | `usage` | the gateway's books | stores what runs have used |
+//! | `prune` | a day, where `keep_days` is set | removes what is only history |
 //! | `reconcile`, `room` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
 
 use std::{
@@ -40,6 +41,7 @@ pub mod control;
 pub mod deliver;
 pub mod dispatch;
 pub mod ipc;
+pub mod prune;
 pub mod reconcile;
 mod remove;
 mod room;

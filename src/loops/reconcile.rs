@@ -26,7 +26,10 @@ use super::{
     run::{self, NEVER_STARTED, STALE},
 };
 use crate::{
-    domain::{lanes::Event, room::Room},
+    domain::{
+        lanes::{Event, Holding},
+        room::Room,
+    },
     sandbox::{Found, State},
     store::ActiveRun,
 };
@@ -153,7 +156,7 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
                     let waiting = super::dispatch::waiting_lane(lane);
                     let _ = host.lanes.send(Event::Waiting { group: group.clone(), waiting });
                 }
-                let _ = host.lanes.send(Event::Release { group });
+                let _ = host.lanes.send(Event::Release { group, reason: Holding::Unknown });
             }
         }
         tokio::select! {

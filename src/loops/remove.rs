@@ -10,7 +10,10 @@ use tokio::{
 };
 
 use super::{Host, control, ipc::Ask, ipc::chain};
-use crate::{domain::lanes::Event, store::StoreError};
+use crate::{
+    domain::lanes::{Event, Holding},
+    store::StoreError,
+};
 
 /// How long a run may take to be stopped, once its grace for leaving is over.
 const STOPPING: Duration = Duration::from_secs(20);
@@ -20,9 +23,10 @@ const STOPPING: Duration = Duration::from_secs(20);
 /// # Errors
 /// A sentence: there is no such group, its run does not end, or the store can't.
 pub(super) async fn group(host: &Arc<Host>, folder: &Folder) -> Result<(), String> {
-    let _ = host.lanes.send(Event::Hold { group: folder.clone() });
+    let _ = host.lanes.send(Event::Hold { group: folder.clone(), reason: Holding::Removal });
     let removed = remove(host, folder).await;
-    let _ = host.lanes.send(Event::Release { group: folder.clone() });
+    // Whatever else it is held for, it stays held for.
+    let _ = host.lanes.send(Event::Release { group: folder.clone(), reason: Holding::Removal });
     removed
 }
 

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, Time};
 use tokio::task::spawn_blocking;
 
 use super::{Host, ipc::chain};
 use crate::{
     clock,
-    domain::room::{self, A_NAME, Filler, Room, Written},
-    ipc::weigh,
+    domain::room::{self, A_NAME, Filler, Free, Room, Written},
+    ipc::{Weight, weigh},
 };
 
 /// How many names of one of a group's folders are weighed.
@@ -21,6 +21,8 @@ pub(super) struct Watched {
     /// What the folders of groups that run took when they were first weighed since there was room, or since a group
     /// was stopped: what that one wrote stays, and is not its neighbours'.
     before: BTreeMap<Folder, u64>,
+    /// When there was room last, as far as this daemon saw, and how much.
+    room: Option<(Time, Free)>,
     /// Something else than a group fills the disk, and main's chat was told.
     from_outside: bool,
 }
@@ -34,29 +36,42 @@ impl Watched {
     /// Looks at the disk, and has the group stopped that fills it where that is needed; returns how much room there is.
     pub(super) async fn look(&mut self, host: &Arc<Host>) -> Room {
         let data = host.root.join("data");
+        let looked_at = clock::now();
         let (free, wanted) = (crate::root::free_bytes(&data), host.config.min_free_bytes);
         let (free_inodes, inodes) = crate::root::inodes(&data);
+        let free_now = Free { bytes: free.unwrap_or(u64::MAX), inodes: free_inodes };
+        let since = self.room;
+        // What a group wrote since there was room is counted from then, whenever it is weighed for the first time.
+        let wrote = |weight: &Weight| since.map(|(_, then)| room::wrote(weight.changed, then, free_now));
         let room = room::room(free.unwrap_or(u64::MAX), wanted, free_inodes, inodes);
         match room {
             Room::Enough => {
                 self.before.clear();
+                self.room = Some((looked_at, free_now));
                 self.from_outside = false;
                 host.without_room().clear();
             }
             Room::Low if !self.before.is_empty() => {}
-            Room::Low => self.before = weigh_all(host).await,
+            Room::Low => {
+                let before = |weight: Weight| weight.all - wrote(&weight).unwrap_or(0);
+                let now = weigh_all(host, since.map(|(at, _)| at)).await;
+                self.before = now.into_iter().map(|(group, weight)| (group, before(weight))).collect();
+            }
             Room::Short { missing } => {
-                let now = weigh_all(host).await;
-                let written = |(group, now): (&Folder, &u64)| Written {
+                let now = weigh_all(host, since.map(|(at, _)| at)).await;
+                let written = |(group, now): (&Folder, &Weight)| Written {
                     group: group.clone(),
-                    now: *now,
+                    now: now.all,
                     before: self.before.get(group).copied(),
+                    wrote: wrote(now),
                 };
                 let written: Vec<Written> = now.iter().map(written).collect();
                 match room::filler(missing, &written) {
                     Filler::Group(group, grown) => {
                         stop(host, group, grown, free.unwrap_or(0)).await;
                         self.before.clear();
+                        // What it changed stays, and is weighed from here on.
+                        self.room = None;
                     }
                     Filler::Outside if !self.from_outside && host.without_room().is_empty() => {
                         self.from_outside = true;
@@ -65,7 +80,7 @@ impl Watched {
                     Filler::Outside | Filler::NotKnown => {}
                 }
                 for (group, weight) in now {
-                    self.before.entry(group).or_insert(weight);
+                    self.before.entry(group).or_insert(weight.all);
                 }
             }
         }
@@ -73,8 +88,8 @@ impl Watched {
     }
 }
 
-/// Weighs what the containers that run can write to.
-async fn weigh_all(host: &Arc<Host>) -> BTreeMap<Folder, u64> {
+/// Weighs what the containers that run can write to, and what of it was changed since `since`.
+async fn weigh_all(host: &Arc<Host>, since: Option<Time>) -> BTreeMap<Folder, Weight> {
     let running = match host.store.active_runs() {
         Ok(runs) => runs,
         Err(error) => {
@@ -83,12 +98,14 @@ async fn weigh_all(host: &Arc<Host>) -> BTreeMap<Folder, u64> {
         }
     };
     let root = host.root.clone();
+    let since = since.unwrap_or(Time(i64::MAX));
     let weigh_them = move || {
         let weight = |group: &Folder| {
-            ["groups", "data/ipc", "data/sessions"]
-                .map(|place| weigh(&root.join(place).join(group.as_str()), A_NAME, NAMES))
-                .into_iter()
-                .sum()
+            let mut whole = Weight::default();
+            for place in ["groups", "data/ipc", "data/sessions"] {
+                whole += weigh(&root.join(place).join(group.as_str()), A_NAME, NAMES, since);
+            }
+            whole
         };
         running.into_iter().map(|run| (weight(&run.group), run.group)).map(|(w, group)| (group, w)).collect()
     };

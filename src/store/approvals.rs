@@ -22,12 +22,13 @@ mod ask;
 mod contact;
 mod decide;
 mod end;
+mod senders;
 
 pub(super) use answer::{Reply, answer, read_reply};
-pub(super) use ask::{ask_about_senders, unheard};
 pub(super) use contact::{Contact, first_contact};
 pub use decide::{Decided, How, Pick};
 pub(super) use end::{card_failed, wired};
+pub(super) use senders::{ask_about_senders, unheard};
 
 /// What the store needs to know of its daemon to ask people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,12 @@ impl Default for Asking {
 
 /// Whose name stands in the audit where nobody did it.
 const US: &str = "g2";
+
+/// The newest question that message `i.seq` waited for and that a person answered so that group `l.group_folder` hears it.
+pub(super) const YES_TO: &str =
+    "(SELECT max(a.id) FROM approval_messages p JOIN approvals a ON a.id = p.approval_id
+    WHERE p.seq = i.seq AND a.state = 'approved' AND a.decided_by <> 'g2'
+      AND (p.group_folder = l.group_folder OR a.decision = 'connect ' || l.group_folder))";
 
 /// A question, as its row has it.
 #[derive(Clone, Debug)]

@@ -324,7 +324,7 @@ fn hand(c: &Connection, seat: Seat, taken: Taken, run: i64, via: &str, now: Time
     let batch = match taken.batch {
         Some(batch) => {
             c.prepare_cached(
-                "UPDATE batches SET state = 'handed', run_id = ?2, via = ?3, outbox_mark = ?4, claim_mark = ?5, handed_at = ?6 WHERE id = ?1",
+                "UPDATE batches SET state = 'handed', run_id = ?2, via = ?3, outbox_mark = ?4, claim_mark = ?5, handed_at = ?6, unsaid = 0 WHERE id = ?1",
             )?
             .execute(params![batch, run, via, outbox_mark, claim_mark, now.0])?;
             batch

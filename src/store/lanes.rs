@@ -22,6 +22,23 @@ impl Store {
         self.read(|c| waiting(c, None))
     }
 
+    /// Returns how many messages wait to be judged or given to an agent, each once, however many groups it waits for.
+    pub fn messages_waiting(&self) -> Result<i64> {
+        self.read(|c| {
+            // `CROSS`, as SQLite would begin with all messages that ever woke somebody.
+            Ok(c.prepare_cached(
+                "SELECT count(*) FROM (
+                   SELECT i.seq FROM inbox i INDEXED BY inbox_unjudged WHERE i.verdict IS NULL
+                   UNION SELECT i.seq FROM wirings w CROSS JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid
+                     CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'
+                   UNION SELECT i.seq FROM wirings w CROSS JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid
+                     CROSS JOIN batches b INDEXED BY batches_open ON b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned'
+                     CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = l.id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake')",
+            )?
+            .query_row([], |r| r.get(0))?)
+        })
+    }
+
     /// Returns the chat and thread of a lane.
     pub fn place_of_lane(&self, lane: i64) -> Result<Option<Place>> {
         self.read(|c| {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     Result, Store,
-    approvals::{self, Contact, Reply},
+    approvals::{self, Contact, Reply, YES_TO},
     chats::{self, ensure_chat},
     people,
 };
@@ -57,6 +57,8 @@ pub struct Unjudged {
     pub unknown_senders: UnknownSenders,
     /// Whether the lane's agent was addressed before, where that is enough.
     pub sticky: bool,
+    /// The question that it waited for, and that was answered so that the group hears it.
+    pub approved: Option<i64>,
     /// `None` when its folder is none; nothing else is kept from being judged by that.
     pub group: Option<Folder>,
     pub generation: i64,
@@ -93,6 +95,7 @@ impl Unjudged {
             from_me: self.from_me,
             bot: self.bot,
             sticky: self.sticky,
+            approved: self.approved,
             named: !self.sender.is_empty(),
             standing: self.standing,
             listed,
@@ -197,15 +200,16 @@ impl Store {
     /// Returns the oldest inbox rows that were not judged yet, at most `limit`.
     pub fn unjudged(&self, limit: usize) -> Result<Vec<Unjudged>> {
         self.read(|c| {
-            let mut rows = c.prepare_cached(
+            let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, l.generation, l.rest_until, coalesce(w.trigger, g.trigger),
                         w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot,
-                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL
+                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL,
+                        {YES_TO}
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
                  JOIN messages m ON m.seq = i.seq JOIN chats c ON c.jid = m.chat_jid
                  LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
-                 WHERE i.verdict IS NULL ORDER BY i.n LIMIT ?1",
-            )?;
+                 WHERE i.verdict IS NULL ORDER BY i.n LIMIT ?1"
+            ))?;
             Ok(rows.query_map([limit], |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
         })
     }
@@ -217,7 +221,7 @@ impl Store {
             let mut rows = c.prepare_cached(
                 "SELECT 0, coalesce(l.id, 0), w.group_folder, coalesce(l.generation, 0), l.rest_until, coalesce(w.trigger, g.trigger),
                         w.engage_mode, w.engage_pattern, w.ignored_message_policy, ?2, ?3, ?4, ?5,
-                        0, c.jid, ?6, ?7, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL
+                        0, c.jid, ?6, ?7, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL, NULL
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
                  WHERE w.chat_jid = ?1 ORDER BY w.id",
@@ -349,6 +353,7 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         unknown_senders: UnknownSenders::parse(&r.get::<_, String>(17)?),
         sender_scope: r.get(18)?,
         sticky: r.get(19)?,
+        approved: r.get(20)?,
         standing,
     })
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{StoreError, search::sketch_archives};
+use super::StoreError;
 
 /// Every migration, in order; the version is the position plus one.
 const MIGRATIONS: &[(&str, &str)] = &[
@@ -14,11 +14,9 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0004_holds", include_str!("../../migrations/0004_holds.sql")),
     ("0005_people", include_str!("../../migrations/0005_people.sql")),
     ("0006_plans", include_str!("../../migrations/0006_plans.sql")),
-    (SKETCHES, include_str!("../../migrations/0008_sketches.sql")),
+    ("0007_unsaid", include_str!("../../migrations/0007_unsaid.sql")),
+    ("0008_search", include_str!("../../migrations/0008_search.sql")),
 ];
-
-/// The one after which what is archived is sketched.
-const SKETCHES: &str = "0008_sketches";
 
 /// The schema version that this program writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();
@@ -43,11 +41,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
         if now_at > step {
             continue;
         }
-        let failed = |source| StoreError::Migration { name, source };
-        transaction.execute_batch(sql).map_err(failed)?;
-        if *name == SKETCHES {
-            sketch_archives(&transaction).map_err(failed)?;
-        }
+        transaction.execute_batch(sql).map_err(|source| StoreError::Migration { name, source })?;
         transaction.pragma_update(None, "user_version", step + 1)?;
         transaction.commit()?;
     }
@@ -86,42 +80,6 @@ mod tests {
         assert_eq!((kept(&connection), kept(&copy)), ("x".to_owned(), "x".to_owned()));
         assert!(connection.prepare("SELECT requests FROM usage").is_ok());
         assert!(copy.prepare("SELECT requests FROM usage").is_err());
-    }
-
-    #[test]
-    fn what_was_archived_before_there_were_sketches_is_sketched_and_found() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("g2.sqlite");
-        let before = MIGRATIONS.iter().position(|(name, _)| *name == SKETCHES).unwrap();
-        let mut connection = Connection::open(&path).unwrap();
-        for (_, sql) in &MIGRATIONS[..before] {
-            connection.execute_batch(sql).unwrap();
-        }
-        connection.pragma_update(None, "user_version", before).unwrap();
-        let long = format!("{} to Lisbon", "by train ".repeat(1_000));
-        for (session, content) in [("s-1", long.as_str()), ("s-2", "to Lisbon"), ("s-3", "elsewhere")] {
-            connection
-                .execute(
-                    "INSERT INTO archives (group_folder, session_id, name, content, archived_at) VALUES ('main', ?1, 'x', ?2, 0)",
-                    [session, content],
-                )
-                .unwrap();
-        }
-        migrate(&mut connection, &path).unwrap();
-        let sketched: Vec<i64> = connection
-            .prepare("SELECT archive_id FROM archive_sketches")
-            .unwrap()
-            .query_map([], |r| r.get(0))
-            .unwrap()
-            .collect::<rusqlite::Result<_>>()
-            .unwrap();
-        assert_eq!(sketched, [1], "a short one has none");
-        let store = super::super::Store::open(&path).unwrap();
-        let main = ipc_handlers::Folder::parse("main").unwrap();
-        let found =
-            store.search(main, "lisbon".into(), 9, super::super::Bounds::default()).unwrap().found.unwrap();
-        let ids: Vec<i64> = found.iter().map(|found| found.session.id).collect();
-        assert_eq!(ids, [2, 1]);
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod outbox;
 mod people;
 #[cfg(test)]
 mod plans;
+mod prune;
 mod receipts;
 mod runs;
 mod search;
@@ -44,10 +45,11 @@ pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use lanes::WaitingLane;
 pub use messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use outbox::NextDelivery;
+pub use prune::{Size, shrink};
 pub use receipts::{Changes, CommandFile, Proof, Receipt, Settled};
 pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
-pub use search::{Bounds, Searched};
-pub use sessions::{Said, Transcripts};
+pub use search::{INDEXED_AT_ONCE, Searched};
+pub use sessions::Transcripts;
 pub use trace::{Effected, IpcFilter, Story};
 pub use why::{Why, WhyCommand, WhyWiring};
 
@@ -72,6 +74,15 @@ pub enum StoreError {
     Thread(std::io::Error),
     #[error("the store is closed")]
     Closed,
+    #[error("making the index of archived sessions at {path} failed")]
+    Index {
+        path: PathBuf,
+        #[source]
+        error: std::io::Error,
+    },
+    /// Searches are done before their command is settled, beside the writer.
+    #[error("a search was to be settled and nobody had searched")]
+    NotSearched,
     /// The caller's fault, with a sentence for them.
     #[error("{0}")]
     Refused(String),
@@ -97,11 +108,12 @@ impl StoreError {
                         | ErrorCode::ReadOnly
                 )
             ),
-            Self::Commit(_) | Self::Closed => true,
+            Self::Commit(_) | Self::Closed | Self::Index { .. } => true,
             Self::Open { .. }
             | Self::Newer { .. }
             | Self::Migration { .. }
             | Self::Thread(_)
+            | Self::NotSearched
             | Self::Refused(_)
             | Self::NotFound { .. } => false,
         }
@@ -117,6 +129,7 @@ pub struct Store {
     readers: Arc<Readers>,
     path: PathBuf,
     asking: Arc<Asking>,
+    indexes: Arc<search::Indexes>,
 }
 
 struct Readers {
@@ -144,6 +157,7 @@ impl Store {
             readers: Arc::new(Readers { path: path.to_owned(), idle: Mutex::default() }),
             path: path.to_owned(),
             asking: Arc::default(),
+            indexes: Arc::new(search::Indexes::beside(path)),
         })
     }
 

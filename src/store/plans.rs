@@ -21,11 +21,14 @@ use rusqlite::{
 
 use super::*;
 use crate::domain::{
+    access,
     judge::{Cause, End},
     rows::{Inbound, UnknownDeliveries},
     usage::{Page, Sum},
     zone::Zones,
 };
+
+mod questions;
 
 /// Statements, as they were written.
 type Heard = Arc<Mutex<BTreeSet<String>>>;
@@ -52,13 +55,16 @@ fn hear(event: TraceEvent<'_>) {
 
 /// Who calls methods that do not run for each message, command or task.
 #[rustfmt::skip]
-const NOT_HOT: [(&str, &[&str]); 4] = [
+const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
     ("anybody, without SQL", &["path", "asking"]),
+    ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
+        "history", "remove_history", "dropped_until", "remove_dropped", "runs_gone", "was_given", "size",
+    ]),
     ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
-        "act", "add_group", "add_member", "add_wiring", "approval", "archived_session", "archives_kept", "as_if", "chat", "chats",
-        "clear_dropped", "click", "command_of_file", "commands_called", "decide", "delete_archive", "deny_many", "dropped", "forget_note", "grant_role", "groups",
+        "act", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
+        "clear_dropped", "command_of_file", "commands_called", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
         "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "tried_as",
@@ -69,7 +75,7 @@ const NOT_HOT: [(&str, &[&str]); 4] = [
 /// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
 /// long walk.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 18] = [
+const SHORT: [(&str, &str, &str); 25] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -80,14 +86,21 @@ const SHORT: [(&str, &str, &str); 18] = [
     ("FROM runs", "SCAN runs USING INDEX runs_one_per_group", "the runs under way"),
     ("FROM receipts", "SCAN receipts USING COVERING INDEX receipts_dead", "dead commands, for `status`"),
     ("WHERE ?1 IS NULL\n           AND EXISTS (SELECT 1 FROM wirings", "SCAN l", "the lanes, at the start and for `status`"),
+    ("SELECT count(*) FROM (\n", "SCAN w", "the wirings, for `status`"),
+    ("SELECT count(*) FROM (\n", "SCAN i USING INDEX inbox_unjudged", "what is still to be judged, for `status`"),
     ("FROM groups g", "SCAN g", "the groups: of each its first due task, by an index"),
     ("FROM chats", "SCAN chats", "the list of the chats is asked for"),
     ("FROM wirings ORDER BY id", "SCAN wirings", "the wirings, for `status`"),
     ("INDEXED BY inbox_held", "SCAN i USING INDEX inbox_held", "what is held, for `status`"),
     ("FROM approvals INDEXED BY approvals_open_by_end", "SCAN approvals USING INDEX", "the questions that are open"),
+    ("FROM approvals WHERE state = 'pending'", "SCAN approvals USING COVERING INDEX approvals_open_by_row", "the questions that are open, of which there are few"),
+    ("FROM groups LIMIT 2", "SCAN groups", "two rows"),
+    ("FROM groups ORDER BY is_main DESC, folder", "SCAN groups", "the groups, named on a card, once a question"),
+    ("SELECT folder, name FROM groups ORDER BY folder", "SCAN groups", "the groups, where a new one is made"),
     ("FROM roles r", "SCAN r", "who may decide, once a question and for `status`"),
     ("FROM holds", "SCAN holds", "what people hold"),
     ("FROM tasks WHERE ?1 IS NULL", "SCAN tasks", "the list of all tasks, which main is shown"),
+    ("json_each(?2) w", "SCAN w", "the short words of a search, 32 at most"),
 ];
 
 const NOW: Time = Time(1_800_000_000_000);
@@ -95,6 +108,17 @@ const LIMITS: HandoverLimits = HandoverLimits { messages: 200, bytes: 256 << 10,
 
 fn main_folder() -> Folder {
     Folder::parse("main").unwrap()
+}
+
+fn wiring() -> NewWiring {
+    NewWiring {
+        group: main_folder(),
+        chat_jid: "local:main".into(),
+        engage_mode: "pattern".into(),
+        engage_pattern: Some(".".into()),
+        sender_scope: "all".into(),
+        ignored_message_policy: "accumulate".into(),
+    }
 }
 
 fn inbound(key: &str) -> Inbound {
@@ -239,9 +263,9 @@ async fn of_commands(store: &Store) {
         serde_json::json!({"type": "nonsense"}),
     ];
     for (claim, command) in (1..).zip(&commands) {
-        store.settle_all(vec![file(claim, command, None)], Zones::utc(), NOW).await.unwrap()[0]
-            .as_ref()
-            .unwrap();
+        let searched = store.search(main_folder(), "words".into(), 50, INDEXED_AT_ONCE).unwrap();
+        let file = CommandFile { searched: Some(searched.into()), ..file(claim, command, None) };
+        store.settle_all(vec![file], Zones::utc(), NOW).await.unwrap()[0].as_ref().unwrap();
         store.receipt(claim).unwrap().unwrap();
     }
     store.settle(file(20, &commands[0], None), Zones::utc(), NOW).await.unwrap();
@@ -250,7 +274,7 @@ async fn of_commands(store: &Store) {
         store.each_task(group, |_| true).unwrap();
     }
     store.main_group().unwrap();
-    store.search(main_folder(), "words".into(), 1, Bounds::default()).unwrap();
+    store.search(main_folder(), "w".into(), 1, INDEXED_AT_ONCE).unwrap();
     store.chat_of_main().unwrap();
     store.session_history(&main_folder()).unwrap();
     store.put_out_archives(main_folder(), 0, 0).await.unwrap();
@@ -298,6 +322,7 @@ async fn of_the_outbox(store: &Store) {
 /// What a start and `status` ask.
 async fn of_starts(store: &Store) {
     store.waiting_lanes().unwrap();
+    store.messages_waiting().unwrap();
     store.active_runs().unwrap();
     store.groups_with_a_run().unwrap();
     store.last_claim().unwrap();
@@ -317,15 +342,7 @@ async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
     let group = NewGroup { folder: main_folder(), name: "Main".into(), is_main: true, trigger: "@G2".into() };
-    let wiring = NewWiring {
-        group: main_folder(),
-        chat_jid: "local:main".into(),
-        engage_mode: "pattern".into(),
-        engage_pattern: Some(".".into()),
-        sender_scope: "all".into(),
-        ignored_message_policy: "accumulate".into(),
-    };
-    store.add_group(group, vec![wiring], NOW).await.unwrap();
+    store.add_group(group, vec![wiring()], NOW).await.unwrap();
     let heard = Heard::default();
     EAR.set(Some(Arc::clone(&heard)));
     let ear = Arc::clone(&heard);
@@ -338,6 +355,7 @@ async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) {
     of_commands(&store).await;
     of_tasks(&store).await;
     of_the_outbox(&store).await;
+    questions::of_questions(&store).await;
     of_starts(&store).await;
     EAR.set(None);
     let heard = heard.lock().unwrap().clone();
@@ -407,11 +425,11 @@ fn methods() -> Vec<(String, String)> {
 
 #[test]
 fn each_method_of_the_store_is_in_the_story_or_said_not_to_be_hot() {
-    let story = include_str!("plans.rs");
+    let story = [include_str!("plans.rs"), include_str!("plans/questions.rs")].concat();
     let methods = methods();
     assert!(methods.len() > 60, "{}", methods.len());
     for (name, file) in &methods {
-        let told = regex::Regex::new(&format!(r"\bstore\s*\.{name}\(")).unwrap().is_match(story);
+        let told = regex::Regex::new(&format!(r"\bstore\s*\.{name}\(")).unwrap().is_match(&story);
         let cold = NOT_HOT.iter().any(|(_, names)| names.contains(&name.as_str()));
         assert!(told || cold, "Store::{name} of {file} belongs into the story or into NOT_HOT");
     }

@@ -1,29 +1,40 @@
-//! Archived sessions, found by what was said in them: newest first those are read that their sketches do not rule out.
+//! Archived sessions, found by what was said in them.
+//!
+//! Each group has a full-text index (FTS5) of its own, a file beside the store: a search never walks through what others
+//! have, and no index is ever written by the writer that everybody waits for. It is written when somebody searches, from
+//! what is archived by then. So nothing in it needs to last: a file that is removed or broken is made anew.
 
-use ipc_handlers::{Folder, NotApplied, shown::FoundSession};
-use rusqlite::{Connection, Row, params};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
 
-use super::{Result, Store, sessions::session_row};
-use crate::domain::search::{Wanted, best, sketch};
+use ipc_handlers::{
+    Folder, NotApplied,
+    shown::{ArchivedSession, FoundSession},
+};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
-/// So long a text is read with its row, bytes: it has no sketch.
-const SHORT: usize = 2048;
+use super::{Result, Store, StoreError, sessions::session_row};
 
-/// How much a search reads at most, bytes. What is older than that is not found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Names and sketches.
-    pub sketches: usize,
-    /// What was said, but for the last one of it.
-    pub said: usize,
-}
+/// How many words of a query are looked for.
+const WORDS: usize = 32;
+/// How much of one word, characters.
+const LONGEST_WORD: usize = 100;
+/// The shortest word that the index knows, characters.
+const INDEXED: usize = 3;
+/// How many groups' indexes are held open.
+const HELD: usize = 8;
+/// What the tables of an index look like; one of another version is made anew.
+const VERSION: i64 = 1;
+/// Three letters at a time, so that a part of a word is found too, in any script.
+const TABLES: &str =
+    "CREATE VIRTUAL TABLE said USING fts5 (name, content, tokenize = 'trigram remove_diacritics 1');
+    CREATE TABLE seen (id INTEGER PRIMARY KEY, archived_at INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;";
 
-impl Default for Bounds {
-    /// All sketches of a group that has as many archived sessions as it may, and what is ranked in a tenth of a second.
-    fn default() -> Self {
-        Self { sketches: 128 << 20, said: 8 << 20 }
-    }
-}
+/// How much one search writes into the index before it looks, bytes of what was said: a second or three of ordinary text.
+pub const INDEXED_AT_ONCE: u64 = 8 << 20;
 
 /// A search, and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,213 +54,284 @@ impl Searched {
     }
 }
 
+/// The indexes of all groups.
+pub(super) struct Indexes {
+    /// `data/search`.
+    dir: PathBuf,
+    idle: Mutex<Vec<(Folder, Connection)>>,
+}
+
 impl Store {
     /// Finds archived sessions of a group in which all words occur, best first; without words, newest first. Beside the
-    /// writer, so that nobody waits for it.
+    /// writer, on a thread that may block. Of what is not indexed yet it indexes `at_once` bytes first, the newest.
     ///
     /// # Errors
-    /// The store's. [`NotApplied::SearchTooWide`] is part of the result.
-    pub fn search(&self, target: Folder, query: String, limit: i64, bounds: Bounds) -> Result<Searched> {
-        let found = self.read(|c| search(c, &target, &query, limit, bounds))?;
+    /// The store's. [`NotApplied::NotIndexed`] is part of the result: nothing was found so far, and there is more to index.
+    pub fn search(&self, target: Folder, query: String, limit: i64, at_once: u64) -> Result<Searched> {
+        let wanted = Wanted::new(&query);
+        let found = self.read(|c| {
+            if wanted.indexed.is_empty() {
+                return Ok(Ok(short_words(c, &target, &wanted, limit)?));
+            }
+            self.indexes.with(&target, |index| {
+                let whole = catch_up(index, c, &target, at_once)?;
+                let found = look(index, c, &target, &wanted, limit)?;
+                Ok(if found.is_empty() && !whole { Err(NotApplied::NotIndexed) } else { Ok(found) })
+            })
+        })?;
         Ok(Searched { target, query, limit, found })
     }
+
+    /// What was deleted leaves the index of a group at once. Best effort: no search finds it in any case.
+    pub(super) fn unindex_deleted(&self, group: &Folder) {
+        if self.indexes.file(group).exists() {
+            let trimmed = self.read(|c| self.indexes.with(group, |index| catch_up(index, c, group, 0)));
+            if let Err(error) = trimmed {
+                tracing::warn!(group = %group, %error, "what was deleted is in the index until the next search");
+            }
+        }
+    }
+
+    /// Removes the index of a group that is gone.
+    pub(super) fn drop_index(&self, group: &Folder) {
+        self.indexes
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(folder, _)| folder != group);
+        self.indexes.remove_file(group);
+    }
 }
 
-/// Finds archived sessions of a group. What is newest is read first, and no more than the bounds allow: when nothing was
-/// found by then, the search was too wide.
-pub(super) fn search(
+impl Indexes {
+    /// Those that lie beside the store at `path`.
+    pub(super) fn beside(path: &Path) -> Self {
+        Self { dir: path.with_file_name("search"), idle: Mutex::default() }
+    }
+
+    fn file(&self, group: &Folder) -> PathBuf {
+        self.dir.join(format!("{group}.sqlite"))
+    }
+
+    /// Works on a group's index; on a new one, once more, where it turns out to be broken.
+    fn with<T>(&self, group: &Folder, mut work: impl FnMut(&Connection) -> Result<T>) -> Result<T> {
+        let idle = {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.iter().position(|(folder, _)| folder == group).map(|at| idle.remove(at).1)
+        };
+        let index = match idle {
+            Some(index) => Ok(index),
+            None => self.open(group),
+        };
+        let (index, outcome) = match index.and_then(|index| Ok((work(&index)?, index))) {
+            Err(error) if is_broken(&error) => {
+                tracing::warn!(group = %group, %error, "the index of archived sessions is broken and made anew");
+                self.remove_file(group);
+                let index = self.open(group)?;
+                let outcome = work(&index);
+                (index, outcome)
+            }
+            Err(error) => return Err(error),
+            Ok((value, index)) => (index, Ok(value)),
+        };
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push((group.clone(), index));
+        let oldest = (idle.len() > HELD).then(|| idle.remove(0));
+        drop(idle);
+        // Closing takes a while.
+        drop(oldest);
+        outcome
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "makes the folder of the indexes, beside the store")]
+    fn open(&self, group: &Folder) -> Result<Connection> {
+        let path = self.file(group);
+        std::fs::create_dir_all(&self.dir)
+            .map_err(|error| StoreError::Index { path: path.clone(), error })?;
+        let index = Connection::open(&path)?;
+        index.busy_timeout(std::time::Duration::from_secs(5))?;
+        // What a power cut takes is indexed anew.
+        index.pragma_update(None, "journal_mode", "WAL")?;
+        index.pragma_update(None, "synchronous", "NORMAL")?;
+        index.pragma_update(None, "cache_size", -1024)?;
+        let version = |c: &Connection| c.pragma_query_value(None, "user_version", |r| r.get::<_, i64>(0));
+        if version(&index)? != VERSION {
+            index.execute_batch("BEGIN IMMEDIATE")?;
+            // Somebody else may have made it meanwhile.
+            if version(&index)? != VERSION {
+                index.execute_batch("DROP TABLE IF EXISTS said; DROP TABLE IF EXISTS seen")?;
+                index.execute_batch(TABLES)?;
+                index.pragma_update(None, "user_version", VERSION)?;
+            }
+            index.execute_batch("COMMIT")?;
+        }
+        Ok(index)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "removes the files of an index, beside the store")]
+    fn remove_file(&self, group: &Folder) {
+        for end in ["", "-wal", "-shm"] {
+            let path = self.dir.join(format!("{group}.sqlite{end}"));
+            if let Err(error) = std::fs::remove_file(&path)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                tracing::warn!(path = %path.display(), %error, "an index can't be removed");
+            }
+        }
+    }
+}
+
+fn is_broken(error: &StoreError) -> bool {
+    let StoreError::Sqlite(error) = error else { return false };
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Brings the index of a group up to what is archived now: all that is gone, and of what is new the newest, so many bytes;
+/// returns whether that was all.
+fn catch_up(index: &Connection, store: &Connection, group: &Folder, at_once: u64) -> Result<bool> {
+    let archived: Vec<(i64, [i64; 2])> = store
+        .prepare_cached(
+            "SELECT id, archived_at, octet_length(content) FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC",
+        )?
+        .query_map([group.as_str()], |r| Ok((r.get(0)?, [r.get(1)?, r.get(2)?])))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut seen: BTreeMap<i64, [i64; 2]> = index
+        .prepare_cached("SELECT id, archived_at, bytes FROM seen")?
+        .query_map([], |r| Ok((r.get(0)?, [r.get(1)?, r.get(2)?])))?
+        .collect::<rusqlite::Result<_>>()?;
+    let new: Vec<_> = archived.into_iter().filter(|(id, is)| seen.remove(id).as_ref() != Some(is)).collect();
+    // What is left is gone, or something else by now.
+    for gone in seen.into_keys().chain(new.iter().map(|(id, _)| *id)) {
+        in_one(index, || {
+            if index.prepare_cached("DELETE FROM seen WHERE id = ?1")?.execute([gone])? > 0 {
+                index.prepare_cached("DELETE FROM said WHERE rowid = ?1")?.execute([gone])?;
+            }
+            Ok(())
+        })?;
+    }
+    let mut left = at_once;
+    for (id, [archived_at, bytes]) in new {
+        if left == 0 {
+            return Ok(false);
+        }
+        left = left.saturating_sub(u64::try_from(bytes).unwrap_or(0).max(1));
+        let said: Option<(String, String)> = store
+            .prepare_cached("SELECT name, content FROM archives WHERE id = ?1")?
+            .query_row([id], |r| Ok((r.get(0)?, r.get(1)?)))
+            .optional()?;
+        let Some((name, content)) = said else { continue };
+        // One at a time: what was done stays done.
+        in_one(index, || {
+            index
+                .prepare_cached("INSERT OR REPLACE INTO said (rowid, name, content) VALUES (?1, ?2, ?3)")?
+                .execute(params![id, name, content])?;
+            index
+                .prepare_cached("INSERT OR REPLACE INTO seen (id, archived_at, bytes) VALUES (?1, ?2, ?3)")?
+                .execute(params![id, archived_at, bytes])?;
+            Ok(())
+        })?;
+    }
+    Ok(true)
+}
+
+/// Does several things to the index or none.
+fn in_one(index: &Connection, work: impl FnOnce() -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+    index.execute_batch("BEGIN IMMEDIATE")?;
+    let outcome = work().and_then(|()| index.execute_batch("COMMIT"));
+    if outcome.is_err() {
+        let _ = index.execute_batch("ROLLBACK");
+    }
+    outcome
+}
+
+/// Looks into the index for words that it knows.
+fn look(
+    index: &Connection,
+    store: &Connection,
+    group: &Folder,
+    wanted: &Wanted,
+    limit: i64,
+) -> Result<Vec<FoundSession>> {
+    let best: Vec<i64> = index
+        .prepare_cached(&format!(
+            "SELECT said.rowid FROM said JOIN seen ON seen.id = said.rowid
+             WHERE said MATCH ?3 AND {} ORDER BY bm25(said, 4.0, 1.0), seen.archived_at DESC, said.rowid DESC LIMIT ?1",
+            short_words_are_in("said")
+        ))?
+        .query_map(params![limit, wanted.short, wanted.indexed], |r| r.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut snippet = index.prepare_cached(
+        "SELECT snippet(said, -1, '**', '**', '…', 60) FROM said WHERE said MATCH ?2 AND rowid = ?1",
+    )?;
+    let mut session = store.prepare_cached(
+        "SELECT id, name, session_id, archived_at FROM archives WHERE id = ?1 AND group_folder = ?2",
+    )?;
+    let mut found = Vec::new();
+    for id in best {
+        let session: Option<ArchivedSession> =
+            session.query_row(params![id, group.as_str()], session_row).optional()?;
+        let snippet = snippet.query_row(params![id, wanted.indexed], |r| r.get(0)).optional()?;
+        if let (Some(session), Some(snippet)) = (session, snippet) {
+            found.push(FoundSession { group: group.clone(), session, snippet });
+        }
+    }
+    Ok(found)
+}
+
+/// Finds sessions by words that are too short for the index, in the store itself; without words, all of them.
+fn short_words(
     c: &Connection,
     group: &Folder,
-    query: &str,
+    wanted: &Wanted,
     limit: i64,
-    bounds: Bounds,
-) -> Result<std::result::Result<Vec<FoundSession>, NotApplied>> {
-    let wanted = Wanted::new(query);
-    let limit = usize::try_from(limit).unwrap_or_default();
-    let mut newest = c.prepare_cached(
-        "SELECT a.id, a.name, a.session_id, a.archived_at, s.sketch, CASE WHEN octet_length(a.content) < ?2 THEN a.content END
-         FROM archives a LEFT JOIN archive_sketches s ON s.archive_id = a.id
-         WHERE a.group_folder = ?1 ORDER BY a.archived_at DESC, a.id DESC",
-    )?;
-    let mut rows = newest.query(params![group.as_str(), SHORT])?;
-    let Bounds { mut sketches, mut said } = bounds;
-    let mut found = Vec::new();
-    let mut all = true;
-    while let Some(row) = rows.next()? {
-        let everything = wanted.is_everything();
-        if everything && found.len() >= limit {
-            break;
-        }
-        if !everything && (sketches == 0 || said == 0) {
-            all = false;
-            break;
-        }
-        let (name, sketch, short) = known(row)?;
-        sketches = sketches.saturating_sub(name.len() + sketch.len());
-        if !wanted.may_be(name, sketch) {
-            continue;
-        }
-        let long: String;
-        let content = match short {
-            Some(short) => short,
-            // Everything is found, whatever was said: only the piece of it that is shown is missing.
-            None if said == 0 => "",
-            None => {
-                long = content(c, row.get(0)?)?;
-                &long
-            }
-        };
-        said = said.saturating_sub(content.len());
-        if let Some(hit) = wanted.look(name, content) {
-            found.push((session_row(row)?, hit));
+) -> rusqlite::Result<Vec<FoundSession>> {
+    c.prepare_cached(&format!(
+        "SELECT a.id, a.name, a.session_id, a.archived_at, substr(a.content, max(1, instr(lower(a.content), lower(?4)) - 40), 120)
+         FROM archives a WHERE a.group_folder = ?3 AND {} ORDER BY a.archived_at DESC, a.id DESC LIMIT ?1",
+        short_words_are_in("a")
+    ))?
+    .query_map(params![limit, wanted.short, group.as_str(), wanted.first], |r| {
+        Ok(FoundSession { group: group.clone(), session: session_row(r)?, snippet: r.get(4)? })
+    })?
+    .collect()
+}
+
+/// No short word is missing.
+fn short_words_are_in(table: &str) -> String {
+    format!(
+        "NOT EXISTS (SELECT 1 FROM json_each(?2) w WHERE instr(lower({table}.name || ' ' || {table}.content), lower(w.value)) = 0)"
+    )
+}
+
+/// What is looked for. No text that anybody writes is part of a query's syntax.
+struct Wanted {
+    /// For the index: each word in quotes; empty when there is none that it knows.
+    indexed: String,
+    /// A JSON list of the words that are too short for it.
+    short: String,
+    /// The first word.
+    first: String,
+}
+
+impl Wanted {
+    fn new(query: &str) -> Self {
+        let words: Vec<String> = query
+            .split(|c: char| c.is_whitespace() || c.is_control())
+            .filter(|word| !word.is_empty())
+            .take(WORDS)
+            .map(|word| word.chars().take(LONGEST_WORD).collect())
+            .collect();
+        let (indexed, short): (Vec<&String>, Vec<&String>) =
+            words.iter().partition(|word| word.chars().count() >= INDEXED);
+        let quoted: Vec<String> =
+            indexed.iter().map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect();
+        Self {
+            indexed: quoted.join(" "),
+            short: serde_json::to_string(&short).unwrap_or_else(|_| "[]".into()),
+            first: words.first().cloned().unwrap_or_default(),
         }
     }
-    if found.is_empty() && !all {
-        return Ok(Err(NotApplied::SearchTooWide));
-    }
-    let shown = |(session, hit): (_, crate::domain::search::Hit)| FoundSession {
-        group: group.clone(),
-        session,
-        snippet: hit.snippet,
-    };
-    Ok(Ok(best(found, limit).into_iter().map(shown).collect()))
-}
-
-/// A session's name, its sketch, and what was said if that is short.
-fn known<'a>(row: &'a Row<'_>) -> rusqlite::Result<(&'a str, &'a [u8], Option<&'a str>)> {
-    let sketch = row.get_ref(4)?.as_blob_or_null()?.unwrap_or_default();
-    Ok((row.get_ref(1)?.as_str()?, sketch, row.get_ref(5)?.as_str_or_null()?))
-}
-
-fn content(c: &Connection, id: i64) -> rusqlite::Result<String> {
-    c.prepare_cached("SELECT content FROM archives WHERE id = ?1")?.query_row([id], |r| r.get(0))
-}
-
-/// Keeps the sketch of an archived session, in the place of an older one.
-pub(super) fn keep_sketch(c: &Connection, archive: i64, sketch: &[u8]) -> rusqlite::Result<()> {
-    let sql = if sketch.is_empty() {
-        "DELETE FROM archive_sketches WHERE archive_id = ?1 AND ?2 IS NOT NULL"
-    } else {
-        "INSERT INTO archive_sketches (archive_id, sketch) VALUES (?1, ?2) ON CONFLICT (archive_id) DO UPDATE SET sketch = excluded.sketch"
-    };
-    c.prepare_cached(sql)?.execute(params![archive, sketch]).map(drop)
-}
-
-/// Makes the sketches of all archived sessions.
-pub(super) fn sketch_archives(c: &Connection) -> rusqlite::Result<()> {
-    let mut all = c.prepare("SELECT id FROM archives")?;
-    let all: Vec<i64> = all.query_map([], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
-    all.into_iter().try_for_each(|id| keep_sketch(c, id, &sketch(&content(c, id)?)))
 }
 
 #[cfg(test)]
-mod tests {
-    use ipc_handlers::Time;
-
-    use super::{
-        super::{Said, sessions::archive},
-        *,
-    };
-
-    fn folder(name: &str) -> Folder {
-        Folder::parse(name).unwrap()
-    }
-
-    /// Archives of `group`, one after the other: session, name, what was said.
-    async fn keep(store: &Store, group: &str, archives: &[(&str, &str, &str)]) {
-        let group = folder(group);
-        let archives: Vec<(String, String, Said)> = archives
-            .iter()
-            .map(|(session, name, text)| {
-                ((*session).to_owned(), (*name).to_owned(), Said::new((*text).to_owned()))
-            })
-            .collect();
-        store
-            .write(move |c| {
-                for (n, (session, name, said)) in (1..).zip(&archives) {
-                    archive(c, &group, session, name, said, Time(n))?;
-                }
-                Ok(())
-            })
-            .await
-            .unwrap();
-    }
-
-    /// The sessions that are found, best first, with the pieces that are shown.
-    fn found(store: &Store, group: &str, query: &str, bounds: Bounds) -> Option<Vec<(String, String)>> {
-        let found = store.search(folder(group), query.into(), 10, bounds).unwrap().found.ok()?;
-        Some(found.into_iter().map(|found| (found.session.session_id, found.snippet)).collect())
-    }
-
-    fn open() -> (tempfile::TempDir, Store) {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
-        (dir, store)
-    }
-
-    #[tokio::test]
-    async fn what_others_archive_changes_neither_what_is_found_nor_its_order() {
-        let (_dir, store) = open();
-        let long = format!("{} a word of Lisbon at the end", "by train ".repeat(1_000));
-        let own = [
-            ("a", "misc", long.as_str()),
-            ("b", "Lisbon", "by train"),
-            ("c", "x", "Lisbon, Lisbon!"),
-            ("d", "y", "no"),
-        ];
-        keep(&store, "family", &own).await;
-        let before = found(&store, "family", "lisbon", Bounds::default()).unwrap();
-        let order: Vec<&str> = before.iter().map(|(session, _)| session.as_str()).collect();
-        assert_eq!(order, ["b", "c", "a"]);
-        assert!(before[2].1.ends_with("a word of **Lisbon** at the end"), "{}", before[2].1);
-        let others: Vec<(String, String)> =
-            (0..50).map(|n| (format!("o-{n}"), "Lisbon ".repeat(n * 20 + 1))).collect();
-        let others: Vec<(&str, &str, &str)> =
-            others.iter().map(|(session, said)| (session.as_str(), "Lisbon", said.as_str())).collect();
-        keep(&store, "other", &others).await;
-        assert_eq!(found(&store, "family", "lisbon", Bounds::default()).unwrap(), before);
-        assert_eq!(found(&store, "nobody", "lisbon", Bounds::default()).unwrap(), []);
-    }
-
-    #[tokio::test]
-    async fn a_session_that_is_archived_again_is_found_by_what_was_said_then() {
-        let (_dir, store) = open();
-        let talk = |word: &str| format!("{} {word}", "on and on ".repeat(1_000));
-        let sessions = |query: &str| found(&store, "family", query, Bounds::default()).unwrap().len();
-        keep(&store, "family", &[("a", "x", &talk("Lisbon"))]).await;
-        assert_eq!((sessions("lisbon"), sessions("porto")), (1, 0));
-        keep(&store, "family", &[("a", "x", &talk("Porto"))]).await;
-        assert_eq!((sessions("lisbon"), sessions("porto")), (0, 1));
-        keep(&store, "family", &[("a", "Faro", "")]).await;
-        assert_eq!((sessions("faro"), sessions("porto")), (1, 1), "nothing said takes nothing away");
-        keep(&store, "family", &[("a", "x", "Braga")]).await;
-        assert_eq!((sessions("braga"), sessions("porto")), (1, 0));
-        store.delete_archive(1).await.unwrap();
-        let left: i64 = store
-            .read(|c| Ok(c.query_row("SELECT count(*) FROM archive_sketches", [], |r| r.get(0))?))
-            .unwrap();
-        assert_eq!((sessions("braga"), left), (0, 0));
-    }
-
-    #[tokio::test]
-    async fn a_search_reads_the_newest_within_its_bounds_and_is_refused_where_that_finds_nothing() {
-        let (_dir, store) = open();
-        let talk = |word: &str| format!("{} {word}", "on and on ".repeat(1_000));
-        keep(
-            &store,
-            "family",
-            &[("old", "x", &talk("Lisbon")), ("new", "x", &talk("Porto")), ("newest", "x", &talk("Porto"))],
-        )
-        .await;
-        let names = |query: &str, sketches: usize, said: usize| -> Option<Vec<String>> {
-            let found = found(&store, "family", query, Bounds { sketches, said })?;
-            Some(found.into_iter().map(|(session, _)| session).collect())
-        };
-        let all = usize::MAX;
-        assert_eq!(names("and", all, all).unwrap(), ["newest", "new", "old"]);
-        assert_eq!(names("and", all, 1).unwrap(), ["newest"], "one is read in any case");
-        assert_eq!(names("lisbon", all, 1).unwrap(), ["old"], "what its sketch rules out is not read");
-        assert_eq!(names("lisbon", 1, all), None, "not everything was looked at, and nothing was found");
-        assert_eq!(names("", 1, 1).unwrap(), ["newest", "new", "old"], "everything needs no reading");
-    }
-}
+mod tests;

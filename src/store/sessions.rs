@@ -11,30 +11,11 @@ use ipc_handlers::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, folder, search::keep_sketch};
-use crate::domain::{rows::Session, search::sketch};
+use super::{Result, Store, StoreError, folder};
+use crate::domain::rows::Session;
 
 /// What was said in sessions, by their ids, as far as it could be read.
-pub type Transcripts = BTreeMap<String, Said>;
-
-/// What was said in a session, ready to be kept: the sketch is made before the transaction, as it takes longer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
-    text: String,
-    sketch: Vec<u8>,
-}
-
-impl Said {
-    #[must_use]
-    pub fn new(text: String) -> Self {
-        Self { sketch: sketch(&text), text }
-    }
-
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-}
+pub type Transcripts = BTreeMap<String, String>;
 
 impl Store {
     /// Returns a group's archived sessions, newest first.
@@ -138,13 +119,16 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`]
     pub async fn delete_archive(&self, id: i64) -> Result<Folder> {
-        self.write(move |c| {
-            let (group, _) = archived(c, id, None)?
-                .ok_or_else(|| StoreError::NotFound { what: "archived session", id: id.to_string() })?;
-            unarchive(c, id)?;
-            Ok(group)
-        })
-        .await
+        let group = self
+            .write(move |c| {
+                let (group, _) = archived(c, id, None)?
+                    .ok_or_else(|| StoreError::NotFound { what: "archived session", id: id.to_string() })?;
+                unarchive(c, id)?;
+                Ok(group)
+            })
+            .await?;
+        self.unindex_deleted(&group);
+        Ok(group)
     }
 
     /// Returns the sessions that a group's lanes (or one of them) have now.
@@ -195,9 +179,8 @@ pub(super) fn archive_live(
 ) -> Result<Option<i64>> {
     let mut last = None;
     for session in live(c, group, lanes)? {
-        let nothing = Said::default();
-        let said = transcripts.get(&session).unwrap_or(&nothing);
-        last = Some(archive(c, group, &session, name, said, now)?);
+        let content = transcripts.get(&session).map_or("", String::as_str);
+        last = Some(archive(c, group, &session, name, content, now)?);
     }
     Ok(last)
 }
@@ -208,7 +191,7 @@ pub(super) fn archive(
     group: &Folder,
     session: &str,
     name: &str,
-    said: &Said,
+    content: &str,
     now: Time,
 ) -> Result<i64> {
     c.prepare_cached(
@@ -216,14 +199,9 @@ pub(super) fn archive(
          ON CONFLICT (group_folder, session_id) DO UPDATE SET name = excluded.name, archived_at = excluded.archived_at,
            content = CASE WHEN excluded.content = '' THEN content ELSE excluded.content END",
     )?
-    .execute(params![group.as_str(), session, name, said.text, now.0])?;
-    let id = c
-        .prepare_cached("SELECT id FROM archives WHERE group_folder = ?1 AND session_id = ?2")?
-        .query_row([group.as_str(), session], |r| r.get(0))?;
-    if !said.text.is_empty() {
-        keep_sketch(c, id, &said.sketch)?;
-    }
-    Ok(id)
+    .execute(params![group.as_str(), session, name, content, now.0])?;
+    Ok(c.prepare_cached("SELECT id FROM archives WHERE group_folder = ?1 AND session_id = ?2")?
+        .query_row([group.as_str(), session], |r| r.get(0))?)
 }
 
 /// Gives lanes another session, or none.

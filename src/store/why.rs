@@ -43,6 +43,8 @@ pub struct WhyWiring {
     pub run: Option<i64>,
     pub run_status: Option<String>,
     pub run_error: Option<String>,
+    /// All that the agent answered was in `<internal>` blocks.
+    pub unsaid: bool,
     /// From its arrival to its hand-over, or to now, ms.
     pub waited_ms: i64,
     /// Since when the lane's agent listens without being addressed again.
@@ -99,7 +101,7 @@ impl Store {
             let mut rows = c.prepare_cached(
                 "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id, b.state, r.id, r.status, r.error, b.handed_at, l.rest_until,
                         (SELECT a.id FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running')),
-                        EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid), l.sticky_at
+                        EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid), l.sticky_at, coalesce(b.unsaid, 0)
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id
                  LEFT JOIN batches b ON b.lane_id = i.lane_id AND i.n BETWEEN b.first AND b.last
                  LEFT JOIN runs r ON r.id = b.run_id
@@ -135,6 +137,7 @@ impl Store {
                         run: r.get(6)?,
                         run_status: r.get(7)?,
                         run_error: r.get(8)?,
+                        unsaid: r.get(14)?,
                         waited_ms: Time(handed_at.filter(|_| handed).unwrap_or(now.0)).ms_since(received),
                         waited_for,
                     })
@@ -216,6 +219,9 @@ fn answer(chat: &str, wirings: &[WhyWiring], outbox: &[OutboxRow], question: Opt
     }
     match (first.batch_state.as_deref(), outbox.last()) {
         (Some("done"), Some(row)) => format!("answered; the answer is {}", row.status),
+        (Some("done"), None) if first.unsaid => {
+            "the agent finished with it and said nothing: all of its answer was <internal>".into()
+        }
         (Some("done"), None) => "the agent finished with it and said nothing".into(),
         (Some("failed"), _) => {
             format!("given up: {}", first.run_error.as_deref().unwrap_or("its runs failed"))

@@ -106,7 +106,36 @@ fn a_slow_chat_delays_no_other() {
         assert_eq!(root.ask(&format!("local:c{n}"), "quick"), "echo: quick\n");
     }
     assert_eq!(root.why(slow)["answer"], "an agent is at work on it");
-    assert_eq!(root.json(&["status"])["waiting"], 0);
+    let status = root.json(&["status"]);
+    assert_eq!(
+        ["waiting", "messages_waiting", "files_waiting"].map(|name| status[name].clone()),
+        [0, 0, 0].map(Value::from)
+    );
+}
+
+#[test]
+fn status_counts_conversations_messages_and_files_that_wait_with_the_daemon_up_or_down() {
+    let root = Root::new("");
+    root.close_gate(&limits(1));
+    root.g2(&["groups", "add", "other", "--chat", "local:other"]);
+    root.g2(&["wirings", "add", "--group", "main", "--chat", "local:other", "--engage", "pattern"]);
+    let daemon = root.serve();
+    root.g2(&["ipc", "hold", "main"]);
+    let first = root.send("local:main", "keep the only container");
+    wait_for("it to be launched", || root.why(first)["wirings"][0]["run"].is_i64().then_some(()));
+    for text in ["one", "two", "three"] {
+        root.judged(root.send("local:other", text));
+    }
+    for name in ["a.json", "b.json", "c.txt"] {
+        root.put_command("main", "tasks", name, &json!({"type": "list_tasks"}));
+    }
+    let waits = || {
+        let status = root.json(&["status"]);
+        ["waiting", "messages_waiting", "files_waiting"].map(|name| status[name].clone())
+    };
+    assert_eq!(waits(), [json!(2), json!(3), json!(2)], "both groups wait for the same three messages");
+    daemon.kill();
+    assert_eq!(waits(), [Value::Null, json!(3), json!(2)]);
 }
 
 #[test]

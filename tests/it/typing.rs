@@ -156,6 +156,37 @@ fn a_chat_in_a_terminal_shows_it_where_the_prompt_will_be() {
 }
 
 #[test]
+fn nothing_that_is_said_acts_on_a_terminal_and_a_pipe_gets_it_as_it_is() {
+    const SAID: &str = "\u{1b}[2Ja\u{9b}2Jb\u{202e}c\u{200f}d";
+    let root = Root::new("");
+    root.script(None, &json!([{"do": [{"say": SAID}]}]));
+    let _daemon = root.serve();
+    let mut terminal = Terminal::open();
+    let end = terminal.theirs.try_clone().unwrap();
+    let theirs = || end.try_clone().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut shown = root.command(arguments);
+        shown.stdin(theirs()).stdout(theirs()).stderr(theirs()).status().unwrap();
+    };
+    run(&["send", "--wait", "60", "go"]);
+    assert_eq!(terminal.until("\n"), "[2Ja2Jbcd\r\n");
+    for list in ["messages", "outbox"] {
+        run(&[list, "list", "--chat", CHAT]);
+    }
+    run(&["why", "1"]);
+    run(&["runs", "logs", "1"]);
+    run(&["status"]);
+    let shown = terminal.until("version");
+    let acts =
+        |c: char| c.is_control() && !['\n', '\r', '\t'].contains(&c) || ['\u{202e}', '\u{200f}'].contains(&c);
+    assert!(shown.contains("outbox") && !shown.contains(acts), "{shown:?}");
+    run(&["--json", "outbox", "list"]);
+    let shown = terminal.until("\u{202e}c\u{200f}d");
+    assert!(shown.contains("\\u001b[2Ja\u{9b}2Jb"), "asked for as JSON: {shown:?}");
+    assert_eq!(root.ask(CHAT, "again"), format!("{SAID}\n"), "through a pipe");
+}
+
+#[test]
 fn a_chat_through_a_pipe_prints_answers_and_nothing_else() {
     use std::process::Stdio;
     let root = Root::new("");
@@ -195,12 +226,13 @@ fn internal_text_leaves_neither_by_an_answer_nor_by_a_command() {
             {"command": {"box": "messages", "json": by_file}},
             {"say": "<internal>secret two</internal>\n an answer<internal>\nsecret three</internal> "},
             {"say": "<internal>secret four</internal>"},
-            {"say": "unclosed <internal>stays"},
+            {"say": "unclosed <internal>secret seven"},
+            {"say": "nested <Internal>secret <internal>eight</INTERNAL> secret nine</internal >ends"},
         ]}]),
     );
     let _daemon = root.serve();
     let printed = root.ask(CHAT, "go");
-    let expected = ["by  file", "an answer", "unclosed <internal>stays"];
+    let expected = ["by  file", "an answer", "unclosed", "nested ends"];
     assert_eq!(root.said(CHAT), expected);
     assert_eq!(printed, expected.map(|text| format!("{text}\n")).concat());
     // Whoever asks to say nothing is told so.

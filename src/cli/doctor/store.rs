@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use super::row::{Row, chain};
-use crate::store::{Inspection, Soundness, Store, StoreError, inspect};
+use crate::store::{Inspection, Size, Soundness, Store, StoreError, inspect};
 
 /// Looks at the store; returns it when the other checks can use it. One of an older schema is not touched.
 pub(super) fn check(root: &Path, limit: Duration) -> (Vec<Row>, Option<Store>) {
@@ -19,7 +19,10 @@ pub(super) fn check(root: &Path, limit: Duration) -> (Vec<Row>, Option<Store>) {
         return (rows, None);
     }
     match Store::open(&path) {
-        Ok(store) => (rows, Some(store)),
+        Ok(store) => {
+            rows.extend(store.size().ok().and_then(large));
+            (rows, Some(store))
+        }
         Err(error) => {
             let fix =
                 format!("see to it that this user can write {} and the folder it is in", path.display());
@@ -27,6 +30,21 @@ pub(super) fn check(root: &Path, limit: Duration) -> (Vec<Row>, Option<Store>) {
             (rows, None)
         }
     }
+}
+
+/// A store above this is told about, bytes.
+const LARGE: u64 = 1 << 30;
+
+/// Says so when a store has grown large.
+fn large(size: Size) -> Option<Row> {
+    let (mib, free) = (size.bytes >> 20, size.free >> 20);
+    (size.bytes >= LARGE).then(|| {
+        Row::warn(
+            "store",
+            format!("it has grown to {mib} MiB, of which {free} MiB are free for what comes"),
+            "`g2 prune --dry-run` says what of it is only history; `g2 prune` removes that, and with the daemon down makes the file smaller; limits.keep_days has the daemon do it",
+        )
+    })
 }
 
 fn judge(found: &Result<Inspection, StoreError>, path: &Path) -> Row {
@@ -56,5 +74,17 @@ fn judge(found: &Result<Inspection, StoreError>, path: &Path) -> Row {
         Ok(Inspection { schema, soundness: Soundness::Sound, .. }) => {
             Row::ok("store", format!("schema {schema}, sound"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_told_about_from_a_gibibyte_on() {
+        assert_eq!(large(Size { bytes: LARGE - 1, free: 0 }), None);
+        let row = large(Size { bytes: LARGE, free: 7 << 20 }).unwrap();
+        assert!(row.detail.contains("1024 MiB, of which 7 MiB"), "{row:?}");
     }
 }

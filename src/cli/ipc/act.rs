@@ -127,7 +127,7 @@ fn tell(context: &Context, store: &Store, id: i64, done: &str) -> Outcome {
     let row = store.story(id, clock::now())?.map(|story| story.row);
     if context.json {
         let whole = serde_json::json!({ "ok": true, "done": done, "id": id, "command": row });
-        return super::super::out::line(whole);
+        return super::super::out::json(whole);
     }
     let state = match row {
         Some(row) => {

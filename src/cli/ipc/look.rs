@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, path::Path};
 use anyhow::{Result, bail};
 use ipc_handlers::{Folder, RequestId, Time, envelope};
 
-use super::Context;
+use super::{super::prune::missing, Context};
 use crate::{
     clock,
-    domain::{holds::Holds, rows::IpcRow},
+    domain::{holds::Holds, prune::History, rows::IpcRow},
     ipc::{
         CommandBox,
         peek::{self, Lying},
@@ -80,6 +80,9 @@ impl Queue {
             )?;
         }
         let moved_on = MovedOn::since(store, settled_before, &open, now)?;
+        if wants(&["applied", "refused", "dead"]) {
+            self.add_settled_since(&mut rows, &moved_on);
+        }
         rows.extend(
             open.into_iter().map(|open| open.row).filter(|row| {
                 !moved_on.has(row) && self.state.as_ref().is_none_or(|state| row.state == *state)
@@ -89,6 +92,19 @@ impl Queue {
             rows.drain(..rows.len().saturating_sub(limit));
         }
         Ok(Rows { rows, cut })
+    }
+
+    /// What was settled since the receipts were read is no open command any more: it is listed as a settled one.
+    fn add_settled_since(&self, rows: &mut Vec<IpcRow>, moved_on: &MovedOn) {
+        let known: BTreeSet<Option<i64>> = rows.iter().map(|row| row.id).collect();
+        let since = moved_on.settled.iter().filter(|row| {
+            !known.contains(&row.id)
+                && row.id >= Some(self.from)
+                && self.group.as_ref().is_none_or(|group| row.group == *group)
+                && self.state.as_ref().is_none_or(|state| row.state == *state)
+        });
+        rows.extend(since.cloned());
+        rows.sort_by_key(|row| row.id);
     }
 
     fn open(&self, context: &Context, store: &Store, now: Time) -> Result<(Vec<Open>, Option<String>)> {
@@ -125,6 +141,7 @@ impl Queue {
 
 /// What was settled while the folders were read.
 struct MovedOn {
+    settled: Vec<IpcRow>,
     claims: BTreeSet<i64>,
     files: BTreeSet<(String, String, String)>,
 }
@@ -135,14 +152,14 @@ impl MovedOn {
         let from = first.unwrap_or(i64::MAX).min(settled_before + 1);
         let settled = store.ipc_rows(&IpcFilter { from, ..IpcFilter::default() }, now)?;
         let claims = settled.iter().filter_map(|row| row.id).collect();
-        let place = |row: IpcRow| (row.group, row.box_name, row.name);
+        let place = |row: &IpcRow| (row.group.clone(), row.box_name.clone(), row.name.clone());
         let files = settled
-            .into_iter()
+            .iter()
             .filter(|row| row.id.is_some_and(|id| id > settled_before))
             .map(place)
-            .chain(open.iter().filter(|open| open.lying.claim.is_some()).map(|open| place(open.row.clone())))
+            .chain(open.iter().filter(|open| open.lying.claim.is_some()).map(|open| place(&open.row)))
             .collect();
-        Ok(Self { claims, files })
+        Ok(Self { settled, claims, files })
     }
 
     fn has(&self, row: &IpcRow) -> bool {
@@ -253,6 +270,10 @@ pub(super) fn find(context: &Context, store: &Store, what: &str) -> Result<Found
         bail!(
             "no command that was looked at is called {what}, but so many wait that not all were; name it as GROUP/BOX/NAME"
         );
+    }
+    if let Some(id) = what.parse().ok().filter(|id| store.was_given(History::Receipts, *id).unwrap_or(false))
+    {
+        return Err(missing(store, History::Receipts, id));
     }
     bail!("no command is called {what}; `g2 ipc list` names them all")
 }

@@ -55,7 +55,7 @@ pub(super) async fn run(
 
 fn tell(context: &Context, row: &IpcRow) -> Outcome {
     if context.json {
-        return out::line(serde_json::to_string(row).unwrap_or_default());
+        return out::json(serde_json::to_string(row).unwrap_or_default());
     }
     out::line(format!(
         "{} {} {}/{} {} {}",

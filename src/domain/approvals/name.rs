@@ -2,6 +2,8 @@
 
 use ipc_handlers::Folder;
 
+use crate::domain::screen::hides;
+
 /// The longest name, characters.
 const LONGEST: usize = 64;
 /// The longest folder, bytes; room is left for a number.
@@ -18,6 +20,11 @@ pub enum BadName {
     TooLong,
     #[error("{0:?} is a name that G2 keeps for itself")]
     Reserved(String),
+    /// Two agents of one name could not be told apart where they are named.
+    #[error(
+        "an agent is called {name:?} already (its folder is {folder}); connect the chat to that one, or choose another name"
+    )]
+    Taken { name: String, folder: Folder },
 }
 
 /// What was asked for is not wanted any more.
@@ -26,11 +33,12 @@ pub fn is_cancel(text: &str) -> bool {
     ["cancel", "/cancel"].contains(&text.trim().to_lowercase().as_str())
 }
 
-/// Returns the name, and its folder: its letters and digits, and `-2`, `-3` … where that is taken.
+/// Returns the name, and its folder: its letters and digits, and `-2`, `-3` … where that is taken. `groups` are those that
+/// there are, by folder and name.
 ///
 /// # Errors
 /// [`BadName`], with what is wrong.
-pub fn new_agent(text: &str, taken: impl Fn(&str) -> bool) -> Result<(String, Folder), BadName> {
+pub fn new_agent(text: &str, groups: &[(Folder, String)]) -> Result<(String, Folder), BadName> {
     let name = text.trim();
     if !name.chars().any(char::is_alphabetic) {
         return Err(BadName::NoLetter);
@@ -38,6 +46,10 @@ pub fn new_agent(text: &str, taken: impl Fn(&str) -> bool) -> Result<(String, Fo
     if name.chars().count() > LONGEST || name.chars().any(char::is_control) {
         return Err(BadName::TooLong);
     }
+    if let Some((folder, taken)) = groups.iter().find(|(_, other)| seen(other) == seen(name)) {
+        return Err(BadName::Taken { name: taken.clone(), folder: folder.clone() });
+    }
+    let taken = |slug: &str| groups.iter().any(|(folder, _)| folder.as_str().to_lowercase() == slug);
     let reserved = || BadName::Reserved(name.to_owned());
     let slug = slug(name);
     Folder::parse(&slug).map_err(|_| reserved())?;
@@ -45,6 +57,13 @@ pub fn new_agent(text: &str, taken: impl Fn(&str) -> bool) -> Result<(String, Fo
     let free = std::iter::once(slug.clone()).chain(numbered).find(|folder| !taken(folder));
     let folder = free.and_then(|folder| Folder::parse(&folder).ok()).ok_or_else(reserved)?;
     Ok((name.to_owned(), folder))
+}
+
+/// What tells a name from another one where people read it.
+fn seen(name: &str) -> String {
+    let shown: String =
+        name.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).filter(|c| !hides(*c)).collect();
+    shown.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn slug(name: &str) -> String {
@@ -69,8 +88,26 @@ fn slug(name: &str) -> String {
 mod tests {
     use super::*;
 
+    fn groups(named: &[(&str, &str)]) -> Vec<(Folder, String)> {
+        named.iter().map(|(folder, name)| (Folder::parse(folder).unwrap(), (*name).to_owned())).collect()
+    }
+
+    /// `taken`: folders of groups that are called otherwise.
     fn folder_of(name: &str, taken: &[&str]) -> Result<String, BadName> {
-        new_agent(name, |folder| taken.contains(&folder)).map(|(_, folder)| folder.to_string())
+        let there: Vec<(&str, &str)> = taken.iter().map(|folder| (*folder, "Somebody")).collect();
+        new_agent(name, &groups(&there)).map(|(_, folder)| folder.to_string())
+    }
+
+    #[test]
+    fn a_name_that_an_agent_has_is_refused_however_it_is_written() {
+        let there = groups(&[("chess", "Chess Club"), ("work", "Work")]);
+        for twin in ["Chess Club", " chess club ", "CHESS  CLUB", "Chess\u{a0}Club", "Che\u{200b}ss Club"] {
+            let taken = BadName::Taken { name: "Chess Club".into(), folder: Folder::parse("chess").unwrap() };
+            assert_eq!(new_agent(twin, &there), Err(taken), "{twin:?}");
+        }
+        for (other, folder) in [("Chess", "chess-2"), ("Chess Club 2", "chess-club-2"), ("Work!", "work-2")] {
+            assert_eq!(new_agent(other, &there).unwrap().1.as_str(), folder, "{other}");
+        }
     }
 
     #[test]
@@ -87,7 +124,7 @@ mod tests {
         ] {
             assert_eq!(folder_of(name, &[]).as_deref(), Ok(folder), "{name}");
         }
-        assert_eq!(new_agent(" Chess Club! ", |_| false).unwrap().0, "Chess Club!");
+        assert_eq!(new_agent(" Chess Club! ", &[]).unwrap().0, "Chess Club!");
     }
 
     #[test]

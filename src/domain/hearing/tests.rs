@@ -11,6 +11,7 @@ const ASKED: Asked<'_> = Asked {
     from_me: false,
     bot: false,
     sticky: false,
+    approved: None,
     named: true,
     standing: Standing::Unknown,
     listed: Listed::Allowed,
@@ -40,6 +41,26 @@ fn one_rule_that_is_broken_says_nothing_about_the_others() {
         outcomes,
         [(Outcome::Ignore, false), (Outcome::Wake, true), (Outcome::Held, true), (Outcome::Ignore, false)]
     );
+}
+
+#[test]
+fn what_was_approved_engages_whatever_the_wiring_makes_of_its_text_and_its_sender_is_looked_at_all_the_same()
+{
+    let slow = "ab".repeat(2_000);
+    for (pattern, text) in [("nobody", "hello"), (".", "hello"), ("(.*)(.*)(.*)\\1\\2\\3z", slow.as_str())] {
+        let wired = Some(Wired { pattern: Some(pattern), ..WIRED });
+        let asked = Asked { wired, text, approved: Some(3), ..ASKED };
+        assert_eq!(decide(asked).outcome, Outcome::Wake, "{pattern}");
+        let stranger = decide(Asked { unknown_senders: UnknownSenders::Ask, ..asked });
+        assert_eq!(
+            (stranger.outcome, stranger.refused),
+            (Outcome::Ignore, Some(Refusal::Asked)),
+            "{pattern}"
+        );
+    }
+    let decision = decide(Asked { wired: Some(STICKY), approved: Some(3), ..ASKED });
+    assert_eq!((decision.rule, decision.sticks), ("approved", true));
+    assert!(decision.reason.contains("question 3"), "{}", decision.reason);
 }
 
 #[test]

@@ -1,20 +1,11 @@
 //! One group: its run, what waits in it, and what is next for its run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipc_handlers::Time;
 
 use super::line::Line;
-use super::words::{LONGEST_REST_MS, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT, Work};
-
-/// Whether the state of a group is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Knowledge {
-    #[default]
-    Known,
-    /// Nothing is started, piped or closed by choice.
-    Held,
-}
+use super::words::{Holding, LONGEST_REST_MS, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT, Work};
 
 /// Whether something new may be begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +101,8 @@ pub(super) fn is_rest(until: Time, now: Time) -> bool {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     pub(super) run: Option<Run>,
-    pub(super) knowledge: Knowledge,
+    /// Why nothing is started, piped or closed by choice; empty: it is.
+    pub(super) held: BTreeSet<Holding>,
     pub(super) tasks: Line<String>,
     pub(super) waits: BTreeMap<LaneId, Wait>,
     /// The lanes of `waits` that don't rest, in the order in which they began to wait.
@@ -120,25 +112,17 @@ pub(super) struct Group {
 impl Group {
     /// Returns whether the group could use a slot now.
     pub(super) fn is_startable(&self) -> bool {
-        self.run.is_none()
-            && self.knowledge == Knowledge::Known
-            && !(self.tasks.is_empty() && self.lanes.is_empty())
+        self.run.is_none() && self.held.is_empty() && !(self.tasks.is_empty() && self.lanes.is_empty())
     }
 
     /// Returns whether there is nothing to remember of the group.
     pub(super) fn is_blank(&self) -> bool {
-        self.run.is_none()
-            && self.knowledge == Knowledge::Known
-            && self.tasks.is_empty()
-            && self.waits.is_empty()
+        self.run.is_none() && self.held.is_empty() && self.tasks.is_empty() && self.waits.is_empty()
     }
 
     /// Returns the phase of a run whose state is known.
     pub(super) fn known_phase(&self) -> Option<Phase> {
-        match self.knowledge {
-            Knowledge::Known => self.run.as_ref().map(|run| run.phase),
-            Knowledge::Held => None,
-        }
+        self.run.as_ref().filter(|_| self.held.is_empty()).map(|run| run.phase)
     }
 
     /// Takes what the next run serves, with its generation: tasks first, then the lane that waits longest.
@@ -160,7 +144,7 @@ impl Group {
             Work::Task(_) => return (load == Load::Idle).then_some(Step::Close),
             Work::Lane(lane) => lane,
         };
-        if self.knowledge == Knowledge::Held {
+        if !self.held.is_empty() {
             return None;
         }
         let fits = self.has_follow_up(run, lane);

@@ -2,7 +2,7 @@
 
 use ipc_handlers::{Folder, Time};
 
-use super::group::{Knowledge, Mode, Phase, Run, Wait, is_rest};
+use super::group::{Mode, Phase, Run, Wait, is_rest};
 use super::line::{Line, Place};
 use super::machine::Lanes;
 use super::words::{Action, AdoptedState, Event, LaneId, Load, WaitingLane, Work};
@@ -90,12 +90,12 @@ impl Lanes {
                 self.adopt(&group, work, generation, state);
                 Some(group)
             }
-            Event::Hold { group } => {
-                self.groups.entry(group.clone()).or_default().knowledge = Knowledge::Held;
+            Event::Hold { group, reason } => {
+                self.groups.entry(group.clone()).or_default().held.insert(reason);
                 Some(group)
             }
-            Event::Release { group } => {
-                self.groups.get_mut(&group)?.knowledge = Knowledge::Known;
+            Event::Release { group, reason } => {
+                self.groups.get_mut(&group)?.held.remove(&reason);
                 Some(group)
             }
             Event::Pause => self.set_mode(Mode::Paused),

@@ -48,6 +48,6 @@ mod words;
 
 pub use machine::Lanes;
 pub use words::{
-    Action, AdoptedState, Event, LONGEST_REST_MS, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT,
+    Action, AdoptedState, Event, Holding, LONGEST_REST_MS, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT,
     WaitingLane, Work,
 };

@@ -55,6 +55,15 @@ pub struct WaitingLane {
     pub not_before: Option<Time>,
 }
 
+/// Why a group is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Holding {
+    /// Its state is not known, as the engine does not answer.
+    Unknown,
+    /// Somebody is removing it.
+    Removal,
+}
+
 /// News of the world.
 ///
 /// Those of one group are told in the order in which they happened; [`Event::Adopted`] and [`Event::Hold`] before
@@ -151,16 +160,19 @@ pub enum Event {
         /// In which state it is.
         state: AdoptedState,
     },
-    /// The state of a group is unknown (the engine does not answer): nothing is started or piped there, and its run,
-    /// if one is known, is not closed to make room.
+    /// Nothing is started or piped in a group, and its run, if one is known, is not closed to make room.
     Hold {
         /// The group.
         group: Folder,
+        /// Why; a group may be held for several reasons at once.
+        reason: Holding,
     },
-    /// The state of a held group is known again.
+    /// A group is not held any more for this reason. It stays held for others.
     Release {
         /// The group.
         group: Folder,
+        /// Which of them is over.
+        reason: Holding,
     },
     /// Launching is not possible now (disk low, engine away). Pipes go on, and no run is closed to make room.
     Pause,

@@ -121,7 +121,7 @@ impl Claims {
 }
 
 /// Returns which file this is.
-fn origin(file: &File) -> rustix::io::Result<Origin> {
+pub(in crate::ipc) fn origin(file: &File) -> rustix::io::Result<Origin> {
     if let Some(handle) = kernel::file_handle(file) {
         let mut key = vec![b'h'];
         key.extend(handle);

@@ -19,7 +19,7 @@ use rustix::{
 
 use crate::ipc::{
     dir,
-    mailbox::{SOURCE, changed_at, parse},
+    mailbox::{SOURCE, changed_at, origin, parse},
     names::{CommandBox, Kind, display_name, is_command_name},
     world::World,
 };
@@ -163,6 +163,33 @@ pub fn claimed(data: &Path) -> Result<Vec<Lying>, World> {
         });
     })?;
     found.sort_by_key(|lying| lying.claim);
+    Ok(found)
+}
+
+/// Returns which files these claims are ([`Origin::key`](crate::ipc::Origin)); of one that is gone or no file, nothing.
+///
+/// # Errors
+/// [`World`] when one can't be opened.
+pub fn origins(data: &Path, claimed: &[Lying]) -> Result<Vec<Vec<u8>>, World> {
+    let folder = data.join("claimed");
+    let failed = |e: Errno| World::new("opening a file of", folder.display().to_string(), e);
+    let held = match open(&folder) {
+        Ok(held) => held,
+        Err(Errno::NOENT) => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut found = Vec::new();
+    for lying in claimed {
+        let name = lying.file.as_os_str();
+        if !dir::stat(&held, name).is_ok_and(|stat| Kind::of(&stat) == Kind::File) {
+            continue;
+        }
+        match dir::open_to_read(&held, name) {
+            Ok(file) => found.push(origin(&File::from(file)).map_err(failed)?.key),
+            Err(Errno::NOENT) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
     Ok(found)
 }
 

@@ -6,7 +6,13 @@ use ipc_handlers::Time;
 use serde::{Deserialize, Serialize};
 
 use super::{Response, answers};
-use crate::{clock, domain::rows::Inbound, failpoint, loops::Host, store::Accepted};
+use crate::{
+    clock,
+    domain::{people::check_speaker, rows::Inbound},
+    failpoint,
+    loops::Host,
+    store::Accepted,
+};
 
 /// A message of more than this is refused, bytes.
 pub(super) const LONGEST_TEXT: usize = 4 << 20;
@@ -83,6 +89,7 @@ fn inbound(host: &Host, message: Incoming, now: Time) -> Inbound {
 
 fn check(message: &Incoming) -> Result<(), String> {
     check_chat(&message.chat)?;
+    check_speaker(&message.sender).map_err(|bad| format!("the sender {bad}"))?;
     let words = [
         ("sender", Some(&message.sender)),
         ("key", Some(&message.key)),

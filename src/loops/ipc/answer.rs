@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 use ipc_handlers::{Folder, Refusal};
 use tokio::task::spawn_blocking;
 
-use super::{super::Host, chain, read::Pending, show};
+use super::{super::Host, chain, read::Pending, searches::search, show};
 use crate::{
     clock, failpoint,
     ipc::{Claimed, PutError, Why},
@@ -18,8 +18,6 @@ const ANSWER_TRIES: u32 = 12;
 /// Settles files that the store could not take, until it can: they stay claimed meanwhile.
 pub(super) async fn settle_again(host: &Arc<Host>, folder: &Folder, waiting: Vec<Pending>) {
     let mut waiting = waiting;
-    // What was found may be otherwise by then: it is looked for anew when they are settled.
-    waiting.iter_mut().for_each(|pending| pending.file.searched = None);
     let mut rest = Duration::from_secs(1);
     while !waiting.is_empty() {
         tokio::select! {
@@ -28,13 +26,30 @@ pub(super) async fn settle_again(host: &Arc<Host>, folder: &Folder, waiting: Vec
         }
         rest = (rest * 2).min(Duration::from_secs(60));
         let (host, folder) = (Arc::clone(host), folder.clone());
-        let again = move || {
-            let (settled, mut waiting) = Settling::begin(&host, waiting).finish(&host);
-            waiting.extend(answer_all(&host, &folder, settled, 0).again);
-            waiting
-        };
+        let again = move || settle_in_order(&host, &folder, waiting);
         waiting = spawn_blocking(again).await.unwrap_or_default();
     }
+}
+
+/// Settles and answers files; returns those that have to wait. What is searched for is searched when what is before it
+/// is settled.
+fn settle_in_order(host: &Host, folder: &Folder, mut waiting: Vec<Pending>) -> Vec<Pending> {
+    let mut again = Vec::new();
+    while !waiting.is_empty() && again.is_empty() {
+        let next = waiting.iter().skip(1).position(|pending| pending.concern.searches().is_some());
+        let behind = next.map_or_else(Vec::new, |at| waiting.split_off(at + 1));
+        if let Some(first) = waiting.first_mut()
+            && let Some(wanted) = first.concern.searches()
+        {
+            first.file.searched = search(host, folder, wanted);
+        }
+        let (settled, unsettled) = Settling::begin(host, waiting).finish(host);
+        again = unsettled;
+        again.extend(answer_all(host, folder, settled, behind.len()).again);
+        waiting = behind;
+    }
+    again.extend(waiting);
+    again
 }
 
 /// One for each file, as far as the store came; or why nothing of them was committed.

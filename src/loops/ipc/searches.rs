@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ipc_handlers::{Command, Folder, commands::SearchSessions};
 
 use super::{super::Host, chain};
-use crate::store::{Bounds, Searched};
+use crate::store::{INDEXED_AT_ONCE, Searched};
 
 /// What a command has to do with what can be found.
 pub(super) enum Concern {
@@ -16,6 +16,13 @@ pub(super) enum Concern {
 }
 
 impl Concern {
+    pub(super) fn searches(&self) -> Option<&SearchSessions> {
+        match self {
+            Self::Searches(wanted) => Some(wanted),
+            Self::Nothing | Self::Changes => None,
+        }
+    }
+
     pub(super) fn of(command: Option<Command>) -> Self {
         match command {
             Some(Command::SearchSessions(search)) => Self::Searches(search),
@@ -44,10 +51,10 @@ pub(super) fn search(host: &Host, group: &Folder, search: &SearchSessions) -> Op
     if target != group && host.store.main_group().ok().flatten().as_ref() != Some(group) {
         return None;
     }
-    match host.store.search(target.clone(), search.query.clone(), search.limit, Bounds::default()) {
+    match host.store.search(target.clone(), search.query.clone(), search.limit, INDEXED_AT_ONCE) {
         Ok(searched) => Some(Arc::new(searched)),
         Err(error) => {
-            tracing::warn!(group = %group, error = %chain(&error), "searching failed; it is tried again when the command is settled");
+            tracing::warn!(group = %group, error = %chain(&error), "searching failed");
             None
         }
     }

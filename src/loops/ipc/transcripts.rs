@@ -3,21 +3,14 @@
 use ipc_handlers::{Command, Folder, effect::Lanes};
 
 use super::{super::Host, chain};
-use crate::{
-    domain::transcript,
-    ipc::read_transcript,
-    store::{Said, Transcripts},
-};
+use crate::{domain::transcript, ipc::read_transcript, store::Transcripts};
 
 /// Reads what a command of a group and its run may archive. What can't be read is archived without.
 pub(super) fn of_command(host: &Host, group: &Folder, run: Option<i64>, command: &Command) -> Transcripts {
     let (target, session) = match command {
         Command::ClearSession(command) if command.name.is_some() => (&command.target_folder, None),
         Command::ResumeSession(command) if command.save_name.is_some() => (&command.target_folder, None),
-        Command::ArchiveSession(command) => {
-            if let Some(content) = &command.content {
-                return [(command.session_id.clone(), Said::new(content.clone()))].into();
-            }
+        Command::ArchiveSession(command) if command.content.is_none() => {
             (&command.target_folder, Some(&command.session_id))
         }
         _ => return Transcripts::new(),
@@ -44,7 +37,7 @@ pub(super) fn of_command(host: &Host, group: &Folder, run: Option<i64>, command:
 
 fn of_sessions(host: &Host, group: &Folder, sessions: Vec<String>) -> Transcripts {
     let read = |session: &String| match read_transcript(&host.root, group, session) {
-        Ok(found) => found.map(|bytes| Said::new(transcript::page(&bytes))),
+        Ok(found) => found.map(|bytes| transcript::page(&bytes)),
         Err(error) => {
             tracing::warn!(group = %group, session, error = %chain(&error), "a transcript can't be read; the session is archived without");
             None
@@ -53,6 +46,6 @@ fn of_sessions(host: &Host, group: &Folder, sessions: Vec<String>) -> Transcript
     sessions
         .into_iter()
         .filter_map(|session| Some((read(&session)?, session)))
-        .map(|(said, session)| (session, said))
+        .map(|(page, session)| (session, page))
         .collect()
 }

@@ -11,10 +11,11 @@ use super::{
         people,
     },
     Asking, Kind, Question, US,
-    ask::{ask_again, speak},
+    ask::speak,
     decide::{Decided, How, Pick, decide},
     end::give_up,
     note, place,
+    senders::ask_again,
 };
 use crate::domain::{
     approvals::{
@@ -120,12 +121,12 @@ impl Answer<'_> {
 
     /// Makes a group of this name, and connects it.
     pub(super) fn make(&self, name: &str) -> Result<Decided> {
-        let taken: Vec<String> = self
+        let groups: Vec<(Folder, String)> = self
             .c
-            .prepare_cached("SELECT lower(folder) FROM groups")?
-            .query_map([], |r| r.get(0))?
+            .prepare_cached("SELECT folder, name FROM groups ORDER BY folder")?
+            .query_map([], |r| Ok((super::folder(r.get(0)?)?, r.get(1)?)))?
             .collect::<rusqlite::Result<_>>()?;
-        let (name, folder) = match new_agent(name, |folder| taken.iter().any(|taken| taken == folder)) {
+        let (name, folder) = match new_agent(name, &groups) {
             Ok(made) => made,
             Err(bad) => return Ok(Decided::of(How::Not, bad_name(&bad))),
         };
@@ -140,7 +141,7 @@ impl Answer<'_> {
     pub(super) fn ask_for_name(&self) -> Result<Decided> {
         let Question { id, card_chat, .. } = self.question;
         self.c
-            .prepare_cached("UPDATE approvals SET naming = NULL WHERE naming = ?1 AND card_chat = ?2")?
+            .prepare_cached("UPDATE approvals SET naming = NULL WHERE naming = ?1 AND card_chat = ?2 AND state = 'pending'")?
             .execute([self.by, card_chat])?;
         let says = format!(
             "What is the new agent to be called? Answer with its name, or `cancel` (question #{id})."
@@ -245,7 +246,7 @@ pub(super) fn named(
 }
 
 fn bad_name(bad: &BadName) -> String {
-    format!("That is no name for an agent: {bad}.")
+    format!("That is no name for a new agent: {bad}.")
 }
 
 fn when_it_answers(kind: ChatKind) -> &'static str {

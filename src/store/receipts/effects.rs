@@ -43,7 +43,7 @@ pub(super) fn apply(
                 session::Resume { target, lanes: *lanes, archive: *archive, save_as: save_as.as_deref() };
             session::resume(c, &resume, said, changes, now)
         }
-        Effect::SearchSessions { target, query, limit } => session::search(c, cause, target, query, *limit),
+        Effect::SearchSessions { target, query, limit } => session::search(cause, target, query, *limit),
         Effect::ArchiveSession { target, session_id, name, content } => {
             let archive = session::Archive { target, session_id, name, content: content.as_deref() };
             session::archive(c, &archive, said, changes, now)

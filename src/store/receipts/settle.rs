@@ -17,10 +17,15 @@ use super::{
     proof::run_of_token,
     receipt,
 };
-use crate::domain::zone::Zones;
+use crate::domain::{
+    prune::{DAY_MS, RECEIPT_DAYS},
+    zone::Zones,
+};
 
 /// For how long a `requestId` is remembered, ms.
-const REMEMBERED_MS: i64 = 7 * 24 * 3_600_000;
+const REMEMBERED_MS: i64 = 7 * DAY_MS;
+// No receipt is pruned that is needed for it.
+const _: () = assert!(REMEMBERED_MS <= RECEIPT_DAYS as i64 * DAY_MS);
 
 /// What a decision came to, before it is written down.
 pub(super) struct Verdict {

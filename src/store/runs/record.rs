@@ -1,6 +1,11 @@
 //! One record of a run, applied in one transaction.
 
-use ipc_handlers::{Time, names::is_session_id, wire};
+use ipc_handlers::{
+    Time,
+    names::is_session_id,
+    outbound::{is_all_internal, strip_internal},
+    wire,
+};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
@@ -52,6 +57,13 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
         .execute([run])?;
     }
     let said = say_result(c, &row, n, record, now)?;
+    let unsaid = answer(record).is_some_and(is_all_internal);
+    if unsaid && record.handled.is_empty() {
+        c.prepare_cached(
+            "UPDATE batches SET unsaid = 1 WHERE run_id = ?1 AND state IN ('handed', 'claimed')",
+        )?
+        .execute([run])?;
+    }
     // Only the last record's error tells how the run went.
     let error: Option<String> = match record.status {
         wire::Status::Error => {
@@ -71,9 +83,9 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
                 .execute([run, now.0])?;
         } else if let Ok(batch) = batch.parse::<i64>() {
             c.prepare_cached(
-                "UPDATE batches SET state = 'done', ended_at = ?3 WHERE id = ?1 AND run_id = ?2 AND state IN ('handed', 'claimed')",
+                "UPDATE batches SET state = 'done', ended_at = ?3, unsaid = max(unsaid, ?4) WHERE id = ?1 AND run_id = ?2 AND state IN ('handed', 'claimed')",
             )?
-            .execute([batch, run, now.0])?;
+            .execute(params![batch, run, now.0, unsaid])?;
         }
     }
     if let Some(row) = said.filter(|_| !record.handled.is_empty()) {
@@ -91,6 +103,12 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
     }
     let after = c.prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?.query_row([run], active_row)?;
     Ok(Recorded::Applied { said: said.is_some(), idle: with_batches(c, after)?.is_idle() })
+}
+
+/// Returns what the agent answered in full.
+fn answer(record: &wire::Record) -> Option<&str> {
+    let is_answer = record.kind == wire::Kind::Result && record.status != wire::Status::Error;
+    record.result.as_deref().filter(|_| is_answer)
 }
 
 /// An answer that finishes some batches is about those: of what is still in hand nothing was said by it, unless something
@@ -112,13 +130,8 @@ fn say_result(
     record: &wire::Record,
     now: Time,
 ) -> Result<Option<i64>> {
-    let Some(result) = record.result.as_deref().filter(|_| record.kind == wire::Kind::Result) else {
-        return Ok(None);
-    };
-    if record.status == wire::Status::Error {
-        return Ok(None);
-    }
-    let text = ipc_handlers::outbound::strip_internal(result);
+    let Some(result) = answer(record) else { return Ok(None) };
+    let text = strip_internal(result);
     if text.is_empty() {
         return Ok(None);
     }

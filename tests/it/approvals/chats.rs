@@ -88,6 +88,52 @@ async fn a_chat_is_wired_as_its_kind_says_whatever_its_messages_threads() {
 }
 
 #[tokio::test]
+async fn what_was_asked_about_engages_once_approved_whatever_the_chat_is_said_to_be_since() {
+    for threaded in ["false", "true"] {
+        let world = World::new().await;
+        world.set_chat(NEW, "kind", "direct");
+        let seq = world.hear(NEW, BOB, "hello").await;
+        assert!(world.say_all(DESK).await[0].text.contains("will answer every message there"));
+        let now_a_group = vec![("kind".into(), "group".into()), ("threaded".into(), threaded.into())];
+        world.store.set_chat(NEW, now_a_group).await.unwrap();
+        let decided = world.pick(1, Pick::Connect(folder("family")), OWNER).await;
+        assert!(decided.says.contains("when it is mentioned"), "{}", decided.says);
+        assert_eq!(world.woken("family", NEW), ["hello"]);
+        let why = &world.store.why(seq, world.now).unwrap().unwrap().wirings[0];
+        assert_eq!(why.rule.as_deref(), Some("approved"), "{why:?}");
+        // What comes later is heard as the chat's kind says, but for a thread in which the agent listens on now.
+        world.hear(NEW, BOB, "la la").await;
+        assert_eq!(world.woken("family", NEW).len(), if threaded == "true" { 2 } else { 1 });
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_has_another_trigger_answers_what_was_addressed_to_main() {
+    let world = World::new().await;
+    world.sql("UPDATE groups SET trigger = '@Ann' WHERE folder = 'family'");
+    world.hear_as(NEW, BOB, "@G2 hello", |event| event.mentioned = false).await;
+    world.pick(1, Pick::Connect(folder("family")), OWNER).await;
+    assert_eq!(world.woken("family", NEW), ["@G2 hello"]);
+    world.hear_as(NEW, BOB, "@G2 again", |event| event.mentioned = false).await;
+    assert_eq!(world.woken("family", NEW).len(), 1);
+}
+
+#[tokio::test]
+async fn a_chat_that_is_wired_by_hand_is_heard_by_the_rule_that_was_given() {
+    let world = World::new().await;
+    world.hear(NEW, BOB, "@G2 hello").await;
+    world.store.add_member(BOB, folder("family"), OWNER, world.now).await.unwrap();
+    let by_mention = g2::store::NewWiring {
+        engage_mode: "pattern".into(),
+        engage_pattern: Some("^deploy".into()),
+        ..wiring("family", NEW)
+    };
+    world.store.add_wiring(by_mention, world.now).await.unwrap();
+    world.judge().await;
+    assert!(world.woken("family", NEW).is_empty());
+}
+
+#[tokio::test]
 async fn an_owner_s_word_wires_at_once_where_there_is_one_group() {
     let world = World::with(super::world::asking(), &[]).await;
     world.role("tg:ada", Role::Admin, None).await;

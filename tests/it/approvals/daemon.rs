@@ -52,6 +52,25 @@ fn a_stranger_on_a_local_chat_is_heard_once_the_owner_types_the_number() {
 }
 
 #[test]
+fn no_question_names_the_owner_for_somebody_whose_name_looks_like_theirs() {
+    let root = root();
+    let _daemon = root.serve();
+    let mut socket = Socket::connect(&root);
+    for (n, sender) in ["me ", " ME", "me\u{a0}", "m\u{200b}e", "local:me", "bob\u{3164}"].iter().enumerate()
+    {
+        let request = json!({"op": "send", "chat": "local:family", "sender": sender, "text": "hi", "key": n.to_string()});
+        let answer = socket.call(&request);
+        let why = answer["message"].as_str().unwrap_or_default();
+        assert!(answer["is"] == "error" && why.starts_with("the sender"), "{sender:?}: {answer}");
+        let output = root.run(&["send", "--chat", "local:family", "--as", sender, "hi"]);
+        assert_eq!(output.status.code(), Some(2), "{sender:?}: {output:?}");
+    }
+    assert!(
+        root.rows(&["messages", "list"]).is_empty() && root.rows(&["approvals", "list", "--all"]).is_empty()
+    );
+}
+
+#[test]
 fn the_command_line_answers_with_the_daemon_up_or_down() {
     let root = root();
     let daemon = root.serve();

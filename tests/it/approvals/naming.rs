@@ -68,8 +68,24 @@ async fn a_name_is_waited_for_across_restarts_and_asked_for_again() {
 #[tokio::test]
 async fn a_folder_that_is_taken_gets_a_number() {
     let world = asked().await;
-    world.hear(DESK, OWNER, "FAMILY").await;
+    world.hear(DESK, OWNER, "Family!").await;
     assert_eq!(folders(&world), ["family", "family-2", "main"]);
+}
+
+#[tokio::test]
+async fn a_name_that_an_agent_has_makes_no_twin_and_the_question_stays_open() {
+    let world = asked().await;
+    for text in ["FAMILY", " family "] {
+        world.hear(DESK, OWNER, text).await;
+        let said = world.say_all(DESK).await;
+        let told = &said[0].text;
+        assert!(told.contains(r#"called "family" already"#) && told.contains("another name"), "{told}");
+    }
+    let decided = world.pick(1, Pick::New("Family".into()), OWNER).await;
+    assert!(decided.how == How::Not && decided.says.contains("its folder is family"), "{decided:?}");
+    assert_eq!((folders(&world).len(), world.open().len()), (2, 1));
+    world.hear(DESK, OWNER, "Second family").await;
+    assert_eq!(folders(&world), ["family", "main", "second-family"]);
 }
 
 #[tokio::test]

@@ -37,6 +37,31 @@ fn why_tells_the_whole_story_of_a_message() {
 }
 
 #[test]
+fn why_says_that_an_answer_was_wholly_internal() {
+    let root = Root::new("");
+    root.script(
+        None,
+        &json!([
+            {"when": {"contains": "think"}, "do": [{"say": "<internal>a thought that is never closed"}]},
+            {"when": {"contains": "both"}, "do": [{"say": "<internal>a thought</internal>"}, {"say": "a word"}]},
+            {"do": []},
+        ]),
+    );
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "think"), "");
+    let why = root.why(1);
+    assert_eq!(
+        why["answer"],
+        "the agent finished with it and said nothing: all of its answer was <internal>"
+    );
+    assert_eq!((&why["wirings"][0]["unsaid"], why["outbox"].as_array().unwrap().len()), (&json!(true), 0));
+    assert_eq!(root.ask("local:main", "both"), "a word\n");
+    assert_eq!(root.why(2)["answer"], "answered; the answer is sent");
+    root.ask("local:main", "nothing");
+    assert_eq!(root.why(3)["answer"], "the agent finished with it and said nothing");
+}
+
+#[test]
 fn why_names_a_daemon_that_is_down_and_a_lane_that_rests() {
     let root = Root::new("[limits]\nretry_base_ms = 3600000\npoll_interval_ms = 100\nmin_free_mib = 1\n");
     root.script(None, &json!([{"do": [{"exit": 3}]}]));
@@ -96,7 +121,22 @@ fn engage_explain_tells_each_wirings_rule_and_stores_nothing() {
     };
     assert_eq!(sender("tg:me"), ["tg:me", "owner"]);
     assert_eq!(sender("local:me"), ["tg:local:me", "unknown"]);
-    assert_eq!(root.rows(&["engage", "explain", "--chat", "tg:-2", "hello"]).len(), 0);
+    // A chat that was only spoken in, and one that nobody has heard of.
+    root.g2(&["wirings", "remove", "--group", "main", "--chat", "local:main"]);
+    for (chat, more) in [("local:main", ""), ("tg:-2", "; nobody has spoken there yet either")] {
+        let reason = format!(
+            "no group is wired to {chat}{more}; wire one with `g2 wirings add --group FOLDER --chat {chat} --engage pattern`"
+        );
+        let output = root.run(&["engage", "explain", "--chat", chat, "hello", "--json"]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+        has(&rows[0], &["group", "engages", "rule", "reason"]);
+        assert_eq!((&rows[0]["group"], &rows[0]["engages"]), (&Value::Null, &json!(false)), "{rows}");
+        assert_eq!(rows[0]["reason"], reason);
+        let output = root.run(&["engage", "explain", "--chat", chat, "hello"]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr).trim(), format!("g2: {reason}"));
+    }
     assert!(root.rows(&["messages", "list"]).is_empty());
 }
 

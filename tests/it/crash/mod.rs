@@ -29,5 +29,5 @@ mod power;
 mod random;
 mod retried;
 mod roots;
-mod scene;
+pub(crate) mod scene;
 mod syscalls;

@@ -13,11 +13,11 @@ use serde_json::Value;
 use crate::support::{Daemon, Root, wait_for};
 
 /// SIGKILL.
-pub(super) const KILLED: i32 = 9;
+pub(crate) const KILLED: i32 = 9;
 
 /// Starts a daemon that ends itself at `point` (`NAME` or `NAME:NTH`), does `work` once it is ready, and waits until
 /// it is dead. Fails unless the point was reached and SIGKILL was the end.
-pub(super) fn die_at(root: &Root, point: &str, work: impl FnOnce()) {
+pub(crate) fn die_at(root: &Root, point: &str, work: impl FnOnce()) {
     let mark = root.path().join("reached");
     let daemon = arm(root, point);
     work();
@@ -29,19 +29,19 @@ pub(super) fn die_at(root: &Root, point: &str, work: impl FnOnce()) {
 }
 
 /// Starts a daemon that ends or stops at `point` and waits until it is ready or dead.
-pub(super) fn arm(root: &Root, point: &str) -> Daemon {
+pub(crate) fn arm(root: &Root, point: &str) -> Daemon {
     let mark = root.path().join("reached");
     let _ = fs::remove_file(&mark);
     root.serve_with(&[("G2_FAILPOINT", point), ("G2_FAILPOINT_FILE", mark.to_str().unwrap())])
 }
 
 /// Waits until no process works for this root any more.
-pub(super) fn nobody_left(root: &Root) {
+pub(crate) fn nobody_left(root: &Root) {
     wait_for("every process of the root to be gone", || workers(root).is_empty().then_some(()));
 }
 
 /// Returns the processes whose environment names this root's mailboxes.
-pub(super) fn workers(root: &Root) -> Vec<u32> {
+pub(crate) fn workers(root: &Root) -> Vec<u32> {
     let needle = format!("G2_IPC_DIR={}", root.path().display()).into_bytes();
     let all = fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok());
     all.filter(|pid| {
@@ -52,7 +52,7 @@ pub(super) fn workers(root: &Root) -> Vec<u32> {
 }
 
 /// Returns the names in a folder under `data/`, sorted; hidden ones are left out.
-pub(super) fn names(root: &Root, folder: &str) -> Vec<String> {
+pub(crate) fn names(root: &Root, folder: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(root.data(folder)) else { return Vec::new() };
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
@@ -62,13 +62,13 @@ pub(super) fn names(root: &Root, folder: &str) -> Vec<String> {
 }
 
 /// Reads a file under `data/`.
-pub(super) fn read(root: &Root, path: impl AsRef<Path>) -> Vec<u8> {
+pub(crate) fn read(root: &Root, path: impl AsRef<Path>) -> Vec<u8> {
     let path: PathBuf = root.path().join("data").join(path);
     fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 /// Waits until nothing is in the boxes or claimed any more, and returns the rows of `ipc list`.
-pub(super) fn all_settled(root: &Root) -> Vec<Value> {
+pub(crate) fn all_settled(root: &Root) -> Vec<Value> {
     wait_for("every command to be settled and put away", || {
         let rows = root.rows(&["ipc", "list"]);
         let open = rows.iter().any(|row| row["state"] == "waiting" || row["state"] == "claimed");
@@ -77,7 +77,7 @@ pub(super) fn all_settled(root: &Root) -> Vec<Value> {
 }
 
 /// Does `work` for each of `items` at once, a thread each, at most four at a time; what fails names its item.
-pub(super) fn for_each<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
+pub(crate) fn for_each<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
     let next = Mutex::new(items.iter());
     std::thread::scope(|scope| {
         for _ in 0..items.len().min(4) {

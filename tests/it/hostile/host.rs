@@ -275,6 +275,35 @@ fn a_group_that_fills_the_disk_is_stopped_before_it_is_full_and_somebody_is_told
 }
 
 #[test]
+fn a_group_that_fills_the_disk_between_two_looks_is_stopped() {
+    let root = Root::new("");
+    let Some(_disk) = Disk::under(&root, c"size=64m") else { return };
+    root.g2(&["init"]);
+    root.settings("[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 32\n");
+    root.script(None, &json!([{"when": {"contains": "stay"}, "do": [{"hang": true}]}]));
+    let _daemon = root.serve();
+    // Made while the daemon is up: nobody has weighed it before.
+    for group in ["evil", "good"] {
+        root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
+        root.send(&format!("local:{group}"), "stay");
+    }
+    let running = |group: &str| {
+        let rows = root.rows(&["runs", "list"]);
+        rows.iter().any(|row| row["group"] == group && row["ended_at"].is_null() && row["records"] == 1)
+    };
+    wait_for("both to run", || (running("evil") && running("good")).then_some(()));
+    fs::write(root.data("ipc/good/state/own"), vec![0; 4 << 20]).unwrap();
+    let filler = root.data("ipc/evil/state/filler");
+    let mut file = File::create(&filler).unwrap();
+    while free_mib(&root.data("")) >= 6 {
+        file.write_all(&[0; 1 << 20]).unwrap();
+    }
+    wait_for("evil to be stopped", || (!running("evil")).then_some(()));
+    let told = wait_for("main to be told", || root.said("local:main").pop());
+    assert!(told.starts_with("I stopped the group evil") && running("good"), "{told}");
+}
+
+#[test]
 fn nobody_is_stopped_for_what_something_else_wrote_and_somebody_is_told_once() {
     let root = Root::new("");
     let Some(_disk) = Disk::under(&root, c"size=64m") else { return };

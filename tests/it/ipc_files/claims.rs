@@ -374,7 +374,7 @@ fn a_file_that_an_undone_rename_puts_back_is_known_by_its_origin() {
     let claimed = w.claim("x.json").unwrap();
     let before = w.claims.read(&claimed).unwrap().origin;
     w.claims.sync_source(&w.boxes, CommandBox::Tasks).unwrap();
-    w.host.sync_all().unwrap();
+    g2::ipc::sync_all(w.host.path()).unwrap();
     fs::rename(&claimed.path, w.at(BoxName::Tasks, "x.json")).unwrap();
     let again = w.claim("x.json").unwrap();
     assert_eq!(w.claims.read(&again).unwrap().origin, before);

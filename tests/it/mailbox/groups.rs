@@ -87,6 +87,21 @@ fn the_privileged_group_and_reserved_names_can_not_be_registered() {
 }
 
 #[test]
+fn boxes_that_were_moved_away_by_hand_come_back_with_all_that_an_agent_reads_there() {
+    let root = Root::new("");
+    root.g2(&["tasks", "add", "--group", "main", "--type", "interval", "--value", "3600000", "stretch"]);
+    let _daemon = root.serve();
+    let shown = ["current_tasks.json", "available_groups.json", "session_history.json"];
+    let at = |name: &str| root.data_json(&format!("ipc/main/{name}"));
+    shown.iter().for_each(|name| drop(at(name)));
+    std::fs::rename(root.data("ipc/main"), root.path().join("away")).unwrap();
+    assert_eq!(at("current_tasks.json")[0]["prompt"], "stretch");
+    shown.iter().for_each(|name| drop(at(name)));
+    root.put_command("main", "tasks", "x.json", &json!({"type": "list_tasks", "requestId": "r"}));
+    assert_eq!(root.reply("main", "r")["ok"], true);
+}
+
+#[test]
 fn nothing_in_a_group_s_folder_is_followed_or_replaced() {
     let root = Root::new("");
     let _daemon = root.serve();

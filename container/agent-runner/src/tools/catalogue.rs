@@ -24,7 +24,11 @@ pub(super) static TOOLS: &[Tool] = &[
                When all has been said this way, wrap your last answer in <internal>…</internal>, so that it is not sent \
                as well.",
         params: &[
-            required("text", "text", "What to say. Parts in <internal>…</internal> are not sent."),
+            required(
+                "text",
+                "text",
+                "What to say. Parts in <internal>…</internal> are not sent; nor is what follows an <internal> that is not closed.",
+            ),
             optional(
                 "sender",
                 "sender",

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 
 use ipc_handlers::{Folder, Time};
 
-use crate::domain::lanes::{Action, AdoptedState, Event, LaneId, Lanes, Load, WaitingLane, Work};
+use crate::domain::lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, Load, WaitingLane, Work};
 
 /// Lines after which the run of `a1` is busy.
 pub(super) const A_IS_BUSY: &str = "0 waiting a1 -> start a1
@@ -88,8 +88,10 @@ fn parse_event(text: &str) -> Event {
                 other => panic!("unknown state {other}"),
             },
         },
-        "hold" => Event::Hold { group: group() },
-        "release" => Event::Release { group: group() },
+        "hold" => Event::Hold { group: group(), reason: Holding::Unknown },
+        "release" => Event::Release { group: group(), reason: Holding::Unknown },
+        "remove" => Event::Hold { group: group(), reason: Holding::Removal },
+        "not-removed" => Event::Release { group: group(), reason: Holding::Removal },
         "removed" => Event::GroupRemoved { group: group() },
         "pause" => Event::Pause,
         "resume" => Event::Resume,

@@ -219,6 +219,24 @@ fn a_held_group_is_left_alone_and_keeps_no_slot_from_others() {
 }
 
 #[test]
+fn a_group_that_is_held_for_two_reasons_is_left_alone_until_both_are_over() {
+    for first_over in ["release", "not-removed"] {
+        let then = if first_over == "release" { "not-removed" } else { "release" };
+        play(
+            1,
+            &format!(
+                "0 hold a ->
+                 0 remove a ->
+                 0 waiting a1 ->
+                 1 {first_over} a ->
+                 1 {first_over} a ->
+                 2 {then} a -> start a1"
+            ),
+        );
+    }
+}
+
+#[test]
 fn a_held_run_is_closed_when_that_is_asked_for() {
     play_after(2, A_IS_BUSY, "0 hold a ->\n 0 close-asked a -> close a");
 }

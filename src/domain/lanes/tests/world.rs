@@ -6,7 +6,9 @@ use std::num::NonZeroUsize;
 use ipc_handlers::{Folder, Time};
 
 use super::script::folder;
-use crate::domain::lanes::{AdoptedState, Event, LONGEST_REST_MS, LaneId, Lanes, Load, WaitingLane, Work};
+use crate::domain::lanes::{
+    AdoptedState, Event, Holding, LONGEST_REST_MS, LaneId, Lanes, Load, WaitingLane, Work,
+};
 
 /// Groups in the world.
 pub(super) const GROUPS: usize = 6;
@@ -198,12 +200,12 @@ impl World {
 
     pub(super) fn hold(&mut self, g: usize) {
         self.groups[g].held = true;
-        self.tell(Event::Hold { group: name(g) });
+        self.tell(Event::Hold { group: name(g), reason: Holding::Unknown });
     }
 
     pub(super) fn release(&mut self, g: usize) {
         self.groups[g].held = false;
-        self.tell(Event::Release { group: name(g) });
+        self.tell(Event::Release { group: name(g), reason: Holding::Unknown });
     }
 
     pub(super) fn remove(&mut self, g: usize) {

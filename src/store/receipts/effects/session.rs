@@ -1,15 +1,13 @@
 //! Sessions: forgotten, archived, taken up again, found.
 
-use std::borrow::Cow;
-
 use ipc_handlers::{Folder, NotApplied, Outcome, Time, effect::Lanes};
 use rusqlite::Connection;
 
 use super::{
     super::{
         super::{
-            search::{self, Bounds},
-            sessions::{self, Said, Transcripts},
+            StoreError,
+            sessions::{self, Transcripts},
         },
         act::Cause,
     },
@@ -66,13 +64,10 @@ pub(super) fn resume(
     Ok(Ok(Outcome::SessionResumed { session_id }))
 }
 
-/// Finds archived sessions, unless that was done before.
-pub(super) fn search(c: &Connection, cause: &Cause<'_>, target: &Folder, query: &str, limit: i64) -> Applied {
-    let found = match cause.searched(target, query, limit) {
-        Some(searched) => searched.found.clone(),
-        None => search::search(c, target, query, limit, Bounds::default())?,
-    };
-    Ok(found.map(Outcome::Sessions))
+/// Tells what was found, beside the writer, before.
+pub(super) fn search(cause: &Cause<'_>, target: &Folder, query: &str, limit: i64) -> Applied {
+    let searched = cause.searched(target, query, limit).ok_or(StoreError::NotSearched)?;
+    Ok(searched.found.clone().map(Outcome::Sessions))
 }
 
 /// A session to be kept.
@@ -91,13 +86,9 @@ pub(super) fn archive(
     changes: &mut Changes,
     now: Time,
 ) -> Applied {
-    let read =
-        said.get(archive.session_id).filter(|said| archive.content.is_none_or(|text| said.text() == text));
-    let said = match (read, archive.content) {
-        (Some(read), _) => Cow::Borrowed(read),
-        (None, content) => Cow::Owned(Said::new(content.unwrap_or_default().to_owned())),
-    };
-    let id = sessions::archive(c, archive.target, archive.session_id, archive.name, &said, now)?;
+    let read = said.get(archive.session_id).map(String::as_str);
+    let content = archive.content.or(read).unwrap_or_default();
+    let id = sessions::archive(c, archive.target, archive.session_id, archive.name, content, now)?;
     changes.sessions.insert(archive.target.clone());
     Ok(Ok(Outcome::SessionArchived { id }))
 }

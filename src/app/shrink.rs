@@ -1,0 +1,43 @@
+//! Giving back to the disk what the store does not use any more.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::lock;
+use crate::{
+    domain::prune::is_worth_shrinking,
+    root,
+    store::{self, Store},
+};
+
+/// What became of the store's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shrunk {
+    Done,
+    /// Too little of it is free.
+    NotWorthIt,
+    /// It is written anew while nobody writes to it, and a daemon does.
+    Served,
+    /// The disk has no room for a second one; so many bytes are wanted.
+    NoRoom(u64),
+}
+
+/// Writes the store of a root that no daemon serves anew, without what is free in it. Needs room for two more of it.
+///
+/// # Errors
+/// What went wrong; the store is as it was.
+pub async fn shrink(root: &Path, store: &Store) -> Result<Shrunk> {
+    let size = store.size()?;
+    if !is_worth_shrinking(size.bytes, size.free) {
+        return Ok(Shrunk::NotWorthIt);
+    }
+    let Ok(_lock) = lock(root).await else { return Ok(Shrunk::Served) };
+    let wanted = 2 * (size.bytes - size.free);
+    if root::free_bytes(&root.join("data")).is_some_and(|free| free < wanted) {
+        return Ok(Shrunk::NoRoom(wanted));
+    }
+    let path = store.path().to_owned();
+    tokio::task::spawn_blocking(move || store::shrink(&path)).await??;
+    Ok(Shrunk::Done)
+}

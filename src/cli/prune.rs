@@ -1,0 +1,182 @@
+//! `g2 prune`: removes what is only history.
+
+use anyhow::anyhow;
+use clap::Args;
+use ipc_handlers::Time;
+use serde_json::{Value, json};
+
+use super::{
+    Context, Outcome,
+    client::{Client, NoDaemon},
+    out,
+};
+use crate::{
+    app::{Shrunk, shrink},
+    clock,
+    domain::prune::{History, Horizon},
+    loops::prune::{How, Pruned, prune},
+    store::{Size, Store},
+};
+
+/// Remove what is only history, with the daemon up or down
+///
+/// Of what is older than so many days: messages that every agent is through with, what was said to chats, runs that have
+/// ended with their logs, commands that were settled (never before 30 days, nor while their files could come back),
+/// questions that were answered or have expired, and the count of who was not heard.
+///
+/// What waits, is held, at work or could not be said is kept, and so is the newest message of each chat. Groups, wirings,
+/// users, tasks, archived sessions and what was used of the model are never touched. A platform that delivers a message
+/// once more after it was removed has it taken for a new one.
+///
+/// With the daemon down the store's file is made smaller too; with it up, what is free in the file is used for what comes.
+#[derive(Debug, Args)]
+pub(super) struct Prune {
+    /// How old it has to be
+    #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    older_than: u32,
+    /// Remove nothing; say what would be
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The store's file before and after.
+struct Sizes {
+    before: Size,
+    after: Size,
+}
+
+impl Prune {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let (store, config) = (context.store()?, context.config()?);
+        let horizon = Horizon::new(clock::now(), self.older_than, config.deny_ttl_ms);
+        let how = match (self.dry_run, Client::connect(&context.root).await) {
+            (true, _) => How::DryRun,
+            (false, Err(NoDaemon::Down)) => How::Alone,
+            (false, Ok(_) | Err(NoDaemon::Mute(_))) => How::Beside,
+        };
+        let before = store.size()?;
+        let pruned =
+            prune(&store, &context.root.join("data"), horizon, how).await.map_err(anyhow::Error::new)?;
+        let note = match how {
+            How::DryRun => None,
+            How::Beside => note(Shrunk::Served),
+            How::Alone => make_smaller(context, &store).await,
+        };
+        let sizes = Sizes { before, after: store.size()? };
+        if context.json {
+            return out::line(document(&pruned, horizon, how, &sizes, note));
+        }
+        tell(&pruned, horizon.before, how, &sizes, note)
+    }
+}
+
+/// Says that something does not exist: that it was removed, where it once did.
+pub(super) fn missing(store: &Store, what: History, id: i64) -> anyhow::Error {
+    let name = match what {
+        History::Approvals => "question",
+        History::Messages => "message",
+        History::Outbox => "outbox row",
+        History::Batches => "batch",
+        History::Runs => "run",
+        History::Receipts | History::ByHand => "command",
+    };
+    let removed = "it was only history, and was removed (`g2 prune --help`)";
+    match store.was_given(what, id) {
+        Ok(true) if name == "command" => {
+            anyhow!("nothing is kept of command {id}: {removed}, or nothing came of its claim")
+        }
+        Ok(true) => anyhow!("{name} {id} does not exist any more: {removed}"),
+        Ok(false) => anyhow!("{name} {id} does not exist"),
+        Err(error) => error.into(),
+    }
+}
+
+/// Gives room back to the disk, where that can be; returns why it was not. What was removed is all the same.
+async fn make_smaller(context: &Context, store: &Store) -> Option<String> {
+    match shrink(&context.root, store).await {
+        Ok(shrunk) => note(shrunk),
+        Err(error) => Some(format!("the file could not be made smaller: {error:#}")),
+    }
+}
+
+fn note(shrunk: Shrunk) -> Option<String> {
+    match shrunk {
+        Shrunk::Done | Shrunk::NotWorthIt => None,
+        Shrunk::Served => Some("the file is made smaller only while no daemon is up".into()),
+        Shrunk::NoRoom(wanted) => Some(format!(
+            "to make the file smaller, {} MiB have to be free on its disk",
+            wanted.div_ceil(1 << 20)
+        )),
+    }
+}
+
+fn document(pruned: &Pruned, horizon: Horizon, how: How, sizes: &Sizes, note: Option<String>) -> Value {
+    let mut removed = json!(pruned.rows);
+    removed["run_folders"] = pruned.run_folders.into();
+    json!({
+        "dry_run": how == How::DryRun,
+        "before": horizon.before.to_string(),
+        "receipts_before": horizon.receipts.to_string(),
+        "removed": removed,
+        "store_bytes": sizes.after.bytes,
+        "free_bytes": sizes.after.free,
+        "freed_bytes": sizes.freed(),
+        "given_back_bytes": sizes.given_back(),
+        "note": note,
+    })
+}
+
+fn tell(pruned: &Pruned, before: Time, how: How, sizes: &Sizes, note: Option<String>) -> Outcome {
+    let what: Vec<String> = ["dropped"]
+        .into_iter()
+        .chain(History::ALL.map(History::name))
+        .map(|table| (table, pruned.rows.get(table).copied().unwrap_or(0)))
+        .chain([("folders of runs", pruned.run_folders)])
+        .filter(|(_, count)| *count > 0)
+        .map(|(table, count)| format!("  {count:>9}  {table}\n"))
+        .collect();
+    let would = if how == How::DryRun { "would be removed" } else { "removed" };
+    if what.is_empty() {
+        return out::line(format!("nothing older than {before} is only history"));
+    }
+    out::text(&format!("{would}, of what is older than {before}:\n{}", what.concat()))?;
+    if how == How::DryRun {
+        return Ok(());
+    }
+    let note = note.map(|note| format!("; {note}")).unwrap_or_default();
+    out::line(format!(
+        "freed: {} KiB, of which {} KiB were given back to the disk{note}",
+        sizes.freed() >> 10,
+        sizes.given_back() >> 10
+    ))
+}
+
+impl Sizes {
+    /// What is not used any more, in the file and on the disk, bytes. A daemon may have used some of it since.
+    fn freed(&self) -> u64 {
+        let used = |size: Size| size.bytes - size.free;
+        used(self.before).saturating_sub(used(self.after))
+    }
+
+    fn given_back(&self) -> u64 {
+        self.before.bytes.saturating_sub(self.after.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_freed_is_what_is_used_no_more_wherever_it_went() {
+        let size = |bytes, free| Size { bytes, free };
+        for (before, after, freed, given_back) in [
+            (size(100, 10), size(100, 60), 50, 0),
+            (size(100, 10), size(40, 0), 50, 60),
+            (size(100, 10), size(120, 0), 0, 0),
+        ] {
+            let sizes = Sizes { before, after };
+            assert_eq!((sizes.freed(), sizes.given_back()), (freed, given_back), "{before:?} {after:?}");
+        }
+    }
+}

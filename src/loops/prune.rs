@@ -1,0 +1,239 @@
+//! Removing what is only history: by a person, beside a daemon or without one, and by the daemon where `keep_days` is set.
+//! The same steps each time.
+//!
+//! A receipt is the proof that a command file was dealt with. Before one goes, its file must be gone for good: first it
+//! is looked what waits in the boxes, then what is claimed (a file on its way is seen at one of the two), then the file
+//! system is synced. What is not there then never comes back, and a receipt that one of the two may need stays.
+//!
+//! | a crash after | leaves | the next pass |
+//! |---|---|---|
+//! | a step's removal (`prune.removed`) | nothing of it: the step was not committed | does it |
+//! | its commit (`prune.committed`) | the rest of the history | goes on |
+//! | the rows of runs (`prune.rows`) | folders in `data/runs/` that no run has | removes them |
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use ipc_handlers::{Folder, Time};
+use tokio::task::spawn_blocking;
+
+use super::{Host, ipc::chain};
+use crate::{
+    clock,
+    domain::prune::{History, Horizon, Keep, pause},
+    failpoint,
+    ipc::{World, peek, sync_all},
+    root,
+    store::{Store, StoreError},
+};
+
+/// How many rows a step removes.
+const STEP: usize = 250;
+/// How often a step is tried that the store can't take.
+const TRIES: u32 = 5;
+/// How often the daemon looks.
+const EVERY: Duration = Duration::from_hours(24);
+
+/// Whether it is done, and who else works on the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Nothing is removed; it is counted what would be.
+    DryRun,
+    /// A daemon is at work: it has the store for longer than we have.
+    Beside,
+    Alone,
+}
+
+/// What was removed, or would be: rows by their table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    pub rows: BTreeMap<&'static str, usize>,
+    /// Folders of runs in `data/runs/`.
+    pub run_folders: usize,
+}
+
+/// Why it ended early. What was removed before is, whole steps of it.
+#[derive(Debug, thiserror::Error)]
+pub enum PruneError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    World(#[from] World),
+    #[error("looking at the folders of runs failed")]
+    Folders(#[source] std::io::Error),
+    #[error("a fault of our own, see the log")]
+    Fault,
+}
+
+/// Removes what is history in a root's store and in `data/runs/`.
+///
+/// # Errors
+/// [`PruneError`]
+pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Result<Pruned, PruneError> {
+    let keep = look(store, data, horizon).await?;
+    if how != How::DryRun && !history(store, History::Receipts, &keep, 0, 1).await?.is_empty() {
+        let data = data.to_owned();
+        blocking(move || Ok(sync_all(&data)?)).await?;
+    }
+    let mut pruned = Pruned::default();
+    pruned.rows.insert("dropped", dropped(store, horizon.before, how).await?);
+    let folders = root::run_folders(data).map_err(PruneError::Folders)?;
+    let mut unneeded: BTreeSet<i64> = store.runs_gone(&folders)?.into_iter().collect();
+    for what in History::ALL {
+        let (mut after, mut count) = (0, 0);
+        loop {
+            let ids = history(store, what, &keep, after, STEP).await?;
+            let Some(last) = ids.last() else { break };
+            after = *last;
+            if what == History::Runs {
+                unneeded.extend(folders.iter().filter(|run| ids.binary_search(run).is_ok()));
+            }
+            count += match how {
+                How::DryRun => ids.len(),
+                How::Beside | How::Alone => {
+                    step(how, || store.remove_history(what, keep.clone(), ids.clone())).await?
+                }
+            };
+        }
+        pruned.rows.insert(what.name(), count);
+    }
+    failpoint::reach("prune.rows");
+    if how != How::DryRun {
+        // Of those that were kept after all, for something that came meanwhile, the folder is too.
+        let unneeded = store.runs_gone(&unneeded.into_iter().collect::<Vec<_>>())?;
+        pruned.run_folders = unneeded.len();
+        let data = data.to_owned();
+        blocking(move || {
+            unneeded
+                .iter()
+                .try_for_each(|run| root::remove_run_folder(&data, *run))
+                .map_err(PruneError::Folders)
+        })
+        .await?;
+    } else {
+        pruned.run_folders = unneeded.len();
+    }
+    Ok(pruned)
+}
+
+/// Looks for history, on a thread that may block: where most is kept, this reads through most of a table.
+async fn history(
+    store: &Store,
+    what: History,
+    keep: &Keep,
+    after: i64,
+    most: usize,
+) -> Result<Vec<i64>, PruneError> {
+    let (store, keep) = (store.clone(), keep.clone());
+    blocking(move || Ok(store.history(what, &keep, after, most)?)).await
+}
+
+/// Looks at the boxes, and then at what is claimed.
+async fn look(store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, PruneError> {
+    let groups: Vec<Folder> = store.groups()?.into_iter().map(|group| group.folder).collect();
+    let data: PathBuf = data.to_owned();
+    blocking(move || {
+        let mut oldest = BTreeMap::new();
+        for group in &groups {
+            match peek::waiting(&data, [group], 1) {
+                Ok(waiting) if !waiting.partial => {
+                    let since = waiting.files.first().map(|file| file.since);
+                    oldest.extend(since.map(|since| (group.to_string(), Some(since))));
+                }
+                Ok(_) => drop(oldest.insert(group.to_string(), None)),
+                Err(error) => {
+                    tracing::warn!(group = %group, error = %chain(&error), "a box can't be looked at; its group's receipts are kept");
+                    oldest.insert(group.to_string(), None);
+                }
+            }
+        }
+        let claimed = peek::claimed(&data)?;
+        let groups = horizon.kept_for_boxes(oldest);
+        // Of more than are looked at, any may be one of those that were not.
+        let receipts = if claimed.len() < peek::LOOKED_AT { horizon.receipts } else { Time(i64::MIN) };
+        let origins = peek::origins(&data, &claimed)?;
+        let claimed = claimed.iter().filter_map(|lying| lying.claim).collect();
+        Ok(Keep { horizon: Horizon { receipts, ..horizon }, groups, claimed, origins })
+    })
+    .await
+}
+
+async fn dropped(store: &Store, before: Time, how: How) -> Result<usize, PruneError> {
+    let found = store.dropped_until(before)?;
+    if how == How::DryRun {
+        return Ok(found);
+    }
+    let mut removed = 0;
+    while removed < found {
+        match step(how, || store.remove_dropped(before, STEP)).await? {
+            0 => break,
+            more => removed += more,
+        }
+    }
+    Ok(removed)
+}
+
+/// Does one step, and lets others have the store for a while.
+async fn step<F>(how: How, work: impl Fn() -> F) -> Result<usize, StoreError>
+where
+    F: Future<Output = Result<usize, StoreError>>,
+{
+    let mut tries = 1;
+    loop {
+        let began = clock::monotonic();
+        let outcome = work().await;
+        if how == How::Beside {
+            tokio::time::sleep(pause(began.elapsed())).await;
+        }
+        match outcome {
+            Err(error) if error.is_worlds_fault() && tries < TRIES => tries += 1,
+            outcome => {
+                failpoint::reach("prune.committed");
+                return outcome;
+            }
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, PruneError> + Send + 'static,
+) -> Result<T, PruneError> {
+    spawn_blocking(work).await.unwrap_or(Err(PruneError::Fault))
+}
+
+/// Prunes once a day what is older than `days`, from the start on, until the daemon stops.
+pub async fn run(host: Arc<Host>, days: u32) {
+    loop {
+        let horizon = Horizon::new(clock::now(), days, host.config.deny_ttl_ms);
+        let data = host.root.join("data");
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            pruned = prune(&host.store, &data, horizon, How::Beside) => match pruned {
+                Ok(pruned) => log(&pruned, days),
+                Err(error) => {
+                    tracing::warn!(error = %chain(&error), "pruning ended early; it goes on tomorrow");
+                }
+            }
+        }
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+    }
+}
+
+fn log(pruned: &Pruned, days: u32) {
+    let removed: Vec<String> = pruned
+        .rows
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(table, count)| format!("{count} {table}"))
+        .collect();
+    if !removed.is_empty() || pruned.run_folders > 0 {
+        tracing::info!(days, rows = removed.join(", "), run_folders = pruned.run_folders, "history removed");
+    }
+}

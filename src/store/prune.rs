@@ -1,0 +1,262 @@
+//! Removing what is only history, a bounded transaction at a time.
+//!
+//! What goes is looked for beside the writer, and looked at again where it is removed. A condition looks through to what
+//! it depends on, and never at what was removed before it: so a look alone (`--dry-run`) finds what a removal would, and
+//! one that is cut off leaves nothing that the next one does not.
+//!
+//! No id is given twice: SQLite remembers those that it gave (`AUTOINCREMENT`), and the newest receipt always stays.
+
+use std::path::Path;
+
+use ipc_handlers::Time;
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
+
+use super::{Result, Store, StoreError};
+use crate::domain::prune::{History, Keep};
+
+#[cfg(test)]
+mod tests;
+
+/// How large the store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// The file, bytes; what waits in its log to be written there is not counted.
+    pub bytes: u64,
+    /// What of it is free for new rows, bytes.
+    pub free: u64,
+}
+
+impl Store {
+    /// Returns what is history, in order of its ids, above `after` and at most `most`. Reads beside the writer.
+    pub fn history(&self, what: History, keep: &Keep, after: i64, most: usize) -> Result<Vec<i64>> {
+        self.read(|c| {
+            let (table, id) = table(what);
+            let mut found = c.prepare_cached(&format!(
+                "SELECT x.{id} FROM {table} x WHERE x.{id} > ?7 AND {} ORDER BY x.{id} LIMIT ?8",
+                is_history(what, "x")
+            ))?;
+            let values = Values::of(keep);
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let with = values.and(&[&after, &most]);
+            Ok(found.query_map(with.as_slice(), |r| r.get(0))?.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Removes those of `ids` that are history still, with what hangs on them; returns how many.
+    pub async fn remove_history(&self, what: History, keep: Keep, ids: Vec<i64>) -> Result<usize> {
+        self.write(move |c| {
+            let values = Values::of(&keep);
+            let ids = serde_json::json!(ids).to_string();
+            let mut removed = 0;
+            for statement in removals(what) {
+                removed = c.prepare_cached(&statement)?.execute(values.and(&[&ids]).as_slice())?;
+            }
+            crate::failpoint::reach("prune.removed");
+            Ok(removed)
+        })
+        .await
+    }
+
+    /// Counts the rows about what was not heard that nothing was added to since.
+    pub fn dropped_until(&self, before: Time) -> Result<usize> {
+        self.read(|c| {
+            Ok(c.query_row("SELECT count(*) FROM dropped WHERE last_at <= ?1", [before.0], |r| r.get(0))?)
+        })
+    }
+
+    /// Removes at most so many of those rows; returns how many.
+    pub async fn remove_dropped(&self, before: Time, most: usize) -> Result<usize> {
+        self.write(move |c| {
+            Ok(c.prepare_cached(
+                "DELETE FROM dropped WHERE (chat_jid, group_folder, sender, rule) IN
+                   (SELECT chat_jid, group_folder, sender, rule FROM dropped WHERE last_at <= ?1 LIMIT ?2)",
+            )?
+            .execute(params![before.0, most])?)
+        })
+        .await
+    }
+
+    /// Returns which of these runs were once in the ledger and are not any more.
+    pub fn runs_gone(&self, runs: &[i64]) -> Result<Vec<i64>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT value FROM json_each(?1) WHERE value <= coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0)
+                   AND NOT EXISTS (SELECT 1 FROM runs WHERE id = value)",
+            )?
+            .query_map([serde_json::json!(runs).to_string()], |r| r.get(0))?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Whether an id that is not there was given: then what had it was removed. A claim's may also have come to nothing.
+    pub fn was_given(&self, what: History, id: i64) -> Result<bool> {
+        if matches!(what, History::Receipts | History::ByHand) {
+            return Ok((1..=self.last_claim()?).contains(&id));
+        }
+        self.read(|c| {
+            let newest: Option<i64> = c
+                .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = ?1")?
+                .query_row([what.name()], |r| r.get(0))
+                .optional()?;
+            Ok((1..=newest.unwrap_or(0)).contains(&id))
+        })
+    }
+
+    /// Returns how large the store is.
+    pub fn size(&self) -> Result<Size> {
+        self.read(|c| {
+            let number = |pragma: &str| -> rusqlite::Result<u64> {
+                c.query_row(&format!("PRAGMA {pragma}"), [], |r| r.get(0))
+            };
+            let page = number("page_size")?;
+            Ok(Size { bytes: page * number("page_count")?, free: page * number("freelist_count")? })
+        })
+    }
+}
+
+/// Writes the store at `path` anew, without what is free in it. Nobody else may write to it meanwhile.
+///
+/// # Errors
+/// When SQLite can't, for want of room above all; then it is as it was.
+pub fn shrink(path: &Path) -> Result<()> {
+    let failed = |source| StoreError::Open { path: path.to_owned(), source };
+    let mut connection = Connection::open(path).map_err(failed)?;
+    super::prepare(&mut connection).map_err(failed)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.execute_batch("VACUUM")?;
+    // Else the file keeps its length until the log is used anew. A reader that is in the way is no fault.
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    Ok(())
+}
+
+/// The table, and the column of its ids.
+fn table(what: History) -> (&'static str, &'static str) {
+    let id = match what {
+        History::Messages => "seq",
+        History::Receipts | History::ByHand => "claim_id",
+        History::Approvals | History::Outbox | History::Batches | History::Runs => "id",
+    };
+    (what.name(), id)
+}
+
+/// Values for what [`is_history`] asks for.
+struct Values {
+    before: i64,
+    receipts: i64,
+    denied: i64,
+    claimed: String,
+    groups: String,
+    origins: String,
+}
+
+impl Values {
+    fn of(keep: &Keep) -> Self {
+        let groups: serde_json::Map<String, serde_json::Value> =
+            keep.groups.iter().map(|(group, from)| (group.clone(), from.0.into())).collect();
+        let hex = |origin: &Vec<u8>| origin.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
+        let origins: Vec<String> = keep.origins.iter().map(hex).collect();
+        Self {
+            before: keep.horizon.before.0,
+            receipts: keep.horizon.receipts.0,
+            denied: keep.horizon.denied.0,
+            claimed: serde_json::json!(keep.claimed).to_string(),
+            groups: serde_json::Value::Object(groups).to_string(),
+            origins: serde_json::json!(origins).to_string(),
+        }
+    }
+
+    fn and<'a>(&'a self, more: &[&'a dyn ToSql]) -> Vec<&'a dyn ToSql> {
+        let mut all: Vec<&dyn ToSql> =
+            vec![&self.before, &self.receipts, &self.denied, &self.claimed, &self.groups, &self.origins];
+        all.extend(more);
+        all
+    }
+}
+
+/// The condition under which row `x` is history. ?1 … ?6 are [`Values`].
+fn is_history(what: History, x: &str) -> String {
+    match what {
+        History::Approvals => format!(
+            "({x}.state IN ('approved', 'expired') AND {x}.decided_at <= ?1 OR {x}.state = 'denied' AND {x}.decided_at <= ?3)"
+        ),
+        // Nobody waits for it, an agent was given it or never will be, and it is not the last word in its chat: what was
+        // written last is shown, and that a person has ever written there is asked for.
+        History::Messages => format!(
+            "({x}.received_at <= ?1 AND {x}.seq < (SELECT max(l.seq) FROM messages l WHERE l.chat_jid = {x}.chat_jid)
+              AND ({x}.from_me OR {x}.bot OR EXISTS (
+                SELECT 1 FROM messages l WHERE l.chat_jid = {x}.chat_jid AND l.seq > {x}.seq AND NOT l.from_me AND NOT l.bot))
+              AND NOT EXISTS (SELECT 1 FROM approval_messages w JOIN approvals a ON a.id = w.approval_id
+                WHERE w.seq = {x}.seq AND {} IS NOT TRUE)
+              AND NOT EXISTS (SELECT 1 FROM inbox i JOIN lanes l ON l.id = i.lane_id WHERE i.seq = {x}.seq AND {IS_THROUGH} IS NOT TRUE))",
+            is_history(History::Approvals, "a")
+        ),
+        // What was said after an open question in its chat tells whom an answer is meant for.
+        History::Outbox => format!(
+            "({x}.status = 'sent' AND {x}.sent_at <= ?1 AND {x}.created_at <= ?1 AND {}
+              AND NOT EXISTS (SELECT 1 FROM approvals q WHERE q.card_chat = {x}.chat_jid AND q.state = 'pending' AND q.card <= {x}.id))",
+            its_run_is_through(x)
+        ),
+        // What became of a message that is kept is told by its batch.
+        History::Batches => format!(
+            "({x}.state IN ('done', 'failed') AND {x}.ended_at <= ?1 AND NOT EXISTS (
+                SELECT 1 FROM inbox n INDEXED BY inbox_by_lane JOIN messages m ON m.seq = n.seq
+                WHERE n.lane_id = {x}.lane_id AND n.n BETWEEN {x}.first AND {x}.last AND n.verdict IN ('wake', 'context') AND {} IS NOT TRUE))",
+            is_history(History::Messages, "m")
+        ),
+        History::Runs => format!(
+            "({x}.ended_at <= ?1
+              AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.run_id = {x}.id AND {} IS NOT TRUE)
+              AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = {x}.id AND {} IS NOT TRUE))",
+            is_history(History::Batches, "b"),
+            is_history(History::Outbox, "o")
+        ),
+        // Its file is gone from `claimed/` and from its box, and the newest one's id is where the next ones begin.
+        History::Receipts => format!(
+            "({x}.at <= ?2 AND {x}.claim_id < (SELECT max(claim_id) FROM receipts)
+              AND {x}.claim_id NOT IN (SELECT value FROM json_each(?4))
+              AND hex({x}.origin) NOT IN (SELECT value FROM json_each(?6))
+              AND NOT EXISTS (SELECT 1 FROM json_each(?5) g WHERE g.key = {x}.group_folder AND g.value <= {x}.at)
+              AND {})",
+            its_run_is_through(x)
+        ),
+        // A command is tried again once: as long as it is there, so is the note that it was.
+        History::ByHand => format!(
+            "({x}.at <= ?2 AND {x}.claim_id < (SELECT max(claim_id) FROM receipts)
+              AND {x}.claim_id NOT IN (SELECT value FROM json_each(?4))
+              AND NOT EXISTS (SELECT 1 FROM receipts t WHERE t.claim_id IN ({x}.claim_id, {x}.retry_of) AND {} IS NOT TRUE))",
+            is_history(History::Receipts, "t")
+        ),
+    }
+}
+
+/// Whether lane `l` is through with its inbox row `i`. What is behind its cursor was handed over, or left out for good.
+const IS_THROUGH: &str = "(i.verdict = 'ignore' OR i.verdict IN ('wake', 'context') AND i.n <= l.cursor AND NOT EXISTS (
+    SELECT 1 FROM batches o INDEXED BY batches_open
+    WHERE o.lane_id = l.id AND o.state IN ('handed', 'claimed', 'returned') AND i.n BETWEEN o.first AND o.last))";
+
+/// The condition under which the run of row `x`, if it is of one, has ended, and no message is kept that it was given.
+fn its_run_is_through(x: &str) -> String {
+    format!(
+        "NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = {x}.run_id AND r.ended_at IS NULL)
+         AND NOT EXISTS (SELECT 1 FROM batches h WHERE h.run_id = {x}.run_id AND {} IS NOT TRUE)",
+        is_history(History::Batches, "h")
+    )
+}
+
+/// The statements that remove rows with what hangs on them, the rows themselves last. ?7 is a JSON array of their ids.
+fn removals(what: History) -> Vec<String> {
+    let (table, id) = table(what);
+    let these =
+        |x: &str| format!("{x}.{id} IN (SELECT value FROM json_each(?7)) AND {}", is_history(what, x));
+    let hanging = match what {
+        History::Messages => Some(("inbox", "seq")),
+        History::Runs => Some(("refusals", "run_id")),
+        // Cascades.
+        History::Approvals => None,
+        History::Outbox | History::Batches | History::Receipts | History::ByHand => None,
+    };
+    let hanging = hanging.map(|(on, by)| {
+        format!("DELETE FROM {on} WHERE {by} IN (SELECT x.{id} FROM {table} x WHERE {})", these("x"))
+    });
+    hanging.into_iter().chain([format!("DELETE FROM {table} AS x WHERE {}", these("x"))]).collect()
+}

@@ -1,0 +1,178 @@
+//! Indexes that are behind, broken, gone, or somebody else's.
+
+use std::path::PathBuf;
+
+use ipc_handlers::Time;
+
+use super::*;
+
+struct Archive {
+    _dir: tempfile::TempDir,
+    store: Store,
+}
+
+fn folder(name: &str) -> Folder {
+    Folder::parse(name).unwrap()
+}
+
+impl Archive {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        Self { _dir: dir, store }
+    }
+
+    async fn keep(&self, group: &str, session: &str, name: &str, content: &str, at: i64) -> i64 {
+        let (group, session, name, content) =
+            (folder(group), session.to_owned(), name.to_owned(), content.to_owned());
+        let keep = move |c: &Connection| {
+            super::super::sessions::archive(c, &group, &session, &name, &content, Time(at))
+        };
+        self.store.write(keep).await.unwrap()
+    }
+
+    fn search(&self, group: &str, query: &str) -> std::result::Result<Vec<FoundSession>, NotApplied> {
+        self.store.search(folder(group), query.into(), 10, INDEXED_AT_ONCE).unwrap().found
+    }
+
+    fn found(&self, group: &str, query: &str) -> Vec<String> {
+        self.search(group, query).unwrap().into_iter().map(|found| found.session.session_id).collect()
+    }
+
+    fn file(&self, group: &str) -> PathBuf {
+        self.store.indexes.file(&folder(group))
+    }
+
+    fn indexed(&self, group: &str) -> i64 {
+        let index = Connection::open(self.file(group)).unwrap();
+        index.query_row("SELECT count(*) FROM seen", [], |r| r.get(0)).unwrap()
+    }
+
+    /// Closes what is held open, as a new daemon would find it.
+    fn forget(&self) {
+        self.store.indexes.idle.lock().unwrap().clear();
+    }
+}
+
+#[tokio::test]
+async fn the_best_come_first_and_what_others_keep_changes_nothing() {
+    let all = Archive::new();
+    all.keep(
+        "main",
+        "s-1",
+        "groceries",
+        "a word about Lisbon, and much more about other things than that",
+        1,
+    )
+    .await;
+    all.keep("main", "s-2", "Lisbon", "where to stay", 2).await;
+    all.keep("main", "s-3", "travel", "Lisbon, Lisbon, Lisbon", 3).await;
+    all.keep("main", "s-4", "elsewhere", "Porto", 4).await;
+    let alone = (all.found("main", "lisbon"), all.found("main", "lis"), all.found("main", "é"));
+    assert_eq!(alone.0, ["s-2", "s-3", "s-1"]);
+    for n in 0..50 {
+        all.keep("other", &format!("o-{n}"), "Lisbon Lisbon", "Lisbon and groceries", n).await;
+    }
+    assert_eq!((all.found("main", "lisbon"), all.found("main", "lis"), all.found("main", "é")), alone);
+    assert_eq!(all.found("other", "lisbon").len(), 10);
+    assert_eq!(all.found("third", "lisbon"), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn equal_ones_come_newest_first_and_short_words_count_too() {
+    let all = Archive::new();
+    for (n, session) in ["s-1", "s-2", "s-3"].into_iter().enumerate() {
+        let content = if n == 1 { "by bus no 5" } else { "by bus no 7" };
+        all.keep("main", session, "x", content, 100 - i64::try_from(n).unwrap()).await;
+    }
+    assert_eq!(all.found("main", "bus"), ["s-1", "s-2", "s-3"]);
+    assert_eq!(all.found("main", "bus 7"), ["s-1", "s-3"]);
+    assert_eq!(all.found("main", "5 no"), ["s-2"]);
+    assert_eq!(all.found("main", ""), ["s-1", "s-2", "s-3"]);
+    assert_eq!(all.search("main", "bus").unwrap()[0].snippet, "by **bus** no 7");
+}
+
+#[tokio::test]
+async fn accents_case_and_scripts_are_found_as_they_are_said() {
+    let all = Archive::new();
+    all.keep("main", "s-1", "x", "ein Café in ÖSTERREICH, 東京都庁舎, \"quoted\" naïve", 1).await;
+    for query in ["cafe", "CAFÉ", "österreich", "京都庁", "\"quoted\"", "naive"] {
+        assert_eq!(all.found("main", query), ["s-1"], "{query}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_archived_anew_or_deleted_is_found_as_it_is_now() {
+    let all = Archive::new();
+    let first = all.keep("main", "s-1", "x", "about trains", 1).await;
+    assert_eq!(all.found("main", "trains"), ["s-1"]);
+    all.keep("main", "s-1", "x", "about planes", 2).await;
+    assert_eq!(all.found("main", "trains"), Vec::<String>::new());
+    assert_eq!(all.found("main", "planes"), ["s-1"]);
+    assert_eq!(all.indexed("main"), 1);
+    all.store.delete_archive(first).await.unwrap();
+    assert_eq!(all.indexed("main"), 0, "it leaves at once");
+    assert_eq!(all.found("main", "planes"), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_index_that_is_broken_removed_or_of_another_version_is_made_anew() {
+    let all = Archive::new();
+    for n in 0..20 {
+        all.keep("main", &format!("s-{n:02}"), "x", &"about trains ".repeat(500), n).await;
+    }
+    let whole = all.found("main", "trains");
+    assert_eq!(whole.len(), 10);
+    let path = all.file("main");
+    let breaks: [fn(&PathBuf); 4] = [
+        |path| std::fs::remove_file(path).unwrap(),
+        |path| std::fs::write(path, "this is no database, whatever its name says".repeat(100)).unwrap(),
+        |path| Connection::open(path).unwrap().pragma_update(None, "user_version", 77).unwrap(),
+        // Its pages from the second on are not what they were.
+        |path| {
+            let mut bytes = std::fs::read(path).unwrap();
+            bytes[4096..].fill(0xa5);
+            std::fs::write(path, bytes).unwrap();
+        },
+    ];
+    for (n, breaks) in breaks.into_iter().enumerate() {
+        all.forget();
+        breaks(&path);
+        assert_eq!(all.found("main", "trains"), whole, "{n}");
+    }
+    // Removed by a person while it is held open.
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(all.found("main", "trains"), whole);
+    all.store.drop_index(&folder("main"));
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn much_that_is_new_is_indexed_a_piece_at_a_time_newest_first() {
+    let all = Archive::new();
+    for n in 0..3 {
+        all.keep("main", &format!("s-{n}"), "x", if n == 0 { "about trains" } else { "about planes" }, n)
+            .await;
+    }
+    let search = |query: &str| all.store.search(folder("main"), query.into(), 10, 1).unwrap().found;
+    assert_eq!(search("trains"), Err(NotApplied::NotIndexed), "the newest is indexed");
+    let found = search("planes").unwrap();
+    assert_eq!(found.len(), 2, "what is found so far");
+    assert_eq!(search("trains").unwrap().len(), 1);
+    assert_eq!(search("nothing").unwrap(), []);
+}
+
+#[tokio::test]
+async fn more_groups_than_are_held_open_search_in_turn() {
+    let all = Archive::new();
+    let groups: Vec<String> = (0..3 * HELD).map(|n| format!("group-{n}")).collect();
+    for group in &groups {
+        all.keep(group, "s", group, "about trains", 1).await;
+    }
+    for _ in 0..2 {
+        for group in &groups {
+            assert_eq!(all.search(group, "trains").unwrap()[0].session.name, *group);
+        }
+    }
+    assert_eq!(all.store.indexes.idle.lock().unwrap().len(), HELD);
+}

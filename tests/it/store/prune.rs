@@ -1,0 +1,335 @@
+//! What is only history, and what is kept however old it is.
+
+use std::collections::BTreeMap;
+
+use g2::{
+    domain::prune::{DAY_MS, History, Horizon, Keep},
+    store::Note,
+};
+
+use super::*;
+
+/// What is pruned 30 days after [`NOW`], at which everything happens here unless it says otherwise.
+fn keep() -> Keep {
+    after(30 * DAY_MS)
+}
+
+fn after(ms: i64) -> Keep {
+    Keep {
+        horizon: Horizon::new(NOW.plus_ms(ms), 30, 0),
+        claimed: Vec::new(),
+        origins: Vec::new(),
+        groups: BTreeMap::new(),
+    }
+}
+
+impl World {
+    /// Removes what is history, two rows a step; returns what that was. A look alone finds the same.
+    async fn prune(&self, keep: &Keep) -> Vec<(History, Vec<i64>)> {
+        let found: Vec<_> = History::ALL
+            .into_iter()
+            .map(|what| (what, self.store.history(what, keep, 0, 1000).unwrap()))
+            .filter(|(_, ids)| !ids.is_empty())
+            .collect();
+        let mut removed = Vec::new();
+        for what in History::ALL {
+            let (mut all, mut last) = (Vec::new(), 0);
+            loop {
+                let ids = self.store.history(what, keep, last, 2).unwrap();
+                let Some(newest) = ids.last() else { break };
+                last = *newest;
+                assert_eq!(
+                    self.store.remove_history(what, keep.clone(), ids.clone()).await.unwrap(),
+                    ids.len()
+                );
+                all.extend(ids);
+            }
+            if !all.is_empty() {
+                removed.push((what, all));
+            }
+        }
+        assert_eq!(found, removed, "what a look found, and what was removed");
+        removed
+    }
+
+    /// A message that was answered by a run that ended.
+    async fn answered(&self, chat: &str, key: &str) -> (i64, i64) {
+        let seq = self.message(chat, key, key, "wake").await;
+        let handed = self.start(self.lane()).await;
+        self.ready(handed.run).await;
+        let answer = say(&format!("to {key}"), &[handed.batch]);
+        self.store.record(handed.run, 2, answer, NOW).await.unwrap();
+        self.end(handed.run, End::Exited { code: 0, oom: false }, Cause::Closed).await;
+        self.deliver(chat).await;
+        (seq, handed.run)
+    }
+
+    async fn deliver(&self, chat: &str) {
+        while let NextDelivery::Now(row) = self.store.begin_delivery(chat, NOW).await.unwrap() {
+            self.store.delivered(row.id, NOW).await.unwrap();
+        }
+    }
+
+    fn seqs(&self) -> Vec<i64> {
+        self.store.messages(None, None).unwrap().into_iter().map(|message| message.seq).collect()
+    }
+
+    async fn commands(&self, claims: impl IntoIterator<Item = i64>, at: Time) {
+        for claim in claims {
+            let ask = format!(r#"{{"type":"pause_task","taskId":"{claim}"}}"#);
+            let file = command("main", claim, ask.as_bytes());
+            self.store.settle(file, Zones::utc(), at).await.unwrap();
+        }
+    }
+
+    fn claims(&self) -> Vec<i64> {
+        let rows = self.store.ipc_rows(&g2::store::IpcFilter::default(), NOW).unwrap();
+        rows.into_iter().filter_map(|row| row.id).collect()
+    }
+}
+
+#[tokio::test]
+async fn what_is_30_days_old_goes_with_all_that_hangs_on_it_and_a_millisecond_less_is_kept() {
+    let world = world().await;
+    let (first, run) = world.answered("local:family", "1").await;
+    let (last, _) = world.answered("local:family", "2").await;
+    assert_eq!(world.prune(&after(30 * DAY_MS - 1)).await, []);
+    let removed = world.prune(&keep()).await;
+    let expected = [
+        (History::Messages, vec![first]),
+        (History::Outbox, vec![1]),
+        (History::Batches, vec![1]),
+        (History::Runs, vec![run]),
+    ];
+    assert_eq!(removed, expected);
+    assert_eq!(world.seqs(), [last]);
+    assert_eq!(world.prune(&keep()).await, [], "nothing is left to do");
+}
+
+#[tokio::test]
+async fn the_last_word_in_a_chat_stays_with_what_became_of_it() {
+    let world = world().await;
+    let (seq, _) = world.answered("local:family", "1").await;
+    world.commands([1, 2], NOW).await;
+    assert_eq!(world.prune(&after(3650 * DAY_MS)).await, [(History::Receipts, vec![1])]);
+    let why = world.store.why(seq, NOW).unwrap().unwrap();
+    assert_eq!(why.answer, "answered; the answer is sent");
+}
+
+#[tokio::test]
+async fn what_a_person_wrote_last_stays_where_only_machines_spoke_since() {
+    let world = world().await;
+    let chat = "local:family";
+    world.message(chat, "1", "a person", "ignore").await;
+    let person = world.message(chat, "2", "a person", "ignore").await;
+    for key in ["3", "4"] {
+        let bot = Inbound { chat_jid: chat.into(), replay_key: key.into(), bot: true, ..Inbound::default() };
+        world.store.accept(bot, NOW).await.unwrap();
+    }
+    let last = world.message("local:main", "5", "x", "ignore").await;
+    world.prune(&keep()).await;
+    assert_eq!(world.seqs(), [person, last - 1, last]);
+}
+
+#[tokio::test]
+async fn what_somebody_waits_for_is_kept_however_old_it_is() {
+    let world = world().await;
+    let returned = world.message("local:main", "returned", "x", "wake").await;
+    let failed = world.start(world.lane()).await;
+    world.end(failed.run, End::Exited { code: 1, oom: false }, Cause::Itself).await;
+    let held = world.message("local:family", "held", "x", "held").await;
+    let ignored = world.message("local:family", "ignored", "x", "ignore").await;
+    let context = world.message("local:family", "context", "x", "context").await;
+    let waits = world.message("local:family", "waits", "x", "wake").await;
+    for chat in ["local:main", "local:family"] {
+        world.message(chat, &format!("last of {chat}"), "x", "ignore").await;
+    }
+    let removed = world.prune(&after(3650 * DAY_MS)).await;
+    assert_eq!(removed, [(History::Messages, vec![ignored])]);
+    assert!([returned, held, context, waits].iter().all(|seq| world.seqs().contains(seq)));
+    // The run of the batch that came back is its history too.
+    let again = world.start(failed.lane).await;
+    assert_eq!(again.batch, failed.batch);
+    assert!(world.prompt(again.batch).contains(">x<"));
+}
+
+#[tokio::test]
+async fn what_an_agent_has_in_hand_is_kept_with_what_its_run_said_and_asked_for() {
+    let world = world().await;
+    let seq = world.message("local:main", "1", "x", "wake").await;
+    world.message("local:main", "2", "x", "ignore").await;
+    let handed = world.start(world.lane()).await;
+    world.ready(handed.run).await;
+    world.store.record(handed.run, 2, say("wait", &[]), NOW).await.unwrap();
+    world.deliver("local:main").await;
+    let asked = CommandFile { run: Some(handed.run), ..command("main", 1, br#"{"type":"list_tasks"}"#) };
+    world.store.settle(asked, Zones::utc(), NOW).await.unwrap();
+    world.commands([2], NOW).await;
+    assert_eq!(world.prune(&after(3650 * DAY_MS)).await, []);
+    // It said something: the batch is not handed over once more.
+    world.end(handed.run, End::Exited { code: 1, oom: false }, Cause::Itself).await;
+    assert_eq!(world.store.why(seq, NOW).unwrap().unwrap().wirings[0].batch_state.as_deref(), Some("failed"));
+}
+
+#[tokio::test]
+async fn what_was_not_said_is_kept_and_so_is_its_run() {
+    let world = world().await;
+    let (_, first) = world.answered("local:main", "1").await;
+    world.store.tell("local:main".into(), "unsaid".into(), "notice: test".into(), NOW).await.unwrap();
+    let NextDelivery::Now(row) = world.store.begin_delivery("local:main", NOW).await.unwrap() else {
+        panic!()
+    };
+    world.store.delivery_failed(row.id, "away", None, NOW).await.unwrap();
+    world.message("local:main", "2", "x", "ignore").await;
+    let removed: BTreeMap<_, _> =
+        world.prune(&keep()).await.into_iter().map(|(what, ids)| (what.name(), ids)).collect();
+    assert_eq!((&removed["outbox"], &removed["runs"]), (&vec![1], &vec![first]));
+    assert_eq!(world.texts("local:main"), ["unsaid"]);
+    world.store.retry_outbox(row.id).await.unwrap();
+}
+
+#[tokio::test]
+async fn no_id_is_given_twice() {
+    let world = world().await;
+    let (_, run) = world.answered("local:family", "1").await;
+    world.commands([1, 2, 9], NOW).await;
+    let last = world.message("local:family", "2", "x", "ignore").await;
+    let newest_outbox = world.store.outbox(None, None).unwrap().last().unwrap().id;
+    world.prune(&keep()).await;
+    assert_eq!(world.claims(), [9], "the next claim's id begins after the newest receipt");
+    assert_eq!(world.store.last_claim().unwrap(), 9);
+    assert!(world.store.outbox(None, None).unwrap().is_empty() && world.store.runs(None).unwrap().is_empty());
+    let (seq, next) = world.answered("local:family", "3").await;
+    assert!(seq > last && next > run);
+    assert!(world.store.outbox(None, None).unwrap()[0].id > newest_outbox);
+    assert_eq!(world.store.runs_gone(&[run, next, next + 1]).unwrap(), [run]);
+    for (what, id, given) in [
+        (History::Messages, 1, true),
+        (History::Messages, seq + 1, false),
+        (History::Runs, run, true),
+        (History::Outbox, newest_outbox, true),
+        (History::Approvals, 1, false),
+        (History::Receipts, 1, true),
+        (History::Receipts, 10, false),
+        (History::Receipts, 0, false),
+    ] {
+        assert_eq!(world.store.was_given(what, id).unwrap(), given, "{what:?} {id}");
+    }
+}
+
+#[tokio::test]
+async fn a_receipt_is_kept_while_its_file_is_claimed_or_may_lie_in_its_box() {
+    let world = world().await;
+    world.commands(1..=3, NOW).await;
+    world.commands(4..=6, NOW.plus_ms(1)).await;
+    let long_after = after(60 * DAY_MS);
+    let claimed = Keep { claimed: vec![2], ..long_after.clone() };
+    let in_box =
+        |group: &str, from: Time| Keep { groups: [(group.to_owned(), from)].into(), ..claimed.clone() };
+    assert_eq!(world.prune(&in_box("main", Time(i64::MIN))).await, []);
+    assert_eq!(world.prune(&in_box("main", NOW)).await, []);
+    assert_eq!(world.prune(&in_box("main", NOW.plus_ms(1))).await, [(History::Receipts, vec![1, 3])]);
+    assert_eq!(world.prune(&in_box("family", NOW)).await, [(History::Receipts, vec![4, 5])]);
+    assert_eq!(world.claims(), [2, 6]);
+    // The same file, claimed anew.
+    let anew = Keep { origins: vec![b"file 2".to_vec()], ..long_after.clone() };
+    assert_eq!(world.prune(&anew).await, []);
+    // The file that is there still is not decided again.
+    let again = command("main", 2, br#"{"type":"pause_task","taskId":"2"}"#);
+    assert!(!world.store.settle(again, Zones::utc(), NOW).await.unwrap().fresh);
+    assert_eq!(world.prune(&long_after).await, [(History::Receipts, vec![2])]);
+}
+
+#[tokio::test]
+async fn that_a_command_was_tried_again_is_known_as_long_as_the_command_is() {
+    let world = world().await;
+    let unfit = command("main", 1, br#"{"type":"pause_task","taskId":"none"}"#);
+    // Tried again by a clock that was set back.
+    world.store.settle(unfit, Zones::utc(), NOW.plus_ms(DAY_MS)).await.unwrap();
+    world.store.note_retry(2, 1, NOW).await.unwrap();
+    world.commands(2..=3, NOW).await;
+    world.store.note_drop(4, "no use".into(), NOW).await.unwrap();
+    assert_eq!(world.prune(&keep()).await, [(History::Receipts, vec![2])]);
+    assert_eq!(world.store.tried_as(1).unwrap(), Some(2));
+    assert!(world.store.note_retry(5, 1, NOW).await.is_err());
+    let expected = [(History::Receipts, vec![1]), (History::ByHand, vec![2])];
+    assert_eq!(world.prune(&after(31 * DAY_MS)).await, expected);
+    let note = world.store.note(4).unwrap();
+    assert_eq!(note, Some(Note::Dropped("no use".into())), "its id is the newest that was given");
+    world.commands([5], NOW.plus_ms(DAY_MS)).await;
+    assert_eq!(
+        world.prune(&after(40 * DAY_MS)).await,
+        [(History::Receipts, vec![3]), (History::ByHand, vec![4])]
+    );
+}
+
+/// A question about a stranger, raised by their message; its card is said.
+async fn a_question(world: &World, chat: &str, sender: &str) -> (i64, i64) {
+    let inbound = Inbound {
+        chat_jid: chat.into(),
+        replay_key: sender.into(),
+        id: sender.into(),
+        sender: sender.into(),
+        sender_name: sender.into(),
+        text: "@G2 hello".into(),
+        mentioned: true,
+        ..Inbound::default()
+    };
+    let seq = world.store.accept(inbound, NOW).await.unwrap().seq;
+    world.deliver("local:main").await;
+    (seq, world.store.approvals(false).unwrap().last().expect("a question").id)
+}
+
+#[tokio::test]
+async fn a_question_keeps_its_messages_until_it_is_history_and_an_open_one_what_was_said_after_it() {
+    let mut world = world().await;
+    let asking = g2::store::Asking { channels: vec!["local".into()], ..g2::store::Asking::default() };
+    world.store = world.store.asking(asking);
+    let (seq, id) = a_question(&world, "tg:-1", "tg:7").await;
+    world.store.tell("local:main".into(), "by the way".into(), "run 1 record 1".into(), NOW).await.unwrap();
+    world.deliver("local:main").await;
+    let later = Inbound {
+        chat_jid: "tg:-1".into(),
+        replay_key: "2".into(),
+        sender: "tg:8".into(),
+        ..Inbound::default()
+    };
+    world.store.accept(later, NOW.plus_ms(60 * DAY_MS)).await.unwrap();
+    assert_eq!(world.prune(&keep()).await, [], "question {id} is open");
+    world.store.decide(id, g2::store::Pick::No, "local:me", NOW).await.unwrap();
+    world.deliver("local:main").await;
+    // A no that holds is kept.
+    let horizon = Horizon::new(NOW.plus_ms(30 * DAY_MS), 30, 31 * DAY_MS);
+    let removed = world.prune(&Keep { horizon, ..keep() }).await;
+    assert!(
+        !removed.iter().any(|(what, _)| matches!(what, History::Approvals | History::Messages)),
+        "{removed:?}"
+    );
+    let removed = world.prune(&keep()).await;
+    assert_eq!(removed, [(History::Approvals, vec![id]), (History::Messages, vec![seq])]);
+    assert!(world.store.approval(id).unwrap().is_none());
+}
+
+#[tokio::test]
+async fn the_count_of_who_was_not_heard_goes_once_nobody_adds_to_it() {
+    let mut world = world().await;
+    // Nobody can be asked.
+    let asking = g2::store::Asking { channels: Vec::new(), ..g2::store::Asking::default() };
+    world.store = world.store.asking(asking);
+    for (sender, at) in [("tg:1", 0), ("tg:2", 0), ("tg:3", 1)] {
+        let inbound = Inbound {
+            chat_jid: "tg:-1".into(),
+            replay_key: sender.into(),
+            sender: sender.into(),
+            text: "@G2 hello".into(),
+            mentioned: true,
+            ..Inbound::default()
+        };
+        world.store.accept(inbound, NOW.plus_ms(at)).await.unwrap();
+    }
+    let before = keep().horizon.before;
+    assert_eq!(world.store.dropped_until(before).unwrap(), 2);
+    assert_eq!(world.store.remove_dropped(before, 1).await.unwrap(), 1);
+    assert_eq!(world.store.remove_dropped(before, 9).await.unwrap(), 1);
+    assert_eq!(world.store.dropped(None).unwrap().len(), 1);
+}
