@@ -4,6 +4,9 @@ use serde_json::{Map, Value};
 
 use crate::{Code, Refusal, json::kind_of, refusal::quoted, schedule::whole};
 
+/// The longest name or address, bytes: lists and replies carry them.
+const LONGEST_NAME: usize = 1_000;
+
 /// The fields of one command.
 pub(crate) struct Fields<'a> {
     /// The command's type, for messages.
@@ -40,7 +43,7 @@ impl<'a> Fields<'a> {
         Ok(text.filter(|text| !text.is_empty()))
     }
 
-    /// Returns a name that must be there: not empty, no control characters.
+    /// Returns a name that must be there: not empty, no control characters, no longer than a name may be.
     pub(crate) fn name(&self, name: &str) -> Result<String, Refusal> {
         self.text(name).and_then(|text| self.printable(name, text))
     }
@@ -111,6 +114,9 @@ impl<'a> Fields<'a> {
     }
 
     fn printable(&self, name: &str, text: String) -> Result<String, Refusal> {
+        if text.len() > LONGEST_NAME {
+            return Err(self.invalid(name, &format!("has {} bytes, more than {LONGEST_NAME}", text.len())));
+        }
         if text.chars().any(char::is_control) {
             return Err(self.invalid(name, &format!("holds control characters: {}", quoted(&text))));
         }
@@ -125,7 +131,8 @@ mod tests {
     #[test]
     fn each_fault_of_a_field_has_its_code_and_names_the_field() {
         let map = serde_json::json!({
-            "null": null, "empty": "", "number": 1, "list": [], "text": "x", "control": "a\nb"
+            "null": null, "empty": "", "number": 1, "list": [], "text": "x", "control": "a\nb",
+            "longest": "n".repeat(LONGEST_NAME), "long": "n".repeat(LONGEST_NAME + 1)
         });
         let fields = Fields { command: "c", example: "{}", map: map.as_object().unwrap() };
         let fault = |result: Result<String, Refusal>| {
@@ -141,6 +148,8 @@ mod tests {
             (Code::InvalidField, "c: field \"number\" is a number, not a string".into())
         );
         assert_eq!(fault(fields.name("control")).0, Code::InvalidField);
+        assert_eq!(fault(fields.name("long")).0, Code::InvalidField);
+        assert_eq!(fields.name("longest").unwrap().len(), LONGEST_NAME);
         assert_eq!(fields.optional_text("empty").unwrap(), None);
         assert_eq!(fields.optional_text("null").unwrap(), None);
         assert_eq!(fields.optional_text("list").unwrap_err().code, Code::InvalidField);
