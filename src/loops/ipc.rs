@@ -132,7 +132,7 @@ pub async fn run(
                 }
                 Ask::Settle(claimed, done) => {
                     if let Some(worker) = workers.get(&claimed.folder) {
-                        let _ = worker.jobs.send(Job::Settle(claimed, done));
+                        let _ = worker.jobs.send(Job::Settle(Box::new(claimed), done));
                     }
                 }
             },
