@@ -180,6 +180,8 @@ fn open_groups(
             }
         };
         let watched = watch_boxes(watch, &boxes);
+        // The worker's first look comes after this: for what is here now no scan is needed.
+        let _ = boxes.changed();
         let (jobs, queue) = mpsc::unbounded_channel();
         let (sender, hints) = hints(HINTS);
         let now = Instant::now();
