@@ -22,27 +22,27 @@ pub enum History {
     Approvals,
     /// Messages that everybody is through with, with their inbox rows.
     Messages,
-    /// What was said to chats.
-    Outbox,
     /// What was handed to agents, and is done or given up.
     Batches,
-    /// Runs that have ended, with what they were refused; what they used stays.
-    Runs,
+    /// What was said to chats.
+    Outbox,
     /// The proofs that command files were dealt with.
     Receipts,
     /// What people decided about claims.
     ByHand,
+    /// Runs that have ended, with what they were refused; what they used stays.
+    Runs,
 }
 
 impl History {
     pub const ALL: [Self; 7] = [
         Self::Approvals,
         Self::Messages,
-        Self::Outbox,
         Self::Batches,
-        Self::Runs,
+        Self::Outbox,
         Self::Receipts,
         Self::ByHand,
+        Self::Runs,
     ];
 
     /// Returns its name, which is its table's.

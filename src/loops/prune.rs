@@ -75,7 +75,7 @@ pub enum PruneError {
 /// [`PruneError`]
 pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Result<Pruned, PruneError> {
     let keep = look(store, data, horizon).await?;
-    if how != How::DryRun && !history(store, History::Receipts, &keep, 0, 1).await?.is_empty() {
+    if how != How::DryRun {
         let data = data.to_owned();
         blocking(move || Ok(sync_all(&data)?)).await?;
     }
@@ -86,7 +86,7 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
     for what in History::ALL {
         let (mut after, mut count) = (0, 0);
         loop {
-            let ids = history(store, what, &keep, after, STEP).await?;
+            let ids = history(store, what, &keep, after, how).await?;
             let Some(last) = ids.last() else { break };
             after = *last;
             if what == History::Runs {
@@ -120,16 +120,24 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
     Ok(pruned)
 }
 
-/// Looks for history, on a thread that may block: where most is kept, this reads through most of a table.
+/// Looks for history above an id, on a thread that may block: where most is kept, this reads through most of a table. A
+/// dry run finds all of it the first time.
 async fn history(
     store: &Store,
     what: History,
     keep: &Keep,
     after: i64,
-    most: usize,
+    how: How,
 ) -> Result<Vec<i64>, PruneError> {
     let (store, keep) = (store.clone(), keep.clone());
-    blocking(move || Ok(store.history(what, &keep, after, most)?)).await
+    blocking(move || {
+        Ok(match how {
+            How::DryRun if after > 0 => Vec::new(),
+            How::DryRun => store.history(what, &keep)?,
+            How::Beside | How::Alone => store.next_history(what, &keep, after, STEP)?,
+        })
+    })
+    .await
 }
 
 /// Looks at the boxes, and then at what is claimed.

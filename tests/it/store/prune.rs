@@ -28,14 +28,21 @@ impl World {
     async fn prune(&self, keep: &Keep) -> Vec<(History, Vec<i64>)> {
         let found: Vec<_> = History::ALL
             .into_iter()
-            .map(|what| (what, self.store.history(what, keep, 0, 1000).unwrap()))
+            .map(|what| (what, self.store.history(what, keep).unwrap()))
             .filter(|(_, ids)| !ids.is_empty())
             .collect();
+        let removed = self.remove(&History::ALL, keep).await;
+        assert_eq!(found, removed, "what a look found, and what was removed");
+        removed
+    }
+
+    /// Removes what is history of these, two rows a step; returns what that was.
+    async fn remove(&self, these: &[History], keep: &Keep) -> Vec<(History, Vec<i64>)> {
         let mut removed = Vec::new();
-        for what in History::ALL {
+        for what in these.iter().copied() {
             let (mut all, mut last) = (Vec::new(), 0);
             loop {
-                let ids = self.store.history(what, keep, last, 2).unwrap();
+                let ids = self.store.next_history(what, keep, last, 2).unwrap();
                 let Some(newest) = ids.last() else { break };
                 last = *newest;
                 assert_eq!(
@@ -48,7 +55,6 @@ impl World {
                 removed.push((what, all));
             }
         }
-        assert_eq!(found, removed, "what a look found, and what was removed");
         removed
     }
 
@@ -97,8 +103,8 @@ async fn what_is_30_days_old_goes_with_all_that_hangs_on_it_and_a_millisecond_le
     let removed = world.prune(&keep()).await;
     let expected = [
         (History::Messages, vec![first]),
-        (History::Outbox, vec![1]),
         (History::Batches, vec![1]),
+        (History::Outbox, vec![1]),
         (History::Runs, vec![run]),
     ];
     assert_eq!(removed, expected);
@@ -114,6 +120,28 @@ async fn the_last_word_in_a_chat_stays_with_what_became_of_it() {
     assert_eq!(world.prune(&after(3650 * DAY_MS)).await, [(History::Receipts, vec![1])]);
     let why = world.store.why(seq, NOW).unwrap().unwrap();
     assert_eq!(why.answer, "answered; the answer is sent");
+}
+
+#[tokio::test]
+async fn what_becomes_history_while_it_is_removed_keeps_what_it_refers_to_until_the_next_time() {
+    for passed in 0..=History::ALL.len() {
+        let world = world().await;
+        let (first, run) = world.answered("local:family", "1").await;
+        let (before, after) = History::ALL.split_at(passed);
+        assert_eq!(world.remove(before, &keep()).await, [], "it is the last word in its chat");
+        let last = world.message("local:family", "2", "x", "ignore").await;
+        world.remove(after, &keep()).await;
+        // What is left of it is told as it was.
+        if world.seqs().contains(&first) {
+            let why = world.store.why(first, NOW).unwrap().unwrap();
+            assert_eq!(why.answer, "answered; the answer is sent", "{passed}");
+            assert_eq!(world.store.runs(None).unwrap().len(), 1, "{passed}");
+        }
+        world.prune(&keep()).await;
+        assert_eq!(world.seqs(), [last], "{passed}");
+        assert_eq!(world.store.runs_gone(&[run]).unwrap(), [run], "{passed}");
+        assert!(world.store.outbox(None, None).unwrap().is_empty(), "{passed}");
+    }
 }
 
 #[tokio::test]
