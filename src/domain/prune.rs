@@ -64,7 +64,7 @@ impl History {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Horizon {
     pub before: Time,
-    /// Of receipts.
+    /// Of receipts, and of runs: a command's token names its run, and is good for no longer than that.
     pub receipts: Time,
     /// Of questions that were answered with no, which holds for a while.
     pub denied: Time,
@@ -102,8 +102,10 @@ pub struct Keep {
     pub claimed: Vec<i64>,
     /// Which files these are: one may be an earlier claim's, put back by a power cut and claimed anew.
     pub origins: Vec<Vec<u8>>,
-    /// Groups whose receipts are kept from an instant on.
+    /// Groups whose receipts and runs are kept from an instant on.
     pub groups: BTreeMap<String, Time>,
+    /// Groups of which a file lies in `data/claimed/`: any of their runs may be the one that its token names.
+    pub working: Vec<String>,
 }
 
 /// Returns how long everybody else has the store after a step that took so long: the longer part of the time.

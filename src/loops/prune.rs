@@ -3,7 +3,8 @@
 //!
 //! A receipt is the proof that a command file was dealt with. Before one goes, its file must be gone for good: first it
 //! is looked what waits in the boxes, then what is claimed (a file on its way is seen at one of the two), then the file
-//! system is synced. What is not there then never comes back, and a receipt that one of the two may need stays.
+//! system is synced. What is not there then never comes back, and a receipt that one of the two may need stays. So do runs:
+//! the token of a command that waits, is claimed or is tried again names one.
 //!
 //! | a crash after | leaves | the next pass |
 //! |---|---|---|
@@ -164,8 +165,10 @@ async fn look(store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, Prun
         // Of more than are looked at, any may be one of those that were not.
         let receipts = if claimed.len() < peek::LOOKED_AT { horizon.receipts } else { Time(i64::MIN) };
         let origins = peek::origins(&data, &claimed)?;
+        let working: BTreeSet<String> = claimed.iter().map(|lying| lying.group.clone()).collect();
+        let working = working.into_iter().collect();
         let claimed = claimed.iter().filter_map(|lying| lying.claim).collect();
-        Ok(Keep { horizon: Horizon { receipts, ..horizon }, groups, claimed, origins })
+        Ok(Keep { horizon: Horizon { receipts, ..horizon }, groups, claimed, origins, working })
     })
     .await
 }

@@ -156,6 +156,7 @@ struct Values {
     claimed: String,
     groups: String,
     origins: String,
+    working: String,
 }
 
 impl Values {
@@ -171,12 +172,20 @@ impl Values {
             claimed: serde_json::json!(keep.claimed).to_string(),
             groups: serde_json::Value::Object(groups).to_string(),
             origins: serde_json::json!(origins).to_string(),
+            working: serde_json::json!(keep.working).to_string(),
         }
     }
 
     fn and<'a>(&'a self, more: &[&'a dyn ToSql]) -> Vec<&'a dyn ToSql> {
-        let mut all: Vec<&dyn ToSql> =
-            vec![&self.before, &self.receipts, &self.denied, &self.claimed, &self.groups, &self.origins];
+        let mut all: Vec<&dyn ToSql> = vec![
+            &self.before,
+            &self.receipts,
+            &self.denied,
+            &self.claimed,
+            &self.groups,
+            &self.origins,
+            &self.working,
+        ];
         all.extend(more);
         all
     }
@@ -203,27 +212,39 @@ impl View {
     /// The condition under which no row keeps `run`, a column. A look goes through each table once, for all runs; a
     /// removal asks an index for the first row of this one.
     fn no_row_of(self, what: History, run: &str) -> String {
-        let table = table(what).0;
-        match self {
-            Self::Whole => format!(
-                "{run} NOT IN (SELECT k.run_id FROM {table} k WHERE k.run_id IS NOT NULL AND {})",
-                self.keeps(what, "k")
-            ),
-            Self::Left => format!("NOT EXISTS (SELECT 1 FROM {table} k WHERE k.run_id = {run})"),
+        let names = |named_by: &str, given: &str| {
+            let table = table(what).0;
+            match self {
+                Self::Whole => format!(
+                    "{run} NOT IN (SELECT {named_by} FROM {table} k WHERE {given} IS NOT NULL AND {})",
+                    self.keeps(what, "k")
+                ),
+                Self::Left => format!(
+                    "NOT EXISTS (SELECT 1 FROM {table} k WHERE {named_by} = {run} AND {given} IS NOT NULL)"
+                ),
+            }
+        };
+        let of_run = names("k.run_id", "k.run_id");
+        match what {
+            // Tried again, a command needs the run that its token names.
+            History::Receipts => {
+                format!("{of_run} AND {}", names("CAST(k.token_id AS INTEGER)", "k.token_id"))
+            }
+            _ => of_run,
         }
     }
 }
 
-/// The statement that looks for history. ?7 is the id above which it looks, ?8 how many it finds at most.
+/// The statement that looks for history. ?8 is the id above which it looks, ?9 how many it finds at most.
 fn search(what: History, view: View) -> String {
     let (table, id) = table(what);
     format!(
-        "SELECT x.{id} FROM {table} x WHERE x.{id} > ?7 AND {} ORDER BY x.{id} LIMIT ?8",
+        "SELECT x.{id} FROM {table} x WHERE x.{id} > ?8 AND {} ORDER BY x.{id} LIMIT ?9",
         is_history(view, what, "x")
     )
 }
 
-/// The condition under which row `x` is history. ?1 … ?6 are [`Values`].
+/// The condition under which row `x` is history. ?1 … ?7 are [`Values`].
 fn is_history(view: View, what: History, x: &str) -> String {
     match what {
         History::Approvals => format!(
@@ -255,17 +276,25 @@ fn is_history(view: View, what: History, x: &str) -> String {
                 WHERE n.lane_id = {x}.lane_id AND n.n BETWEEN {x}.first AND {x}.last AND n.verdict IN ('wake', 'context') AND {}))",
             view.keeps(History::Messages, "m")
         ),
+        // The token of a command that waits in a box, or that is tried again, names its run.
         History::Runs => format!(
-            "({x}.ended_at <= ?1 AND {} AND {})",
+            "({x}.ended_at <= ?1 AND {x}.ended_at <= ?2
+              AND {x}.group_folder NOT IN (SELECT value FROM json_each(?7))
+              AND NOT EXISTS (SELECT 1 FROM json_each(?5) g WHERE g.key = {x}.group_folder AND g.value <= {x}.ended_at)
+              AND {} AND {} AND {})",
             view.no_row_of(History::Batches, &format!("{x}.id")),
-            view.no_row_of(History::Outbox, &format!("{x}.id"))
+            view.no_row_of(History::Outbox, &format!("{x}.id")),
+            view.no_row_of(History::Receipts, &format!("{x}.id"))
         ),
-        // Its file is gone from `claimed/` and from its box, and the newest one's id is where the next ones begin.
+        // Its file is gone from `claimed/` and from its box, it is not being tried again, and the newest one's id is where
+        // the next ones begin.
         History::Receipts => format!(
             "({x}.at <= ?2 AND {x}.claim_id < (SELECT max(claim_id) FROM receipts)
               AND {x}.claim_id NOT IN (SELECT value FROM json_each(?4))
               AND hex({x}.origin) NOT IN (SELECT value FROM json_each(?6))
               AND NOT EXISTS (SELECT 1 FROM json_each(?5) g WHERE g.key = {x}.group_folder AND g.value <= {x}.at)
+              AND NOT EXISTS (SELECT 1 FROM by_hand b WHERE b.retry_of = {x}.claim_id
+                AND (b.at > ?2 OR b.claim_id IN (SELECT value FROM json_each(?4))))
               AND {})",
             its_run_is_through(view, x)
         ),
@@ -292,11 +321,11 @@ fn its_run_is_through(view: View, x: &str) -> String {
     )
 }
 
-/// The statements that remove rows with what hangs on them, the rows themselves last. ?7 is a JSON array of their ids.
+/// The statements that remove rows with what hangs on them, the rows themselves last. ?8 is a JSON array of their ids.
 fn removals(what: History) -> Vec<String> {
     let (table, id) = table(what);
     let these = |x: &str| {
-        format!("{x}.{id} IN (SELECT value FROM json_each(?7)) AND {}", is_history(View::Left, what, x))
+        format!("{x}.{id} IN (SELECT value FROM json_each(?8)) AND {}", is_history(View::Left, what, x))
     };
     let hanging = match what {
         History::Messages => Some(("inbox", "seq")),

@@ -74,6 +74,7 @@ fn work(n: i64) -> (i64, i64) {
         horizon: crate::domain::prune::Horizon { before: at(5), receipts: at(5), denied: at(5) },
         claimed: Vec::new(),
         origins: Vec::new(),
+        working: Vec::new(),
         groups: std::collections::BTreeMap::new(),
     };
     let c = Connection::open(dir.path().join("g2.sqlite")).unwrap();
