@@ -10,6 +10,8 @@ pub const DAY_MS: i64 = 24 * 3_600_000;
 pub const RECEIPT_DAYS: u32 = 30;
 /// How far a file's own time may lie after its receipt's: a clock that was set, a file that was put away late. ms.
 const SLACK_MS: i64 = DAY_MS;
+/// How far the clock may be ahead of the newest thing that is known, before it is taken to be wrong, ms.
+const AHEAD_MS: i64 = 2 * DAY_MS;
 /// The shortest and the longest pause between two steps.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 /// A smaller part of the file that is free than one in so many is not worth writing the file anew.
@@ -94,6 +96,13 @@ impl Horizon {
     }
 }
 
+/// Returns the instant from which age is counted: now, but no more than 2 days after the `newest` thing that is known. A
+/// clock that is years ahead makes nothing old.
+#[must_use]
+pub fn counted_from(now: Time, newest: Option<Time>) -> Time {
+    newest.map_or(now, |newest| now.min(newest.plus_ms(AHEAD_MS)))
+}
+
 /// What decides, besides its age, whether something is removed.
 #[derive(Clone, Debug)]
 pub struct Keep {
@@ -142,6 +151,21 @@ mod tests {
                 denied: days_ago(denied),
             };
             assert_eq!(horizon, expected, "{days} days, {deny_ttl_days} days of no");
+        }
+    }
+
+    #[test]
+    fn age_is_counted_by_the_clock_unless_it_is_days_ahead_of_all_that_is_known() {
+        for (newest, from) in [
+            (None, NOW),
+            (Some(NOW), NOW),
+            (Some(days_ago(2)), NOW),
+            (Some(days_ago(2).plus_ms(-1)), NOW.plus_ms(-1)),
+            (Some(days_ago(3650)), days_ago(3648)),
+            // The clock was set back.
+            (Some(NOW.plus_ms(DAY_MS)), NOW),
+        ] {
+            assert_eq!(counted_from(NOW, newest), from, "{newest:?}");
         }
     }
 

@@ -25,7 +25,7 @@ use tokio::task::spawn_blocking;
 use super::{Host, ipc::chain};
 use crate::{
     clock,
-    domain::prune::{History, Horizon, Keep, pause},
+    domain::prune::{History, Horizon, Keep, counted_from, pause},
     failpoint,
     ipc::{World, peek, sync_all},
     root,
@@ -68,6 +68,14 @@ pub enum PruneError {
     Folders(#[source] std::io::Error),
     #[error("a fault of our own, see the log")]
     Fault,
+}
+
+/// Returns up to when things are history now. See [`counted_from`].
+///
+/// # Errors
+/// [`StoreError`]
+pub fn horizon(store: &Store, now: Time, days: u32, deny_ttl_ms: i64) -> Result<Horizon, StoreError> {
+    Ok(Horizon::new(counted_from(now, store.newest()?), days, deny_ttl_ms))
 }
 
 /// Removes what is history in a root's store and in `data/runs/`.
@@ -216,25 +224,30 @@ async fn blocking<T: Send + 'static>(
     spawn_blocking(work).await.unwrap_or(Err(PruneError::Fault))
 }
 
-/// Prunes once a day what is older than `days`, from the start on, until the daemon stops.
-pub async fn run(host: Arc<Host>, days: u32) {
+/// Prunes what is older than `days` after the `first` pause and then once a day, until the daemon stops. A clock that is
+/// wrong when the machine starts is mostly set right in that pause.
+pub async fn run(host: Arc<Host>, days: u32, first: Duration) {
+    let mut rest = first;
     loop {
-        let horizon = Horizon::new(clock::now(), days, host.config.deny_ttl_ms);
-        let data = host.root.join("data");
         tokio::select! {
             () = host.stop.cancelled() => return,
-            pruned = prune(&host.store, &data, horizon, How::Beside) => match pruned {
+            () = tokio::time::sleep(rest) => rest = EVERY,
+        }
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            pruned = pass(&host, days) => match pruned {
                 Ok(pruned) => log(&pruned, days),
                 Err(error) => {
                     tracing::warn!(error = %chain(&error), "pruning ended early; it goes on tomorrow");
                 }
             }
         }
-        tokio::select! {
-            () = host.stop.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
-        }
     }
+}
+
+async fn pass(host: &Host, days: u32) -> Result<Pruned, PruneError> {
+    let horizon = horizon(&host.store, clock::now(), days, host.config.deny_ttl_ms)?;
+    prune(&host.store, &host.root.join("data"), horizon, How::Beside).await
 }
 
 fn log(pruned: &Pruned, days: u32) {

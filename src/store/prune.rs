@@ -66,6 +66,22 @@ impl Store {
         .await
     }
 
+    /// Returns when the newest thing happened that is known: of messages, runs, commands and what was said, the last ones.
+    pub fn newest(&self) -> Result<Option<Time>> {
+        self.read(|c| {
+            let newest: Option<i64> = c
+                .prepare_cached(
+                    "SELECT max(at) FROM (
+                       SELECT * FROM (SELECT received_at AS at FROM messages ORDER BY seq DESC LIMIT 1) UNION ALL
+                       SELECT * FROM (SELECT coalesce(ended_at, created_at) FROM runs ORDER BY id DESC LIMIT 1) UNION ALL
+                       SELECT * FROM (SELECT at FROM receipts ORDER BY claim_id DESC LIMIT 1) UNION ALL
+                       SELECT * FROM (SELECT created_at FROM outbox ORDER BY id DESC LIMIT 1))",
+                )?
+                .query_row([], |r| r.get(0))?;
+            Ok(newest.map(Time))
+        })
+    }
+
     /// Counts the rows about what was not heard that nothing was added to since.
     pub fn dropped_until(&self, before: Time) -> Result<usize> {
         self.read(|c| {
