@@ -59,13 +59,13 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
     ("anybody, without SQL", &["path", "asking"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
-        "history", "remove_history", "dropped_until", "remove_dropped", "runs_gone", "was_given", "size",
+        "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "runs_gone", "was_given", "size",
     ]),
     ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
         "act", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "clear_dropped", "command_of_file", "commands_called", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
-        "hold", "ipc_rows", "live_sessions", "members", "messages", "newest", "next_history", "note", "note_drop", "note_retry",
+        "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
         "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "tried_as",
         "unsaid", "unstick", "usage", "usage_of_run", "users",
