@@ -384,7 +384,8 @@ impl Daemon {
         tasks.spawn(typing::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
         if host.config.keep_days > 0 {
-            tasks.spawn(prune::run(Arc::clone(&host), host.config.keep_days));
+            let config = &host.config;
+            tasks.spawn(prune::run(Arc::clone(&host), config.keep_days, config.keep_first));
         }
         Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })
     }

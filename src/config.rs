@@ -80,6 +80,8 @@ pub struct Config {
     pub archives_bytes: u64,
     /// Of how many days history is kept; 0: nothing is removed by itself.
     pub keep_days: u32,
+    /// How long after its start the daemon looks for what is older than that for the first time.
+    pub keep_first: std::time::Duration,
     pub on_unknown: crate::domain::rows::UnknownDeliveries,
     /// Whether a command needs its run's token; without, the box that it lies in says whose it is.
     pub require_token: bool,
@@ -161,6 +163,7 @@ struct RawLimits {
     archives: Option<usize>,
     archives_mib: Option<u64>,
     keep_days: Option<u32>,
+    keep_first_minutes: Option<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -341,6 +344,9 @@ impl Config {
             archives: raw.limits.archives.unwrap_or(1_000).max(1),
             archives_bytes: raw.limits.archives_mib.unwrap_or(256) << 20,
             keep_days: raw.limits.keep_days.unwrap_or(0),
+            keep_first: std::time::Duration::from_secs(
+                60 * u64::from(raw.limits.keep_first_minutes.unwrap_or(60)),
+            ),
             min_free_bytes: raw.limits.min_free_mib.unwrap_or(2048) << 20,
             deny_ttl_ms: i64::from(raw.approvals.deny_ttl_minutes.unwrap_or(0)) * 60_000,
             on_unknown,

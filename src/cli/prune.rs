@@ -6,16 +6,16 @@ use ipc_handlers::Time;
 use serde_json::{Value, json};
 
 use super::{
-    Context, Outcome,
+    Context, Failure, Outcome,
     client::{Client, NoDaemon},
     out,
 };
 use crate::{
     app::{Shrunk, shrink},
     clock,
-    domain::prune::{History, Horizon},
-    loops::prune::{How, Pruned, prune},
-    store::{Size, Store},
+    domain::prune::{History, Horizon, counted_from},
+    loops::prune::{How, Pruned, horizon, prune},
+    store::{Size, Store, is_no_room},
 };
 
 /// Remove what is only history, with the daemon up or down
@@ -27,6 +27,9 @@ use crate::{
 /// What waits, is held, at work or could not be said is kept, and so is the newest message of each chat. Groups, wirings,
 /// users, tasks, archived sessions and what was used of the model are never touched. A platform that delivers a message
 /// once more after it was removed has it taken for a new one.
+///
+/// Age is counted from now, but from no later than 2 days after the newest thing that the store knows of: a clock that is
+/// far ahead makes nothing old.
 ///
 /// With the daemon down the store's file is made smaller too; with it up, what is free in the file is used for what comes.
 #[derive(Debug, Args)]
@@ -47,8 +50,16 @@ struct Sizes {
 
 impl Prune {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let (store, config) = (context.store()?, context.config()?);
-        let horizon = Horizon::new(clock::now(), self.older_than, config.deny_ttl_ms);
+        self.prune(context).await.map_err(|failure| match failure {
+            Failure::Failed(error) => Failure::Failed(mended(error)),
+            other => other,
+        })
+    }
+
+    async fn prune(self, context: &Context) -> Outcome {
+        let (store, config, now) = (context.store()?, context.config()?, clock::now());
+        let ahead = ahead(now, store.newest()?);
+        let horizon = horizon(&store, now, self.older_than, config.deny_ttl_ms)?;
         let how = match (self.dry_run, Client::connect(&context.root).await) {
             (true, _) => How::DryRun,
             (false, Err(NoDaemon::Down)) => How::Alone,
@@ -64,10 +75,33 @@ impl Prune {
         };
         let sizes = Sizes { before, after: store.size()? };
         if context.json {
-            return out::line(document(&pruned, horizon, how, &sizes, note));
+            let mut document = document(&pruned, horizon, how, &sizes, note);
+            document["clock"] = ahead.into();
+            return out::line(document);
+        }
+        if let Some(ahead) = ahead {
+            out::line(ahead)?;
         }
         tell(&pruned, horizon.before, how, &sizes, note)
     }
+}
+
+/// Says that age is not counted by the clock, where it is not.
+fn ahead(now: Time, newest: Option<Time>) -> Option<String> {
+    let (newest, from) = (newest?, counted_from(now, newest));
+    (from < now).then(|| {
+        format!(
+            "the clock says {now}, and the newest thing that is known is of {newest}: age is counted from {from}; if the clock is right, there will be something newer soon"
+        )
+    })
+}
+
+/// Says how to go on where the disk is full.
+fn mended(error: anyhow::Error) -> anyhow::Error {
+    if is_no_room(error.as_ref()) {
+        return error.context("there is no room left on the store's disk, and removing needs some too: free some MiB there, then do it again");
+    }
+    error
 }
 
 /// Says that something does not exist: that it was removed, where it once did.
@@ -166,6 +200,18 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_with_what_to_do() {
+        use rusqlite::{Error, ffi};
+        let of = |code| {
+            let error = Error::SqliteFailure(ffi::Error::new(code), None);
+            let error = crate::loops::prune::PruneError::from(crate::store::StoreError::from(error));
+            format!("{:#}", mended(anyhow::Error::new(error)))
+        };
+        assert!(of(4874).starts_with("there is no room left on the store's disk"), "{}", of(4874));
+        assert!(!of(266).contains("room"), "{}", of(266));
+    }
 
     #[test]
     fn what_was_freed_is_what_is_used_no_more_wherever_it_went() {

@@ -10,6 +10,8 @@ pub const DAY_MS: i64 = 24 * 3_600_000;
 pub const RECEIPT_DAYS: u32 = 30;
 /// How far a file's own time may lie after its receipt's: a clock that was set, a file that was put away late. ms.
 const SLACK_MS: i64 = DAY_MS;
+/// How far the clock may be ahead of the newest thing that is known, before it is taken to be wrong, ms.
+const AHEAD_MS: i64 = 2 * DAY_MS;
 /// The shortest and the longest pause between two steps.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 /// A smaller part of the file that is free than one in so many is not worth writing the file anew.
@@ -22,27 +24,27 @@ pub enum History {
     Approvals,
     /// Messages that everybody is through with, with their inbox rows.
     Messages,
-    /// What was said to chats.
-    Outbox,
     /// What was handed to agents, and is done or given up.
     Batches,
-    /// Runs that have ended, with what they were refused; what they used stays.
-    Runs,
+    /// What was said to chats.
+    Outbox,
     /// The proofs that command files were dealt with.
     Receipts,
     /// What people decided about claims.
     ByHand,
+    /// Runs that have ended, with what they were refused; what they used stays.
+    Runs,
 }
 
 impl History {
     pub const ALL: [Self; 7] = [
         Self::Approvals,
         Self::Messages,
-        Self::Outbox,
         Self::Batches,
-        Self::Runs,
+        Self::Outbox,
         Self::Receipts,
         Self::ByHand,
+        Self::Runs,
     ];
 
     /// Returns its name, which is its table's.
@@ -64,7 +66,7 @@ impl History {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Horizon {
     pub before: Time,
-    /// Of receipts.
+    /// Of receipts, and of runs: a command's token names its run, and is good for no longer than that.
     pub receipts: Time,
     /// Of questions that were answered with no, which holds for a while.
     pub denied: Time,
@@ -94,6 +96,13 @@ impl Horizon {
     }
 }
 
+/// Returns the instant from which age is counted: now, but no more than 2 days after the `newest` thing that is known. A
+/// clock that is years ahead makes nothing old.
+#[must_use]
+pub fn counted_from(now: Time, newest: Option<Time>) -> Time {
+    newest.map_or(now, |newest| now.min(newest.plus_ms(AHEAD_MS)))
+}
+
 /// What decides, besides its age, whether something is removed.
 #[derive(Clone, Debug)]
 pub struct Keep {
@@ -102,8 +111,10 @@ pub struct Keep {
     pub claimed: Vec<i64>,
     /// Which files these are: one may be an earlier claim's, put back by a power cut and claimed anew.
     pub origins: Vec<Vec<u8>>,
-    /// Groups whose receipts are kept from an instant on.
+    /// Groups whose receipts and runs are kept from an instant on.
     pub groups: BTreeMap<String, Time>,
+    /// Groups of which a file lies in `data/claimed/`: any of their runs may be the one that its token names.
+    pub working: Vec<String>,
 }
 
 /// Returns how long everybody else has the store after a step that took so long: the longer part of the time.
@@ -140,6 +151,21 @@ mod tests {
                 denied: days_ago(denied),
             };
             assert_eq!(horizon, expected, "{days} days, {deny_ttl_days} days of no");
+        }
+    }
+
+    #[test]
+    fn age_is_counted_by_the_clock_unless_it_is_days_ahead_of_all_that_is_known() {
+        for (newest, from) in [
+            (None, NOW),
+            (Some(NOW), NOW),
+            (Some(days_ago(2)), NOW),
+            (Some(days_ago(2).plus_ms(-1)), NOW.plus_ms(-1)),
+            (Some(days_ago(3650)), days_ago(3648)),
+            // The clock was set back.
+            (Some(NOW.plus_ms(DAY_MS)), NOW),
+        ] {
+            assert_eq!(counted_from(NOW, newest), from, "{newest:?}");
         }
     }
 

@@ -3,7 +3,8 @@
 //!
 //! A receipt is the proof that a command file was dealt with. Before one goes, its file must be gone for good: first it
 //! is looked what waits in the boxes, then what is claimed (a file on its way is seen at one of the two), then the file
-//! system is synced. What is not there then never comes back, and a receipt that one of the two may need stays.
+//! system is synced. What is not there then never comes back, and a receipt that one of the two may need stays. So do runs:
+//! the token of a command that waits, is claimed or is tried again names one.
 //!
 //! | a crash after | leaves | the next pass |
 //! |---|---|---|
@@ -24,7 +25,7 @@ use tokio::task::spawn_blocking;
 use super::{Host, ipc::chain};
 use crate::{
     clock,
-    domain::prune::{History, Horizon, Keep, pause},
+    domain::prune::{History, Horizon, Keep, counted_from, pause},
     failpoint,
     ipc::{World, peek, sync_all},
     root,
@@ -69,13 +70,21 @@ pub enum PruneError {
     Fault,
 }
 
+/// Returns up to when things are history now. See [`counted_from`].
+///
+/// # Errors
+/// [`StoreError`]
+pub fn horizon(store: &Store, now: Time, days: u32, deny_ttl_ms: i64) -> Result<Horizon, StoreError> {
+    Ok(Horizon::new(counted_from(now, store.newest()?), days, deny_ttl_ms))
+}
+
 /// Removes what is history in a root's store and in `data/runs/`.
 ///
 /// # Errors
 /// [`PruneError`]
 pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Result<Pruned, PruneError> {
     let keep = look(store, data, horizon).await?;
-    if how != How::DryRun && !history(store, History::Receipts, &keep, 0, 1).await?.is_empty() {
+    if how != How::DryRun {
         let data = data.to_owned();
         blocking(move || Ok(sync_all(&data)?)).await?;
     }
@@ -86,7 +95,7 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
     for what in History::ALL {
         let (mut after, mut count) = (0, 0);
         loop {
-            let ids = history(store, what, &keep, after, STEP).await?;
+            let ids = history(store, what, &keep, after, how).await?;
             let Some(last) = ids.last() else { break };
             after = *last;
             if what == History::Runs {
@@ -120,16 +129,24 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
     Ok(pruned)
 }
 
-/// Looks for history, on a thread that may block: where most is kept, this reads through most of a table.
+/// Looks for history above an id, on a thread that may block: where most is kept, this reads through most of a table. A
+/// dry run finds all of it the first time.
 async fn history(
     store: &Store,
     what: History,
     keep: &Keep,
     after: i64,
-    most: usize,
+    how: How,
 ) -> Result<Vec<i64>, PruneError> {
     let (store, keep) = (store.clone(), keep.clone());
-    blocking(move || Ok(store.history(what, &keep, after, most)?)).await
+    blocking(move || {
+        Ok(match how {
+            How::DryRun if after > 0 => Vec::new(),
+            How::DryRun => store.history(what, &keep)?,
+            How::Beside | How::Alone => store.next_history(what, &keep, after, STEP)?,
+        })
+    })
+    .await
 }
 
 /// Looks at the boxes, and then at what is claimed.
@@ -156,8 +173,10 @@ async fn look(store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, Prun
         // Of more than are looked at, any may be one of those that were not.
         let receipts = if claimed.len() < peek::LOOKED_AT { horizon.receipts } else { Time(i64::MIN) };
         let origins = peek::origins(&data, &claimed)?;
+        let working: BTreeSet<String> = claimed.iter().map(|lying| lying.group.clone()).collect();
+        let working = working.into_iter().collect();
         let claimed = claimed.iter().filter_map(|lying| lying.claim).collect();
-        Ok(Keep { horizon: Horizon { receipts, ..horizon }, groups, claimed, origins })
+        Ok(Keep { horizon: Horizon { receipts, ..horizon }, groups, claimed, origins, working })
     })
     .await
 }
@@ -205,25 +224,30 @@ async fn blocking<T: Send + 'static>(
     spawn_blocking(work).await.unwrap_or(Err(PruneError::Fault))
 }
 
-/// Prunes once a day what is older than `days`, from the start on, until the daemon stops.
-pub async fn run(host: Arc<Host>, days: u32) {
+/// Prunes what is older than `days` after the `first` pause and then once a day, until the daemon stops. A clock that is
+/// wrong when the machine starts is mostly set right in that pause.
+pub async fn run(host: Arc<Host>, days: u32, first: Duration) {
+    let mut rest = first;
     loop {
-        let horizon = Horizon::new(clock::now(), days, host.config.deny_ttl_ms);
-        let data = host.root.join("data");
         tokio::select! {
             () = host.stop.cancelled() => return,
-            pruned = prune(&host.store, &data, horizon, How::Beside) => match pruned {
+            () = tokio::time::sleep(rest) => rest = EVERY,
+        }
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            pruned = pass(&host, days) => match pruned {
                 Ok(pruned) => log(&pruned, days),
                 Err(error) => {
                     tracing::warn!(error = %chain(&error), "pruning ended early; it goes on tomorrow");
                 }
             }
         }
-        tokio::select! {
-            () = host.stop.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
-        }
     }
+}
+
+async fn pass(host: &Host, days: u32) -> Result<Pruned, PruneError> {
+    let horizon = horizon(&host.store, clock::now(), days, host.config.deny_ttl_ms)?;
+    prune(&host.store, &host.root.join("data"), horizon, How::Beside).await
 }
 
 fn log(pruned: &Pruned, days: u32) {

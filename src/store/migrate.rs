@@ -16,6 +16,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0006_plans", include_str!("../../migrations/0006_plans.sql")),
     ("0007_unsaid", include_str!("../../migrations/0007_unsaid.sql")),
     ("0008_search", include_str!("../../migrations/0008_search.sql")),
+    ("0009_prune", include_str!("../../migrations/0009_prune.sql")),
 ];
 
 /// The schema version that this program writes.

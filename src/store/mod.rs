@@ -90,6 +90,19 @@ pub enum StoreError {
     NotFound { what: &'static str, id: String },
 }
 
+/// Whether this, or what it came from, is that the disk has no room left for the store or for what lies beside it.
+#[must_use]
+pub fn is_no_room(error: &(dyn std::error::Error + 'static)) -> bool {
+    use rusqlite::{ErrorCode, ffi};
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|cause| {
+        let sqlite = cause.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error);
+        sqlite.is_some_and(|error| {
+            error.code == ErrorCode::DiskFull || error.extended_code == ffi::SQLITE_IOERR_SHMSIZE
+        }) || matches!(cause.downcast_ref(), Some(StoreError::Commit(text)) if text.contains("disk is full"))
+    })
+}
+
 impl StoreError {
     /// Whether trying again later may help (busy, disk full, I/O error): the world's fault.
     #[must_use]
@@ -254,5 +267,17 @@ mod tests {
                 Ok(())
             })
             .unwrap();
+    }
+
+    #[test]
+    fn that_there_is_no_room_is_known_however_sqlite_says_it() {
+        let of = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        // Full; no room for the index of its log; another fault of the disk.
+        for (code, no_room) in [(13, true), (4874, true), (266, false)] {
+            let open = StoreError::Open { path: PathBuf::from("/x"), source: of(code) };
+            assert_eq!((is_no_room(&of(code)), is_no_room(&open)), (no_room, no_room), "{code}");
+        }
+        assert!(is_no_room(&StoreError::Commit("database or disk is full".into())));
+        assert!(!is_no_room(&StoreError::Closed));
     }
 }

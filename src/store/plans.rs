@@ -59,7 +59,7 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
     ("anybody, without SQL", &["path", "asking"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
-        "history", "remove_history", "dropped_until", "remove_dropped", "runs_gone", "was_given", "size",
+        "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "runs_gone", "was_given", "size",
     ]),
     ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[

@@ -1,8 +1,11 @@
 //! Removing what is only history, a bounded transaction at a time.
 //!
-//! What goes is looked for beside the writer, and looked at again where it is removed. A condition looks through to what
-//! it depends on, and never at what was removed before it: so a look alone (`--dry-run`) finds what a removal would, and
-//! one that is cut off leaves nothing that the next one does not.
+//! There are two views of it ([`View`]). A removal goes by what is there: a row stays as long as one that refers to it
+//! does, so that it is right whatever comes while it is under way. A look alone (`--dry-run`) has every row there still, and
+//! asks of those that refer to one whether they are history themselves. Where nothing comes meanwhile both find the same.
+//!
+//! What goes is looked for beside the writer, and looked at again where it is removed. The work is in proportion to the
+//! rows that there are, however many of them one run has.
 //!
 //! No id is given twice: SQLite remembers those that it gave (`AUTOINCREMENT`), and the newest receipt always stays.
 
@@ -27,22 +30,28 @@ pub struct Size {
 }
 
 impl Store {
-    /// Returns what is history, in order of its ids, above `after` and at most `most`. Reads beside the writer.
-    pub fn history(&self, what: History, keep: &Keep, after: i64, most: usize) -> Result<Vec<i64>> {
+    /// Returns all that a removal would remove, in order of its ids. Changes nothing; reads beside the writer.
+    pub fn history(&self, what: History, keep: &Keep) -> Result<Vec<i64>> {
+        self.look(what, keep, View::Whole, 0, usize::MAX)
+    }
+
+    /// Returns what can be removed now that what goes before it was, above `after` and at most `most`, in order of its
+    /// ids. Reads beside the writer.
+    pub fn next_history(&self, what: History, keep: &Keep, after: i64, most: usize) -> Result<Vec<i64>> {
+        self.look(what, keep, View::Left, after, most)
+    }
+
+    fn look(&self, what: History, keep: &Keep, view: View, after: i64, most: usize) -> Result<Vec<i64>> {
         self.read(|c| {
-            let (table, id) = table(what);
-            let mut found = c.prepare_cached(&format!(
-                "SELECT x.{id} FROM {table} x WHERE x.{id} > ?7 AND {} ORDER BY x.{id} LIMIT ?8",
-                is_history(what, "x")
-            ))?;
             let values = Values::of(keep);
             let most = i64::try_from(most).unwrap_or(i64::MAX);
             let with = values.and(&[&after, &most]);
+            let mut found = c.prepare_cached(&search(what, view))?;
             Ok(found.query_map(with.as_slice(), |r| r.get(0))?.collect::<rusqlite::Result<_>>()?)
         })
     }
 
-    /// Removes those of `ids` that are history still, with what hangs on them; returns how many.
+    /// Removes those of `ids` that can go still, with what hangs on them; returns how many.
     pub async fn remove_history(&self, what: History, keep: Keep, ids: Vec<i64>) -> Result<usize> {
         self.write(move |c| {
             let values = Values::of(&keep);
@@ -55,6 +64,22 @@ impl Store {
             Ok(removed)
         })
         .await
+    }
+
+    /// Returns when the newest thing happened that is known: of messages, runs, commands and what was said, the last ones.
+    pub fn newest(&self) -> Result<Option<Time>> {
+        self.read(|c| {
+            let newest: Option<i64> = c
+                .prepare_cached(
+                    "SELECT max(at) FROM (
+                       SELECT * FROM (SELECT received_at AS at FROM messages ORDER BY seq DESC LIMIT 1) UNION ALL
+                       SELECT * FROM (SELECT coalesce(ended_at, created_at) FROM runs ORDER BY id DESC LIMIT 1) UNION ALL
+                       SELECT * FROM (SELECT at FROM receipts ORDER BY claim_id DESC LIMIT 1) UNION ALL
+                       SELECT * FROM (SELECT created_at FROM outbox ORDER BY id DESC LIMIT 1))",
+                )?
+                .query_row([], |r| r.get(0))?;
+            Ok(newest.map(Time))
+        })
     }
 
     /// Counts the rows about what was not heard that nothing was added to since.
@@ -147,6 +172,7 @@ struct Values {
     claimed: String,
     groups: String,
     origins: String,
+    working: String,
 }
 
 impl Values {
@@ -162,19 +188,80 @@ impl Values {
             claimed: serde_json::json!(keep.claimed).to_string(),
             groups: serde_json::Value::Object(groups).to_string(),
             origins: serde_json::json!(origins).to_string(),
+            working: serde_json::json!(keep.working).to_string(),
         }
     }
 
     fn and<'a>(&'a self, more: &[&'a dyn ToSql]) -> Vec<&'a dyn ToSql> {
-        let mut all: Vec<&dyn ToSql> =
-            vec![&self.before, &self.receipts, &self.denied, &self.claimed, &self.groups, &self.origins];
+        let mut all: Vec<&dyn ToSql> = vec![
+            &self.before,
+            &self.receipts,
+            &self.denied,
+            &self.claimed,
+            &self.groups,
+            &self.origins,
+            &self.working,
+        ];
         all.extend(more);
         all
     }
 }
 
-/// The condition under which row `x` is history. ?1 … ?6 are [`Values`].
-fn is_history(what: History, x: &str) -> String {
+/// Whether what refers to history is there still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum View {
+    /// All of it is: it counts where it is not history itself.
+    Whole,
+    /// What is history was removed before: what is left counts.
+    Left,
+}
+
+impl View {
+    /// The condition under which a row that refers to another keeps it.
+    fn keeps(self, what: History, x: &str) -> String {
+        match self {
+            Self::Whole => format!("{} IS NOT TRUE", is_history(self, what, x)),
+            Self::Left => "TRUE".to_owned(),
+        }
+    }
+
+    /// The condition under which no row keeps `run`, a column. A look goes through each table once, for all runs; a
+    /// removal asks an index for the first row of this one.
+    fn no_row_of(self, what: History, run: &str) -> String {
+        let names = |named_by: &str, given: &str| {
+            let table = table(what).0;
+            match self {
+                Self::Whole => format!(
+                    "{run} NOT IN (SELECT {named_by} FROM {table} k WHERE {given} IS NOT NULL AND {})",
+                    self.keeps(what, "k")
+                ),
+                Self::Left => format!(
+                    "NOT EXISTS (SELECT 1 FROM {table} k WHERE {named_by} = {run} AND {given} IS NOT NULL)"
+                ),
+            }
+        };
+        let of_run = names("k.run_id", "k.run_id");
+        match what {
+            // Tried again, a command needs the run that its token names.
+            History::Receipts => {
+                format!("{of_run} AND {}", names("CAST(k.token_id AS INTEGER)", "k.token_id"))
+            }
+            _ => of_run,
+        }
+    }
+}
+
+/// The statement that looks for history. ?8 is the id above which it looks, ?9 how many it finds at most.
+fn search(what: History, view: View) -> String {
+    let (table, id) = table(what);
+    format!(
+        "SELECT x.{id} FROM {table} x WHERE x.{id} > ?8 AND {} ORDER BY x.{id} LIMIT ?9",
+        is_history(view, what, "x")
+    )
+}
+
+/// The condition under which row `x` is history. ?1 … ?7 are [`Values`].
+fn is_history(view: View, what: History, x: &str) -> String {
     match what {
         History::Approvals => format!(
             "({x}.state IN ('approved', 'expired') AND {x}.decided_at <= ?1 OR {x}.state = 'denied' AND {x}.decided_at <= ?3)"
@@ -186,45 +273,53 @@ fn is_history(what: History, x: &str) -> String {
               AND ({x}.from_me OR {x}.bot OR EXISTS (
                 SELECT 1 FROM messages l WHERE l.chat_jid = {x}.chat_jid AND l.seq > {x}.seq AND NOT l.from_me AND NOT l.bot))
               AND NOT EXISTS (SELECT 1 FROM approval_messages w JOIN approvals a ON a.id = w.approval_id
-                WHERE w.seq = {x}.seq AND {} IS NOT TRUE)
+                WHERE w.seq = {x}.seq AND {})
               AND NOT EXISTS (SELECT 1 FROM inbox i JOIN lanes l ON l.id = i.lane_id WHERE i.seq = {x}.seq AND {IS_THROUGH} IS NOT TRUE))",
-            is_history(History::Approvals, "a")
+            view.keeps(History::Approvals, "a")
         ),
-        // What was said after an open question in its chat tells whom an answer is meant for.
+        // What was said after an open question in its chat tells whom an answer is meant for, and an answer may be a reply
+        // to anything that was said about it.
         History::Outbox => format!(
             "({x}.status = 'sent' AND {x}.sent_at <= ?1 AND {x}.created_at <= ?1 AND {}
-              AND NOT EXISTS (SELECT 1 FROM approvals q WHERE q.card_chat = {x}.chat_jid AND q.state = 'pending' AND q.card <= {x}.id))",
-            its_run_is_through(x)
+              AND NOT EXISTS (SELECT 1 FROM approvals q WHERE q.card_chat = {x}.chat_jid AND q.state = 'pending'
+                AND (q.card <= {x}.id OR {x}.cause = 'approval ' || q.id)))",
+            its_run_is_through(view, x)
         ),
         // What became of a message that is kept is told by its batch.
         History::Batches => format!(
             "({x}.state IN ('done', 'failed') AND {x}.ended_at <= ?1 AND NOT EXISTS (
                 SELECT 1 FROM inbox n INDEXED BY inbox_by_lane JOIN messages m ON m.seq = n.seq
-                WHERE n.lane_id = {x}.lane_id AND n.n BETWEEN {x}.first AND {x}.last AND n.verdict IN ('wake', 'context') AND {} IS NOT TRUE))",
-            is_history(History::Messages, "m")
+                WHERE n.lane_id = {x}.lane_id AND n.n BETWEEN {x}.first AND {x}.last AND n.verdict IN ('wake', 'context') AND {}))",
+            view.keeps(History::Messages, "m")
         ),
+        // The token of a command that waits in a box, or that is tried again, names its run.
         History::Runs => format!(
-            "({x}.ended_at <= ?1
-              AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.run_id = {x}.id AND {} IS NOT TRUE)
-              AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = {x}.id AND {} IS NOT TRUE))",
-            is_history(History::Batches, "b"),
-            is_history(History::Outbox, "o")
+            "({x}.ended_at <= ?1 AND {x}.ended_at <= ?2
+              AND {x}.group_folder NOT IN (SELECT value FROM json_each(?7))
+              AND NOT EXISTS (SELECT 1 FROM json_each(?5) g WHERE g.key = {x}.group_folder AND g.value <= {x}.ended_at)
+              AND {} AND {} AND {})",
+            view.no_row_of(History::Batches, &format!("{x}.id")),
+            view.no_row_of(History::Outbox, &format!("{x}.id")),
+            view.no_row_of(History::Receipts, &format!("{x}.id"))
         ),
-        // Its file is gone from `claimed/` and from its box, and the newest one's id is where the next ones begin.
+        // Its file is gone from `claimed/` and from its box, it is not being tried again, and the newest one's id is where
+        // the next ones begin.
         History::Receipts => format!(
             "({x}.at <= ?2 AND {x}.claim_id < (SELECT max(claim_id) FROM receipts)
               AND {x}.claim_id NOT IN (SELECT value FROM json_each(?4))
               AND hex({x}.origin) NOT IN (SELECT value FROM json_each(?6))
               AND NOT EXISTS (SELECT 1 FROM json_each(?5) g WHERE g.key = {x}.group_folder AND g.value <= {x}.at)
+              AND NOT EXISTS (SELECT 1 FROM by_hand b WHERE b.retry_of = {x}.claim_id
+                AND (b.at > ?2 OR b.claim_id IN (SELECT value FROM json_each(?4))))
               AND {})",
-            its_run_is_through(x)
+            its_run_is_through(view, x)
         ),
         // A command is tried again once: as long as it is there, so is the note that it was.
         History::ByHand => format!(
             "({x}.at <= ?2 AND {x}.claim_id < (SELECT max(claim_id) FROM receipts)
               AND {x}.claim_id NOT IN (SELECT value FROM json_each(?4))
-              AND NOT EXISTS (SELECT 1 FROM receipts t WHERE t.claim_id IN ({x}.claim_id, {x}.retry_of) AND {} IS NOT TRUE))",
-            is_history(History::Receipts, "t")
+              AND NOT EXISTS (SELECT 1 FROM receipts t WHERE t.claim_id IN ({x}.claim_id, {x}.retry_of) AND {}))",
+            view.keeps(History::Receipts, "t")
         ),
     }
 }
@@ -235,19 +330,19 @@ const IS_THROUGH: &str = "(i.verdict = 'ignore' OR i.verdict IN ('wake', 'contex
     WHERE o.lane_id = l.id AND o.state IN ('handed', 'claimed', 'returned') AND i.n BETWEEN o.first AND o.last))";
 
 /// The condition under which the run of row `x`, if it is of one, has ended, and no message is kept that it was given.
-fn its_run_is_through(x: &str) -> String {
+fn its_run_is_through(view: View, x: &str) -> String {
     format!(
-        "NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = {x}.run_id AND r.ended_at IS NULL)
-         AND NOT EXISTS (SELECT 1 FROM batches h WHERE h.run_id = {x}.run_id AND {} IS NOT TRUE)",
-        is_history(History::Batches, "h")
+        "({x}.run_id IS NULL OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = {x}.run_id AND r.ended_at IS NULL) AND {})",
+        view.no_row_of(History::Batches, &format!("{x}.run_id"))
     )
 }
 
-/// The statements that remove rows with what hangs on them, the rows themselves last. ?7 is a JSON array of their ids.
+/// The statements that remove rows with what hangs on them, the rows themselves last. ?8 is a JSON array of their ids.
 fn removals(what: History) -> Vec<String> {
     let (table, id) = table(what);
-    let these =
-        |x: &str| format!("{x}.{id} IN (SELECT value FROM json_each(?7)) AND {}", is_history(what, x));
+    let these = |x: &str| {
+        format!("{x}.{id} IN (SELECT value FROM json_each(?8)) AND {}", is_history(View::Left, what, x))
+    };
     let hanging = match what {
         History::Messages => Some(("inbox", "seq")),
         History::Runs => Some(("refusals", "run_id")),

@@ -31,8 +31,20 @@ fn store(root: &Root) -> Connection {
     store
 }
 
-/// Lets `days` go by.
+/// Lets `days` go by, and something happen now: a run elsewhere.
 fn age(root: &Root, days: i64) {
+    set_back(root, days);
+    store(root)
+        .execute(
+            "INSERT INTO runs (group_folder, chat_jid, kind, source, status, sandbox, generation, created_at, ended_at)
+             SELECT 'other', 'local:other', 'message', 'test', 'cancelled', '', 0, unixepoch() * 1000, unixepoch() * 1000",
+            [],
+        )
+        .unwrap();
+}
+
+/// Has everything be of `days` before.
+fn set_back(root: &Root, days: i64) {
     let store = store(root);
     for (table, clocks) in CLOCKS {
         for clock in clocks {
@@ -159,6 +171,26 @@ fn what_is_not_old_enough_is_kept_and_receipts_are_never_before_their_30_days() 
 }
 
 #[test]
+fn by_a_clock_that_is_far_ahead_nothing_is_old_and_it_is_said() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    for text in ["one", "two"] {
+        assert_eq!(root.ask("local:main", text), format!("echo: {text}\n"));
+        leave(&root);
+    }
+    assert_eq!(daemon.terminate(), Some(0));
+    set_back(&root, 4000);
+    let pruned = root.json(&["prune"]);
+    assert!(pruned["removed"].as_object().unwrap().values().all(|count| count == 0), "{pruned}");
+    assert!(pruned["clock"].as_str().unwrap().contains("age is counted from"), "{pruned}");
+    assert!(root.g2(&["prune", "--dry-run"]).starts_with("the clock says "));
+    // The world went on: the clock is right.
+    age(&root, 0);
+    let pruned = root.json(&["prune"]);
+    assert!(removed(&pruned, "messages") > 0 && pruned["clock"].is_null(), "{pruned}");
+}
+
+#[test]
 fn what_was_removed_is_told_plainly_and_ids_go_on_above_it() {
     let root = lived();
     let last = root.rows(&["ipc", "list"]).last().unwrap()["id"].as_i64().unwrap();
@@ -214,7 +246,9 @@ fn without_a_daemon_the_file_gets_smaller_and_beside_one_it_is_used_anew() {
 
 #[test]
 fn a_daemon_that_is_told_to_prunes_by_itself() {
-    let root = lived_with("[limits]\nkeep_days = 30\npoll_interval_ms = 100\nmin_free_mib = 1\n");
+    let root = lived_with(
+        "[limits]\nkeep_days = 30\nkeep_first_minutes = 0\npoll_interval_ms = 100\nmin_free_mib = 1\n",
+    );
     let _daemon = root.serve();
     wait_for("the history to be gone", || root.log().contains("history removed").then_some(()));
     assert!(told(&root, &["why", "1"]).contains("any more"));

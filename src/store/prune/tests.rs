@@ -31,3 +31,80 @@ fn no_statement_that_holds_the_writer_up_walks_through_a_table() {
     };
     store.read(check).unwrap();
 }
+
+/// A store with one run that was given `n` messages one by one and answered each, all of it at instant 1.
+fn busy_run(c: &Connection, n: i64) {
+    let numbers = format!("WITH RECURSIVE n (a) AS (VALUES (1) UNION ALL SELECT a + 1 FROM n WHERE a < {n})");
+    c.execute_batch(&format!(
+        "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('g', 'g', '@g', 1);
+         INSERT INTO chats (jid, channel, name, kind, created_at) VALUES ('c:1', 'c', 'c', 'group', 1);
+         INSERT INTO lanes (id, group_folder, chat_jid, cursor) VALUES (1, 'g', 'c:1', {n});
+         INSERT INTO runs (id, group_folder, lane_id, chat_jid, kind, source, status, sandbox, generation, created_at, ended_at)
+           VALUES (1, 'g', 1, 'c:1', 'message', 's', 'succeeded', 'x', 0, 1, 1);
+         INSERT INTO messages (chat_jid, replay_key, id, sender, sender_name, text, received_at, from_me, bot, mentioned)
+           {numbers} SELECT 'c:1', a, a, 'c:p', 'p', 'x', 1, 0, 0, 0 FROM n;
+         INSERT INTO inbox (n, lane_id, seq, verdict, rule) {numbers} SELECT a, 1, a, 'wake', 'x' FROM n;
+         INSERT INTO batches (id, lane_id, run_id, first, last, state, via, outbox_mark, claim_mark, handed_at, ended_at)
+           {numbers} SELECT a, 1, 1, a, a, 'done', 'input', 0, 0, 1, 1 FROM n;
+         INSERT INTO outbox (chat_jid, text, status, cause, run_id, created_at, sent_at)
+           {numbers} SELECT 'c:1', 'x', 'sent', 'x', 1, 1, 1 FROM n;
+         INSERT INTO receipts (claim_id, group_folder, box, name, run_id, origin, digest, outcome, at)
+           {numbers} SELECT a, 'g', 'tasks', 'x', 1, CAST(a AS BLOB), x'', 'applied', 1 FROM n;
+         INSERT INTO messages (chat_jid, replay_key, id, sender, sender_name, text, received_at, from_me, bot, mentioned)
+           VALUES ('c:1', 'new', 'new', 'c:p', 'p', 'x', 9, 0, 0, 0);",
+    ))
+    .unwrap();
+}
+
+/// The steps of SQLite's machine that a statement takes, run to its end.
+fn steps(c: &Connection, sql: &str, values: &[&dyn ToSql]) -> i64 {
+    let mut statement = c.prepare(sql).unwrap();
+    let mut rows = statement.query(values).unwrap();
+    while rows.next().unwrap().is_some() {}
+    drop(rows);
+    statement.get_status(rusqlite::StatementStatus::VmStep).into()
+}
+
+/// The steps of all looks of a dry run, and of all statements that find and remove, 250 rows at a time.
+fn work(n: i64) -> (i64, i64) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+    let at = |ms| Time(ms);
+    let keep = Keep {
+        horizon: crate::domain::prune::Horizon { before: at(5), receipts: at(5), denied: at(5) },
+        claimed: Vec::new(),
+        origins: Vec::new(),
+        working: Vec::new(),
+        groups: std::collections::BTreeMap::new(),
+    };
+    let c = Connection::open(dir.path().join("g2.sqlite")).unwrap();
+    busy_run(&c, n);
+    let values = Values::of(&keep);
+    let dry = History::ALL
+        .map(|what| steps(&c, &search(what, View::Whole), &values.and(&[&0, &i64::MAX])))
+        .into_iter()
+        .sum();
+    let mut real = 0;
+    for what in History::ALL {
+        let mut after = 0;
+        loop {
+            let ids = store.next_history(what, &keep, after, 250).unwrap();
+            real += steps(&c, &search(what, View::Left), &values.and(&[&after, &250]));
+            let Some(last) = ids.last() else { break };
+            after = *last;
+            let ids = serde_json::json!(ids).to_string();
+            for statement in removals(what) {
+                real += steps(&c, &statement, &values.and(&[&ids]));
+            }
+        }
+    }
+    assert_eq!(c.query_row("SELECT count(*) FROM outbox", [], |r| r.get::<_, i64>(0)).unwrap(), 0);
+    (dry, real)
+}
+
+#[test]
+fn twice_the_messages_of_one_run_are_twice_the_work() {
+    let (once, twice) = (work(1000), work(2000));
+    assert!(twice.0 * 10 < once.0 * 22, "dry: {once:?} {twice:?}");
+    assert!(twice.1 * 10 < once.1 * 22, "{once:?} {twice:?}");
+}

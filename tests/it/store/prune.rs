@@ -20,6 +20,7 @@ fn after(ms: i64) -> Keep {
         claimed: Vec::new(),
         origins: Vec::new(),
         groups: BTreeMap::new(),
+        working: Vec::new(),
     }
 }
 
@@ -28,14 +29,21 @@ impl World {
     async fn prune(&self, keep: &Keep) -> Vec<(History, Vec<i64>)> {
         let found: Vec<_> = History::ALL
             .into_iter()
-            .map(|what| (what, self.store.history(what, keep, 0, 1000).unwrap()))
+            .map(|what| (what, self.store.history(what, keep).unwrap()))
             .filter(|(_, ids)| !ids.is_empty())
             .collect();
+        let removed = self.remove(&History::ALL, keep).await;
+        assert_eq!(found, removed, "what a look found, and what was removed");
+        removed
+    }
+
+    /// Removes what is history of these, two rows a step; returns what that was.
+    async fn remove(&self, these: &[History], keep: &Keep) -> Vec<(History, Vec<i64>)> {
         let mut removed = Vec::new();
-        for what in History::ALL {
+        for what in these.iter().copied() {
             let (mut all, mut last) = (Vec::new(), 0);
             loop {
-                let ids = self.store.history(what, keep, last, 2).unwrap();
+                let ids = self.store.next_history(what, keep, last, 2).unwrap();
                 let Some(newest) = ids.last() else { break };
                 last = *newest;
                 assert_eq!(
@@ -48,7 +56,6 @@ impl World {
                 removed.push((what, all));
             }
         }
-        assert_eq!(found, removed, "what a look found, and what was removed");
         removed
     }
 
@@ -97,8 +104,8 @@ async fn what_is_30_days_old_goes_with_all_that_hangs_on_it_and_a_millisecond_le
     let removed = world.prune(&keep()).await;
     let expected = [
         (History::Messages, vec![first]),
-        (History::Outbox, vec![1]),
         (History::Batches, vec![1]),
+        (History::Outbox, vec![1]),
         (History::Runs, vec![run]),
     ];
     assert_eq!(removed, expected);
@@ -114,6 +121,28 @@ async fn the_last_word_in_a_chat_stays_with_what_became_of_it() {
     assert_eq!(world.prune(&after(3650 * DAY_MS)).await, [(History::Receipts, vec![1])]);
     let why = world.store.why(seq, NOW).unwrap().unwrap();
     assert_eq!(why.answer, "answered; the answer is sent");
+}
+
+#[tokio::test]
+async fn what_becomes_history_while_it_is_removed_keeps_what_it_refers_to_until_the_next_time() {
+    for passed in 0..=History::ALL.len() {
+        let world = world().await;
+        let (first, run) = world.answered("local:family", "1").await;
+        let (before, after) = History::ALL.split_at(passed);
+        assert_eq!(world.remove(before, &keep()).await, [], "it is the last word in its chat");
+        let last = world.message("local:family", "2", "x", "ignore").await;
+        world.remove(after, &keep()).await;
+        // What is left of it is told as it was.
+        if world.seqs().contains(&first) {
+            let why = world.store.why(first, NOW).unwrap().unwrap();
+            assert_eq!(why.answer, "answered; the answer is sent", "{passed}");
+            assert_eq!(world.store.runs(None).unwrap().len(), 1, "{passed}");
+        }
+        world.prune(&keep()).await;
+        assert_eq!(world.seqs(), [last], "{passed}");
+        assert_eq!(world.store.runs_gone(&[run]).unwrap(), [run], "{passed}");
+        assert!(world.store.outbox(None, None).unwrap().is_empty(), "{passed}");
+    }
 }
 
 #[tokio::test]
@@ -263,6 +292,65 @@ async fn that_a_command_was_tried_again_is_known_as_long_as_the_command_is() {
     );
 }
 
+/// A command of `family` that carries the token of `run` and is refused for what it asks.
+fn refused_of(claim: i64, run: i64) -> CommandFile {
+    let claims = ipc_handlers::token::Claims {
+        agent_id: "family".into(),
+        workspace_id: String::new(),
+        role: "group".into(),
+        session_id: None,
+        run_id: run,
+        iat: 0,
+        exp: i64::MAX / 1000,
+        jti: format!("{run}-18c"),
+    };
+    let proof = g2::store::Proof::Claims(Box::new(claims));
+    let written = Some(NOW.plus_ms(-1));
+    CommandFile { proof, written, ..command("family", claim, br#"{"type":"pause_task","taskId":"none"}"#) }
+}
+
+#[tokio::test]
+async fn a_run_stays_as_long_as_a_command_with_its_token_is_kept_or_may_wait() {
+    let world = world().await;
+    let (_, run) = world.answered("local:family", "1").await;
+    world.message("local:family", "2", "x", "ignore").await;
+    world.store.settle(refused_of(1, run), Zones::utc(), NOW.plus_ms(1)).await.unwrap();
+    world.commands([2], NOW).await;
+    let runs = || world.store.runs(None).unwrap().len();
+    world.prune(&keep()).await;
+    assert_eq!((runs(), world.claims()), (1, vec![1, 2]), "its command is younger than it");
+    // Tried again after a month, and claimed still when another one has gone by.
+    world.store.note_retry(3, 1, NOW.plus_ms(31 * DAY_MS)).await.unwrap();
+    assert_eq!(world.prune(&after(60 * DAY_MS)).await, []);
+    let claimed = Keep { claimed: vec![3], ..after(90 * DAY_MS) };
+    assert_eq!(world.prune(&claimed).await, []);
+    let again = world.store.settle(refused_of(3, run), Zones::utc(), NOW.plus_ms(90 * DAY_MS)).await.unwrap();
+    let reason = again.receipt.reason.unwrap_or_default();
+    assert!(!reason.contains("on record"), "{reason}");
+    // The first try goes; the newest one is kept, and names the run as well.
+    assert_eq!(world.prune(&after(300 * DAY_MS)).await, [(History::Receipts, vec![1, 2])]);
+    world.commands([4], NOW).await;
+    let waits = Keep { groups: [("family".to_owned(), NOW)].into(), ..after(300 * DAY_MS) };
+    world.prune(&waits).await;
+    assert_eq!(runs(), 1, "a file waits that may be of it");
+    let working = Keep { working: vec!["family".into()], ..after(300 * DAY_MS) };
+    world.prune(&working).await;
+    assert_eq!((runs(), world.claims()), (1, vec![4]), "a file of its group is claimed");
+    assert_eq!(world.prune(&after(300 * DAY_MS)).await, [(History::Runs, vec![run])]);
+}
+
+#[tokio::test]
+async fn a_run_is_kept_for_30_days_however_little_else_is() {
+    let world = world().await;
+    world.answered("local:family", "1").await;
+    world.message("local:family", "2", "x", "ignore").await;
+    let horizon = Horizon::new(NOW.plus_ms(29 * DAY_MS), 1, 0);
+    let removed = world.prune(&Keep { horizon, ..keep() }).await;
+    let removed: Vec<_> = removed.into_iter().map(|(what, _)| what).collect();
+    assert_eq!(removed, [History::Messages, History::Batches, History::Outbox]);
+    assert_eq!(world.prune(&keep()).await.len(), 1, "now its run goes");
+}
+
 /// A question about a stranger, raised by their message; its card is said.
 async fn a_question(world: &World, chat: &str, sender: &str) -> (i64, i64) {
     let inbound = Inbound {
@@ -296,6 +384,10 @@ async fn a_question_keeps_its_messages_until_it_is_history_and_an_open_one_what_
     };
     world.store.accept(later, NOW.plus_ms(60 * DAY_MS)).await.unwrap();
     assert_eq!(world.prune(&keep()).await, [], "question {id} is open");
+    // Something else was said about it last: an answer may be a reply to the first all the same.
+    let db = rusqlite::Connection::open(world._dir.path().join("g2.sqlite")).unwrap();
+    db.execute("UPDATE approvals SET card = (SELECT max(id) FROM outbox)", []).unwrap();
+    assert_eq!(world.prune(&keep()).await, [], "all that was said about {id} is kept");
     world.store.decide(id, g2::store::Pick::No, "local:me", NOW).await.unwrap();
     world.deliver("local:main").await;
     // A no that holds is kept.
