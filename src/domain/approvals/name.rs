@@ -101,7 +101,14 @@ mod tests {
     #[test]
     fn a_name_that_an_agent_has_is_refused_however_it_is_written() {
         let there = groups(&[("chess", "Chess Club"), ("work", "Work")]);
-        for twin in ["Chess Club", " chess club ", "CHESS  CLUB", "Chess\u{a0}Club", "Che\u{200b}ss Club"] {
+        for twin in [
+            "Chess Club",
+            " chess club ",
+            "CHESS  CLUB",
+            "Chess\u{a0}Club",
+            "Che\u{200b}ss Club",
+            "Che\u{1d173}ss Club",
+        ] {
             let taken = BadName::Taken { name: "Chess Club".into(), folder: Folder::parse("chess").unwrap() };
             assert_eq!(new_agent(twin, &there), Err(taken), "{twin:?}");
         }
