@@ -17,6 +17,8 @@ pub enum Outcome {
     Said {
         /// Its id there.
         outbox_id: i64,
+        /// Whether an `<internal>` block that was not closed took the rest of it.
+        unclosed: bool,
     },
     /// A task was made.
     TaskCreated {
