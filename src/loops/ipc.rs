@@ -132,7 +132,7 @@ pub async fn run(
                 }
                 Ask::Settle(claimed, done) => {
                     if let Some(worker) = workers.get(&claimed.folder) {
-                        let _ = worker.jobs.send(Job::Settle(claimed, done));
+                        let _ = worker.jobs.send(Job::Settle(Box::new(claimed), done));
                     }
                 }
             },
@@ -180,6 +180,8 @@ fn open_groups(
             }
         };
         let watched = watch_boxes(watch, &boxes);
+        // The worker's first look comes after this: for what is here now no scan is needed.
+        let _ = boxes.changed();
         let (jobs, queue) = mpsc::unbounded_channel();
         let (sender, hints) = hints(HINTS);
         let now = Instant::now();

@@ -26,6 +26,10 @@ const LONGEST_WORD: usize = 100;
 const INDEXED: usize = 3;
 /// How many groups' indexes are held open.
 const HELD: usize = 8;
+/// So much is indexed in one transaction, bytes.
+const PIECE: u64 = 256 << 10;
+/// So many are removed in one transaction.
+const REMOVED_AT_ONCE: usize = 64;
 /// What the tables of an index look like; one of another version is made anew.
 const VERSION: i64 = 1;
 /// Three letters at a time, so that a part of a word is found too, in any script.
@@ -154,6 +158,8 @@ impl Indexes {
         index.pragma_update(None, "journal_mode", "WAL")?;
         index.pragma_update(None, "synchronous", "NORMAL")?;
         index.pragma_update(None, "cache_size", -1024)?;
+        // Plans are made once, for any values.
+        index.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         let version = |c: &Connection| c.pragma_query_value(None, "user_version", |r| r.get::<_, i64>(0));
         if version(&index)? != VERSION {
             index.execute_batch("BEGIN IMMEDIATE")?;
@@ -201,37 +207,49 @@ fn catch_up(index: &Connection, store: &Connection, group: &Folder, at_once: u64
         .collect::<rusqlite::Result<_>>()?;
     let new: Vec<_> = archived.into_iter().filter(|(id, is)| seen.remove(id).as_ref() != Some(is)).collect();
     // What is left is gone, or something else by now.
-    for gone in seen.into_keys().chain(new.iter().map(|(id, _)| *id)) {
+    let gone: Vec<i64> = seen.into_keys().chain(new.iter().map(|(id, _)| *id)).collect();
+    for some in gone.chunks(REMOVED_AT_ONCE) {
         in_one(index, || {
-            if index.prepare_cached("DELETE FROM seen WHERE id = ?1")?.execute([gone])? > 0 {
-                index.prepare_cached("DELETE FROM said WHERE rowid = ?1")?.execute([gone])?;
+            for gone in some {
+                if index.prepare_cached("DELETE FROM seen WHERE id = ?1")?.execute([gone])? > 0 {
+                    index.prepare_cached("DELETE FROM said WHERE rowid = ?1")?.execute([gone])?;
+                }
             }
             Ok(())
         })?;
     }
     let mut left = at_once;
-    for (id, [archived_at, bytes]) in new {
-        if left == 0 {
-            return Ok(false);
-        }
-        left = left.saturating_sub(u64::try_from(bytes).unwrap_or(0).max(1));
-        let said: Option<(String, String)> = store
-            .prepare_cached("SELECT name, content FROM archives WHERE id = ?1")?
-            .query_row([id], |r| Ok((r.get(0)?, r.get(1)?)))
-            .optional()?;
-        let Some((name, content)) = said else { continue };
-        // One at a time: what was done stays done.
+    let mut new = new.into_iter().peekable();
+    while left > 0 && new.peek().is_some() {
+        // What was done stays done, and few pieces are found sooner than many.
         in_one(index, || {
-            index
-                .prepare_cached("INSERT OR REPLACE INTO said (rowid, name, content) VALUES (?1, ?2, ?3)")?
-                .execute(params![id, name, content])?;
-            index
-                .prepare_cached("INSERT OR REPLACE INTO seen (id, archived_at, bytes) VALUES (?1, ?2, ?3)")?
-                .execute(params![id, archived_at, bytes])?;
+            let mut piece = left.min(PIECE);
+            while piece > 0
+                && let Some((id, is)) = new.next()
+            {
+                let bytes = add(index, store, id, is)?;
+                (left, piece) = (left.saturating_sub(bytes), piece.saturating_sub(bytes));
+            }
             Ok(())
         })?;
     }
-    Ok(true)
+    Ok(new.peek().is_none())
+}
+
+/// Adds an archived session to the index; returns how large it is, bytes.
+fn add(index: &Connection, store: &Connection, id: i64, is: [i64; 2]) -> rusqlite::Result<u64> {
+    let said: Option<(String, String)> = store
+        .prepare_cached("SELECT name, content FROM archives WHERE id = ?1")?
+        .query_row([id], |r| Ok((r.get(0)?, r.get(1)?)))
+        .optional()?;
+    let Some((name, content)) = said else { return Ok(1) };
+    index
+        .prepare_cached("INSERT OR REPLACE INTO said (rowid, name, content) VALUES (?1, ?2, ?3)")?
+        .execute(params![id, name, content])?;
+    index
+        .prepare_cached("INSERT OR REPLACE INTO seen (id, archived_at, bytes) VALUES (?1, ?2, ?3)")?
+        .execute(params![id, is[0], is[1]])?;
+    Ok((name.len() + content.len()).max(1) as u64)
 }
 
 /// Does several things to the index or none.
@@ -260,9 +278,17 @@ fn look(
         ))?
         .query_map(params![limit, wanted.short, wanted.indexed], |r| r.get(0))?
         .collect::<rusqlite::Result<_>>()?;
-    let mut snippet = index.prepare_cached(
-        "SELECT snippet(said, -1, '**', '**', '…', 60) FROM said WHERE said MATCH ?2 AND rowid = ?1",
-    )?;
+    // Only of those that are shown: a snippet is read out of all that was said.
+    let mut snippets: BTreeMap<i64, String> = index
+        .prepare_cached(
+            "SELECT rowid, CASE WHEN rowid IN (SELECT value FROM json_each(?2)) THEN snippet(said, -1, '**', '**', '…', 60) END
+             FROM said WHERE said MATCH ?1",
+        )?
+        .query_map(params![wanted.indexed, serde_json::json!(best).to_string()], |r| {
+            Ok((r.get(0)?, r.get::<_, Option<String>>(1)?))
+        })?
+        .filter_map(|row| row.map(|(id, snippet)| Some((id, snippet?))).transpose())
+        .collect::<rusqlite::Result<_>>()?;
     let mut session = store.prepare_cached(
         "SELECT id, name, session_id, archived_at FROM archives WHERE id = ?1 AND group_folder = ?2",
     )?;
@@ -270,8 +296,7 @@ fn look(
     for id in best {
         let session: Option<ArchivedSession> =
             session.query_row(params![id, group.as_str()], session_row).optional()?;
-        let snippet = snippet.query_row(params![id, wanted.indexed], |r| r.get(0)).optional()?;
-        if let (Some(session), Some(snippet)) = (session, snippet) {
+        if let (Some(session), Some(snippet)) = (session, snippets.remove(&id)) {
             found.push(FoundSession { group: group.clone(), session, snippet });
         }
     }

@@ -49,7 +49,7 @@ pub(super) const HINTS: usize = 4096;
 pub(super) enum Job {
     Scan(Sight),
     Drain(oneshot::Sender<()>),
-    Settle(Claimed, oneshot::Sender<()>),
+    Settle(Box<Claimed>, oneshot::Sender<()>),
 }
 
 /// The state of one group's worker.
@@ -91,7 +91,7 @@ impl News {
         match job {
             Job::Scan(sight) => self.scan = self.scan.max(Some(sight)),
             Job::Drain(done) => self.drained.push(done),
-            Job::Settle(claimed, done) => self.by_hand.push((claimed, done)),
+            Job::Settle(claimed, done) => self.by_hand.push((*claimed, done)),
         }
     }
 }
