@@ -15,6 +15,9 @@ pub enum Effect {
         chat_jid: String,
         /// What to say, `<internal>` blocks already taken out; never empty.
         text: String,
+        /// Whether the last of those blocks was not closed, and took all that followed.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        unclosed: bool,
         /// The name to speak under, where the channel can.
         sender: Option<String>,
         /// The platform's id of the message that is answered.

@@ -3,14 +3,24 @@
 /// The name of the tag, in any case.
 const NAME: &str = "internal";
 
+/// What leaves the host of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outbound {
+    /// Without what stands in `<internal>` blocks, trimmed.
+    pub text: String,
+    /// Whether the last block is not closed, so that it hides all that follows.
+    pub unclosed: bool,
+}
+
 /// Returns `text` without what stands in its `<internal>` blocks, trimmed.
 ///
-/// Unlike v1, no way to write the tag lets out what is in it: its case does not matter, it may have white space or
-/// attributes behind its name, blocks may stand in each other, and one that is never closed goes on to the end. A
-/// closing tag that closes nothing is left out, and hides nothing. Blocks that v1 knew end where they did, but for those
-/// that hold another one. Trimming takes what JavaScript's `trim()` takes. Time is linear.
+/// Unlike v1, no way to write the tag lets out what is in it: its case does not matter, it may have white space, a `/` or
+/// attributes behind its name (whose quotes may hold `<` and `>`), blocks may stand in each other, and one that is never
+/// closed goes on to the end, as does a tag itself that never ends. A closing tag that closes nothing is left out, and
+/// hides nothing. Blocks that v1 knew end where they did, but for those that hold another one. Trimming takes what
+/// JavaScript's `trim()` takes. Time is linear.
 #[must_use]
-pub fn strip_internal(text: &str) -> String {
+pub fn outbound(text: &str) -> Outbound {
     let mut kept = String::with_capacity(text.len());
     let mut depth = 0_usize;
     let mut rest = text;
@@ -40,7 +50,13 @@ pub fn strip_internal(text: &str) -> String {
     if depth == 0 {
         kept.push_str(rest);
     }
-    kept.trim_matches(is_js_space).to_owned()
+    Outbound { text: kept.trim_matches(is_js_space).to_owned(), unclosed: depth > 0 }
+}
+
+/// Returns the text alone of [`outbound`].
+#[must_use]
+pub fn strip_internal(text: &str) -> String {
+    outbound(text).text
 }
 
 /// Returns whether there is something in `text`, and all of it is in `<internal>` blocks.
@@ -54,7 +70,8 @@ enum Tag {
     Closes,
 }
 
-/// Returns which tag `text`, which begins with `<`, begins with, and its length in bytes.
+/// Returns which tag `text`, which begins with `<`, begins with, and its length in bytes. An opening tag that never ends
+/// is as long as the text.
 fn tag(text: &str) -> Option<(Tag, usize)> {
     let inside = text.get(1..)?;
     let (tag, inside) = match inside.strip_prefix('/') {
@@ -63,12 +80,41 @@ fn tag(text: &str) -> Option<(Tag, usize)> {
     };
     let name = inside.get(..NAME.len()).filter(|name| name.eq_ignore_ascii_case(NAME))?;
     let behind = &inside[name.len()..];
-    if !behind.starts_with(|c: char| c == '>' || c.is_ascii_whitespace()) {
+    if !behind.starts_with(ends_name) {
         return None;
     }
-    // The next `<` ends the search: each character is looked at once.
-    let end = behind.find(['<', '>']).filter(|end| behind[*end..].starts_with('>'))?;
-    Some((tag, text.len() - behind.len() + end + 1))
+    let end = match tag {
+        Tag::Opens => end_of_opening(behind).map_or(behind.len(), |end| end + 1),
+        // The next `<` ends the search: each character is looked at once.
+        Tag::Closes => behind.find(['<', '>']).filter(|end| behind[*end..].starts_with('>'))? + 1,
+    };
+    Some((tag, text.len() - behind.len() + end))
+}
+
+/// Whether a character ends the name of a tag; one that is not seen is none of a name.
+fn ends_name(c: char) -> bool {
+    c.is_whitespace()
+        || c.is_control()
+        || matches!(c, '>' | '/' | '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Returns where the `>` stands that ends an opening tag. As in HTML a quote is one behind a `=`, and hides what is in it.
+fn end_of_opening(behind: &str) -> Option<usize> {
+    let mut quote = None;
+    let mut last = ' ';
+    for (at, c) in behind.char_indices() {
+        match (quote, c) {
+            (Some(open), _) if open == c => quote = None,
+            (Some(_), _) => {}
+            (None, '>') => return Some(at),
+            (None, '"' | '\'') if last == '=' => quote = Some(c),
+            (None, _) => {}
+        }
+        if !c.is_whitespace() {
+            last = c;
+        }
+    }
+    None
 }
 
 /// Returns whether JavaScript's `trim()` takes the character: White_Space without NEL, and the byte order mark.
@@ -115,6 +161,20 @@ mod tests {
             ("<internal >a</internal >b", "b"),
             ("<internal\n>a</internal\t>b", "b"),
             ("<internal why=\"x\">a</internal>b", "b"),
+            ("<internal note=\"a<b\">SECRET</internal>c", "c"),
+            ("<internal a='<internal>' b = \"x>y\">SECRET</internal>c", "c"),
+            ("<internal it's=it's>SECRET</internal>c", "c"),
+            ("<internal\u{a0}>SECRET</internal>c", "c"),
+            ("<internal\u{3000}x>SECRET</internal\u{2003}>c", "c"),
+            ("<internal\u{200b}>SECRET</internal>c", "c"),
+            ("<internal/>SECRET</internal>c", "c"),
+            ("<internal/x>SECRET</internal>c", "c"),
+            // The tag itself never ends.
+            ("a <internal b", "a"),
+            ("a <internal <b>c", "a"),
+            ("a <internal\nb</internal", "a"),
+            ("a <internal note=\"b>c</internal>", "a"),
+            ("a <internal/", "a"),
             // Closes nothing: the tag goes, the text stays.
             ("a </internal> b", "a  b"),
             ("a</internal></INTERNAL>b", "ab"),
@@ -131,11 +191,8 @@ mod tests {
             "<internals>a</internals>",
             "<internal-note>a",
             "<internal",
-            "a <internal b",
-            "a <internal <b>c",
             "<intern\u{212a}l>a",
             "< internal>a",
-            "<internal/>a",
             "1 < 2 > 0 << <",
             "<ünternal>a",
             "&lt;internal&gt;a",
@@ -159,6 +216,20 @@ mod tests {
     }
 
     #[test]
+    fn that_a_block_is_not_closed_is_told() {
+        for (text, unclosed) in [
+            ("a", false),
+            ("a <internal>b</internal> c", false),
+            ("a</internal>", false),
+            ("a <internal>b", true),
+            ("a <internal b", true),
+            ("a <internal>b<internal>c</internal>d", true),
+        ] {
+            assert_eq!(outbound(text).unclosed, unclosed, "{text}");
+        }
+    }
+
+    #[test]
     fn trimming_takes_what_javascript_takes() {
         for space in [
             "\t", "\n", "\u{b}", "\u{c}", "\r", " ", "\u{a0}", "\u{1680}", "\u{2000}", "\u{200a}",
@@ -177,7 +248,9 @@ mod tests {
 
     #[test]
     fn a_million_openings_take_no_longer_than_one() {
-        for text in ["<internal>", "<internal ", "</internal>", "<"] {
+        for text in
+            ["<internal>", "<internal ", "<internal =\"", "</internal>", "</internal ", "</internal =\"", "<"]
+        {
             let many = text.repeat(1_000_000);
             let left = strip_internal(&many);
             assert!(left.is_empty() || left == many.trim_end(), "{text}");

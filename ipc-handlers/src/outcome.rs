@@ -17,6 +17,8 @@ pub enum Outcome {
     Said {
         /// Its id there.
         outbox_id: i64,
+        /// Whether an `<internal>` block that was not closed took the rest of it.
+        unclosed: bool,
     },
     /// A task was made.
     TaskCreated {
@@ -94,6 +96,11 @@ pub enum NotApplied {
         /// Its folder.
         group: Folder,
     },
+    /// Another group has the name.
+    NameTaken {
+        /// Which.
+        why: String,
+    },
     /// The group's settings can't be such, or are not an agent's to choose.
     BadContainerConfig {
         /// What is wrong with which.
@@ -117,6 +124,11 @@ impl From<NotApplied> for Refusal {
                 "search again: each search indexes more of it",
             ),
             NotApplied::GroupGone { group } => Self::no_such_group(&group),
+            NotApplied::NameTaken { why } => Self::new(
+                Code::Conflict,
+                format!("register_group: {why}"),
+                "give its folder to have the same agent in another chat, or another name",
+            ),
             NotApplied::BadContainerConfig { why } => Self::new(
                 Code::InvalidField,
                 format!("register_group: containerConfig: {why}"),

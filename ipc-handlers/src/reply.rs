@@ -56,6 +56,9 @@ pub(crate) enum Reply<'a> {
     },
 }
 
+/// What is told to who did not close a block.
+const UNCLOSED: &str = "an <internal> was not closed, so all that followed it was not sent; close it with </internal>, or write &lt;internal&gt; to show the tag";
+
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub(crate) enum Answer<'a> {
@@ -63,6 +66,8 @@ pub(crate) enum Answer<'a> {
     #[schemars(title = "send_message")]
     Said {
         outbox_id: i64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        note: Option<&'static str>,
     },
     #[schemars(title = "schedule_task")]
     TaskCreated {
@@ -115,7 +120,9 @@ pub(crate) enum Answer<'a> {
 impl<'a> Answer<'a> {
     fn of(outcome: &'a Outcome, zone: &TimeZone) -> Self {
         match outcome {
-            Outcome::Said { outbox_id } => Self::Said { outbox_id: *outbox_id },
+            Outcome::Said { outbox_id, unclosed } => {
+                Self::Said { outbox_id: *outbox_id, note: unclosed.then_some(UNCLOSED) }
+            }
             Outcome::TaskCreated { task_id, next_run } => Self::TaskCreated {
                 task_id,
                 next_run: next_run.to_string(),
@@ -180,7 +187,11 @@ mod tests {
     #[test]
     fn each_outcome_is_answered_in_its_shape() {
         for (outcome, answer) in [
-            (Outcome::Said { outbox_id: 5 }, r#"{"outboxId":5}"#),
+            (Outcome::Said { outbox_id: 5, unclosed: false }, r#"{"outboxId":5}"#),
+            (
+                Outcome::Said { outbox_id: 5, unclosed: true },
+                r#"{"outboxId":5,"note":"an <internal> was not closed, so all that followed it was not sent; close it with </internal>, or write &lt;internal&gt; to show the tag"}"#,
+            ),
             (
                 Outcome::TaskCreated { task_id: "t".into(), next_run: Time(1_772_366_400_000) },
                 r#"{"taskId":"t","nextRun":"2026-03-01T12:00:00.000Z","nextRunLocal":"2026-03-01T07:00:00-05:00"}"#,

@@ -96,7 +96,7 @@ fn facts(caller: &Caller, command: &Command) -> Facts {
 /// What the store would answer.
 fn outcome(effect: &Effect) -> Outcome {
     match effect {
-        Effect::Say { .. } => Outcome::Said { outbox_id: 12 },
+        Effect::Say { unclosed, .. } => Outcome::Said { outbox_id: 12, unclosed: *unclosed },
         Effect::CreateTask(task) => Outcome::TaskCreated {
             task_id: task.id.clone().unwrap_or("task-1772366400000-abc123".into()),
             next_run: task.next_run,

@@ -55,7 +55,7 @@ pub(super) enum Groups {
         /// The chat it answers in, such as local:family
         #[arg(long, value_name = "JID", value_parser = jid)]
         chat: String,
-        /// A name for people; by default the folder
+        /// A name for people, which no other group has; by default the folder
         #[arg(long)]
         name: Option<String>,
         /// What a message starts with to mention it; by default @ and the assistant's name

@@ -181,14 +181,25 @@ mod tests {
             "me\u{3164}",
             "me\u{fe0f}",
             "me\u{34f}",
+            "me\u{1d173}",
+            "m\u{e0fff}e",
             "local:me",
             "LOCAL: me",
         ] {
             assert!(matches!(check_speaker(like_us), Err(BadSpeaker::LikeUs(_))), "{like_us:?}");
         }
-        for unseen in
-            ["bob ", " bob", "Aunt  Mary", "Aunt\u{a0}Mary", "a\nb", "bob\u{202e}", " ", "\u{2800}", "\0"]
-        {
+        for unseen in [
+            "bob ",
+            " bob",
+            "Aunt  Mary",
+            "Aunt\u{a0}Mary",
+            "a\nb",
+            "bob\u{202e}",
+            "bob\u{1bca0}",
+            " ",
+            "\u{2800}",
+            "\0",
+        ] {
             assert!(matches!(check_speaker(unseen), Err(BadSpeaker::Unseen(_))), "{unseen:?}");
         }
         assert!(matches!(check_speaker("local:bob"), Err(BadSpeaker::WithChannel(_))));

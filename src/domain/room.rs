@@ -32,13 +32,18 @@ pub struct Written {
     /// What it wrote since there was room, as far as the files say that it changed since, bytes; `None`: there was none
     /// since the daemon is up.
     pub wrote: Option<u64>,
+    /// Whether there can't be more than that.
+    pub in_full: bool,
 }
 
 /// Who fills the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filler<'w> {
     /// This group, by so many bytes since it was first weighed, or since there was room. It is stopped.
     Group(&'w Folder, u64),
+    /// One of these, most likely: so many bytes are gone that nobody was seen to write, and they can't be weighed in full.
+    /// They are stopped.
+    Unweighed(Vec<&'w Folder>, u64),
     /// Not everybody was weighed before; the next look tells.
     NotKnown,
     /// No group wrote enough to matter: something else fills it, and nobody is stopped for that.
@@ -74,24 +79,42 @@ pub struct Free {
     pub inodes: u64,
 }
 
-/// Returns how much a group wrote, at most, whose files that were changed since take so many bytes, while the disk went from
-/// `then` to `now`. A file that was there before counts whole, but nobody wrote more than what is gone.
+/// Returns how many bytes are gone between `then` and `now`.
 #[must_use]
-pub fn wrote(changed: u64, then: Free, now: Free) -> u64 {
+pub const fn lost(then: Free, now: Free) -> u64 {
     let names = then.inodes.saturating_sub(now.inodes).saturating_mul(A_NAME);
-    changed.min(then.bytes.saturating_sub(now.bytes).saturating_add(names))
+    then.bytes.saturating_sub(now.bytes).saturating_add(names)
 }
 
-/// Decides who fills a disk on which so many bytes are missing: the group that grew most since it was first weighed, if
-/// that is at least [`LEAST`] and half of what is missing. What a group had before that is nobody's fault.
-/// One that was not weighed before, as the disk was filled between two looks, is told by what it wrote between them.
+/// Returns how much a group wrote, at most, whose files that were changed since take so many bytes, while `lost` are gone.
+/// A file that was there before counts whole, but nobody wrote more than what is gone.
 #[must_use]
-pub fn filler(missing: u64, written: &[Written]) -> Filler<'_> {
+pub fn wrote(changed: u64, lost: u64) -> u64 {
+    changed.min(lost)
+}
+
+/// Decides who fills a disk on which so many bytes are missing, and so many are `lost` since the groups were first weighed:
+/// the group that grew most since, if that is at least [`LEAST`] and half of what is missing. What a group had before
+/// that is nobody's fault. One that was not weighed before, as the disk was filled between two looks, is told by what it
+/// wrote between them.
+///
+/// What nobody is seen to have written is not laid on whoever wrote something: who can't be weighed in full is taken to
+/// have written it, where it is more than what any group wrote. If all of them can, and they wrote less than half of what
+/// is gone together, it was somebody else.
+#[must_use]
+pub fn filler(missing: u64, lost: u64, written: &[Written]) -> Filler<'_> {
     let enough = LEAST.max(missing / 2);
     let grown = |w: &Written| w.before.map(|before| w.now.saturating_sub(before)).or(w.wrote);
+    let seen = written.iter().filter_map(grown).fold(0, u64::saturating_add);
+    let unseen = lost.saturating_sub(seen);
     let most = written.iter().filter_map(|w| Some((&w.group, grown(w)?))).max_by_key(|(_, grown)| *grown);
+    let suspects: Vec<_> = written.iter().filter(|w| !w.in_full).map(|w| &w.group).collect();
     match most {
-        Some((group, grown)) if grown >= enough => Filler::Group(group, grown),
+        _ if written.iter().any(|w| grown(w).is_none()) && unseen > seen => Filler::NotKnown,
+        Some((_, grown)) if unseen >= enough && unseen > grown && !suspects.is_empty() => {
+            Filler::Unweighed(suspects, unseen)
+        }
+        Some((group, grown)) if grown >= enough && unseen <= seen => Filler::Group(group, grown),
         _ if written.iter().any(|w| grown(w).is_none()) => Filler::NotKnown,
         _ => Filler::Outside,
     }
@@ -131,6 +154,7 @@ mod tests {
                 now: now * MIB,
                 before: before.map(|mib| mib * MIB),
                 wrote: None,
+                in_full: true,
             };
             rows.iter().map(row).collect()
         };
@@ -151,7 +175,7 @@ mod tests {
             (100, &[("evil", 900, None), ("good", 60, Some(1))], Filler::Group(&good, 59 * MIB)),
         ] {
             let rows = written(rows);
-            assert_eq!(filler(missing * MIB, &rows), expected, "{missing} {rows:?}");
+            assert_eq!(filler(missing * MIB, 0, &rows), expected, "{missing} {rows:?}");
         }
     }
 
@@ -165,7 +189,62 @@ mod tests {
             (900, free(1_000, 0), free(1_100, 0), 0),
             (90_000, free(1_000, 30), free(1_000, 10), 20 * A_NAME),
         ] {
-            assert_eq!(wrote(changed, then, now), expected, "{changed} {then:?} {now:?}");
+            assert_eq!(wrote(changed, lost(then, now)), expected, "{changed} {then:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_is_seen_to_have_written_is_laid_on_nobody_who_can_be_weighed() {
+        const MIB: u64 = 1 << 20;
+        let [evil, evil2, good] = ["evil", "evil2", "good"].map(|name| Folder::parse(name).unwrap());
+        for (missing, lost, rows, expected) in [
+            // A hidden file, beside somebody who wrote a little; the first missing byte is enough.
+            (1, 900, &[("good", Some(20), true), ("evil", Some(0), true)][..], Filler::Outside),
+            (1, 41, &[("good", Some(20), true)], Filler::Outside),
+            (1, 40, &[("good", Some(20), true)], Filler::Group(&good, 20 * MIB)),
+            (
+                1,
+                900,
+                &[("good", Some(20), true), ("evil", Some(0), false)],
+                Filler::Unweighed(vec![&evil], 880 * MIB),
+            ),
+            (
+                1,
+                900,
+                &[("good", Some(20), false), ("evil", Some(0), true)],
+                Filler::Unweighed(vec![&good], 880 * MIB),
+            ),
+            (
+                1,
+                900,
+                &[("good", Some(20), true), ("evil", Some(0), false), ("evil2", Some(5), false)],
+                Filler::Unweighed(vec![&evil, &evil2], 875 * MIB),
+            ),
+            // Who was seen to write more than what is hidden is the one, hidden or not.
+            (1, 60, &[("good", Some(40), true), ("evil", Some(1), false)], Filler::Group(&good, 40 * MIB)),
+            (1, 60, &[("good", Some(1), true), ("evil", Some(40), false)], Filler::Group(&evil, 40 * MIB)),
+            // Together the others were seen to write most of it, but none of them as much as is hidden.
+            (
+                1,
+                100,
+                &[("good", Some(30), true), ("evil2", Some(30), true), ("evil", Some(0), false)],
+                Filler::Unweighed(vec![&evil], 40 * MIB),
+            ),
+            // Too little is hidden to matter.
+            (1, 20, &[("good", Some(1), true), ("evil", Some(4), false)], Filler::Outside),
+            (100, 45, &[("good", Some(1), true), ("evil", Some(4), false)], Filler::Outside),
+            // Who was not weighed before may have had it, or have written it.
+            (1, 900, &[("good", Some(20), true), ("evil", None, false)], Filler::NotKnown),
+        ] {
+            let row = |(group, grown, in_full): &(&str, Option<u64>, bool)| Written {
+                group: Folder::parse(group).unwrap(),
+                now: (grown.unwrap_or(0) + 7) * MIB,
+                before: grown.map(|_| 7 * MIB),
+                wrote: None,
+                in_full: *in_full,
+            };
+            let rows: Vec<Written> = rows.iter().map(row).collect();
+            assert_eq!(filler(missing * MIB, lost * MIB, &rows), expected, "{missing} {lost} {rows:?}");
         }
     }
 
@@ -178,6 +257,7 @@ mod tests {
                 now: now * MIB,
                 before: before.map(|mib| mib * MIB),
                 wrote: wrote.map(|mib| mib * MIB),
+                in_full: true,
             };
             rows.iter().map(row).collect()
         };
@@ -197,7 +277,7 @@ mod tests {
             (&[("good", 900, None, None), ("evil", 500, None, Some(1))], Filler::NotKnown),
         ] {
             let rows = written(rows);
-            assert_eq!(filler(100 * MIB, &rows), expected, "{rows:?}");
+            assert_eq!(filler(100 * MIB, 0, &rows), expected, "{rows:?}");
         }
     }
 }

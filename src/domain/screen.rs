@@ -8,7 +8,8 @@ pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+            | '\u{feff}' | '\u{fff0}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}')
 }
 
 /// Returns text of several lines as a screen may have it: nothing in it moves the cursor, changes colours, asks the terminal
@@ -24,6 +25,9 @@ pub fn on_screen(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a character leaves nothing to be seen, or a gap that is no plain space: a name with one looks like another.
+/// With those that [`acts`] has, that is all of Unicode's property `Default_Ignorable_Code_Point`
+/// (DerivedCoreProperties.txt), white space, and the empty Braille pattern. Letters of other scripts or widths that look
+/// alike are not told apart.
 #[must_use]
 pub fn hides(c: char) -> bool {
     acts(c)
@@ -36,6 +40,37 @@ pub fn hides(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_unicode_says_is_ignored_hides() {
+        // DerivedCoreProperties.txt, Default_Ignorable_Code_Point, whole.
+        for range in [
+            '\u{ad}'..='\u{ad}',
+            '\u{34f}'..='\u{34f}',
+            '\u{61c}'..='\u{61c}',
+            '\u{115f}'..='\u{1160}',
+            '\u{17b4}'..='\u{17b5}',
+            '\u{180b}'..='\u{180f}',
+            '\u{200b}'..='\u{200f}',
+            '\u{202a}'..='\u{202e}',
+            '\u{2060}'..='\u{206f}',
+            '\u{3164}'..='\u{3164}',
+            '\u{fe00}'..='\u{fe0f}',
+            '\u{feff}'..='\u{feff}',
+            '\u{ffa0}'..='\u{ffa0}',
+            '\u{fff0}'..='\u{fff8}',
+            '\u{1bca0}'..='\u{1bca3}',
+            '\u{1d173}'..='\u{1d17a}',
+            '\u{e0000}'..='\u{e0fff}',
+        ] {
+            for c in range {
+                assert!(hides(c), "U+{:04X}", u32::from(c));
+            }
+        }
+        for c in ['a', ' ', 'é', 'ß', '日', 'ש', '\u{301}', '👩', '\u{1d172}', '\u{fffd}'] {
+            assert!(!hides(c), "U+{:04X}", u32::from(c));
+        }
+    }
 
     #[test]
     fn nothing_on_a_screen_acts_on_it() {
@@ -54,7 +89,7 @@ mod tests {
             ("\u{2066}a\u{2067}b\u{2068}c\u{2069}", "abc"),
             ("a\u{200e}b\u{200f}c\u{61c}d\u{202a}e\u{202b}f\u{202d}g", "abcdefg"),
             ("pay\u{200b}pal\u{ad}\u{feff}\u{2060}", "paypal"),
-            ("see\u{e0049}\u{e0047}", "see"),
+            ("see\u{e0049}\u{e0047}\u{1d173}\u{1bca0}\u{e01f0}", "see"),
             ("a\u{2028}b\u{2029}c", "a\nb\nc"),
             // What joins stays.
             ("می\u{200c}خواهم 👩\u{200d}🚀 ❤\u{fe0f}", "می\u{200c}خواهم 👩\u{200d}🚀 ❤\u{fe0f}"),

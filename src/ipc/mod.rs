@@ -35,5 +35,5 @@ pub use own::give_folder;
 pub use transcript::{TRANSCRIPT_LIMIT, read_transcript};
 pub use trash::Swept;
 pub use watch::{Hint, HintSender, Hints, Watch, WatchError, hints};
-pub use weigh::{Weight, weigh};
+pub use weigh::{Gap, Weight, weigh};
 pub use world::World;

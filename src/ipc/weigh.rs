@@ -1,18 +1,19 @@
 //! What the folders take that a group's container can write to.
 
-use std::{ops::ControlFlow, path::Path};
+use std::path::Path;
 
 use rustix::{
-    fd::AsFd,
-    fs::{Mode, OFlags},
+    fd::OwnedFd,
+    fs::{Dir, Mode, OFlags},
+    io::Errno,
 };
 
 use ipc_handlers::Time;
 
 use super::{dir, mailbox::changed_at, names::Kind};
 
-/// How deep is looked; what lies deeper is not counted.
-const DEEPEST: usize = 32;
+/// How deep is looked; each folder on the way is held open meanwhile.
+const DEEPEST: usize = 256;
 
 /// What files take on disk, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,56 +21,114 @@ pub struct Weight {
     pub all: u64,
     /// Those of them that were made or changed since a given time. The kernel says when that was; a container can't.
     pub changed: u64,
+    /// Why there may be more than that; `None`: there is not.
+    pub gap: Option<Gap>,
+}
+
+/// Why files can't be weighed in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Gap {
+    #[error("a folder that can't be read")]
+    Unreadable,
+    #[error("folders deeper than {DEEPEST}")]
+    Deep,
+    #[error("more than {0} names")]
+    Names(usize),
 }
 
 impl std::ops::AddAssign for Weight {
     fn add_assign(&mut self, more: Self) {
         self.all = self.all.saturating_add(more.all);
         self.changed = self.changed.saturating_add(more.changed);
+        self.gap = self.gap.or(more.gap);
     }
 }
 
 /// Returns what the files below `folder` take on disk, with `a_name` for each name, and how much of it was changed since
-/// `since`. No link is followed, no mount crossed; at most `names` are looked at, and what can't be looked at counts
-/// nothing.
+/// `since`. No link is followed, no mount crossed; at most `names` are looked at. What can't be looked at counts nothing,
+/// and is told of as a [`Gap`].
 #[must_use]
 pub fn weigh(folder: &Path, a_name: u64, names: usize, since: Time) -> Weight {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let Ok(held) = rustix::fs::open(folder, flags, Mode::empty()) else { return Weight::default() };
-    let mut scales = Scales { a_name, since, left: names, weight: Weight::default() };
-    scales.add(&held, DEEPEST);
+    let mut scales = Scales { a_name, since, names, left: names, weight: Weight::default() };
+    if let Some(top) = scales.entered(rustix::fs::open(folder, flags, Mode::empty())) {
+        scales.add(top);
+    }
     scales.weight
 }
 
 struct Scales {
     a_name: u64,
     since: Time,
+    names: usize,
     left: usize,
     weight: Weight,
 }
 
 impl Scales {
-    fn add(&mut self, at: impl AsFd, deeper: usize) {
-        let at = at.as_fd();
-        let _ = dir::each_name(at, |name, _| {
+    /// Goes down into folders by descriptors alone, each opened from its parent's. A walk that began anew from the top
+    /// could be led astray, and one by recursion could be led too deep.
+    fn add(&mut self, top: Dir) {
+        let mut way = vec![top];
+        while let Some(here) = way.last_mut() {
+            let entry = match here.read() {
+                Some(Ok(entry)) => entry,
+                Some(Err(error)) => {
+                    self.fails(error);
+                    way.pop();
+                    continue;
+                }
+                None => {
+                    way.pop();
+                    continue;
+                }
+            };
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
             if self.left == 0 {
-                return ControlFlow::Break(());
+                return self.misses(Gap::Names(self.names));
             }
             self.left -= 1;
-            if let Ok(stat) = dir::stat(at, name) {
-                let takes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
-                let all = takes.saturating_add(self.a_name);
-                let changed = if changed_at(&stat) >= self.since { all } else { 0 };
-                self.weight += Weight { all, changed };
-                if Kind::of(&stat) == Kind::Directory
-                    && deeper > 0
-                    && let Ok(folder) = dir::open_dir(at, name)
-                {
-                    self.add(&folder, deeper - 1);
+            let Ok(at) = here.fd() else { continue };
+            let stat = match dir::stat(at, name) {
+                Ok(stat) => stat,
+                Err(error) => {
+                    self.fails(error);
+                    continue;
                 }
+            };
+            let takes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+            let all = takes.saturating_add(self.a_name);
+            let changed = if changed_at(&stat) >= self.since { all } else { 0 };
+            self.weight += Weight { all, changed, gap: None };
+            if Kind::of(&stat) != Kind::Directory {
+                continue;
             }
-            ControlFlow::Continue(())
-        });
+            let folder = dir::open_dir(at, name);
+            if way.len() > DEEPEST {
+                self.misses(Gap::Deep);
+            } else if let Some(folder) = self.entered(folder) {
+                way.push(folder);
+            }
+        }
+    }
+
+    fn entered(&mut self, folder: Result<OwnedFd, Errno>) -> Option<Dir> {
+        folder.and_then(Dir::new).map_err(|error| self.fails(error)).ok()
+    }
+
+    /// What is gone, became something else, or is another file system's holds nothing; a container can make the rest of
+    /// errors only by its folders' modes.
+    fn fails(&mut self, error: Errno) {
+        if matches!(error, Errno::ACCESS | Errno::PERM) {
+            self.misses(Gap::Unreadable);
+        }
+    }
+
+    fn misses(&mut self, gap: Gap) {
+        self.weight.gap = self.weight.gap.or(Some(gap));
     }
 }
 
@@ -96,6 +155,40 @@ mod tests {
         assert!(weigh(&inside, 1_000, 100) < full + 20_000);
         assert_eq!(weigh(&root.path().join("linked"), 1_000, 100), 0);
         assert_eq!(weigh(&root.path().join("nowhere"), 1_000, 100), 0);
+    }
+
+    #[test]
+    fn what_is_not_weighed_is_told_of() {
+        let of = |root: &Path, names| weigh(root, 0, names, Time(i64::MAX));
+        let root = tempfile::tempdir().unwrap();
+        let deep = |levels: usize| root.path().join("d/".repeat(levels));
+        std::fs::create_dir_all(deep(DEEPEST)).unwrap();
+        std::fs::write(deep(DEEPEST).join("file"), vec![1; 100_000]).unwrap();
+        let weight = of(root.path(), 1_000);
+        assert!(weight.all >= 100_000 && weight.gap.is_none(), "{weight:?}");
+        assert_eq!(of(root.path(), DEEPEST + 1).gap, None);
+        assert_eq!(of(root.path(), DEEPEST).gap, Some(Gap::Names(DEEPEST)));
+        std::fs::create_dir(deep(DEEPEST + 1)).unwrap();
+        assert_eq!(of(root.path(), 1_000).gap, Some(Gap::Deep));
+        assert_eq!(of(&root.path().join("nowhere"), 1_000), Weight::default());
+    }
+
+    #[test]
+    fn a_folder_that_may_not_be_read_is_told_of() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("hidden")).unwrap();
+        for mode in [0o300, 0o400, 0] {
+            let set =
+                |mode| std::fs::set_permissions(root.path().join("hidden"), PermissionsExt::from_mode(mode));
+            std::fs::write(root.path().join("hidden/file"), "x").unwrap();
+            set(mode).unwrap();
+            let gap = weigh(root.path(), 0, 100, Time(i64::MAX)).gap;
+            set(0o700).unwrap();
+            // For root there is no such folder.
+            let expected = (!rustix::process::geteuid().is_root()).then_some(Gap::Unreadable);
+            assert_eq!(gap, expected, "{mode:o}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{Host, ipc::chain};
 use crate::{
     clock,
     domain::room::{self, A_NAME, Filler, Free, Room, Written},
-    ipc::{Weight, weigh},
+    ipc::{Gap, Weight, weigh},
 };
 
 /// How many names of one of a group's folders are weighed.
@@ -23,6 +23,8 @@ pub(super) struct Watched {
     before: BTreeMap<Folder, u64>,
     /// When there was room last, as far as this daemon saw, and how much.
     room: Option<(Time, Free)>,
+    /// What was free when there was room last, or when `before` was weighed, whichever is later.
+    free: Option<Free>,
     /// Something else than a group fills the disk, and main's chat was told.
     from_outside: bool,
 }
@@ -42,12 +44,15 @@ impl Watched {
         let free_now = Free { bytes: free.unwrap_or(u64::MAX), inodes: free_inodes };
         let since = self.room;
         // What a group wrote since there was room is counted from then, whenever it is weighed for the first time.
-        let wrote = |weight: &Weight| since.map(|(_, then)| room::wrote(weight.changed, then, free_now));
+        let wrote =
+            |weight: &Weight| since.map(|(_, then)| room::wrote(weight.changed, room::lost(then, free_now)));
+        let lost = self.free.map_or(0, |then| room::lost(then, free_now));
         let room = room::room(free.unwrap_or(u64::MAX), wanted, free_inodes, inodes);
         match room {
             Room::Enough => {
                 self.before.clear();
                 self.room = Some((looked_at, free_now));
+                self.free = Some(free_now);
                 self.from_outside = false;
                 host.without_room().clear();
             }
@@ -56,6 +61,7 @@ impl Watched {
                 let before = |weight: Weight| weight.all - wrote(&weight).unwrap_or(0);
                 let now = weigh_all(host, since.map(|(at, _)| at)).await;
                 self.before = now.into_iter().map(|(group, weight)| (group, before(weight))).collect();
+                self.free.get_or_insert(free_now);
             }
             Room::Short { missing } => {
                 let now = weigh_all(host, since.map(|(at, _)| at)).await;
@@ -64,27 +70,42 @@ impl Watched {
                     now: now.all,
                     before: self.before.get(group).copied(),
                     wrote: wrote(now),
+                    in_full: now.gap.is_none(),
                 };
                 let written: Vec<Written> = now.iter().map(written).collect();
-                match room::filler(missing, &written) {
+                let free_mib = free.unwrap_or(0) >> 20;
+                match room::filler(missing, lost, &written) {
                     Filler::Group(group, grown) => {
-                        stop(host, group, grown, free.unwrap_or(0)).await;
-                        self.before.clear();
-                        // What it changed stays, and is weighed from here on.
-                        self.room = None;
+                        stop(host, group, free_mib, &format!("the group wrote {} MiB lately", grown >> 20))
+                            .await;
+                        self.weigh_anew();
+                    }
+                    Filler::Unweighed(groups, unseen) => {
+                        for group in groups {
+                            stop(host, group, free_mib, &unweighed(unseen, now[group].gap)).await;
+                        }
+                        self.weigh_anew();
                     }
                     Filler::Outside if !self.from_outside && host.without_room().is_empty() => {
                         self.from_outside = true;
-                        tell_of_outside(host, free.unwrap_or(0)).await;
+                        tell_of_outside(host, free_mib).await;
                     }
                     Filler::Outside | Filler::NotKnown => {}
                 }
                 for (group, weight) in now {
                     self.before.entry(group).or_insert(weight.all);
                 }
+                self.free.get_or_insert(free_now);
             }
         }
         room
+    }
+
+    /// What who was stopped wrote stays, and everybody is weighed from here on.
+    fn weigh_anew(&mut self) {
+        self.before.clear();
+        self.room = None;
+        self.free = None;
     }
 }
 
@@ -112,13 +133,18 @@ async fn weigh_all(host: &Arc<Host>, since: Option<Time>) -> BTreeMap<Folder, We
     spawn_blocking(weigh_them).await.unwrap_or_default()
 }
 
+/// Why a group is stopped that can't be weighed in full.
+fn unweighed(unseen: u64, gap: Option<Gap>) -> String {
+    let has = gap.map_or_else(String::new, |gap| format!(": it has {gap}"));
+    format!(
+        "{} MiB were written lately that no group shows, and the group can't be weighed{has}",
+        unseen >> 20
+    )
+}
+
 /// Has a group's run killed, and main's chat told, once.
-async fn stop(host: &Host, group: &Folder, grown: u64, free: u64) {
-    let reason = format!(
-        "the disk is nearly full ({} MiB are free), and the group wrote {} MiB lately",
-        free >> 20,
-        grown >> 20
-    );
+async fn stop(host: &Host, group: &Folder, free_mib: u64, why: &str) {
+    let reason = format!("the disk is nearly full ({free_mib} MiB are free), and {why}");
     if host.without_room().insert(group.clone(), reason.clone()).is_some() {
         return;
     }
@@ -130,11 +156,10 @@ async fn stop(host: &Host, group: &Folder, grown: u64, free: u64) {
 }
 
 /// Has main's chat told that no group is to blame.
-async fn tell_of_outside(host: &Host, free: u64) {
-    let free = free >> 20;
-    tracing::error!(free_mib = free, "the disk is nearly full, and no group was seen filling it");
+async fn tell_of_outside(host: &Host, free_mib: u64) {
+    tracing::error!(free_mib, "the disk is nearly full, and no group was seen filling it");
     let text = format!(
-        "The disk is nearly full ({free} MiB are free). No group was seen filling it, so it is something else, and I stopped nobody. Nothing is started until there is room again."
+        "The disk is nearly full ({free_mib} MiB are free). No group was seen filling it, so it is something else, and I stopped nobody. Nothing is started until there is room again."
     );
     tell_main(host, text, "notice: no room".to_owned()).await;
 }

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, StoreError, approvals, chats::ensure_chat, folder, messages::replay_held, tasks};
 use crate::domain::{
+    approvals::name::{BadName, check_free},
     engage::{ChatKind, default_for},
     group_config::{BadGroupConfig, GroupConfig},
     rows::{Group, StickyThread, Wiring},
@@ -32,10 +33,12 @@ pub struct NewWiring {
 }
 
 impl Store {
-    /// Adds a group and the chats' wirings in one go. Adding one that exists already is refused.
+    /// Adds a group and the chats' wirings in one go. Adding one that exists already is refused, and a name that another
+    /// one has.
     pub async fn add_group(&self, group: NewGroup, wirings: Vec<NewWiring>, now: Time) -> Result<()> {
         self.write(move |c| {
             insert_group(c, &group, now)?;
+            name_is_free(c, &group.folder, &group.name)?.map_err(|e| StoreError::Refused(e.to_string()))?;
             wirings.into_iter().try_for_each(|wiring| insert_wiring(c, &wiring, now).map(drop))
         })
         .await
@@ -68,7 +71,7 @@ impl Store {
     /// moved to the clocks of the zone that it has then.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] with what is wrong with a key or its value.
+    /// [`StoreError::Refused`] with what is wrong with a key or its value, such as a name that another group has.
     pub async fn set_group(
         &self,
         group: Folder,
@@ -86,6 +89,9 @@ impl Store {
             let refused = |e: BadGroupConfig| StoreError::Refused(e.to_string());
             let mut config = None;
             for (key, value) in &settings {
+                if key == "name" {
+                    name_is_free(c, &group, value)?.map_err(|e| StoreError::Refused(e.to_string()))?;
+                }
                 let sql = match key.as_str() {
                     "name" => "UPDATE groups SET name = ?2 WHERE folder = ?1",
                     "trigger" => "UPDATE groups SET trigger = ?2 WHERE folder = ?1",
@@ -338,6 +344,25 @@ pub(super) fn wiring_changed(c: &Connection, group: &Folder, chat: &str) -> Resu
     )?
     .execute([group.as_str(), chat])?;
     replay_held(c, group, chat)
+}
+
+/// Returns what each group is called, by folder.
+pub(super) fn names(c: &Connection) -> Result<Vec<(Folder, String)>> {
+    c.prepare_cached("SELECT folder, name FROM groups ORDER BY folder")?
+        .query_map([], |r| Ok((folder(r.get(0)?)?, r.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()
+        .map_err(StoreError::from)
+}
+
+/// Whether a group may be called so: none but itself is.
+pub(super) fn name_is_free(
+    c: &Connection,
+    group: &Folder,
+    name: &str,
+) -> Result<std::result::Result<(), BadName>> {
+    let mut others = names(c)?;
+    others.retain(|(folder, _)| folder != group);
+    Ok(check_free(name, &others))
 }
 
 /// Adds a group. Adding one that exists already is refused.

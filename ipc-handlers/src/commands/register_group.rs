@@ -31,7 +31,7 @@ pub static ENTRY: Entry = Entry {
 pub struct RegisterGroup {
     /// The chat's address.
     pub jid: String,
-    /// A name for people.
+    /// A name for people; no other group has it.
     pub name: String,
     /// The folder under `groups/`, which is the group's identity.
     pub folder: Folder,

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Command, Entry, Who};
 use crate::{
-    Caller, Code, Effect, Facts, Refusal, Wants, fields::Fields, outbound::strip_internal, refusal::quoted,
+    Caller, Code, Effect, Facts, Refusal, Wants, fields::Fields, outbound::outbound, refusal::quoted,
 };
 
 /// The catalogue's line. `message` is v1's type.
@@ -41,7 +41,7 @@ impl SendMessage {
             sender: fields.optional_text("sender")?,
             reply_to: fields.optional_text("replyTo")?,
         };
-        if strip_internal(&command.text).is_empty() {
+        if outbound(&command.text).text.is_empty() {
             return Err(
                 fields.invalid("text", "has nothing to say outside <internal> blocks and white space")
             );
@@ -57,9 +57,11 @@ impl SendMessage {
         if !caller.is_main && !facts.is_own_chat(caller, &self.chat_jid) {
             return Err(foreign_chat("chatJid", &self.chat_jid, caller, facts));
         }
+        let said = outbound(&self.text);
         Ok(vec![Effect::Say {
             chat_jid: self.chat_jid.clone(),
-            text: strip_internal(&self.text),
+            text: said.text,
+            unclosed: said.unclosed,
             sender: self.sender.clone(),
             reply_to: self.reply_to.clone(),
         }])
@@ -102,7 +104,13 @@ mod tests {
             let said = ask(&caller("family"), &to(own)).unwrap();
             assert_eq!(
                 said,
-                Effect::Say { chat_jid: own.into(), text: "hi".into(), sender: None, reply_to: None }
+                Effect::Say {
+                    chat_jid: own.into(),
+                    text: "hi".into(),
+                    unclosed: false,
+                    sender: None,
+                    reply_to: None
+                }
             );
         }
         for foreign in ["local:main", "dc:1", "tg:-200", "tg:-999"] {
@@ -138,6 +146,15 @@ mod tests {
         assert_eq!(said, "hello");
         for silent in ["<internal>a</internal>", " \n", "\u{feff}", ""] {
             assert_eq!(refused(&caller("family"), &text(silent)), Code::InvalidField, "{silent:?}");
+        }
+    }
+
+    #[test]
+    fn that_a_block_is_not_closed_is_known() {
+        for (text, is) in [("a <internal>b", true), ("a <internal>b</internal>", false)] {
+            let command = json!({"type": "message", "chatJid": "tg:-100", "text": text});
+            let said = ask(&caller("family"), &command).unwrap();
+            assert!(matches!(said, Effect::Say { unclosed, .. } if unclosed == is), "{said:?}");
         }
     }
 

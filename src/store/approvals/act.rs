@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use super::{
     super::{
         NewGroup, Result,
-        groups::{insert_group, wire_by_default},
+        groups::{insert_group, names, wire_by_default},
         messages::replay,
         people,
     },
@@ -121,11 +121,7 @@ impl Answer<'_> {
 
     /// Makes a group of this name, and connects it.
     pub(super) fn make(&self, name: &str) -> Result<Decided> {
-        let groups: Vec<(Folder, String)> = self
-            .c
-            .prepare_cached("SELECT folder, name FROM groups ORDER BY folder")?
-            .query_map([], |r| Ok((super::folder(r.get(0)?)?, r.get(1)?)))?
-            .collect::<rusqlite::Result<_>>()?;
+        let groups = names(self.c)?;
         let (name, folder) = match new_agent(name, &groups) {
             Ok(made) => made,
             Err(bad) => return Ok(Decided::of(How::Not, bad_name(&bad))),

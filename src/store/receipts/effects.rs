@@ -24,9 +24,9 @@ pub(super) fn apply(
 ) -> Applied {
     let said = cause.transcripts();
     match effect {
-        Effect::Say { chat_jid, text, sender, reply_to } => {
-            let message =
-                say::Message { chat_jid, text, sender: sender.as_deref(), reply_to: reply_to.as_deref() };
+        Effect::Say { chat_jid, text, unclosed, sender, reply_to } => {
+            let (sender, reply_to) = (sender.as_deref(), reply_to.as_deref());
+            let message = say::Message { chat_jid, text, unclosed: *unclosed, sender, reply_to };
             say::apply(c, cause, caller, &message, changes, now)
         }
         Effect::CreateTask(new) => task::create(c, new, changes, now),

@@ -304,6 +304,67 @@ fn a_group_that_fills_the_disk_between_two_looks_is_stopped() {
 }
 
 #[test]
+fn who_hides_what_it_wrote_is_stopped_and_not_who_wrote_something_in_the_open() {
+    let root = Root::new("");
+    let Some(_disk) = Disk::under(&root, c"size=96m") else { return };
+    root.g2(&["init"]);
+    root.settings("[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 32\n");
+    root.script(None, &json!([{"when": {"contains": "stay"}, "do": [{"hang": true}]}]));
+    let _daemon = root.serve();
+    for group in ["evil", "good"] {
+        root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
+        root.send(&format!("local:{group}"), "stay");
+    }
+    let running = |group: &str| {
+        let rows = root.rows(&["runs", "list"]);
+        rows.iter().any(|row| row["group"] == group && row["ended_at"].is_null() && row["records"] == 1)
+    };
+    wait_for("both to run", || (running("evil") && running("good")).then_some(()));
+    let deep = root.data("ipc/evil/state").join("d/".repeat(300));
+    fs::create_dir_all(&deep).unwrap();
+    let mut file = File::create(deep.join("filler")).unwrap();
+    fs::write(root.data("ipc/good/state/own"), vec![0; 20 << 20]).unwrap();
+    while free_mib(&root.data("")) >= 6 {
+        file.write_all(&[0; 1 << 20]).unwrap();
+    }
+    wait_for("evil to be stopped", || (!running("evil")).then_some(()));
+    let told = wait_for("main to be told", || root.said("local:main").pop());
+    assert!(
+        told.starts_with("I stopped the group evil") && told.contains("folders deeper than 256"),
+        "{told}"
+    );
+    assert!(running("good"));
+}
+
+#[test]
+fn nobody_is_stopped_for_a_file_that_has_no_name_any_more() {
+    let root = Root::new("");
+    let Some(_disk) = Disk::under(&root, c"size=96m") else { return };
+    root.g2(&["init"]);
+    root.settings("[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 32\n");
+    root.script(None, &json!([{"when": {"contains": "stay"}, "do": [{"hang": true}]}]));
+    root.g2(&["groups", "add", "good", "--chat", "local:good"]);
+    let _daemon = root.serve();
+    root.send("local:good", "stay");
+    let is_running = || {
+        let rows = root.rows(&["runs", "list"]);
+        rows.iter().any(|row| row["ended_at"].is_null() && row["records"] == 1)
+    };
+    wait_for("it to run", || is_running().then_some(()));
+    let filler = root.data("filler");
+    let mut file = File::create(&filler).unwrap();
+    fs::remove_file(&filler).unwrap();
+    fs::write(root.data("ipc/good/state/own"), vec![0; 20 << 20]).unwrap();
+    while free_mib(&root.data("")) >= 6 {
+        file.write_all(&[0; 1 << 20]).unwrap();
+    }
+    wait_for("main to be told", || {
+        root.said("local:main").iter().any(|text| text.contains("I stopped nobody")).then_some(())
+    });
+    assert!(is_running());
+}
+
+#[test]
 fn nobody_is_stopped_for_what_something_else_wrote_and_somebody_is_told_once() {
     let root = Root::new("");
     let Some(_disk) = Disk::under(&root, c"size=64m") else { return };

@@ -108,7 +108,8 @@ fn a_message_in_each_of_three_hundred_groups_at_once_is_answered_in_each() {
                 sender_scope: "all".into(),
                 ignored_message_policy: "drop".into(),
             };
-            let new = NewGroup { folder: group, name: "G".into(), is_main: false, trigger: "@G2".into() };
+            let new =
+                NewGroup { folder: group, name: format!("G {n}"), is_main: false, trigger: "@G2".into() };
             store.add_group(new, vec![wiring], Time(0)).await.unwrap();
         }
     });

@@ -87,6 +87,36 @@ fn the_privileged_group_and_reserved_names_can_not_be_registered() {
 }
 
 #[test]
+fn no_group_is_called_as_another_one_by_command_or_by_hand() {
+    let root = two_groups();
+    let _daemon = root.serve();
+    let called = |folder: &str| root.json(&["groups", "show", folder])["name"].clone();
+    for (n, name) in ["Main", " MAIN", "Ma\u{1d173}in", "Family"].into_iter().enumerate() {
+        let mut twin = register("local:twin", "twin");
+        twin["name"] = name.into();
+        let reply = ask(&root, "main", twin, &format!("r{n}"));
+        assert_eq!(reply["error"]["code"], "conflict", "{name:?}: {reply}");
+        let name = name.trim();
+        for by_hand in [
+            &["groups", "add", "twin", "--chat", "local:twin", "--name", name][..],
+            &["groups", "set", if name == "Family" { "main" } else { "family" }, &format!("name={name}")],
+        ] {
+            let said = root.run(by_hand);
+            let error = String::from_utf8_lossy(&said.stderr);
+            assert!(!said.status.success() && error.contains("is called"), "{by_hand:?}: {error}");
+        }
+    }
+    assert_eq!(root.rows(&["groups", "list"]).iter().filter(|row| row["folder"] == "twin").count(), 0);
+    assert_eq!((called("main"), called("family")), (json!("Main"), json!("family")));
+    // Its own name it may have, in other letters too, and be registered with again.
+    root.g2(&["groups", "set", "family", "name=FAMILY"]);
+    for n in 0..2 {
+        assert_eq!(ask(&root, "main", register("local:team", "team"), &format!("t{n}"))["ok"], true);
+    }
+    assert_eq!((called("family"), called("team")), (json!("FAMILY"), json!("Team")));
+}
+
+#[test]
 fn boxes_that_were_moved_away_by_hand_come_back_with_all_that_an_agent_reads_there() {
     let root = Root::new("");
     root.g2(&["tasks", "add", "--group", "main", "--type", "interval", "--value", "3600000", "stretch"]);
@@ -113,7 +143,9 @@ fn nothing_in_a_group_s_folder_is_followed_or_replaced() {
     std::os::unix::fs::symlink(&target, root.path().join("groups/team/.CLAUDE.md.new")).unwrap();
     std::os::unix::fs::symlink(root.data(""), root.path().join("groups/linked")).unwrap();
     assert_eq!(ask(&root, "main", register("tg:-5", "team"), "r1")["ok"], true);
-    assert_eq!(ask(&root, "main", register("tg:-6", "linked"), "r2")["ok"], true);
+    let mut linked = register("tg:-6", "linked");
+    linked["name"] = "Linked".into();
+    assert_eq!(ask(&root, "main", linked, "r2")["ok"], true);
     assert!(!target.exists());
     assert!(!root.data("CLAUDE.md").exists());
 }

@@ -23,19 +23,27 @@ pub(super) fn register(c: &Connection, made: &Registration, changes: &mut Change
             Err(bad) => return Ok(Err(NotApplied::BadContainerConfig { why: bad.to_string() })),
         },
     };
-    let known: bool = c
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM groups WHERE folder = ?1)")?
-        .query_row([folder.as_str()], |r| r.get(0))?;
     let wired: bool = c
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM wirings WHERE group_folder = ?1 AND chat_jid = ?2)")?
         .query_row([folder.as_str(), &made.chat_jid], |r| r.get(0))?;
+    // Its name is that of its own chat; a second one does not change it. Who was called so before may stay.
+    let is_called: Option<String> = c
+        .prepare_cached("SELECT name FROM groups WHERE folder = ?1")?
+        .query_row([folder.as_str()], |r| r.get(0))
+        .optional()?;
+    let known = is_called.is_some();
+    if (wired || !known)
+        && is_called.as_ref() != Some(&made.name)
+        && let Err(bad) = groups::name_is_free(c, folder, &made.name)?
+    {
+        return Ok(Err(NotApplied::NameTaken { why: bad.to_string() }));
+    }
     if !known {
         c.prepare_cached(
             "INSERT INTO groups (folder, name, is_main, trigger, config, created_at) VALUES (?1, ?2, 0, ?3, coalesce(?4, '{}'), ?5)",
         )?
         .execute(params![folder.as_str(), made.name, made.trigger, config, now.0])?;
     } else {
-        // Its name is that of its own chat; a second one does not change it.
         c.prepare_cached(
             "UPDATE groups SET name = CASE WHEN ?4 THEN ?2 ELSE name END, config = coalesce(?3, config) WHERE folder = ?1 AND is_main = 0",
         )?

@@ -16,6 +16,7 @@ use super::{
 pub(super) struct Message<'a> {
     pub chat_jid: &'a str,
     pub text: &'a str,
+    pub unclosed: bool,
     pub sender: Option<&'a str>,
     pub reply_to: Option<&'a str>,
 }
@@ -52,5 +53,5 @@ pub(super) fn apply(
         now,
     )?;
     changes.said = true;
-    Ok(Ok(Outcome::Said { outbox_id }))
+    Ok(Ok(Outcome::Said { outbox_id, unclosed: message.unclosed }))
 }
