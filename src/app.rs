@@ -90,6 +90,8 @@ fn private_dir(path: &Path) -> Result<()> {
 pub fn open_store(root: &Path) -> Result<Store> {
     let data = root.join("data");
     fs::create_dir_all(&data).with_context(|| format!("making {}", data.display()))?;
+    // What was said in archived sessions is indexed there.
+    private_dir(&data.join("search"))?;
     Ok(Store::open(&data.join("g2.sqlite"))?)
 }
 

@@ -45,6 +45,10 @@ pub(super) fn changing(root: &Path, at_work: &[&str]) -> Vec<PathBuf> {
         for place in ["groups", "data/ipc", "data/sessions"] {
             skipped.push(root.join(place).join(group));
         }
+        // Its own index, written as it searches.
+        for end in ["", "-wal", "-shm"] {
+            skipped.push(root.join("data/search").join(format!("{group}.sqlite{end}")));
+        }
     }
     skipped
 }
