@@ -83,13 +83,17 @@ fn a_claimed_file_whose_receipt_is_old_is_still_settled_once() {
         store(&root)
             .execute_batch("INSERT INTO receipts (claim_id, group_folder, box, name, origin, digest, outcome, at) VALUES (100, 'main', 'tasks', 'x', x'01', x'', 'applied', 1)")
             .unwrap();
+        // The daemon may have said it before it died: then that is history too.
+        let was_said = root.rows(&["outbox", "list"])[0]["status"] == "sent";
         age(&root, 400);
         let pruned = root.json(&["prune"]);
         assert_eq!(removed(&pruned, "receipts"), 0, "{point}: {pruned}");
         let daemon = root.serve();
         all_settled(&root);
-        wait_for("it to be said", || (root.said("local:main") == ["once"]).then_some(()));
-        assert_eq!(root.rows(&["outbox", "list"]).len(), 1, "{point}");
+        if !was_said {
+            wait_for("it to be said", || (root.said("local:main") == ["once"]).then_some(()));
+        }
+        assert_eq!(root.rows(&["outbox", "list"]).len(), usize::from(!was_said), "{point}");
         assert_eq!(daemon.terminate(), Some(0));
         // Now that its file is gone, the receipt is history.
         assert_eq!(removed(&root.json(&["prune"]), "receipts"), 1, "{point}");
