@@ -47,7 +47,8 @@ pub struct CommandFile {
     pub body: std::result::Result<Arc<Vec<u8>>, Refusal>,
     /// What was said in the sessions that it may archive.
     pub transcripts: Transcripts,
-    /// What was found, if it is a search: nothing that was settled since has changed that. Otherwise it is searched then.
+    /// What was found, if it is a search: nothing of its group that was settled since has changed that. A search without
+    /// it can't be settled.
     pub searched: Option<Arc<Searched>>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ipc_handlers::{Command, Folder, commands::SearchSessions};
+use ipc_handlers::{Command, Folder, NotApplied, commands::SearchSessions};
 
 use super::{super::Host, chain};
 use crate::store::{INDEXED_AT_ONCE, Searched};
@@ -45,7 +45,8 @@ impl Concern {
     }
 }
 
-/// Searches for a group. `None`: it may not, or the store is in the way; both come out when the command is settled.
+/// Searches for a group. Where the world is in the way (a full disk), it is told to search again. `None`: it may not, or
+/// the fault is ours; both come out when the command is settled.
 pub(super) fn search(host: &Host, group: &Folder, search: &SearchSessions) -> Option<Arc<Searched>> {
     let target = search.target_folder.as_ref().unwrap_or(group);
     if target != group && host.store.main_group().ok().flatten().as_ref() != Some(group) {
@@ -55,7 +56,11 @@ pub(super) fn search(host: &Host, group: &Folder, search: &SearchSessions) -> Op
         Ok(searched) => Some(Arc::new(searched)),
         Err(error) => {
             tracing::warn!(group = %group, error = %chain(&error), "searching failed");
-            None
+            error.is_worlds_fault().then(|| {
+                let (query, limit) = (search.query.clone(), search.limit);
+                let found = Err(NotApplied::NotIndexed);
+                Arc::new(Searched { target: target.clone(), query, limit, found })
+            })
         }
     }
 }
