@@ -4,6 +4,7 @@
 
 mod crowd;
 mod host;
+mod room;
 mod scene;
 mod table;
 mod untouched;
