@@ -10,6 +10,7 @@ pub mod failpoint;
 pub mod gateway;
 pub mod ipc;
 pub mod loops;
+pub mod memory;
 pub mod mounts;
 pub mod root;
 pub mod sandbox;

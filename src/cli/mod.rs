@@ -218,6 +218,7 @@ fn user(text: &str) -> Result<String, String> {
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
+    crate::memory::be_frugal();
     let environment = Environment::of_process();
     let arguments = Arguments::parse();
     if matches!(arguments.command, Command::Agent) {
