@@ -154,9 +154,11 @@ impl Indexes {
             .map_err(|error| StoreError::Index { path: path.clone(), error })?;
         let index = Connection::open(&path)?;
         index.busy_timeout(std::time::Duration::from_secs(5))?;
-        // What a power cut takes is indexed anew.
+        // What a power cut takes is indexed anew: nobody waits for the disk, neither to make the file nor to close it.
+        index.pragma_update(None, "synchronous", "OFF")?;
         index.pragma_update(None, "journal_mode", "WAL")?;
         index.pragma_update(None, "synchronous", "NORMAL")?;
+        index.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         index.pragma_update(None, "cache_size", -1024)?;
         // Plans are made once, for any values.
         index.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
@@ -176,7 +178,8 @@ impl Indexes {
 
     #[expect(clippy::disallowed_methods, reason = "removes the files of an index, beside the store")]
     fn remove_file(&self, group: &Folder) {
-        for end in ["", "-wal", "-shm"] {
+        // The log first: without it the index is an older one, and a new one must not find it.
+        for end in ["-wal", "-shm", ""] {
             let path = self.dir.join(format!("{group}.sqlite{end}"));
             if let Err(error) = std::fs::remove_file(&path)
                 && error.kind() != std::io::ErrorKind::NotFound
