@@ -94,7 +94,9 @@ mod tests {
         let made =
             |name: &str| File::options().write(true).create_new(true).open(folder.path().join(name)).unwrap();
         let first = made("a");
-        let Some(before) = file_handle(&first) else { return };
+        let Some(before) = file_handle(&first) else {
+            return eprintln!("skipped: this file system has no file handles");
+        };
         rustix::fs::rename(folder.path().join("a"), folder.path().join("b")).unwrap();
         let again = File::options().read(true).open(folder.path().join("b")).unwrap();
         assert_eq!(file_handle(&again), Some(before.clone()));
