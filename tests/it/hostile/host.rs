@@ -199,6 +199,38 @@ fn on_a_full_disk_nothing_is_lost_and_nothing_twice() {
 }
 
 #[test]
+fn what_is_searched_for_while_the_disk_is_full_is_found_once_what_came_before_it_is_archived() {
+    let root = Root::new("");
+    let Some(_disk) = Disk::under(&root, c"size=24m") else { return };
+    root.g2(&["init"]);
+    root.g2(&["groups", "add", "evil", "--chat", "local:evil"]);
+    let daemon = root.serve();
+    let mut names = Vec::new();
+    for n in 0..8 {
+        let archive = json!({"type": "archive_session", "sessionId": format!("session-{n}"), "name": format!("Talk {n}"), "content": "of apples"});
+        let search = json!({"type": "search_sessions", "query": "apples", "schemaVersion": 1, "requestId": format!("search-{n}")});
+        for (name, command) in [(format!("{n}-archive.json"), archive), (format!("{n}-search.json"), search)]
+        {
+            let draft = root.data("ipc/evil/messages").join(format!("{name}.draft"));
+            fs::write(draft, command.to_string()).unwrap();
+            names.push(name);
+        }
+    }
+    let filler = root.data("ipc/evil/state/filler");
+    let mut file = File::create(&filler).unwrap();
+    while file.write_all(&[0; 4_096]).is_ok() {}
+    drop(file);
+    publish(&root, &names);
+    wait_for("the disk to be said to be full", || root.log().contains("tried again").then_some(()));
+    fs::remove_file(&filler).unwrap();
+    for n in 0..8 {
+        let reply = root.reply("evil", &format!("search-{n}"));
+        assert_eq!(reply["result"]["sessions"].as_array().map(Vec::len), Some(n + 1), "search {n}: {reply}");
+    }
+    assert!(!daemon.has_ended());
+}
+
+#[test]
 fn a_box_that_cannot_be_written_keeps_its_files_until_it_can() {
     let root = two_groups();
     let daemon = root.serve();
