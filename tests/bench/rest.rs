@@ -54,8 +54,9 @@ fn idle(root: &Root, effort: Effort, most_mib: u64, table: &mut Table) {
     // What a start leaves for later is done at leisure, some ten seconds with many groups.
     let since = Instant::now();
     while daemon.share(Duration::from_secs(1)) > 0.01 && since.elapsed() < SETTLES {}
-    // Threads that the start needed leave after ten seconds without work.
-    std::thread::sleep(Duration::from_secs(12));
+    // Threads that the start needed leave after ten seconds without work, and within half a minute every idle group's
+    // boxes were looked at once more.
+    std::thread::sleep(Duration::from_secs(35));
     let window = Duration::from_secs(effort.pick(10, 60));
     let share = daemon.share(window) * 100.0;
     let mib = daemon.resident_kib() as f64 / 1024.0;
