@@ -1,0 +1,154 @@
+//! The boxes of all groups: opened and watched, opened anew where somebody replaced them, let go of when their group is gone.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
+
+use ipc_handlers::Folder;
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{
+    super::{Host, snapshots::Shown},
+    chain,
+    worker::{HINTS, Job, Worker},
+};
+use crate::ipc::{Claimed, GroupBoxes, HintSender, Watch, hints};
+
+/// How many groups' boxes are compared with those on disk at a time.
+const IDENTITIES: usize = 64;
+
+/// How one group's worker is reached.
+pub(super) struct Line {
+    pub(super) hints: HintSender,
+    pub(super) jobs: mpsc::UnboundedSender<Job>,
+    /// Whether events tell of what comes into its boxes.
+    pub(super) watched: bool,
+}
+
+/// Opens the boxes of every group that has none yet, starts its worker and has it look at what is there already.
+pub(super) fn open_groups(
+    host: &Arc<Host>,
+    watch: Option<&Watch>,
+    workers: &mut BTreeMap<Folder, Line>,
+    running: &mut tokio::task::JoinSet<()>,
+    growing: &mut BTreeMap<Folder, Vec<Claimed>>,
+) {
+    let groups = match host.store.groups() {
+        Ok(groups) => groups,
+        Err(error) => return tracing::error!(%error, "reading the groups failed"),
+    };
+    let known: BTreeSet<Folder> = groups.into_iter().map(|g| g.folder).collect();
+    let gone: Vec<Folder> = workers.keys().filter(|folder| !known.contains(*folder)).cloned().collect();
+    for folder in gone {
+        workers.remove(&folder);
+        forget(host, watch, &folder);
+    }
+    for folder in known {
+        if workers.contains_key(&folder) {
+            continue;
+        }
+        let boxes = match host.boxes(&folder) {
+            Ok(boxes) => boxes,
+            Err(error) => {
+                tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed");
+                continue;
+            }
+        };
+        let watched = watch_boxes(watch, &boxes);
+        // The worker's first look comes after this: for what is here now no scan is needed.
+        let _ = boxes.changed();
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let (sender, hints) = hints(HINTS);
+        let now = Instant::now();
+        let growing = growing.remove(&folder).unwrap_or_default();
+        running.spawn(
+            Worker::new(
+                Arc::clone(host),
+                folder.clone(),
+                growing.into_iter().map(|claimed| (claimed, now)).collect(),
+            )
+            .run(hints, queue),
+        );
+        workers.insert(folder, Line { hints: sender, jobs, watched });
+    }
+}
+
+/// The group was removed: its boxes are unwatched and go to the trash.
+fn forget(host: &Host, watch: Option<&Watch>, folder: &Folder) {
+    let boxes = host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
+    let Some(boxes) = boxes else { return };
+    if let Some(watch) = watch {
+        watch.unwatch(&boxes);
+    }
+    if let Err(error) = boxes.remove() {
+        tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed");
+    }
+}
+
+/// Watches a group's boxes; returns whether events tell of what comes into them.
+fn watch_boxes(watch: Option<&Watch>, boxes: &GroupBoxes) -> bool {
+    let watched = watch.map(|watch| watch.watch_group(boxes));
+    if let Some(Err(error)) = &watched {
+        tracing::warn!(group = %boxes.folder(), error = %chain(error), "the boxes can't be watched; they are scanned every 2 s");
+    }
+    matches!(watched, Some(Ok(())))
+}
+
+pub(super) fn reopen(
+    host: &Arc<Host>,
+    watch: Option<&Watch>,
+    workers: &mut BTreeMap<Folder, Line>,
+    folder: &Folder,
+) {
+    host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
+    let watched = match host.boxes(folder) {
+        Ok(boxes) => {
+            // They may be new ones: what an agent reads there is not to wait for the next change.
+            host.snapshots.soon(folder, Shown::All);
+            watch_boxes(watch, &boxes)
+        }
+        Err(error) => {
+            tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed");
+            false
+        }
+    };
+    if let Some(worker) = workers.get_mut(folder) {
+        worker.watched = watched;
+    }
+}
+
+/// Boxes that somebody removed or replaced are opened and watched anew. Looks at some groups at a time, those that come
+/// after `last`: of most of what happens to a box, an event tells.
+pub(super) fn check_identity(
+    host: &Arc<Host>,
+    watch: Option<&Watch>,
+    workers: &mut BTreeMap<Folder, Line>,
+    last: &mut Option<Folder>,
+) {
+    let after = last.take().map_or(Bound::Unbounded, Bound::Excluded);
+    let some: Vec<Arc<GroupBoxes>> = host
+        .boxes
+        .read()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .range((after, Bound::Unbounded))
+        .take(IDENTITIES)
+        .map(|(_, boxes)| Arc::clone(boxes))
+        .collect();
+    if some.len() == IDENTITIES {
+        *last = some.last().map(|boxes| boxes.folder().clone());
+    }
+    for boxes in some {
+        match boxes.identity() {
+            Ok(crate::ipc::Identity::Same) => {}
+            Ok(crate::ipc::Identity::Replaced(which)) => {
+                tracing::warn!(group = %boxes.folder(), which = which.as_str(), "a box was replaced; opening the boxes anew");
+                reopen(host, watch, workers, boxes.folder());
+            }
+            Err(error) => {
+                tracing::warn!(group = %boxes.folder(), error = %chain(&error), "looking at the boxes failed")
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What waits in a group's boxes, found by looking.
+
+use std::{
+    collections::BTreeSet, ffi::OsString, os::unix::ffi::OsStrExt as _, sync::PoisonError, time::Duration,
+};
+
+use tokio::task::spawn_blocking;
+
+use super::{
+    super::{chain, read::Patience},
+    Worker,
+};
+use crate::{
+    clock,
+    domain::scan::{self, Found, Look, Sight},
+    ipc::{CommandBox, Entry, Kind, Writer},
+};
+
+/// How many files of a box are listed at a time.
+const LISTED: usize = 16_384;
+/// How far the clock by which files are stamped may be behind ours, ms.
+const CLOCK_TICK_MS: i64 = 10;
+
+impl Worker {
+    /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
+    pub(super) async fn scan(&mut self, sight: Sight, patience: Patience) {
+        let sight = self.turns.sight(sight);
+        let begun = scan::stamp_after(clock::now());
+        loop {
+            if self.host.is_held(&self.folder) {
+                self.turns.forget();
+                return;
+            }
+            let Ok(boxes) = self.host.boxes(&self.folder) else { return };
+            // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
+            let complete_until = scan::stamp_after(clock::now().plus_ms(-CLOCK_TICK_MS - 1));
+            let listed = spawn_blocking(move || {
+                let (mut found, mut directories) = (Vec::new(), BTreeSet::new());
+                let mut more = false;
+                let mut until = i64::MAX;
+                for in_box in CommandBox::ALL {
+                    match boxes.list(in_box, LISTED) {
+                        Ok(listing) => {
+                            if listing.has_more() {
+                                more = true;
+                                // What follows the last one here may be older than what the other box has.
+                                until = until.min(listing.entries.last().map_or(i64::MAX, |last| last.ctime));
+                            }
+                            directories.extend(listing.directories.into_iter().map(|entry| (in_box, entry.name)));
+                            found.extend(listing.entries.into_iter().map(|entry| {
+                                // What is no file has no writer that could be waited for.
+                                let open = entry.kind == Kind::File
+                                    && !matches!(boxes.writer(in_box, &entry), Writer::None);
+                                (in_box, entry, open)
+                            }));
+                        }
+                        Err(error) => tracing::warn!(group = %boxes.folder(), error = %chain(&error), "listing a box failed; it is tried again"),
+                    }
+                }
+                found.retain(|(_, entry, _)| entry.ctime <= until);
+                found.sort_by(|a, b| a.1.cmp(&b.1));
+                (found, directories, more)
+            })
+            .await;
+            let Ok((found, directories, more)) = listed else { return };
+            self.tell_of(directories);
+            let found = self.without_held(found);
+            let look = Look { sight, more, begun, complete_until, now: self.began.elapsed() };
+            let (take, too_new) = match patience {
+                Patience::Some => {
+                    let turn = self.turns.look(look, found);
+                    (turn.take, turn.too_new && complete_until < begun)
+                }
+                Patience::None => {
+                    self.turns.forget();
+                    (found.into_iter().map(|file| file.key).collect(), false)
+                }
+            };
+            let taken = self.take(take, patience).await;
+            if too_new {
+                tokio::time::sleep(Duration::from_millis(CLOCK_TICK_MS.unsigned_abs() + 1)).await;
+            } else if taken == 0 || !more {
+                // Where nothing could be claimed (the world is in the way), the next look tries again.
+                return;
+            }
+        }
+    }
+
+    /// Says which directories are named like commands, each once for as long as it is there.
+    fn tell_of(&mut self, directories: BTreeSet<(CommandBox, OsString)>) {
+        for (in_box, name) in directories.difference(&self.told_of) {
+            tracing::warn!(group = %self.folder, %in_box, ?name, "a directory is named like a command; its writer has to remove it");
+        }
+        self.told_of = directories;
+    }
+
+    fn without_held(&self, found: Vec<(CommandBox, Entry, bool)>) -> Vec<Found<(CommandBox, OsString)>> {
+        let holds = self.host.holds.read().unwrap_or_else(PoisonError::into_inner);
+        let is_held = |in_box: CommandBox, entry: &Entry| {
+            holds.file(&self.folder, in_box.as_str(), entry.name.as_bytes())
+        };
+        let left = found.into_iter().filter(|(in_box, entry, _)| !is_held(*in_box, entry));
+        left.map(|(in_box, entry, open)| Found { key: (in_box, entry.name), ctime: entry.ctime, open })
+            .collect()
+    }
+}

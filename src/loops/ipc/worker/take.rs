@@ -1,0 +1,159 @@
+//! Files that may be taken, taken in: claimed, read, settled and answered.
+
+use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+
+use ipc_handlers::Folder;
+use tokio::{task::spawn_blocking, time::Instant};
+
+use super::{
+    super::{
+        super::Host,
+        answer::settle_again,
+        flow::{CLAIMED_AT_ONCE, Flow, Handled, TOGETHER, handle},
+        read::{Patience, Taken, claim},
+    },
+    Worker,
+};
+use crate::{
+    failpoint,
+    ipc::{Claimed, CommandBox},
+};
+
+/// So few files are taken at once; for more a group waits until the crowd has places.
+const FEW: usize = 8;
+/// So many places in the crowd a group takes at least: a dozen at once keep the disk busy.
+const LEAST: usize = 32;
+
+impl Worker {
+    /// Claims, reads, settles and answers files; returns how many were claimed.
+    pub(super) async fn take(&mut self, files: Vec<(CommandBox, OsString)>, patience: Patience) -> usize {
+        let mut count = 0;
+        let mut files = files.into_iter();
+        while files.len() > 0 {
+            let open = self.gate.opens_for(&self.host, &self.folder, self.unsettled);
+            if open == 0 {
+                return count;
+            }
+            let wanted = if files.len() > FEW { files.len().clamp(LEAST, TOGETHER) } else { 0 };
+            let places = self.host.crowd.acquire_many(u32::try_from(wanted).unwrap_or(0)).await;
+            let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+            let room = host.config.waiting_bytes.saturating_sub(self.unsettled);
+            // One thread from the claim to the answer: each change of threads would cost more than the work.
+            let taken = spawn_blocking(move || take_in(&host, &folder, files, open, room, patience)).await;
+            let TakenIn { rest, claimed, handled, stuck } = taken.unwrap_or_default();
+            drop(places);
+            files = rest;
+            count += claimed;
+            self.gate.took(claimed, handled.messages);
+            self.unsettled += handled.unsettled;
+            let now = Instant::now();
+            self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
+            settle_again(&self.host, &self.folder, handled.waiting).await;
+            if stuck {
+                self.gate.shut();
+                return count;
+            }
+        }
+        count
+    }
+
+    /// Looks at files again that were not whole.
+    pub(super) async fn look_again(&mut self, patience: Patience) {
+        let growing = std::mem::take(&mut self.growing);
+        if growing.is_empty() {
+            self.unsettled = 0;
+            return;
+        }
+        let now = Instant::now();
+        let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
+        self.unsettled = 0;
+        let taken: Vec<_> =
+            growing.into_iter().map(|(claimed, at)| Taken::before(claimed, now.duration_since(at))).collect();
+        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+        let handled =
+            spawn_blocking(move || handle(&host, &folder, taken, patience)).await.unwrap_or_default();
+        self.gate.took(0, handled.messages);
+        self.unsettled += handled.unsettled;
+        self.growing.extend(handled.growing.into_iter().map(|claimed| {
+            let at = since.get(&claimed.id).copied().unwrap_or(now);
+            (claimed, at)
+        }));
+        settle_again(&self.host, &self.folder, handled.waiting).await;
+    }
+
+    /// Settles a claimed file now: a person has decided on it.
+    pub(super) async fn settle_by_hand(&mut self, claimed: Claimed) {
+        let known = self.growing.iter().position(|(growing, _)| growing.id == claimed.id);
+        let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
+        let taken = vec![Taken::before(claimed, Duration::ZERO)];
+        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+        let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None)).await;
+        let handled = handled.unwrap_or_default();
+        self.gate.took(0, handled.messages);
+        self.unsettled += handled.unsettled;
+        let now = Instant::now();
+        self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
+        settle_again(&self.host, &self.folder, handled.waiting).await;
+    }
+}
+
+/// What became of files that were to be taken.
+#[derive(Default)]
+struct TakenIn {
+    /// Those that were not looked at, as the world is in the way of what came before, or too much is unsettled.
+    rest: std::vec::IntoIter<(CommandBox, OsString)>,
+    claimed: usize,
+    handled: Handled,
+    /// One could not be claimed: what is younger must not go before it.
+    stuck: bool,
+}
+
+/// Claims at most `open` files, while what can't be settled yet has less than `room` bytes. On a thread that may block.
+fn take_in(
+    host: &Arc<Host>,
+    folder: &Folder,
+    mut files: std::vec::IntoIter<(CommandBox, OsString)>,
+    open: usize,
+    room: u64,
+    patience: Patience,
+) -> TakenIn {
+    let mut flow = Flow::new(host, folder, patience);
+    let (mut open, mut claimed, mut stuck) = (open, 0, false);
+    while !stuck
+        && open > 0
+        && files.len() > 0
+        && flow.so_far().unsettled < room
+        && flow.so_far().waiting.is_empty()
+    {
+        failpoint::reach("ipc.seen");
+        let Ok(boxes) = host.boxes(folder) else {
+            files = Vec::new().into_iter();
+            break;
+        };
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while taken.len() < TOGETHER
+            && bytes < CLAIMED_AT_ONCE
+            && open > 0
+            && let Some((in_box, name)) = files.next()
+        {
+            open -= 1;
+            match claim(host, &boxes, in_box, &name) {
+                Ok(None) => {}
+                Ok(Some(file)) => {
+                    bytes += file.bytes();
+                    taken.push(file);
+                }
+                Err(_) => {
+                    stuck = true;
+                    break;
+                }
+            }
+        }
+        if !taken.is_empty() {
+            failpoint::reach("ipc.claimed");
+            claimed += taken.len();
+            flow.take(taken, files.len());
+        }
+    }
+    TakenIn { rest: files, claimed, handled: flow.end(), stuck }
+}
