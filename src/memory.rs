@@ -2,7 +2,9 @@
 #![expect(unsafe_code, reason = "mallopt is reached through libc only; this file is its door")]
 
 /// What is as large as this is given back to the system as soon as it is free, bytes.
-const LARGE: libc::c_int = 128 << 10;
+const LARGE: libc::c_int = 512 << 10;
+/// So much is kept at the end of a heap, bytes: work that goes on does not ask for it again and again.
+const KEPT: libc::c_int = 1 << 20;
 /// So many heaps the threads share.
 const HEAPS: libc::c_int = 2;
 
@@ -12,7 +14,7 @@ const HEAPS: libc::c_int = 2;
 pub fn be_frugal() {
     #[cfg(target_env = "gnu")]
     for (what, value) in
-        [(libc::M_ARENA_MAX, HEAPS), (libc::M_MMAP_THRESHOLD, LARGE), (libc::M_TRIM_THRESHOLD, LARGE)]
+        [(libc::M_ARENA_MAX, HEAPS), (libc::M_MMAP_THRESHOLD, LARGE), (libc::M_TRIM_THRESHOLD, KEPT)]
     {
         // SAFETY: takes two integers, and the process has one thread.
         unsafe { libc::mallopt(what, value) };
