@@ -16,9 +16,27 @@ pub fn on_screen(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(break_lines).filter(|c| stays(*c)).collect())
 }
 
+/// Returns text of one line as it may be said again: what acts on a screen or is not seen is written as an escape.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
+        if hides(c) {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+        line
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_again_is_seen_and_acts_on_nothing() {
+        assert_eq!(escaped("a\u{1b}[31m\n\u{3164}b c\\"), "a\\u{1b}[31m\\n\\u{3164}b c\\");
+    }
 
     #[test]
     fn nothing_on_a_screen_acts_on_it() {
