@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, seen::is_seen};
 
 use super::{
     Context, Outcome,
@@ -59,7 +59,7 @@ pub(super) enum Groups {
         #[arg(long)]
         name: Option<String>,
         /// What a message starts with to mention it; by default @ and the assistant's name
-        #[arg(long)]
+        #[arg(long, value_parser = trigger_text)]
         trigger: Option<String>,
         /// Make it the privileged group
         #[arg(long)]
@@ -142,6 +142,14 @@ impl Groups {
     }
 }
 
+/// Reads what a message starts with to mention a group.
+fn trigger_text(text: &str) -> Result<String, String> {
+    match is_seen(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("a trigger shows something, and holds nothing that is not seen: {text:?}")),
+    }
+}
+
 /// Reads `KEY=VALUE` of a group.
 fn setting(text: &str) -> anyhow::Result<(String, String)> {
     let (key, value) = text.split_once('=').ok_or_else(|| anyhow!("{text:?} is no KEY=VALUE"))?;
@@ -150,6 +158,7 @@ fn setting(text: &str) -> anyhow::Result<(String, String)> {
             return Err(BadGroupConfig::UnknownKey(unknown.to_owned()).into());
         }
         ("name" | "trigger", "") => return Err(anyhow!("a group's {key} can't be empty")),
+        ("trigger", text) => drop(trigger_text(text).map_err(|why| anyhow!(why))?),
         ("provider", name) if !name.is_empty() => {
             Provider::parse(name).map_err(|why| anyhow!("provider can't be {name:?}: {why}"))?;
         }
