@@ -41,6 +41,10 @@ Keys:
 
 All but name and trigger hold from the next launch; a run that is under way is asked to leave.";
 
+const REMOVED: &str = "\
+What stays: groups/FOLDER, data/sessions/FOLDER and the sessions that were archived. A group that is added again under the
+same folder finds them.";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Groups {
     /// Every group
@@ -74,7 +78,8 @@ pub(super) enum Groups {
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
-    /// Remove a group with its mailbox: its run leaves, its commands are settled first; its folder stays
+    /// Remove a group with its mailbox: its run leaves, its commands are settled first; its folder and archived sessions stay
+    #[command(after_help = REMOVED)]
     Remove { folder: String },
 }
 
