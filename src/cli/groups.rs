@@ -6,7 +6,7 @@ use ipc_handlers::{Folder, seen::is_seen};
 
 use super::{
     Context, Outcome,
-    client::{Client, tell_changed, tell_to_relaunch},
+    client::{Client, lay_out, tell_changed, tell_to_relaunch},
     jid, show,
 };
 use crate::{
@@ -100,9 +100,7 @@ impl Groups {
                 let name = name.unwrap_or_else(|| folder.to_string());
                 let group = NewGroup { folder: folder.clone(), name, is_main: main, trigger };
                 store.add_group(group, vec![wiring], clock::now()).await?;
-                crate::ipc::lay_out_group(&context.root, &folder, app::box_owner())
-                    .context("making the group's folder")?;
-                tell_changed(context, Some(&folder)).await;
+                lay_out(context, &folder).await?;
                 show::done(context, &format!("group {folder} answers in {chat}"))
             }
             Self::Show { folder } => {
