@@ -1,5 +1,6 @@
 //! A disk that gets full: who filled it is stopped, and nobody else. These need root, for a disk of their own.
 #![expect(clippy::disallowed_methods, reason = "plays the agents and the machine")]
+#![expect(clippy::disallowed_types, reason = "a process of a group's, beside its agent")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
