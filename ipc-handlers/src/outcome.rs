@@ -91,6 +91,8 @@ pub enum NotApplied {
     },
     /// Nothing was found so far, and not all that was said is indexed yet.
     NotIndexed,
+    /// A search was given up before it was through.
+    TooMuchToSearch,
     /// The group was removed.
     GroupGone {
         /// Its folder.
@@ -122,6 +124,11 @@ impl From<NotApplied> for Refusal {
                 Code::RateLimited,
                 "nothing was found so far, and what was said longest ago is not indexed yet",
                 "search again: each search indexes more of it",
+            ),
+            NotApplied::TooMuchToSearch => Self::new(
+                Code::TooLarge,
+                "search_sessions: so much of what was said fits that the search was given up",
+                "look for longer words, or for more of them",
             ),
             NotApplied::GroupGone { group } => Self::no_such_group(&group),
             NotApplied::NameTaken { why } => Self::new(
@@ -248,6 +255,7 @@ mod tests {
         assert_eq!(code(NotApplied::TaskGone { id: "a".into() }), Code::NotFound);
         assert_eq!(code(NotApplied::TaskIdTaken { id: "a".into() }), Code::Conflict);
         assert_eq!(code(NotApplied::NotIndexed), Code::RateLimited);
+        assert_eq!(code(NotApplied::TooMuchToSearch), Code::TooLarge);
         let group = crate::Folder::parse("a").unwrap();
         assert_eq!(code(NotApplied::GroupGone { group }), Code::NotFound);
     }

@@ -4,7 +4,7 @@ use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
 use ipc_handlers::{
     Command, Folder, Outcome as Effected, Refusal,
-    commands::{ArchiveSession, ClearSession, ResumeSession},
+    commands::{ArchiveSession, ClearSession, ResumeSession, search_sessions::check_query},
     effect::Lanes,
 };
 
@@ -132,17 +132,22 @@ fn search(context: &Context, store: &Store, query: &str, group: Option<String>, 
         Some(group) => vec![existing(store, &group)?],
         None => store.groups()?.into_iter().map(|group| group.folder).collect(),
     };
+    check_query(query).map_err(|fault| anyhow!("the query {fault}"))?;
     let mut rows = Vec::new();
     for group in groups {
         // A person at a terminal waits for the index to be whole.
-        let found = store.search(group, query.to_owned(), limit, u64::MAX)?.found;
-        for session in found.map_err(|error| anyhow!(Refusal::from(error).message))? {
+        let found = store.search(group, query.to_owned(), limit, u64::MAX, &|| false)?.found;
+        let found = found.map_err(|error| anyhow!(Refusal::from(error).message))?;
+        for (rank, session) in found.into_iter().enumerate() {
             let mut row = serde_json::to_value(&session).unwrap_or_default();
             row["group"] = session.group.to_string().into();
-            rows.push(row);
+            rows.push((rank, row));
         }
     }
-    rows.truncate(usize::try_from(limit).unwrap_or(0));
+    // How well something fits is known within its group only: the best of each, then the second of each.
+    rows.sort_by_key(|(rank, _)| *rank);
+    let limit = usize::try_from(limit).unwrap_or(0);
+    let rows: Vec<_> = rows.into_iter().take(limit).map(|(_, row)| row).collect();
     show::rows(context, &rows, &["id", "group", "name", "archived_at", "snippet"])
 }
 

@@ -24,6 +24,7 @@ pub mod rows;
 pub mod run_settings;
 pub mod scan;
 pub mod screen;
+pub mod search;
 pub mod sender_list;
 pub mod transcript;
 pub mod typing;

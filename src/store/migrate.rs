@@ -17,6 +17,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0007_unsaid", include_str!("../../migrations/0007_unsaid.sql")),
     ("0008_search", include_str!("../../migrations/0008_search.sql")),
     ("0009_prune", include_str!("../../migrations/0009_prune.sql")),
+    ("0010_revisions", include_str!("../../migrations/0010_revisions.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -263,7 +263,7 @@ async fn of_commands(store: &Store) {
         serde_json::json!({"type": "nonsense"}),
     ];
     for (claim, command) in (1..).zip(&commands) {
-        let searched = store.search(main_folder(), "words".into(), 50, INDEXED_AT_ONCE).unwrap();
+        let searched = store.search(main_folder(), "words".into(), 50, INDEXED_AT_ONCE, &|| false).unwrap();
         let file = CommandFile { searched: Some(searched.into()), ..file(claim, command, None) };
         store.settle_all(vec![file], Zones::utc(), NOW).await.unwrap()[0].as_ref().unwrap();
         store.receipt(claim).unwrap().unwrap();
@@ -274,7 +274,7 @@ async fn of_commands(store: &Store) {
         store.each_task(group, |_| true).unwrap();
     }
     store.main_group().unwrap();
-    store.search(main_folder(), "w".into(), 1, INDEXED_AT_ONCE).unwrap();
+    store.search(main_folder(), "w".into(), 1, INDEXED_AT_ONCE, &|| false).unwrap();
     store.chat_of_main().unwrap();
     store.session_history(&main_folder()).unwrap();
     store.put_out_archives(main_folder(), 0, 0).await.unwrap();

@@ -10,20 +10,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use ipc_handlers::{
-    Folder, NotApplied,
-    shown::{ArchivedSession, FoundSession},
-};
+use ipc_handlers::{Folder, NotApplied, shown::FoundSession};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
 use super::{Result, Store, StoreError, sessions::session_row};
+use crate::domain::search::{Tally, Wanted, scores};
 
-/// How many words of a query are looked for.
-const WORDS: usize = 32;
-/// How much of one word, characters.
-const LONGEST_WORD: usize = 100;
-/// The shortest word that the index knows, characters.
-const INDEXED: usize = 3;
 /// How many groups' indexes are held open.
 const HELD: usize = 8;
 /// So much is indexed in one transaction, bytes.
@@ -31,11 +23,13 @@ const PIECE: u64 = 256 << 10;
 /// So many are removed in one transaction.
 const REMOVED_AT_ONCE: usize = 64;
 /// What the tables of an index look like; one of another version is made anew.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// Three letters at a time, so that a part of a word is found too, in any script.
 const TABLES: &str =
     "CREATE VIRTUAL TABLE said USING fts5 (name, content, tokenize = 'trigram remove_diacritics 1');
-    CREATE TABLE seen (id INTEGER PRIMARY KEY, archived_at INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;";
+    CREATE TABLE seen (id INTEGER PRIMARY KEY, revision INTEGER NOT NULL) STRICT;";
+/// So much of a session is searched, bytes: a longer one's end. One is indexed and looked through in one go.
+const SEARCHED: usize = 1 << 20;
 
 /// How much one search writes into the index before it looks, bytes of what was said: a second or three of ordinary text.
 pub const INDEXED_AT_ONCE: u64 = 8 << 20;
@@ -62,25 +56,57 @@ impl Searched {
 pub(super) struct Indexes {
     /// `data/search`.
     dir: PathBuf,
-    idle: Mutex<Vec<(Folder, Connection)>>,
+    idle: Mutex<Vec<Held>>,
 }
+
+/// An index that is held open.
+struct Held {
+    group: Folder,
+    index: Connection,
+    /// Which file it is.
+    file: Option<FileId>,
+}
+
+/// Device and inode.
+type FileId = (u64, u64);
 
 impl Store {
     /// Finds archived sessions of a group in which all words occur, best first; without words, newest first. Beside the
-    /// writer, on a thread that may block. Of what is not indexed yet it indexes `at_once` bytes first, the newest.
+    /// writer, on a thread that may block. Of what is not indexed yet it indexes `at_once` bytes first, the newest. Asks
+    /// after each session whether it is to stop.
     ///
     /// # Errors
-    /// The store's. [`NotApplied::NotIndexed`] is part of the result: nothing was found so far, and there is more to index.
-    pub fn search(&self, target: Folder, query: String, limit: i64, at_once: u64) -> Result<Searched> {
+    /// The store's. Part of the result are [`NotApplied::NotIndexed`] (nothing was found so far, and there is more to index)
+    /// and [`NotApplied::TooMuchToSearch`] (it was to stop).
+    pub fn search(
+        &self,
+        target: Folder,
+        query: String,
+        limit: i64,
+        at_once: u64,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Searched> {
         let wanted = Wanted::new(&query);
+        let most = usize::try_from(limit).unwrap_or(0);
+        let too_much = |found: Option<Vec<FoundSession>>| found.ok_or(NotApplied::TooMuchToSearch);
         let found = self.read(|c| {
-            if wanted.indexed.is_empty() {
-                return Ok(Ok(short_words(c, &target, &wanted, limit)?));
+            // No file is made for what nobody has, whoever asks.
+            let has_any: bool = c
+                .prepare_cached(
+                    "SELECT EXISTS (SELECT 1 FROM groups JOIN archives ON group_folder = folder WHERE folder = ?1)",
+                )?
+                .query_row([target.as_str()], |r| r.get(0))?;
+            if !has_any {
+                return Ok(Ok(Vec::new()));
+            }
+            if wanted.for_the_index.is_empty() {
+                return Ok(too_much(short_words(c, &target, &wanted, most, stop)?));
             }
             self.indexes.with(&target, |index| {
-                let whole = catch_up(index, c, &target, at_once)?;
-                let found = look(index, c, &target, &wanted, limit)?;
-                Ok(if found.is_empty() && !whole { Err(NotApplied::NotIndexed) } else { Ok(found) })
+                let whole = catch_up(index, c, &target, at_once, stop)?;
+                let found = look(index, c, &target, &wanted, most, stop)?;
+                let none = found.as_ref().is_none_or(Vec::is_empty);
+                Ok(if none && !whole { Err(NotApplied::NotIndexed) } else { too_much(found) })
             })
         })?;
         Ok(Searched { target, query, limit, found })
@@ -89,7 +115,8 @@ impl Store {
     /// What was deleted leaves the index of a group at once. Best effort: no search finds it in any case.
     pub(super) fn unindex_deleted(&self, group: &Folder) {
         if self.indexes.file(group).exists() {
-            let trimmed = self.read(|c| self.indexes.with(group, |index| catch_up(index, c, group, 0)));
+            let trimmed =
+                self.read(|c| self.indexes.with(group, |index| catch_up(index, c, group, 0, &|| false)));
             if let Err(error) = trimmed {
                 tracing::warn!(group = %group, %error, "what was deleted is in the index until the next search");
             }
@@ -98,11 +125,7 @@ impl Store {
 
     /// Removes the index of a group that is gone.
     pub(super) fn drop_index(&self, group: &Folder) {
-        self.indexes
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(folder, _)| folder != group);
+        self.indexes.idle.lock().unwrap_or_else(PoisonError::into_inner).retain(|held| held.group != *group);
         self.indexes.remove_file(group);
     }
 }
@@ -121,11 +144,12 @@ impl Indexes {
     fn with<T>(&self, group: &Folder, mut work: impl FnMut(&Connection) -> Result<T>) -> Result<T> {
         let idle = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            idle.iter().position(|(folder, _)| folder == group).map(|at| idle.remove(at).1)
+            idle.iter().position(|held| held.group == *group).map(|at| idle.remove(at))
         };
         let index = match idle {
-            Some(index) => Ok(index),
-            None => self.open(group),
+            // Unless somebody has removed it or put another in its place.
+            Some(held) if held.file.is_some() && held.file == self.file_id(group) => Ok(held.index),
+            Some(_) | None => self.open(group),
         };
         let (index, outcome) = match index.and_then(|index| Ok((work(&index)?, index))) {
             Err(error) if is_broken(&error) => {
@@ -139,12 +163,18 @@ impl Indexes {
             Ok((value, index)) => (index, Ok(value)),
         };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.push((group.clone(), index));
+        idle.push(Held { group: group.clone(), index, file: self.file_id(group) });
         let oldest = (idle.len() > HELD).then(|| idle.remove(0));
         drop(idle);
         // Closing takes a while.
         drop(oldest);
         outcome
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "looks at an index, beside the store")]
+    fn file_id(&self, group: &Folder) -> Option<FileId> {
+        use std::os::unix::fs::MetadataExt as _;
+        std::fs::metadata(self.file(group)).ok().map(|is| (is.dev(), is.ino()))
     }
 
     #[expect(clippy::disallowed_methods, reason = "makes the folder of the indexes, beside the store")]
@@ -192,25 +222,45 @@ impl Indexes {
 
 fn is_broken(error: &StoreError) -> bool {
     let StoreError::Sqlite(error) = error else { return false };
+    // A file that ends too early says so by an error of its own.
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+        || error
+            .sqlite_error()
+            .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ)
 }
 
-/// Brings the index of a group up to what is archived now: all that is gone, and of what is new the newest, so many bytes;
-/// returns whether that was all.
-fn catch_up(index: &Connection, store: &Connection, group: &Folder, at_once: u64) -> Result<bool> {
-    let archived: Vec<(i64, [i64; 2])> = store
+/// Brings the index of a group up to what is archived now: all that is gone, and of what is new the newest, so many bytes,
+/// or until it is to stop; returns whether that was all.
+fn catch_up(
+    index: &Connection,
+    store: &Connection,
+    group: &Folder,
+    at_once: u64,
+    stop: &dyn Fn() -> bool,
+) -> Result<bool> {
+    // Read first: what somebody else indexes meanwhile is not taken for gone.
+    let mut seen: BTreeMap<i64, i64> = index
+        .prepare_cached("SELECT id, revision FROM seen")?
+        .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut new: Vec<Archived> = store
         .prepare_cached(
-            "SELECT id, archived_at, octet_length(content) FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC",
+            "SELECT id, revision, octet_length(content) FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC",
         )?
-        .query_map([group.as_str()], |r| Ok((r.get(0)?, [r.get(1)?, r.get(2)?])))?
+        .query_map([group.as_str()], |r| Ok(Archived { id: r.get(0)?, revision: r.get(1)?, bytes: r.get(2)? }))?
         .collect::<rusqlite::Result<_>>()?;
-    let mut seen: BTreeMap<i64, [i64; 2]> = index
-        .prepare_cached("SELECT id, archived_at, bytes FROM seen")?
-        .query_map([], |r| Ok((r.get(0)?, [r.get(1)?, r.get(2)?])))?
-        .collect::<rusqlite::Result<_>>()?;
-    let new: Vec<_> = archived.into_iter().filter(|(id, is)| seen.remove(id).as_ref() != Some(is)).collect();
-    // What is left is gone, or something else by now.
-    let gone: Vec<i64> = seen.into_keys().chain(new.iter().map(|(id, _)| *id)).collect();
+    let (mut left, mut stale) = (at_once, Vec::new());
+    new.retain(|archived| match seen.remove(&archived.id) {
+        Some(revision) if revision == archived.revision => false,
+        known => {
+            let now = left > 0;
+            left = left.saturating_sub(archived.cost());
+            // What was said before is not found any more, whenever its turn comes.
+            stale.extend((!now && known.is_some()).then_some(archived.id));
+            now || known.is_none()
+        }
+    });
+    let gone: Vec<i64> = seen.into_keys().chain(stale.iter().copied()).collect();
     for some in gone.chunks(REMOVED_AT_ONCE) {
         in_one(index, || {
             for gone in some {
@@ -223,36 +273,54 @@ fn catch_up(index: &Connection, store: &Connection, group: &Folder, at_once: u64
     }
     let mut left = at_once;
     let mut new = new.into_iter().peekable();
-    while left > 0 && new.peek().is_some() {
+    while left > 0 && new.peek().is_some() && !stop() {
         // What was done stays done, and few pieces are found sooner than many.
         in_one(index, || {
             let mut piece = left.min(PIECE);
             while piece > 0
-                && let Some((id, is)) = new.next()
+                && let Some(archived) = new.next()
             {
-                let bytes = add(index, store, id, is)?;
-                (left, piece) = (left.saturating_sub(bytes), piece.saturating_sub(bytes));
+                add(index, store, &archived)?;
+                left = left.saturating_sub(archived.cost());
+                piece = piece.saturating_sub(archived.cost());
             }
             Ok(())
         })?;
     }
-    Ok(new.peek().is_none())
+    Ok(new.peek().is_none() && stale.is_empty())
 }
 
-/// Adds an archived session to the index; returns how large it is, bytes.
-fn add(index: &Connection, store: &Connection, id: i64, is: [i64; 2]) -> rusqlite::Result<u64> {
-    let said: Option<(String, String)> = store
-        .prepare_cached("SELECT name, content FROM archives WHERE id = ?1")?
-        .query_row([id], |r| Ok((r.get(0)?, r.get(1)?)))
+/// An archived session, as far as the index is concerned.
+struct Archived {
+    id: i64,
+    revision: i64,
+    bytes: u64,
+}
+
+impl Archived {
+    /// What it takes to index it, bytes.
+    fn cost(&self) -> u64 {
+        self.bytes.clamp(1, SEARCHED as u64)
+    }
+}
+
+/// Adds an archived session to the index, in place of what it was before.
+fn add(index: &Connection, store: &Connection, archived: &Archived) -> rusqlite::Result<()> {
+    let said: Option<(i64, String, String)> = store
+        .prepare_cached("SELECT revision, name, content FROM archives WHERE id = ?1")?
+        .query_row([archived.id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
         .optional()?;
-    let Some((name, content)) = said else { return Ok(1) };
+    let Some((revision, name, content)) = said else { return Ok(()) };
+    index.prepare_cached("DELETE FROM said WHERE rowid = ?1")?.execute([archived.id])?;
+    index.prepare_cached("INSERT INTO said (rowid, name, content) VALUES (?1, ?2, ?3)")?.execute(params![
+        archived.id,
+        name,
+        searched(&content)
+    ])?;
     index
-        .prepare_cached("INSERT OR REPLACE INTO said (rowid, name, content) VALUES (?1, ?2, ?3)")?
-        .execute(params![id, name, content])?;
-    index
-        .prepare_cached("INSERT OR REPLACE INTO seen (id, archived_at, bytes) VALUES (?1, ?2, ?3)")?
-        .execute(params![id, is[0], is[1]])?;
-    Ok((name.len() + content.len()).max(1) as u64)
+        .prepare_cached("INSERT OR REPLACE INTO seen (id, revision) VALUES (?1, ?2)")?
+        .execute(params![archived.id, revision])?;
+    Ok(())
 }
 
 /// Does several things to the index or none.
@@ -265,100 +333,94 @@ fn in_one(index: &Connection, work: impl FnOnce() -> rusqlite::Result<()>) -> ru
     outcome
 }
 
-/// Looks into the index for words that it knows.
+/// Looks for texts in which the index knows all words; `None` where it was to stop before it was through.
 fn look(
     index: &Connection,
     store: &Connection,
     group: &Folder,
     wanted: &Wanted,
-    limit: i64,
+    limit: usize,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Vec<FoundSession>>> {
+    let mut said = store.prepare_cached(
+        "SELECT archived_at, name, content FROM archives WHERE id = ?1 AND group_folder = ?2",
+    )?;
+    let mut matching = index.prepare_cached("SELECT rowid FROM said WHERE said MATCH ?1")?;
+    let mut matching = matching.query([&wanted.for_the_index])?;
+    let mut fit: Vec<(Tally, i64, i64)> = Vec::new();
+    while let Some(row) = matching.next()? {
+        if stop() {
+            return Ok(None);
+        }
+        let id: i64 = row.get(0)?;
+        let tally = said.query_row(params![id, group.as_str()], |r| {
+            let (name, content) = (r.get_ref(1)?.as_str()?, r.get_ref(2)?.as_str()?);
+            Ok(wanted.tally(name, searched(content)).map(|tally| (tally, r.get_unwrap(0), id)))
+        });
+        fit.extend(tally.optional()?.flatten());
+    }
+    let scores = scores(&fit.iter().map(|(tally, ..)| tally).collect::<Vec<_>>());
+    let mut best: Vec<_> = scores.into_iter().zip(fit.into_iter().map(|(_, at, id)| (at, id))).collect();
+    best.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+    let best = best.into_iter().take(limit).map(|(_, (_, id))| id);
+    shown(store, group, wanted, best).map(Some)
+}
+
+/// Looks for words that are too short for the index, in the store itself, newest first; without words, for everything.
+/// `None` where it was to stop before it was through.
+fn short_words(
+    store: &Connection,
+    group: &Folder,
+    wanted: &Wanted,
+    limit: usize,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Vec<FoundSession>>> {
+    let mut all = store.prepare_cached(
+        "SELECT id, name, content FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC",
+    )?;
+    let mut all = all.query([group.as_str()])?;
+    let mut found = Vec::new();
+    while found.len() < limit
+        && let Some(row) = all.next()?
+    {
+        if stop() {
+            return Ok(None);
+        }
+        let (name, content) = (row.get_ref(1)?.as_str(), row.get_ref(2)?.as_str());
+        if let (Ok(name), Ok(content)) = (name, content)
+            && wanted.tally(name, searched(content)).is_some()
+        {
+            found.push(row.get(0)?);
+        }
+    }
+    shown(store, group, wanted, found.into_iter()).map(Some)
+}
+
+/// Reads what is shown of sessions that were found.
+fn shown(
+    store: &Connection,
+    group: &Folder,
+    wanted: &Wanted,
+    ids: impl Iterator<Item = i64>,
 ) -> Result<Vec<FoundSession>> {
-    let best: Vec<i64> = index
-        .prepare_cached(&format!(
-            "SELECT said.rowid FROM said JOIN seen ON seen.id = said.rowid
-             WHERE said MATCH ?3 AND {} ORDER BY bm25(said, 4.0, 1.0), seen.archived_at DESC, said.rowid DESC LIMIT ?1",
-            short_words_are_in("said")
-        ))?
-        .query_map(params![limit, wanted.short, wanted.indexed], |r| r.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    // Only of those that are shown: a snippet is read out of all that was said.
-    let mut snippets: BTreeMap<i64, String> = index
-        .prepare_cached(
-            "SELECT rowid, CASE WHEN rowid IN (SELECT value FROM json_each(?2)) THEN snippet(said, -1, '**', '**', '…', 60) END
-             FROM said WHERE said MATCH ?1",
-        )?
-        .query_map(params![wanted.indexed, serde_json::json!(best).to_string()], |r| {
-            Ok((r.get(0)?, r.get::<_, Option<String>>(1)?))
-        })?
-        .filter_map(|row| row.map(|(id, snippet)| Some((id, snippet?))).transpose())
-        .collect::<rusqlite::Result<_>>()?;
     let mut session = store.prepare_cached(
-        "SELECT id, name, session_id, archived_at FROM archives WHERE id = ?1 AND group_folder = ?2",
+        "SELECT id, name, session_id, archived_at, content FROM archives WHERE id = ?1 AND group_folder = ?2",
     )?;
     let mut found = Vec::new();
-    for id in best {
-        let session: Option<ArchivedSession> =
-            session.query_row(params![id, group.as_str()], session_row).optional()?;
-        if let (Some(session), Some(snippet)) = (session, snippets.remove(&id)) {
-            found.push(FoundSession { group: group.clone(), session, snippet });
-        }
+    for id in ids {
+        let session = session.query_row(params![id, group.as_str()], |r| {
+            let session = session_row(r)?;
+            let snippet = wanted.snippet(&session.name, searched(r.get_ref(4)?.as_str()?));
+            Ok(FoundSession { group: group.clone(), session, snippet })
+        });
+        found.extend(session.optional()?);
     }
     Ok(found)
 }
 
-/// Finds sessions by words that are too short for the index, in the store itself; without words, all of them.
-fn short_words(
-    c: &Connection,
-    group: &Folder,
-    wanted: &Wanted,
-    limit: i64,
-) -> rusqlite::Result<Vec<FoundSession>> {
-    c.prepare_cached(&format!(
-        "SELECT a.id, a.name, a.session_id, a.archived_at, substr(a.content, max(1, instr(lower(a.content), lower(?4)) - 40), 120)
-         FROM archives a WHERE a.group_folder = ?3 AND {} ORDER BY a.archived_at DESC, a.id DESC LIMIT ?1",
-        short_words_are_in("a")
-    ))?
-    .query_map(params![limit, wanted.short, group.as_str(), wanted.first], |r| {
-        Ok(FoundSession { group: group.clone(), session: session_row(r)?, snippet: r.get(4)? })
-    })?
-    .collect()
-}
-
-/// No short word is missing.
-fn short_words_are_in(table: &str) -> String {
-    format!(
-        "NOT EXISTS (SELECT 1 FROM json_each(?2) w WHERE instr(lower({table}.name || ' ' || {table}.content), lower(w.value)) = 0)"
-    )
-}
-
-/// What is looked for. No text that anybody writes is part of a query's syntax.
-struct Wanted {
-    /// For the index: each word in quotes; empty when there is none that it knows.
-    indexed: String,
-    /// A JSON list of the words that are too short for it.
-    short: String,
-    /// The first word.
-    first: String,
-}
-
-impl Wanted {
-    fn new(query: &str) -> Self {
-        let words: Vec<String> = query
-            .split(|c: char| c.is_whitespace() || c.is_control())
-            .filter(|word| !word.is_empty())
-            .take(WORDS)
-            .map(|word| word.chars().take(LONGEST_WORD).collect())
-            .collect();
-        let (indexed, short): (Vec<&String>, Vec<&String>) =
-            words.iter().partition(|word| word.chars().count() >= INDEXED);
-        let quoted: Vec<String> =
-            indexed.iter().map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect();
-        Self {
-            indexed: quoted.join(" "),
-            short: serde_json::to_string(&short).unwrap_or_else(|_| "[]".into()),
-            first: words.first().cloned().unwrap_or_default(),
-        }
-    }
+/// Returns what is searched of a text: its end, where it is very long.
+fn searched(content: &str) -> &str {
+    &content[content.ceil_char_boundary(content.len().saturating_sub(SEARCHED))..]
 }
 
 #[cfg(test)]

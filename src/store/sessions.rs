@@ -196,7 +196,7 @@ pub(super) fn archive(
 ) -> Result<i64> {
     c.prepare_cached(
         "INSERT INTO archives (group_folder, session_id, name, content, archived_at) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (group_folder, session_id) DO UPDATE SET name = excluded.name, archived_at = excluded.archived_at,
+         ON CONFLICT (group_folder, session_id) DO UPDATE SET name = excluded.name, archived_at = excluded.archived_at, revision = revision + 1,
            content = CASE WHEN excluded.content = '' THEN content ELSE excluded.content END",
     )?
     .execute(params![group.as_str(), session, name, content, now.0])?;

@@ -19,7 +19,8 @@ pub static ENTRY: Entry = Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchSessions {
-    /// What to look for: all of its words must be there, in any order. Empty: everything, newest first.
+    /// What to look for: all of its words must be there, in any order; 32 words and 256 characters at most. Empty:
+    /// everything, newest first.
     #[schemars(default)]
     pub query: String,
     /// How many are wanted, 1 to 100.
@@ -38,6 +39,25 @@ fn limit() -> i64 {
 
 /// How many may be asked for.
 const MOST: i64 = 100;
+/// How many words a query may have.
+const WORDS: usize = 32;
+/// How long it may be, characters.
+const LONGEST: usize = 256;
+
+/// Says what is wrong with a query, if anything: it has to be searched for in bounded time, whatever was said.
+///
+/// # Errors
+/// A sentence that begins with a verb.
+pub fn check_query(query: &str) -> Result<(), String> {
+    let (words, length) = (query.split_whitespace().count(), query.chars().count());
+    if words > WORDS {
+        return Err(format!("has {words} words; look for {WORDS} at most"));
+    }
+    if length > LONGEST {
+        return Err(format!("has {length} characters; look for {LONGEST} at most"));
+    }
+    Ok(())
+}
 
 impl SearchSessions {
     pub(crate) fn read(fields: &Fields<'_>) -> Result<Self, Refusal> {
@@ -49,6 +69,7 @@ impl SearchSessions {
             return Err(fields.invalid("limit", &format!("is {limit}, not 1 to {MOST}")));
         }
         let query = fields.optional_text("query")?.unwrap_or_default();
+        check_query(&query).map_err(|fault| fields.invalid("query", &fault))?;
         Ok(Self { query, limit, target_folder: target::read(fields)? })
     }
 
@@ -100,5 +121,14 @@ mod tests {
             );
         }
         assert_eq!(refused(&caller("family"), &search("query", 7)), Code::InvalidField);
+        for (query, is_taken) in [
+            ("é".repeat(256), true),
+            ("x".repeat(257), false),
+            (vec!["x"; 32].join(" "), true),
+            (vec!["x"; 33].join(" "), false),
+        ] {
+            let asked = ask(&caller("family"), &search("query", query.clone()));
+            assert_eq!(asked.is_ok(), is_taken, "{query}");
+        }
     }
 }

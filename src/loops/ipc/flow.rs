@@ -41,11 +41,22 @@ pub(super) struct Handled {
     pub(super) messages: usize,
 }
 
+/// What becomes of searches, which can take seconds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Searches {
+    Now,
+    /// The first one is left for later, with all that is behind it: nobody waits for it.
+    Later,
+    /// One was left.
+    Left,
+}
+
 /// Files of one group under way. In order, whatever happens: what has to wait for the world is overtaken by nothing.
 pub(super) struct Flow<'a> {
     host: &'a Arc<Host>,
     folder: &'a Folder,
     patience: Patience,
+    searches: Searches,
     read: Vec<Pending>,
     read_bytes: usize,
     /// Whether something of that changes what a search finds.
@@ -60,11 +71,17 @@ pub(super) struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    pub(super) fn new(host: &'a Arc<Host>, folder: &'a Folder, patience: Patience) -> Self {
+    pub(super) fn new(
+        host: &'a Arc<Host>,
+        folder: &'a Folder,
+        patience: Patience,
+        searches: Searches,
+    ) -> Self {
         Self {
             host,
             folder,
             patience,
+            searches,
             read: Vec::new(),
             read_bytes: 0,
             read_changes: false,
@@ -88,10 +105,19 @@ impl<'a> Flow<'a> {
         let mut left = taken.len();
         for taken in taken {
             left -= 1;
+            if self.searches == Searches::Left {
+                self.handled.growing.push(taken.claimed);
+                continue;
+            }
             let patience = if taken.age >= WRITER_LIMIT { Patience::None } else { self.patience };
             match read(self.host, taken, run, patience) {
                 Reading::Ready(mut ready) => {
                     match &ready.concern {
+                        Concern::Searches(_) if self.searches == Searches::Later => {
+                            self.searches = Searches::Left;
+                            self.handled.growing.push(ready.claimed);
+                            continue;
+                        }
                         Concern::Searches(wanted) => {
                             if self.read_changes || self.settling_changes {
                                 self.settle(later + left + 1);
@@ -165,8 +191,14 @@ impl<'a> Flow<'a> {
 }
 
 /// Reads claimed files of a group, settles and answers them, in order.
-pub(super) fn handle(host: &Arc<Host>, folder: &Folder, taken: Vec<Taken>, patience: Patience) -> Handled {
-    let mut flow = Flow::new(host, folder, patience);
+pub(super) fn handle(
+    host: &Arc<Host>,
+    folder: &Folder,
+    taken: Vec<Taken>,
+    patience: Patience,
+    searches: Searches,
+) -> Handled {
+    let mut flow = Flow::new(host, folder, patience, searches);
     flow.take(taken, 0);
     flow.end()
 }

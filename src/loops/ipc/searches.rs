@@ -1,11 +1,17 @@
 //! Searches, done beside the store's writer before their command is settled.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ipc_handlers::{Command, Folder, NotApplied, commands::SearchSessions};
 
 use super::{super::Host, chain};
-use crate::store::{INDEXED_AT_ONCE, Searched};
+use crate::{
+    clock,
+    store::{INDEXED_AT_ONCE, Searched},
+};
+
+/// How long a search may go on: its group waits meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a command has to do with what can be found.
 pub(super) enum Concern {
@@ -52,15 +58,20 @@ pub(super) fn search(host: &Host, group: &Folder, search: &SearchSessions) -> Op
     if target != group && host.store.main_group().ok().flatten().as_ref() != Some(group) {
         return None;
     }
-    match host.store.search(target.clone(), search.query.clone(), search.limit, INDEXED_AT_ONCE) {
+    let again = || {
+        let (query, limit) = (search.query.clone(), search.limit);
+        Arc::new(Searched { target: target.clone(), query, limit, found: Err(NotApplied::NotIndexed) })
+    };
+    let began = clock::monotonic();
+    let stop = || host.stop.is_cancelled() || began.elapsed() >= PATIENCE;
+    match host.store.search(target.clone(), search.query.clone(), search.limit, INDEXED_AT_ONCE, &stop) {
+        Ok(searched) if host.stop.is_cancelled() && searched.found == Err(NotApplied::TooMuchToSearch) => {
+            Some(again())
+        }
         Ok(searched) => Some(Arc::new(searched)),
         Err(error) => {
             tracing::warn!(group = %group, error = %chain(&error), "searching failed");
-            error.is_worlds_fault().then(|| {
-                let (query, limit) = (search.query.clone(), search.limit);
-                let found = Err(NotApplied::NotIndexed);
-                Arc::new(Searched { target: target.clone(), query, limit, found })
-            })
+            error.is_worlds_fault().then(again)
         }
     }
 }

@@ -98,7 +98,8 @@ impl Worker {
     }
 
     pub(super) async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
-        // What was there before anybody watched is older than whatever is told of.
+        // What an earlier daemon had claimed is older than what is in the boxes, and that than whatever is told of.
+        self.look_again(Patience::Some).await;
         self.scan(Sight::First, Patience::Some).await;
         loop {
             let look_again = if self.growing.is_empty() && !self.turns.anything_waits() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ipc_handlers::Time;
 
-use super::*;
+use super::{super::NewGroup, *};
 
 struct Archive {
     _dir: tempfile::TempDir,
@@ -26,6 +26,16 @@ impl Archive {
     async fn keep(&self, group: &str, session: &str, name: &str, content: &str, at: i64) -> i64 {
         let (group, session, name, content) =
             (folder(group), session.to_owned(), name.to_owned(), content.to_owned());
+        let known = self.store.groups().unwrap().into_iter().any(|row| row.folder == group);
+        if !known {
+            let new = NewGroup {
+                folder: group.clone(),
+                name: group.to_string(),
+                is_main: group.as_str() == "main",
+                trigger: "@G2".into(),
+            };
+            self.store.add_group(new, Vec::new(), Time(0)).await.unwrap();
+        }
         let keep = move |c: &Connection| {
             super::super::sessions::archive(c, &group, &session, &name, &content, Time(at))
         };
@@ -33,7 +43,7 @@ impl Archive {
     }
 
     fn search(&self, group: &str, query: &str) -> std::result::Result<Vec<FoundSession>, NotApplied> {
-        self.store.search(folder(group), query.into(), 10, INDEXED_AT_ONCE).unwrap().found
+        self.store.search(folder(group), query.into(), 10, INDEXED_AT_ONCE, &|| false).unwrap().found
     }
 
     fn found(&self, group: &str, query: &str) -> Vec<String> {
@@ -141,9 +151,22 @@ async fn an_index_that_is_broken_removed_or_of_another_version_is_made_anew() {
         breaks(&path);
         assert_eq!(all.found("main", "trains"), whole, "{n}");
     }
-    // Removed by a person while it is held open.
-    std::fs::remove_file(&path).unwrap();
-    assert_eq!(all.found("main", "trains"), whole);
+    // Removed by a person while it is held open: whoever else searches finds it, and so does who held it.
+    let breaks: [fn(&PathBuf); 2] = [
+        |path| std::fs::remove_file(path).unwrap(),
+        |path| {
+            std::fs::remove_file(path).unwrap();
+            std::fs::write(path, "").unwrap();
+        },
+    ];
+    for (n, breaks) in breaks.into_iter().enumerate() {
+        breaks(&path);
+        let other =
+            Archive { _dir: tempfile::tempdir().unwrap(), store: Store::open(all.store.path()).unwrap() };
+        assert_eq!(other.found("main", "trains"), whole, "{n}");
+        assert_eq!(all.found("main", "trains"), whole, "{n}");
+        assert_eq!(other.found("main", "trains"), whole, "{n}");
+    }
     all.store.drop_index(&folder("main"));
     assert!(!path.exists());
 }
@@ -155,12 +178,86 @@ async fn much_that_is_new_is_indexed_a_piece_at_a_time_newest_first() {
         all.keep("main", &format!("s-{n}"), "x", if n == 0 { "about trains" } else { "about planes" }, n)
             .await;
     }
-    let search = |query: &str| all.store.search(folder("main"), query.into(), 10, 1).unwrap().found;
+    let search =
+        |query: &str| all.store.search(folder("main"), query.into(), 10, 1, &|| false).unwrap().found;
     assert_eq!(search("trains"), Err(NotApplied::NotIndexed), "the newest is indexed");
     let found = search("planes").unwrap();
     assert_eq!(found.len(), 2, "what is found so far");
     assert_eq!(search("trains").unwrap().len(), 1);
     assert_eq!(search("nothing").unwrap(), []);
+}
+
+#[tokio::test]
+async fn what_was_archived_anew_is_not_found_by_what_it_was_before_its_turn_comes() {
+    let all = Archive::new();
+    let search =
+        |query: &str| all.store.search(folder("main"), query.into(), 10, 1, &|| false).unwrap().found;
+    all.keep("main", "s-1", "x", "about trains", 1).await;
+    assert_eq!(search("trains").unwrap().len(), 1);
+    all.keep("main", "s-1", "x", "about boats", 2).await;
+    all.keep("main", "s-2", "x", "about planes", 3).await;
+    assert_eq!(search("trains"), Err(NotApplied::NotIndexed));
+    assert_eq!(search("boats").unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_session_that_is_archived_twice_in_one_moment_is_found_as_it_is_now() {
+    let all = Archive::new();
+    for name in ["first name", "other name"] {
+        all.keep("main", "s-1", name, "of equal length", 1).await;
+        assert_eq!(all.found("main", name), ["s-1"], "{name}");
+    }
+    assert_eq!(all.found("main", "first"), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_is_said_over_and_over_is_found_like_anything_else() {
+    let all = Archive::new();
+    for n in 0..3 {
+        all.keep("main", &format!("s-{n}"), "x", &"a".repeat(900_000), n).await;
+    }
+    for query in ["aaa", "a", "aa", &"a".repeat(250), "aaa aaaa aaaaa aaaaaa"] {
+        assert_eq!(all.found("main", query), ["s-2", "s-1", "s-0"], "{query}");
+    }
+    assert!(all.search("main", "aaa").unwrap().iter().all(|found| found.snippet.len() < 200));
+}
+
+#[tokio::test]
+async fn of_a_very_long_session_its_end_is_searched() {
+    let all = Archive::new();
+    let said = format!("at first bicycles {} and at last trains", "ü ".repeat(SEARCHED / 2));
+    all.keep("main", "s-1", "x", &said, 1).await;
+    for (query, count) in [("trains", 1), ("bicycles", 0), ("ü", 1), ("at", 1), ("it", 0)] {
+        assert_eq!(all.found("main", query).len(), count, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn no_index_is_made_for_who_has_nothing_or_is_no_group() {
+    let all = Archive::new();
+    let first = all.keep("main", "s-1", "x", "about trains", 1).await;
+    all.store.delete_archive(first).await.unwrap();
+    assert_eq!(all.found("main", "trains"), Vec::<String>::new());
+    assert_eq!(all.found("nobody", "trains"), Vec::<String>::new());
+    assert!(!all.file("main").exists() && !all.file("nobody").exists());
+}
+
+#[tokio::test]
+async fn a_search_that_is_to_stop_says_what_it_was_at() {
+    let all = Archive::new();
+    for n in 0..3 {
+        all.keep("main", &format!("s-{n}"), "x", "about trains", n).await;
+    }
+    let within = |most: usize, query: &str| {
+        let asked = std::cell::Cell::new(0);
+        let stop = || asked.replace(asked.get() + 1) >= most;
+        all.store.search(folder("main"), query.into(), 10, INDEXED_AT_ONCE, &stop).unwrap().found
+    };
+    assert_eq!(within(0, "trains"), Err(NotApplied::NotIndexed), "while it indexes");
+    all.found("main", "trains");
+    assert_eq!(within(2, "trains"), Err(NotApplied::TooMuchToSearch), "while it looks");
+    assert_eq!(within(2, "ab"), Err(NotApplied::TooMuchToSearch), "for short words too");
+    assert_eq!(within(3, "trains").unwrap().len(), 3);
 }
 
 #[tokio::test]

@@ -178,8 +178,8 @@ fn a_search_finds_words_and_parts_of_them_best_first_and_only_one_s_own() {
         "; DROP TABLE archives",
         "\\",
         "%_%",
-        &"x".repeat(10_000),
-        &"word ".repeat(5_000),
+        &"x".repeat(256),
+        &"word ".repeat(32),
         "  \n\t ",
     ] {
         search(hostile);

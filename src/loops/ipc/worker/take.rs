@@ -9,7 +9,7 @@ use super::{
     super::{
         super::Host,
         answer::settle_again,
-        flow::{CLAIMED_AT_ONCE, Flow, Handled, TOGETHER, handle},
+        flow::{CLAIMED_AT_ONCE, Flow, Handled, Searches, TOGETHER, handle},
         read::{Patience, Taken, claim},
     },
     Worker,
@@ -70,8 +70,9 @@ impl Worker {
         let taken: Vec<_> =
             growing.into_iter().map(|(claimed, at)| Taken::before(claimed, now.duration_since(at))).collect();
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let handled =
-            spawn_blocking(move || handle(&host, &folder, taken, patience)).await.unwrap_or_default();
+        let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, Searches::Now))
+            .await
+            .unwrap_or_default();
         self.gate.took(0, handled.messages);
         self.unsettled += handled.unsettled;
         self.growing.extend(handled.growing.into_iter().map(|claimed| {
@@ -87,7 +88,8 @@ impl Worker {
         let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
         let taken = vec![Taken::before(claimed, Duration::ZERO)];
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None)).await;
+        let handled =
+            spawn_blocking(move || handle(&host, &folder, taken, Patience::None, Searches::Now)).await;
         let handled = handled.unwrap_or_default();
         self.gate.took(0, handled.messages);
         self.unsettled += handled.unsettled;
@@ -117,7 +119,7 @@ fn take_in(
     room: u64,
     patience: Patience,
 ) -> TakenIn {
-    let mut flow = Flow::new(host, folder, patience);
+    let mut flow = Flow::new(host, folder, patience, Searches::Now);
     let (mut open, mut claimed, mut stuck) = (open, 0, false);
     while !stuck
         && open > 0
