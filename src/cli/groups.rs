@@ -25,7 +25,7 @@ use crate::{
 
 const SETTINGS: &str = "\
 Keys:
-  name, trigger  for people; what a message starts with to mention it
+  name, trigger  for people; what a message starts with to mention it. Both are seen whole
   provider       scripted or claude
   model          what the agent asks its provider for
   script         a file for the scripted agent

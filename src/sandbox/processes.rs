@@ -30,6 +30,9 @@ pub(super) fn of_group(group: i32) -> Vec<i32> {
 
 /// Returns the processes in control groups that bear the id of a container, as engines name them.
 pub(super) fn of_container(id: &str) -> Vec<i32> {
+    if id.is_empty() {
+        return Vec::new();
+    }
     let is_in =
         |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|groups| groups.contains(id));
     pids().map(|pids| pids.filter(is_in).collect()).unwrap_or_default()
@@ -62,5 +65,6 @@ mod tests {
         assert_eq!((process.pid, process.group, process.started, process.zombie), (42, 40, 777, false));
         assert!(parse(&stat.replace(") S 1", ") Z 1")).unwrap().zombie);
         assert!(parse("").is_none());
+        assert_eq!(of_container(""), Vec::<i32>::new(), "no container is all there is");
     }
 }
