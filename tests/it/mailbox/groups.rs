@@ -91,7 +91,7 @@ fn no_group_is_called_as_another_one_by_command_or_by_hand() {
     let root = two_groups();
     let _daemon = root.serve();
     let called = |folder: &str| root.json(&["groups", "show", folder])["name"].clone();
-    for (n, name) in ["Main", " MAIN", "Ma\u{1d173}in", "Family"].into_iter().enumerate() {
+    for (n, name) in ["Main", " MAIN", "Ma\u{200d}in", "Family"].into_iter().enumerate() {
         let mut twin = register("local:twin", "twin");
         twin["name"] = name.into();
         let reply = ask(&root, "main", twin, &format!("r{n}"));
@@ -105,6 +105,12 @@ fn no_group_is_called_as_another_one_by_command_or_by_hand() {
             let error = String::from_utf8_lossy(&said.stderr);
             assert!(!said.status.success() && error.contains("is called"), "{by_hand:?}: {error}");
         }
+    }
+    for (n, name) in ["\u{3164}", "\u{e0041}Other", "Ma\u{1d173}in"].into_iter().enumerate() {
+        let mut blank = register("local:twin", "twin");
+        blank["name"] = name.into();
+        let reply = ask(&root, "main", blank, &format!("b{n}"));
+        assert_eq!(reply["error"]["code"], "invalid_field", "{name:?}: {reply}");
     }
     assert_eq!(root.rows(&["groups", "list"]).iter().filter(|row| row["folder"] == "twin").count(), 0);
     assert_eq!((called("main"), called("family")), (json!("Main"), json!("family")));
