@@ -43,7 +43,7 @@ mod by_hand;
 mod init;
 mod shrink;
 
-pub use by_hand::{drop_command, retry_command};
+pub use by_hand::{drop_command, lay_out_boxes, retry_command};
 pub use init::init;
 pub use shrink::{Shrunk, shrink};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{Code, Refusal, json::kind_of, refusal::quoted, schedule::whole};
+use crate::{Code, Refusal, json::kind_of, refusal::quoted, schedule::whole, seen::is_seen};
 
 /// The longest name or address, bytes: lists and replies carry them.
 const LONGEST_NAME: usize = 1_000;
@@ -46,6 +46,16 @@ impl<'a> Fields<'a> {
     /// Returns a name that must be there: not empty, no control characters, no longer than a name may be.
     pub(crate) fn name(&self, name: &str) -> Result<String, Refusal> {
         self.text(name).and_then(|text| self.printable(name, text))
+    }
+
+    /// Returns a name that people read: one that can be told by eye, too.
+    pub(crate) fn seen_name(&self, name: &str) -> Result<String, Refusal> {
+        let text = self.name(name)?;
+        if is_seen(&text) {
+            return Ok(text);
+        }
+        let fault = format!("shows nothing, or holds characters that are not seen: {}", quoted(&text));
+        Err(self.invalid(name, &fault))
     }
 
     /// Returns a name that may be left out.
@@ -132,6 +142,7 @@ mod tests {
     fn each_fault_of_a_field_has_its_code_and_names_the_field() {
         let map = serde_json::json!({
             "null": null, "empty": "", "number": 1, "list": [], "text": "x", "control": "a\nb",
+            "blank": "\u{3164}", "tagged": "\u{e0041}x",
             "longest": "n".repeat(LONGEST_NAME), "long": "n".repeat(LONGEST_NAME + 1)
         });
         let fields = Fields { command: "c", example: "{}", map: map.as_object().unwrap() };
@@ -149,6 +160,9 @@ mod tests {
         );
         assert_eq!(fault(fields.name("control")).0, Code::InvalidField);
         assert_eq!(fault(fields.name("long")).0, Code::InvalidField);
+        assert_eq!(fields.seen_name("text").unwrap(), "x");
+        assert_eq!(fault(fields.seen_name("blank")).0, Code::InvalidField);
+        assert_eq!(fault(fields.seen_name("tagged")).0, Code::InvalidField);
         assert_eq!(fields.name("longest").unwrap().len(), LONGEST_NAME);
         assert_eq!(fields.optional_text("empty").unwrap(), None);
         assert_eq!(fields.optional_text("null").unwrap(), None);

@@ -7,6 +7,7 @@ mod fields;
 mod json;
 pub mod names;
 pub mod refusal;
+pub mod seen;
 
 pub mod commands;
 pub mod schedule;

@@ -1,5 +1,7 @@
 //! What an agent says, as it may leave the host.
 
+use crate::seen::hides;
+
 /// The name of the tag, in any case.
 const NAME: &str = "internal";
 
@@ -14,8 +16,8 @@ pub struct Outbound {
 
 /// Returns `text` without what stands in its `<internal>` blocks, trimmed.
 ///
-/// Unlike v1, no way to write the tag lets out what is in it: its case does not matter, it may have white space, a `/` or
-/// attributes behind its name (whose quotes may hold `<` and `>`), blocks may stand in each other, and one that is never
+/// Unlike v1, no way to write the tag lets out what is in it: its case does not matter, anything may stand behind
+/// its name but a letter, a digit, `-` and `_` (as attributes, whose quotes may hold `<` and `>`), blocks may stand in each other, and one that is never
 /// closed goes on to the end, as does a tag itself that never ends. A closing tag that closes nothing is left out, and
 /// hides nothing. Blocks that v1 knew end where they did, but for those that hold another one. Trimming takes what
 /// JavaScript's `trim()` takes. Time is linear.
@@ -91,11 +93,10 @@ fn tag(text: &str) -> Option<(Tag, usize)> {
     Some((tag, text.len() - behind.len() + end))
 }
 
-/// Whether a character ends the name of a tag; one that is not seen is none of a name.
+/// Whether a character ends the name of a tag: all do but those that names are made of. Of what is not seen some count as
+/// letters.
 fn ends_name(c: char) -> bool {
-    c.is_whitespace()
-        || c.is_control()
-        || matches!(c, '>' | '/' | '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    hides(c) || !(c.is_alphanumeric() || c == '-' || c == '_')
 }
 
 /// Returns where the `>` stands that ends an opening tag. As in HTML a quote is one behind a `=`, and hides what is in it.
@@ -167,6 +168,16 @@ mod tests {
             ("<internal\u{a0}>SECRET</internal>c", "c"),
             ("<internal\u{3000}x>SECRET</internal\u{2003}>c", "c"),
             ("<internal\u{200b}>SECRET</internal>c", "c"),
+            ("<internal\u{fe0f}>SECRET</internal>c", "c"),
+            ("<internal\u{34f}>SECRET</internal>c", "c"),
+            ("<internal\u{3164}>SECRET</internal>c", "c"),
+            ("<internal\u{115f}>SECRET</internal\u{ffa0}>c", "c"),
+            ("<internal\u{e0020}>SECRET</internal\u{2800}>c", "c"),
+            ("<internal\u{301}>SECRET</internal>c", "c"),
+            ("<internal:x>SECRET</internal:x>c", "c"),
+            ("<internal,>SECRET</internal>c", "c"),
+            ("<internal\">SECRET</internal>c", "c"),
+            ("<internal<b>SECRET</internal>c", "c"),
             ("<internal/>SECRET</internal>c", "c"),
             ("<internal/x>SECRET</internal>c", "c"),
             // The tag itself never ends.
@@ -190,6 +201,9 @@ mod tests {
         for text in [
             "<internals>a</internals>",
             "<internal-note>a",
+            "<internal_note>a",
+            "<internal2>a",
+            "<internalé>a",
             "<internal",
             "<intern\u{212a}l>a",
             "< internal>a",
@@ -248,9 +262,17 @@ mod tests {
 
     #[test]
     fn a_million_openings_take_no_longer_than_one() {
-        for text in
-            ["<internal>", "<internal ", "<internal =\"", "</internal>", "</internal ", "</internal =\"", "<"]
-        {
+        for text in [
+            "<internal>",
+            "<internal ",
+            "<internal:",
+            "<internal\u{3164}",
+            "<internal =\"",
+            "</internal>",
+            "</internal ",
+            "</internal =\"",
+            "<",
+        ] {
             let many = text.repeat(1_000_000);
             let left = strip_internal(&many);
             assert!(left.is_empty() || left == many.trim_end(), "{text}");

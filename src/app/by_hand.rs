@@ -3,6 +3,7 @@
 use std::{ffi::OsString, os::unix::ffi::OsStringExt as _, path::Path};
 
 use anyhow::{Context as _, Result};
+use ipc_handlers::Folder;
 
 use super::{box_owner, lock, open_store};
 use crate::{
@@ -13,6 +14,25 @@ use crate::{
         ipc::{Hand, hand},
     },
 };
+
+/// Makes the boxes that a group of a root lacks, or every group does, as the daemon does when it starts. A daemon that serves the root has made
+/// them, or does when it is told of the group.
+///
+/// # Errors
+/// When a folder can't be made or given away.
+pub async fn lay_out_boxes(root: &Path, only: Option<&Folder>) -> Result<()> {
+    let Ok(_lock) = lock(root).await else { return Ok(()) };
+    let (store, dirs) = (open_store(root)?, HostDirs::open(&root.join("data"))?);
+    let groups = match only {
+        Some(group) => vec![group.clone()],
+        None => store.groups()?.into_iter().map(|group| group.folder).collect(),
+    };
+    for group in groups {
+        GroupBoxes::open(&dirs, &group, box_owner())
+            .with_context(|| format!("making the boxes of group {group}"))?;
+    }
+    Ok(())
+}
 
 /// Drops a command; returns its id.
 ///

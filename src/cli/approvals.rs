@@ -5,7 +5,13 @@ use clap::Subcommand;
 use ipc_handlers::Folder;
 use serde::Serialize;
 
-use super::{Context, Failure, Outcome, client::tell_changed, jid, prune::missing, show};
+use super::{
+    Context, Failure, Outcome,
+    client::{lay_out, tell_changed},
+    jid,
+    prune::missing,
+    show,
+};
 use crate::{
     app, clock,
     domain::{
@@ -128,10 +134,9 @@ async fn decide(context: &Context, store: &Store, id: i64, pick: Pick, user: &st
     if how != How::Done {
         return Err(Failure::Failed(anyhow!(says)));
     }
-    if let Some(made) = &made {
-        crate::ipc::lay_out_group(&context.root, made, app::box_owner())
-            .context("making the group's folder")?;
+    match &made {
+        Some(made) => lay_out(context, made).await?,
+        None => tell_changed(context, None).await,
     }
-    tell_changed(context, made.as_ref()).await;
     show::done(context, &says)
 }

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{Context, Failure};
 use crate::{
-    app::socket_path,
+    app::{self, socket_path},
     loops::control::{Request, Response, Status},
 };
 
@@ -111,6 +111,23 @@ impl Client {
             }
         }
     }
+}
+
+/// Makes the boxes that a group lacks, or every group does, where no daemon is up, so that commands can be put into them; one that is up does so
+/// when it is told of the group.
+pub(super) async fn make_boxes(context: &Context, only: Option<&Folder>) -> anyhow::Result<()> {
+    match Client::connect(&context.root).await {
+        Err(NoDaemon::Down) => app::lay_out_boxes(&context.root, only).await,
+        Ok(_) | Err(NoDaemon::Mute(_)) => Ok(()),
+    }
+}
+
+/// Makes the folder and the boxes of a new group, and tells a daemon that is up of it.
+pub(super) async fn lay_out(context: &Context, group: &Folder) -> anyhow::Result<()> {
+    crate::ipc::lay_out_group(&context.root, group, app::box_owner()).context("making the group's folder")?;
+    make_boxes(context, Some(group)).await?;
+    tell_changed(context, Some(group)).await;
+    Ok(())
 }
 
 /// Tells a daemon that is up to look at what was changed, of this group if it is known; one that is down reads it when it

@@ -2,11 +2,11 @@
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, seen::is_seen};
 
 use super::{
     Context, Outcome,
-    client::{Client, tell_changed, tell_to_relaunch},
+    client::{Client, lay_out, tell_changed, tell_to_relaunch},
     jid, show,
 };
 use crate::{
@@ -41,6 +41,10 @@ Keys:
 
 All but name and trigger hold from the next launch; a run that is under way is asked to leave.";
 
+const REMOVED: &str = "\
+What stays: groups/FOLDER, data/sessions/FOLDER and the sessions that were archived. A group that is added again under the
+same folder finds them.";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Groups {
     /// Every group
@@ -59,7 +63,7 @@ pub(super) enum Groups {
         #[arg(long)]
         name: Option<String>,
         /// What a message starts with to mention it; by default @ and the assistant's name
-        #[arg(long)]
+        #[arg(long, value_parser = trigger_text)]
         trigger: Option<String>,
         /// Make it the privileged group
         #[arg(long)]
@@ -74,7 +78,8 @@ pub(super) enum Groups {
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
-    /// Remove a group with its mailbox: its run leaves, its commands are settled first; its folder stays
+    /// Remove a group with its mailbox: its run leaves, its commands are settled first; its folder and archived sessions stay
+    #[command(after_help = REMOVED)]
     Remove { folder: String },
 }
 
@@ -95,9 +100,7 @@ impl Groups {
                 let name = name.unwrap_or_else(|| folder.to_string());
                 let group = NewGroup { folder: folder.clone(), name, is_main: main, trigger };
                 store.add_group(group, vec![wiring], clock::now()).await?;
-                crate::ipc::lay_out_group(&context.root, &folder, app::box_owner())
-                    .context("making the group's folder")?;
-                tell_changed(context, Some(&folder)).await;
+                lay_out(context, &folder).await?;
                 show::done(context, &format!("group {folder} answers in {chat}"))
             }
             Self::Show { folder } => {
@@ -142,6 +145,14 @@ impl Groups {
     }
 }
 
+/// Reads what a message starts with to mention a group.
+fn trigger_text(text: &str) -> Result<String, String> {
+    match is_seen(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("a trigger shows something, and holds nothing that is not seen: {text:?}")),
+    }
+}
+
 /// Reads `KEY=VALUE` of a group.
 fn setting(text: &str) -> anyhow::Result<(String, String)> {
     let (key, value) = text.split_once('=').ok_or_else(|| anyhow!("{text:?} is no KEY=VALUE"))?;
@@ -150,6 +161,7 @@ fn setting(text: &str) -> anyhow::Result<(String, String)> {
             return Err(BadGroupConfig::UnknownKey(unknown.to_owned()).into());
         }
         ("name" | "trigger", "") => return Err(anyhow!("a group's {key} can't be empty")),
+        ("trigger", text) => drop(trigger_text(text).map_err(|why| anyhow!(why))?),
         ("provider", name) if !name.is_empty() => {
             Provider::parse(name).map_err(|why| anyhow!("provider can't be {name:?}: {why}"))?;
         }

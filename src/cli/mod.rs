@@ -7,7 +7,10 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::{
     app,
     config::{Config, Environment},
-    domain::people::{check_speaker, check_user},
+    domain::{
+        people::{check_speaker, check_user},
+        screen::hides,
+    },
     store::{Store, StoreError},
 };
 
@@ -199,14 +202,20 @@ impl Context {
 
 /// Reads a chat's address.
 fn jid(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.len() > 512 || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err("a chat's address is CHANNEL:NAME, such as local:family, without blanks".into());
+    if text.is_empty() || text.len() > 512 || text.chars().any(|c| c == ' ' || hides(c)) {
+        return Err(
+            "a chat's address is CHANNEL:NAME, such as local:family, without blanks and what is not seen"
+                .into(),
+        );
     }
     Ok(text.to_owned())
 }
 
 /// Reads the name under which somebody speaks.
 fn speaker(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("a name is wanted; leave `--as` out to speak as yourself".into());
+    }
     check_speaker(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
 }
 
@@ -333,11 +342,18 @@ mod tests {
     }
 
     #[test]
+    fn nobody_speaks_without_a_name() {
+        assert!(speaker("").unwrap_err().contains("leave `--as` out"));
+        assert_eq!(speaker("bob").as_deref(), Ok("bob"));
+        assert!(speaker("\u{3164}").is_err());
+    }
+
+    #[test]
     fn an_address_has_no_blanks_and_is_not_empty() {
         for good in ["local:main", "tg:-100123", "1203@g.us", "dc:1/2"] {
             assert_eq!(jid(good).as_deref(), Ok(good));
         }
-        for bad in ["", "local: main", "a\nb", &"x".repeat(513)] {
+        for bad in ["", "local: main", "a\nb", "local:ma\u{200b}in", "local:\u{3164}", &"x".repeat(513)] {
             assert!(jid(bad).is_err(), "{bad:?}");
         }
     }

@@ -21,8 +21,9 @@ pub(super) enum Schedule {
         /// After which instant, RFC 3339 [default: now]
         #[arg(long)]
         after: Option<String>,
-        #[arg(long, default_value_t = 5)]
-        count: usize,
+        /// How many, 1 to 10000
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+        count: u16,
     },
 }
 
@@ -54,7 +55,7 @@ impl Schedule {
             .map_err(|refusal| anyhow!("{}; {}", refusal.message, refusal.hint))?;
         let mut rows = Vec::new();
         let mut at = after;
-        for _ in 0..count.min(10_000) {
+        for _ in 0..count {
             let Some(next) = schedule.next_after(at, at, &zone) else { break };
             let local = next.to_jiff().to_zoned(zone.clone());
             let note = note(&zone, next);

@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Context, Failure, Outcome, client::Client, show};
+use super::{
+    Context, Failure, Outcome,
+    client::{Client, make_boxes},
+    show,
+};
 use crate::{app, app::Daemon, loops::Host};
 
 /// Runs the daemon until a signal asks it to stop; a second signal ends it at once.
@@ -40,6 +44,7 @@ pub(super) async fn serve(context: &Context) -> Outcome {
 /// Lays out a root.
 pub(super) async fn init(context: &Context) -> Outcome {
     app::init(&context.root, &context.config()?).await?;
+    make_boxes(context, None).await?;
     show::done(
         context,
         &format!("{} is laid out; start it with `g2 --root {0} serve`", context.root.display()),

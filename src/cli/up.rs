@@ -10,13 +10,14 @@ use super::{
     screen::Screen,
     send,
     serve::{Signals, stop},
+    speaker,
 };
 use crate::app::Daemon;
 
 #[derive(Debug, Args)]
 pub(super) struct Up {
     /// Who speaks
-    #[arg(long = "as", default_value = "me", value_name = "NAME")]
+    #[arg(long = "as", default_value = "me", value_name = "NAME", value_parser = speaker)]
     sender: String,
 }
 

@@ -24,7 +24,7 @@ pub enum Room {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     pub group: Folder,
-    /// What its folders take now, bytes.
+    /// What its folders take now, and the files without a name that its processes hold, bytes.
     pub now: u64,
     /// What they took when they were first weighed since there was room, or since somebody was stopped; `None`: nobody
     /// looked.

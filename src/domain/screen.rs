@@ -2,15 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Whether a character acts on a screen, or turns the text around it: controls, and the invisible ones that format.
-#[must_use]
-pub fn acts(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff0}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}')
-}
+pub use ipc_handlers::seen::{acts, hides};
 
 /// Returns text of several lines as a screen may have it: nothing in it moves the cursor, changes colours, asks the terminal
 /// for an answer, hides, or turns what stands around it. Lines and tabs stay, and what joins letters or pictures.
@@ -24,17 +16,17 @@ pub fn on_screen(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(break_lines).filter(|c| stays(*c)).collect())
 }
 
-/// Whether a character leaves nothing to be seen, or a gap that is no plain space: a name with one looks like another.
-/// With those that [`acts`] has, that is all of Unicode's property `Default_Ignorable_Code_Point`
-/// (DerivedCoreProperties.txt), white space, and the empty Braille pattern. Letters of other scripts or widths that look
-/// alike are not told apart.
+/// Returns text of one line as it may be said again: what acts on a screen or is not seen is written as an escape.
 #[must_use]
-pub fn hides(c: char) -> bool {
-    acts(c)
-        || (c.is_whitespace() && c != ' ')
-        || matches!(c,
-            '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2800}'
-            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0100}'..='\u{e01ef}')
+pub fn escaped(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
+        if hides(c) {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+        line
+    })
 }
 
 #[cfg(test)]
@@ -42,34 +34,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_unicode_says_is_ignored_hides() {
-        // DerivedCoreProperties.txt, Default_Ignorable_Code_Point, whole.
-        for range in [
-            '\u{ad}'..='\u{ad}',
-            '\u{34f}'..='\u{34f}',
-            '\u{61c}'..='\u{61c}',
-            '\u{115f}'..='\u{1160}',
-            '\u{17b4}'..='\u{17b5}',
-            '\u{180b}'..='\u{180f}',
-            '\u{200b}'..='\u{200f}',
-            '\u{202a}'..='\u{202e}',
-            '\u{2060}'..='\u{206f}',
-            '\u{3164}'..='\u{3164}',
-            '\u{fe00}'..='\u{fe0f}',
-            '\u{feff}'..='\u{feff}',
-            '\u{ffa0}'..='\u{ffa0}',
-            '\u{fff0}'..='\u{fff8}',
-            '\u{1bca0}'..='\u{1bca3}',
-            '\u{1d173}'..='\u{1d17a}',
-            '\u{e0000}'..='\u{e0fff}',
-        ] {
-            for c in range {
-                assert!(hides(c), "U+{:04X}", u32::from(c));
-            }
-        }
-        for c in ['a', ' ', 'é', 'ß', '日', 'ש', '\u{301}', '👩', '\u{1d172}', '\u{fffd}'] {
-            assert!(!hides(c), "U+{:04X}", u32::from(c));
-        }
+    fn what_is_said_again_is_seen_and_acts_on_nothing() {
+        assert_eq!(escaped("a\u{1b}[31m\n\u{3164}b c\\"), "a\\u{1b}[31m\\n\\u{3164}b c\\");
     }
 
     #[test]

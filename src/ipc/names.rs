@@ -2,6 +2,7 @@
 
 use std::{ffi::OsStr, fmt, fmt::Write as _, os::unix::ffi::OsStrExt as _};
 
+use ipc_handlers::seen::hides;
 use rustix::fs::FileType;
 
 /// A box: one mounted, container-writable folder of a group.
@@ -120,7 +121,7 @@ impl fmt::Display for Kind {
 
 /// Returns a file name as text that is safe in a log, a terminal and JSON.
 ///
-/// Control characters, text-direction marks and bytes that are no UTF-8 are written as escapes, a backslash as two.
+/// What acts on a screen, what is not seen and bytes that are no UTF-8 are written as escapes, a backslash as two.
 #[must_use]
 pub fn display_name(name: &OsStr) -> String {
     let mut text = String::with_capacity(name.len());
@@ -128,7 +129,7 @@ pub fn display_name(name: &OsStr) -> String {
         for c in chunk.valid().chars() {
             match c {
                 '\\' => text.push_str("\\\\"),
-                c if c.is_control() || turns_text(c) => text.extend(c.escape_default()),
+                c if hides(c) => text.extend(c.escape_default()),
                 c => text.push(c),
             }
         }
@@ -137,11 +138,6 @@ pub fn display_name(name: &OsStr) -> String {
         }
     }
     text
-}
-
-/// Whether the character moves or hides other text on a screen.
-fn turns_text(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Whether a name from outside is one component: what a rename relative to a held folder may be given.

@@ -20,7 +20,7 @@ use super::{
 pub enum PostError {
     #[error("{0:?} can't be a command's name: one that ends in .json, without a slash")]
     BadName(String),
-    #[error("group {0} has no boxes yet; they are made when the daemon starts")]
+    #[error("group {0} has no boxes; `g2 init` makes them, and so does the daemon when it starts")]
     NoBox(Folder),
     #[error("something named {0} is in the box already")]
     Taken(String),

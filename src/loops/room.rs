@@ -9,10 +9,11 @@ use super::{Host, ipc::chain};
 use crate::{
     clock,
     domain::room::{self, A_NAME, Filler, Free, Room, Written},
-    ipc::{Gap, Weight, weigh},
+    ipc::{Gap, Weight, weigh, weigh_held},
+    store::ActiveRun,
 };
 
-/// How many names of one of a group's folders are weighed.
+/// How many names of one of a group's folders are weighed, and how many of the files that its processes hold.
 const NAMES: usize = 500_000;
 
 /// What is remembered from one look to the next.
@@ -109,7 +110,8 @@ impl Watched {
     }
 }
 
-/// Weighs what the containers that run can write to, and what of it was changed since `since`.
+/// Weighs what the containers that run can write to, with the files that they hold without a name, and what of it was
+/// changed since `since`.
 async fn weigh_all(host: &Arc<Host>, since: Option<Time>) -> BTreeMap<Folder, Weight> {
     let running = match host.store.active_runs() {
         Ok(runs) => runs,
@@ -118,18 +120,20 @@ async fn weigh_all(host: &Arc<Host>, since: Option<Time>) -> BTreeMap<Folder, We
             return BTreeMap::new();
         }
     };
-    let root = host.root.clone();
+    let host = Arc::clone(host);
     let since = since.unwrap_or(Time(i64::MAX));
-    let weigh_them = move || {
-        let weight = |group: &Folder| {
-            let mut whole = Weight::default();
-            for place in ["groups", "data/ipc", "data/sessions"] {
-                whole += weigh(&root.join(place).join(group.as_str()), A_NAME, NAMES, since);
-            }
-            whole
-        };
-        running.into_iter().map(|run| (weight(&run.group), run.group)).map(|(w, group)| (group, w)).collect()
+    let weigh_one = move |run: ActiveRun| {
+        let places = ["groups", "data/ipc", "data/sessions"];
+        let folders = places.map(|place| host.root.join(place).join(run.group.as_str()));
+        let mut whole = Weight::default();
+        for folder in &folders {
+            whole += weigh(folder, A_NAME, NAMES, since);
+        }
+        let processes = run.container.map_or_else(Vec::new, |id| host.sandbox.processes(&id));
+        whole += weigh_held(&processes, &folders, A_NAME, NAMES, since);
+        (run.group, whole)
     };
+    let weigh_them = move || running.into_iter().map(weigh_one).collect();
     spawn_blocking(weigh_them).await.unwrap_or_default()
 }
 

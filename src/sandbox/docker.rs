@@ -41,7 +41,7 @@ use self::{
     look::{Look, Stage},
     spec::{LABEL_GROUP, LABEL_INSTANCE, LABEL_RUN},
 };
-use super::{Chunk, Exit, Found, STDIN, Sandbox, SandboxError, Spec};
+use super::{Chunk, Exit, Found, STDIN, Sandbox, SandboxError, Spec, processes};
 
 /// How often we look at what can't tell us itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -293,6 +293,10 @@ impl Sandbox for DockerSandbox {
 
     fn output(&self, id: &str) -> BoxStream<'static, Result<Chunk, SandboxError>> {
         follow::output(Arc::clone(&self.shared), id.to_owned())
+    }
+
+    fn processes(&self, id: &str) -> Vec<i32> {
+        processes::of_container(id)
     }
 
     fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Exit, SandboxError>> {

@@ -241,6 +241,9 @@ fn mistakes_in_the_arguments_exit_with_2() {
         &["why", "first"],
         &["status", "--unknown"],
         &["send"],
+        &["send", "--as", "", "hello"],
+        &["schedule", "next", "0 9 * * *", "--count", "0"],
+        &["schedule", "next", "0 9 * * *", "--count", "10001"],
     ] {
         assert_eq!(code(&root, wrong), Some(2), "{wrong:?}");
     }
@@ -275,6 +278,11 @@ fn what_is_refused_says_on_stderr_how_to_mend_it() {
         ),
         (&["wirings", "set", "--group", "main", "--chat", "local:main", "engage=sometimes"], "--help"),
         (&["wirings", "set", "--group", "main", "--chat", "local:main", "colour=red"], "engage, pattern"),
+        (&["groups", "add", "blank", "--chat", "local:x", "--name", "\u{3164}"], "not seen"),
+        (&["groups", "set", "main", "name=\u{e0041}Main"], "not seen"),
+        (&["groups", "set", "main", "trigger=\u{2800}"], "not seen"),
+        (&["ipc", "hold", "nobody"], "neither a group nor a command called nobody; `g2 groups list`"),
+        (&["ipc", "show", "no\u{1b}[31m\u{202e}"], "no\\u{1b}[31m\\u{202e};"),
         (&["schedule", "next", "every day"], "cron"),
         (&["schedule", "next", "* * * * *", "--tz", "Mars/Base"], "Europe/Paris"),
     ] {

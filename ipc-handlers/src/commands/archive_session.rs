@@ -39,7 +39,7 @@ impl ArchiveSession {
         }
         Ok(Self {
             session_id,
-            name: fields.name("name")?,
+            name: fields.seen_name("name")?,
             content: fields.optional_text("content")?,
             target_folder: target::read(fields)?,
         })

@@ -31,7 +31,7 @@ pub static ENTRY: Entry = Entry {
 pub struct RegisterGroup {
     /// The chat's address.
     pub jid: String,
-    /// A name for people; no other group has it.
+    /// A name for people; no other group has it, and all of it is seen.
     pub name: String,
     /// The folder under `groups/`, which is the group's identity.
     pub folder: Folder,
@@ -64,15 +64,15 @@ const LARGEST_CONFIG: usize = 64 << 10;
 
 impl RegisterGroup {
     pub(crate) fn read(fields: &Fields<'_>) -> Result<Self, Refusal> {
-        let jid = fields.name("jid")?;
+        let jid = fields.seen_name("jid")?;
         if jid.chars().count() > LONGEST_JID {
             return Err(fields.invalid("jid", &format!("has more than {LONGEST_JID} characters")));
         }
         let this = Self {
             jid,
-            name: fields.name("name")?,
+            name: fields.seen_name("name")?,
             folder: folder(fields)?,
-            trigger: fields.name("trigger")?,
+            trigger: fields.seen_name("trigger")?,
             requires_trigger: fields.optional_bool("requiresTrigger")?,
             container_config: container_config(fields)?,
             engage_mode: fields.optional_choice("engage_mode", EngageMode::CHOICES)?,
@@ -244,6 +244,10 @@ mod tests {
         }
         for (field, value) in [
             ("jid", json!("x".repeat(513))),
+            ("name", json!("\u{3164}")),
+            ("name", json!("\u{e0041}Team")),
+            ("trigger", json!("\u{2800}")),
+            ("jid", json!("tg:1\u{200b}")),
             ("requiresTrigger", json!("no")),
             ("containerConfig", json!([])),
             ("containerConfig", json!({"x": "y".repeat(LARGEST_CONFIG)})),

@@ -12,12 +12,12 @@ use super::{
         client::{Client, NoDaemon, tell_changed},
     },
     Context, Outcome,
-    look::{Found, Open, find},
+    look::{Found, NoSuchCommand, Open, find},
     show,
 };
 use crate::{
     app, clock,
-    domain::holds::Hold,
+    domain::{holds::Hold, screen::escaped},
     loops::control::{Request, Response, Which, shown},
     store::Store,
 };
@@ -39,7 +39,14 @@ impl Target {
         if let Some(hold) = store.holds()?.into_iter().find(|hold| shown(hold) == what) {
             return Ok(Self { group: hold.group, file: hold.file });
         }
-        match find(context, store, what)? {
+        let found = find(context, store, what).map_err(|error| match error.is::<NoSuchCommand>() {
+            true => anyhow!(
+                "there is neither a group nor a command called {}; `g2 groups list` names the groups, `g2 ipc list` the commands",
+                escaped(what)
+            ),
+            false => error,
+        })?;
+        match found {
             Found::Open(open) if open.lying.claim.is_none() => match file(&open)? {
                 Which::File { group, in_box, name } => Ok(Self { group, file: Some((in_box, name)) }),
                 Which::Claim(_) => bail!("{what} is claimed already"),

@@ -8,7 +8,7 @@ use ipc_handlers::{Folder, RequestId, Time, envelope};
 use super::{super::prune::missing, Context};
 use crate::{
     clock,
-    domain::{holds::Holds, prune::History, rows::IpcRow},
+    domain::{holds::Holds, prune::History, rows::IpcRow, screen::escaped},
     ipc::{
         CommandBox,
         peek::{self, Lying},
@@ -24,6 +24,11 @@ const MOST_READ: usize = 256;
 const MOST_SEARCHED: usize = 100_000;
 /// How many of those that could be meant are named.
 const SHOWN: usize = 5;
+
+/// There is no command of this name.
+#[derive(Debug, thiserror::Error)]
+#[error("no command is called {0}; `g2 ipc list` names them all")]
+pub(super) struct NoSuchCommand(String);
 
 /// What of the queue is asked for.
 #[derive(Debug, Default)]
@@ -268,14 +273,15 @@ pub(super) fn find(context: &Context, store: &Store, what: &str) -> Result<Found
     }
     if unread > 0 {
         bail!(
-            "no command that was looked at is called {what}, but so many wait that not all were; name it as GROUP/BOX/NAME"
+            "no command that was looked at is called {}, but so many wait that not all were; name it as GROUP/BOX/NAME",
+            escaped(what)
         );
     }
     if let Some(id) = what.parse().ok().filter(|id| store.was_given(History::Receipts, *id).unwrap_or(false))
     {
         return Err(missing(store, History::Receipts, id));
     }
-    bail!("no command is called {what}; `g2 ipc list` names them all")
+    Err(NoSuchCommand(escaped(what)).into())
 }
 
 /// Returns what waits at `GROUP/BOX/NAME`.

@@ -1,6 +1,6 @@
 //! A new agent's name as a person types it, and the folder that follows from it.
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, seen::is_seen};
 
 use crate::domain::screen::hides;
 
@@ -18,6 +18,8 @@ pub enum BadName {
     NoLetter,
     #[error("a name has one line of at most {LONGEST} characters")]
     TooLong,
+    #[error("{0:?} can't be told by eye: use plain spaces, and nothing that is not seen")]
+    Unseen(String),
     #[error("{0:?} is a name that G2 keeps for itself")]
     Reserved(String),
     /// Two agents of one name could not be told apart where they are named.
@@ -57,13 +59,15 @@ pub fn new_agent(text: &str, groups: &[(Folder, String)]) -> Result<(String, Fol
     Ok((name.to_owned(), folder))
 }
 
-/// Checks that none of `groups`, by folder and name, is called so, however it is written.
+/// Checks that a name can be told by eye, and that none of `groups`, by folder and name, is called so, however it is
+/// written.
 ///
 /// # Errors
-/// [`BadName::Taken`].
+/// [`BadName::Taken`], [`BadName::Unseen`].
 pub fn check_free(name: &str, groups: &[(Folder, String)]) -> Result<(), BadName> {
     match groups.iter().find(|(_, other)| seen(other) == seen(name)) {
         Some((folder, taken)) => Err(BadName::Taken { name: taken.clone(), folder: folder.clone() }),
+        None if !is_seen(name) => Err(BadName::Unseen(name.to_owned())),
         None => Ok(()),
     }
 }
@@ -161,6 +165,8 @@ mod tests {
             ("1", BadName::NoLetter),
             ("!?", BadName::NoLetter),
             ("a\nb", BadName::TooLong),
+            ("\u{3164}", BadName::Unseen("\u{3164}".into())),
+            ("\u{e0041}Chess", BadName::Unseen("\u{e0041}Chess".into())),
             (&"x".repeat(65), BadName::TooLong),
             ("Global", BadName::Reserved("Global".into())),
             ("errors", BadName::Reserved("errors".into())),

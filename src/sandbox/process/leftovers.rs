@@ -10,6 +10,8 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
+use crate::sandbox::processes::{self, Process, process};
+
 const NOTE: &str = "process.json";
 /// How often, and how many times, we look whether what was killed is gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -25,15 +27,6 @@ pub(super) struct Note {
     boot: String,
     /// Its `G2_IPC_DIR`: tells members of its group when it is gone itself.
     ipc: PathBuf,
-}
-
-/// One line of `/proc`.
-#[derive(Clone, Copy, Debug)]
-struct Process {
-    pid: i32,
-    group: i32,
-    started: u64,
-    zombie: bool,
 }
 
 impl Note {
@@ -114,30 +107,9 @@ async fn kill_and_wait(note: &Note, group: Pid) -> io::Result<()> {
 
 /// Whether anything that the note is on is alive.
 fn lives(note: &Note) -> io::Result<bool> {
-    let all = processes()?;
+    let all = processes::all()?;
     let leader = all.iter().find(|process| process.pid == note.pid);
     Ok(all.iter().any(|process| !process.zombie && note.covers(process, leader)))
-}
-
-fn processes() -> io::Result<Vec<Process>> {
-    let names = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    Ok(names.filter_map(process).collect())
-}
-
-fn process(pid: i32) -> Option<Process> {
-    parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// Reads a line of `/proc/<pid>/stat`. The program's name in it may hold anything, blanks and brackets too.
-fn parse(stat: &str) -> Option<Process> {
-    let (pid, _) = stat.split_once(' ')?;
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    Some(Process {
-        pid: pid.parse().ok()?,
-        group: fields.get(2)?.parse().ok()?,
-        started: fields.get(19)?.parse().ok()?,
-        zombie: matches!(*fields.first()?, "Z" | "X"),
-    })
 }
 
 fn environment_names(pid: i32, ipc: &Path) -> bool {
@@ -153,15 +125,6 @@ fn boot() -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_may_have_any_name() {
-        let stat = "42 (a) S (b) S 1 40 40 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 777 1000 1\n";
-        let process = parse(stat).unwrap();
-        assert_eq!((process.pid, process.group, process.started, process.zombie), (42, 40, 777, false));
-        assert!(parse(&stat.replace(") S 1", ") Z 1")).unwrap().zombie);
-        assert!(parse("").is_none());
-    }
 
     #[tokio::test]
     async fn a_note_that_matches_no_process_kills_nobody() {

@@ -68,6 +68,7 @@ fn a_group_is_removed_when_its_run_has_left_and_its_commands_are_settled() {
     root.g2(&["groups", "add", "brief", "--chat", "local:brief"]);
     let daemon = root.serve();
     assert_eq!(root.ask("local:brief", "hello"), "echo: hello\n");
+    root.g2(&["sessions", "clear", "brief", "--name", "kept"]);
     let last = json!({"type": "send_message", "chatJid": "local:brief", "text": "goodbye"});
     root.put_command("brief", "messages", "last.json", &last);
     root.g2(&["groups", "remove", "brief"]);
@@ -77,8 +78,10 @@ fn a_group_is_removed_when_its_run_has_left_and_its_commands_are_settled() {
     assert_eq!(root.rows(&["wirings", "list"]).len(), 1);
     assert!(root.rows(&["runs", "list"]).iter().all(|run| !run["ended_at"].is_null()));
     wait_for("the last words", || root.said("local:brief").contains(&"goodbye".to_owned()).then_some(()));
-    // It can come again, and answers.
+    // It can come again, has what was archived, and answers.
     root.g2(&["groups", "add", "brief", "--chat", "local:brief"]);
+    let archived = root.rows(&["sessions", "list", "--group", "brief"]);
+    assert!(archived.iter().any(|session| session["name"] == "kept"), "{archived:?}");
     assert_eq!(root.ask("local:brief", "again"), "echo: again\n");
     assert_eq!(daemon.terminate(), Some(0));
 

@@ -1,12 +1,15 @@
 //! A disk that gets full: who filled it is stopped, and nobody else. These need root, for a disk of their own.
 #![expect(clippy::disallowed_methods, reason = "plays the agents and the machine")]
+#![expect(clippy::disallowed_types, reason = "a process of a group's, beside its agent")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
     ffi::CStr,
     fs::{self, File},
     io::Write as _,
+    os::unix::process::CommandExt as _,
     path::Path,
+    process::{Child, Command},
 };
 
 use serde_json::json;
@@ -59,6 +62,18 @@ impl Small {
     /// Writes what a group may well write, MiB.
     fn write_openly(&self, group: &str, mib: usize) {
         fs::write(self.root.data("ipc").join(group).join("state/own"), vec![0; mib << 20]).unwrap();
+    }
+
+    /// A process of a group's that holds a file, until the group's run is killed.
+    fn hold(&self, group: &str, file: &File) -> Child {
+        let runs = self.root.rows(&["runs", "list"]);
+        let run = runs.iter().find(|run| run["group"] == group && run["ended_at"].is_null()).unwrap();
+        let note = fs::read(self.root.data("runs").join(run["id"].to_string()).join("process.json")).unwrap();
+        let note: serde_json::Value = serde_json::from_slice(&note).unwrap();
+        let leader = i32::try_from(note["pid"].as_i64().unwrap()).unwrap();
+        let mut sleeper = Command::new("sleep");
+        sleeper.arg("600").process_group(leader).stdin(file.try_clone().unwrap());
+        sleeper.spawn().unwrap()
     }
 
     fn stopped_evil_alone(&self) -> String {
@@ -126,7 +141,22 @@ fn who_hides_what_it_wrote_is_stopped_and_not_who_wrote_something_in_the_open() 
 }
 
 #[test]
-fn nobody_is_stopped_for_a_file_that_has_no_name_any_more() {
+fn who_holds_what_it_wrote_without_a_name_is_stopped_and_not_who_has_deep_folders() {
+    let Some(small) = Small::with(&["evil", "good"], c"size=96m") else { return };
+    let root = &small.root;
+    fs::create_dir_all(root.data("ipc/good/state").join("d/".repeat(300))).unwrap();
+    let filler = root.data("ipc/evil/state/filler");
+    let mut file = File::create(&filler).unwrap();
+    let mut holder = small.hold("evil", &file);
+    fs::remove_file(&filler).unwrap();
+    small.fill(&mut file, 6);
+    let told = small.stopped_evil_alone();
+    assert!(told.contains("the group wrote"), "{told}");
+    holder.wait().unwrap();
+}
+
+#[test]
+fn nobody_is_stopped_for_a_file_that_has_no_name_any_more_and_that_no_group_holds() {
     let Some(small) = Small::with(&["good"], c"size=96m") else { return };
     let filler = small.root.data("filler");
     let mut file = File::create(&filler).unwrap();

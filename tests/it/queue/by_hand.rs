@@ -251,7 +251,8 @@ fn a_command_is_put_into_a_box_and_its_reply_is_printed() {
     let file = root.path().join("command.json");
     fs::write(&file, say("sent", "r").to_string()).unwrap();
     let file = file.to_str().unwrap();
-    assert!(told(&root, &["ipc", "send", "main", file]).contains("no boxes yet"));
+    fs::remove_dir_all(root.data("ipc/main")).unwrap();
+    assert!(told(&root, &["ipc", "send", "main", file]).contains("g2 init"));
     assert!(told(&root, &["ipc", "send", "nobody", file]).contains("does not exist"));
     let daemon = root.serve();
     let reply: Value =
@@ -267,4 +268,38 @@ fn a_command_is_put_into_a_box_and_its_reply_is_printed() {
     root.g2(&["ipc", "send", "main", file]);
     assert_eq!(root.rows(&["ipc", "list", "--state", "waiting"]).len(), 1);
     assert!(told(&root, &["ipc", "send", "main", file, "--wait", "0"]).contains("is not settled yet"));
+}
+
+#[test]
+fn a_new_roots_boxes_take_commands_before_any_daemon_was_up() {
+    use std::os::unix::fs::MetadataExt as _;
+    let root = Root::new("");
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    let looks = |root: &Root| -> Vec<(String, u32, u32, u32)> {
+        let all = ["", "messages", "tasks", "input", "responses", "state"];
+        let places =
+            ["main", "family"].into_iter().flat_map(|group| all.map(|name| format!("{group}/{name}")));
+        places
+            .map(|place| {
+                let stat = fs::metadata(root.data("ipc").join(&place)).unwrap();
+                (place, stat.mode(), stat.uid(), stat.gid())
+            })
+            .collect()
+    };
+    let made = looks(&root);
+    fs::write(root.data("ipc/main/messages/x.json"), say("by hand", "r1").to_string()).unwrap();
+    let waiting = root.rows(&["ipc", "list"]);
+    assert_eq!((&waiting[0]["name"], &waiting[0]["state"]), (&json!("x.json"), &json!("waiting")));
+    let command = json!({"type": "send_message", "chatJid": "local:family", "text": "sent"});
+    fs::write(root.path().join("command.json"), command.to_string()).unwrap();
+    let file = root.path().join("command.json");
+    root.g2(&["ipc", "send", "family", file.to_str().unwrap(), "--box", "messages"]);
+    // Twice changes nothing.
+    root.g2(&["init"]);
+    assert_eq!(looks(&root), made);
+    let _daemon = root.serve();
+    wait_for("the first to be said", || (root.said("local:main") == ["by hand"]).then_some(()));
+    wait_for("the other to be said", || (root.said("local:family") == ["sent"]).then_some(()));
+    assert_eq!(looks(&root), made, "the daemon makes them no other way");
+    root.g2(&["init"]);
 }

@@ -1,0 +1,66 @@
+//! Which processes there are, by `/proc`.
+#![expect(clippy::disallowed_methods, reason = "reads /proc")]
+
+use std::{fs, io};
+
+/// One process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Process {
+    pub(super) pid: i32,
+    pub(super) group: i32,
+    /// Clock ticks since the boot.
+    pub(super) started: u64,
+    pub(super) zombie: bool,
+}
+
+/// Returns all that are there.
+pub(super) fn all() -> io::Result<Vec<Process>> {
+    Ok(pids()?.filter_map(process).collect())
+}
+
+/// Returns one, if it is there.
+pub(super) fn process(pid: i32) -> Option<Process> {
+    parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Returns the processes in a group.
+pub(super) fn of_group(group: i32) -> Vec<i32> {
+    all().unwrap_or_default().into_iter().filter(|one| one.group == group).map(|one| one.pid).collect()
+}
+
+/// Returns the processes in control groups that bear the id of a container, as engines name them.
+pub(super) fn of_container(id: &str) -> Vec<i32> {
+    let is_in =
+        |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|groups| groups.contains(id));
+    pids().map(|pids| pids.filter(is_in).collect()).unwrap_or_default()
+}
+
+fn pids() -> io::Result<impl Iterator<Item = i32>> {
+    Ok(fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
+/// Reads a line of `/proc/<pid>/stat`. The program's name in it may hold anything, blanks and brackets too.
+fn parse(stat: &str) -> Option<Process> {
+    let (pid, _) = stat.split_once(' ')?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    Some(Process {
+        pid: pid.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+        zombie: matches!(*fields.first()?, "Z" | "X"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_may_have_any_name() {
+        let stat = "42 (a) S (b) S 1 40 40 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 777 1000 1\n";
+        let process = parse(stat).unwrap();
+        assert_eq!((process.pid, process.group, process.started, process.zombie), (42, 40, 777, false));
+        assert!(parse(&stat.replace(") S 1", ") Z 1")).unwrap().zombie);
+        assert!(parse("").is_none());
+    }
+}
