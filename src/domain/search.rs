@@ -1,10 +1,12 @@
-//! What a query looks for, how well a text fits it, and the piece of it that is shown. The index only says which texts hold
-//! all words: what is counted and shown is bounded here, whatever was said how often.
+//! What a query looks for, how well a text fits it, and the piece of it that is shown. The index only says which texts may
+//! hold the longest word: whether a text fits is decided here, and what is counted is bounded, whatever was said how often.
 
 use icu_normalizer::DecomposingNormalizerBorrowed;
 
 /// The shortest word that the index knows, characters.
 const INDEXED: usize = 3;
+/// The index is asked for the beginning of a word, characters: each one more takes memory.
+const ASKED: usize = 12;
 /// A word that is said more often counts no more.
 const COUNTED: usize = 64;
 /// What a word in the name counts, of one in the text.
@@ -23,11 +25,8 @@ const AFTER: usize = 100;
 /// The words of a query, as texts are compared with them: without case and accents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Those that the index knows.
-    indexed: Vec<String>,
-    /// Those that are too short for it.
-    short: Vec<String>,
-    /// The query for the index, which has its own mind about case and accents; empty where it knows none of the words.
+    words: Vec<String>,
+    /// What the index is asked for: the beginning of the longest word. Empty where all are too short for it.
     pub for_the_index: String,
 }
 
@@ -35,28 +34,32 @@ impl Wanted {
     /// Reads a query: words between white space, quotes around them left out.
     #[must_use]
     pub fn new(query: &str) -> Self {
-        let words = query
+        let words: Vec<&str> = query
             .split(|c: char| c.is_whitespace() || c.is_control())
             .map(|word| word.trim_matches(['"', '“', '”', '„']))
-            .filter(|word| !fold(word).is_empty());
-        let letters = |word: &str| word.chars().filter(|c| !is_mark(*c)).count();
-        let (indexed, short): (Vec<&str>, Vec<&str>) = words.partition(|word| letters(word) >= INDEXED);
-        // No text that anybody writes is part of its syntax.
-        let quoted = indexed.iter().map(|word| format!("\"{}\"", word.replace('"', "\"\"")));
-        let for_the_index = quoted.collect::<Vec<_>>().join(" ");
-        let folded = |words: Vec<&str>| words.into_iter().map(fold).collect();
-        Self { indexed: folded(indexed), short: folded(short), for_the_index }
+            .filter(|word| !fold(word).is_empty())
+            .collect();
+        // It has its own mind about case and accents, but for those that stand by themselves.
+        let bare = |word: &&str| word.chars().filter(|c| !is_mark(*c)).collect::<String>();
+        let longest = words.iter().map(bare).max_by_key(|word| word.chars().count()).unwrap_or_default();
+        let asked: String = longest.chars().take(ASKED).collect();
+        let for_the_index = match asked.chars().count() {
+            0..INDEXED => String::new(),
+            // No text that anybody writes is part of its syntax.
+            _ => format!("\"{}\"", asked.replace('"', "\"\"")),
+        };
+        Self { words: words.into_iter().map(fold).collect(), for_the_index }
     }
 
     fn all(&self) -> impl Iterator<Item = &str> {
-        self.indexed.iter().chain(&self.short).map(String::as_str)
+        self.words.iter().map(String::as_str)
     }
 
-    /// Returns how often what is looked for is said, or `None` where a short word is missing.
+    /// Returns how often what is looked for is said, or `None` where a word is missing.
     #[must_use]
     pub fn tally(&self, name: &str, text: &str) -> Option<Tally> {
         let (name, text) = (fold(name), fold(text));
-        if !self.short.iter().all(|word| name.contains(word) || text.contains(word)) {
+        if !self.all().all(|word| name.contains(word) || text.contains(word)) {
             return None;
         }
         let count = |text: &str, word: &str| text.match_indices(word).take(COUNTED).count() as f64;
@@ -136,9 +139,7 @@ pub fn scores(tallies: &[&Tally]) -> Vec<f64> {
     let usual = tallies.iter().map(|tally| tally.length).sum::<f64>() / tallies.len().max(1) as f64;
     let score = |tally: &&Tally| {
         let long = SATURATION * (1.0 - LENGTH + LENGTH * tally.length / usual.max(1.0));
-        // The index knows letters that are written otherwise and mean the same: what it found is said at least once.
-        let worth = tally.said.iter().map(|said| said.max(1.0));
-        worth.map(|said| said * (SATURATION + 1.0) / (said + long)).sum()
+        tally.said.iter().map(|said| said * (SATURATION + 1.0) / (said + long)).sum()
     };
     tallies.iter().map(score).collect()
 }
@@ -185,7 +186,14 @@ fn fold_char(c: char, into: &mut String) {
         return into.push(c.to_ascii_lowercase());
     }
     let parts = DecomposingNormalizerBorrowed::new_nfd().normalize_iter(std::iter::once(c));
-    into.extend(parts.filter(|part| !is_mark(*part)).flat_map(char::to_lowercase));
+    for letter in parts.filter(|part| !is_mark(*part)).flat_map(char::to_lowercase) {
+        // Of two small letters with one capital the usual one.
+        into.push(match letter {
+            'ς' => 'σ',
+            'ſ' => 's',
+            other => other,
+        });
+    }
 }
 
 /// Whether it stands above or below a letter.
@@ -201,13 +209,16 @@ mod tests {
 
     #[test]
     fn a_query_is_words_without_case_accents_or_quotes() {
-        let words = |query: &str| (Wanted::new(query).indexed, Wanted::new(query).short);
-        let strings = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(words("Äpfel  “und” né\t\0x"), (strings(&["apfel", "und"]), strings(&["ne", "x"])));
-        assert_eq!(words(" \"\" \u{301} "), (vec![], vec![]));
-        assert_eq!(words("ne\u{301}e"), (strings(&["nee"]), vec![]));
-        assert_eq!(words("한 мой"), (strings(&["мои"]), vec![fold("한")]));
-        assert_eq!(Wanted::new("a\"b* OR 京都庁 Мой").for_the_index, "\"a\"\"b*\" \"京都庁\" \"Мой\"");
+        let words = |query: &str| Wanted::new(query).words.join(" ");
+        assert_eq!(words("Äpfel  “und” né\t\0x"), "apfel und ne x");
+        assert_eq!(words(" \"\" \u{301} "), "");
+        assert_eq!(words("ne\u{301}e ΛΌΓΟΣ λόγος"), "nee λογοσ λογοσ");
+        let asked = |query: &str| Wanted::new(query).for_the_index;
+        assert_eq!(asked("to 京都庁 x"), "\"京都庁\"");
+        assert_eq!(asked("a\"b* OR"), "\"a\"\"b*\"");
+        assert_eq!(asked("Мой"), "\"Мой\"");
+        assert_eq!(asked("the incomprehensible"), "\"incomprehens\"");
+        assert_eq!(asked("né ne\u{301} 한 x"), "", "too short for it");
     }
 
     #[test]
@@ -235,7 +246,7 @@ mod tests {
         let tallies: Vec<_> = in_order.iter().map(|(name, text)| wanted.tally(name, text).unwrap()).collect();
         let scores = scores(&tallies.iter().collect::<Vec<_>>());
         assert!(scores.is_sorted_by(|a, b| a > b), "{scores:?}");
-        assert_eq!(Wanted::new("lisbon q").tally("Lisbon", "where to stay"), None, "a short word is missing");
+        assert_eq!(Wanted::new("lisbon porto").tally("Lisbon", "where to stay"), None, "a word is missing");
     }
 
     #[test]

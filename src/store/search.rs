@@ -24,12 +24,19 @@ const PIECE: u64 = 256 << 10;
 const REMOVED_AT_ONCE: usize = 64;
 /// What the tables of an index look like; one of another version is made anew.
 const VERSION: i64 = 2;
-/// Three letters at a time, so that a part of a word is found too, in any script.
-const TABLES: &str =
-    "CREATE VIRTUAL TABLE said USING fts5 (name, content, tokenize = 'trigram remove_diacritics 1');
+/// Three letters at a time, so that a part of a word is found too, in any script. A session has a row for its name and one
+/// for each part of its text, from `id * PARTS` on.
+const TABLES: &str = "CREATE VIRTUAL TABLE said USING fts5 (text, tokenize = 'trigram remove_diacritics 2');
     CREATE TABLE seen (id INTEGER PRIMARY KEY, revision INTEGER NOT NULL) STRICT;";
 /// So much of a session is searched, bytes: a longer one's end. One is indexed and looked through in one go.
 const SEARCHED: usize = 1 << 20;
+/// How much of a text is a row of the index, bytes: to find something in a row takes memory, a few times this.
+const PART: usize = 32 << 10;
+/// By how much rows overlap, bytes: no word that is asked for is in two of them only.
+const OVERLAP: usize = 256;
+/// How many rows a session can have.
+const PARTS: i64 = 64;
+const _: () = assert!(SEARCHED / (PART - OVERLAP - 8) + 2 < PARTS as usize);
 
 /// How much one search writes into the index before it looks, bytes of what was said: a second or three of ordinary text.
 pub const INDEXED_AT_ONCE: u64 = 8 << 20;
@@ -265,7 +272,7 @@ fn catch_up(
         in_one(index, || {
             for gone in some {
                 if index.prepare_cached("DELETE FROM seen WHERE id = ?1")?.execute([gone])? > 0 {
-                    index.prepare_cached("DELETE FROM said WHERE rowid = ?1")?.execute([gone])?;
+                    remove(index, *gone)?;
                 }
             }
             Ok(())
@@ -311,16 +318,34 @@ fn add(index: &Connection, store: &Connection, archived: &Archived) -> rusqlite:
         .query_row([archived.id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
         .optional()?;
     let Some((revision, name, content)) = said else { return Ok(()) };
-    index.prepare_cached("DELETE FROM said WHERE rowid = ?1")?.execute([archived.id])?;
-    index.prepare_cached("INSERT INTO said (rowid, name, content) VALUES (?1, ?2, ?3)")?.execute(params![
-        archived.id,
-        name,
-        searched(&content)
-    ])?;
+    remove(index, archived.id)?;
+    let mut insert = index.prepare_cached("INSERT INTO said (rowid, text) VALUES (?1, ?2)")?;
+    for (n, part) in (0_i64..).zip(std::iter::once(name.as_str()).chain(parts(searched(&content)))) {
+        insert.execute(params![archived.id * PARTS + n, part])?;
+    }
     index
         .prepare_cached("INSERT OR REPLACE INTO seen (id, revision) VALUES (?1, ?2)")?
         .execute(params![archived.id, revision])?;
     Ok(())
+}
+
+/// Takes what is indexed of a session out of the index.
+fn remove(index: &Connection, id: i64) -> rusqlite::Result<()> {
+    index
+        .prepare_cached("DELETE FROM said WHERE rowid BETWEEN ?1 AND ?2")?
+        .execute([id * PARTS, id * PARTS + PARTS - 1])
+        .map(drop)
+}
+
+/// Cuts a text into rows of the index.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut next = Some(0);
+    std::iter::from_fn(move || {
+        let start = next?;
+        let end = text.floor_char_boundary(start + PART);
+        next = (end < text.len()).then(|| text.floor_char_boundary(end - OVERLAP));
+        Some(&text[start..end])
+    })
 }
 
 /// Does several things to the index or none.
@@ -333,7 +358,7 @@ fn in_one(index: &Connection, work: impl FnOnce() -> rusqlite::Result<()>) -> ru
     outcome
 }
 
-/// Looks for texts in which the index knows all words; `None` where it was to stop before it was through.
+/// Looks for sessions in which the index knows the longest word; `None` where it was to stop before it was through.
 fn look(
     index: &Connection,
     store: &Connection,
@@ -348,11 +373,16 @@ fn look(
     let mut matching = index.prepare_cached("SELECT rowid FROM said WHERE said MATCH ?1")?;
     let mut matching = matching.query([&wanted.for_the_index])?;
     let mut fit: Vec<(Tally, i64, i64)> = Vec::new();
+    let mut last = None;
     while let Some(row) = matching.next()? {
+        let id = row.get::<_, i64>(0)? / PARTS;
+        // Rows come in their order.
+        if last.replace(id) == Some(id) {
+            continue;
+        }
         if stop() {
             return Ok(None);
         }
-        let id: i64 = row.get(0)?;
         let tally = said.query_row(params![id, group.as_str()], |r| {
             let (name, content) = (r.get_ref(1)?.as_str()?, r.get_ref(2)?.as_str()?);
             Ok(wanted.tally(name, searched(content)).map(|tally| (tally, r.get_unwrap(0), id)))

@@ -233,6 +233,22 @@ async fn of_a_very_long_session_its_end_is_searched() {
 }
 
 #[tokio::test]
+async fn what_is_said_where_two_parts_of_a_text_meet_is_found() {
+    let all = Archive::new();
+    let words: Vec<String> = (0..9_000).map(|n| format!("wörtchen{n:05}")).collect();
+    all.keep("main", "s-1", "Lisbon", &words.join(" "), 1).await;
+    for word in words.iter().step_by(997).chain(words.iter().skip(2_160).take(50)) {
+        assert_eq!(all.found("main", word), ["s-1"], "{word}");
+    }
+    assert_eq!(
+        all.found("main", "wortchen00003 lisbon wortchen08999"),
+        ["s-1"],
+        "words of all parts, and of the name"
+    );
+    assert_eq!(all.found("main", "wortchen00003 porto"), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn no_index_is_made_for_who_has_nothing_or_is_no_group() {
     let all = Archive::new();
     let first = all.keep("main", "s-1", "x", "about trains", 1).await;
