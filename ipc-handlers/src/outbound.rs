@@ -87,8 +87,11 @@ fn tag(text: &str) -> Option<(Tag, usize)> {
     }
     let end = match tag {
         Tag::Opens => end_of_opening(behind).map_or(behind.len(), |end| end + 1),
-        // The next `<` ends the search: each character is looked at once.
-        Tag::Closes => behind.find(['<', '>']).filter(|end| behind[*end..].starts_with('>'))? + 1,
+        // Nothing but space: what only looks like it does not let out what follows.
+        Tag::Closes => {
+            let end = behind.find(|c: char| !(c.is_whitespace() || hides(c)))?;
+            end + behind[end..].strip_prefix('>').map(|_| 1)?
+        }
     };
     Some((tag, text.len() - behind.len() + end))
 }
@@ -96,7 +99,8 @@ fn tag(text: &str) -> Option<(Tag, usize)> {
 /// Whether a character ends the name of a tag: all do but those that names are made of. Of what is not seen some count as
 /// letters.
 fn ends_name(c: char) -> bool {
-    hides(c) || !(c.is_alphanumeric() || c == '-' || c == '_')
+    let is_mark = ('\u{300}'..='\u{36f}').contains(&c);
+    hides(c) || is_mark || !(c.is_alphanumeric() || c == '-' || c == '_')
 }
 
 /// Returns where the `>` stands that ends an opening tag. As in HTML a quote is one behind a `=`, and hides what is in it.
@@ -174,7 +178,10 @@ mod tests {
             ("<internal\u{115f}>SECRET</internal\u{ffa0}>c", "c"),
             ("<internal\u{e0020}>SECRET</internal\u{2800}>c", "c"),
             ("<internal\u{301}>SECRET</internal>c", "c"),
-            ("<internal:x>SECRET</internal:x>c", "c"),
+            ("<internal:x>SECRET</internal>c", "c"),
+            ("<internal\u{345}>SECRET</internal>c", "c"),
+            ("<internal>a </internal,x> SECRET</internal>c", "c"),
+            ("<internal:x>a</internal:x> SECRET</internal>c", "c"),
             ("<internal,>SECRET</internal>c", "c"),
             ("<internal\">SECRET</internal>c", "c"),
             ("<internal<b>SECRET</internal>c", "c"),
