@@ -20,7 +20,8 @@ const INFO: u64 = 4_096;
 
 /// Returns what files without a name take on the file systems of `places` that `processes` hold, open or in memory, with
 /// `a_name` for each inode, and how much of it was changed since `since`. Each counts once; at most `descriptors` are looked
-/// at. A process that can't be looked into, and descriptors that are on their way in a socket, are told of as a [`Gap`];
+/// at. A process that can't be looked into although it is our own user's, or while another one can, and descriptors that
+/// are on their way in a socket, are told of as a [`Gap`]: where we may look into none, that says nothing about who they are;
 /// what an `io_uring` alone holds is not seen, nor, but by root, what is only in memory.
 #[must_use]
 pub fn weigh_held(
@@ -40,8 +41,9 @@ pub fn weigh_held(
         known: BTreeSet::new(),
         weight: Weight::default(),
     };
-    for process in processes {
-        held.add(*process);
+    let looks: Vec<bool> = processes.iter().filter_map(|process| held.add(*process)).collect();
+    if looks.contains(&true) && looks.contains(&false) {
+        held.misses(Gap::Process);
     }
     held.weight
 }
@@ -58,16 +60,25 @@ struct Held {
 }
 
 impl Held {
-    /// A process that is gone meanwhile holds nothing.
-    fn add(&mut self, process: i32) {
-        match open(&format!("/proc/{process}/fd")) {
-            Ok(folder) => self.add_all(&folder, Some(process)),
-            Err(Errno::ACCESS | Errno::PERM) => self.misses(Gap::Process),
-            Err(_) => {}
-        }
+    /// Returns whether it can be looked into; `None` of one that is gone meanwhile, which holds nothing.
+    fn add(&mut self, process: i32) -> Option<bool> {
+        let can = match open(&format!("/proc/{process}/fd")) {
+            Ok(folder) => {
+                self.add_all(&folder, Some(process));
+                Some(true)
+            }
+            Err(Errno::ACCESS | Errno::PERM) => {
+                if is_ours(process).unwrap_or(false) {
+                    self.misses(Gap::Process);
+                }
+                Some(false)
+            }
+            Err(_) => None,
+        };
         if let Ok(folder) = open(&format!("/proc/{process}/map_files")) {
             self.add_all(&folder, None);
         }
+        can
     }
 
     /// Looks through the kernel's own links: nothing is opened.
@@ -117,12 +128,23 @@ fn open(path: &str) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Whether a socket holds descriptors that nobody has received yet.
-fn carries(process: i32, descriptor: &str) -> Option<bool> {
-    let path = format!("/proc/{process}/fdinfo/{descriptor}");
+/// Whether a process has our user: we could look into it, had it not seen to it that we can't.
+fn is_ours(process: i32) -> Option<bool> {
+    let info = said(&format!("/proc/{process}/status"))?;
+    let user = info.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?;
+    Some(user.parse() == Ok(rustix::process::geteuid().as_raw()))
+}
+
+/// Returns what the kernel says in one of its files.
+fn said(path: &str) -> Option<String> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let info = dir::read_at_most(&File::from(file), INFO).ok()?;
-    let info = String::from_utf8_lossy(&info);
+    Some(String::from_utf8_lossy(&info).into_owned())
+}
+
+/// Whether a socket holds descriptors that nobody has received yet.
+fn carries(process: i32, descriptor: &str) -> Option<bool> {
+    let info = said(&format!("/proc/{process}/fdinfo/{descriptor}"))?;
     let count = info.lines().find_map(|line| line.strip_prefix("scm_fds:"))?;
     Some(count.trim() != "0")
 }

@@ -25,7 +25,8 @@ pub(super) fn process(pid: i32) -> Option<Process> {
 
 /// Returns the processes in a group.
 pub(super) fn of_group(group: i32) -> Vec<i32> {
-    all().unwrap_or_default().into_iter().filter(|one| one.group == group).map(|one| one.pid).collect()
+    let all = all().unwrap_or_default().into_iter();
+    all.filter(|one| one.group == group && !one.zombie).map(|one| one.pid).collect()
 }
 
 /// Returns the processes in control groups that bear the id of a container, as engines name them.
@@ -35,7 +36,8 @@ pub(super) fn of_container(id: &str) -> Vec<i32> {
     }
     let is_in =
         |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|groups| groups.contains(id));
-    pids().map(|pids| pids.filter(is_in).collect()).unwrap_or_default()
+    let lives = |pid: &i32| process(*pid).is_some_and(|process| !process.zombie);
+    pids().map(|pids| pids.filter(|pid| is_in(pid) && lives(pid)).collect()).unwrap_or_default()
 }
 
 fn pids() -> io::Result<impl Iterator<Item = i32>> {
