@@ -126,6 +126,10 @@ pub async fn run(
             },
             _ = every.tick() => {
                 check_identity(&host, watch.as_ref(), &mut workers, &mut checked);
+                if !growing.is_empty() {
+                    // Of a group whose boxes could not be opened.
+                    open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
+                }
                 scan_changed(&host, &workers, &mut rounds, unwatched);
                 // A container may see to it that something is thrown away all the time.
                 if sweeping.is_finished() && host.dirs.has_discarded() {

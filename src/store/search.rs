@@ -14,7 +14,7 @@ use ipc_handlers::{Folder, NotApplied, shown::FoundSession};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
 use super::{Result, Store, StoreError, sessions::session_row};
-use crate::domain::search::{Tally, Wanted, scores};
+use crate::domain::search::{Tally, Wanted, fold, scores};
 
 /// How many groups' indexes are held open.
 const HELD: usize = 8;
@@ -24,10 +24,11 @@ const PIECE: u64 = 256 << 10;
 const REMOVED_AT_ONCE: usize = 64;
 /// What the tables of an index look like; one of another version is made anew.
 const VERSION: i64 = 2;
-/// Three letters at a time, so that a part of a word is found too, in any script. A session has a row for its name and one
+/// Three letters at a time, so that a part of a word is found too, in any script. Texts are there without case and accents, by
+/// our own rules. A session has a row for its name and one
 /// for each part of its text, from `id * PARTS` on.
-const TABLES: &str = "CREATE VIRTUAL TABLE said USING fts5 (text, tokenize = 'trigram remove_diacritics 2');
-    CREATE TABLE seen (id INTEGER PRIMARY KEY, revision INTEGER NOT NULL) STRICT;";
+const TABLES: &str = "CREATE VIRTUAL TABLE said USING fts5 (text, tokenize = 'trigram case_sensitive 1');
+    CREATE TABLE seen (id INTEGER PRIMARY KEY, revision INTEGER NOT NULL, archived_at INTEGER NOT NULL) STRICT;";
 /// So much of a session is searched, bytes: a longer one's end. One is indexed and looked through in one go.
 const SEARCHED: usize = 1 << 20;
 /// How much of a text is a row of the index, bytes: to find something in a row takes memory, a few times this.
@@ -111,6 +112,9 @@ impl Store {
             }
             self.indexes.with(&target, |index| {
                 let whole = catch_up(index, c, &target, at_once, stop)?;
+                if stop() {
+                    return Ok(Err(NotApplied::NotIndexed));
+                }
                 let found = look(index, c, &target, &wanted, most, stop)?;
                 let none = found.as_ref().is_none_or(Vec::is_empty);
                 Ok(if none && !whole { Err(NotApplied::NotIndexed) } else { too_much(found) })
@@ -155,22 +159,22 @@ impl Indexes {
         };
         let index = match idle {
             // Unless somebody has removed it or put another in its place.
-            Some(held) if held.file.is_some() && held.file == self.file_id(group) => Ok(held.index),
+            Some(held) if held.file.is_some() && held.file == self.file_id(group) => Ok(held),
             Some(_) | None => self.open(group),
         };
-        let (index, outcome) = match index.and_then(|index| Ok((work(&index)?, index))) {
+        let (held, outcome) = match index.and_then(|held| Ok((work(&held.index)?, held))) {
             Err(error) if is_broken(&error) => {
                 tracing::warn!(group = %group, %error, "the index of archived sessions is broken and made anew");
                 self.remove_file(group);
-                let index = self.open(group)?;
-                let outcome = work(&index);
-                (index, outcome)
+                let held = self.open(group)?;
+                let outcome = work(&held.index);
+                (held, outcome)
             }
             Err(error) => return Err(error),
-            Ok((value, index)) => (index, Ok(value)),
+            Ok((value, held)) => (held, Ok(value)),
         };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.push(Held { group: group.clone(), index, file: self.file_id(group) });
+        idle.push(held);
         let oldest = (idle.len() > HELD).then(|| idle.remove(0));
         drop(idle);
         // Closing takes a while.
@@ -185,7 +189,7 @@ impl Indexes {
     }
 
     #[expect(clippy::disallowed_methods, reason = "makes the folder of the indexes, beside the store")]
-    fn open(&self, group: &Folder) -> Result<Connection> {
+    fn open(&self, group: &Folder) -> Result<Held> {
         let path = self.file(group);
         std::fs::create_dir_all(&self.dir)
             .map_err(|error| StoreError::Index { path: path.clone(), error })?;
@@ -210,7 +214,7 @@ impl Indexes {
             }
             index.execute_batch("COMMIT")?;
         }
-        Ok(index)
+        Ok(Held { group: group.clone(), index, file: self.file_id(group) })
     }
 
     #[expect(clippy::disallowed_methods, reason = "removes the files of an index, beside the store")]
@@ -246,34 +250,29 @@ fn catch_up(
     stop: &dyn Fn() -> bool,
 ) -> Result<bool> {
     // Read first: what somebody else indexes meanwhile is not taken for gone.
-    let mut seen: BTreeMap<i64, i64> = index
-        .prepare_cached("SELECT id, revision FROM seen")?
-        .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?
+    let mut seen: BTreeMap<i64, (i64, i64)> = index
+        .prepare_cached("SELECT id, revision, archived_at FROM seen")?
+        .query_map([], |r| Ok((r.get(0)?, (r.get(1)?, r.get(2)?))))?
         .collect::<rusqlite::Result<_>>()?;
-    let mut new: Vec<Archived> = store
+    let archived: Vec<Archived> = store
         .prepare_cached(
-            "SELECT id, revision, octet_length(content) FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC",
+            "SELECT id, revision, archived_at, octet_length(content) FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC",
         )?
-        .query_map([group.as_str()], |r| Ok(Archived { id: r.get(0)?, revision: r.get(1)?, bytes: r.get(2)? }))?
+        .query_map([group.as_str()], |r| {
+            Ok(Archived { id: r.get(0)?, is: (r.get(1)?, r.get(2)?), bytes: r.get(3)? })
+        })?
         .collect::<rusqlite::Result<_>>()?;
-    let (mut left, mut stale) = (at_once, Vec::new());
-    new.retain(|archived| match seen.remove(&archived.id) {
-        Some(revision) if revision == archived.revision => false,
-        known => {
-            let now = left > 0;
-            left = left.saturating_sub(archived.cost());
-            // What was said before is not found any more, whenever its turn comes.
-            stale.extend((!now && known.is_some()).then_some(archived.id));
-            now || known.is_none()
-        }
-    });
-    let gone: Vec<i64> = seen.into_keys().chain(stale.iter().copied()).collect();
+    // What is something else by now is replaced when its turn comes: until then its rows lead to a text that does not fit.
+    let new: Vec<_> = archived.into_iter().filter(|new| seen.remove(&new.id) != Some(new.is)).collect();
+    let gone: Vec<i64> = seen.into_keys().collect();
     for some in gone.chunks(REMOVED_AT_ONCE) {
+        if stop() {
+            return Ok(false);
+        }
         in_one(index, || {
             for gone in some {
-                if index.prepare_cached("DELETE FROM seen WHERE id = ?1")?.execute([gone])? > 0 {
-                    remove(index, *gone)?;
-                }
+                index.prepare_cached("DELETE FROM seen WHERE id = ?1")?.execute([gone])?;
+                remove(index, *gone)?;
             }
             Ok(())
         })?;
@@ -294,13 +293,14 @@ fn catch_up(
             Ok(())
         })?;
     }
-    Ok(new.peek().is_none() && stale.is_empty())
+    Ok(new.peek().is_none())
 }
 
 /// An archived session, as far as the index is concerned.
 struct Archived {
     id: i64,
-    revision: i64,
+    /// Its revision, and when that was archived.
+    is: (i64, i64),
     bytes: u64,
 }
 
@@ -313,19 +313,19 @@ impl Archived {
 
 /// Adds an archived session to the index, in place of what it was before.
 fn add(index: &Connection, store: &Connection, archived: &Archived) -> rusqlite::Result<()> {
-    let said: Option<(i64, String, String)> = store
-        .prepare_cached("SELECT revision, name, content FROM archives WHERE id = ?1")?
-        .query_row([archived.id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
+    let said: Option<((i64, i64), String, String)> = store
+        .prepare_cached("SELECT revision, archived_at, name, content FROM archives WHERE id = ?1")?
+        .query_row([archived.id], |r| Ok(((r.get(0)?, r.get(1)?), r.get(2)?, r.get(3)?)))
         .optional()?;
-    let Some((revision, name, content)) = said else { return Ok(()) };
+    let Some(((revision, archived_at), name, content)) = said else { return Ok(()) };
     remove(index, archived.id)?;
     let mut insert = index.prepare_cached("INSERT INTO said (rowid, text) VALUES (?1, ?2)")?;
     for (n, part) in (0_i64..).zip(std::iter::once(name.as_str()).chain(parts(searched(&content)))) {
-        insert.execute(params![archived.id * PARTS + n, part])?;
+        insert.execute(params![archived.id * PARTS + n, fold(part)])?;
     }
     index
-        .prepare_cached("INSERT OR REPLACE INTO seen (id, revision) VALUES (?1, ?2)")?
-        .execute(params![archived.id, revision])?;
+        .prepare_cached("INSERT OR REPLACE INTO seen (id, revision, archived_at) VALUES (?1, ?2, ?3)")?
+        .execute(params![archived.id, revision, archived_at])?;
     Ok(())
 }
 
@@ -393,7 +393,7 @@ fn look(
     let mut best: Vec<_> = scores.into_iter().zip(fit.into_iter().map(|(_, at, id)| (at, id))).collect();
     best.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
     let best = best.into_iter().take(limit).map(|(_, (_, id))| id);
-    shown(store, group, wanted, best).map(Some)
+    shown(store, group, wanted, best, stop)
 }
 
 /// Looks for words that are too short for the index, in the store itself, newest first; without words, for everything.
@@ -408,10 +408,10 @@ fn short_words(
     let mut all = store.prepare_cached(
         "SELECT id, name, content FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC",
     )?;
-    let mut all = all.query([group.as_str()])?;
+    let mut rows = all.query([group.as_str()])?;
     let mut found = Vec::new();
     while found.len() < limit
-        && let Some(row) = all.next()?
+        && let Some(row) = rows.next()?
     {
         if stop() {
             return Ok(None);
@@ -423,21 +423,27 @@ fn short_words(
             found.push(row.get(0)?);
         }
     }
-    shown(store, group, wanted, found.into_iter()).map(Some)
+    // Else what it reads is kept for as long as it is open.
+    drop(rows);
+    shown(store, group, wanted, found.into_iter(), stop)
 }
 
-/// Reads what is shown of sessions that were found.
+/// Reads what is shown of sessions that were found; `None` where it was to stop before it was through.
 fn shown(
     store: &Connection,
     group: &Folder,
     wanted: &Wanted,
     ids: impl Iterator<Item = i64>,
-) -> Result<Vec<FoundSession>> {
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Vec<FoundSession>>> {
     let mut session = store.prepare_cached(
         "SELECT id, name, session_id, archived_at, content FROM archives WHERE id = ?1 AND group_folder = ?2",
     )?;
     let mut found = Vec::new();
     for id in ids {
+        if stop() {
+            return Ok(None);
+        }
         let session = session.query_row(params![id, group.as_str()], |r| {
             let session = session_row(r)?;
             let snippet = wanted.snippet(&session.name, searched(r.get_ref(4)?.as_str()?));
@@ -445,7 +451,7 @@ fn shown(
         });
         found.extend(session.optional()?);
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 /// Returns what is searched of a text: its end, where it is very long.

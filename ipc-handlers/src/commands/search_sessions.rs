@@ -49,7 +49,9 @@ const LONGEST: usize = 256;
 /// # Errors
 /// A sentence that begins with a verb.
 pub fn check_query(query: &str) -> Result<(), String> {
-    let (words, length) = (query.split_whitespace().count(), query.chars().count());
+    let words =
+        query.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).count();
+    let length = query.chars().count();
     if words > WORDS {
         return Err(format!("has {words} words; look for {WORDS} at most"));
     }
@@ -126,6 +128,7 @@ mod tests {
             ("x".repeat(257), false),
             (vec!["x"; 32].join(" "), true),
             (vec!["x"; 33].join(" "), false),
+            (vec!["x"; 33].join("\u{1}"), false),
         ] {
             let asked = ask(&caller("family"), &search("query", query.clone()));
             assert_eq!(asked.is_ok(), is_taken, "{query}");

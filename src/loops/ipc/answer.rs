@@ -34,14 +34,16 @@ pub(super) async fn settle_again(host: &Arc<Host>, folder: &Folder, waiting: Vec
 /// Settles and answers files; returns those that have to wait. What is searched for is searched when what is before it
 /// is settled.
 fn settle_in_order(host: &Host, folder: &Folder, mut waiting: Vec<Pending>) -> Vec<Pending> {
-    let mut again = Vec::new();
+    let (mut again, mut taken) = (Vec::new(), Duration::ZERO);
     while !waiting.is_empty() && again.is_empty() {
+        let began = clock::monotonic();
         let next = waiting.iter().skip(1).position(|pending| pending.concern.searches().is_some());
         let behind = next.map_or_else(Vec::new, |at| waiting.split_off(at + 1));
         if let Some(first) = waiting.first_mut()
             && let Some(wanted) = first.concern.searches()
         {
-            first.file.searched = search(host, folder, wanted);
+            first.file.searched = search(host, folder, wanted, taken);
+            taken += began.elapsed();
         }
         let (settled, unsettled) = Settling::begin(host, waiting).finish(host);
         again = unsettled;

@@ -11,7 +11,7 @@ use super::{
     read::{Patience, Pending, Reading, Taken, read},
     searches::{Concern, search},
 };
-use crate::{failpoint, ipc::Claimed, store::Settled};
+use crate::{clock, failpoint, ipc::Claimed, store::Settled};
 
 /// So many are read before they are settled together: a commit writes hardly more pages for twice as many. Not
 /// acknowledged are twice as many, those that are settled and those that are read meanwhile, and what is not answered yet.
@@ -57,6 +57,8 @@ pub(super) struct Flow<'a> {
     folder: &'a Folder,
     patience: Patience,
     searches: Searches,
+    /// How long searches took so far.
+    searched_for: Duration,
     read: Vec<Pending>,
     read_bytes: usize,
     /// Whether something of that changes what a search finds.
@@ -82,6 +84,7 @@ impl<'a> Flow<'a> {
             folder,
             patience,
             searches,
+            searched_for: Duration::ZERO,
             read: Vec::new(),
             read_bytes: 0,
             read_changes: false,
@@ -92,6 +95,11 @@ impl<'a> Flow<'a> {
             answered_together: 1,
             handled: Handled::default(),
         }
+    }
+
+    /// Whether a search was left for later: what is behind it waits for it.
+    pub(super) fn has_left_searches(&self) -> bool {
+        self.searches == Searches::Left
     }
 
     /// What was handled so far.
@@ -123,7 +131,9 @@ impl<'a> Flow<'a> {
                                 self.settle(later + left + 1);
                                 self.wait();
                             }
-                            ready.file.searched = search(self.host, self.folder, wanted);
+                            let began = clock::monotonic();
+                            ready.file.searched = search(self.host, self.folder, wanted, self.searched_for);
+                            self.searched_for += began.elapsed();
                         }
                         Concern::Changes => self.read_changes = true,
                         Concern::Nothing => {}

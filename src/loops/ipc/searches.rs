@@ -10,7 +10,8 @@ use crate::{
     store::{INDEXED_AT_ONCE, Searched},
 };
 
-/// How long a search may go on: its group waits meanwhile.
+/// How long all searches that are handled in one go may take: their group waits meanwhile, and maybe somebody who wants all
+/// of its files dealt with.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a command has to do with what can be found.
@@ -52,8 +53,13 @@ impl Concern {
 }
 
 /// Searches for a group. Where the world is in the way (a full disk), it is told to search again. `None`: it may not, or
-/// the fault is ours; both come out when the command is settled.
-pub(super) fn search(host: &Host, group: &Folder, search: &SearchSessions) -> Option<Arc<Searched>> {
+/// the fault is ours; both come out when the command is settled. So much time was taken by those before it in one go.
+pub(super) fn search(
+    host: &Host,
+    group: &Folder,
+    search: &SearchSessions,
+    taken: Duration,
+) -> Option<Arc<Searched>> {
     let target = search.target_folder.as_ref().unwrap_or(group);
     if target != group && host.store.main_group().ok().flatten().as_ref() != Some(group) {
         return None;
@@ -63,9 +69,12 @@ pub(super) fn search(host: &Host, group: &Folder, search: &SearchSessions) -> Op
         Arc::new(Searched { target: target.clone(), query, limit, found: Err(NotApplied::NotIndexed) })
     };
     let began = clock::monotonic();
-    let stop = || host.stop.is_cancelled() || began.elapsed() >= PATIENCE;
+    let stop = || host.stop.is_cancelled() || taken + began.elapsed() >= PATIENCE;
     match host.store.search(target.clone(), search.query.clone(), search.limit, INDEXED_AT_ONCE, &stop) {
-        Ok(searched) if host.stop.is_cancelled() && searched.found == Err(NotApplied::TooMuchToSearch) => {
+        Ok(searched)
+            if (host.stop.is_cancelled() || !taken.is_zero())
+                && searched.found == Err(NotApplied::TooMuchToSearch) =>
+        {
             Some(again())
         }
         Ok(searched) => Some(Arc::new(searched)),

@@ -110,6 +110,11 @@ async fn accents_case_and_scripts_are_found_as_they_are_said() {
     for query in ["cafe", "CAFÉ", "österreich", "京都庁", "\"quoted\"", "naive"] {
         assert_eq!(all.found("main", query), ["s-1"], "{query}");
     }
+    all.keep("main", "s-2", "Ёлка", "λόγος, n\u{332}eed, việt, мой, 한국어", 1).await;
+    for query in ["елка", "ЁЛКА", "λογος", "ΛΌΓΟΣ", "need", "viet", "мой", "мо\u{438}\u{306}", "국어"]
+    {
+        assert_eq!(all.found("main", query), ["s-2"], "{query}");
+    }
 }
 
 #[tokio::test]
@@ -272,8 +277,9 @@ async fn a_search_that_is_to_stop_says_what_it_was_at() {
     assert_eq!(within(0, "trains"), Err(NotApplied::NotIndexed), "while it indexes");
     all.found("main", "trains");
     assert_eq!(within(2, "trains"), Err(NotApplied::TooMuchToSearch), "while it looks");
+    assert_eq!(within(5, "trains"), Err(NotApplied::TooMuchToSearch), "while it reads what is shown");
+    assert_eq!(within(7, "trains").unwrap().len(), 3);
     assert_eq!(within(2, "ab"), Err(NotApplied::TooMuchToSearch), "for short words too");
-    assert_eq!(within(3, "trains").unwrap().len(), 3);
 }
 
 #[tokio::test]

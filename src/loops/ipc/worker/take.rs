@@ -39,8 +39,10 @@ impl Worker {
             let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
             let room = host.config.waiting_bytes.saturating_sub(self.unsettled);
             // One thread from the claim to the answer: each change of threads would cost more than the work.
-            let taken = spawn_blocking(move || take_in(&host, &folder, files, open, room, patience)).await;
-            let TakenIn { rest, claimed, handled, stuck } = taken.unwrap_or_default();
+            let searches = if wanted == 0 { Searches::Now } else { Searches::Later };
+            let taking = move || take_in(&host, &folder, files, open, room, patience, searches);
+            let TakenIn { rest, claimed, handled, stuck, left_searches } =
+                spawn_blocking(taking).await.unwrap_or_default();
             drop(places);
             files = rest;
             count += claimed;
@@ -49,6 +51,10 @@ impl Worker {
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
             settle_again(&self.host, &self.folder, handled.waiting).await;
+            if left_searches {
+                // Without a place in the crowd: others who take in many do not wait for them.
+                self.look_again(patience).await;
+            }
             if stuck {
                 self.gate.shut();
                 return count;
@@ -108,6 +114,8 @@ struct TakenIn {
     handled: Handled,
     /// One could not be claimed: what is younger must not go before it.
     stuck: bool,
+    /// A search was left for later, with what is behind it.
+    left_searches: bool,
 }
 
 /// Claims at most `open` files, while what can't be settled yet has less than `room` bytes. On a thread that may block.
@@ -118,14 +126,16 @@ fn take_in(
     open: usize,
     room: u64,
     patience: Patience,
+    searches: Searches,
 ) -> TakenIn {
-    let mut flow = Flow::new(host, folder, patience, Searches::Now);
+    let mut flow = Flow::new(host, folder, patience, searches);
     let (mut open, mut claimed, mut stuck) = (open, 0, false);
     while !stuck
         && open > 0
         && files.len() > 0
         && flow.so_far().unsettled < room
         && flow.so_far().waiting.is_empty()
+        && !flow.has_left_searches()
     {
         failpoint::reach("ipc.seen");
         let Ok(boxes) = host.boxes(folder) else {
@@ -157,5 +167,6 @@ fn take_in(
             flow.take(taken, files.len());
         }
     }
-    TakenIn { rest: files, claimed, handled: flow.end(), stuck }
+    let left_searches = flow.has_left_searches();
+    TakenIn { rest: files, claimed, handled: flow.end(), stuck, left_searches }
 }
