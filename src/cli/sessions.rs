@@ -24,7 +24,7 @@ pub(super) enum Sessions {
         #[arg(long)]
         limit: Option<usize>,
     },
-    /// Archived conversations in which all these words occur, best first
+    /// Archived conversations in which all these words occur, best first; of several groups the best of each, then the second
     Search {
         query: String,
         #[arg(long)]

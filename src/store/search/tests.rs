@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use ipc_handlers::Time;
+use proptest::{collection::vec, prelude::*};
 
 use super::{super::NewGroup, *};
 
@@ -110,6 +111,11 @@ async fn accents_case_and_scripts_are_found_as_they_are_said() {
     for query in ["cafe", "CAFÉ", "österreich", "京都庁", "\"quoted\"", "naive"] {
         assert_eq!(all.found("main", query), ["s-1"], "{query}");
     }
+    all.keep("main", "s-3", "x", "before\0behind", 1).await;
+    assert_eq!(
+        (all.found("main", "before"), all.found("main", "behind")),
+        (vec!["s-3".into()], vec!["s-3".into()])
+    );
     all.keep("main", "s-2", "Ёлка", "λόγος, n\u{332}eed, việt, мой, 한국어", 1).await;
     for query in ["елка", "ЁЛКА", "λογος", "ΛΌΓΟΣ", "need", "viet", "мой", "мо\u{438}\u{306}", "국어"]
     {
@@ -190,6 +196,41 @@ async fn much_that_is_new_is_indexed_a_piece_at_a_time_newest_first() {
     assert_eq!(found.len(), 2, "what is found so far");
     assert_eq!(search("trains").unwrap().len(), 1);
     assert_eq!(search("nothing").unwrap(), []);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// The index only narrows down where to look.
+    #[test]
+    fn what_fits_is_found_and_nothing_else(
+        texts in vec("([abc\"* ]|[äÉñßςΣёйИ\u{301}\u{332}]|[한국東京💥]|\\PC|abcab){0,60}", 1..6),
+        pad in 0_usize..3 * PART,
+        query in "[abcäéσи한東\"* ]{0,8}",
+        piece in any::<proptest::sample::Index>(),
+    ) {
+        let all = Archive::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        // One of them is long, with its words where parts meet.
+        let mut texts = texts;
+        texts[0] = format!("{}{}{}", "é ".repeat(pad / 3), texts[0], " b".repeat(50));
+        runtime.block_on(async {
+            for (n, text) in texts.iter().enumerate() {
+                all.keep("main", &format!("s-{n}"), "x", text, n.try_into().unwrap()).await;
+            }
+        });
+        // What nobody said, and what somebody did.
+        let letters: Vec<char> = texts[texts.len() - 1].chars().collect();
+        let said: String = letters.iter().skip(piece.index(letters.len() + 1)).take(9).collect();
+        for query in [query, said] {
+            let wanted = Wanted::new(&query);
+            let fits = (0..texts.len()).filter(|n| wanted.tally("x", &texts[*n]).is_some());
+            let fits: Vec<String> = fits.map(|n| format!("s-{n}")).collect();
+            let mut found = all.found("main", &query);
+            found.sort();
+            prop_assert_eq!(found, fits, "{:?}", query);
+        }
+    }
 }
 
 #[tokio::test]
