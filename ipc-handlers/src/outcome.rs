@@ -91,6 +91,8 @@ pub enum NotApplied {
     },
     /// Nothing was found so far, and not all that was said is indexed yet.
     NotIndexed,
+    /// There was no time or no room for a search now.
+    NoSearchNow,
     /// A search was given up before it was through.
     TooMuchToSearch,
     /// The group was removed.
@@ -124,6 +126,11 @@ impl From<NotApplied> for Refusal {
                 Code::RateLimited,
                 "nothing was found so far, and what was said longest ago is not indexed yet",
                 "search again: each search indexes more of it",
+            ),
+            NotApplied::NoSearchNow => Self::new(
+                Code::RateLimited,
+                "there was no time or no room for this search now",
+                "search again",
             ),
             NotApplied::TooMuchToSearch => Self::new(
                 Code::TooLarge,
@@ -255,6 +262,7 @@ mod tests {
         assert_eq!(code(NotApplied::TaskGone { id: "a".into() }), Code::NotFound);
         assert_eq!(code(NotApplied::TaskIdTaken { id: "a".into() }), Code::Conflict);
         assert_eq!(code(NotApplied::NotIndexed), Code::RateLimited);
+        assert_eq!(code(NotApplied::NoSearchNow), Code::RateLimited);
         assert_eq!(code(NotApplied::TooMuchToSearch), Code::TooLarge);
         let group = crate::Folder::parse("a").unwrap();
         assert_eq!(code(NotApplied::GroupGone { group }), Code::NotFound);

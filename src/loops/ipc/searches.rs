@@ -64,23 +64,23 @@ pub(super) fn search(
     if target != group && host.store.main_group().ok().flatten().as_ref() != Some(group) {
         return None;
     }
-    let again = || {
+    let not_now = || {
         let (query, limit) = (search.query.clone(), search.limit);
-        Arc::new(Searched { target: target.clone(), query, limit, found: Err(NotApplied::NotIndexed) })
+        Arc::new(Searched { target: target.clone(), query, limit, found: Err(NotApplied::NoSearchNow) })
     };
     let began = clock::monotonic();
     let stop = || host.stop.is_cancelled() || taken + began.elapsed() >= PATIENCE;
     match host.store.search(target.clone(), search.query.clone(), search.limit, INDEXED_AT_ONCE, &stop) {
+        // We stop, or those before it took the time.
         Ok(searched)
-            if (host.stop.is_cancelled() || !taken.is_zero())
-                && searched.found == Err(NotApplied::TooMuchToSearch) =>
+            if searched.found.is_err() && (host.stop.is_cancelled() || !taken.is_zero() && stop()) =>
         {
-            Some(again())
+            Some(not_now())
         }
         Ok(searched) => Some(Arc::new(searched)),
         Err(error) => {
             tracing::warn!(group = %group, error = %chain(&error), "searching failed");
-            error.is_worlds_fault().then(again)
+            error.is_worlds_fault().then(not_now)
         }
     }
 }
