@@ -113,7 +113,8 @@ impl<'a> Flow<'a> {
         let mut left = taken.len();
         for taken in taken {
             left -= 1;
-            if self.searches == Searches::Left {
+            // What could never be a command is gone already and changes nothing: only now can its receipt be written.
+            if self.searches == Searches::Left && taken.refusal.is_none() {
                 self.handled.growing.push(taken.claimed);
                 continue;
             }

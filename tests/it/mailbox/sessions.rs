@@ -232,6 +232,30 @@ fn a_search_sees_what_commands_before_it_changed_and_nothing_of_those_after_it()
 }
 
 #[test]
+fn what_is_no_file_is_told_of_behind_a_search_too() {
+    let root = Root::new("");
+    // Makes the boxes.
+    root.serve().terminate();
+    let boxed = root.data("ipc/main/tasks");
+    let search =
+        json!({"type": "search_sessions", "schemaVersion": 1, "query": "lisbon", "requestId": "first"});
+    // So many that searches are left until the rest is taken in.
+    root.put_command("main", "tasks", "000-search.json", &search);
+    let names: Vec<String> = (0..20).map(|n| format!("1{n:02}-link.json")).collect();
+    for name in &names {
+        std::os::unix::fs::symlink("/etc/passwd", boxed.join(name)).unwrap();
+    }
+    root.put_command("main", "tasks", "900-list.json", &json!({"type": "list_tasks", "requestId": "last"}));
+    let _daemon = root.serve();
+    assert_eq!(root.reply("main", "last")["ok"], true);
+    assert_eq!(root.reply("main", "first")["ok"], true);
+    for name in &names {
+        let row = root.settled_file("main", name);
+        assert_eq!((&row["state"], &row["code"]), (&json!("dead"), &json!("malformed")), "{row}");
+    }
+}
+
+#[test]
 fn a_person_does_the_same_with_the_daemon_up_or_down() {
     let root = two_groups();
     let daemon = root.serve();
