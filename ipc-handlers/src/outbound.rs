@@ -16,11 +16,11 @@ pub struct Outbound {
 
 /// Returns `text` without what stands in its `<internal>` blocks, trimmed.
 ///
-/// Unlike v1, no way to write the tag lets out what is in it: its case does not matter, anything may stand behind
-/// its name but a letter, a digit, `-` and `_` (as attributes, whose quotes may hold `<` and `>`), blocks may stand in each other, and one that is never
-/// closed goes on to the end, as does a tag itself that never ends. A closing tag that closes nothing is left out, and
-/// hides nothing. Blocks that v1 knew end where they did, but for those that hold another one. Trimming takes what
-/// JavaScript's `trim()` takes. Time is linear.
+/// Unlike v1, no way to write the tag lets out what is in it: its case does not matter, anything may stand behind its
+/// name but a letter, a digit, `-` and `_` (as attributes, whose quotes may hold `<` and `>`), blocks may stand in each
+/// other, only the bare closing tag closes one, and one that is never closed goes on to the end, as does a tag itself
+/// that never ends. A closing tag that closes nothing is left out, and hides nothing. Blocks that v1 knew end where
+/// they did, but for those that hold another one. Trimming takes what JavaScript's `trim()` takes. Time is linear.
 #[must_use]
 pub fn outbound(text: &str) -> Outbound {
     let mut kept = String::with_capacity(text.len());

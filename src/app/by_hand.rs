@@ -15,8 +15,8 @@ use crate::{
     },
 };
 
-/// Makes the boxes that a group of a root lacks, or every group does, as the daemon does when it starts. A daemon that serves the root has made
-/// them, or does when it is told of the group.
+/// Makes the boxes that a group of a root lacks, or every group does, as the daemon does when it starts. A daemon that
+/// serves the root has made them, or does when it is told of the group.
 ///
 /// # Errors
 /// When a folder can't be made or given away.

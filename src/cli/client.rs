@@ -113,8 +113,8 @@ impl Client {
     }
 }
 
-/// Makes the boxes that a group lacks, or every group does, where no daemon is up, so that commands can be put into them; one that is up does so
-/// when it is told of the group.
+/// Makes the boxes that a group lacks, or every group does, where no daemon is up, so that commands can be put into them;
+/// one that is up does so when it is told of the group.
 pub(super) async fn make_boxes(context: &Context, only: Option<&Folder>) -> anyhow::Result<()> {
     match Client::connect(&context.root).await {
         Err(NoDaemon::Down) => app::lay_out_boxes(&context.root, only).await,

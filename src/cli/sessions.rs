@@ -24,7 +24,8 @@ pub(super) enum Sessions {
         #[arg(long)]
         limit: Option<usize>,
     },
-    /// Archived conversations in which all these words occur, best first; of several groups the best of each, then the second
+    /// Archived conversations in which all these words occur, best first; of several groups the best of each, then the
+    /// second. Of a text of more than 1 MiB its end is searched
     Search {
         query: String,
         #[arg(long)]

@@ -385,7 +385,8 @@ fn look(
         }
         let tally = said.query_row(params![id, group.as_str()], |r| {
             let (name, content) = (r.get_ref(1)?.as_str()?, r.get_ref(2)?.as_str()?);
-            Ok(wanted.tally(name, searched(content)).map(|tally| (tally, r.get_unwrap(0), id)))
+            let at = r.get(0)?;
+            Ok(wanted.tally(name, searched(content)).map(|tally| (tally, at, id)))
         });
         fit.extend(tally.optional()?.flatten());
     }
