@@ -1,7 +1,10 @@
 //! What passes: requests an agent needs, and the headers that matter. Pure. Both are lists of what is let through;
 //! everything else stays outside, whatever it is.
 
-use hyper::{HeaderMap, Method, Uri, header::HeaderName};
+use hyper::{
+    HeaderMap, Method, Uri,
+    header::{CONTENT_ENCODING, HeaderName, HeaderValue},
+};
 
 /// What is asked of the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +52,7 @@ fn passes_up(name: &HeaderName) -> bool {
 /// Whether an answer's header is passed on.
 fn passes_down(name: &HeaderName) -> bool {
     let name = name.as_str();
-    ["content-type", "content-encoding", "retry-after", "retry-after-ms", "x-should-retry", "request-id"]
-        .contains(&name)
+    ["content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id"].contains(&name)
         || name.starts_with("anthropic-")
 }
 
@@ -62,12 +64,23 @@ pub(super) fn request_headers(all: &HeaderMap) -> HeaderMap {
         .collect()
 }
 
-/// Returns the headers of an answer that are passed on: none that holds the real key.
+/// Returns the headers of an answer that are passed on: none that holds the real key, be it in its name.
 pub(super) fn response_headers(all: &HeaderMap, holds_key: impl Fn(&[u8]) -> bool) -> HeaderMap {
+    let holds_none = |name: &HeaderName, value: &HeaderValue| {
+        !holds_key(name.as_str().as_bytes()) && !holds_key(value.as_bytes())
+    };
     all.iter()
-        .filter(|(name, value)| passes_down(name) && !holds_key(value.as_bytes()))
+        .filter(|(name, value)| passes_down(name) && holds_none(name, value))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
+}
+
+/// Returns how an answer is packed, if it is.
+pub(super) fn packing(headers: &HeaderMap) -> Option<String> {
+    let values = headers.get_all(CONTENT_ENCODING).iter();
+    let all: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+    let is_plain = |word: &str| ["", "identity"].contains(&word.trim().to_ascii_lowercase().as_str());
+    (!all.iter().flat_map(|value| value.split(',')).all(is_plain)).then(|| all.join(", "))
 }
 
 #[cfg(test)]

@@ -13,7 +13,11 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-use super::{Caller, meter::Meter};
+use super::{
+    Caller,
+    meter::Meter,
+    sought::{End, Filter, Sought},
+};
 
 /// Why a body ends before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,21 +126,37 @@ impl Drop for Entry {
     }
 }
 
-/// An answer's body on its way down, metered.
+/// An answer's body on its way down, metered, and without the keys that are `sought`.
 pub(super) struct Download {
     body: Bounded,
     entry: Entry,
+    sought: Arc<Sought>,
+    filter: Filter,
 }
 
 impl Download {
-    pub(super) fn new(inner: Incoming, most: u64, silence: Duration, entry: Entry) -> Self {
-        Self { body: Bounded::new(inner, most, silence), entry }
+    pub(super) fn new(
+        inner: Incoming,
+        most: u64,
+        silence: Duration,
+        entry: Entry,
+        sought: Arc<Sought>,
+    ) -> Self {
+        Self { body: Bounded::new(inner, most, silence), entry, sought, filter: Filter::default() }
     }
 }
 
 impl Drop for Download {
     fn drop(&mut self) {
         self.entry.is_error |= !self.body.is_over();
+        if self.filter.found() > 0 {
+            let (run, times) = (self.entry.caller.run, self.filter.found());
+            tracing::warn!(
+                run,
+                times,
+                "the model's host said the key in an answer; the agent got stars instead"
+            );
+        }
     }
 }
 
@@ -148,22 +168,33 @@ impl Body for Download {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
-        let piece = ready!(self.body.poll(cx));
-        match &piece {
-            Some(Ok(data)) => self.entry.meter.push(data),
-            Some(Err(fault)) => {
-                tracing::warn!(run = self.entry.caller.run, %fault, "an answer of the model's host is cut off");
+        loop {
+            let piece = ready!(self.body.poll(cx));
+            let Self { body, entry, sought, filter } = &mut *self;
+            let end = if body.is_over() { End::Reached } else { End::NotYet };
+            let passed = match piece {
+                Some(Ok(data)) => filter.push(sought, &data, end),
+                Some(Err(fault)) => {
+                    tracing::warn!(run = entry.caller.run, %fault, "an answer of the model's host is cut off");
+                    return Poll::Ready(Some(Err(fault)));
+                }
+                None if filter.held() == 0 => return Poll::Ready(None),
+                None => filter.push(sought, &[], End::Reached),
+            };
+            if !passed.is_empty() {
+                // What it keeps, a model's name, must not be the key either.
+                entry.meter.push(&passed);
+                return Poll::Ready(Some(Ok(Frame::data(passed.into()))));
             }
-            None => {}
         }
-        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_over()
+        self.body.is_over() && self.filter.held() == 0
     }
 
     fn size_hint(&self) -> SizeHint {
+        // Asked for before anything was held back: the filler is as long as what it replaces.
         self.body.inner.size_hint()
     }
 }

@@ -5,7 +5,7 @@ use std::{
     fmt, fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use hyper::{
@@ -15,10 +15,15 @@ use hyper::{
 use ipc_handlers::Time;
 use serde::Deserialize;
 
+use super::sought::Sought;
 use crate::{clock, config::dotenv};
 
 /// The longest file of secrets that is read, bytes.
 const LONGEST: u64 = 1 << 20;
+/// The longest key, bytes.
+pub(super) const LONGEST_KEY: usize = 4096;
+/// How many keys that were read are looked for in answers: a host may echo one that it was sent before.
+const REMEMBERED: usize = 4;
 
 /// Text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -76,12 +81,6 @@ impl Credential {
             headers.insert(name, value);
         }
     }
-
-    /// Whether the key stands in `bytes`.
-    pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
-        let Secret(key) = &self.secret;
-        bytes.windows(key.len()).any(|part| part == key.as_bytes())
-    }
 }
 
 /// Why there is no key.
@@ -105,8 +104,30 @@ pub struct Credentials {
     dotenv: PathBuf,
     /// The file that is used instead, when one is set.
     token_file: Option<PathBuf>,
+    known: Mutex<Known>,
+}
+
+/// What was read of keys so far.
+#[derive(Default)]
+struct Known {
     /// What was read last, and from which state of the file.
-    known: Mutex<Option<(Stamp, Credential)>>,
+    now: Option<(Stamp, Credential)>,
+    /// The newest keys, oldest first.
+    keys: Vec<Secret>,
+    sought: Option<Arc<Sought>>,
+}
+
+impl Known {
+    fn learn(&mut self, stamp: Stamp, credential: &Credential) {
+        self.now = Some((stamp, credential.clone()));
+        if self.keys.last() != Some(&credential.secret) {
+            self.keys.retain(|key| *key != credential.secret);
+            self.keys.push(credential.secret.clone());
+            let more = self.keys.len().saturating_sub(REMEMBERED);
+            self.keys.drain(..more);
+            self.sought = Some(Arc::new(Sought::new(self.keys.iter().map(|Secret(key)| key.as_str()))));
+        }
+    }
 }
 
 /// Tells a file from what it was before.
@@ -131,12 +152,12 @@ impl Credentials {
             }
             (Err(why), _) => return Err(CredentialError::Read { path: path.to_owned(), why }),
         };
-        let known = self.known().clone().filter(|(of, _)| *of == stamp);
+        let known = self.known().now.clone().filter(|(of, _)| *of == stamp);
         let credential = match known {
             Some((_, credential)) => credential,
             None => {
                 let credential = self.read(path)?;
-                *self.known() = Some((stamp, credential.clone()));
+                self.known().learn(stamp, &credential);
                 credential
             }
         };
@@ -144,6 +165,12 @@ impl Credentials {
             Some(at) if at <= clock::now() => Err(CredentialError::Ended { path: path.to_owned(), at }),
             Some(_) | None => Ok(credential),
         }
+    }
+
+    /// Returns what answers must not hold: the keys that were read so far.
+    pub(super) fn sought(&self) -> Arc<Sought> {
+        let mut known = self.known();
+        Arc::clone(known.sought.get_or_insert_with(|| Arc::new(Sought::new([]))))
     }
 
     fn read(&self, path: &Path) -> Result<Credential, CredentialError> {
@@ -156,14 +183,15 @@ impl Credentials {
         let found = found.map_err(|why| CredentialError::Unusable { path: path.to_owned(), why })?;
         let credential = found.ok_or_else(|| CredentialError::None(path.to_owned()))?;
         let Secret(key) = &credential.secret;
-        if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let why = "a key is one word of letters, digits and signs";
+        let is_word = (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
+        if !is_word {
+            let why = "a key is one word of letters, digits and signs, at most 4096 of them";
             return Err(CredentialError::Unusable { path: path.to_owned(), why });
         }
         Ok(credential)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Option<(Stamp, Credential)>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,6 +17,7 @@ mod credentials;
 mod meter;
 mod serve;
 mod socket;
+mod sought;
 mod upstream;
 
 use std::{

@@ -208,13 +208,22 @@ async fn pass(
         let message = format!("the answer has more than {} MiB", limits.response_bytes >> 20);
         return Err(failed(StatusCode::BAD_GATEWAY, message));
     }
+    // What is packed can't be looked through for the key.
+    if let Some(packing) = admit::packing(&head.headers) {
+        let packing: String = packing.chars().filter(|c| !c.is_control()).take(KEPT_PATH).collect();
+        let message =
+            format!("{} packs its answer ({packing}) although it was asked not to", shared.upstream);
+        return Err(failed(StatusCode::BAD_GATEWAY, message));
+    }
     let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     entry.meter = Meter::new(Form::of(kind));
     entry.is_error = !head.status.is_success();
-    let body = Download::new(body, limits.response_bytes, limits.silence, entry);
+    let sought = shared.credentials.sought();
+    let headers = admit::response_headers(&head.headers, |bytes| sought.is_in_header(bytes));
+    let body = Download::new(body, limits.response_bytes, limits.silence, entry, sought);
     let mut response = Response::new(Either::Right(body));
     *response.status_mut() = head.status;
-    *response.headers_mut() = admit::response_headers(&head.headers, |value| credential.is_in(value));
+    *response.headers_mut() = headers;
     Ok(response)
 }
 

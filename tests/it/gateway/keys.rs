@@ -11,8 +11,8 @@ use g2::gateway::{Kind, Limits};
 use serde_json::Value;
 
 use super::{
-    host::{Host, message},
-    scene::{KEY, Scene, ask, figures},
+    host::{Host, STREAM, chunk, message, response, stream_end, stream_start},
+    scene::{Agent, KEY, Scene, ask, figures},
 };
 
 #[test]
@@ -108,4 +108,76 @@ fn a_model_that_takes_the_real_key_only_answers_an_agent_that_has_a_placeholder(
     assert!((requests, errors) == (1, 0) && output > 0);
     fs::write(scene.path().join(".env"), "ANTHROPIC_API_KEY=another\n").unwrap();
     assert_eq!(ask(&scene.open(2), body).status, 401);
+}
+
+#[test]
+fn a_key_that_the_host_says_back_reaches_no_agent_wherever_it_is_cut() {
+    let stars = "*".repeat(KEY.len());
+    let body = format!("{{\"error\":\"no such key: {KEY}\",\"model\":\"{KEY}\"}}");
+    for status in ["200 OK", "401 Unauthorized"] {
+        let host = Host::always(response(status, "content-type: application/json\r\n", &body));
+        let scene = Scene::new(&host);
+        let answer = ask(&scene.open(1), "{}");
+        assert_eq!(answer.body, body.replace(KEY, &stars), "as long as before");
+        let page = scene.page(1);
+        assert!(!format!("{page:?}").contains(KEY), "what is stored of it: {page:?}");
+    }
+    for cut in 1..KEY.len() {
+        let (first, second) = KEY.split_at(cut);
+        let stream = [format!("data: {first}"), format!("{second}\n\n"), "data: sk-an".to_owned()];
+        let stream: String = stream.iter().map(|piece| chunk(piece)).collect();
+        let host = Host::always(format!("{STREAM}{stream}0\r\n\r\n"));
+        let answer = ask(&Scene::new(&host).open(1), "{}");
+        assert_eq!(answer.body, format!("data: {stars}\n\ndata: sk-an"), "cut after {cut}");
+    }
+}
+
+#[test]
+fn a_key_in_parts_or_small_letters_stays_out_of_the_headers() {
+    let (first, second) = KEY.split_at(9);
+    let headers = format!(
+        "anthropic-a: {first} {second}\r\nanthropic-b: {first},{second}\r\nanthropic-c: {}\r\nanthropic-{KEY}: 1\r\n\
+         retry-after: 7\r\n",
+        KEY.to_uppercase()
+    );
+    let host = Host::always(response("200 OK", &headers, "{}"));
+    let answer = ask(&Scene::new(&host).open(1), "{}");
+    assert_eq!(answer.header("retry-after"), Some("7"));
+    assert!(!answer.head.contains("anthropic-"), "{}", answer.head);
+}
+
+#[test]
+fn a_stream_is_not_held_back_while_the_key_is_looked_for() {
+    let start = format!("{STREAM}{}", chunk(&stream_start("m", 25)));
+    let (host, go) = Host::halting(start, format!("{}0\r\n\r\n", chunk(&stream_end(3))));
+    let scene = Scene::new(&host);
+    let mut agent = Agent::connect(&scene.open(1));
+    agent.ask("{}");
+    assert_eq!(agent.head().unwrap().status, 200);
+    assert_eq!(agent.piece(), Some(Some(stream_start("m", 25))), "the host still holds the rest");
+    go.send(()).unwrap();
+    assert_eq!(agent.piece(), Some(Some(stream_end(3))));
+}
+
+#[test]
+fn a_packed_answer_is_an_error_as_it_can_not_be_looked_through() {
+    let host = Host::always(response("200 OK", "content-encoding: gzip\r\n", "whatever"));
+    let scene = Scene::new(&host);
+    let answer = ask(&scene.open(1), "{}");
+    let (kind, text) = answer.error();
+    assert_eq!((answer.status, kind.as_str()), (502, "api_error"));
+    assert!(text.contains("packs its answer (gzip)"), "{text}");
+    assert_eq!(host.one().header("accept-encoding"), Some("identity"));
+    let host = Host::always(response("200 OK", "content-encoding: identity\r\n", "{}"));
+    assert_eq!(ask(&Scene::new(&host).open(1), "{}").status, 200);
+}
+
+#[test]
+fn a_key_that_was_used_before_is_looked_for_too() {
+    let host = Host::always(response("200 OK", "", "one sk-one, two sk-two"));
+    let scene = Scene::with_token_file(&host, "sk-one");
+    let socket = scene.open(1);
+    ask(&socket, "{}");
+    fs::write(scene.path().join("token"), "sk-two").unwrap();
+    assert_eq!(ask(&socket, "{}").body, "one ******, two ******");
 }
