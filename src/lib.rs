@@ -1,4 +1,5 @@
 #![doc = include_str!("README.md")]
+#![warn(clippy::print_stderr)]
 
 pub mod app;
 pub mod channels;

@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Context, Failure};
+use super::{Context, Failure, out};
 use crate::{
     app::{self, socket_path},
     loops::control::{Request, Response, Status},
@@ -148,7 +148,7 @@ async fn tell(context: &Context, request: Request) {
         Err(mute) => Err(mute.into()),
     };
     if let Err(error) = told {
-        eprintln!("g2: the change is stored, but telling the daemon failed: {error:#}");
+        out::tell(format!("the change is stored, but telling the daemon failed: {error:#}"));
     }
 }
 

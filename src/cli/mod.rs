@@ -24,6 +24,7 @@ mod dropped;
 mod engage;
 mod groups;
 mod ipc;
+mod log;
 mod members;
 mod messages;
 mod out;
@@ -248,7 +249,7 @@ pub fn main() -> ExitCode {
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("g2: starting threads failed: {error}");
+            out::tell(format!("starting threads failed: {error}"));
             return ExitCode::from(1);
         }
     };
@@ -308,7 +309,6 @@ async fn run(context: &Context, command: Command) -> Outcome {
 
 /// Logs go to stderr only. `up` is a chat: it shows warnings only, unless asked for more.
 fn start_log(context: &Context, format: LogFormat, quiet: bool) {
-    use tracing_subscriber::{EnvFilter, fmt};
     let level = context
         .environment
         .get("LOG_LEVEL")
@@ -320,14 +320,7 @@ fn start_log(context: &Context, format: LogFormat, quiet: bool) {
         Some(level @ ("trace" | "debug" | "warn" | "error")) => level.to_owned(),
         Some(_) | None => "info".to_owned(),
     };
-    let filter = EnvFilter::new(format!("{level},bollard=warn,hyper=warn"));
-    let log = fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let _ = match format {
-        LogFormat::Text => {
-            log.with_target(false).with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init()
-        }
-        LogFormat::Json => log.json().flatten_event(true).try_init(),
-    };
+    log::start(format, &level);
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub(super) fn json(document: impl std::fmt::Display) -> Outcome {
 }
 
 /// Tells people something beside the output.
+#[expect(clippy::print_stderr, reason = "the door to stderr for what is no log")]
 pub(super) fn tell(what: impl std::fmt::Display) {
     eprintln!("g2: {}", for_people(&what.to_string(), &std::io::stderr()));
 }

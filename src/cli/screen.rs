@@ -2,6 +2,11 @@
 //!
 //! All of it goes to stderr, and nothing to what is no terminal: answers alone are on stdout.
 
+#![expect(
+    clippy::print_stderr,
+    reason = "draws a line of the terminal; what is foreign in it acts on nothing"
+)]
+
 use std::io::IsTerminal as _;
 
 use crate::domain::screen::acts;

@@ -60,10 +60,10 @@ impl Send {
         if let Some(note) = &note {
             out::tell(note);
         } else if wired == 0 {
-            eprintln!(
-                "g2: no group is wired to {0}; wire one with `g2 wirings add --group GROUP --chat {0} --engage pattern`",
+            out::tell(format!(
+                "no group is wired to {0}; wire one with `g2 wirings add --group GROUP --chat {0} --engage pattern`",
                 self.chat
-            );
+            ));
         }
         let Some(wait) = self.wait else {
             return if context.json {

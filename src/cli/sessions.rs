@@ -8,7 +8,7 @@ use ipc_handlers::{
     effect::Lanes,
 };
 
-use super::{Context, Outcome, act::act, client::tell_changed, show};
+use super::{Context, Outcome, act::act, client::tell_changed, out, show};
 use crate::{
     domain::transcript,
     ipc::read_transcript,
@@ -122,7 +122,9 @@ fn said(context: &Context, group: &Folder, sessions: &[String]) -> Transcripts {
         match read_transcript(&context.root, group, session) {
             Ok(Some(bytes)) => drop(said.insert(session.clone(), transcript::page(&bytes))),
             Ok(None) => {}
-            Err(error) => eprintln!("g2: {error:#}; the session is archived without what was said"),
+            Err(error) => {
+                out::tell(format!("{error:#}; the session is archived without what was said"));
+            }
         }
     }
     said

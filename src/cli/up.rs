@@ -7,6 +7,7 @@ use clap::Args;
 use super::{
     Context, Outcome,
     client::Client,
+    out,
     screen::Screen,
     send,
     serve::{Signals, stop},
@@ -30,11 +31,11 @@ impl Up {
         };
         let terminal = std::io::stdin().is_terminal();
         if terminal {
-            eprintln!(
-                "g2 is up at {} (agents in the {} sandbox). Type a message; end with Ctrl-D.",
+            out::tell(format!(
+                "up at {} (agents in the {} sandbox). Type a message; end with Ctrl-D.",
                 context.root.display(),
                 daemon.host.sandbox.kind()
-            );
+            ));
         }
         let outcome = tokio::select! {
             outcome = self.talk(context) => outcome,

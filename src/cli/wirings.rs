@@ -4,7 +4,7 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use ipc_handlers::Folder;
 
-use super::{Context, Outcome, client::tell_changed, groups::default_mode, jid, show};
+use super::{Context, Outcome, client::tell_changed, groups::default_mode, jid, out, show};
 use crate::{
     clock,
     domain::{engage::takes_everything, js_regex::Pattern},
@@ -180,7 +180,7 @@ fn needs_pattern_mode(mode: &str, settings: &[(&str, &str)]) -> anyhow::Result<(
 /// A pattern that can't be used is taken all the same, as it was in v1: it engages on everything.
 fn warn_of_pattern(pattern: Option<&str>) {
     if let Some(Err(why)) = pattern.map(Pattern::compile) {
-        eprintln!("g2: every message engages: {why}; set another one with `g2 wirings set … pattern=P`");
+        out::tell(format!("every message engages: {why}; set another one with `g2 wirings set … pattern=P`"));
     }
 }
 
@@ -193,11 +193,11 @@ fn warn_of_two(store: &Store, group: &Folder, chat: &str) -> Result<(), StoreErr
         .map(|w| w.group.to_string())
         .collect();
     if all.len() > 1 && all.iter().any(|g| g == group.as_str()) {
-        eprintln!(
-            "g2: {} engage on every message of {chat}: each message is answered {} times; change one with `g2 wirings set … engage=mention`",
+        out::tell(format!(
+            "{} engage on every message of {chat}: each message is answered {} times; change one with `g2 wirings set … engage=mention`",
             all.join(" and "),
             all.len()
-        );
+        ));
     }
     Ok(())
 }

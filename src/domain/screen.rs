@@ -29,6 +29,20 @@ pub fn escaped(text: &str) -> String {
     })
 }
 
+/// Returns a JSON document of one line in which nothing acts on a screen or hides: such characters stand in its strings
+/// only, and are escaped there. It says the same.
+#[must_use]
+pub fn escaped_in_json(document: &str) -> String {
+    document.chars().fold(String::with_capacity(document.len()), |mut line, c| {
+        if hides(c) {
+            line.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            line.push(c);
+        }
+        line
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +50,15 @@ mod tests {
     #[test]
     fn what_is_said_again_is_seen_and_acts_on_nothing() {
         assert_eq!(escaped("a\u{1b}[31m\n\u{3164}b c\\"), "a\\u{1b}[31m\\n\\u{3164}b c\\");
+    }
+
+    #[test]
+    fn a_document_says_the_same_and_acts_on_nothing() {
+        let said = "a\u{9b}6n\u{202e}\u{e0041}\u{7f}é\"";
+        let document = serde_json::to_string(said).unwrap();
+        let line = escaped_in_json(&document);
+        assert_eq!(line, "\"a\\u009b6n\\u202e\\udb40\\udc41\\u007fé\\\"\"");
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), said);
     }
 
     #[test]

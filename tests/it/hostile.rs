@@ -4,6 +4,7 @@
 
 mod crowd;
 mod host;
+mod output;
 mod room;
 mod scene;
 mod table;

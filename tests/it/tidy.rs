@@ -199,6 +199,29 @@ fn no_field_of_a_log_line_takes_the_place_of_its_text() {
 }
 
 #[test]
+fn what_is_foreign_reaches_a_terminal_by_three_doors_only() {
+    // Each lets nothing through that acts on a terminal. `clippy::print_stdout` and `print_stderr` keep the macros out.
+    let doors = ["src/cli/log.rs", "src/cli/out.rs", "src/cli/screen.rs"].map(Path::new);
+    let way_out =
+        Regex::new(r"tracing_subscriber::|io::std(out|err)\b|print_std(out|err), reason|set_hook").unwrap();
+    for (path, text) in files("src", "rs") {
+        let tests = text.find("#[cfg(test)]").unwrap_or(text.len());
+        let found = way_out.find(&text[..tests]).map(|found| found.as_str());
+        assert!(
+            found.is_none() || doors.contains(&path.as_path()),
+            "{} has {found:?}; say it by `tracing` or `cli::out`",
+            path.display()
+        );
+    }
+    for lint in ["print_stdout = \"warn\"", "print_stderr"] {
+        let held = ["Cargo.toml", "src/lib.rs"]
+            .iter()
+            .any(|file| fs::read_to_string(top().join(file)).unwrap().contains(lint));
+        assert!(held, "nobody looks for {lint}");
+    }
+}
+
+#[test]
 fn lints_are_expected_with_a_reason_and_never_allowed() {
     let allow = Regex::new(r"#!?\[allow\(").unwrap();
     for dir in ["src", "ipc-handlers", "container", "tests/it"] {
