@@ -30,7 +30,7 @@ use crate::{
     loops::{
         self, Host, control, deliver,
         dispatch::Dispatch,
-        prune, reconcile, schedule,
+        problems, prune, reconcile, schedule,
         snapshots::{self, Shown, Snapshots},
         typing::{self, AtWork},
         usage,
@@ -344,6 +344,7 @@ impl Daemon {
             retire: CancellationToken::new(),
             look_again: Notify::new(),
             obstacle: Mutex::default(),
+            known_problems: Mutex::default(),
             without_room: Mutex::default(),
         });
         tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = host.sandbox.kind(), zone = host.config.zone.name, "starting");
@@ -384,6 +385,7 @@ impl Daemon {
         tasks.spawn(schedule::run(Arc::clone(&host)));
         tasks.spawn(deliver::run(host.post()));
         tasks.spawn(typing::run(Arc::clone(&host)));
+        tasks.spawn(problems::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
         if host.config.keep_days > 0 {
             let config = &host.config;

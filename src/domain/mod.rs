@@ -15,6 +15,7 @@ pub mod judge;
 pub mod lanes;
 pub mod mounts;
 pub mod people;
+pub mod problems;
 pub mod prompt;
 pub mod prune;
 pub mod retry;
