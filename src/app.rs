@@ -44,7 +44,7 @@ mod init;
 mod shrink;
 
 pub use by_hand::{drop_command, lay_out_boxes, retry_command};
-pub use init::init;
+pub use init::{History, check_root, found, init};
 pub use shrink::{Shrunk, shrink};
 
 /// How many hints of file events may wait before they degrade to a scan.

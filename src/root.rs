@@ -7,21 +7,91 @@ use crate::config::Environment;
 
 /// Where everything lies: the root, found as the design says.
 ///
-/// `--root`, else `$G2_ROOT`, else the working directory if it holds `groups/` and `data/`, else `$XDG_DATA_HOME/g2`.
+/// `--root`, else `$G2_ROOT`, else the working directory if it holds `groups/` and `data/`, else the nearest folder around
+/// it that does and is ours, else `$XDG_DATA_HOME/g2`.
 #[must_use]
 pub fn find_root(flag: Option<PathBuf>, environment: &Environment) -> PathBuf {
     if let Some(root) = flag.or_else(|| environment.get("G2_ROOT").map(PathBuf::from)) {
         return std::path::absolute(&root).unwrap_or(root);
     }
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    if here.join("groups").is_dir() && here.join("data").is_dir() {
-        return here;
+    if let Some(root) = here.ancestors().find(|at| looks_like_a_root(at) && (*at == here || is_ours(at))) {
+        return root.to_owned();
     }
     let home = environment.get("HOME").unwrap_or("/root");
     environment
         .get("XDG_DATA_HOME")
         .map_or_else(|| Path::new(home).join(".local/share"), PathBuf::from)
         .join("g2")
+}
+
+fn looks_like_a_root(at: &Path) -> bool {
+    at.join("groups").is_dir() && at.join("data").is_dir()
+}
+
+/// Whether this user owns it. Settings name programs that are run: what somebody else put around us is not followed.
+fn is_ours(at: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(at).is_ok_and(|meta| meta.uid() == own_ids().0)
+}
+
+/// What stands where a root should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A root with its store.
+    Root,
+    /// Nothing was kept here yet.
+    Nothing,
+    /// What a store leaves behind, and no store: it was lost, or its disk is not mounted. Here is a piece of it.
+    WithoutStore { trace: PathBuf },
+}
+
+/// Returns what stands at `root`. What may not be looked at counts as there: whoever opens it is told why it can't be.
+#[must_use]
+pub fn standing(root: &Path) -> Standing {
+    let data = root.join("data");
+    match std::fs::metadata(data.join("g2.sqlite")) {
+        // One without a byte was never written to.
+        Ok(meta) if meta.len() > 0 => return Standing::Root,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Standing::Root,
+        Ok(_) | Err(_) => {}
+    }
+    let below = |folder: PathBuf| entries(&folder).into_iter();
+    let of_the_store = below(data.clone()).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_log = name == "g2.sqlite-wal" && std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
+        is_log || name.starts_with("g2.sqlite.before-")
+    });
+    let of_runs = ["claimed", "sessions", "runs"].into_iter().flat_map(|part| below(data.join(part)));
+    let of_commands = ["done", "dead"].into_iter().flat_map(|part| below(data.join(part)).flat_map(below));
+    let of_groups = below(root.join("groups")).flat_map(|group| below(group.join("conversations")));
+    let trace = of_runs.chain(of_commands).chain(of_groups).chain(of_the_store).next();
+    trace.map_or(Standing::Nothing, |trace| Standing::WithoutStore { trace })
+}
+
+/// What lies in a folder; nothing where there is none.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.path()).collect()
+}
+
+/// Moves what lies in `data/` into `data/<aside>/`: a new store numbers its runs and commands from 1 again.
+///
+/// # Errors
+/// The operating system's.
+pub fn move_aside(data: &Path, aside: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let place = data.join(aside);
+    std::fs::DirBuilder::new().mode(0o700).create(&place)?;
+    for path in entries(data) {
+        let name = path.file_name().unwrap_or_default();
+        // What is held by this process, the page that git knows, and what was moved earlier.
+        let stays = name == "lock" || name == "README.md" || name.to_string_lossy().starts_with("before-");
+        if !stays {
+            std::fs::rename(&path, place.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads the scripted agent's script.

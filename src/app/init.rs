@@ -2,13 +2,14 @@
 
 use std::{fs, path::Path};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow, bail};
 use ipc_handlers::Folder;
 
-use super::{open_store, private_dir};
+use super::{lock, open_store, private_dir};
 use crate::{
     clock,
     config::{self, Config},
+    root::{Standing, standing},
     store::{NewGroup, NewWiring},
 };
 
@@ -18,6 +19,56 @@ const SKILLS: [(&str, &str); 3] = [
     ("mailbox", include_str!("../../container/skills/mailbox/SKILL.md")),
     ("scheduling", include_str!("../../container/skills/scheduling/SKILL.md")),
 ];
+
+/// What to do about history that lies somewhere without its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// Leave everything as it is: the store may only not be mounted.
+    Refuse,
+    /// Move it aside and begin anew.
+    MoveAside,
+}
+
+/// Lays out a root that somebody asked for.
+///
+/// # Errors
+/// History that lies there without its store, unless it is to be moved aside; what could not be made, and why.
+pub async fn found(root: &Path, config: &Config, history: History) -> Result<()> {
+    match (standing(root), history) {
+        (Standing::WithoutStore { trace }, History::Refuse) => return Err(without_store(root, &trace)),
+        (Standing::WithoutStore { .. }, History::MoveAside) => {
+            let _lock = lock(root).await?;
+            let aside = format!("before-{}", clock::now()).replace(':', "-");
+            crate::root::move_aside(&root.join("data"), &aside)
+                .with_context(|| format!("moving aside what lies in {}/data", root.display()))?;
+        }
+        (Standing::Root | Standing::Nothing, _) => {}
+    }
+    init(root, config).await
+}
+
+/// Whether a root is there to work with.
+///
+/// # Errors
+/// Says what is there instead, and what to do.
+pub fn check_root(root: &Path) -> Result<()> {
+    match standing(root) {
+        Standing::Root => Ok(()),
+        Standing::Nothing => bail!(
+            "no root here: {} holds no store of g2; `g2 --root {0} init` lays one out, --root names another",
+            root.display()
+        ),
+        Standing::WithoutStore { trace } => Err(without_store(root, &trace)),
+    }
+}
+
+fn without_store(root: &Path, trace: &Path) -> anyhow::Error {
+    anyhow!(
+        "the store {0}/data/g2.sqlite is gone, and {1} is of its time; mount its disk or bring it back from a backup. `g2 --root {0} init --fresh` begins anew without it, and moves what lies in data/ aside",
+        root.display(),
+        trace.display()
+    )
+}
 
 /// Lays out a root: folders, settings, skills, store, the main group. Twice changes nothing.
 ///

@@ -49,7 +49,7 @@ mod wirings;
 #[derive(Debug, Parser)]
 #[command(name = "g2", version, propagate_version = true)]
 struct Arguments {
-    /// Where everything lies [default: $G2_ROOT, a checkout you stand in, else $XDG_DATA_HOME/g2]
+    /// Where everything lies [default: $G2_ROOT, the root or checkout you stand in, else $XDG_DATA_HOME/g2]
     #[arg(long, global = true, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Print one JSON document instead of text for people
@@ -73,7 +73,7 @@ enum Command {
     /// Make the root if needed, start the daemon here and chat on local:main
     Up(up::Up),
     /// Lay out a root; twice changes nothing
-    Init,
+    Init(serve::Init),
     /// Run the service in the foreground
     Serve,
     /// Tell how the daemon is: exit 0 healthy, 1 degraded, 3 not running
@@ -191,12 +191,7 @@ impl Context {
 
     /// Opens the store of a root that is laid out.
     fn store(&self) -> Result<Store, Failure> {
-        if !self.root.join("data/g2.sqlite").exists() {
-            return Err(Failure::Failed(anyhow::anyhow!(
-                "{} is no root of g2 yet; make it with `g2 --root {0} init`",
-                self.root.display()
-            )));
-        }
+        app::check_root(&self.root)?;
         Ok(app::open_store(&self.root)?)
     }
 }
@@ -279,7 +274,7 @@ fn workers() -> usize {
 async fn run(context: &Context, command: Command) -> Outcome {
     match command {
         Command::Up(up) => up.run(context).await,
-        Command::Init => serve::init(context).await,
+        Command::Init(init) => init.run(context).await,
         Command::Serve => serve::serve(context).await,
         Command::Status => status::run(context).await,
         Command::Chat(chat) => chat.run(context).await,

@@ -27,6 +27,7 @@ mod launch;
 mod mailbox;
 mod prune;
 mod queue;
+mod root;
 mod sandbox;
 mod scheduled;
 mod service;

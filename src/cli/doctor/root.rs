@@ -8,6 +8,7 @@ use rustix::{
 };
 
 use super::row::Row;
+use crate::root::{Standing, standing};
 
 /// What a root has, below it.
 const PARTS: [&str; 3] = ["groups", "data", "data/g2.sqlite"];
@@ -30,6 +31,14 @@ pub(super) fn check(root: &Path) -> Vec<Row> {
             Err(Errno::ACCESS) => return vec![closed(&root.join(part))],
             Err(_) => missing.push(part),
         }
+    }
+    if let Standing::WithoutStore { trace } = standing(root) {
+        let detail =
+            format!("the store {shown}/data/g2.sqlite is gone, and {} is of its time", trace.display());
+        let fix = format!(
+            "mount its disk or bring it back from a backup; `g2 --root {shown} init --fresh` begins anew without it"
+        );
+        return vec![Row::fail("root", detail, fix)];
     }
     if !missing.is_empty() {
         let detail = format!("{shown} is not laid out: {} missing", missing.join(", "));
