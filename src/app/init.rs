@@ -9,7 +9,7 @@ use super::{lock, open_store, private_dir};
 use crate::{
     clock,
     config::{self, Config},
-    root::{Standing, standing},
+    root::{Standing, keep_private, make_private_file, standing},
     store::{NewGroup, NewWiring},
 };
 
@@ -70,7 +70,7 @@ fn without_store(root: &Path, trace: &Path) -> anyhow::Error {
     )
 }
 
-/// Lays out a root: folders, settings, skills, store, the main group. Twice changes nothing.
+/// Lays out a root: folders, settings, skills, store, the main group; and closes it to other users. Twice changes nothing.
 ///
 /// # Errors
 /// What could not be made, and why.
@@ -81,15 +81,16 @@ pub async fn init(root: &Path, config: &Config) -> Result<()> {
         fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
     }
     let settings = root.join("g2.toml");
-    if !settings.exists() {
-        fs::write(&settings, config::DEFAULT_TOML)
-            .with_context(|| format!("writing {}", settings.display()))?;
-    }
-    let memory = root.join("groups/main/CLAUDE.md");
-    if !memory.exists() {
-        let text =
-            format!("# {0}\n\nYou are {0}, the assistant of this machine's owner.\n", config.assistant_name);
-        fs::write(&memory, text).with_context(|| format!("writing {}", memory.display()))?;
+    make_private_file(&settings, config::DEFAULT_TOML.as_bytes())
+        .with_context(|| format!("writing {}", settings.display()))?;
+    let memory =
+        format!("# {0}\n\nYou are {0}, the assistant of this machine's owner.\n", config.assistant_name);
+    // Memories are made, and git knows none: agents write to them.
+    for (folder, text) in [("main", memory.as_str()), ("global", "# Memory shared by all groups\n")] {
+        let path = root.join("groups").join(folder).join("CLAUDE.md");
+        if !path.exists() {
+            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        }
     }
     let skills = root.join("container/skills");
     if !skills.exists() {
@@ -118,6 +119,10 @@ pub async fn init(root: &Path, config: &Config) -> Result<()> {
             ignored_message_policy: "drop".into(),
         };
         store.add_group(group, vec![wiring], clock::now()).await?;
+    }
+    // A copy of the store may have been made just now.
+    for (path, error) in keep_private(root) {
+        tracing::warn!(path = %path.display(), %error, "other users may look into it, and it can't be closed");
     }
     Ok(())
 }

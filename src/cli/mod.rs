@@ -229,6 +229,7 @@ pub fn main() -> ExitCode {
     if matches!(arguments.command, Command::Agent) {
         return agent_runner::main();
     }
+    crate::root::set_umask();
     let context = Context {
         root: crate::root::find_root(arguments.root, &environment),
         json: arguments.json,
