@@ -154,6 +154,34 @@ pub fn set_umask() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
 }
 
+/// How large `changes.log` gets before it becomes `changes.log.1`, bytes.
+const CHANGES: u64 = 1 << 20;
+
+/// Adds a line to `data/changes.log`. Of what is older, at most a file of the same size is kept.
+///
+/// # Errors
+/// The operating system's.
+pub fn append_change(data: &Path, line: &str) -> std::io::Result<()> {
+    use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    let path = data.join("changes.log");
+    if std::fs::metadata(&path).is_ok_and(|meta| meta.len() >= CHANGES) {
+        std::fs::rename(&path, data.join("changes.log.1"))?;
+    }
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    file.write_all(format!("{line}\n").as_bytes())
+}
+
+/// Returns a user's name, where `/etc/passwd` has it.
+#[must_use]
+pub fn user_name(user: u32) -> Option<String> {
+    let all = std::fs::read_to_string("/etc/passwd").ok()?;
+    all.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(user)).then(|| name.to_owned())
+    })
+}
+
 /// Reads the scripted agent's script.
 ///
 /// # Errors

@@ -16,9 +16,11 @@ use crate::{
 
 mod act;
 mod approvals;
+mod changes;
 mod chat;
 mod chats;
 mod client;
+mod confirm;
 mod doctor;
 mod dropped;
 mod engage;
@@ -153,6 +155,9 @@ pub(crate) enum Failure {
     /// 1: failed, refused or timed out.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
+    /// 2: something has to be said that was not.
+    #[error("{0}")]
+    Usage(String),
     /// 3: the daemon is needed and does not run.
     #[error("no daemon runs at {0}; start it with `g2 serve` (or `g2 up`)")]
     NotRunning(PathBuf),
@@ -176,6 +181,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
+            Self::Usage(_) => 2,
             Self::NotRunning(_) | Self::Mute { .. } => 3,
             Self::Quiet(code) => *code,
         }
@@ -249,7 +255,11 @@ pub fn main() -> ExitCode {
             return ExitCode::from(1);
         }
     };
+    let is_a_change = changes::is_a_change(&arguments.command);
     let outcome = runtime.block_on(run(&context, arguments.command));
+    if is_a_change {
+        changes::note(&context, &outcome);
+    }
     // A thread that waits for a terminal must not keep us.
     runtime.shutdown_timeout(std::time::Duration::from_millis(100));
     match outcome {
