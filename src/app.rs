@@ -44,7 +44,7 @@ mod init;
 mod shrink;
 
 pub use by_hand::{drop_command, lay_out_boxes, retry_command};
-pub use init::init;
+pub use init::{History, check_root, found, init};
 pub use shrink::{Shrunk, shrink};
 
 /// How many hints of file events may wait before they degrade to a scan.
@@ -92,7 +92,10 @@ pub fn open_store(root: &Path) -> Result<Store> {
     fs::create_dir_all(&data).with_context(|| format!("making {}", data.display()))?;
     // What was said in archived sessions is indexed there.
     private_dir(&data.join("search"))?;
-    Ok(Store::open(&data.join("g2.sqlite"))?)
+    let path = data.join("g2.sqlite");
+    // Its log and its index are made as it is.
+    crate::root::make_private_file(&path, b"").with_context(|| format!("making {}", path.display()))?;
+    Ok(Store::open(&path)?)
 }
 
 /// Takes the root's lock. It is never unlinked; after locking, the file on disk must still be the one that was locked.

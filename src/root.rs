@@ -7,21 +7,179 @@ use crate::config::Environment;
 
 /// Where everything lies: the root, found as the design says.
 ///
-/// `--root`, else `$G2_ROOT`, else the working directory if it holds `groups/` and `data/`, else `$XDG_DATA_HOME/g2`.
+/// `--root`, else `$G2_ROOT`, else the working directory if it holds `groups/` and `data/`, else the nearest folder around
+/// it that does and is ours, else `$XDG_DATA_HOME/g2`.
 #[must_use]
 pub fn find_root(flag: Option<PathBuf>, environment: &Environment) -> PathBuf {
     if let Some(root) = flag.or_else(|| environment.get("G2_ROOT").map(PathBuf::from)) {
         return std::path::absolute(&root).unwrap_or(root);
     }
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    if here.join("groups").is_dir() && here.join("data").is_dir() {
-        return here;
+    if let Some(root) = here.ancestors().find(|at| looks_like_a_root(at) && (*at == here || is_ours(at))) {
+        return root.to_owned();
     }
     let home = environment.get("HOME").unwrap_or("/root");
     environment
         .get("XDG_DATA_HOME")
         .map_or_else(|| Path::new(home).join(".local/share"), PathBuf::from)
         .join("g2")
+}
+
+fn looks_like_a_root(at: &Path) -> bool {
+    at.join("groups").is_dir() && at.join("data").is_dir()
+}
+
+/// Whether this user owns it. Settings name programs that are run: what somebody else put around us is not followed.
+fn is_ours(at: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(at).is_ok_and(|meta| meta.uid() == own_ids().0)
+}
+
+/// What stands where a root should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A root with its store.
+    Root,
+    /// Nothing was kept here yet.
+    Nothing,
+    /// What a store leaves behind, and no store: it was lost, or its disk is not mounted. Here is a piece of it.
+    WithoutStore { trace: PathBuf },
+}
+
+/// Returns what stands at `root`. What may not be looked at counts as there: whoever opens it is told why it can't be.
+#[must_use]
+pub fn standing(root: &Path) -> Standing {
+    let data = root.join("data");
+    match std::fs::metadata(data.join("g2.sqlite")) {
+        // One without a byte was never written to.
+        Ok(meta) if meta.len() > 0 => return Standing::Root,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Standing::Root,
+        Ok(_) | Err(_) => {}
+    }
+    let below = |folder: PathBuf| entries(&folder).into_iter();
+    let of_the_store = below(data.clone()).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_log = name == "g2.sqlite-wal" && std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
+        is_log || name.starts_with("g2.sqlite.before-")
+    });
+    let of_runs = ["claimed", "sessions", "runs"].into_iter().flat_map(|part| below(data.join(part)));
+    let of_commands = ["done", "dead"].into_iter().flat_map(|part| below(data.join(part)).flat_map(below));
+    let of_groups = below(root.join("groups")).flat_map(|group| below(group.join("conversations")));
+    let trace = of_runs.chain(of_commands).chain(of_groups).chain(of_the_store).next();
+    trace.map_or(Standing::Nothing, |trace| Standing::WithoutStore { trace })
+}
+
+/// What lies in a folder; nothing where there is none.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.path()).collect()
+}
+
+/// Moves what lies in `data/` into `data/<aside>/`: a new store numbers its runs and commands from 1 again.
+///
+/// # Errors
+/// The operating system's.
+pub fn move_aside(data: &Path, aside: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let place = data.join(aside);
+    std::fs::DirBuilder::new().mode(0o700).create(&place)?;
+    for path in entries(data) {
+        let name = path.file_name().unwrap_or_default();
+        // What is held by this process, the page that git knows, and what was moved earlier.
+        let stays = name == "lock" || name == "README.md" || name.to_string_lossy().starts_with("before-");
+        if !stays {
+            std::fs::rename(&path, place.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// What is read by whoever looks into the root and is not its owner, or root: people's messages, agents' memories, keys.
+///
+/// `groups/global` and `groups/_template` are shared by agents, which may have users of their own: they are closed by
+/// the folder around them.
+fn private_parts(root: &Path) -> Vec<(PathBuf, std::fs::Metadata)> {
+    // Where these two are links, what they lead to is meant.
+    let folders = ["data", "groups"].map(|part| root.join(part)).into_iter();
+    let folders = folders.filter_map(|path| std::fs::metadata(&path).ok().map(|meta| (path, meta)));
+    let shared = |path: &Path| ["global", "_template", "README.md"].iter().any(|name| path.ends_with(name));
+    let is_store =
+        |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("g2.sqlite"));
+    let groups = entries(&root.join("groups")).into_iter().filter(|path| !shared(path));
+    let stores = entries(&root.join("data")).into_iter().filter(|path| is_store(path));
+    let files = ["g2.toml", ".env"].map(|name| root.join(name)).into_iter();
+    // What another link leads to is its owner's business.
+    let others = groups.chain(stores).chain(files).filter_map(|path| {
+        let meta = std::fs::symlink_metadata(&path).ok()?;
+        (!meta.is_symlink()).then_some((path, meta))
+    });
+    folders.chain(others).collect()
+}
+
+/// Returns what of a root other users may look into, with its mode.
+#[must_use]
+pub fn open_to_others(root: &Path) -> Vec<(PathBuf, u32)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let modes = private_parts(root).into_iter().map(|(path, meta)| (path, meta.mode() & 0o7777));
+    modes.filter(|(_, mode)| mode & 0o077 != 0).collect()
+}
+
+/// Closes what of a root other users may look into. Returns what could not be closed, and why.
+#[must_use]
+pub fn keep_private(root: &Path) -> Vec<(PathBuf, std::io::Error)> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let close = |(path, mode): (PathBuf, u32)| {
+        let closed = std::fs::Permissions::from_mode(mode & !0o077);
+        std::fs::set_permissions(&path, closed).err().map(|error| (path, error))
+    };
+    open_to_others(root).into_iter().filter_map(close).collect()
+}
+
+/// Makes a file that only this user can read, with these contents, unless it is there.
+///
+/// # Errors
+/// The operating system's.
+pub fn make_private_file(path: &Path, contents: &[u8]) -> std::io::Result<()> {
+    use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => file.write_all(contents),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// From now on what this process makes can be read by others, unless it says otherwise or lies in a closed folder:
+/// what agents are given has to be readable to their user, whatever we were started with.
+pub fn set_umask() {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+}
+
+/// How large `changes.log` gets before it becomes `changes.log.1`, bytes.
+const CHANGES: u64 = 1 << 20;
+
+/// Adds a line to `data/changes.log`. Of what is older, at most a file of the same size is kept.
+///
+/// # Errors
+/// The operating system's.
+pub fn append_change(data: &Path, line: &str) -> std::io::Result<()> {
+    use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    let path = data.join("changes.log");
+    if std::fs::metadata(&path).is_ok_and(|meta| meta.len() >= CHANGES) {
+        std::fs::rename(&path, data.join("changes.log.1"))?;
+    }
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    file.write_all(format!("{line}\n").as_bytes())
+}
+
+/// Returns a user's name, where `/etc/passwd` has it.
+#[must_use]
+pub fn user_name(user: u32) -> Option<String> {
+    let all = std::fs::read_to_string("/etc/passwd").ok()?;
+    all.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(user)).then(|| name.to_owned())
+    })
 }
 
 /// Reads the scripted agent's script.

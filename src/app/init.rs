@@ -2,13 +2,14 @@
 
 use std::{fs, path::Path};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow, bail};
 use ipc_handlers::Folder;
 
-use super::{open_store, private_dir};
+use super::{lock, open_store, private_dir};
 use crate::{
     clock,
     config::{self, Config},
+    root::{Standing, keep_private, make_private_file, standing},
     store::{NewGroup, NewWiring},
 };
 
@@ -19,7 +20,57 @@ const SKILLS: [(&str, &str); 3] = [
     ("scheduling", include_str!("../../container/skills/scheduling/SKILL.md")),
 ];
 
-/// Lays out a root: folders, settings, skills, store, the main group. Twice changes nothing.
+/// What to do about history that lies somewhere without its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// Leave everything as it is: the store may only not be mounted.
+    Refuse,
+    /// Move it aside and begin anew.
+    MoveAside,
+}
+
+/// Lays out a root that somebody asked for.
+///
+/// # Errors
+/// History that lies there without its store, unless it is to be moved aside; what could not be made, and why.
+pub async fn found(root: &Path, config: &Config, history: History) -> Result<()> {
+    match (standing(root), history) {
+        (Standing::WithoutStore { trace }, History::Refuse) => return Err(without_store(root, &trace)),
+        (Standing::WithoutStore { .. }, History::MoveAside) => {
+            let _lock = lock(root).await?;
+            let aside = format!("before-{}", clock::now()).replace(':', "-");
+            crate::root::move_aside(&root.join("data"), &aside)
+                .with_context(|| format!("moving aside what lies in {}/data", root.display()))?;
+        }
+        (Standing::Root | Standing::Nothing, _) => {}
+    }
+    init(root, config).await
+}
+
+/// Whether a root is there to work with.
+///
+/// # Errors
+/// Says what is there instead, and what to do.
+pub fn check_root(root: &Path) -> Result<()> {
+    match standing(root) {
+        Standing::Root => Ok(()),
+        Standing::Nothing => bail!(
+            "no root here: {} holds no store of g2; `g2 --root {0} init` lays one out, --root names another",
+            root.display()
+        ),
+        Standing::WithoutStore { trace } => Err(without_store(root, &trace)),
+    }
+}
+
+fn without_store(root: &Path, trace: &Path) -> anyhow::Error {
+    anyhow!(
+        "the store {0}/data/g2.sqlite is gone, and {1} is of its time; mount its disk or bring it back from a backup. `g2 --root {0} init --fresh` begins anew without it, and moves what lies in data/ aside",
+        root.display(),
+        trace.display()
+    )
+}
+
+/// Lays out a root: folders, settings, skills, store, the main group; and closes it to other users. Twice changes nothing.
 ///
 /// # Errors
 /// What could not be made, and why.
@@ -30,15 +81,16 @@ pub async fn init(root: &Path, config: &Config) -> Result<()> {
         fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
     }
     let settings = root.join("g2.toml");
-    if !settings.exists() {
-        fs::write(&settings, config::DEFAULT_TOML)
-            .with_context(|| format!("writing {}", settings.display()))?;
-    }
-    let memory = root.join("groups/main/CLAUDE.md");
-    if !memory.exists() {
-        let text =
-            format!("# {0}\n\nYou are {0}, the assistant of this machine's owner.\n", config.assistant_name);
-        fs::write(&memory, text).with_context(|| format!("writing {}", memory.display()))?;
+    make_private_file(&settings, config::DEFAULT_TOML.as_bytes())
+        .with_context(|| format!("writing {}", settings.display()))?;
+    let memory =
+        format!("# {0}\n\nYou are {0}, the assistant of this machine's owner.\n", config.assistant_name);
+    // Memories are made, and git knows none: agents write to them.
+    for (folder, text) in [("main", memory.as_str()), ("global", "# Memory shared by all groups\n")] {
+        let path = root.join("groups").join(folder).join("CLAUDE.md");
+        if !path.exists() {
+            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        }
     }
     let skills = root.join("container/skills");
     if !skills.exists() {
@@ -67,6 +119,10 @@ pub async fn init(root: &Path, config: &Config) -> Result<()> {
             ignored_message_policy: "drop".into(),
         };
         store.add_group(group, vec![wiring], clock::now()).await?;
+    }
+    // A copy of the store may have been made just now.
+    for (path, error) in keep_private(root) {
+        tracing::warn!(path = %path.display(), %error, "other users may look into it, and it can't be closed");
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use ipc_handlers::{Folder, seen::is_seen};
 use super::{
     Context, Outcome,
     client::{Client, lay_out, tell_changed, tell_to_relaunch},
+    confirm::Yes,
     jid, show,
 };
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
         zone::suggestion,
     },
     loops::control::Request,
-    store::{NewGroup, NewWiring},
+    store::{NewGroup, NewWiring, Store},
 };
 
 const SETTINGS: &str = "\
@@ -80,7 +81,11 @@ pub(super) enum Groups {
     },
     /// Remove a group with its mailbox: its run leaves, its commands are settled first; its folder and archived sessions stay
     #[command(after_help = REMOVED)]
-    Remove { folder: String },
+    Remove {
+        folder: String,
+        #[command(flatten)]
+        yes: Yes,
+    },
 }
 
 impl Groups {
@@ -126,11 +131,10 @@ impl Groups {
                 }
                 show::done(context, &format!("group {folder} is changed"))
             }
-            Self::Remove { folder } => {
+            Self::Remove { folder, yes } => {
                 let folder = Folder::parse(&folder).context("removing a group")?;
-                if store.group(&folder)?.is_none() {
-                    return Err(anyhow!("group {folder} does not exist").into());
-                }
+                let group = store.group(&folder)?.ok_or_else(|| anyhow!("group {folder} does not exist"))?;
+                yes.to(&loss(&store, &group)?)?;
                 drop(store);
                 match Client::connect(&context.root).await {
                     Ok(mut client) => {
@@ -143,6 +147,22 @@ impl Groups {
             }
         }
     }
+}
+
+/// What goes with a group.
+fn loss(store: &Store, group: &Group) -> anyhow::Result<String> {
+    let tasks = store.tasks(Some(&group.folder))?.len();
+    let main = if group.is_main { "the main group " } else { "group " };
+    Ok(format!(
+        "{main}{} is removed for good, with {} and {} and its members and mailbox; groups/{0} and archived sessions stay",
+        group.folder,
+        counted(group.chats.len(), "wiring"),
+        counted(tasks, "task"),
+    ))
+}
+
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Reads what a message starts with to mention a group.

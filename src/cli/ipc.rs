@@ -2,7 +2,7 @@
 
 use clap::{Subcommand, builder::PossibleValuesParser};
 
-use super::{Context, Outcome, out, show};
+use super::{Context, Outcome, confirm::Yes, out, show};
 
 mod act;
 mod look;
@@ -74,6 +74,8 @@ pub(super) enum Ipc {
         /// Why; its agent is told
         #[arg(long, default_value = "no reason was given")]
         reason: String,
+        #[command(flatten)]
+        yes: Yes,
     },
     /// Put a command into a group's box as its agent would
     Send(send::Send),
@@ -104,7 +106,7 @@ impl Ipc {
             Self::Hold { what, reason } => act::hold(context, &store, &what, reason).await,
             Self::Release { what } => act::release(context, &store, &what).await,
             Self::Retry { what } => act::retry(context, &store, &what).await,
-            Self::Drop { what, reason } => act::drop(context, &store, &what, reason).await,
+            Self::Drop { what, reason, yes } => act::drop(context, &store, &what, reason, &yes).await,
             Self::Send(send) => send.run(context, &store).await,
             Self::Schema => Ok(()),
         }

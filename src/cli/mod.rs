@@ -16,9 +16,11 @@ use crate::{
 
 mod act;
 mod approvals;
+mod changes;
 mod chat;
 mod chats;
 mod client;
+mod confirm;
 mod doctor;
 mod dropped;
 mod engage;
@@ -49,7 +51,7 @@ mod wirings;
 #[derive(Debug, Parser)]
 #[command(name = "g2", version, propagate_version = true)]
 struct Arguments {
-    /// Where everything lies [default: $G2_ROOT, a checkout you stand in, else $XDG_DATA_HOME/g2]
+    /// Where everything lies [default: $G2_ROOT, the root or checkout you stand in, else $XDG_DATA_HOME/g2]
     #[arg(long, global = true, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Print one JSON document instead of text for people
@@ -73,7 +75,7 @@ enum Command {
     /// Make the root if needed, start the daemon here and chat on local:main
     Up(up::Up),
     /// Lay out a root; twice changes nothing
-    Init,
+    Init(serve::Init),
     /// Run the service in the foreground
     Serve,
     /// Tell how the daemon is: exit 0 healthy, 1 degraded, 3 not running
@@ -153,6 +155,9 @@ pub(crate) enum Failure {
     /// 1: failed, refused or timed out.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
+    /// 2: something has to be said that was not.
+    #[error("{0}")]
+    Usage(String),
     /// 3: the daemon is needed and does not run.
     #[error("no daemon runs at {0}; start it with `g2 serve` (or `g2 up`)")]
     NotRunning(PathBuf),
@@ -176,6 +181,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
+            Self::Usage(_) => 2,
             Self::NotRunning(_) | Self::Mute { .. } => 3,
             Self::Quiet(code) => *code,
         }
@@ -191,12 +197,7 @@ impl Context {
 
     /// Opens the store of a root that is laid out.
     fn store(&self) -> Result<Store, Failure> {
-        if !self.root.join("data/g2.sqlite").exists() {
-            return Err(Failure::Failed(anyhow::anyhow!(
-                "{} is no root of g2 yet; make it with `g2 --root {0} init`",
-                self.root.display()
-            )));
-        }
+        app::check_root(&self.root)?;
         Ok(app::open_store(&self.root)?)
     }
 }
@@ -234,6 +235,7 @@ pub fn main() -> ExitCode {
     if matches!(arguments.command, Command::Agent) {
         return agent_runner::main();
     }
+    crate::root::set_umask();
     let context = Context {
         root: crate::root::find_root(arguments.root, &environment),
         json: arguments.json,
@@ -253,7 +255,11 @@ pub fn main() -> ExitCode {
             return ExitCode::from(1);
         }
     };
+    let is_a_change = changes::is_a_change(&arguments.command);
     let outcome = runtime.block_on(run(&context, arguments.command));
+    if is_a_change {
+        changes::note(&context, &outcome);
+    }
     // A thread that waits for a terminal must not keep us.
     runtime.shutdown_timeout(std::time::Duration::from_millis(100));
     match outcome {
@@ -279,7 +285,7 @@ fn workers() -> usize {
 async fn run(context: &Context, command: Command) -> Outcome {
     match command {
         Command::Up(up) => up.run(context).await,
-        Command::Init => serve::init(context).await,
+        Command::Init(init) => init.run(context).await,
         Command::Serve => serve::serve(context).await,
         Command::Status => status::run(context).await,
         Command::Chat(chat) => chat.run(context).await,

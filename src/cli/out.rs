@@ -33,6 +33,11 @@ pub(super) fn tell(what: impl std::fmt::Display) {
     eprintln!("g2: {}", for_people(&what.to_string(), &std::io::stderr()));
 }
 
+/// Asks people something; the answer comes on the same line.
+pub(super) fn ask(what: &str) {
+    eprint!("{}", for_people(what, &std::io::stderr()));
+}
+
 fn for_people<'t>(text: &'t str, stream: &impl IsTerminal) -> Cow<'t, str> {
     if stream.is_terminal() { on_screen(text) } else { Cow::Borrowed(text) }
 }

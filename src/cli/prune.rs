@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{
     Context, Failure, Outcome,
     client::{Client, NoDaemon},
+    confirm::Yes,
     out,
 };
 use crate::{
@@ -39,7 +40,9 @@ pub(super) struct Prune {
     older_than: u32,
     /// Remove nothing; say what would be
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
+    #[command(flatten)]
+    yes: Yes,
 }
 
 /// The store's file before and after.
@@ -60,6 +63,9 @@ impl Prune {
         let (store, config, now) = (context.store()?, context.config()?, clock::now());
         let ahead = ahead(now, store.newest()?);
         let horizon = horizon(&store, now, self.older_than, config.deny_ttl_ms)?;
+        if !self.dry_run {
+            yes_to(&self.yes, horizon)?;
+        }
         let how = match (self.dry_run, Client::connect(&context.root).await) {
             (true, _) => How::DryRun,
             (false, Err(NoDaemon::Down)) => How::Alone,
@@ -84,6 +90,13 @@ impl Prune {
         }
         tell(&pruned, horizon.before, how, &sizes, note)
     }
+}
+
+fn yes_to(yes: &Yes, horizon: Horizon) -> Outcome {
+    yes.to(&format!(
+        "what is only history and older than {} is removed for good (`g2 prune --dry-run` says what that is)",
+        horizon.before
+    ))
 }
 
 /// Says that age is not counted by the clock, where it is not.

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use clap::Args;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -10,11 +11,15 @@ use super::{
     client::{Client, make_boxes},
     show,
 };
-use crate::{app, app::Daemon, loops::Host};
+use crate::{
+    app::{self, Daemon, History},
+    loops::Host,
+};
 
 /// Runs the daemon until a signal asks it to stop; a second signal ends it at once.
 pub(super) async fn serve(context: &Context) -> Outcome {
     let mut signals = Signals::listen()?;
+    app::check_root(&context.root)?;
     let config = context.config()?;
     let mut daemon = tokio::select! {
         started = Daemon::start(context.root.clone(), config) => started?,
@@ -41,14 +46,24 @@ pub(super) async fn serve(context: &Context) -> Outcome {
     }
 }
 
-/// Lays out a root.
-pub(super) async fn init(context: &Context) -> Outcome {
-    app::init(&context.root, &context.config()?).await?;
-    make_boxes(context, None).await?;
-    show::done(
-        context,
-        &format!("{} is laid out; start it with `g2 --root {0} serve`", context.root.display()),
-    )
+#[derive(Debug, Args)]
+pub(super) struct Init {
+    /// Begin anew where history lies without its store; what lies in data/ is moved to data/before-TIME/
+    #[arg(long)]
+    fresh: bool,
+}
+
+impl Init {
+    /// Lays out a root.
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let history = if self.fresh { History::MoveAside } else { History::Refuse };
+        app::found(&context.root, &context.config()?, history).await?;
+        make_boxes(context, None).await?;
+        show::done(
+            context,
+            &format!("{} is laid out; start it with `g2 --root {0} serve`", context.root.display()),
+        )
+    }
 }
 
 /// SIGTERM and SIGINT, none of which is missed while nobody waits.

@@ -8,7 +8,7 @@ use ipc_handlers::{
     effect::Lanes,
 };
 
-use super::{Context, Outcome, act::act, client::tell_changed, out, show};
+use super::{Context, Outcome, act::act, client::tell_changed, confirm::Yes, out, show};
 use crate::{
     domain::transcript,
     ipc::read_transcript,
@@ -45,7 +45,11 @@ pub(super) enum Sessions {
         session: Option<String>,
     },
     /// Remove an archived conversation for good
-    Delete { id: i64 },
+    Delete {
+        id: i64,
+        #[command(flatten)]
+        yes: Yes,
+    },
     /// Have a group go on with an archived conversation, in all its chats; a live run leaves
     Resume {
         id: i64,
@@ -87,7 +91,14 @@ impl Sessions {
                 show::object(context, &whole)
             }
             Self::Archive { group, name, session } => archive(context, &store, &group, &name, session).await,
-            Self::Delete { id } => {
+            Self::Delete { id, yes } => {
+                let (found, _) = store
+                    .archived_session(id)?
+                    .ok_or_else(|| anyhow!("archived session {id} does not exist"))?;
+                yes.to(&format!(
+                    "what was said in archived session {id} ({}) is removed for good",
+                    found.session.name
+                ))?;
                 let group = store.delete_archive(id).await?;
                 tell_changed(context, Some(&group)).await;
                 show::done(context, &format!("archived session {id} of group {group} is deleted"))

@@ -13,7 +13,10 @@ use super::{
     serve::{Signals, stop},
     speaker,
 };
-use crate::app::Daemon;
+use crate::{
+    app::{self, Daemon},
+    root::{Standing, standing},
+};
 
 #[derive(Debug, Args)]
 pub(super) struct Up {
@@ -25,6 +28,10 @@ pub(super) struct Up {
 impl Up {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let mut signals = Signals::listen()?;
+        // Where there is nothing yet, the start makes a root.
+        if standing(&context.root) != Standing::Nothing {
+            app::check_root(&context.root)?;
+        }
         let daemon = tokio::select! {
             started = Daemon::start(context.root.clone(), context.config()?) => started?,
             () = signals.next() => return Ok(()),

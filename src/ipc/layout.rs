@@ -32,12 +32,12 @@ pub fn lay_out_group(root: &Path, group: &Folder, owner: Option<Owner>) -> Resul
     let path = groups.join(group.as_str());
     let making = |e: Errno| World::new("making", path.display().to_string(), e);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match rustix::fs::mkdir(&groups, Mode::from_raw_mode(0o755)) {
+    match rustix::fs::mkdir(&groups, Mode::from_raw_mode(0o700)) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(e) => return Err(making(e)),
     }
     let held = rustix::fs::open(&groups, flags, Mode::empty()).map_err(making)?;
-    let folder = dir::make_dir(&held, group.as_str(), 0o755).map_err(making)?;
+    let folder = dir::make_dir(&held, group.as_str(), 0o700).map_err(making)?;
     give_to(&folder, owner).map_err(making)?;
     if dir::stat(&folder, MEMORY).is_ok() {
         return Ok(());

@@ -199,7 +199,7 @@ fn what_squats_on_the_socket_and_never_answers_keeps_no_command_waiting() {
         (vec!["why", "1"], 0, ""),
         (vec!["groups", "set", "main", "name=Other"], 0, "telling the daemon failed"),
         (vec!["groups", "add", "family", "--chat", "local:family"], 0, "telling the daemon failed"),
-        (vec!["groups", "remove", "family"], 0, ""),
+        (vec!["groups", "remove", "family", "--yes"], 0, ""),
     ] {
         let output = root.run(&arguments);
         let said = String::from_utf8_lossy(&output.stderr);

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::support::{Root, wait_for};
 
 mod changes;
+mod losses;
 mod stories;
 
 fn code(root: &Root, arguments: &[&str]) -> Option<i32> {
@@ -211,7 +212,7 @@ fn each_thing_can_be_shown_by_its_id_and_what_is_not_there_is_refused() {
     for missing in [
         &["groups", "show", "none"][..],
         &["groups", "set", "none", "name=x"],
-        &["groups", "remove", "none"],
+        &["groups", "remove", "none", "--yes"],
         &["wirings", "set", "--group", "none", "--chat", "local:x", "engage=mention"],
         &["wirings", "remove", "--group", "main", "--chat", "local:x"],
         &["tasks", "show", "none"],

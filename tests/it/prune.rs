@@ -134,7 +134,7 @@ fn a_dry_run_says_what_a_run_does_and_changes_nothing() {
     let dry = root.json(&["prune", "--dry-run"]);
     assert_eq!((&dry["dry_run"], &dry["freed_bytes"]), (&json!(true), &json!(0)));
     assert!(fs::read(root.data("g2.sqlite")).unwrap() == before && run_folders(&root) == folders);
-    let done = root.json(&["prune"]);
+    let done = root.json(&["prune", "--yes"]);
     assert_eq!(dry["removed"], done["removed"]);
     // The last word of each chat is kept with its answer, and the newest receipt for the next one's id.
     for (what, least) in [
@@ -150,11 +150,11 @@ fn a_dry_run_says_what_a_run_does_and_changes_nothing() {
     }
     assert_eq!(root.rows(&["ipc", "list"]).len(), 1);
     assert_eq!(folders - run_folders(&root), usize::try_from(removed(&done, "run_folders")).unwrap());
-    assert_eq!(root.json(&["prune"])["removed"], {
+    assert_eq!(root.json(&["prune", "--yes"])["removed"], {
         let nothing = done["removed"].as_object().unwrap().keys().map(|what| (what.clone(), json!(0)));
         Value::Object(nothing.collect())
     });
-    assert!(root.g2(&["prune"]).starts_with("nothing older than "));
+    assert!(root.g2(&["prune", "--yes"]).starts_with("nothing older than "));
     sound(&root);
 }
 
@@ -164,9 +164,9 @@ fn what_is_not_old_enough_is_kept_and_receipts_are_never_before_their_30_days() 
     let old = root.json(&["prune", "--dry-run", "--older-than", "41"]);
     assert!(old["removed"].as_object().unwrap().values().all(|count| count == 0), "{old}");
     age(&root, -15);
-    let young = root.json(&["prune", "--older-than", "20"]);
+    let young = root.json(&["prune", "--yes", "--older-than", "20"]);
     assert!(removed(&young, "messages") > 0 && removed(&young, "receipts") == 0, "{young}");
-    let none = root.run(&["prune", "--older-than", "0"]);
+    let none = root.run(&["prune", "--yes", "--older-than", "0"]);
     assert_eq!(none.status.code(), Some(2), "{none:?}");
 }
 
@@ -180,13 +180,13 @@ fn by_a_clock_that_is_far_ahead_nothing_is_old_and_it_is_said() {
     }
     assert_eq!(daemon.terminate(), Some(0));
     set_back(&root, 4000);
-    let pruned = root.json(&["prune"]);
+    let pruned = root.json(&["prune", "--yes"]);
     assert!(pruned["removed"].as_object().unwrap().values().all(|count| count == 0), "{pruned}");
     assert!(pruned["clock"].as_str().unwrap().contains("age is counted from"), "{pruned}");
     assert!(root.g2(&["prune", "--dry-run"]).starts_with("the clock says "));
     // The world went on: the clock is right.
     age(&root, 0);
-    let pruned = root.json(&["prune"]);
+    let pruned = root.json(&["prune", "--yes"]);
     assert!(removed(&pruned, "messages") > 0 && pruned["clock"].is_null(), "{pruned}");
 }
 
@@ -194,7 +194,7 @@ fn by_a_clock_that_is_far_ahead_nothing_is_old_and_it_is_said() {
 fn what_was_removed_is_told_plainly_and_ids_go_on_above_it() {
     let root = lived();
     let last = root.rows(&["ipc", "list"]).last().unwrap()["id"].as_i64().unwrap();
-    root.g2(&["prune"]);
+    root.g2(&["prune", "--yes"]);
     for (arguments, says) in [
         (&["why", "1"][..], "message 1 does not exist any more: it was only history"),
         (&["runs", "show", "1"], "run 1 does not exist any more"),
@@ -228,7 +228,7 @@ fn without_a_daemon_the_file_gets_smaller_and_beside_one_it_is_used_anew() {
         )
         .unwrap();
     let daemon = root.serve();
-    let beside = root.json(&["prune"]);
+    let beside = root.json(&["prune", "--yes"]);
     assert!(removed(&beside, "messages") >= 1999, "{beside}");
     assert!(beside["freed_bytes"].as_i64().unwrap() > 1_500_000, "{beside}");
     assert_eq!(beside["given_back_bytes"], 0);
@@ -238,7 +238,7 @@ fn without_a_daemon_the_file_gets_smaller_and_beside_one_it_is_used_anew() {
     assert_eq!(daemon.terminate(), Some(0));
     let length = || fs::metadata(root.data("g2.sqlite")).unwrap().len();
     let before = length();
-    let alone = root.json(&["prune"]);
+    let alone = root.json(&["prune", "--yes"]);
     assert!(alone["given_back_bytes"].as_i64().unwrap() > 1_500_000 && alone["note"].is_null(), "{alone}");
     assert!(length() + 1_500_000 < before, "{before} {}", length());
     sound(&root);

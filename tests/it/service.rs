@@ -192,7 +192,7 @@ fn what_waited_for_the_engine_is_answered_when_it_comes() {
     wait_for("the answer", || (root.said("local:main") == ["echo: hello?"]).then_some(()));
     assert_eq!(root.run(&["status"]).status.code(), Some(0));
     // A group whose container idles is removed all the same, and its container goes with it.
-    root.g2(&["groups", "remove", "main"]);
+    root.g2(&["groups", "remove", "main", "--yes"]);
     assert_eq!(containers(&instance(&root)), Vec::<String>::new());
     assert_eq!(daemon.terminate(), Some(0));
 }

@@ -97,14 +97,14 @@ fn clients_that_did_not_ask_for_it_and_tasks_show_nothing() {
 }
 
 /// A terminal of our own: what is typed into it, and what it shows.
-struct Terminal {
-    ours: File,
-    theirs: OwnedFd,
+pub(crate) struct Terminal {
+    pub(crate) ours: File,
+    pub(crate) theirs: OwnedFd,
     shown: String,
 }
 
 impl Terminal {
-    fn open() -> Self {
+    pub(crate) fn open() -> Self {
         use rustix::{
             fs::{Mode, OFlags, open},
             pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
@@ -118,7 +118,7 @@ impl Terminal {
     }
 
     /// Reads until `text` is shown, and returns what was shown up to its end.
-    fn until(&mut self, text: &str) -> String {
+    pub(crate) fn until(&mut self, text: &str) -> String {
         let mut some = [0; 4096];
         loop {
             if let Some(at) = self.shown.find(text) {

@@ -85,6 +85,7 @@ impl Doctor {
         let root = context.root.clone();
         let data = root.join("data");
         let mut rows = root::check(&root);
+        rows.extend(root::private(&root));
         let loaded = Config::load(&root, &context.environment);
         rows.push(settings::judge(&loaded, &root));
         rows.extend(settings::secrets(&root.join(".env")));

@@ -8,6 +8,7 @@ use rustix::{
 };
 
 use super::row::Row;
+use crate::root::{Standing, open_to_others, standing};
 
 /// What a root has, below it.
 const PARTS: [&str; 3] = ["groups", "data", "data/g2.sqlite"];
@@ -30,6 +31,14 @@ pub(super) fn check(root: &Path) -> Vec<Row> {
             Err(Errno::ACCESS) => return vec![closed(&root.join(part))],
             Err(_) => missing.push(part),
         }
+    }
+    if let Standing::WithoutStore { trace } = standing(root) {
+        let detail =
+            format!("the store {shown}/data/g2.sqlite is gone, and {} is of its time", trace.display());
+        let fix = format!(
+            "mount its disk or bring it back from a backup; `g2 --root {shown} init --fresh` begins anew without it"
+        );
+        return vec![Row::fail("root", detail, fix)];
     }
     if !missing.is_empty() {
         let detail = format!("{shown} is not laid out: {} missing", missing.join(", "));
@@ -62,4 +71,23 @@ pub(super) fn check(root: &Path) -> Vec<Row> {
     } else {
         refused
     }
+}
+
+/// How many files and folders that are open to others are named.
+const NAMED: usize = 5;
+
+/// Looks whether other users can read messages, memories or settings; of `.env` its own check says so.
+pub(super) fn private(root: &Path) -> Option<Row> {
+    let mut open = open_to_others(root);
+    open.retain(|(path, _)| !path.ends_with(".env"));
+    let (path, _) = open.first()?;
+    let all: Vec<String> =
+        open.iter().map(|(path, mode)| format!("{} (mode {mode:04o})", path.display())).collect();
+    let more = all.len().saturating_sub(NAMED);
+    let mut named = all[..all.len() - more].join(", ");
+    if more > 0 {
+        named.push_str(&format!(" and {more} more"));
+    }
+    let fix = format!("start g2, which closes what is its user's, or `chmod go= {}`", path.display());
+    Some(Row::fail("root", format!("other users may look into {named}"), fix))
 }

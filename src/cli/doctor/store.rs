@@ -3,12 +3,13 @@
 use std::{path::Path, time::Duration};
 
 use super::row::{Row, chain};
+use crate::root::{Standing, standing};
 use crate::store::{Inspection, Size, Soundness, Store, StoreError, inspect};
 
 /// Looks at the store; returns it when the other checks can use it. One of an older schema is not touched.
 pub(super) fn check(root: &Path, limit: Duration) -> (Vec<Row>, Option<Store>) {
     let path = root.join("data/g2.sqlite");
-    if !path.exists() {
+    if standing(root) != Standing::Root {
         // The check of the root says so.
         return (Vec::new(), None);
     }

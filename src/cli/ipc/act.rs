@@ -10,6 +10,7 @@ use super::{
     super::{
         Failure,
         client::{Client, NoDaemon, tell_changed},
+        confirm::Yes,
     },
     Context, Outcome,
     look::{Found, NoSuchCommand, Open, find},
@@ -19,6 +20,7 @@ use crate::{
     app, clock,
     domain::{holds::Hold, screen::escaped},
     loops::control::{Request, Response, Which, shown},
+    root,
     store::Store,
 };
 
@@ -109,9 +111,19 @@ pub(super) async fn retry(context: &Context, store: &Store, what: &str) -> Outco
     tell(context, store, id, &format!("command {of} is tried again as {id}"))
 }
 
-pub(super) async fn drop(context: &Context, store: &Store, what: &str, reason: String) -> Outcome {
+pub(super) async fn drop(context: &Context, store: &Store, what: &str, reason: String, yes: &Yes) -> Outcome {
     let which = match find(context, store, what)? {
-        Found::Settled(id) => Which::Claim(id),
+        Found::Settled(id) => {
+            // Anything else that is dropped is kept, and can be tried again.
+            let data = context.root.join("data");
+            if let Some(file) = store.settled_file(id)?
+                && file.outcome == "malformed"
+                && root::read_kept_bytes(&data, &file.group, id, true).is_some()
+            {
+                yes.to(&format!("what is kept of dead command {id} is removed for good"))?;
+            }
+            Which::Claim(id)
+        }
         Found::Open(open) => file(&open)?,
     };
     let id = match Client::connect(&context.root).await {

@@ -71,7 +71,7 @@ fn a_group_is_removed_when_its_run_has_left_and_its_commands_are_settled() {
     root.g2(&["sessions", "clear", "brief", "--name", "kept"]);
     let last = json!({"type": "send_message", "chatJid": "local:brief", "text": "goodbye"});
     root.put_command("brief", "messages", "last.json", &last);
-    root.g2(&["groups", "remove", "brief"]);
+    root.g2(&["groups", "remove", "brief", "--yes"]);
     assert!(!root.data("ipc/brief").exists());
     assert!(root.path().join("groups/brief").is_dir());
     assert_eq!(root.rows(&["groups", "list"]).len(), 1);
@@ -87,9 +87,9 @@ fn a_group_is_removed_when_its_run_has_left_and_its_commands_are_settled() {
 
     // With the daemon down, what was not settled is not thrown away.
     root.put_command("brief", "messages", "more.json", &last);
-    assert!(refused(&root, &["groups", "remove", "brief"], 1).contains("g2 serve"));
+    assert!(refused(&root, &["groups", "remove", "brief", "--yes"], 1).contains("g2 serve"));
     fs::remove_file(root.data("ipc/brief/messages/more.json")).unwrap();
-    root.g2(&["groups", "remove", "brief"]);
+    root.g2(&["groups", "remove", "brief", "--yes"]);
     assert!(!root.data("ipc/brief").exists());
 }
 

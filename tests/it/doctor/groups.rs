@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_root_without_a_main_group_is_told() {
     let root = Root::new("");
-    root.g2(&["groups", "remove", "main"]);
+    root.g2(&["groups", "remove", "main", "--yes"]);
     finds(doctor(&root), "main_group", "fail", "no group is the privileged one", "groups add main");
 }
 

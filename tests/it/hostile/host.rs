@@ -111,7 +111,7 @@ fn a_group_that_left_a_directory_in_its_box_can_be_removed() {
         fs::create_dir(root.data("ipc/evil/messages/x.json")).unwrap();
         fs::write(root.data("ipc/evil/messages/x.json/inside.json"), say("x").to_string()).unwrap();
         let _daemon = up.then(|| root.serve());
-        root.g2(&["groups", "remove", "evil"]);
+        root.g2(&["groups", "remove", "evil", "--yes"]);
         wait_for("its boxes to be gone", || (!root.data("ipc/evil").exists()).then_some(()));
     }
 }

@@ -183,7 +183,7 @@ fn a_group_that_is_removed_while_its_messages_wait_leaves_its_chats_to_others_an
     let (root, _daemon) = busy();
     let waits = root.send("local:second", "hello?");
     root.judged(waits);
-    root.g2(&["groups", "remove", "main"]);
+    root.g2(&["groups", "remove", "main", "--yes"]);
     let mut socket = Socket::connect(&root);
     for chat in ["local:main", "local:second"] {
         socket.rest(chat);

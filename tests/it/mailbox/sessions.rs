@@ -321,10 +321,10 @@ fn of_too_many_archives_the_oldest_are_put_out_and_people_can_delete_one() {
     let near = root.rows(&["doctor"]).into_iter().find(|row| row["check"] == "archives").unwrap();
     assert_eq!(near["status"], "warn", "{near}");
 
-    root.g2(&["sessions", "delete", &archived(&root, "main")[0]["id"].to_string()]);
+    root.g2(&["sessions", "delete", &archived(&root, "main")[0]["id"].to_string(), "--yes"]);
     assert_eq!(names(), ["4", "3"]);
     assert_eq!(root.data_json("ipc/main/session_history.json").as_array().unwrap().len(), 2);
-    assert_eq!(root.run(&["sessions", "delete", "1"]).status.code(), Some(1));
+    assert_eq!(root.run(&["sessions", "delete", "1", "--yes"]).status.code(), Some(1));
     // By their bytes: the newest stays in any case.
     keep(6, &"x".repeat(700_000));
     keep(7, &"y".repeat(700_000));

@@ -30,7 +30,7 @@ fn left(root: &Root) -> Vec<String> {
 
 /// Runs `g2 prune` and has it die at a step; whether it came there.
 fn killed_at(root: &Root, point: &str) -> bool {
-    let output = root.command(&["prune"]).env("G2_FAILPOINT", point).output().unwrap();
+    let output = root.command(&["prune", "--yes"]).env("G2_FAILPOINT", point).output().unwrap();
     let killed = output.status.signal() == Some(KILLED);
     assert!(killed || output.status.success(), "{point}: {output:?}");
     killed
@@ -51,7 +51,7 @@ fn wherever_pruning_dies_nothing_is_left_half_and_the_next_one_does_the_rest() {
         root
     };
     let all_at_once = copy();
-    all_at_once.g2(&["prune"]);
+    all_at_once.g2(&["prune", "--yes"]);
     let mut died = 0;
     for point in ["prune.removed", "prune.committed", "prune.rows"] {
         for nth in 1.. {
@@ -66,7 +66,7 @@ fn wherever_pruning_dies_nothing_is_left_half_and_the_next_one_does_the_rest() {
                 let why = root.why(message["seq"].as_i64().unwrap());
                 assert!(!why["answer"].as_str().unwrap().contains("waits"), "{point}:{nth}: {why}");
             }
-            root.g2(&["prune"]);
+            root.g2(&["prune", "--yes"]);
             assert_eq!(left(&root), left(&all_at_once), "{point}:{nth}");
         }
     }
@@ -86,7 +86,7 @@ fn a_claimed_file_whose_receipt_is_old_is_still_settled_once() {
         // The daemon may have said it before it died: then that is history too.
         let was_said = root.rows(&["outbox", "list"])[0]["status"] == "sent";
         age(&root, 400);
-        let pruned = root.json(&["prune"]);
+        let pruned = root.json(&["prune", "--yes"]);
         assert_eq!(removed(&pruned, "receipts"), 0, "{point}: {pruned}");
         let daemon = root.serve();
         all_settled(&root);
@@ -96,7 +96,7 @@ fn a_claimed_file_whose_receipt_is_old_is_still_settled_once() {
         assert_eq!(root.rows(&["outbox", "list"]).len(), usize::from(!was_said), "{point}");
         assert_eq!(daemon.terminate(), Some(0));
         // Now that its file is gone, the receipt is history.
-        assert_eq!(removed(&root.json(&["prune"]), "receipts"), 1, "{point}");
+        assert_eq!(removed(&root.json(&["prune", "--yes"]), "receipts"), 1, "{point}");
     }
 }
 
@@ -108,7 +108,7 @@ fn a_group_whose_box_cannot_be_looked_at_keeps_its_receipts_and_the_others_are_p
     let the_box = root.data("ipc/main/messages");
     fs::remove_dir(&the_box).unwrap();
     std::os::unix::fs::symlink("/", &the_box).unwrap();
-    let pruned = root.json(&["prune"]);
+    let pruned = root.json(&["prune", "--yes"]);
     fs::remove_file(&the_box).unwrap();
     assert_eq!(removed(&pruned, "receipts"), i64::try_from(family).unwrap(), "{pruned}");
     assert_eq!((settled("main"), settled("family")), (main, 0));
@@ -131,7 +131,7 @@ fn a_file_that_came_back_and_was_claimed_anew_keeps_its_old_receipt_until_it_is_
     age(&root, 40);
     // It was claimed when the next daemon died.
     fs::rename(&back, root.data("claimed/50-main.json")).unwrap();
-    assert_eq!(removed(&root.json(&["prune"]), "receipts"), 0);
+    assert_eq!(removed(&root.json(&["prune", "--yes"]), "receipts"), 0);
     let daemon = root.serve();
     all_settled(&root);
     assert_eq!(daemon.terminate(), Some(0));
@@ -140,5 +140,5 @@ fn a_file_that_came_back_and_was_claimed_anew_keeps_its_old_receipt_until_it_is_
         0,
         "what was said is history, and it was not said again"
     );
-    assert_eq!(removed(&root.json(&["prune"]), "receipts"), 1);
+    assert_eq!(removed(&root.json(&["prune", "--yes"]), "receipts"), 1);
 }

@@ -82,10 +82,10 @@ fn what_was_cut_or_is_kept_no_more_is_not_tried_again_and_a_dead_one_is_dropped_
     // What is malformed stays it, as a command of its own.
     let again = root.json(&["ipc", "retry", &bad]);
     assert_eq!(again["command"]["state"], "dead", "{again}");
-    root.g2(&["ipc", "drop", "1"]);
+    root.g2(&["ipc", "drop", "1", "--yes"]);
     assert!(!root.data("dead/main/1.json").exists() && !root.data("dead/main/1.why.json").exists());
     daemon.terminate();
-    root.g2(&["ipc", "drop", &bad]);
+    root.g2(&["ipc", "drop", &bad, "--yes"]);
     assert!(!root.data(&format!("dead/main/{bad}.json")).exists());
     assert!(told(&root, &["ipc", "drop", &bad]).contains("nothing is kept"));
     assert!(told(&root, &["ipc", "retry", "1"]).contains("nothing is kept"));

@@ -86,9 +86,9 @@ fn a_group_whose_commands_are_held_is_not_removed_over_them() {
     let _daemon = root.serve();
     root.g2(&["ipc", "hold", "family"]);
     root.put_command("family", "tasks", "a.json", &json!({"type": "list_tasks"}));
-    let refused = root.run(&["groups", "remove", "family"]);
+    let refused = root.run(&["groups", "remove", "family", "--yes"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("g2 ipc release family"), "{refused:?}");
     root.g2(&["ipc", "drop", "a.json"]);
-    root.g2(&["groups", "remove", "family"]);
+    root.g2(&["groups", "remove", "family", "--yes"]);
     assert_eq!(root.json(&["status"])["held"], json!([]));
 }

@@ -1,0 +1,36 @@
+//! What can't be brought back is asked about on a terminal, and needs `--yes` anywhere else.
+
+use std::io::{IsTerminal as _, stderr, stdin};
+
+use clap::Args;
+
+use super::{Failure, Outcome, out};
+
+#[derive(Debug, Args)]
+pub(super) struct Yes {
+    /// Do it without being asked; needed where nobody can be
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Yes {
+    /// Goes on where this was said before, or is said now.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] where nobody can be asked; [`Failure::Failed`] after a no.
+    pub(super) fn to(&self, loss: &str) -> Outcome {
+        if self.yes {
+            return Ok(());
+        }
+        if !stdin().is_terminal() || !stderr().is_terminal() {
+            return Err(Failure::Usage(format!("{loss}. Say --yes if that is meant")));
+        }
+        out::ask(&format!("{loss}. Go on? [y/N] "));
+        let mut line = String::new();
+        stdin().read_line(&mut line).map_err(|e| anyhow::Error::new(e).context("reading the answer"))?;
+        match line.trim().to_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(Failure::Failed(anyhow::anyhow!("nothing was changed"))),
+        }
+    }
+}

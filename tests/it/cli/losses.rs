@@ -1,0 +1,127 @@
+//! What can't be brought back is not done by a slip, and who changed what can be looked up.
+
+use std::{fs, io::Write as _};
+
+use serde_json::json;
+
+use crate::{
+    support::{Root, wait_for},
+    typing::Terminal,
+};
+
+use super::refused;
+
+/// A root with a group to lose, an archived session, history and a dead command.
+fn with_losses() -> Root {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    root.g2(&["tasks", "add", "--group", "family", "--type", "interval", "--value", "3600000", "stretch"]);
+    let daemon = root.serve();
+    root.ask("local:main", "hello");
+    root.put_command(
+        "main",
+        "messages",
+        "1.json",
+        &json!({"type": "clear_session", "requestId": "c", "name": "kept"}),
+    );
+    root.reply("main", "c");
+    root.put_bytes("main", "messages", "bad.json", b"{");
+    root.settled(2);
+    assert_eq!(daemon.terminate(), Some(0));
+    root
+}
+
+#[test]
+fn a_loss_is_named_and_needs_a_yes_where_nobody_can_be_asked() {
+    let root = with_losses();
+    let archived = root.rows(&["sessions", "list"]).into_iter().find(|row| !row["id"].is_null());
+    let session = archived.map(|row| row["id"].to_string()).unwrap();
+    let dead = root.settled_file("main", "bad.json")["id"].to_string();
+    let losses: [(&[&str], &str); 5] = [
+        (&["groups", "remove", "family"], "group family is removed for good, with 1 wiring and 1 task"),
+        (&["groups", "remove", "main"], "the main group main"),
+        (&["sessions", "delete", &session], "(kept) is removed for good"),
+        (&["prune", "--older-than", "1"], "older than"),
+        (&["ipc", "drop", &dead], "what is kept of dead command"),
+    ];
+    let all = || {
+        [
+            &["groups", "list"][..],
+            &["sessions", "list"],
+            &["ipc", "list"],
+            &["messages", "list"],
+            &["tasks", "list"],
+        ]
+        .map(|list| root.rows(list).len())
+    };
+    let before = all();
+    for (command, loss) in losses {
+        let said = refused(&root, command, 2);
+        assert!(said.contains(loss) && said.contains("--yes"), "{said}");
+    }
+    assert_eq!(all(), before);
+    // What can be said to be wrong is, before anybody is asked.
+    assert!(refused(&root, &["groups", "remove", "none"], 1).contains("does not exist"));
+    assert!(refused(&root, &["sessions", "delete", "77"], 1).contains("does not exist"));
+    for (command, _) in losses {
+        root.g2(&[command, &["--yes"]].concat());
+    }
+    assert_eq!(root.rows(&["groups", "list"]).len(), 0);
+    assert!(!root.data(&format!("dead/main/{dead}.json")).exists());
+}
+
+#[test]
+fn on_a_terminal_a_loss_is_asked_about() {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    for (answer, code, left) in [("\n", 1, 2), ("no\n", 1, 2), ("y\n", 0, 1)] {
+        let mut terminal = Terminal::open();
+        let theirs = || terminal.theirs.try_clone().unwrap();
+        let mut command = root.command(&["groups", "remove", "family"]);
+        let mut asked = command.stdin(theirs()).stderr(theirs()).spawn().unwrap();
+        terminal.until("Go on? [y/N] ");
+        terminal.ours.write_all(answer.as_bytes()).unwrap();
+        let ended = wait_for("the command to end", || asked.try_wait().unwrap());
+        assert_eq!(ended.code(), Some(code), "{answer:?}");
+        assert_eq!(root.rows(&["groups", "list"]).len(), left, "{answer:?}");
+    }
+}
+
+#[test]
+fn who_changed_what_is_kept_in_a_log_with_the_daemon_up_or_down() {
+    let root = Root::new("");
+    let log = || fs::read_to_string(root.data("changes.log")).unwrap();
+    root.g2(&["groups", "add", "family", "--chat", "local:family", "--name", "The family's"]);
+    let daemon = root.serve();
+    root.g2(&["groups", "set", "family", "timeout=5000"]);
+    assert_eq!(root.run(&["groups", "set", "none", "timeout=5000"]).status.code(), Some(1));
+    // Looks, and what was said wrongly, change nothing.
+    for command in
+        [&["groups", "list"][..], &["groups", "remove", "family"], &["prune", "--dry-run"], &["status"]]
+    {
+        root.run(command);
+    }
+    root.send("local:main", "said");
+    root.g2(&["groups", "remove", "family", "--yes"]);
+    assert_eq!(daemon.terminate(), Some(0));
+    let text = log();
+    let lines: Vec<&str> = text.lines().collect();
+    let user = rustix::process::geteuid().as_raw();
+    let expected = [
+        "done: g2 --root ROOT init",
+        r"done: g2 --root ROOT groups add family --chat local:family --name 'The family'\''s'",
+        "done: g2 --root ROOT groups set family timeout=5000",
+        "failed: g2 --root ROOT groups set none timeout=5000",
+        "done: g2 --root ROOT groups remove family --yes",
+    ];
+    assert_eq!(lines.len(), expected.len(), "{text}");
+    for (line, expected) in lines.iter().zip(expected) {
+        let expected = expected.replace("ROOT", root.path().to_str().unwrap());
+        assert!(line.ends_with(&expected) && line.contains(&format!(" uid {user}")), "{line}\n{expected}");
+    }
+    // It is bounded: two files of at most a MiB, and a line.
+    fs::write(root.data("changes.log"), "x".repeat(1 << 20)).unwrap();
+    root.g2(&["dropped", "clear"]);
+    assert_eq!(log().lines().count(), 1);
+    assert_eq!(fs::metadata(root.data("changes.log.1")).unwrap().len(), 1 << 20);
+}
