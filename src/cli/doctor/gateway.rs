@@ -18,7 +18,30 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     });
     let credentials = Credentials::new(subject.root.join(".env"), config.token_file.clone());
     let key = credentials.current().map(|credential| credential.kind);
-    vec![judge_upstream(&config.upstream, Upstream::parse(&config.upstream)), judge_key(key, is_needed)]
+    let reaching = subject.groups.iter().filter(|group| {
+        let settings = config.run_settings().for_group(group);
+        settings.is_ok_and(|(settings, _)| !settings.looks_into_requests())
+    });
+    let reaching: Vec<&str> = reaching.map(|group| group.folder.as_str()).collect();
+    vec![
+        judge_upstream(&config.upstream, Upstream::parse(&config.upstream)),
+        judge_key(key, is_needed),
+        egress(&reaching),
+    ]
+}
+
+/// Tells whose agents have a way out, be it by way of the model's host.
+fn egress(reaching: &[&str]) -> Row {
+    let detail = match reaching {
+        [] => "no agent reaches anything but its model, nor has that fetch anything; `egress=model_fetch` of a group allows the \
+               latter, as Claude Code's WebSearch needs it"
+            .to_owned(),
+        some => format!(
+            "agents of {} have a way out: a network, or a model that may fetch for them",
+            some.join(", ")
+        ),
+    };
+    Row::ok("egress", detail)
 }
 
 fn judge_upstream(text: &str, parsed: Result<Upstream, UpstreamError>) -> Row {
