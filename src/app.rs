@@ -349,6 +349,7 @@ impl Daemon {
             obstacle: Mutex::default(),
             known_problems: Mutex::default(),
             without_room: Mutex::default(),
+            unwatched: Mutex::default(),
         });
         tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = host.sandbox.kind(), zone = host.config.zone.name, "starting");
 
@@ -358,11 +359,7 @@ impl Daemon {
         let mailbox_stop = CancellationToken::new();
         let mut mailbox = JoinSet::new();
         let (hints, hinted) = ipc::hints(HINTS);
-        let watch = Watch::new(hints)
-            .inspect_err(
-                |error| tracing::warn!(%error, "file events can't be had; boxes are scanned every 2 s"),
-            )
-            .ok();
+        let watch = Watch::new(hints);
         mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, growing, mailbox_stop.clone()));
 
         // Whoever is told that we are ready finds the boxes, watched.

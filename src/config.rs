@@ -11,7 +11,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::domain::{
-    run_settings::{Aws, Credentials, Network, Provider, RunSettings, Selinux},
+    run_settings::{Aws, Credentials, Egress, Network, Provider, RunSettings, Selinux},
     zone::{ZoneChoice, ZoneData, Zones},
 };
 
@@ -43,6 +43,7 @@ pub struct Config {
     pub provider: Provider,
     pub claude: ClaudeSettings,
     pub network: Network,
+    pub egress: Egress,
     pub credentials: Credentials,
     pub aws: Aws,
     pub selinux: Selinux,
@@ -141,6 +142,7 @@ struct RawSandbox {
     pids: Option<u64>,
     output_mib: Option<u64>,
     network: Option<String>,
+    egress: Option<String>,
     credentials: Option<String>,
     aws: Option<String>,
     selinux: Option<String>,
@@ -277,6 +279,7 @@ impl Config {
             provider: raw.agent.provider()?,
             claude: raw.agent.claude.check()?,
             network: word("sandbox.network", sandbox.network.as_deref(), Network::Model, Network::parse)?,
+            egress: word("sandbox.egress", sandbox.egress.as_deref(), Egress::None, Egress::parse)?,
             credentials: word(
                 "sandbox.credentials",
                 sandbox.credentials.as_deref(),
@@ -384,6 +387,7 @@ impl Config {
             image: self.image.clone(),
             model: self.claude.model.clone(),
             network: self.network,
+            egress: self.egress,
             credentials: self.credentials,
             memory_bytes: self.memory_bytes,
             cpus: self.cpus,

@@ -18,6 +18,7 @@ pub mod people;
 pub mod problems;
 pub mod prompt;
 pub mod prune;
+pub mod repeats;
 pub mod retry;
 pub mod room;
 pub mod rounds;

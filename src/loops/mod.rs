@@ -97,6 +97,8 @@ pub struct Host {
     pub known_problems: Mutex<Vec<Finding>>,
     /// Groups whose runs are ended as the disk has no room for what they write, and why; until there is room again.
     pub without_room: Mutex<BTreeMap<Folder, String>>,
+    /// Why no event tells of what comes into the boxes of some groups, while that is so.
+    pub unwatched: Mutex<Option<String>>,
 }
 
 /// Why nothing is launched.
@@ -192,6 +194,10 @@ impl Host {
     }
 
     /// Returns the groups that are stopped for want of room, with the reason.
+    fn unwatched(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.unwatched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn without_room(&self) -> std::sync::MutexGuard<'_, BTreeMap<Folder, String>> {
         self.without_room.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,12 +12,32 @@ use crate::{
 pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let config = &subject.config;
     let credentials = Credentials::new(subject.root.join(".env"), config.token_file.clone());
+    let reaching = subject.groups.iter().filter(|group| {
+        let settings = config.run_settings().for_group(group);
+        settings.is_ok_and(|(settings, _)| !settings.looks_into_requests())
+    });
+    let reaching: Vec<&str> = reaching.map(|group| group.folder.as_str()).collect();
     let mut rows = vec![judge_upstream(&config.upstream, Upstream::parse(&config.upstream))];
     // Where an agent needs one that is not there, that is a problem of the list.
     if !subject.has_problem("model_key") {
         rows.push(judge_key(credentials.current().map(|credential| credential.kind)));
     }
+    rows.push(egress(&reaching));
     rows
+}
+
+/// Tells whose agents have a way out, be it by way of the model's host.
+fn egress(reaching: &[&str]) -> Row {
+    let detail = match reaching {
+        [] => "no agent reaches anything but its model, nor has that fetch anything; `egress=model_fetch` of a group allows the \
+               latter, as Claude Code's WebSearch needs it"
+            .to_owned(),
+        some => format!(
+            "agents of {} have a way out: a network, or a model that may fetch for them",
+            some.join(", ")
+        ),
+    };
+    Row::ok("egress", detail)
 }
 
 fn judge_upstream(text: &str, parsed: Result<Upstream, UpstreamError>) -> Row {

@@ -86,14 +86,14 @@ struct Watches {
 
 fn judge_watches(seen: &Watches) -> Row {
     let wanted = 2 * seen.groups;
-    let late = "commands that are not watched for are found by a scan, up to limits.poll_interval_ms later";
+    let late = "commands that are not watched for are found by a scan, up to 200 ms later; it is tried again all the time";
     let raise =
         |to: u64| format!("`sysctl fs.inotify.max_user_watches={to}`, and the same in /etc/sysctl.d/");
     match (seen.tried, seen.limit) {
         (Err(NotWatched::NoInstance), _) => Row::warn(
             "inotify",
             format!("no box is watched: this user has no inotify instance left; {late}"),
-            "`sysctl fs.inotify.max_user_instances=512` (or end what uses them up), then restart the daemon",
+            "`sysctl fs.inotify.max_user_instances=512`, or end what uses them up; `[sandbox] uid_base` keeps agents from using up each other's",
         ),
         (Err(NotWatched::OnlySoMany(n)), limit) => Row::warn(
             "inotify",
