@@ -67,7 +67,7 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
         "clear_dropped", "command_of_file", "commands_called", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
-        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "tried_as",
+        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "groups_of_task", "tried_as",
         "unsaid", "unstick", "usage", "usage_of_run", "users",
     ]),
 ];
@@ -282,11 +282,12 @@ async fn of_commands(store: &Store) {
 
 async fn of_tasks(store: &Store) {
     let due = NOW.plus_ms(120_000);
-    assert!(store.next_due(NOW).unwrap().is_some() && store.task("t").unwrap().is_some());
+    assert!(store.next_due(NOW).unwrap().is_some() && store.task(&main_folder(), "t").unwrap().is_some());
     assert_eq!(store.due_tasks(due).unwrap().len(), 1);
     assert!(store.due_task_of(&main_folder(), due).unwrap().is_some());
     for code in [3, 0] {
-        let handed = store.start_task("t", "process", "me", Zones::utc(), due).await.unwrap().unwrap();
+        let handed =
+            store.start_task(&main_folder(), "t", "process", "me", Zones::utc(), due).await.unwrap().unwrap();
         store.run_created(handed.run, "c").await.unwrap();
         let ready = Record { kind: Kind::Ready, protocol: Some(2), ..Record::default() };
         store.record(handed.run, 1, ready, NOW).await.unwrap();
@@ -296,7 +297,7 @@ async fn of_tasks(store: &Store) {
             store.record(handed.run, 2, done, NOW).await.unwrap();
         }
         end(store, handed.run, code, Cause::Itself).await;
-        store.run_task_now("t", due).await.unwrap();
+        store.run_task_now(&main_folder(), "t", due).await.unwrap();
     }
 }
 

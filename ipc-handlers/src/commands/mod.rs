@@ -13,7 +13,7 @@ pub mod resume_task;
 pub mod schedule_task;
 pub mod search_sessions;
 pub mod send_message;
-mod target;
+pub(crate) mod target;
 pub mod update_task;
 
 use std::fmt;
