@@ -308,6 +308,11 @@ impl Daemon {
         let sandbox = choose_sandbox(&root, &config, &store).await?;
         let gateway = open_gateway(&root, &config)?;
         let dirs = HostDirs::open(&root.join("data"))?;
+        if !dirs.has_links() {
+            tracing::warn!(
+                "the file system of data/ has no hard links, or no files without a name: a container that means it can keep all others waiting"
+            );
+        }
         let claims = Claims::open(&dirs, store.last_claim()?)?;
         let local = Local::default();
         let channels = Arc::new(Channels::new(vec![Box::new(local.clone())]));

@@ -161,6 +161,11 @@ fn file_handles(abilities: Abilities) -> Row {
             "the file system has no file handles: each command costs two syncs more to be applied once and no more",
             "keep the root on ext4, XFS or btrfs rather than on an overlay",
         ),
+        Abilities { links: false, .. } => Row::warn(
+            "file_handles",
+            "the file system has no hard links, or no files without a name: a container that means it can keep all others waiting",
+            "keep the root on ext4, XFS or btrfs",
+        ),
         Abilities { attributes: false, .. } => Row::ok(
             "file_handles",
             "supported; without user attributes a claim that a crash left does not say from which box it came",
@@ -176,6 +181,9 @@ mod tests {
 
     #[test]
     fn what_is_short_is_told_and_what_suffices_is_not() {
+        let handles = |file_handles, attributes, links| {
+            super::file_handles(Abilities { file_handles, attributes, links })
+        };
         let watches = |groups, limit, tried| judge_watches(&Watches { groups, limit, tried });
         for (row, status, mend) in [
             (watches(10, Some(20), Ok(())), Status::Ok, ""),
@@ -185,8 +193,9 @@ mod tests {
             (watches(10, Some(100), Err(NotWatched::NoInstance)), Status::Warn, "max_user_instances"),
             (file_system("/d", 0xef53), Status::Ok, ""),
             (file_system("/d", 0x6969), Status::Warn, "disk of this machine"),
-            (file_handles(Abilities { file_handles: false, attributes: true }), Status::Warn, "ext4"),
-            (file_handles(Abilities { file_handles: true, attributes: false }), Status::Ok, ""),
+            (handles(false, true, true), Status::Warn, "overlay"),
+            (handles(true, true, false), Status::Warn, "btrfs"),
+            (handles(true, false, true), Status::Ok, ""),
         ] {
             assert_eq!(row.status, status, "{row:?}");
             assert!(row.fix.as_deref().unwrap_or("").contains(mend), "{row:?}");
