@@ -57,13 +57,13 @@ fn hear(event: TraceEvent<'_>) {
 #[rustfmt::skip]
 const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
-    ("anybody, without SQL", &["path", "asking"]),
+    ("anybody, without SQL", &["path", "asking", "keeping"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
         "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "runs_gone", "was_given", "size",
     ]),
     ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
-        "act", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
+        "act", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "clear_dropped", "command_of_file", "commands_called", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
@@ -333,6 +333,7 @@ async fn of_starts(store: &Store) {
     store.available_groups().unwrap();
     store.holds().unwrap();
     store.held_messages().unwrap();
+    assert!(store.stored_by(&main_folder()).unwrap() > 0 && !store.stored().unwrap().is_empty());
     store.wirings().unwrap();
     store.expire_approvals(NOW).await.unwrap();
     assert!(store.approvals(false).unwrap().is_empty() && store.who_is_asked().unwrap().is_ok());
