@@ -138,7 +138,7 @@ impl Refusal {
         Self::new(
             Code::NoRoom,
             format!("the host keeps {} MiB of this group; at most {} MiB are kept", stored >> 20, most >> 20),
-            "cancel tasks that are not needed any more; the user can remove history with `g2 prune` or raise limits.store_mib",
+            "cancel tasks that are not needed any more; the user can remove history with `g2 prune` or raise limits.stored_mib",
         )
     }
 

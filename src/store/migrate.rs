@@ -86,6 +86,24 @@ mod tests {
     }
 
     #[test]
+    fn each_table_that_is_counted_by_group_has_its_triggers_after_the_last_migration() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let triggers = |table: &str| -> i64 {
+            let count = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 AND name GLOB 'stored_*'";
+            connection.query_row(count, [table], |r| r.get(0)).unwrap()
+        };
+        let counted = ["receipts", "outbox", "tasks", "archives", "runs"].map(triggers);
+        assert_eq!(
+            counted,
+            [2, 2, 3, 3, 3],
+            "a migration that makes such a table anew makes its triggers anew"
+        );
+    }
+
+    #[test]
     fn migrating_twice_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g2.sqlite");

@@ -75,7 +75,7 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
 /// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
 /// long walk.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 25] = [
+const SHORT: [(&str, &str, &str); 26] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -98,6 +98,7 @@ const SHORT: [(&str, &str, &str); 25] = [
     ("FROM groups ORDER BY is_main DESC, folder", "SCAN groups", "the groups, named on a card, once a question"),
     ("SELECT folder, name FROM groups ORDER BY folder", "SCAN groups", "the groups, where a new one is made"),
     ("FROM roles r", "SCAN r", "who may decide, once a question and for `status`"),
+    ("FROM stored WHERE bytes > 0", "SCAN stored", "a row a group, for the watch over the disk and `status`"),
     ("FROM holds", "SCAN holds", "what people hold"),
     ("FROM tasks WHERE ?1 IS NULL", "SCAN tasks", "the list of all tasks, which main is shown"),
     ("json_each(?2) w", "SCAN w", "the short words of a search, 32 at most"),

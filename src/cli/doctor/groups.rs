@@ -27,6 +27,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     rows.extend(folders(&subject.root, &subject.groups));
     rows.extend(boxes(subject));
     rows.extend(archives(subject, store));
+    rows.extend(stored(subject, store));
     match store.wirings() {
         Ok(wirings) => {
             rows.extend(wired(&subject.groups));
@@ -119,6 +120,36 @@ fn archives(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
         }
     }
     all_or("archives", bad, format!("each group has fewer than {most} archived sessions, and room for more"))
+}
+
+/// What each group has in the store, and whether that is counted rightly.
+fn stored(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
+    let (counted, there) = match store.stored().and_then(|counted| Ok((counted, store.recounted()?))) {
+        Ok(both) => both,
+        Err(error) => return vec![Row::fail("stored", chain(&error), "see the store's row")],
+    };
+    let most = subject.config.stored_bytes;
+    let full = counted.iter().filter(|(_, bytes)| **bytes >= most).map(|(group, bytes)| {
+        Row::warn(
+            "stored",
+            format!(
+                "group {group} has {} MiB in the store; from {} on it may put no more there",
+                bytes >> 20,
+                most >> 20
+            ),
+            "`g2 prune` removes what is only history, `g2 tasks cancel` tasks; or raise limits.stored_mib",
+        )
+    });
+    // A daemon may write between the two looks.
+    let wrong = (subject.daemon.is_none() && counted != there).then(|| {
+        Row::warn(
+            "stored",
+            "what groups have in the store is not counted rightly, so that limits.stored_mib holds too early or too late",
+            "a fault of g2: report it",
+        )
+    });
+    let well = format!("no group has as much as {} MiB in the store", most >> 20);
+    all_or("stored", full.chain(wrong).collect(), well)
 }
 
 /// Decides on one group's archived sessions: how many there are, and of how many bytes.

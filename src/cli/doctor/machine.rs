@@ -51,8 +51,8 @@ fn disk(path: &str, free: u64, wanted: u64) -> Row {
     if free < wanted {
         return Row::fail(
             "disk",
-            format!("{detail}, so no agent is launched"),
-            "make room, or lower limits.min_free_mib",
+            format!("{detail}, so no agent is launched and commands wait"),
+            "make room (`g2 prune` with the daemon down shrinks the store), or lower limits.min_free_mib",
         );
     }
     Row::ok("disk", detail)

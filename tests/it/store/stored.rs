@@ -48,13 +48,19 @@ fn step() -> impl Strategy<Value = Step> {
 fn asks(asked: Asked, n: usize, size: usize) -> Value {
     let (text, id) = ("ä".repeat(size), format!("r{n}"));
     match asked {
-        Asked::Say | Asked::Person => json!({"type": "send_message", "requestId": id, "chatJid": "local:family", "text": text}),
-        Asked::Schedule => json!({"type": "schedule_task", "requestId": id, "taskId": format!("t{}", n % 7), "prompt": text,
-            "script": "echo", "schedule_type": "interval", "schedule_value": "3600000", "targetJid": "local:family"}),
+        Asked::Say | Asked::Person => {
+            json!({"type": "send_message", "requestId": id, "chatJid": "local:family", "text": text})
+        }
+        Asked::Schedule => {
+            json!({"type": "schedule_task", "requestId": id, "taskId": format!("t{}", n % 7), "prompt": text,
+            "script": "echo", "schedule_type": "interval", "schedule_value": "3600000", "targetJid": "local:family"})
+        }
         Asked::Update => json!({"type": "update_task", "taskId": format!("t{}", n % 7), "prompt": text}),
         Asked::Cancel => json!({"type": "cancel_task", "requestId": id, "taskId": format!("t{}", n % 7)}),
         Asked::List => json!({"type": "list_tasks", "requestId": id}),
-        Asked::Archive => json!({"type": "archive_session", "sessionId": format!("s{}", n % 4), "name": "n", "content": text}),
+        Asked::Archive => {
+            json!({"type": "archive_session", "sessionId": format!("s{}", n % 4), "name": "n", "content": text})
+        }
         Asked::Nonsense => json!({"type": text}),
     }
 }
@@ -71,7 +77,12 @@ async fn run(steps: Vec<Step>) {
                     Asked::Person => {
                         let command = ipc_handlers::parse(&bytes).unwrap().command;
                         let (said, zones) = (Transcripts::new(), Zones::utc());
-                        world.store.act(folder(groups[who]), command, said, zones, NOW).await.unwrap().unwrap();
+                        world
+                            .store
+                            .act(folder(groups[who]), command, said, zones, NOW)
+                            .await
+                            .unwrap()
+                            .unwrap();
                     }
                     _ => {
                         let file = command(groups[who], claim, &bytes);
@@ -87,7 +98,8 @@ async fn run(steps: Vec<Step>) {
                 let handed = world.start(world.lane()).await;
                 world.ready(handed.run).await;
                 world.store.record(handed.run, 2, say(&"x".repeat(size), &[]), NOW).await.unwrap();
-                let failed = Record { status: Status::Error, error: Some("é".repeat(size)), ..Record::default() };
+                let failed =
+                    Record { status: Status::Error, error: Some("é".repeat(size)), ..Record::default() };
                 world.store.record(handed.run, 3, failed, NOW).await.unwrap();
                 world.store.record(handed.run, 4, say("over", &[handed.batch]), NOW).await.unwrap();
                 world.end(handed.run, End::Exited { code, oom: false }, Cause::Itself).await;
@@ -122,7 +134,7 @@ async fn run(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_counted_of_each_group_is_what_is_there(steps in prop::collection::vec(step(), 1..50)) {
