@@ -316,7 +316,8 @@ impl Daemon {
         let claims = Claims::open(&dirs, store.last_claim()?)?;
         let local = Local::default();
         let channels = Arc::new(Channels::new(vec![Box::new(local.clone())]));
-        let store = store.asking(Asking { channels: channels.names(), ..asking(&config) });
+        let asking = Asking { channels: channels.names(), ..asking(&config) };
+        let store = store.asking(asking).keeping(config.stored_bytes);
         store.expire_approvals(clock::now()).await?;
         store.recover_deliveries(channels.idempotent(), config.on_unknown, clock::now()).await?;
         let (lanes, news) = mpsc::unbounded_channel();

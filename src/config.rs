@@ -69,6 +69,10 @@ pub struct Config {
     pub commands_per_minute: u32,
     /// Messages that a group may send by commands in a minute.
     pub messages_per_minute: u32,
+    /// How much a group may put into the store by commands in a minute, with their replies, bytes.
+    pub command_bytes_per_minute: u32,
+    /// How much of a group is kept in the store before its commands may put no more there, bytes.
+    pub stored_bytes: u64,
     /// How much of a group may be claimed and not settled, bytes.
     pub waiting_bytes: u64,
     /// How many files of a group may wait before the newest are refused.
@@ -160,6 +164,8 @@ struct RawLimits {
     min_free_mib: Option<u64>,
     commands_per_minute: Option<u32>,
     messages_per_minute: Option<u32>,
+    commands_mib_per_minute: Option<u32>,
+    stored_mib: Option<u64>,
     waiting_mib: Option<u64>,
     waiting_files: Option<usize>,
     archives: Option<usize>,
@@ -342,6 +348,8 @@ impl Config {
             close_grace_ms: raw.health.close_grace_ms.unwrap_or(30_000),
             commands_per_minute: raw.limits.commands_per_minute.unwrap_or(10_000).max(1),
             messages_per_minute: raw.limits.messages_per_minute.unwrap_or(3_000).max(1),
+            command_bytes_per_minute: raw.limits.commands_mib_per_minute.unwrap_or(64).clamp(1, 4_095) << 20,
+            stored_bytes: raw.limits.stored_mib.unwrap_or(2_048).clamp(1, 1 << 30) << 20,
             waiting_bytes: raw.limits.waiting_mib.unwrap_or(64).max(1) << 20,
             waiting_files: raw.limits.waiting_files.unwrap_or(100_000).max(1),
             archives: raw.limits.archives.unwrap_or(1_000).max(1),

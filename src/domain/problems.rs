@@ -79,14 +79,29 @@ pub enum Problem {
     ManyQuestions { full: String },
     /// A name is no time zone.
     Zone { name: String, meant: Option<&'static str>, used: String },
+    /// A group has much in the store: of `most` bytes that are kept of it `bytes` are there, and `left` may be written yet.
+    Stored { group: Folder, bytes: u64, most: u64, left: u64, held_up: HeldUp },
+    /// File events are not to be had, so boxes are scanned.
+    Unwatched { why: String },
     /// What has to be read to know how things are can't be.
     Unreadable { what: &'static str, why: String },
+}
+
+/// What becomes of a group that has much in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldUp {
+    /// Its commands wait: it has more there than what is left for everybody.
+    Waits,
+    /// Commands that put more there are refused.
+    Full,
+    /// It is stopped.
+    Stopped,
 }
 
 use Problem::{
     AnswersTwice, Disk, Engine, GroupFolder, GroupSettings, Held, Inodes, MainGroups, ManyQuestions,
     MountList, NoImage, NoKey, NoModelKey, NobodyIsAsked, OpenFiles, OtherClaude, Pattern, Script,
-    SenderList, Unreadable, Zone,
+    SenderList, Stored, Unreadable, Unwatched, Zone,
 };
 
 impl Problem {
@@ -100,12 +115,12 @@ impl Problem {
                 String::new(),
                 Fail,
                 format!(
-                    "{} MiB are free under {path}; {} MiB are wanted, so no agent is launched{}",
+                    "{} MiB are free under {path}; {} MiB are wanted, so no agent is launched and commands wait{}",
                     free >> 20,
                     wanted >> 20,
                     was_stopped(stopped)
                 ),
-                "make room, or lower limits.min_free_mib".into(),
+                "make room (`g2 prune` with the daemon down shrinks the store), or lower limits.min_free_mib".into(),
             ),
             Inodes { path, free, all } => (
                 "inodes",
@@ -281,6 +296,30 @@ impl Problem {
                     || "set TZ or `timezone` in g2.toml to a name such as Europe/Paris".to_owned(),
                     |meant| format!("write {meant} where {name} stands: in TZ, g2.toml, .env or /etc/localtime"),
                 ),
+            ),
+            Stored { group, bytes, most, left, held_up } => (
+                "stored",
+                group.to_string(),
+                if *held_up == HeldUp::Stopped { Fail } else { Warn },
+                match (held_up, bytes >> 20, most >> 20, left >> 20) {
+                    (HeldUp::Stopped, mib, most, _) => {
+                        format!("group {group} is stopped: {mib} MiB of it are in the store, and at most {most} MiB are kept")
+                    }
+                    (HeldUp::Full, mib, most, _) => {
+                        format!("group {group} may put no more into the store: it has {mib} of at most {most} MiB there")
+                    }
+                    (HeldUp::Waits, mib, _, left) => {
+                        format!("commands of group {group} wait: it has {mib} MiB in the store, and {left} MiB are left")
+                    }
+                },
+                "`g2 prune` removes history, `g2 tasks cancel` tasks; limits.stored_mib is how much is kept of a group".into(),
+            ),
+            Unwatched { why } => (
+                "file_events",
+                String::new(),
+                Warn,
+                quote(why),
+                "raise fs.inotify.max_user_instances with sysctl, or find out who uses them up; it is tried again by itself".into(),
             ),
             Unreadable { what, why } => (
                 "store",

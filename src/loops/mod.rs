@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channels, local::Local},
     config::Config,
-    domain::{holds::Holds, lanes::Event, problems::Finding, zone::Zone},
+    domain::{holds::Holds, lanes::Event, problems::Finding, room::Disk, zone::Zone},
     gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
     sandbox::Sandbox,
@@ -193,11 +193,27 @@ impl Host {
         self.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the groups that are stopped for want of room, with the reason.
+    /// Returns the disk as it is now, but for what is free inside of the store.
+    #[must_use]
+    pub fn disk(&self) -> Disk {
+        let data = self.root.join("data");
+        let (free_inodes, all_inodes) = crate::root::inodes(&data);
+        let free = crate::root::free_bytes(&data).unwrap_or(u64::MAX);
+        Disk { free, inside: 0, wanted: self.config.min_free_bytes, free_inodes, all_inodes }
+    }
+
+    /// Returns the disk as it is now, with what is free inside of the store.
+    #[must_use]
+    pub fn whole_disk(&self) -> Disk {
+        Disk { inside: self.store.size().map_or(0, |size| size.free), ..self.disk() }
+    }
+
+    /// Returns why boxes are looked at without file events, while that is so.
     fn unwatched(&self) -> std::sync::MutexGuard<'_, Option<String>> {
         self.unwatched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the groups that are stopped for want of room, with the reason.
     fn without_room(&self) -> std::sync::MutexGuard<'_, BTreeMap<Folder, String>> {
         self.without_room.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -18,8 +18,8 @@ use crate::{
         approvals::full,
         engage::takes_everything,
         js_regex::Pattern,
-        problems::{Finding, Problem, changes, sort_out},
-        room::{self, Room},
+        problems::{Finding, HeldUp, Problem, changes, sort_out},
+        room::{self, Disk, Intake, Room},
         rows::{Group, Wiring},
         run_settings::{Credentials as Where, Provider, RunSettings},
     },
@@ -110,6 +110,7 @@ pub async fn look(view: &View<'_>) -> Vec<Finding> {
         questions(store, &mut found);
     }
     open_files(view, groups.len(), &mut found);
+    found.extend(view.host.and_then(|host| host.unwatched().clone()).map(|why| Problem::Unwatched { why }));
     engine(view, &groups, &mut found).await;
     sort_out(found)
 }
@@ -122,11 +123,39 @@ fn disk(view: &View<'_>, found: &mut Vec<Problem>) {
     let (free_inodes, inodes) = crate::root::inodes(&data);
     let wanted = view.config.min_free_bytes;
     let path = data.display().to_string();
-    if room::room(free, wanted, 0, 0) != Room::Enough {
+    let inside = view.store.and_then(|store| store.size().ok()).map_or(0, |size| size.free);
+    let disk = Disk { free, inside, wanted, free_inodes, all_inodes: inodes };
+    if room::room(&Disk { free_inodes: 0, all_inodes: 0, ..disk }) != Room::Enough {
         let stopped = view.host.map(|host| host.without_room().keys().cloned().collect()).unwrap_or_default();
         found.push(Problem::Disk { path, free, wanted, stopped });
-    } else if room::room(free, wanted, free_inodes, inodes) != Room::Enough {
+    } else if room::room(&disk) != Room::Enough {
         found.push(Problem::Inodes { path, free: free_inodes, all: inodes });
+    }
+    if let Some(store) = view.store {
+        stored(view, store, &disk, found);
+    }
+}
+
+/// Groups that have as much in the store as they may, and more.
+fn stored(view: &View<'_>, store: &Store, disk: &Disk, found: &mut Vec<Problem>) {
+    let all = match store.stored() {
+        Ok(all) => all,
+        Err(error) => {
+            return found.push(Problem::Unreadable { what: "what is stored of groups", why: chain(&error) });
+        }
+    };
+    let (most, left) = (view.config.stored_bytes, disk.left());
+    for (group, bytes) in all {
+        let held_up = if room::is_over(bytes, most) {
+            HeldUp::Stopped
+        } else if bytes >= most {
+            HeldUp::Full
+        } else if room::intake(bytes, most, disk) == Intake::Ahead {
+            HeldUp::Waits
+        } else {
+            continue;
+        };
+        found.push(Problem::Stored { group, bytes, most, left, held_up });
     }
 }
 

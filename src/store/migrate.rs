@@ -19,6 +19,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0009_prune", include_str!("../../migrations/0009_prune.sql")),
     ("0010_revisions", include_str!("../../migrations/0010_revisions.sql")),
     ("0011_task_ids", include_str!("../../migrations/0011_task_ids.sql")),
+    ("0012_stored", include_str!("../../migrations/0012_stored.sql")),
 ];
 
 /// The schema version that this program writes.
@@ -138,6 +139,24 @@ mod tests {
         connection.execute("DELETE FROM groups WHERE folder = 'b'", []).unwrap();
         let left: i64 = connection.query_row("SELECT count(*) FROM tasks", [], |r| r.get(0)).unwrap();
         assert_eq!(left, 2, "its tasks go with a group");
+    }
+
+    #[test]
+    fn each_table_that_is_counted_by_group_has_its_triggers_after_the_last_migration() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let triggers = |table: &str| -> i64 {
+            let count = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 AND name GLOB 'stored_*'";
+            connection.query_row(count, [table], |r| r.get(0)).unwrap()
+        };
+        let counted = ["receipts", "outbox", "tasks", "archives", "runs"].map(triggers);
+        assert_eq!(
+            counted,
+            [2, 2, 3, 3, 3],
+            "a migration that makes such a table anew makes its triggers anew"
+        );
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod receipts;
 mod runs;
 mod search;
 mod sessions;
+mod stored;
 mod tasks;
 mod trace;
 mod usage;
@@ -54,6 +55,9 @@ pub use trace::{Effected, IpcFilter, Story};
 pub use why::{Why, WhyCommand, WhyWiring};
 
 use writer::Writer;
+
+/// How long the store's log stays after what was in it is in the store, bytes.
+const LOG_BYTES: i64 = 16 << 20;
 
 /// What the store can't do for us.
 #[derive(Debug, thiserror::Error)]
@@ -143,6 +147,8 @@ pub struct Store {
     path: PathBuf,
     asking: Arc<Asking>,
     indexes: Arc<search::Indexes>,
+    /// How much of a group is kept before it may have no more kept, bytes.
+    most: u64,
 }
 
 struct Readers {
@@ -161,6 +167,8 @@ impl Store {
             prepare(&mut connection)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
+            // A large transaction leaves no large log.
+            connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
             Ok(connection)
         };
         let mut connection = open().map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
@@ -171,6 +179,7 @@ impl Store {
             path: path.to_owned(),
             asking: Arc::default(),
             indexes: Arc::new(search::Indexes::beside(path)),
+            most: u64::MAX,
         })
     }
 
@@ -178,6 +187,12 @@ impl Store {
     #[must_use]
     pub fn asking(self, asking: Asking) -> Self {
         Self { asking: Arc::new(asking), ..self }
+    }
+
+    /// Returns the store of a daemon that keeps at most so much of a group, bytes.
+    #[must_use]
+    pub fn keeping(self, most: u64) -> Self {
+        Self { most, ..self }
     }
 
     /// Returns the database file's path.

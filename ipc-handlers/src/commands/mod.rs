@@ -90,6 +90,27 @@ impl Command {
         }
     }
 
+    /// Returns whether the command may have the host keep more than that it was given. The others end or free something,
+    /// and are heard from a group of which the host keeps no more.
+    #[must_use]
+    pub fn needs_room(&self) -> bool {
+        match self {
+            Self::SendMessage(_)
+            | Self::ScheduleTask(_)
+            | Self::UpdateTask(_)
+            | Self::ListTasks(_)
+            | Self::RegisterGroup(_)
+            | Self::RefreshGroups(_)
+            | Self::SearchSessions(_)
+            | Self::ArchiveSession(_) => true,
+            Self::PauseTask(_)
+            | Self::ResumeTask(_)
+            | Self::CancelTask(_)
+            | Self::ClearSession(_)
+            | Self::ResumeSession(_) => false,
+        }
+    }
+
     /// Returns what must be looked up before the command is decided.
     #[must_use]
     pub fn wants(&self, caller: &Caller) -> Wants {

@@ -24,6 +24,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     rows.extend(folders(&subject.root, &subject.groups));
     rows.extend(boxes(subject));
     rows.extend(archives(subject, store));
+    rows.extend(stored(subject, store));
     rows.extend(wired(&subject.groups));
     rows.extend(subject.all_is_well("engage_pattern", "every pattern can be used"));
     rows.extend(subject.all_is_well("answers_twice", "no chat has two groups that answer everything"));
@@ -95,6 +96,26 @@ fn archives(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
         }
     }
     all_or("archives", bad, format!("each group has fewer than {most} archived sessions, and room for more"))
+}
+
+/// What each group has in the store, and whether that is counted rightly.
+fn stored(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
+    let (counted, there) = match store.stored().and_then(|counted| Ok((counted, store.recounted()?))) {
+        Ok(both) => both,
+        Err(error) => return vec![Row::fail("stored", chain(&error), "see the store's row")],
+    };
+    // A daemon may write between the two looks.
+    let wrong = (subject.daemon.is_none() && counted != there).then(|| {
+        Row::warn(
+            "stored",
+            "what groups have in the store is not counted rightly, so that limits.stored_mib holds too early or too late",
+            "a fault of g2: report it",
+        )
+    });
+    match wrong {
+        Some(row) => vec![row],
+        None => subject.all_is_well("stored", "no group has as much in the store as it may").into_iter().collect(),
+    }
 }
 
 /// Decides on one group's archived sessions: how many there are, and of how many bytes.

@@ -165,6 +165,7 @@ fn say_result(
             text: &text,
             cause: &cause,
             run: Some(run.id),
+            group: Some(run.group.as_str()),
             ..Say::default()
         },
         now,
