@@ -20,10 +20,12 @@ mod docker;
 mod program;
 mod proxy;
 mod socket;
+mod terminal;
 pub(crate) use docker::{Docked, claude_image, docker, run_docker};
 pub(crate) use program::{Linkage, archive, program, tag};
 pub(crate) use proxy::EngineProxy;
 pub(crate) use socket::Socket;
+pub(crate) use terminal::Terminal;
 
 /// However slow the machine is, this is long enough.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
