@@ -7,7 +7,9 @@ use ipc_handlers::{Folder, seen::is_seen};
 use super::{
     Context, Outcome,
     client::{Client, lay_out, tell_changed, tell_to_relaunch},
+    filter::tell_unserved,
     jid, show,
+    wirings::warn_of_two,
 };
 use crate::{
     app, clock,
@@ -100,6 +102,8 @@ impl Groups {
                 let name = name.unwrap_or_else(|| folder.to_string());
                 let group = NewGroup { folder: folder.clone(), name, is_main: main, trigger };
                 store.add_group(group, vec![wiring], clock::now()).await?;
+                warn_of_two(&store, &folder, &chat)?;
+                tell_unserved(&chat);
                 lay_out(context, &folder).await?;
                 show::done(context, &format!("group {folder} answers in {chat}"))
             }

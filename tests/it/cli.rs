@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::support::{Root, wait_for};
 
 mod changes;
+mod mistakes;
 mod stories;
 
 fn code(root: &Root, arguments: &[&str]) -> Option<i32> {

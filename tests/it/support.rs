@@ -124,6 +124,16 @@ impl Root {
             .collect()
     }
 
+    /// Gives main's wiring a pattern that the command line refuses, as an older program has stored it.
+    pub(crate) fn store_pattern(&self, pattern: &str) {
+        let store = rusqlite::Connection::open(self.data("g2.sqlite")).unwrap();
+        let changed = store.execute(
+            "UPDATE wirings SET engage_mode = 'pattern', engage_pattern = ?1 WHERE group_folder = 'main'",
+            [pattern],
+        );
+        assert_eq!(changed.unwrap(), 1);
+    }
+
     /// Gives the scripted agent a script, for every group or one.
     pub(crate) fn script(&self, group: Option<&str>, rules: &Value) {
         let name = format!("script-{}.json", group.unwrap_or("all"));
