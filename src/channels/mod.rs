@@ -45,6 +45,9 @@ pub trait Channel: Send + Sync {
     }
 }
 
+/// The names of all channels that this program has.
+pub const NAMES: [&str; 1] = ["local"];
+
 /// Every channel of this daemon.
 pub struct Channels(Vec<Box<dyn Channel>>);
 

@@ -12,6 +12,24 @@ use crate::{
     store::{Store, Transcripts},
 };
 
+/// How the fields of a command are called where a person types them.
+const TYPED: [(&str, &str); 9] = [
+    ("field \"targetJid\"", "--chat"),
+    ("targetJid", "--chat"),
+    ("\"schedule_type\":\"cron\",\"schedule_value\":\"0 9 * * *\"", "--type cron --value \"0 9 * * *\""),
+    ("schedule_type \"interval\"", "--type interval"),
+    ("schedule_type", "--type"),
+    ("schedule_value", "--value"),
+    ("context_mode", "--context"),
+    ("taskId", "--id"),
+    ("available_groups.json", "`g2 groups list`"),
+];
+
+/// Returns what an agent would be told in the words of the command line.
+fn as_typed(text: &str) -> String {
+    TYPED.iter().fold(text.to_owned(), |text, (field, option)| text.replace(field, option))
+}
+
 /// Does it as if `group` asked, tells a daemon that is up, and returns what came of it.
 pub(super) async fn act(
     context: &Context,
@@ -22,8 +40,9 @@ pub(super) async fn act(
 ) -> Result<Outcome, Failure> {
     let zones = context.config()?.zones;
     let acted = store.act(group.clone(), command, said, zones, clock::now()).await?;
-    let (outcomes, changes) =
-        acted.map_err(|refusal| anyhow!("{}; {} ({})", refusal.message, refusal.hint, refusal.code))?;
+    let (outcomes, changes) = acted.map_err(|refusal| {
+        anyhow!("{}; {} ({})", as_typed(&refusal.message), as_typed(&refusal.hint), refusal.code)
+    })?;
     for changed in changes.tasks.iter().chain(&changes.groups) {
         tell_changed(context, Some(changed)).await;
     }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Context, Outcome, client::Client, jid, screen::Screen, send, speaker};
+use super::{Context, Outcome, client::Client, jid, speaker, talk::Talk};
 
 #[derive(Debug, Args)]
 pub(super) struct Chat {
@@ -17,10 +17,11 @@ pub(super) struct Chat {
 impl Chat {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let mut client = Client::needed(context).await?;
-        let screen = Screen::new(&context.config()?.assistant_name);
-        let talk = send::converse(&mut client, &self.chat, &self.sender, send::stdin_lines(), screen);
+        let assistant = context.config()?.assistant_name;
+        let talk =
+            Talk { context, chat: &self.chat, sender: &self.sender, assistant: &assistant, about: None };
         tokio::select! {
-            outcome = talk => outcome,
+            outcome = talk.run(&mut client) => outcome,
             _ = tokio::signal::ctrl_c() => Ok(()),
         }
     }

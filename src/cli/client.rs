@@ -105,7 +105,7 @@ impl Client {
         self.ask(request).await?;
         loop {
             match self.hear().await? {
-                Response::Said(_) | Response::Typing { .. } => {}
+                Response::Said(_) | Response::Heard { .. } | Response::Typing { .. } => {}
                 Response::Error { message } => bail!(message),
                 answer => return Ok(answer),
             }

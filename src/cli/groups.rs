@@ -8,7 +8,9 @@ use super::{
     Context, Outcome,
     client::{Client, lay_out, tell_changed, tell_to_relaunch},
     confirm::Yes,
+    filter::tell_unserved,
     jid, show,
+    wirings::warn_of_two,
 };
 use crate::{
     app, clock,
@@ -107,6 +109,8 @@ impl Groups {
                 let name = name.unwrap_or_else(|| folder.to_string());
                 let group = NewGroup { folder: folder.clone(), name, is_main: main, trigger };
                 store.add_group(group, vec![wiring], clock::now()).await?;
+                warn_of_two(&store, &folder, &chat)?;
+                tell_unserved(&chat);
                 lay_out(context, &folder).await?;
                 show::done(context, &format!("group {folder} answers in {chat}"))
             }

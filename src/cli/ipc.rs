@@ -2,7 +2,7 @@
 
 use clap::{Subcommand, builder::PossibleValuesParser};
 
-use super::{Context, Outcome, confirm::Yes, out, show};
+use super::{Context, Outcome, confirm::Yes, filter::check_group, out, show};
 
 mod act;
 mod look;
@@ -92,7 +92,9 @@ impl Ipc {
         let store = context.store()?;
         match self {
             Self::List { group, state, limit } => {
-                let rows = look::Queue { group, state, limit, from: 0 }.rows(context, &store)?;
+                let rows =
+                    look::Queue { group: group.clone(), state, limit, from: 0 }.rows(context, &store)?;
+                check_group(&store, &rows.rows, group.as_deref())?;
                 show::rows(context, &rows.rows, &COLUMNS)?;
                 match (rows.cut, limit) {
                     // Who takes the list for the whole one has to learn that it is not.
@@ -101,7 +103,10 @@ impl Ipc {
                 }
             }
             Self::Show { what } => trace::show(context, &store, &what),
-            Self::Watch { group, count } => watch::run(context, &store, group, count).await,
+            Self::Watch { group, count } => {
+                check_group::<()>(&store, &[], group.as_deref())?;
+                watch::run(context, &store, group, count).await
+            }
             Self::Trace { what } => trace::run(context, &store, &what).await,
             Self::Hold { what, reason } => act::hold(context, &store, &what, reason).await,
             Self::Release { what } => act::release(context, &store, &what).await,

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
-use super::{Context, Outcome, show, user, users::BY_HAND};
+use super::{Context, Outcome, filter::check_group, show, user, users::BY_HAND};
 use crate::clock;
 
 #[derive(Debug, Subcommand)]
@@ -39,8 +39,9 @@ impl Members {
         let store = context.store()?;
         match self {
             Self::List { group, limit } => {
-                let group = group.as_deref().map(Folder::parse).transpose().context("listing members")?;
-                let mut members = store.members(group.as_ref())?;
+                let folder = group.as_deref().map(Folder::parse).transpose().context("listing members")?;
+                let mut members = store.members(folder.as_ref())?;
+                check_group(&store, &members, group.as_deref())?;
                 members.truncate(limit.unwrap_or(usize::MAX));
                 show::rows(context, &members, &["group", "user", "name", "added_by", "added_at"])
             }

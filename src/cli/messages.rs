@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Context, Outcome, show};
+use super::{Context, Outcome, filter::check_chat, show};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Messages {
@@ -19,7 +19,9 @@ pub(super) enum Messages {
 impl Messages {
     pub(super) fn run(self, context: &Context) -> Outcome {
         let Self::List { chat, limit } = self;
-        let messages = context.store()?.messages(chat.as_deref(), limit)?;
+        let store = context.store()?;
+        let messages = store.messages(chat.as_deref(), limit)?;
+        check_chat(&store, &messages, chat.as_deref())?;
         show::rows(context, &messages, &["seq", "chat_jid", "thread", "sender_name", "received_at", "text"])
     }
 }

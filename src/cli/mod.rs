@@ -11,7 +11,7 @@ use crate::{
         people::{check_speaker, check_user},
         screen::hides,
     },
-    store::{Store, StoreError},
+    store::{Store, StoreError, channel_of},
 };
 
 mod act;
@@ -23,7 +23,9 @@ mod client;
 mod confirm;
 mod doctor;
 mod dropped;
+mod editor;
 mod engage;
+mod filter;
 mod groups;
 mod ipc;
 mod log;
@@ -34,12 +36,12 @@ mod outbox;
 mod prune;
 mod runs;
 mod schedule;
-mod screen;
 mod send;
 mod serve;
 mod sessions;
 mod show;
 mod status;
+mod talk;
 mod tasks;
 mod up;
 mod usage;
@@ -210,6 +212,9 @@ fn jid(text: &str) -> Result<String, String> {
                 .into(),
         );
     }
+    if channel_of(text) == "unknown" {
+        return Err(format!("no channel has such an address; use CHANNEL:NAME, such as local:{text}"));
+    }
     Ok(text.to_owned())
 }
 
@@ -352,7 +357,16 @@ mod tests {
         for good in ["local:main", "tg:-100123", "1203@g.us", "dc:1/2"] {
             assert_eq!(jid(good).as_deref(), Ok(good));
         }
-        for bad in ["", "local: main", "a\nb", "local:ma\u{200b}in", "local:\u{3164}", &"x".repeat(513)] {
+        for bad in [
+            "",
+            "nochannel",
+            "somebody@example.org",
+            "local: main",
+            "a\nb",
+            "local:ma\u{200b}in",
+            "local:\u{3164}",
+            &"x".repeat(513),
+        ] {
             assert!(jid(bad).is_err(), "{bad:?}");
         }
     }

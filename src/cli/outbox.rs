@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Context, Failure, Outcome, client::tell_changed, prune::missing, show};
+use super::{Context, Failure, Outcome, client::tell_changed, filter::check_chat, prune::missing, show};
 use crate::{domain::prune::History, store::StoreError};
 
 #[derive(Debug, Subcommand)]
@@ -25,6 +25,7 @@ impl Outbox {
         match self {
             Self::List { chat, limit } => {
                 let rows = store.outbox(chat.as_deref(), limit)?;
+                check_chat(&store, &rows, chat.as_deref())?;
                 show::rows(
                     context,
                     &rows,

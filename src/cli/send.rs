@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
 
-use super::{Context, Failure, Outcome, client::Client, jid, out, screen::Screen, speaker};
+use super::{Context, Failure, Outcome, client::Client, jid, out, speaker};
 use crate::{
     app,
     domain::rows::Delivery,
@@ -41,7 +41,7 @@ impl Send {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let mut client = Client::needed(context).await?;
         if self.wait.is_some() {
-            client.call(&Request::Listen { chat: self.chat.clone(), typing: false }).await?;
+            client.call(&Request::Listen { chat: self.chat.clone(), typing: false, people: false }).await?;
         }
         let message = Incoming {
             chat: self.chat.clone(),
@@ -104,6 +104,7 @@ async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Del
             Response::Error { message } => return Err(anyhow!(message).into()),
             Response::Accepted { .. }
             | Response::Listening
+            | Response::Heard { .. }
             | Response::Typing { .. }
             | Response::Status(_)
             | Response::Command { .. }
@@ -113,45 +114,33 @@ async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Del
     }
 }
 
-/// Sends lines as messages and prints what is said, until `lines` ends and the chat rests.
-pub(super) async fn converse(
-    client: &mut Client,
-    chat: &str,
-    sender: &str,
-    mut lines: tokio::sync::mpsc::Receiver<String>,
-    mut screen: Screen,
-) -> Outcome {
-    client.call(&Request::Listen { chat: chat.to_owned(), typing: screen.shows_typing() }).await?;
-    screen.prompt();
+/// Sends each line of stdin as a message and prints what is said, until stdin ends and the chat rests: a chat without a
+/// terminal.
+pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> Outcome {
+    let mut lines = stdin_lines();
+    client.call(&Request::Listen { chat: chat.to_owned(), typing: false, people: false }).await?;
     let mut more = true;
     loop {
         tokio::select! {
             // What is said is taken first, so that neither end waits for the other with full hands.
             biased;
             heard = client.hear() => match heard? {
-                Response::Said(said) => {
-                    screen.make_room();
-                    out::line(&said.text)?;
-                    screen.was_said();
-                }
-                Response::Typing { on, .. } => screen.typing(on),
+                Response::Said(said) => out::line(&said.text)?,
                 Response::Rest => return Ok(()),
                 Response::Error { message } => return Err(anyhow!(message).into()),
                 Response::Accepted { .. }
                 | Response::Listening
+                | Response::Heard { .. }
+                | Response::Typing { .. }
                 | Response::Status(_)
                 | Response::Command { .. }
                 | Response::Answered { .. }
                 | Response::Done => {}
             },
             line = lines.recv(), if more => match line {
-                Some(line) if line.trim().is_empty() => screen.prompt(),
+                Some(line) if line.trim().is_empty() => {}
                 Some(text) => {
-                    screen.was_asked();
-                    let message = Incoming {
-                        chat: chat.to_owned(), sender: sender.to_owned(), text, key: app::new_id()?, ..Incoming::default()
-                    };
-                    client.ask(&Request::Send(Box::new(message))).await?;
+                    client.ask(&said(chat, sender, text)?).await?;
                 }
                 None => {
                     more = false;
@@ -162,8 +151,16 @@ pub(super) async fn converse(
     }
 }
 
+/// A message by somebody at this machine.
+pub(super) fn said(chat: &str, sender: &str, text: String) -> anyhow::Result<Request> {
+    let key = app::new_id()?;
+    let message =
+        Incoming { chat: chat.to_owned(), sender: sender.to_owned(), text, key, ..Incoming::default() };
+    Ok(Request::Send(Box::new(message)))
+}
+
 /// Reads lines of stdin on a thread of its own: a read of a terminal can't be cancelled.
-pub(super) fn stdin_lines() -> tokio::sync::mpsc::Receiver<String> {
+fn stdin_lines() -> tokio::sync::mpsc::Receiver<String> {
     let (sender, receiver) = tokio::sync::mpsc::channel(64);
     std::thread::spawn(move || {
         let mut input = std::io::stdin().lock();

@@ -8,7 +8,7 @@ use ipc_handlers::{
     effect::Lanes,
 };
 
-use super::{Context, Outcome, act::act, client::tell_changed, confirm::Yes, out, show};
+use super::{Context, Outcome, act::act, client::tell_changed, confirm::Yes, filter::check_group, out, show};
 use crate::{
     domain::transcript,
     ipc::read_transcript,
@@ -71,8 +71,9 @@ impl Sessions {
         let store = context.store()?;
         match self {
             Self::List { group, limit } => {
-                let group = group.map(|g| Folder::parse(&g)).transpose().context("listing sessions")?;
-                let mut rows = store.sessions(group.as_ref())?;
+                let folder = group.as_deref().map(Folder::parse).transpose().context("listing sessions")?;
+                let mut rows = store.sessions(folder.as_ref())?;
+                check_group(&store, &rows, group.as_deref())?;
                 rows.truncate(limit.unwrap_or(usize::MAX));
                 show::rows(
                     context,

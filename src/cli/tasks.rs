@@ -10,7 +10,9 @@ use ipc_handlers::{
     schedule::ScheduleValue,
 };
 
-use super::{Context, Failure, Outcome, act::act, client::tell_changed, jid, show};
+use super::{
+    Context, Failure, Outcome, act::act, client::tell_changed, filter, filter::check_group, jid, show,
+};
 use crate::{
     clock,
     store::{Store, Transcripts},
@@ -189,8 +191,9 @@ fn gone(id: &str) -> anyhow::Error {
 }
 
 fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<usize>) -> Outcome {
-    let group = group.map(|g| Folder::parse(&g)).transpose().context("listing tasks")?;
-    let mut tasks = store.tasks(group.as_ref())?;
+    let folder = group.as_deref().map(Folder::parse).transpose().context("listing tasks")?;
+    let mut tasks = store.tasks(folder.as_ref())?;
+    check_group(store, &tasks, group.as_deref())?;
     tasks.truncate(limit.unwrap_or(usize::MAX));
     let columns =
         ["id", "group", "chat_jid", "schedule_type", "schedule_value", "status", "next_run", "prompt"];
@@ -237,6 +240,9 @@ fn print(context: &Context, store: &Store, group: &Folder, id: &str, effected: E
         Ok(reply::local(at, &store.zone_of(group, &context.config()?.zones)?.zone))
     };
     let said = match effected {
+        Effected::TaskCreated { next_run, ref task_id, .. } if next_run <= clock::now() => {
+            format!("task {task_id} is due already ({}): it runs now", local(next_run)?)
+        }
         Effected::TaskCreated { task_id, next_run, .. } => {
             format!("task {task_id} runs first at {}", local(next_run)?)
         }
@@ -259,7 +265,7 @@ impl Add {
             prompt: self.prompt,
             schedule_type: self.kind,
             schedule_value: ScheduleValue::Text(self.value),
-            target_jid: self.chat,
+            target_jid: self.chat.clone(),
             context_mode: self.context,
             script: self.script,
             task_id: self.id,
@@ -267,6 +273,9 @@ impl Add {
             output: self.output,
         });
         let effected = act(context, store, &group, command, Transcripts::new()).await?;
+        if let Some(chat) = &self.chat {
+            filter::tell_unserved(chat);
+        }
         let Effected::TaskCreated { task_id, group, .. } = &effected else {
             return Err(Failure::Failed(anyhow!("no task was made")));
         };

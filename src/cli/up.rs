@@ -1,20 +1,17 @@
 //! `g2 up`: makes the root if needed, starts the daemon in this process and chats on `local:main`.
 
-use std::io::IsTerminal as _;
-
 use clap::Args;
 
 use super::{
-    Context, Outcome,
+    Context, Failure, Outcome,
     client::Client,
-    out,
-    screen::Screen,
-    send,
     serve::{Signals, stop},
     speaker,
+    talk::Talk,
 };
 use crate::{
     app::{self, Daemon},
+    domain::run_settings::Provider,
     root::{Standing, standing},
 };
 
@@ -36,16 +33,9 @@ impl Up {
             started = Daemon::start(context.root.clone(), context.config()?) => started?,
             () = signals.next() => return Ok(()),
         };
-        let terminal = std::io::stdin().is_terminal();
-        if terminal {
-            out::tell(format!(
-                "up at {} (agents in the {} sandbox). Type a message; end with Ctrl-D.",
-                context.root.display(),
-                daemon.host.sandbox.kind()
-            ));
-        }
+        let about = about(context, daemon.host.sandbox.kind())?;
         let outcome = tokio::select! {
-            outcome = self.talk(context) => outcome,
+            outcome = self.talk(context, about) => outcome,
             () = signals.next() => Ok(()),
         };
         // Nobody is left to talk to the agents: none stays behind, not even one in a container that would outlive us.
@@ -53,9 +43,28 @@ impl Up {
         outcome
     }
 
-    async fn talk(&self, context: &Context) -> Outcome {
+    async fn talk(&self, context: &Context, about: String) -> Outcome {
         let mut client = Client::needed(context).await?;
-        let screen = Screen::new(&context.config()?.assistant_name);
-        send::converse(&mut client, "local:main", &self.sender, send::stdin_lines(), screen).await
+        let assistant = context.config()?.assistant_name;
+        let (chat, about) = ("local:main", Some(about));
+        Talk { context, chat, sender: &self.sender, assistant: &assistant, about }.run(&mut client).await
     }
+}
+
+/// Tells where everything lies, and which agent answers.
+fn about(context: &Context, sandbox: &str) -> Result<String, Failure> {
+    let config = context.config()?;
+    let main = context.store()?.groups()?.into_iter().find(|group| group.is_main);
+    let own = main.as_ref().and_then(|group| Provider::parse(group.provider.as_deref()?).ok());
+    let script = main.and_then(|group| group.script).or(config.script.map(|path| path.display().to_string()));
+    let root = context.root.display();
+    let which = match (own.unwrap_or(config.provider), script) {
+        (Provider::Claude, _) => "The agent is Claude Code".to_owned(),
+        (Provider::Scripted, Some(script)) => format!("The agent is the built-in one and follows {script}"),
+        (Provider::Scripted, None) => format!(
+            "The agent is the built-in one: it repeats what you say. For Claude Code: build its image (container/build.sh), \
+             put ANTHROPIC_API_KEY=… into {root}/.env, set provider = \"claude\" in {root}/g2.toml; `g2 doctor` says what is missing"
+        ),
+    };
+    Ok(format!("{which}.\nAll of it lies in {root}; agents run in the {sandbox} sandbox."))
 }

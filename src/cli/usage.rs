@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use ipc_handlers::{Folder, Time};
 
-use super::{Context, Outcome, show};
+use super::{Context, Outcome, filter::check_group, show};
 use crate::domain::usage::By;
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ enum Each {
 
 impl Usage {
     pub(super) fn run(self, context: &Context) -> Outcome {
-        let group = self.group.map(|g| Folder::parse(&g)).transpose().context("reading --group")?;
+        let group = self.group.as_deref().map(Folder::parse).transpose().context("reading --group")?;
         let since = match self.since {
             Some(text) => {
                 Time::from_jiff(text.parse().with_context(|| format!("reading {text:?} as an instant"))?)
@@ -54,7 +54,9 @@ impl Usage {
             "output_tokens",
         ];
         let zone = context.config()?.zone.zone;
-        let rows = context.store()?.usage(by, group.as_ref(), since, &zone)?;
+        let store = context.store()?;
+        let rows = store.usage(by, group.as_ref(), since, &zone)?;
+        check_group(&store, &rows, self.group.as_deref())?;
         show::rows(context, &rows, &[columns, &figures].concat())
     }
 }

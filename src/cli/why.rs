@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{
-    Context, Outcome,
+    Context, Failure, Outcome,
     client::{Client, NoDaemon},
     out,
     prune::missing,
@@ -19,16 +19,25 @@ pub(super) struct WhyCommand {
 
 impl WhyCommand {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let store = context.store()?;
-        let mut why =
-            store.why(self.seq, clock::now())?.ok_or_else(|| missing(&store, History::Messages, self.seq))?;
-        if why.waits()
-            && let Some(obstacle) = obstacle(context).await
-        {
-            why.wait_for(&obstacle);
-        }
-        if context.json { show::object(context, &why) } else { tell(&why) }
+        let why = why(context, self.seq).await?;
+        if context.json { show::object(context, &why) } else { out::text(&told(&why)) }
     }
+}
+
+/// Returns what became of a message, in lines for people.
+pub(super) async fn text(context: &Context, seq: i64) -> Result<String, Failure> {
+    Ok(told(&why(context, seq).await?))
+}
+
+async fn why(context: &Context, seq: i64) -> Result<Why, Failure> {
+    let store = context.store()?;
+    let mut why = store.why(seq, clock::now())?.ok_or_else(|| missing(&store, History::Messages, seq))?;
+    if why.waits()
+        && let Some(obstacle) = obstacle(context).await
+    {
+        why.wait_for(&obstacle);
+    }
+    Ok(why)
 }
 
 /// Returns what keeps the daemon from launching anything, which the store can't know.
@@ -40,8 +49,8 @@ async fn obstacle(context: &Context) -> Option<String> {
     }
 }
 
-fn tell(why: &Why) -> Outcome {
-    out::line(&why.answer)?;
+fn told(why: &Why) -> String {
+    let mut lines = vec![why.answer.clone()];
     for wiring in &why.wirings {
         let engages = if wiring.engages { "engages" } else { "does not engage" };
         let rule = wiring.rule.as_deref().unwrap_or("-");
@@ -50,17 +59,17 @@ fn tell(why: &Why) -> Outcome {
             (Some(run), status) => format!(", run {run} {}", status.unwrap_or("")),
             (None, _) => String::new(),
         };
-        out::line(format!("  {}: {engages}, rule {rule}{reason}{run}", wiring.group))?;
+        lines.push(format!("  {}: {engages}, rule {rule}{reason}{run}", wiring.group));
     }
     for command in &why.commands {
         let kind = command.kind.as_deref().unwrap_or("-");
-        out::line(format!(
+        lines.push(format!(
             "  command {}: {kind} of run {}, by its {}",
             command.id, command.run, command.run_by
-        ))?;
+        ));
     }
     for row in &why.outbox {
-        out::line(format!("  outbox {} {}: {}", row.id, row.status, show::cell(&row.text.clone().into())))?;
+        lines.push(format!("  outbox {} {}: {}", row.id, row.status, show::cell(&row.text.clone().into())));
     }
-    Ok(())
+    lines.join("\n") + "\n"
 }

@@ -4,7 +4,9 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use ipc_handlers::Folder;
 
-use super::{Context, Outcome, client::tell_changed, groups::default_mode, jid, out, show};
+use super::{
+    Context, Outcome, client::tell_changed, filter::tell_unserved, groups::default_mode, jid, out, show,
+};
 use crate::{
     clock,
     domain::{engage::takes_everything, js_regex::Pattern},
@@ -114,10 +116,11 @@ impl Wirings {
             Self::Add(add) => {
                 let wiring = new_wiring(&store, add)?;
                 let said = format!("group {} is wired to {}", wiring.group, wiring.chat_jid);
-                warn_of_pattern(wiring.engage_pattern.as_deref());
+                check_pattern(wiring.engage_pattern.as_deref())?;
                 let (group, chat) = (wiring.group.clone(), wiring.chat_jid.clone());
                 store.add_wiring(wiring, clock::now()).await?;
                 warn_of_two(&store, &group, &chat)?;
+                tell_unserved(&chat);
                 tell_changed(context, Some(&group)).await;
                 show::done(context, &said)
             }
@@ -133,8 +136,10 @@ impl Wirings {
                 if let Some(now) = wirings.iter().find(|w| w.group == group && w.chat_jid == which.chat) {
                     needs_pattern_mode(&now.engage_mode, &settings)?;
                 }
+                for (key, value) in &settings {
+                    check_pattern(["pattern", "engage_pattern"].contains(key).then_some(*value))?;
+                }
                 for (key, value) in settings {
-                    warn_of_pattern(["pattern", "engage_pattern"].contains(&key).then_some(value));
                     store.set_wiring(group.clone(), &which.chat, key, value).await?;
                 }
                 warn_of_two(&store, &group, &which.chat)?;
@@ -177,15 +182,16 @@ fn needs_pattern_mode(mode: &str, settings: &[(&str, &str)]) -> anyhow::Result<(
     Ok(())
 }
 
-/// A pattern that can't be used is taken all the same, as it was in v1: it engages on everything.
-fn warn_of_pattern(pattern: Option<&str>) {
-    if let Some(Err(why)) = pattern.map(Pattern::compile) {
-        out::tell(format!("every message engages: {why}; set another one with `g2 wirings set … pattern=P`"));
+/// Refuses a pattern that can't be used. Only one that was stored by an older program engages all the same, on everything.
+fn check_pattern(pattern: Option<&str>) -> anyhow::Result<()> {
+    match pattern.map(Pattern::compile) {
+        Some(Err(why)) => bail!("{why}; nothing is changed"),
+        Some(Ok(_)) | None => Ok(()),
     }
 }
 
 /// Two groups that take every message of a chat answer each one twice.
-fn warn_of_two(store: &Store, group: &Folder, chat: &str) -> Result<(), StoreError> {
+pub(super) fn warn_of_two(store: &Store, group: &Folder, chat: &str) -> Result<(), StoreError> {
     let all: Vec<String> = store
         .wirings()?
         .into_iter()

@@ -22,6 +22,7 @@ use super::{Host, ipc::Ask, remove, snapshots};
 use crate::{
     clock,
     domain::{lanes::Event, problems::Finding, rows::Delivery, typing::Signal},
+    store::{By, Heard},
 };
 
 mod answers;
@@ -47,6 +48,9 @@ pub enum Request {
         /// And whether an agent works for it.
         #[serde(default)]
         typing: bool,
+        /// And what people say there, with why no agent was woken by it.
+        #[serde(default)]
+        people: bool,
     },
     /// Tell once when everything that came in for this chat has been dealt with.
     Rest { chat: String },
@@ -91,6 +95,17 @@ pub enum Response {
         says: String,
     },
     Said(Delivery),
+    /// A message of somebody, once it is judged. Only for those who asked for it. Their own messages are among them.
+    Heard {
+        seq: i64,
+        name: String,
+        text: String,
+        /// The text goes on.
+        cut: bool,
+        /// Why no agent was woken by it; absent: one was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asleep: Option<String>,
+    },
     /// Whether an agent works for the chat (in this thread; empty: none): said again every 4 s while it does. Only for
     /// those who asked for it.
     Typing {
@@ -185,6 +200,8 @@ struct Client {
     /// The chat of which it is told whether an agent works for it.
     watching: Option<String>,
     resting: Option<String>,
+    /// The chat whose people are listened to, and the last message that was told.
+    people: Option<(String, i64)>,
     since: Time,
 }
 
@@ -197,7 +214,17 @@ async fn serve(host: Arc<Host>, stream: UnixStream, since: Time) {
     }
     let (input, out) = stream.into_split();
     let (said, typing) = (host.local.listen(), host.local.watch_typing());
-    let client = Client { host, out, said, listening: None, typing, watching: None, resting: None, since };
+    let client = Client {
+        host,
+        out,
+        said,
+        listening: None,
+        typing,
+        watching: None,
+        resting: None,
+        people: None,
+        since,
+    };
     let _ = client.run(Lines::new(input, LONGEST_LINE)).await;
 }
 
@@ -223,6 +250,7 @@ impl Client {
                     if let Some(answer) = answer {
                         self.tell(&answer).await?;
                     }
+                    self.hear_people().await?;
                     self.check_rest().await?;
                 }
                 said = self.said.recv() => self.pass_on(said).await?,
@@ -236,6 +264,7 @@ impl Client {
                     if changed.is_err() {
                         return Ok(());
                     }
+                    self.hear_people().await?;
                     self.check_rest().await?;
                 }
             }
@@ -274,6 +303,18 @@ impl Client {
         Ok(())
     }
 
+    /// Tells what people have said since, as far as it is judged.
+    async fn hear_people(&mut self) -> std::io::Result<()> {
+        let Some((chat, last)) = self.people.clone() else { return Ok(()) };
+        for Heard { seq, line, asleep } in self.host.store.heard_since(&chat, last, 100).unwrap_or_default() {
+            self.people = Some((chat.clone(), seq));
+            if let By::Person { name, .. } = line.by {
+                self.tell(&Response::Heard { seq, name, text: line.text, cut: line.cut, asleep }).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn check_rest(&mut self) -> std::io::Result<()> {
         let Some(chat) = &self.resting else { return Ok(()) };
         if !self.host.store.chat_at_rest(chat).unwrap_or(false) {
@@ -291,8 +332,10 @@ impl Client {
     async fn handle(&mut self, request: Request) -> Option<Response> {
         match request {
             Request::Send(message) => Some(incoming::accept(&self.host, *message).await),
-            Request::Listen { chat, typing } => {
+            Request::Listen { chat, typing, people } => {
                 self.watching = typing.then(|| chat.clone());
+                let newest = people.then(|| self.host.store.newest_message(&chat).unwrap_or_default());
+                self.people = newest.map(|seq| (chat.clone(), seq));
                 self.typing = self.host.local.watch_typing();
                 // Rows that are still to be said have not been told to anybody.
                 let last = self.host.store.last_sent(&chat).unwrap_or_default();

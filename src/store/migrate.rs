@@ -20,6 +20,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0010_revisions", include_str!("../../migrations/0010_revisions.sql")),
     ("0011_task_ids", include_str!("../../migrations/0011_task_ids.sql")),
     ("0012_stored", include_str!("../../migrations/0012_stored.sql")),
+    ("0013_visits", include_str!("../../migrations/0013_visits.sql")),
 ];
 
 /// The schema version that this program writes.

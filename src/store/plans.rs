@@ -64,11 +64,11 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
     ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
         "act", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
-        "clear_dropped", "command_of_file", "commands_called", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
+        "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
-        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "groups_of_task", "tried_as",
-        "unsaid", "unstick", "usage", "usage_of_run", "users",
+        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "speaker", "story", "task_history", "tasks", "groups_of_task", "tried_as",
+        "unsaid", "unstick", "usage", "usage_of_run", "users", "visit",
     ]),
 ];
 
@@ -312,6 +312,8 @@ async fn of_the_outbox(store: &Store) {
     };
     store.delivered(next.id, NOW).await.unwrap();
     assert!(store.last_sent("local:main").unwrap() > 0);
+    assert!(store.newest_message("local:main").unwrap() > 0);
+    assert!(!store.heard_since("local:main", 0, 100).unwrap().is_empty());
     assert_eq!(store.said_since("local:main", 0).unwrap().len(), 2);
     assert!(!store.chat_at_rest("local:main").unwrap());
     store.outbox(Some("local:main"), Some(1)).unwrap();

@@ -14,6 +14,7 @@ use crate::support::{Root, wait_for};
 
 mod changes;
 mod losses;
+mod mistakes;
 mod stories;
 
 fn code(root: &Root, arguments: &[&str]) -> Option<i32> {

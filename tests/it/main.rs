@@ -33,6 +33,7 @@ mod sandbox;
 mod scheduled;
 mod service;
 mod store;
+mod talk;
 mod tasks;
 mod tidy;
 mod tokens;

@@ -20,10 +20,12 @@ mod docker;
 mod program;
 mod proxy;
 mod socket;
+mod terminal;
 pub(crate) use docker::{Docked, claude_image, docker, run_docker};
 pub(crate) use program::{Linkage, archive, program, tag};
 pub(crate) use proxy::EngineProxy;
 pub(crate) use socket::Socket;
+pub(crate) use terminal::Terminal;
 
 /// However slow the machine is, this is long enough.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -120,6 +122,16 @@ impl Root {
             .filter(|row| row["status"] == "sent")
             .map(|row| row["text"].as_str().unwrap().to_owned())
             .collect()
+    }
+
+    /// Gives main's wiring a pattern that the command line refuses, as an older program has stored it.
+    pub(crate) fn store_pattern(&self, pattern: &str) {
+        let store = rusqlite::Connection::open(self.data("g2.sqlite")).unwrap();
+        let changed = store.execute(
+            "UPDATE wirings SET engage_mode = 'pattern', engage_pattern = ?1 WHERE group_folder = 'main'",
+            [pattern],
+        );
+        assert_eq!(changed.unwrap(), 1);
     }
 
     /// Gives the scripted agent a script, for every group or one.

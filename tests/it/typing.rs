@@ -1,15 +1,11 @@
 //! That an agent works for a chat is shown there while it does, and `<internal>` never leaves.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use std::{
-    fs::File,
-    io::{Read as _, Write as _},
-    os::fd::OwnedFd,
-};
+use std::io::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::support::{Docked, Root, Socket, wait_for};
+use crate::support::{Docked, Root, Socket, Terminal, wait_for};
 
 const CHAT: &str = "local:main";
 
@@ -96,65 +92,6 @@ fn clients_that_did_not_ask_for_it_and_tasks_show_nothing() {
     assert_eq!(plain.hear()["text"], "said");
 }
 
-/// A terminal of our own: what is typed into it, and what it shows.
-pub(crate) struct Terminal {
-    pub(crate) ours: File,
-    pub(crate) theirs: OwnedFd,
-    shown: String,
-}
-
-impl Terminal {
-    pub(crate) fn open() -> Self {
-        use rustix::{
-            fs::{Mode, OFlags, open},
-            pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-        };
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        grantpt(&ours).unwrap();
-        unlockpt(&ours).unwrap();
-        let name = ptsname(&ours, Vec::new()).unwrap();
-        let theirs = open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
-        Self { ours: ours.into(), theirs, shown: String::new() }
-    }
-
-    /// Reads until `text` is shown, and returns what was shown up to its end.
-    pub(crate) fn until(&mut self, text: &str) -> String {
-        let mut some = [0; 4096];
-        loop {
-            if let Some(at) = self.shown.find(text) {
-                let rest = self.shown.split_off(at + text.len());
-                return std::mem::replace(&mut self.shown, rest);
-            }
-            let read = self.ours.read(&mut some).unwrap();
-            self.shown.push_str(&String::from_utf8_lossy(&some[..read]));
-        }
-    }
-}
-
-#[test]
-fn a_chat_in_a_terminal_shows_it_where_the_prompt_will_be() {
-    const DIM: &str = "\u{1b}[2mG2 is typing…\u{1b}[0m";
-    const ERASED: &str = "\r\u{1b}[2K";
-    let root = Root::new("");
-    root.close_gate("");
-    let _daemon = root.serve();
-    let mut terminal = Terminal::open();
-    let theirs = || terminal.theirs.try_clone().unwrap();
-    let mut chat = root.command(&["chat"]).stdin(theirs()).stdout(theirs()).stderr(theirs()).spawn().unwrap();
-    terminal.until("> ");
-    terminal.ours.write_all(b"hello\n").unwrap();
-    terminal.until(DIM);
-    root.open_gate();
-    let shown = terminal.until("echo: hello");
-    assert!(shown.ends_with(&format!("{ERASED}echo: hello")), "{shown:?}");
-    let shown = terminal.until("> ");
-    // Its end may be heard after the answer.
-    assert!(!shown.contains(DIM) || shown.ends_with(&format!("{DIM}{ERASED}> ")), "{shown:?}");
-    terminal.ours.write_all(b"\x04").unwrap();
-    let ended = wait_for("the chat to end", || chat.try_wait().unwrap());
-    assert!(ended.success(), "{ended}");
-}
-
 #[test]
 fn nothing_that_is_said_acts_on_a_terminal_and_a_pipe_gets_it_as_it_is() {
     const SAID: &str = "\u{1b}[2Ja\u{9b}2Jb\u{202e}c\u{200f}d";
@@ -162,25 +99,22 @@ fn nothing_that_is_said_acts_on_a_terminal_and_a_pipe_gets_it_as_it_is() {
     root.script(None, &json!([{"do": [{"say": SAID}]}]));
     let _daemon = root.serve();
     let mut terminal = Terminal::open();
-    let end = terminal.theirs.try_clone().unwrap();
-    let theirs = || end.try_clone().unwrap();
-    let run = |arguments: &[&str]| {
-        let mut shown = root.command(arguments);
-        shown.stdin(theirs()).stdout(theirs()).stderr(theirs()).status().unwrap();
+    let run = |terminal: &Terminal, arguments: &[&str]| {
+        terminal.start(root.command(arguments)).wait().unwrap();
     };
-    run(&["send", "--wait", "60", "go"]);
+    run(&terminal, &["send", "--wait", "60", "go"]);
     assert_eq!(terminal.until("\n"), "[2Ja2Jbcd\r\n");
     for list in ["messages", "outbox"] {
-        run(&[list, "list", "--chat", CHAT]);
+        run(&terminal, &[list, "list", "--chat", CHAT]);
     }
-    run(&["why", "1"]);
-    run(&["runs", "logs", "1"]);
-    run(&["status"]);
+    run(&terminal, &["why", "1"]);
+    run(&terminal, &["runs", "logs", "1"]);
+    run(&terminal, &["status"]);
     let shown = terminal.until("version");
     let acts =
         |c: char| c.is_control() && !['\n', '\r', '\t'].contains(&c) || ['\u{202e}', '\u{200f}'].contains(&c);
     assert!(shown.contains("outbox") && !shown.contains(acts), "{shown:?}");
-    run(&["--json", "outbox", "list"]);
+    run(&terminal, &["--json", "outbox", "list"]);
     let shown = terminal.until("\u{202e}c\u{200f}d");
     assert!(shown.contains("\\u001b[2Ja\u{9b}2Jb"), "asked for as JSON: {shown:?}");
     assert_eq!(root.ask(CHAT, "again"), format!("{SAID}\n"), "through a pipe");

@@ -114,7 +114,9 @@ fn stored(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
     });
     match wrong {
         Some(row) => vec![row],
-        None => subject.all_is_well("stored", "no group has as much in the store as it may").into_iter().collect(),
+        None => {
+            subject.all_is_well("stored", "no group has as much in the store as it may").into_iter().collect()
+        }
     }
 }
 

@@ -59,6 +59,8 @@ pub(super) async fn accept(host: &Arc<Host>, message: Incoming) -> Response {
                 tracing::info!(seq, what, "a message was no prompt, or not yet");
             }
             host.nudges.dispatch.notify_one();
+            // What no wiring sees is never judged; those who listen to people see it now.
+            host.nudges.settled.ring();
             answers::follow(host, said, made).await;
             Response::Accepted { seq, wired, note }
         }

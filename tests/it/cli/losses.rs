@@ -1,13 +1,10 @@
 //! What can't be brought back is not done by a slip, and who changed what can be looked up.
 
-use std::{fs, io::Write as _};
+use std::fs;
 
 use serde_json::json;
 
-use crate::{
-    support::{Root, wait_for},
-    typing::Terminal,
-};
+use crate::support::{Root, Terminal, wait_for};
 
 use super::refused;
 
@@ -76,11 +73,9 @@ fn on_a_terminal_a_loss_is_asked_about() {
     root.g2(&["groups", "add", "family", "--chat", "local:family"]);
     for (answer, code, left) in [("\n", 1, 2), ("no\n", 1, 2), ("y\n", 0, 1)] {
         let mut terminal = Terminal::open();
-        let theirs = || terminal.theirs.try_clone().unwrap();
-        let mut command = root.command(&["groups", "remove", "family"]);
-        let mut asked = command.stdin(theirs()).stderr(theirs()).spawn().unwrap();
+        let mut asked = terminal.start(root.command(&["groups", "remove", "family"]));
         terminal.until("Go on? [y/N] ");
-        terminal.ours.write_all(answer.as_bytes()).unwrap();
+        terminal.keys(answer);
         let ended = wait_for("the command to end", || asked.try_wait().unwrap());
         assert_eq!(ended.code(), Some(code), "{answer:?}");
         assert_eq!(root.rows(&["groups", "list"]).len(), left, "{answer:?}");

@@ -52,8 +52,7 @@ fn a_group_that_is_wired_to_nothing_is_told() {
 #[test]
 fn a_pattern_that_can_not_be_used_is_told() {
     let root = Root::new("");
-    let said = root.run(&["wirings", "set", "--group", "main", "--chat", "local:main", "pattern=("]);
-    assert!(String::from_utf8_lossy(&said.stderr).contains("every message engages"), "{said:?}");
+    root.store_pattern("(");
     finds(
         doctor(&root),
         "engage_pattern",

@@ -1,0 +1,60 @@
+//! A terminal of a test's own.
+
+use std::{
+    fs::File,
+    io::{Read as _, Write as _},
+    os::fd::OwnedFd,
+    process::{Child, Command},
+};
+
+/// A terminal of our own: what is typed into it, and what it shows.
+pub(crate) struct Terminal {
+    ours: File,
+    theirs: OwnedFd,
+    shown: String,
+}
+
+impl Terminal {
+    pub(crate) fn open() -> Self {
+        use rustix::{
+            fs::{Mode, OFlags, open},
+            pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+        };
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        let theirs = open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        Self { ours: ours.into(), theirs, shown: String::new() }
+    }
+
+    /// Starts a program on it.
+    pub(crate) fn start(&self, mut command: Command) -> Child {
+        let theirs = || self.theirs.try_clone().unwrap();
+        command.env("TERM", "xterm").stdin(theirs()).stdout(theirs()).stderr(theirs()).spawn().unwrap()
+    }
+
+    /// Types keys.
+    pub(crate) fn keys(&mut self, keys: &str) {
+        self.ours.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Whether the terminal itself edits lines and echoes them, as it does when no program has changed that.
+    pub(crate) fn is_plain(&self) -> bool {
+        use rustix::termios::{LocalModes, tcgetattr};
+        tcgetattr(&self.theirs).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
+    }
+
+    /// Reads until `text` is shown, and returns what was shown up to its end.
+    pub(crate) fn until(&mut self, text: &str) -> String {
+        let mut some = [0; 4096];
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                let rest = self.shown.split_off(at + text.len());
+                return std::mem::replace(&mut self.shown, rest);
+            }
+            let read = self.ours.read(&mut some).unwrap();
+            self.shown.push_str(&String::from_utf8_lossy(&some[..read]));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A chat on a terminal: a line editor, both sides, and what was said while nobody was there.
+
+use std::process::Child;
+
+use crate::support::{Root, Terminal, wait_for};
+
+const CHAT: &str = "local:main";
+const PROMPT: &str = "> ";
+const LEAVE: &str = "\u{4}";
+
+/// A chat of `name` that is open and waits for a line; with what was shown on opening.
+fn open(root: &Root, name: &str) -> (Terminal, Child, String) {
+    let mut terminal = Terminal::open();
+    let chat = terminal.start(root.command(&["chat", "--as", name]));
+    let mut shown = terminal.until("/help lists commands.");
+    shown.push_str(&terminal.until(PROMPT));
+    (terminal, chat, shown)
+}
+
+/// Leaves, and sees that the terminal is as it was.
+fn leave(mut terminal: Terminal, mut chat: Child, keys: &str) {
+    terminal.keys(keys);
+    let ended = wait_for("the chat to end", || chat.try_wait().unwrap());
+    assert!(ended.success(), "{ended}");
+    assert!(terminal.is_plain());
+}
+
+/// The texts of all messages, oldest first.
+fn texts(root: &Root) -> Vec<String> {
+    root.rows(&["messages", "list"]).iter().map(|row| row["text"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_line_is_edited_has_no_bound_of_the_terminal_and_pasted_lines_are_one_message() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    let (mut terminal, chat, _) = open(&root, "me");
+    let long = "x".repeat(5000);
+    for keys in [
+        "ac\u{1b}[Db\r".to_owned(),
+        format!("{long}\r"),
+        "\u{1b}[200~one\rtwo\nthree\u{1b}[201~\r".to_owned(),
+        // Brought back, and typed ahead.
+        "\u{1b}[A\u{1b}[A\u{1b}[A\u{1b}[A!\rlast\r".to_owned(),
+    ] {
+        terminal.keys(&keys);
+        terminal.until("echo: ");
+    }
+    terminal.until("G2: echo: last");
+    leave(terminal, chat, LEAVE);
+    let texts = texts(&root);
+    assert_eq!((&*texts[0], texts[1].len(), &*texts[2]), ("abc", 5000, "one\ntwo\nthree"));
+    assert_eq!(texts.last().unwrap(), "last", "{texts:?}");
+    assert!(texts[3].ends_with('!'), "{texts:?}");
+}
+
+#[test]
+fn what_is_half_typed_is_kept_when_an_answer_comes() {
+    let root = Root::new("");
+    root.close_gate("");
+    let _daemon = root.serve();
+    let (mut terminal, chat, _) = open(&root, "me");
+    terminal.keys("question\r");
+    terminal.until("G2 is typing…");
+    terminal.keys("half a li");
+    terminal.until("half a li");
+    root.open_gate();
+    terminal.until("G2: echo: question");
+    terminal.until("half a li");
+    terminal.keys("ne\r");
+    terminal.until("G2: echo: half a line");
+    leave(terminal, chat, "/quit\r");
+    assert_eq!(texts(&root), ["question", "half a line"]);
+}
+
+#[test]
+fn who_comes_sees_both_sides_and_what_is_new_to_them() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    for n in 0..15 {
+        root.ask(CHAT, &format!("old {n}"));
+    }
+    let (terminal, chat, shown) = open(&root, "ada");
+    assert!(shown.contains("me: old 14\r\nG2: echo: old 14"), "{shown}");
+    assert!(
+        shown.contains("me: old 5\r\n") && !shown.contains("me: old 4\r\n"),
+        "the last 20 lines: {shown}"
+    );
+    assert!(!shown.contains("since you were here"), "nothing is new to somebody who never was: {shown}");
+    leave(terminal, chat, LEAVE);
+    for n in 0..14 {
+        root.ask(CHAT, &format!("new {n}"));
+    }
+    let (terminal, chat, shown) = open(&root, "ada");
+    let new = shown.find("since you were here: 28 new").expect(&shown);
+    assert!(shown[new..].contains("me: new 0\r\nG2: echo: new 0"), "{shown}");
+    leave(terminal, chat, LEAVE);
+    let (terminal, chat, shown) = open(&root, "ada");
+    assert!(shown.contains("me: new 13") && !shown.contains("since you were here"), "{shown}");
+    leave(terminal, chat, "\u{3}");
+}
+
+#[test]
+fn other_people_are_heard_and_who_woke_nobody_is_told_so() {
+    let root = Root::new("");
+    root.g2(&["wirings", "set", "--group", "main", "--chat", CHAT, "engage=mention"]);
+    let _daemon = root.serve();
+    let (mut terminal, chat, _) = open(&root, "me");
+    root.g2(&["send", "--as", "ada", "@G2 hi"]);
+    terminal.until("ada: @G2 hi");
+    terminal.until("G2: echo: @G2 hi");
+    root.g2(&["send", "--as", "eve", "psst\u{1b}[2Jand"]);
+    terminal.until("eve: psst[2Jand");
+    terminal.keys("anybody?\r");
+    terminal.until("no agent was woken by this message (main: ");
+    terminal.keys("/why\r");
+    terminal.until("main: does not engage");
+    terminal.keys("/help\r");
+    terminal.until("/quit  leave");
+    leave(terminal, chat, LEAVE);
+    assert_eq!(texts(&root).len(), 3, "commands of the chat are no messages");
+}
+
+#[test]
+fn a_terminal_is_as_it_was_when_the_daemon_goes_away() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    let (mut terminal, mut chat, _) = open(&root, "me");
+    terminal.keys("half");
+    terminal.until("half");
+    assert!(!terminal.is_plain());
+    daemon.kill();
+    assert!(!wait_for("the chat to end", || chat.try_wait().unwrap()).success());
+    terminal.until("the daemon has stopped");
+    assert!(terminal.is_plain());
+}
+
+#[test]
+fn up_says_which_agent_answers_and_what_to_do_for_another() {
+    let root = Root::new("");
+    let mut terminal = Terminal::open();
+    let mut up = terminal.start(root.command(&["up"]));
+    let shown = terminal.until(PROMPT);
+    for said in [
+        "local:main: you are me, the agent is G2",
+        "it repeats what you say",
+        "provider = \"claude\"",
+        "ANTHROPIC_API_KEY",
+    ] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+    terminal.keys("hello\r");
+    terminal.until("G2: echo: hello");
+    terminal.keys(LEAVE);
+    assert!(wait_for("it to end", || up.try_wait().unwrap()).success());
+}
