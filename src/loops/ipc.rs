@@ -38,6 +38,7 @@ mod worker;
 pub use hand::Hand;
 use open::{Line, check_identity, open_groups, reopen};
 pub use recover::recover;
+pub use transcripts::read_transcript;
 use worker::Job;
 
 /// How many files all groups that take in more than a few have in hand at a time: somebody else's command waits for no more

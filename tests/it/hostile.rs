@@ -8,4 +8,5 @@ mod output;
 mod room;
 mod scene;
 mod table;
+mod transcripts;
 mod untouched;

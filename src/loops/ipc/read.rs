@@ -12,7 +12,7 @@ use ipc_handlers::{
     token,
 };
 
-use super::{super::Host, chain, searches::Concern, transcripts};
+use super::{super::Host, chain, searches::Concern};
 use crate::{
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, World, Writer},
     store::{CommandFile, Proof, Transcripts},
@@ -191,15 +191,6 @@ pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patien
         },
     };
     let proof = proof(host, body.as_ref().ok().map(|bytes| bytes.as_slice()));
-    // The run that wrote it, where it says so and can prove it.
-    let writer = match &proof {
-        Proof::Claims(claims) => Some(claims.run_id),
-        Proof::None | Proof::Missing | Proof::Bad(_) => run,
-    };
-    let transcripts = match &command {
-        Some(command) => transcripts::of_command(host, &claimed.folder, writer, command),
-        None => Transcripts::new(),
-    };
     let is_message = matches!(&command, Some(Command::SendMessage(_)));
     let file = CommandFile {
         claim: claimed.id,
@@ -212,7 +203,7 @@ pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patien
         taken: claimed.taken,
         proof,
         body,
-        transcripts,
+        transcripts: Transcripts::new(),
         searched: None,
     };
     let concern = Concern::of(command);

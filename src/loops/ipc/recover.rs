@@ -9,7 +9,7 @@ use super::{
     super::Host,
     answer::settle_again,
     chain,
-    flow::{Searches, handle},
+    flow::{Slow, handle},
     read::{Patience, Taken},
 };
 use crate::ipc::Claimed;
@@ -40,11 +40,11 @@ async fn recover_group(host: &Arc<Host>, folder: Folder, claims: Vec<Claimed>) -
     let gone = matches!(host.store.group(&folder), Ok(None));
     let patience = if gone { Patience::None } else { Patience::Some };
     let taken = claims.into_iter().map(|claimed| Taken::before(claimed, Duration::ZERO)).collect();
-    // What is searched for is the worker's business: a start waits for no search. Of a group that is gone it is refused.
-    let searches = if gone { Searches::Now } else { Searches::Later };
+    // What is slow is the worker's business: a start waits for no search and no transcript. Of a group that is gone it is refused.
+    let slow = if gone { Slow::Now } else { Slow::Later };
     let (handling, of) = (Arc::clone(host), folder.clone());
     let handled =
-        spawn_blocking(move || handle(&handling, &of, taken, patience, searches)).await.unwrap_or_default();
+        spawn_blocking(move || handle(&handling, &of, taken, patience, slow)).await.unwrap_or_default();
     settle_again(host, &folder, handled.waiting).await;
     handled.growing
 }

@@ -9,7 +9,7 @@ use super::{
     super::{
         super::Host,
         answer::settle_again,
-        flow::{CLAIMED_AT_ONCE, Flow, Handled, Searches, TOGETHER, handle},
+        flow::{CLAIMED_AT_ONCE, Flow, Handled, Slow, TOGETHER, handle},
         read::{Patience, Taken, claim},
     },
     Worker,
@@ -39,9 +39,9 @@ impl Worker {
             let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
             let room = host.config.waiting_bytes.saturating_sub(self.unsettled);
             // One thread from the claim to the answer: each change of threads would cost more than the work.
-            let searches = if wanted == 0 { Searches::Now } else { Searches::Later };
-            let taking = move || take_in(&host, &folder, files, open, room, patience, searches);
-            let TakenIn { rest, claimed, handled, stuck, left_searches } =
+            let slow = if wanted == 0 { Slow::Now } else { Slow::Later };
+            let taking = move || take_in(&host, &folder, files, open, room, patience, slow);
+            let TakenIn { rest, claimed, handled, stuck, left_slow } =
                 spawn_blocking(taking).await.unwrap_or_default();
             drop(places);
             files = rest;
@@ -51,7 +51,7 @@ impl Worker {
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
             settle_again(&self.host, &self.folder, handled.waiting).await;
-            if left_searches {
+            if left_slow {
                 // Without a place in the crowd: others who take in many do not wait for them.
                 self.look_again(patience).await;
             }
@@ -76,7 +76,7 @@ impl Worker {
         let taken: Vec<_> =
             growing.into_iter().map(|(claimed, at)| Taken::before(claimed, now.duration_since(at))).collect();
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, Searches::Now))
+        let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, Slow::Now))
             .await
             .unwrap_or_default();
         self.gate.took(0, handled.messages);
@@ -94,8 +94,7 @@ impl Worker {
         let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
         let taken = vec![Taken::before(claimed, Duration::ZERO)];
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let handled =
-            spawn_blocking(move || handle(&host, &folder, taken, Patience::None, Searches::Now)).await;
+        let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None, Slow::Now)).await;
         let handled = handled.unwrap_or_default();
         self.gate.took(0, handled.messages);
         self.unsettled += handled.unsettled;
@@ -114,8 +113,8 @@ struct TakenIn {
     handled: Handled,
     /// One could not be claimed: what is younger must not go before it.
     stuck: bool,
-    /// A search was left for later, with what is behind it.
-    left_searches: bool,
+    /// Something slow was left for later, with what is behind it.
+    left_slow: bool,
 }
 
 /// Claims at most `open` files, while what can't be settled yet has less than `room` bytes. On a thread that may block.
@@ -126,16 +125,16 @@ fn take_in(
     open: usize,
     room: u64,
     patience: Patience,
-    searches: Searches,
+    slow: Slow,
 ) -> TakenIn {
-    let mut flow = Flow::new(host, folder, patience, searches);
+    let mut flow = Flow::new(host, folder, patience, slow);
     let (mut open, mut claimed, mut stuck) = (open, 0, false);
     while !stuck
         && open > 0
         && files.len() > 0
         && flow.so_far().unsettled < room
         && flow.so_far().waiting.is_empty()
-        && !flow.has_left_searches()
+        && !flow.has_left()
     {
         failpoint::reach("ipc.seen");
         let Ok(boxes) = host.boxes(folder) else {
@@ -167,6 +166,6 @@ fn take_in(
             flow.take(taken, files.len());
         }
     }
-    let left_searches = flow.has_left_searches();
-    TakenIn { rest: files, claimed, handled: flow.end(), stuck, left_searches }
+    let left_slow = flow.has_left();
+    TakenIn { rest: files, claimed, handled: flow.end(), stuck, left_slow }
 }
