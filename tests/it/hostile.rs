@@ -4,9 +4,11 @@
 
 mod crowd;
 mod host;
+mod neighbour;
 mod output;
 mod room;
 mod scene;
+mod searches;
 mod table;
 mod transcripts;
 mod untouched;
