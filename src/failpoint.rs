@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `ipc.seen` | a file is in its box, and known of |
 //! | `ipc.claimed` | it is in `data/claimed/` |
+//! | `ipc.reading/GROUP` | a command of this group is claimed, not read |
 //! | `ipc.read` | its bytes are in memory |
 //! | `ipc.decided` | receipt and effects are written, not committed |
 //! | `ipc.committed` | they are committed |
@@ -24,6 +25,7 @@
 //! | `run.recorded` | its id is on the row |
 //! | `run.no_stdin` | it is started, nothing was written to its stdin (Docker) |
 //! | `run.started` | stdin is written and shut |
+//! | `run.reading/GROUP` | a record of this group's run is read, not applied |
 //! | `run.record` | a record is applied |
 //! | `deliver.sending` | an outbox row is marked `sending` |
 //! | `deliver.sent` | the channel has it, the row says `sending` |
@@ -40,6 +42,15 @@ pub fn reach(name: &str) {
     armed::reach(name);
     #[cfg(not(debug_assertions))]
     let _ = name;
+}
+
+/// Marks a place that is reached for somebody: it is named `NAME/WHOM`.
+#[inline]
+pub fn reach_of(name: &str, whom: &str) {
+    #[cfg(debug_assertions)]
+    armed::reach(&format!("{name}/{whom}"));
+    #[cfg(not(debug_assertions))]
+    let _ = (name, whom);
 }
 
 #[cfg(debug_assertions)]

@@ -21,7 +21,7 @@ use tokio::{
 use super::{Host, ipc::Ask, remove, snapshots};
 use crate::{
     clock,
-    domain::{approvals::full, lanes::Event, rows::Delivery, typing::Signal},
+    domain::{approvals::full, holds::Hold, lanes::Event, rows::Delivery, typing::Signal},
 };
 
 mod answers;
@@ -374,6 +374,8 @@ pub fn status(host: &Host, since: Time) -> Status {
         problems.push(format!("time zone {name:?} is not known{meant}; {} is used", host.config.zone.name));
     }
     problems.extend(problems::of_hearing(host));
+    let holds = host.store.holds().unwrap_or_default();
+    problems.extend(holds.iter().filter_map(Hold::problem));
     Status {
         state: if problems.is_empty() { "healthy".into() } else { "degraded".into() },
         instance: host.instance.clone(),
@@ -389,7 +391,7 @@ pub fn status(host: &Host, since: Time) -> Status {
         approvals_pending,
         sandbox: host.sandbox.kind().into(),
         obstacle,
-        held: host.store.holds().unwrap_or_default().iter().map(queue::shown).collect(),
+        held: holds.iter().map(queue::shown).collect(),
         problems,
     }
 }

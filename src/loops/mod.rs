@@ -13,6 +13,7 @@
 //! | `snapshots` | what is shown | writes the files in which agents read the state of things |
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `prune` | a day, where `keep_days` is set | removes what is only history |
+//! | `intake`, no loop | the start | notes what it takes in, so that the third that dies over a group sets it aside |
 //! | `reconcile`, `room` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
 
 use std::{
@@ -35,11 +36,13 @@ use crate::{
     store::{HandoverLimits, Store},
 };
 
+use intake::Intake;
 use snapshots::Snapshots;
 
 pub mod control;
 pub mod deliver;
 pub mod dispatch;
+pub mod intake;
 pub mod ipc;
 pub mod prune;
 pub mod reconcile;
@@ -68,6 +71,8 @@ pub struct Host {
     pub crowd: Semaphore,
     /// What is kept from being claimed. Whoever claims looks while it claims.
     pub holds: RwLock<Holds>,
+    /// What this start takes in of what it found.
+    pub intake: Intake,
     /// User and group of containers, which own the boxes; `None`: the daemon's own.
     pub box_owner: Option<Owner>,
     pub nudges: Arc<Nudges>,
@@ -145,6 +150,12 @@ impl Host {
     #[must_use]
     pub fn is_held(&self, group: &Folder) -> bool {
         self.holds.read().unwrap_or_else(PoisonError::into_inner).group(group)
+    }
+
+    /// Returns whether the daemon set a group aside.
+    #[must_use]
+    pub fn is_aside(&self, group: &Folder) -> bool {
+        self.holds.read().unwrap_or_else(PoisonError::into_inner).aside(group)
     }
 
     /// Looks again what is held; returns whether that has changed. From then on nothing is claimed against it.

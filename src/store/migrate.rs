@@ -19,6 +19,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0009_prune", include_str!("../../migrations/0009_prune.sql")),
     ("0010_revisions", include_str!("../../migrations/0010_revisions.sql")),
     ("0011_archives", include_str!("../../migrations/0011_archives.sql")),
+    ("0012_aside", include_str!("../../migrations/0012_aside.sql")),
 ];
 
 /// The schema version that this program writes.

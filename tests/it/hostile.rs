@@ -3,6 +3,7 @@
 //! them share one daemon, while a neighbour goes on asking.
 
 mod crowd;
+mod deaths;
 mod host;
 mod neighbour;
 mod output;

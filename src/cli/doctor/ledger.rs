@@ -103,6 +103,11 @@ fn commands(dead: i64) -> Row {
 }
 
 fn held(holds: &[Hold]) -> Row {
+    if let Some(aside) = holds.iter().find(|hold| hold.aside) {
+        let problem = aside.problem().unwrap_or_default();
+        let (detail, advice) = problem.split_once("; ").unwrap_or((&problem, ""));
+        return Row::fail("holds", detail, advice);
+    }
     let Some(first) = holds.first() else { return Row::ok("holds", "no command is held") };
     let name = crate::loops::control::shown(first);
     let why = first.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();

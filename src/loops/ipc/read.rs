@@ -14,6 +14,7 @@ use ipc_handlers::{
 
 use super::{super::Host, chain, searches::Concern};
 use crate::{
+    failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, World, Writer},
     store::{CommandFile, Proof, Transcripts},
 };
@@ -134,6 +135,7 @@ pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patien
         Some(source) => (source.in_box.to_string(), source.name.clone()),
         None => ("unknown".to_owned(), "unknown".to_owned()),
     };
+    failpoint::reach_of("ipc.reading", claimed.folder.as_str());
     // What has no inode of its own any more is identified by its claim.
     let no_origin = format!("claim:{}", claimed.id).into_bytes();
     let mut kept = Arc::default();

@@ -3,20 +3,23 @@
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
 use ipc_handlers::Folder;
-use tokio::{task::spawn_blocking, time::Instant};
+use tokio::{runtime::Handle, task::spawn_blocking, time::Instant};
 
 use super::{
     super::{
         super::Host,
         answer::settle_again,
+        chain,
         flow::{CLAIMED_AT_ONCE, Flow, Handled, Slow, TOGETHER, handle},
+        hand,
         read::{Patience, Taken, claim},
     },
     Worker,
 };
 use crate::{
-    failpoint,
+    clock, failpoint,
     ipc::{Claimed, CommandBox},
+    store::Note,
 };
 
 /// So few files are taken at once; for more a group waits until the crowd has places.
@@ -90,6 +93,7 @@ impl Worker {
 
     /// Settles a claimed file now: a person has decided on it.
     pub(super) async fn settle_by_hand(&mut self, claimed: Claimed) {
+        let Some(claimed) = self.drop_unread(claimed).await else { return };
         let known = self.growing.iter().position(|(growing, _)| growing.id == claimed.id);
         let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
         let taken = vec![Taken::before(claimed, Duration::ZERO)];
@@ -101,6 +105,28 @@ impl Worker {
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
         settle_again(&self.host, &self.folder, handled.waiting).await;
+    }
+}
+
+impl Worker {
+    /// Of a group that is set aside, drops a command that a person wants dropped, without a look at what it asks for;
+    /// returns any other.
+    async fn drop_unread(&self, claimed: Claimed) -> Option<Claimed> {
+        let dropped = matches!(self.host.store.note(claimed.id), Ok(Some(Note::Dropped(_))));
+        if !dropped || !self.host.is_aside(&self.folder) {
+            return Some(claimed);
+        }
+        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+        let drop = move || {
+            let boxes = host.boxes(&folder).ok();
+            let finish = hand::finish(host.hand(), boxes.as_deref(), &claimed, clock::now());
+            if let Err(error) = Handle::current().block_on(finish) {
+                tracing::warn!(claim = claimed.id, error = %chain(&error), "dropping a command failed; a restart does the rest");
+            }
+            host.nudges.settled.ring();
+        };
+        let _ = spawn_blocking(drop).await;
+        None
     }
 }
 
