@@ -24,12 +24,17 @@ use crate::{
     channels::{Channels, local::Local},
     clock,
     config::{Config, SandboxKind},
-    domain::{holds::Holds, run_settings::Provider},
+    domain::{
+        deaths,
+        holds::{Hold, Holds},
+        run_settings::Provider,
+    },
     gateway::{self, Credentials, Gateway, Upstream},
     ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
     loops::{
         self, Host, control, deliver,
         dispatch::Dispatch,
+        intake::{self, Intake, What},
         problems, prune, reconcile, schedule,
         snapshots::{self, Shown, Snapshots},
         typing::{self, AtWork},
@@ -281,6 +286,37 @@ async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<B
     }
 }
 
+/// Returns what the last daemon left to be taken in, but for groups that are set aside already.
+fn left_behind(claims: &Claims, store: &Store, sandbox: &dyn Sandbox) -> Result<intake::Found> {
+    let aside = Holds::new(store.holds()?);
+    let claimed = claims.left_over().context("reading data/claimed")?.claims.into_iter();
+    let mut found: intake::Found = claimed.map(|claimed| (claimed.folder, What::Claims)).collect();
+    if sandbox.survives_us() {
+        let runs = store.active_runs()?.into_iter().filter(|run| run.sandbox == sandbox.kind());
+        found.extend(runs.map(|run| (run.group, What::Output)));
+    }
+    found.retain(|(group, _)| !aside.aside(group));
+    Ok(found)
+}
+
+/// Holds groups that the daemon died over again and again.
+async fn set_aside(store: &Store, groups: std::collections::BTreeSet<Folder>, now: Time) -> Result<()> {
+    for group in groups {
+        if store.group(&group)?.is_none() {
+            tracing::error!(group = %group, "the daemon died again and again over commands of a group that is gone; `g2 ipc list` names them");
+            continue;
+        }
+        let reason = format!(
+            "the daemon died {} times in a row while it took in what this group had asked for or said",
+            deaths::DEATHS
+        );
+        let hold = Hold { group, file: None, reason: Some(reason.clone()), at: now, aside: true };
+        tracing::error!(group = %hold.group, reason, "a group is set aside");
+        store.hold(hold).await?;
+    }
+    Ok(())
+}
+
 /// Makes the gateway of a root's settings; it reads no key yet.
 ///
 /// # Errors
@@ -326,9 +362,13 @@ impl Daemon {
         let since = clock::now();
         store.set_zone(config.zones.clone(), since).await?;
         let token_key = crate::root::token_key(&root.join("data")).context("reading data/token.key")?;
+        let found = left_behind(&claims, &store, sandbox.as_ref())?;
+        let (intake, aside) = Intake::begin(root.join("data"), found, since);
+        set_aside(&store, aside, since).await?;
         let holds = Holds::new(store.holds()?);
         let host = Arc::new(Host {
             holds: RwLock::new(holds),
+            intake,
             token_key,
             owner: owner(&instance),
             box_owner: box_owner(),
@@ -361,12 +401,12 @@ impl Daemon {
 
         let listener = control::bind(&host.root.join("data/g2.sock")).context("binding data/g2.sock")?;
         // What was claimed before goes first: order within a group is that of the claims.
-        let growing = loops::ipc::recover(&host).await;
+        let left = loops::ipc::recover(&host).await;
         let mailbox_stop = CancellationToken::new();
         let mut mailbox = JoinSet::new();
         let (hints, hinted) = ipc::hints(HINTS);
         let watch = Watch::new(hints);
-        mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, growing, mailbox_stop.clone()));
+        mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, left, mailbox_stop.clone()));
 
         // Whoever is told that we are ready finds the boxes, watched.
         let (done, opened) = oneshot::channel();
@@ -406,6 +446,7 @@ impl Daemon {
         while self.tasks.join_next().await.is_some() {}
         self.mailbox_stop.cancel();
         while self.mailbox.join_next().await.is_some() {}
+        self.host.intake.end();
         // A socket that is there without a daemon tells of one that ended otherwise.
         if let Err(error) = crate::root::remove_stale_socket(&socket_path(&self.host.root)) {
             tracing::warn!(%error, "removing data/g2.sock failed");

@@ -10,6 +10,7 @@
 //! | `ipc.in_hand` | a file of a box (a command, a follow-up that is claimed back) has a name that the host gave it |
 //! | `ipc.linked` | it has that name still, and one out of reach of its container |
 //! | `ipc.claimed` | it is in `data/claimed/` |
+//! | `ipc.reading/GROUP` | a command of this group is claimed, not read |
 //! | `ipc.read` | its bytes are in memory |
 //! | `ipc.decided` | receipt and effects are written, not committed |
 //! | `ipc.committed` | they are committed |
@@ -26,6 +27,7 @@
 //! | `run.recorded` | its id is on the row |
 //! | `run.no_stdin` | it is started, nothing was written to its stdin (Docker) |
 //! | `run.started` | stdin is written and shut |
+//! | `run.reading/GROUP` | a record of this group's run is read, not applied |
 //! | `run.record` | a record is applied |
 //! | `deliver.sending` | an outbox row is marked `sending` |
 //! | `deliver.sent` | the channel has it, the row says `sending` |
@@ -42,6 +44,15 @@ pub fn reach(name: &str) {
     armed::reach(name);
     #[cfg(not(debug_assertions))]
     let _ = name;
+}
+
+/// Marks a place that is reached for somebody: it is named `NAME/WHOM`.
+#[inline]
+pub fn reach_of(name: &str, whom: &str) {
+    #[cfg(debug_assertions)]
+    armed::reach(&format!("{name}/{whom}"));
+    #[cfg(not(debug_assertions))]
+    let _ = (name, whom);
 }
 
 #[cfg(debug_assertions)]

@@ -10,8 +10,7 @@ use ipc_handlers::{
 
 use super::{Context, Outcome, act::act, client::tell_changed, confirm::Yes, filter::check_group, out, show};
 use crate::{
-    domain::transcript,
-    ipc::read_transcript,
+    loops::ipc::read_transcript,
     store::{Store, Transcripts},
 };
 
@@ -131,8 +130,8 @@ fn live(context: &Context, store: &Store, group: &Folder, wanted: bool) -> anyho
 fn said(context: &Context, group: &Folder, sessions: &[String]) -> Transcripts {
     let mut said = Transcripts::new();
     for session in sessions {
-        match read_transcript(&context.root, group, session) {
-            Ok(Some(bytes)) => drop(said.insert(session.clone(), transcript::page(&bytes))),
+        match read_transcript(&context.root, group, session, sessions.len(), &|| false) {
+            Ok(Some(page)) => drop(said.insert(session.clone(), page)),
             Ok(None) => {}
             Err(error) => {
                 out::tell(format!("{error:#}; the session is archived without what was said"));

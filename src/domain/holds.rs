@@ -12,12 +12,16 @@ pub struct Hold {
     pub file: Option<(String, Vec<u8>)>,
     pub reason: Option<String>,
     pub at: Time,
+    /// The daemon set the group aside, as it died again and again over what that had asked for or said: what is claimed is
+    /// not taken in, and what its run says is not read.
+    pub aside: bool,
 }
 
 /// Everything that is held, for a quick look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
     groups: BTreeSet<Folder>,
+    aside: BTreeSet<Folder>,
     files: BTreeSet<(Folder, String, Vec<u8>)>,
 }
 
@@ -26,6 +30,9 @@ impl Holds {
     pub fn new(holds: impl IntoIterator<Item = Hold>) -> Self {
         let mut all = Self::default();
         for hold in holds {
+            if hold.aside {
+                all.aside.insert(hold.group.clone());
+            }
             match hold.file {
                 Some((in_box, name)) => drop(all.files.insert((hold.group, in_box, name))),
                 None => drop(all.groups.insert(hold.group)),
@@ -38,6 +45,12 @@ impl Holds {
     #[must_use]
     pub fn group(&self, group: &Folder) -> bool {
         self.groups.contains(group)
+    }
+
+    /// Whether the group is set aside.
+    #[must_use]
+    pub fn aside(&self, group: &Folder) -> bool {
+        self.aside.contains(group)
     }
 
     /// Whether this file waits, by itself or with its group.
@@ -61,8 +74,10 @@ mod tests {
             file: file.map(|(b, name)| (b.to_owned(), name.to_vec())),
             reason: None,
             at: Time(0),
+            aside: group == "d",
         };
-        let holds = Holds::new([hold("a", None), hold("b", Some(("tasks", b"x\xff.json")))]);
+        let holds = Holds::new([hold("a", None), hold("b", Some(("tasks", b"x\xff.json"))), hold("d", None)]);
+        assert!(holds.group(&folder("d")) && holds.aside(&folder("d")) && !holds.aside(&folder("a")));
         assert!(holds.group(&folder("a")) && holds.file(&folder("a"), "messages", b"any.json"));
         assert!(!holds.group(&folder("b")) && holds.file(&folder("b"), "tasks", b"x\xff.json"));
         assert!(!holds.file(&folder("b"), "messages", b"x\xff.json"));

@@ -5,6 +5,7 @@ pub mod access;
 pub mod approvals;
 pub mod bucket;
 pub mod chats;
+pub mod deaths;
 pub mod engage;
 pub mod group_config;
 pub mod health;

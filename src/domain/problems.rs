@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 
 use super::screen::acts;
@@ -81,6 +81,8 @@ pub enum Problem {
     Zone { name: String, meant: Option<&'static str>, used: String },
     /// A group has much in the store: of `most` bytes that are kept of it `bytes` are there, and `left` may be written yet.
     Stored { group: Folder, bytes: u64, most: u64, left: u64, held_up: HeldUp },
+    /// The daemon died again and again over what a group had asked for or said, and set it aside.
+    Aside { group: Folder, why: String, since: Time },
     /// File events are not to be had, so boxes are scanned.
     Unwatched { why: String },
     /// What has to be read to know how things are can't be.
@@ -99,7 +101,7 @@ pub enum HeldUp {
 }
 
 use Problem::{
-    AnswersTwice, Disk, Engine, GroupFolder, GroupSettings, Held, Inodes, MainGroups, ManyQuestions,
+    AnswersTwice, Aside, Disk, Engine, GroupFolder, GroupSettings, Held, Inodes, MainGroups, ManyQuestions,
     MountList, NoImage, NoKey, NoModelKey, NobodyIsAsked, OpenFiles, OtherClaude, Pattern, Script,
     SenderList, Stored, Unreadable, Unwatched, Zone,
 };
@@ -313,6 +315,15 @@ impl Problem {
                     }
                 },
                 "`g2 prune` removes history, `g2 tasks cancel` tasks; limits.stored_mib is how much is kept of a group".into(),
+            ),
+            Aside { group, why, since } => (
+                "set_aside",
+                group.to_string(),
+                Fail,
+                format!("group {group} is set aside since {since}: {}", quote(why)),
+                format!(
+                    "`g2 ipc list --group {group}` shows what it asked for, `g2 ipc drop ID` throws one away, `g2 ipc release {group}` lets it go on"
+                ),
             ),
             Unwatched { why } => (
                 "file_events",

@@ -50,6 +50,12 @@ impl Wanted {
         Self { words, for_the_index }
     }
 
+    /// Whether nothing is looked for, so that everything fits.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.words.is_empty()
+    }
+
     fn all(&self) -> impl Iterator<Item = &str> {
         self.words.iter().map(String::as_str)
     }

@@ -1,6 +1,11 @@
 //! Reading a file out of a folder that a container can write to, but that is no box: group folders, `.claude`.
 
-use std::{fs::File, io, path::Path};
+use std::{
+    fs::File,
+    io::{self, BufRead, Read as _, Seek as _, SeekFrom},
+    ops::ControlFlow,
+    path::Path,
+};
 
 use rustix::{
     fs::{Mode, OFlags},
@@ -8,6 +13,9 @@ use rustix::{
 };
 
 use super::{dir, names::Kind, world::World};
+
+/// The most that is held of a line, bytes; a longer one is passed over.
+const LINE_LIMIT: u64 = 1 << 20;
 
 /// What was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,13 +44,61 @@ pub enum InsideError {
 /// # Errors
 /// [`InsideError`]
 pub fn read_inside(folder: &Path, relative: &Path, limit: u64) -> Result<Inside, InsideError> {
+    let (file, size) = open_inside(folder, relative)?;
+    let bytes = dir::read_at_most(&file, limit).map_err(|error| reading(folder, relative, error))?;
+    Ok(Inside { bytes, size })
+}
+
+/// Gives the lines of the last `most` bytes of `relative`, found as [`read_inside`] finds it, to `each`, until that breaks
+/// off. A line that begins before those bytes, or that has more than [`LINE_LIMIT`] bytes, is passed over, and never held.
+///
+/// # Errors
+/// [`InsideError`]
+pub(super) fn lines_inside(
+    folder: &Path,
+    relative: &Path,
+    most: u64,
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<(), InsideError> {
+    let (mut file, size) = open_inside(folder, relative)?;
+    let start = size.saturating_sub(most);
+    // One byte earlier: a line that begins just there is whole.
+    let from = start.saturating_sub(1);
+    file.seek(SeekFrom::Start(from)).map_err(|error| reading(folder, relative, error))?;
+    let bytes = io::BufReader::with_capacity(64 << 10, file.take(most + start - from));
+    lines(bytes, start > 0, each).map_err(|error| reading(folder, relative, error))
+}
+
+/// Gives lines without their ends to `each`; not the rest of one that begins before, where `within` one.
+fn lines(
+    mut bytes: impl BufRead,
+    within: bool,
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> io::Result<()> {
+    let mut line = Vec::new();
+    let mut pass_over = within;
+    loop {
+        line.clear();
+        if bytes.by_ref().take(LINE_LIMIT + 1).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let is_end = line.pop_if(|last| *last == b'\n').is_some();
+        let too_long = !is_end && line.len() as u64 > LINE_LIMIT;
+        if !pass_over && !too_long && each(&line).is_break() {
+            return Ok(());
+        }
+        pass_over = !is_end && (pass_over || too_long);
+    }
+}
+
+/// Opens a plain file beneath a folder; returns its size, too.
+fn open_inside(folder: &Path, relative: &Path) -> Result<(File, u64), InsideError> {
     let what = || folder.join(relative).display().to_string();
-    let world = |e: io::Error| InsideError::World(World::new("reading", what(), e));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let held = match rustix::fs::open(folder, flags, Mode::empty()) {
         Ok(held) => held,
         Err(Errno::NOENT) => return Err(InsideError::Absent(what())),
-        Err(e) => return Err(world(e.into())),
+        Err(e) => return Err(reading(folder, relative, e.into())),
     };
     let file = match dir::open_to_read(&held, relative) {
         Ok(fd) => File::from(fd),
@@ -50,12 +106,65 @@ pub fn read_inside(folder: &Path, relative: &Path, limit: u64) -> Result<Inside,
         Err(Errno::LOOP | Errno::NOTDIR | Errno::NXIO | Errno::XDEV) => {
             return Err(InsideError::NotAFile(what()));
         }
-        Err(e) => return Err(world(e.into())),
+        Err(e) => return Err(reading(folder, relative, e.into())),
     };
-    let stat = rustix::fs::fstat(&file).map_err(|e| world(e.into()))?;
+    let stat = rustix::fs::fstat(&file).map_err(|e| reading(folder, relative, e.into()))?;
     if Kind::of(&stat) != Kind::File {
         return Err(InsideError::NotAFile(what()));
     }
-    let bytes = dir::read_at_most(&file, limit).map_err(world)?;
-    Ok(Inside { bytes, size: u64::try_from(stat.st_size).unwrap_or(0) })
+    Ok((file, u64::try_from(stat.st_size).unwrap_or(0)))
+}
+
+fn reading(folder: &Path, relative: &Path, error: io::Error) -> InsideError {
+    InsideError::World(World::new("reading", folder.join(relative).display().to_string(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(bytes: &[u8], within: bool) -> Vec<usize> {
+        let mut lengths = Vec::new();
+        let mut each = |line: &[u8]| {
+            lengths.push(line.len());
+            if lengths.len() < 4 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        lines(bytes, within, &mut each).unwrap();
+        lengths
+    }
+
+    #[test]
+    fn lines_that_are_too_long_or_not_whole_are_passed_over() {
+        let most = usize::try_from(LINE_LIMIT).unwrap();
+        let long = |more: usize| [vec![b'x'; most + more], b"\nab\n".to_vec()].concat();
+        assert_eq!(given(&long(0), false), [most, 2]);
+        for more in [1, 2, most, most + 1, most + 2, 3 * most] {
+            assert_eq!(given(&long(more), false), [2], "{more}");
+            assert_eq!(given(&long(more)[..most + more], false), [] as [usize; 0], "{more}, without an end");
+        }
+        assert_eq!(given(b"rest\na\n\nbc", true), [1, 0, 2]);
+        assert_eq!(given(&long(5), true), [2]);
+        assert_eq!(given(b"\n\n\n\n\n\n", false), [0; 4], "until it breaks off");
+        assert_eq!(given(b"", true), [] as [usize; 0]);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "plays the agent")]
+    fn of_a_long_file_the_last_lines_are_given() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), "one\ntwo\nthree\n").unwrap();
+        let last = |most: u64| {
+            let mut all = Vec::new();
+            let mut each = |line: &[u8]| {
+                all.push(String::from_utf8(line.to_vec()).unwrap());
+                ControlFlow::Continue(())
+            };
+            lines_inside(dir.path(), Path::new("f"), most, &mut each).unwrap();
+            all.join(" ")
+        };
+        let expected = [(5, ""), (6, "three"), (9, "three"), (10, "two three"), (13, "two three")];
+        for (most, lines) in expected.into_iter().chain([(14, "one two three"), (99, "one two three")]) {
+            assert_eq!(last(most), lines, "{most}");
+        }
+    }
 }

@@ -34,7 +34,7 @@ pub use mailbox::{
 };
 pub use names::{BoxName, CommandBox, Kind, display_name};
 pub use own::give_folder;
-pub use transcript::{TRANSCRIPT_LIMIT, read_transcript};
+pub use transcript::transcript_lines;
 pub use trash::Swept;
 pub use watch::{Hint, HintSender, Hints, Watch, WatchError, hints};
 pub use weigh::{Gap, Weight, weigh};

@@ -38,7 +38,8 @@ mod worker;
 
 pub use hand::Hand;
 use open::{Line, check_identity, open_groups, reopen, watch_again};
-pub use recover::recover;
+pub use recover::{Left, recover};
+pub use transcripts::read_transcript;
 use worker::Job;
 
 /// How many files all groups that take in more than a few have in hand at a time: somebody else's command waits for no more
@@ -69,13 +70,14 @@ pub async fn run(
     watch: Watch,
     mut hints: Hints,
     mut asks: mpsc::UnboundedReceiver<Ask>,
-    recovered: Vec<Claimed>,
+    recovered: Left,
     stop: CancellationToken,
 ) {
     let mut workers: BTreeMap<Folder, Line> = BTreeMap::new();
     let mut running = tokio::task::JoinSet::new();
     let mut growing: BTreeMap<Folder, Vec<Claimed>> = BTreeMap::new();
-    for claimed in recovered {
+    let Left { growing: unsettled, mut aside } = recovered;
+    for claimed in unsettled {
         growing.entry(claimed.folder.clone()).or_default().push(claimed);
     }
     let mut checked = None;
@@ -112,7 +114,10 @@ pub async fn run(
                     open_groups(&host, &watch, &mut workers, &mut running, &mut growing);
                     match changed {
                         Ok(false) => {}
-                        Ok(true) => rescan_all(&workers),
+                        Ok(true) => {
+                            go_on_with_released(&host, &workers, &mut aside);
+                            rescan_all(&workers);
+                        }
                         Err(error) => tracing::error!(error = %chain(&error), "reading what is held failed"),
                     }
                     let _ = done.send(());
@@ -168,6 +173,22 @@ fn sweep(host: &Arc<Host>) -> tokio::task::JoinHandle<()> {
             }
         }
     })
+}
+
+/// Who was set aside and is released: what was claimed goes before what waits, and what its run said is read.
+fn go_on_with_released(
+    host: &Host,
+    workers: &BTreeMap<Folder, Line>,
+    aside: &mut BTreeMap<Folder, Vec<Claimed>>,
+) {
+    for (folder, mut claims) in aside.extract_if(.., |folder, _| !host.is_aside(folder)) {
+        // Some may have been dropped meanwhile.
+        claims.retain(|claimed| !matches!(host.claims.find(claimed.id), Ok(None)));
+        if let Some(worker) = workers.get(&folder) {
+            let _ = worker.jobs.send(Job::Recover(claims));
+        }
+    }
+    host.look_again.notify_one();
 }
 
 /// Hints were lost: everybody looks, after what was told before the loss and before what is told after it.

@@ -14,6 +14,7 @@
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `prune` | a day, where `keep_days` is set | removes what is only history |
 //! | `problems` | a minute, or the end of some work | looks what a person has to mend, and tells the log of it |
+//! | `intake`, no loop | the start | notes what it takes in, so that the third that dies over a group sets it aside |
 //! | `reconcile`, `room` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
 
 use std::{
@@ -36,11 +37,13 @@ use crate::{
     store::{HandoverLimits, Store},
 };
 
+use intake::Intake;
 use snapshots::Snapshots;
 
 pub mod control;
 pub mod deliver;
 pub mod dispatch;
+pub mod intake;
 pub mod ipc;
 pub mod problems;
 pub mod prune;
@@ -70,6 +73,8 @@ pub struct Host {
     pub crowd: Semaphore,
     /// What is kept from being claimed. Whoever claims looks while it claims.
     pub holds: RwLock<Holds>,
+    /// What this start takes in of what it found.
+    pub intake: Intake,
     /// User and group of containers, which own the boxes; `None`: the daemon's own.
     pub box_owner: Option<Owner>,
     pub nudges: Arc<Nudges>,
@@ -167,6 +172,12 @@ impl Host {
     #[must_use]
     pub fn is_held(&self, group: &Folder) -> bool {
         self.holds.read().unwrap_or_else(PoisonError::into_inner).group(group)
+    }
+
+    /// Returns whether the daemon set a group aside.
+    #[must_use]
+    pub fn is_aside(&self, group: &Folder) -> bool {
+        self.holds.read().unwrap_or_else(PoisonError::into_inner).aside(group)
     }
 
     /// Looks again what is held; returns whether that has changed. From then on nothing is claimed against it.

@@ -108,6 +108,7 @@ pub async fn look(view: &View<'_>) -> Vec<Finding> {
         scripts(view, &groups, &mut found);
         hearing(store, &mut found);
         questions(store, &mut found);
+        aside(store, &mut found);
     }
     open_files(view, groups.len(), &mut found);
     found.extend(view.host.and_then(|host| host.unwatched().clone()).map(|why| Problem::Unwatched { why }));
@@ -133,6 +134,18 @@ fn disk(view: &View<'_>, found: &mut Vec<Problem>) {
     }
     if let Some(store) = view.store {
         stored(view, store, &disk, found);
+    }
+}
+
+/// Groups over which the daemon died again and again.
+fn aside(store: &Store, found: &mut Vec<Problem>) {
+    match store.holds() {
+        Ok(holds) => found.extend(holds.into_iter().filter(|hold| hold.aside).map(|hold| Problem::Aside {
+            group: hold.group,
+            why: hold.reason.unwrap_or_default(),
+            since: hold.at,
+        })),
+        Err(error) => found.push(Problem::Unreadable { what: "what is held", why: chain(&error) }),
     }
 }
 

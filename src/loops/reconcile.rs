@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use super::{
     Host, Obstacle,
     dispatch::{Adoption, adopted_state},
+    intake::What,
     ipc::chain,
     room,
     run::{self, NEVER_STARTED, STALE},
@@ -41,7 +42,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub struct Recovered {
     pub adopted: Vec<Adoption>,
-    /// Runs of which nobody can tell yet whether they live.
+    /// Runs of which nobody can tell yet whether they live, and those of groups that are set aside.
     pub unknown: Vec<ActiveRun>,
 }
 
@@ -72,7 +73,11 @@ pub async fn recover(host: &Arc<Host>) -> Recovered {
     });
     futures_util::future::join_all(ends).await;
     match host.sandbox.list(&host.instance).await {
-        Ok(found) => Recovered { adopted: sort_out(host, here, found).await, unknown: Vec::new() },
+        Ok(found) => {
+            let (aside, here) = without_aside(host, here);
+            let adopted = sort_out(host, here, &aside, found).await;
+            Recovered { adopted, unknown: aside }
+        }
         Err(error) => {
             if !here.is_empty() {
                 tracing::warn!(runs = here.len(), error = %chain(&error), "the engine does not answer; groups with an active run wait for it");
@@ -83,10 +88,27 @@ pub async fn recover(host: &Arc<Host>) -> Recovered {
     }
 }
 
-/// Compares the runs on record with what the engine has.
-async fn sort_out(host: &Arc<Host>, active: Vec<ActiveRun>, found: Vec<Found>) -> Vec<Adoption> {
+/// Parts runs into those of groups that are set aside, which nobody looks into, and the others.
+fn without_aside(host: &Host, runs: Vec<ActiveRun>) -> (Vec<ActiveRun>, Vec<ActiveRun>) {
+    runs.into_iter().partition(|run| host.is_aside(&run.group))
+}
+
+/// Ends a run of which there is nothing to read.
+async fn end(host: &Arc<Host>, run: &ActiveRun, ending: run::Ending) {
+    run::end_without_container(host, run, ending).await;
+    host.intake.taken(&run.group, What::Output);
+}
+
+/// Compares the runs on record with what the engine has. What is of the runs `aside` is left alone.
+async fn sort_out(
+    host: &Arc<Host>,
+    active: Vec<ActiveRun>,
+    aside: &[ActiveRun],
+    found: Vec<Found>,
+) -> Vec<Adoption> {
     let mut adopted = Vec::new();
     let mut found = found;
+    found.retain(|container| aside.iter().all(|run| run.id != container.run));
     for mut run in active {
         let at = found.iter().position(|c| c.run == run.id);
         let container = at.map(|at| found.swap_remove(at));
@@ -99,15 +121,16 @@ async fn sort_out(host: &Arc<Host>, active: Vec<ActiveRun>, found: Vec<Found>) -
                     }
                     run.container = Some(container.id);
                 }
+                host.intake.taking(&run.group, What::Output);
                 let state = adopted_state(&run);
                 adopted.push(Adoption { run, state });
             }
             Some(container) => {
                 let _ = host.sandbox.remove(&container.id).await;
-                run::end_without_container(host, &run, NEVER_STARTED).await;
+                end(host, &run, NEVER_STARTED).await;
             }
-            None if run.container.is_none() => run::end_without_container(host, &run, NEVER_STARTED).await,
-            None => run::end_without_container(host, &run, STALE).await,
+            None if run.container.is_none() => end(host, &run, NEVER_STARTED).await,
+            None => end(host, &run, STALE).await,
         }
     }
     for leftover in found {
@@ -144,21 +167,25 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
         let _ = host.lanes.send(if obstacle.is_some() { Event::Pause } else { Event::Resume });
         paused = obstacle.is_some();
         host.set_obstacle(obstacle);
-        if !paused
-            && !unknown.is_empty()
-            && let Ok(found) = host.sandbox.list(&host.instance).await
-        {
-            let held: Vec<Folder> = unknown.iter().map(|run| run.group.clone()).collect();
-            for adoption in sort_out(&host, std::mem::take(&mut unknown), found).await {
-                let _ = adoptions.send(adoption);
-            }
-            for group in held {
-                let waiting = host.store.waiting_lanes_of(&group).unwrap_or_default();
-                for lane in &waiting {
-                    let waiting = super::dispatch::waiting_lane(lane);
-                    let _ = host.lanes.send(Event::Waiting { group: group.clone(), waiting });
+        let (aside, known) = without_aside(&host, std::mem::take(&mut unknown));
+        let found =
+            if known.is_empty() || paused { None } else { host.sandbox.list(&host.instance).await.ok() };
+        match found {
+            None => unknown = [known, aside].concat(),
+            Some(found) => {
+                let held: Vec<Folder> = known.iter().map(|run| run.group.clone()).collect();
+                for adoption in sort_out(&host, known, &aside, found).await {
+                    let _ = adoptions.send(adoption);
                 }
-                let _ = host.lanes.send(Event::Release { group, reason: Holding::Unknown });
+                unknown = aside;
+                for group in held {
+                    let waiting = host.store.waiting_lanes_of(&group).unwrap_or_default();
+                    for lane in &waiting {
+                        let waiting = super::dispatch::waiting_lane(lane);
+                        let _ = host.lanes.send(Event::Waiting { group: group.clone(), waiting });
+                    }
+                    let _ = host.lanes.send(Event::Release { group, reason: Holding::Unknown });
+                }
             }
         }
         tokio::select! {

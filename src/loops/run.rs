@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use ipc_handlers::Folder;
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{Host, typing::Work};
+use super::{Host, intake::What, typing::Work};
 use crate::{
     domain::{
         judge::{Cause, End},
@@ -189,6 +189,7 @@ pub(super) async fn supervise(
     match watching {
         Watching::LetGo => {}
         Watching::Ended(ending) => {
+            host.intake.taken(&group, What::Output);
             if let Some(waiting) = watched.end(ending).await {
                 let _ = host.lanes.send(Event::Ended { group, waiting });
             }

@@ -61,7 +61,7 @@ impl Store {
     /// Returns what is held, oldest first.
     pub fn holds(&self) -> Result<Vec<Hold>> {
         self.read(|c| {
-            Ok(c.prepare_cached("SELECT group_folder, box, name, reason, at FROM holds ORDER BY id")?
+            Ok(c.prepare_cached("SELECT group_folder, box, name, reason, at, aside FROM holds ORDER BY id")?
                 .query_map([], |r| {
                     let (in_box, name): (String, Vec<u8>) = (r.get(1)?, r.get(2)?);
                     Ok(Hold {
@@ -69,21 +69,22 @@ impl Store {
                         file: (!name.is_empty()).then_some((in_box, name)),
                         reason: r.get(3)?,
                         at: Time(r.get(4)?),
+                        aside: r.get(5)?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()?)
         })
     }
 
-    /// Holds a group's commands, or one file. Held twice is held once, for the later reason.
+    /// Holds a group's commands, or one file. Held twice is held once, for the later reason, and set aside if either was.
     pub async fn hold(&self, hold: Hold) -> Result<()> {
         self.write(move |c| {
             let (in_box, name) = hold.file.unwrap_or_default();
             c.prepare_cached(
-                "INSERT INTO holds (group_folder, box, name, reason, at) VALUES (?1, ?2, ?3, ?4, ?5)
-                 ON CONFLICT (group_folder, box, name) DO UPDATE SET reason = ?4",
+                "INSERT INTO holds (group_folder, box, name, reason, at, aside) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                 ON CONFLICT (group_folder, box, name) DO UPDATE SET reason = ?4, aside = max(aside, ?6)",
             )?
-            .execute(params![hold.group.as_str(), in_box, name, hold.reason, hold.at.0])?;
+            .execute(params![hold.group.as_str(), in_box, name, hold.reason, hold.at.0, hold.aside])?;
             Ok(())
         })
         .await

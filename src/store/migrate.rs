@@ -21,6 +21,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0011_task_ids", include_str!("../../migrations/0011_task_ids.sql")),
     ("0012_stored", include_str!("../../migrations/0012_stored.sql")),
     ("0013_visits", include_str!("../../migrations/0013_visits.sql")),
+    ("0014_archives", include_str!("../../migrations/0014_archives.sql")),
+    ("0015_aside", include_str!("../../migrations/0015_aside.sql")),
 ];
 
 /// The schema version that this program writes.

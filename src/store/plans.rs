@@ -367,11 +367,31 @@ async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) {
     (dir, store, heard)
 }
 
+/// The steps of a statement's plan.
+fn steps(c: &Connection, sql: &str) -> Vec<String> {
+    let mut plan = c.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    plan.raw_query().mapped(|r| r.get(3)).collect::<rusqlite::Result<_>>().unwrap()
+}
+
 /// What a statement's plan walks through from end to end.
 fn walks(c: &Connection, sql: &str) -> Vec<String> {
-    let mut plan = c.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-    let steps: Vec<String> = plan.raw_query().mapped(|r| r.get(3)).collect::<rusqlite::Result<_>>().unwrap();
-    steps.into_iter().filter(|step| step.starts_with("SCAN ")).collect()
+    steps(c, sql).into_iter().filter(|step| step.starts_with("SCAN ")).collect()
+}
+
+#[tokio::test]
+async fn what_was_said_in_sessions_is_never_sorted() {
+    let (_dir, store, heard) = the_story().await;
+    let of_archives: Vec<_> = heard.iter().filter(|sql| sql.contains("FROM archives")).collect();
+    assert!(of_archives.len() > 5, "the story was not heard: {of_archives:?}");
+    store
+        .read(|c| {
+            for sql in of_archives {
+                let sorts = steps(c, sql).into_iter().any(|step| step.contains("TEMP B-TREE"));
+                assert!(!sorts, "{sql}: {:?}", steps(c, sql));
+            }
+            Ok(())
+        })
+        .unwrap();
 }
 
 #[tokio::test]

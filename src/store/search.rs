@@ -7,7 +7,11 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{self, RecvTimeoutError},
+    },
+    time::Duration,
 };
 
 use ipc_handlers::{Folder, NotApplied, shown::FoundSession};
@@ -18,6 +22,8 @@ use crate::domain::search::{Tally, Wanted, fold, scores};
 
 /// How many groups' indexes are held open.
 const HELD: usize = 8;
+/// How often a statement that is at work is asked for whether it is to stop.
+const ASKED_AGAIN: Duration = Duration::from_millis(20);
 /// So much is indexed in one transaction, bytes.
 const PIECE: u64 = 256 << 10;
 /// So many are removed in one transaction.
@@ -80,8 +86,8 @@ type FileId = (u64, u64);
 
 impl Store {
     /// Finds archived sessions of a group in which all words occur, best first; without words, newest first. Beside the
-    /// writer, on a thread that may block. Of what is not indexed yet it indexes `at_once` bytes first, the newest. Asks
-    /// after each session whether it is to stop.
+    /// writer, on a thread that may block. Of what is not indexed yet it indexes `at_once` bytes first, the newest. It asks
+    /// whether it is to stop before it begins and before each session, and while a statement looks for one, every 20 ms.
     ///
     /// # Errors
     /// The store's. Part of the result are [`NotApplied::NotIndexed`] (nothing was found so far, and there is more to index)
@@ -92,7 +98,7 @@ impl Store {
         query: String,
         limit: i64,
         at_once: u64,
-        stop: &dyn Fn() -> bool,
+        stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Searched> {
         let wanted = Wanted::new(&query);
         let most = usize::try_from(limit).unwrap_or(0);
@@ -110,12 +116,16 @@ impl Store {
             if wanted.for_the_index.is_empty() {
                 return Ok(too_much(short_words(c, &target, &wanted, most, stop)?));
             }
+            // Before the index is opened, too.
+            if stop() {
+                return Ok(Err(NotApplied::NotIndexed));
+            }
             self.indexes.with(&target, |index| {
                 let whole = catch_up(index, c, &target, at_once, stop)?;
                 if stop() {
                     return Ok(Err(NotApplied::NotIndexed));
                 }
-                let found = look(index, c, &target, &wanted, most, stop)?;
+                let found = interrupted_by(index, stop, || look(index, c, &target, &wanted, most, stop))?;
                 let none = found.as_ref().is_none_or(Vec::is_empty);
                 Ok(if none && !whole { Err(NotApplied::NotIndexed) } else { too_much(found) })
             })
@@ -406,27 +416,70 @@ fn short_words(
     limit: usize,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<FoundSession>>> {
-    let mut all = store.prepare_cached(
-        "SELECT id, name, content FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC",
-    )?;
-    let mut rows = all.query([group.as_str()])?;
+    if stop() {
+        return Ok(None);
+    }
+    // Their order first, by an index: what was said is read one by one.
+    let ids: Vec<i64> = store
+        .prepare_cached("SELECT id FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC")?
+        .query_map([group.as_str()], |r| r.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    if wanted.is_everything() {
+        return shown(store, group, wanted, ids.into_iter().take(limit), stop);
+    }
+    let mut said =
+        store.prepare_cached("SELECT name, content FROM archives WHERE id = ?1 AND group_folder = ?2")?;
     let mut found = Vec::new();
-    while found.len() < limit
-        && let Some(row) = rows.next()?
-    {
+    for id in ids {
+        if found.len() >= limit {
+            break;
+        }
         if stop() {
             return Ok(None);
         }
-        let (name, content) = (row.get_ref(1)?.as_str(), row.get_ref(2)?.as_str());
-        if let (Ok(name), Ok(content)) = (name, content)
-            && wanted.tally(name, searched(content)).is_some()
-        {
-            found.push(row.get(0)?);
+        let fits = said.query_row(params![id, group.as_str()], |r| {
+            let (name, content) = (r.get_ref(0)?.as_str()?, r.get_ref(1)?.as_str()?);
+            Ok(wanted.tally(name, searched(content)).is_some())
+        });
+        if fits.optional()? == Some(true) {
+            found.push(id);
         }
     }
-    // Else what it reads is kept for as long as it is open.
-    drop(rows);
     shown(store, group, wanted, found.into_iter(), stop)
+}
+
+/// Works with an index whose statements end when it is to stop, which is `None`: one that finds nothing among much that
+/// nearly fits would ask nobody.
+fn interrupted_by<T: Send>(
+    index: &Connection,
+    stop: &(dyn Fn() -> bool + Sync),
+    work: impl FnOnce() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let handle = index.get_interrupt_handle();
+    std::thread::scope(|threads| {
+        let (done, is_done) = mpsc::channel::<()>();
+        let watch = move || {
+            while is_done.recv_timeout(ASKED_AGAIN) == Err(RecvTimeoutError::Timeout) {
+                if stop() {
+                    handle.interrupt();
+                }
+            }
+        };
+        let watched = std::thread::Builder::new().name("search-stop".into()).spawn_scoped(threads, watch);
+        if let Err(error) = watched {
+            tracing::warn!(%error, "no thread for a search's end; it is asked between sessions only");
+        }
+        let outcome = work();
+        drop(done);
+        match outcome {
+            Err(StoreError::Sqlite(error))
+                if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) =>
+            {
+                Ok(None)
+            }
+            outcome => outcome,
+        }
+    })
 }
 
 /// Reads what is shown of sessions that were found; `None` where it was to stop before it was through.

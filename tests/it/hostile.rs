@@ -3,9 +3,13 @@
 //! them share one daemon, while a neighbour goes on asking.
 
 mod crowd;
+mod deaths;
 mod host;
+mod neighbour;
 mod output;
 mod room;
 mod scene;
+mod searches;
 mod table;
+mod transcripts;
 mod untouched;

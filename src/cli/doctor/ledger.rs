@@ -88,7 +88,10 @@ fn commands(dead: i64) -> Row {
 }
 
 fn held(holds: &[Hold]) -> Row {
-    let Some(first) = holds.first() else { return Row::ok("holds", "no command is held") };
+    // What is set aside is a problem of the list.
+    let Some(first) = holds.iter().find(|hold| !hold.aside) else {
+        return Row::ok("holds", "nobody holds a command");
+    };
     let name = crate::loops::control::shown(first);
     let why = first.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     Row::warn(

@@ -73,7 +73,7 @@ fn file(open: &Open) -> anyhow::Result<Which> {
 
 pub(super) async fn hold(context: &Context, store: &Store, what: &str, reason: Option<String>) -> Outcome {
     let Target { group, file } = Target::of(context, store, what)?;
-    let hold = Hold { group: group.clone(), file: file.clone(), reason, at: clock::now() };
+    let hold = Hold { group: group.clone(), file: file.clone(), reason, at: clock::now(), aside: false };
     let name = shown(&hold);
     store.hold(hold).await?;
     tell_changed(context, Some(&group)).await;

@@ -10,6 +10,7 @@ use super::{
     answer::{Settling, answer_all},
     read::{Patience, Pending, Reading, Taken, read},
     searches::{Concern, search},
+    transcripts,
 };
 use crate::{clock, failpoint, ipc::Claimed, store::Settled};
 
@@ -43,9 +44,9 @@ pub(super) struct Handled {
     pub(super) bytes: usize,
 }
 
-/// What becomes of searches, which can take seconds.
+/// What becomes of what is slow: searches and transcripts, which can take seconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Searches {
+pub(super) enum Slow {
     Now,
     /// The first one is left for later, with all that is behind it: nobody waits for it.
     Later,
@@ -58,7 +59,7 @@ pub(super) struct Flow<'a> {
     host: &'a Arc<Host>,
     folder: &'a Folder,
     patience: Patience,
-    searches: Searches,
+    slow: Slow,
     /// How long searches took so far.
     searched_for: Duration,
     read: Vec<Pending>,
@@ -75,17 +76,12 @@ pub(super) struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    pub(super) fn new(
-        host: &'a Arc<Host>,
-        folder: &'a Folder,
-        patience: Patience,
-        searches: Searches,
-    ) -> Self {
+    pub(super) fn new(host: &'a Arc<Host>, folder: &'a Folder, patience: Patience, slow: Slow) -> Self {
         Self {
             host,
             folder,
             patience,
-            searches,
+            slow,
             searched_for: Duration::ZERO,
             read: Vec::new(),
             read_bytes: 0,
@@ -99,9 +95,9 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Whether a search was left for later: what is behind it waits for it.
-    pub(super) fn has_left_searches(&self) -> bool {
-        self.searches == Searches::Left
+    /// Whether something slow was left for later: what is behind it waits for it.
+    pub(super) fn has_left(&self) -> bool {
+        self.slow == Slow::Left
     }
 
     /// What was handled so far.
@@ -116,7 +112,7 @@ impl<'a> Flow<'a> {
         for taken in taken {
             left -= 1;
             // What could never be a command is gone already and changes nothing: only now can its receipt be written.
-            if self.searches == Searches::Left && taken.refusal.is_none() {
+            if self.slow == Slow::Left && taken.refusal.is_none() {
                 self.handled.growing.push(taken.claimed);
                 continue;
             }
@@ -124,8 +120,8 @@ impl<'a> Flow<'a> {
             match read(self.host, taken, run, patience) {
                 Reading::Ready(mut ready) => {
                     match &ready.concern {
-                        Concern::Searches(_) if self.searches == Searches::Later => {
-                            self.searches = Searches::Left;
+                        Concern::Searches(_) | Concern::Archives(_) if self.slow == Slow::Later => {
+                            self.slow = Slow::Left;
                             self.handled.growing.push(ready.claimed);
                             continue;
                         }
@@ -137,6 +133,17 @@ impl<'a> Flow<'a> {
                             let began = clock::monotonic();
                             ready.file.searched = search(self.host, self.folder, wanted, self.searched_for);
                             self.searched_for += began.elapsed();
+                        }
+                        Concern::Archives(archives) => {
+                            let Some(said) = transcripts::read(self.host, &ready, archives) else {
+                                self.slow = Slow::Left;
+                                self.handled.growing.push(ready.claimed);
+                                continue;
+                            };
+                            // It is settled at once: nobody waits for the transcript of the next one.
+                            self.read_bytes += AT_ONCE;
+                            ready.file.transcripts = said;
+                            self.read_changes = true;
                         }
                         Concern::Changes => self.read_changes = true,
                         Concern::Nothing => {}
@@ -212,9 +219,9 @@ pub(super) fn handle(
     folder: &Folder,
     taken: Vec<Taken>,
     patience: Patience,
-    searches: Searches,
+    slow: Slow,
 ) -> Handled {
-    let mut flow = Flow::new(host, folder, patience, searches);
+    let mut flow = Flow::new(host, folder, patience, slow);
     flow.take(taken, 0);
     flow.end()
 }

@@ -12,8 +12,9 @@ use ipc_handlers::{
     token,
 };
 
-use super::{super::Host, chain, searches::Concern, transcripts};
+use super::{super::Host, chain, searches::Concern};
 use crate::{
+    failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, World, Writer},
     store::{CommandFile, Proof, Transcripts},
 };
@@ -134,6 +135,7 @@ pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patien
         Some(source) => (source.in_box.to_string(), source.name.clone()),
         None => ("unknown".to_owned(), "unknown".to_owned()),
     };
+    failpoint::reach_of("ipc.reading", claimed.folder.as_str());
     // What has no inode of its own any more is identified by its claim.
     let no_origin = format!("claim:{}", claimed.id).into_bytes();
     let mut kept = Arc::default();
@@ -191,15 +193,6 @@ pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patien
         },
     };
     let proof = proof(host, body.as_ref().ok().map(|bytes| bytes.as_slice()));
-    // The run that wrote it, where it says so and can prove it.
-    let writer = match &proof {
-        Proof::Claims(claims) => Some(claims.run_id),
-        Proof::None | Proof::Missing | Proof::Bad(_) => run,
-    };
-    let transcripts = match &command {
-        Some(command) => transcripts::of_command(host, &claimed.folder, writer, command),
-        None => Transcripts::new(),
-    };
     let is_message = matches!(&command, Some(Command::SendMessage(_)));
     let file = CommandFile {
         claim: claimed.id,
@@ -212,7 +205,7 @@ pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patien
         taken: claimed.taken,
         proof,
         body,
-        transcripts,
+        transcripts: Transcripts::new(),
         searched: None,
     };
     let concern = Concern::of(command);

@@ -2,49 +2,71 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use futures_util::StreamExt as _;
 use ipc_handlers::Folder;
 use tokio::task::spawn_blocking;
 
 use super::{
-    super::Host,
+    super::{Host, intake::What},
     answer::settle_again,
     chain,
-    flow::{Searches, handle},
+    flow::{Slow, handle},
     read::{Patience, Taken},
 };
 use crate::ipc::Claimed;
 
+/// What an earlier daemon had claimed and what is not settled yet.
+#[derive(Default)]
+pub struct Left {
+    /// What its writer may still be at, and what is slow: [`super::run`] goes on with it.
+    pub(super) growing: Vec<Claimed>,
+    /// What is of groups that are set aside. It waits for their release.
+    pub(super) aside: BTreeMap<Folder, Vec<Claimed>>,
+}
+
 /// At start, before anything is launched and a box is looked at: goes on with what an earlier daemon had claimed, in the
-/// order of the claims. Returns what could not be settled yet, as its writer may still be at it: [`super::run`] goes on with it.
-pub async fn recover(host: &Arc<Host>) -> Vec<Claimed> {
-    let left = match host.claims.left_over() {
-        Ok(left) => left,
+/// order of the claims; of groups that are set aside with nothing. Returns what could not be settled yet.
+pub async fn recover(host: &Arc<Host>) -> Left {
+    let found = match host.claims.left_over() {
+        Ok(found) => found,
         Err(error) => {
             tracing::error!(error = %chain(&error), "reading data/claimed failed");
-            return Vec::new();
+            return Left::default();
         }
     };
-    for name in left.strange {
+    for name in found.strange {
         tracing::warn!(name, "something in data/claimed is no claim of ours; it is left alone");
     }
     let mut by_group: BTreeMap<Folder, Vec<Claimed>> = BTreeMap::new();
-    for claimed in left.claims {
+    for claimed in found.claims {
         by_group.entry(claimed.folder.clone()).or_default().push(claimed);
     }
+    let (aside, by_group): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        by_group.into_iter().partition(|(folder, _)| host.is_aside(folder));
     let groups = by_group.into_iter().map(|(folder, claims)| recover_group(host, folder, claims));
-    futures_util::future::join_all(groups).await.into_iter().flatten().collect()
+    let growing: Vec<Vec<Claimed>> = if host.intake.is_wary() {
+        futures_util::stream::iter(groups).then(|group| group).collect().await
+    } else {
+        futures_util::future::join_all(groups).await
+    };
+    Left { growing: growing.into_iter().flatten().collect(), aside }
 }
 
 async fn recover_group(host: &Arc<Host>, folder: Folder, claims: Vec<Claimed>) -> Vec<Claimed> {
+    host.intake.taking(&folder, What::Claims);
     // Nobody looks again on behalf of a group that is gone.
     let gone = matches!(host.store.group(&folder), Ok(None));
     let patience = if gone { Patience::None } else { Patience::Some };
     let taken = claims.into_iter().map(|claimed| Taken::before(claimed, Duration::ZERO)).collect();
-    // What is searched for is the worker's business: a start waits for no search. Of a group that is gone it is refused.
-    let searches = if gone { Searches::Now } else { Searches::Later };
+    // What is slow is the worker's business: a start waits for no search and no transcript. Of a group that is gone it is
+    // refused. A start that follows on a death waits, to know over whom it dies.
+    let slow = if gone || host.intake.is_wary() { Slow::Now } else { Slow::Later };
     let (handling, of) = (Arc::clone(host), folder.clone());
     let handled =
-        spawn_blocking(move || handle(&handling, &of, taken, patience, searches)).await.unwrap_or_default();
+        spawn_blocking(move || handle(&handling, &of, taken, patience, slow)).await.unwrap_or_default();
     settle_again(host, &folder, handled.waiting).await;
+    if handled.growing.is_empty() || slow == Slow::Now {
+        host.intake.taken(&folder, What::Claims);
+    }
     handled.growing
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ipc_handlers::{Command, Folder, NotApplied, commands::SearchSessions};
 
-use super::{super::Host, chain};
+use super::{super::Host, chain, transcripts::Archives};
 use crate::{
     clock,
     store::{INDEXED_AT_ONCE, Searched},
@@ -19,6 +19,8 @@ pub(super) enum Concern {
     Nothing,
     /// A search after it has to see what it changed.
     Changes,
+    /// It changes that, too, by what was said, which is to be read first.
+    Archives(Archives),
     Searches(SearchSessions),
 }
 
@@ -26,16 +28,18 @@ impl Concern {
     pub(super) fn searches(&self) -> Option<&SearchSessions> {
         match self {
             Self::Searches(wanted) => Some(wanted),
-            Self::Nothing | Self::Changes => None,
+            Self::Nothing | Self::Changes | Self::Archives(_) => None,
         }
     }
 
     pub(super) fn of(command: Option<Command>) -> Self {
         match command {
             Some(Command::SearchSessions(search)) => Self::Searches(search),
-            Some(Command::ClearSession(_) | Command::ResumeSession(_) | Command::ArchiveSession(_)) => {
-                Self::Changes
-            }
+            Some(
+                ref command @ (Command::ClearSession(_)
+                | Command::ResumeSession(_)
+                | Command::ArchiveSession(_)),
+            ) => Archives::of(command).map_or(Self::Changes, Self::Archives),
             Some(
                 Command::SendMessage(_)
                 | Command::ScheduleTask(_)

@@ -1,51 +1,100 @@
 //! What was said in the sessions that a command archives, read before the transaction that keeps it.
 
+use std::{ops::ControlFlow, path::Path};
+
 use ipc_handlers::{Command, Folder, effect::Lanes};
 
-use super::{super::Host, chain};
-use crate::{domain::transcript, ipc::read_transcript, store::Transcripts};
+use super::{super::Host, chain, read::Pending};
+use crate::{
+    domain::transcript::{PAGE, Page},
+    ipc::{InsideError, transcript_lines},
+    store::{Proof, Transcripts},
+};
 
-/// Reads what a command of a group and its run may archive. What can't be read is archived without.
-pub(super) fn of_command(host: &Host, group: &Folder, run: Option<i64>, command: &Command) -> Transcripts {
-    let (target, session) = match command {
-        Command::ClearSession(command) if command.name.is_some() => (&command.target_folder, None),
-        Command::ResumeSession(command) if command.save_name.is_some() => (&command.target_folder, None),
-        Command::ArchiveSession(command) if command.content.is_none() => {
-            (&command.target_folder, Some(&command.session_id))
-        }
-        _ => return Transcripts::new(),
+/// The most that is read of transcripts that are archived together, bytes: the end of each.
+const READ: u64 = 64 << 20;
+/// The most that is kept of them, pages.
+const PAGES: usize = 4;
+
+/// Returns what was said in a group's session, by its transcript, or in what was read of that until it was to `stop`; `None`
+/// when there is none. It is one of `together`, which share what is read and kept at most.
+///
+/// # Errors
+/// [`InsideError`] when there is something that is no plain file, or the disk is in the way.
+pub fn read_transcript(
+    root: &Path,
+    group: &Folder,
+    session: &str,
+    together: usize,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<String>, InsideError> {
+    let together = together.max(1);
+    let mut page = Page::new((PAGES * PAGE / together).min(PAGE));
+    let mut each = |line: &[u8]| {
+        page.add(line);
+        if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let target = target.as_ref().unwrap_or(group);
-    match session {
-        Some(session) => of_sessions(host, target, vec![session.clone()]),
+    let found = transcript_lines(root, group, session, READ / together as u64, &mut each)?;
+    Ok(found.then(|| page.text()))
+}
+
+/// Whose transcripts a command archives.
+pub(super) struct Archives {
+    target: Option<Folder>,
+    /// `None`: the sessions that there are.
+    session: Option<String>,
+}
+
+impl Archives {
+    /// `None`: it archives nothing, or brings along what was said.
+    pub(super) fn of(command: &Command) -> Option<Self> {
+        let (target, session) = match command {
+            Command::ClearSession(command) if command.name.is_some() => (&command.target_folder, None),
+            Command::ResumeSession(command) if command.save_name.is_some() => (&command.target_folder, None),
+            Command::ArchiveSession(command) if command.content.is_none() => {
+                (&command.target_folder, Some(command.session_id.clone()))
+            }
+            _ => return None,
+        };
+        Some(Self { target: target.clone(), session })
+    }
+}
+
+/// Reads what a command may archive; what can't be read is archived without. `None`: we stop, and the next start reads it.
+pub(super) fn read(host: &Host, pending: &Pending, archives: &Archives) -> Option<Transcripts> {
+    let group = &pending.claimed.folder;
+    let target = archives.target.as_ref().unwrap_or(group);
+    let sessions = match &archives.session {
+        Some(session) => vec![session.clone()],
         None => {
+            // The run that wrote it, where it says so and can prove it.
+            let run = match &pending.file.proof {
+                Proof::Claims(claims) => Some(claims.run_id),
+                Proof::None | Proof::Missing | Proof::Bad(_) => pending.file.run,
+            };
             let lane = run
                 .filter(|_| target == group)
                 .and_then(|run| host.store.active_run(run).ok().flatten())
                 .and_then(|run| run.lane);
             let lanes = lane.map_or(Lanes::All, Lanes::One);
-            match host.store.live_sessions(target, lanes) {
-                Ok(sessions) => of_sessions(host, target, sessions),
-                Err(error) => {
-                    tracing::warn!(group = %target, error = %chain(&error), "finding the sessions to archive failed");
-                    Transcripts::new()
-                }
+            host.store.live_sessions(target, lanes).unwrap_or_else(|error| {
+                tracing::warn!(group = %target, error = %chain(&error), "finding the sessions to archive failed");
+                Vec::new()
+            })
+        }
+    };
+    let stop = || host.stop.is_cancelled();
+    let together = sessions.len();
+    let mut all = Transcripts::new();
+    for session in sessions {
+        match read_transcript(&host.root, target, &session, together, &stop) {
+            _ if stop() => return None,
+            Ok(Some(page)) => drop(all.insert(session, page)),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(group = %target, session, error = %chain(&error), "a transcript can't be read; the session is archived without");
             }
         }
     }
-}
-
-fn of_sessions(host: &Host, group: &Folder, sessions: Vec<String>) -> Transcripts {
-    let read = |session: &String| match read_transcript(&host.root, group, session) {
-        Ok(found) => found.map(|bytes| transcript::page(&bytes)),
-        Err(error) => {
-            tracing::warn!(group = %group, session, error = %chain(&error), "a transcript can't be read; the session is archived without");
-            None
-        }
-    };
-    sessions
-        .into_iter()
-        .filter_map(|session| Some((read(&session)?, session)))
-        .map(|(page, session)| (session, page))
-        .collect()
+    Some(all)
 }

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    super::Host,
+    super::{Host, intake::What},
     gate::{self, Gate},
     read::Patience,
 };
@@ -35,6 +35,8 @@ pub(super) enum Job {
     Scan(Sight),
     Drain(oneshot::Sender<()>),
     Settle(Box<Claimed>, oneshot::Sender<()>),
+    /// These were claimed by an earlier daemon, and may be taken in now.
+    Recover(Vec<Claimed>),
 }
 
 /// The state of one group's worker.
@@ -62,6 +64,7 @@ struct News {
     scan: Option<Sight>,
     drained: Vec<oneshot::Sender<()>>,
     by_hand: Vec<(Claimed, oneshot::Sender<()>)>,
+    recovered: Vec<Claimed>,
 }
 
 impl News {
@@ -77,6 +80,7 @@ impl News {
             Job::Scan(sight) => self.scan = self.scan.max(Some(sight)),
             Job::Drain(done) => self.drained.push(done),
             Job::Settle(claimed, done) => self.by_hand.push((*claimed, done)),
+            Job::Recover(claims) => self.recovered.extend(claims),
         }
     }
 }
@@ -100,6 +104,7 @@ impl Worker {
     pub(super) async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
         // What an earlier daemon had claimed is older than what is in the boxes, and that than whatever is told of.
         self.look_again(Patience::Some).await;
+        self.host.intake.taken(&self.folder, What::Claims);
         self.scan(Sight::First, Patience::Some).await;
         loop {
             let look_again = if self.growing.is_empty() && !self.turns.anything_waits() {
@@ -127,10 +132,15 @@ impl Worker {
                 news.hint(hint);
             }
             self.mind_the_gate(&mut news).await;
-            let News { files, scan, drained, by_hand } = news;
+            let News { files, scan, drained, by_hand, recovered } = news;
             for (claimed, done) in by_hand {
                 self.settle_by_hand(claimed).await;
                 let _ = done.send(());
+            }
+            if !recovered.is_empty() {
+                let now = Instant::now();
+                self.growing.extend(recovered.into_iter().map(|claimed| (claimed, now)));
+                self.look_again(Patience::Some).await;
             }
             self.take_told(files).await;
             if drained.is_empty() {

@@ -10,7 +10,7 @@ use crate::{
     clock,
     domain::{judge::Cause, lanes::Event},
     failpoint,
-    loops::ipc::chain,
+    loops::{intake::What, ipc::chain},
     sandbox::output::Parsed,
     store::{Recorded, batch_name, task_batch},
 };
@@ -42,8 +42,13 @@ impl Watched {
             if kind == wire::Kind::BlockedTool {
                 self.blocked_tool = record.result.clone().or_else(|| Some("of the blocked list".into()));
             }
+            failpoint::reach_of("run.reading", self.group.as_str());
             let recorded = self.record(n, record).await?;
             self.seen = n;
+            if matches!(recorded, Recorded::Applied { .. }) {
+                // All that an adopted run had said before is known.
+                self.host.intake.taken(&self.group, What::Output);
+            }
             failpoint::reach("run.record");
             match recorded {
                 Recorded::Known => {}

@@ -8,15 +8,26 @@ use tokio::{sync::mpsc, time::Instant};
 use super::{ASK_AGAIN, Halt, Order, Watched, Watching};
 use crate::{
     domain::judge::{Cause, End},
-    loops::ipc::chain,
+    loops::{intake::What, ipc::chain},
     sandbox::{Chunk, Exit, SandboxError, output::Parser},
     store::batch_name,
 };
 
 /// How long output may lag behind the container's end.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
+/// What an adopted run had said is taken in when no more came for so long; or so long after nothing came, or much.
+const QUIET: Duration = Duration::from_millis(50);
+const NOT_QUIET: Duration = Duration::from_secs(10);
 /// A `process` child has this long to finish when the daemon stops, then it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// Waits for an instant; without one, for ever.
+async fn passed(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
 
 impl Watched {
     /// Reads records, judges health and carries out orders until the container is dead.
@@ -36,6 +47,8 @@ impl Watched {
         let mut exit: Option<Result<Exit, SandboxError>> = None;
         let mut dead_since: Option<Instant> = None;
         let mut stopping: Option<Instant> = None;
+        let until = Instant::now() + NOT_QUIET;
+        let mut taken_in = host.intake.is_taking(&self.group, What::Output).then_some(until);
         loop {
             tokio::select! {
                 chunk = output.next(), if output_open => match chunk {
@@ -58,6 +71,7 @@ impl Watched {
                                 Err(Halt::LetGo) => return Watching::LetGo,
                             }
                         }
+                        taken_in = taken_in.map(|_| until.min(Instant::now() + QUIET));
                     }
                     Some(Ok(Chunk::Stderr(bytes))) => self.log.append(&bytes),
                     Some(Err(SandboxError::Flooded { bytes })) => {
@@ -90,6 +104,10 @@ impl Watched {
                         dead_since = Some(Instant::now());
                     }
                 },
+                () = passed(taken_in) => {
+                    taken_in = None;
+                    host.intake.taken(&self.group, What::Output);
+                }
                 Some(order) = orders.recv() => self.obey(order).await,
                 () = host.stop.cancelled(), if stopping.is_none() => {
                     if host.sandbox.survives_us() {

@@ -1,7 +1,10 @@
 //! Indexes that are behind, broken, gone, or somebody else's.
 #![expect(clippy::disallowed_methods, reason = "breaks what the store keeps beside itself")]
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
 use ipc_handlers::Time;
 use proptest::{collection::vec, prelude::*};
@@ -310,17 +313,82 @@ async fn a_search_that_is_to_stop_says_what_it_was_at() {
     for n in 0..3 {
         all.keep("main", &format!("s-{n}"), "x", "about trains", n).await;
     }
+    let us = std::thread::current().id();
     let within = |most: usize, query: &str| {
-        let asked = std::cell::Cell::new(0);
-        let stop = || asked.replace(asked.get() + 1) >= most;
+        // Who watches over statements asks, too, now and then.
+        let asked = AtomicUsize::new(0);
+        let stop = || std::thread::current().id() == us && asked.fetch_add(1, Ordering::Relaxed) >= most;
         all.store.search(folder("main"), query.into(), 10, INDEXED_AT_ONCE, &stop).unwrap().found
     };
-    assert_eq!(within(0, "trains"), Err(NotApplied::NotIndexed), "while it indexes");
+    assert_eq!(within(0, "trains"), Err(NotApplied::NotIndexed), "before it begins");
+    assert_eq!(within(1, "trains"), Err(NotApplied::NotIndexed), "while it indexes");
     all.found("main", "trains");
-    assert_eq!(within(2, "trains"), Err(NotApplied::TooMuchToSearch), "while it looks");
-    assert_eq!(within(5, "trains"), Err(NotApplied::TooMuchToSearch), "while it reads what is shown");
-    assert_eq!(within(7, "trains").unwrap().len(), 3);
-    assert_eq!(within(2, "ab"), Err(NotApplied::TooMuchToSearch), "for short words too");
+    assert_eq!(within(3, "trains"), Err(NotApplied::TooMuchToSearch), "while it looks");
+    assert_eq!(within(6, "trains"), Err(NotApplied::TooMuchToSearch), "while it reads what is shown");
+    assert_eq!(within(8, "trains").unwrap().len(), 3);
+    for query in ["ab", ""] {
+        for most in 0..=1 {
+            assert_eq!(within(most, query), Err(NotApplied::TooMuchToSearch), "{query:?} after {most}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_statement_that_finds_nothing_among_much_that_nearly_fits_ends_when_it_is_to_stop() {
+    let all = Archive::new();
+    // All three letters at a time of what is asked for, and never one after the other.
+    let text = "abc bcd cde ".repeat(80_000);
+    for n in 0..4 {
+        all.keep("main", &format!("s-{n}"), "x", &text, n).await;
+    }
+    assert_eq!(all.found("main", "abcde"), Vec::<String>::new());
+    let us = std::thread::current().id();
+    let (target, wanted) = (folder("main"), Wanted::new("abcde"));
+    let found = all
+        .store
+        .read(|c| {
+            all.store.indexes.with(&target, |index| {
+                // Once it is at work: each statement ends at once that is begun meanwhile.
+                let (stop, begun) = (AtomicBool::new(false), AtomicBool::new(false));
+                let asked = || {
+                    begun.store(true, Ordering::Relaxed);
+                    std::thread::current().id() != us && stop.load(Ordering::Relaxed)
+                };
+                let forever = || -> Result<Option<Vec<FoundSession>>> {
+                    stop.store(true, Ordering::Relaxed);
+                    loop {
+                        let found = look(index, c, &target, &wanted, 10, &|| false)?;
+                        assert!(found.is_some_and(|found| found.is_empty()));
+                    }
+                };
+                let found = interrupted_by(index, &asked, forever)?;
+                assert!(begun.load(Ordering::Relaxed));
+                Ok(found)
+            })
+        })
+        .unwrap();
+    assert_eq!(found, None);
+    assert_eq!(all.found("main", "abc").len(), 4, "the index is as good as before");
+}
+
+#[tokio::test]
+async fn short_words_are_looked_for_without_sorting_what_was_said() {
+    let all = Archive::new();
+    all.keep("main", "s-1", "x", "ab", 1).await;
+    let plan = |sql: &str| {
+        all.store
+            .read(|c| {
+                let mut plan = c.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+                let steps = plan.raw_query().mapped(|r| r.get::<_, String>(3));
+                Ok(steps.collect::<rusqlite::Result<Vec<_>>>()?.join("; "))
+            })
+            .unwrap()
+    };
+    let newest = "archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC";
+    let by_the_index = "SEARCH archives USING COVERING INDEX archives_newest (group_folder=?)";
+    assert_eq!(plan(&format!("SELECT id FROM {newest}")), by_the_index);
+    let listed = plan(&format!("SELECT id, revision, archived_at, octet_length(content) FROM {newest}"));
+    assert_eq!(listed, by_the_index.replace("COVERING ", ""));
 }
 
 #[tokio::test]

@@ -62,6 +62,8 @@ fn a_daemon_that_dies_at_each_step_of_twenty_turns_leaves_each_answered_once() {
         let last = format!("b{n}");
         wait_for(&last, || (house.said(CHAT).last() == Some(&last)).then_some(()));
         Socket::connect(&house).rest(CHAT);
+        // Who dies twice over an adoption does not do it a third time.
+        wait_for("the run to be adopted", || (!house.data("starts.json").exists()).then_some(()));
         daemon.kill();
     }
     let expected: Vec<String> = (1..=STEPS.len()).flat_map(|n| [format!("a{n}"), format!("b{n}")]).collect();

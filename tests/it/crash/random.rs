@@ -130,6 +130,16 @@ fn talk(root: &Root, group: &str, mut random: Random, flow: &Flow) -> Vec<(i64, 
     accepted
 }
 
+/// Killed twice in a row in the moment in which it takes in what it found, the daemon sets that aside. A person, who knows
+/// who killed it, lets it go on.
+fn release_what_is_set_aside(root: &Root) {
+    let aside: Vec<String> = Ledger::of_the_living(root).column("SELECT group_folder FROM holds");
+    for group in aside {
+        println!("{group} was set aside");
+        root.g2(&["ipc", "release", &group]);
+    }
+}
+
 /// Kills and restarts, and sees that no cursor ever moves back.
 fn kill_again_and_again(root: &Root, kills: u64, random: &mut Random, flow: &Flow) {
     let mut cursors: BTreeMap<i64, i64> = BTreeMap::new();
@@ -146,6 +156,7 @@ fn kill_again_and_again(root: &Root, kills: u64, random: &mut Random, flow: &Flo
                 Client::connect(root).ok()?.call(&json!({"op": "status"})).ok()
             });
             start_ms = u64::try_from(since.elapsed().as_millis()).unwrap();
+            release_what_is_set_aside(root);
             // Some live long enough for an agent to finish something.
             if random.below(3) == 0 {
                 let finished = || {
@@ -263,6 +274,7 @@ fn nothing_is_lost_and_nothing_done_twice_however_often_the_daemon_is_killed() {
         kill_again_and_again(root, kills, &mut random, flow);
         flow.stop.store(true, Ordering::Relaxed);
         let last = root.serve();
+        release_what_is_set_aside(root);
         let published: Vec<Published> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
         let accepted: Vec<_> = talkers.into_iter().map(|talker| talker.join().unwrap()).collect();
         (published, accepted, last)

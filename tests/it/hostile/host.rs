@@ -25,7 +25,7 @@ use super::{
 };
 use crate::support::{Root, wait_for};
 
-fn two_groups() -> Root {
+pub(super) fn two_groups() -> Root {
     let root = Root::new("");
     for group in ["evil", "good"] {
         root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);

@@ -250,6 +250,15 @@ const ATTACKS: &[Attack] = &[
     },
     Attack { word: "inputs", seen: &[] },
     Attack { word: "state", seen: &[] },
+    Attack {
+        word: "transcripts",
+        seen: &[
+            Inside("answered: true"),
+            Applied("tr-one-line.json"),
+            Applied("tr-lines.json"),
+            Applied("tr-sparse.json"),
+        ],
+    },
     // Nothing is read, written or cleaned up through links in the agent's own folders.
     Attack {
         word: "folders",
@@ -328,8 +337,11 @@ fn every_attack_is_seen_for_what_it_is_and_harms_nobody_else() {
         }
     }
     assert!(unseen.is_empty(), "{unseen:#?}");
-    assert_eq!((archive, task), (archived(root, "good"), root.json(&["tasks", "show", "good-task"])));
-    let kept = root.json(&["sessions", "show", &archived(root, "evil").to_string()]);
+    assert_eq!(
+        (archive, task),
+        (archived(root, "good", "secret"), root.json(&["tasks", "show", "good-task"]))
+    );
+    let kept = root.json(&["sessions", "show", &archived(root, "evil", "through a link").to_string()]);
     assert_eq!((&kept["name"], &kept["content"]), (&json!("through a link"), &json!("")));
     wait_for("the boxes to be the agent's alone again", || {
         let mode = |name: &str| std::fs::symlink_metadata(root.data("ipc/evil").join(name)).unwrap().mode();
@@ -357,13 +369,13 @@ fn a_neighbours_own(root: &Root) -> (i64, Value) {
     wait_for("main to see the task", || {
         (root.data_json("ipc/main/current_tasks.json")[0]["id"] == "good-task").then_some(())
     });
-    (archived(root, "good"), root.json(&["tasks", "show", "good-task"]))
+    (archived(root, "good", "secret"), root.json(&["tasks", "show", "good-task"]))
 }
 
-/// The number of a group's one archived session.
-fn archived(root: &Root, group: &str) -> i64 {
+/// The number of a group's one archived session of this name.
+fn archived(root: &Root, group: &str, name: &str) -> i64 {
     let rows = root.rows(&["sessions", "list", "--group", group]);
-    let mut archived = rows.iter().filter(|row| row["state"] == "archived");
+    let mut archived = rows.iter().filter(|row| row["state"] == "archived" && row["name"] == name);
     let id = archived.next().and_then(|row| row["id"].as_i64()).unwrap();
     assert!(archived.next().is_none(), "{rows:?}");
     id

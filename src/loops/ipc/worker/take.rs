@@ -3,22 +3,26 @@
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
 use ipc_handlers::Folder;
-use tokio::{task::spawn_blocking, time::Instant};
+use tokio::{runtime::Handle, task::spawn_blocking, time::Instant};
 
 use super::{
     super::{
         super::Host,
         answer::settle_again,
-        flow::{CLAIMED_AT_ONCE, Flow, Handled, Searches, TOGETHER, handle},
+        chain,
+        flow::{CLAIMED_AT_ONCE, Flow, Handled, Slow, TOGETHER, handle},
         gate::{self, Open},
+        hand,
         read::{Patience, Taken, claim},
     },
     Worker,
 };
 use crate::{
+    clock,
     domain::room::Intake,
     failpoint,
     ipc::{Claimed, CommandBox},
+    store::Note,
 };
 
 /// So few files are taken at once; for more a group waits until the crowd has places.
@@ -41,9 +45,9 @@ impl Worker {
             let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
             let room = host.config.waiting_bytes.saturating_sub(self.unsettled);
             // One thread from the claim to the answer: each change of threads would cost more than the work.
-            let searches = if wanted == 0 { Searches::Now } else { Searches::Later };
-            let taking = move || take_in(&host, &folder, files, open, room, patience, searches);
-            let TakenIn { rest, claimed, handled, stuck, left_searches } =
+            let slow = if wanted == 0 { Slow::Now } else { Slow::Later };
+            let taking = move || take_in(&host, &folder, files, open, room, patience, slow);
+            let TakenIn { rest, claimed, handled, stuck, left_slow } =
                 spawn_blocking(taking).await.unwrap_or_default();
             drop(places);
             files = rest;
@@ -53,7 +57,7 @@ impl Worker {
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
             settle_again(&self.host, &self.folder, handled.waiting).await;
-            if left_searches {
+            if left_slow {
                 // Without a place in the crowd: others who take in many do not wait for them.
                 self.look_again(patience).await;
             }
@@ -78,7 +82,7 @@ impl Worker {
         let taken: Vec<_> =
             growing.into_iter().map(|(claimed, at)| Taken::before(claimed, now.duration_since(at))).collect();
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, Searches::Now))
+        let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, Slow::Now))
             .await
             .unwrap_or_default();
         self.gate.took(0, &handled);
@@ -92,18 +96,40 @@ impl Worker {
 
     /// Settles a claimed file now: a person has decided on it.
     pub(super) async fn settle_by_hand(&mut self, claimed: Claimed) {
+        let Some(claimed) = self.drop_unread(claimed).await else { return };
         let known = self.growing.iter().position(|(growing, _)| growing.id == claimed.id);
         let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
         let taken = vec![Taken::before(claimed, Duration::ZERO)];
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let handled =
-            spawn_blocking(move || handle(&host, &folder, taken, Patience::None, Searches::Now)).await;
+        let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None, Slow::Now)).await;
         let handled = handled.unwrap_or_default();
         self.gate.took(0, &handled);
         self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
         settle_again(&self.host, &self.folder, handled.waiting).await;
+    }
+}
+
+impl Worker {
+    /// Of a group that is set aside, drops a command that a person wants dropped, without a look at what it asks for;
+    /// returns any other.
+    async fn drop_unread(&self, claimed: Claimed) -> Option<Claimed> {
+        let dropped = matches!(self.host.store.note(claimed.id), Ok(Some(Note::Dropped(_))));
+        if !dropped || !self.host.is_aside(&self.folder) {
+            return Some(claimed);
+        }
+        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+        let drop = move || {
+            let boxes = host.boxes(&folder).ok();
+            let finish = hand::finish(host.hand(), boxes.as_deref(), &claimed, clock::now());
+            if let Err(error) = Handle::current().block_on(finish) {
+                tracing::warn!(claim = claimed.id, error = %chain(&error), "dropping a command failed; a restart does the rest");
+            }
+            host.nudges.settled.ring();
+        };
+        let _ = spawn_blocking(drop).await;
+        None
     }
 }
 
@@ -116,8 +142,8 @@ struct TakenIn {
     handled: Handled,
     /// One could not be claimed: what is younger must not go before it.
     stuck: bool,
-    /// A search was left for later, with what is behind it.
-    left_searches: bool,
+    /// Something slow was left for later, with what is behind it.
+    left_slow: bool,
 }
 
 /// Claims at most as many files as the gate is `open` for, while there is room for what they bring about and what can't be
@@ -129,9 +155,9 @@ fn take_in(
     open: Open,
     room: u64,
     patience: Patience,
-    searches: Searches,
+    slow: Slow,
 ) -> TakenIn {
-    let mut flow = Flow::new(host, folder, patience, searches);
+    let mut flow = Flow::new(host, folder, patience, slow);
     let Open { files: mut open, bytes: most } = open;
     let (mut claimed, mut stuck) = (0, false);
     while !stuck
@@ -141,7 +167,7 @@ fn take_in(
         && flow.so_far().unsettled < room
         && flow.so_far().waiting.is_empty()
         && (claimed == 0 || gate::intake(host, folder) == Intake::Open)
-        && !flow.has_left_searches()
+        && !flow.has_left()
     {
         failpoint::reach("ipc.seen");
         let Ok(boxes) = host.boxes(folder) else {
@@ -173,6 +199,6 @@ fn take_in(
             flow.take(taken, files.len());
         }
     }
-    let left_searches = flow.has_left_searches();
-    TakenIn { rest: files, claimed, handled: flow.end(), stuck, left_searches }
+    let left_slow = flow.has_left();
+    TakenIn { rest: files, claimed, handled: flow.end(), stuck, left_slow }
 }

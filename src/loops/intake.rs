@@ -1,0 +1,182 @@
+//! What a start takes in of what it found, written down while that is under way: a start that dies over it is told of by
+//! `data/starts.json`, and [`crate::domain::deaths`] decides who is set aside for it.
+//!
+//! The file is written before the work begins and removed when all is taken in, so a start that finds nothing writes none,
+//! and no command or record costs a look at it. Nobody waits for the disk: what a power cut takes of it was no attack.
+
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use ipc_handlers::{Folder, Time};
+
+use crate::{
+    domain::deaths::{self, Death},
+    root,
+};
+
+/// What of a group is taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// Its claimed commands.
+    Claims,
+    /// What its run has said.
+    Output,
+}
+
+/// What a start found, by group.
+pub type Found = BTreeSet<(Folder, What)>;
+
+/// What a start takes in.
+pub struct Intake {
+    data: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The starts that died before this one.
+    before: Vec<Death>,
+    since: Time,
+    /// What is to be taken in, at work included.
+    left: Found,
+    at_work: Found,
+    /// Whether there is a file.
+    written: bool,
+}
+
+impl Intake {
+    /// Begins to take in what was found; returns who is set aside, of whom nothing is.
+    #[must_use]
+    pub fn begin(data: PathBuf, found: Found, now: Time) -> (Self, BTreeSet<Folder>) {
+        let known = root::read_starts(&data).unwrap_or_else(|error| {
+            tracing::warn!(%error, "data/starts.json can't be read; earlier starts count as well ended");
+            None
+        });
+        let written = known.is_some();
+        let before: Vec<Death> =
+            known.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        let before = deaths::in_a_row(&before, now).to_vec();
+        let groups = found.iter().map(|(group, _)| group.clone()).collect();
+        let aside = deaths::set_aside(&before, &groups);
+        let left = found.into_iter().filter(|(group, _)| !aside.contains(group)).collect();
+        let state = Mutex::new(State { before, since: now, left, at_work: Found::new(), written });
+        let this = Self { data, state };
+        this.change(|_| {});
+        (this, aside)
+    }
+
+    /// Whether the start before this one died: what is found is taken in one after the other, so that a death tells of whom.
+    #[must_use]
+    pub fn is_wary(&self) -> bool {
+        !self.state().before.is_empty()
+    }
+
+    /// This of a group is taken in from now on, if it was found.
+    pub fn taking(&self, group: &Folder, what: What) {
+        self.change(|state| {
+            let one = (group.clone(), what);
+            if state.left.contains(&one) {
+                state.at_work.insert(one);
+            }
+        });
+    }
+
+    /// Whether this of a group is at work.
+    #[must_use]
+    pub fn is_taking(&self, group: &Folder, what: What) -> bool {
+        self.state().at_work.contains(&(group.clone(), what))
+    }
+
+    /// This of a group is taken in.
+    pub fn taken(&self, group: &Folder, what: What) {
+        if self.state().left.is_empty() {
+            return;
+        }
+        self.change(|state| {
+            let one = (group.clone(), what);
+            state.left.remove(&one);
+            state.at_work.remove(&one);
+        });
+    }
+
+    /// The daemon stops in order: this start did not die.
+    pub fn end(&self) {
+        self.change(|state| {
+            state.left.clear();
+            state.at_work.clear();
+        });
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is at work, and writes that down.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state();
+        change(&mut state);
+        if state.left.is_empty() {
+            state.before.clear();
+            if std::mem::take(&mut state.written)
+                && let Err(error) = root::write_starts(&self.data, None)
+            {
+                tracing::warn!(%error, "data/starts.json can't be removed");
+            }
+            return;
+        }
+        let over: BTreeSet<Folder> = state.at_work.iter().map(|(group, _)| group.clone()).collect();
+        let now = (!over.is_empty()).then_some(Death { at: state.since, over });
+        let all: Vec<&Death> = state.before.iter().chain(&now).collect();
+        let text = serde_json::to_vec(&all).unwrap_or_default();
+        if let Err(error) = root::write_starts(&self.data, Some(&text)) {
+            tracing::warn!(%error, "data/starts.json can't be written; a death of this start is not known to the next");
+        }
+        state.written = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time(1_800_000_000_000);
+
+    fn found(names: &[&str]) -> Found {
+        names.iter().map(|name| (Folder::parse(name).unwrap(), What::Claims)).collect()
+    }
+
+    #[test]
+    fn who_was_at_work_at_two_deaths_is_set_aside_and_a_start_that_gets_through_forgets_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let begin = |names: &[&str]| Intake::begin(dir.path().to_owned(), found(names), NOW);
+        let folder = |name: &str| Folder::parse(name).unwrap();
+        let file = dir.path().join("starts.json");
+        let dies = |over: &[&str], found: &[&str]| {
+            let (start, aside) = begin(found);
+            over.iter().for_each(|name| start.taking(&folder(name), What::Claims));
+            (start.is_wary(), aside)
+        };
+        assert_eq!(dies(&["evil", "good"], &["evil", "good"]), (false, BTreeSet::new()));
+        assert_eq!(dies(&["evil"], &["evil", "good"]), (true, BTreeSet::new()));
+        let (start, aside) = begin(&["evil", "good"]);
+        assert_eq!(aside, [folder("evil")].into());
+        start.taking(&folder("good"), What::Claims);
+        assert!(file.exists());
+        start.taken(&folder("good"), What::Claims);
+        assert!(!file.exists(), "all of it is taken in, but what is set aside");
+
+        // Nobody is at work: it says nothing of anybody.
+        assert_eq!(dies(&[], &["evil"]), (false, BTreeSet::new()));
+        assert_eq!(dies(&["evil"], &["evil"]), (false, BTreeSet::new()));
+        let (start, _) = begin(&["evil"]);
+        start.taking(&folder("evil"), What::Claims);
+        start.end();
+        assert!(!file.exists(), "an orderly stop is no death");
+        assert_eq!(begin(&[]).1, BTreeSet::new());
+        assert!(!file.exists(), "nothing was found");
+        root::write_starts(dir.path(), Some(b"[half")).unwrap();
+        assert_eq!(dies(&["evil"], &["evil"]), (false, BTreeSet::new()));
+    }
+}

@@ -1,0 +1,144 @@
+//! What kills the daemon does so twice at most: the third start sets it aside, says so, and serves everybody else.
+#![expect(clippy::disallowed_methods, reason = "looks at what is claimed")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use serde_json::{Value, json};
+
+use super::{host::two_groups, scene::ask};
+use crate::support::{Docked, Root, wait_for};
+
+const KILLED: i32 = 9;
+
+fn say(text: &str) -> Value {
+    json!({"type": "send_message", "chatJid": "local:evil", "text": text})
+}
+
+/// Starts a daemon that dies at a place, and waits until it has.
+fn dies(root: &Root, place: &str) {
+    assert_eq!(root.spawn(&[("G2_FAILPOINT", place)]).signal(), Some(KILLED));
+}
+
+/// `status`, `doctor` and the log name the group and what a person can do.
+fn assert_named(root: &Root) {
+    let status = root.json(&["status"]);
+    assert_eq!((&status["state"], &status["held"]), (&json!("degraded"), &json!(["evil"])), "{status}");
+    assert_eq!(root.run(&["status"]).status.code(), Some(1));
+    let named = |text: &str| text.contains("group evil is set aside") && text.contains("g2 ipc release evil");
+    assert!(named(status["problems"][0].as_str().unwrap()), "{status}");
+    let doctor = root.rows(&["doctor"]);
+    let row = doctor.iter().find(|row| row["check"] == "holds").unwrap();
+    assert_eq!(row["status"], "fail", "{row}");
+    assert!(named(&format!("{} {}", row["detail"], row["fix"])), "{row}");
+    assert_eq!(root.log().matches("a group is set aside").count(), 1, "{}", root.log());
+}
+
+fn claimed(root: &Root) -> Vec<String> {
+    let files = std::fs::read_dir(root.data("claimed")).unwrap();
+    files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_command_that_kills_the_daemon_is_set_aside_at_the_third_start_and_others_go_on() {
+    let root = two_groups();
+    root.serve().terminate();
+    // It dies with commands of both in hand; of those only one is the death of it.
+    root.put_command("good", "tasks", "good.json", &json!({"type": "list_tasks", "requestId": "before"}));
+    root.put_command("evil", "messages", "bomb.json", &say("once"));
+    dies(&root, "ipc.reading/evil");
+    assert!(claimed(&root).iter().any(|name| name.ends_with("-evil.json")));
+    for _ in 0..2 {
+        dies(&root, "ipc.reading/evil");
+    }
+    let daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.reading/evil")]);
+    assert_eq!(root.reply("good", "before")["ok"], true);
+    ask(&root, "good", "after");
+    assert_named(&root);
+    assert!(!root.data("starts.json").exists(), "all the rest is taken in");
+    // What comes later waits in its box, and another death changes nothing.
+    root.put_command("evil", "messages", "later.json", &say("later"));
+    ask(&root, "good", "beside");
+    daemon.kill();
+    let daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.reading/evil")]);
+    ask(&root, "good", "again");
+    assert_named(&root);
+    assert_eq!(claimed(&root).len(), 1);
+    assert_eq!(root.said("local:evil"), [] as [&str; 0]);
+    assert_eq!(daemon.terminate(), Some(0));
+
+    // Nothing is lost and nothing twice, in its order.
+    let _daemon = root.serve();
+    root.g2(&["ipc", "release", "evil"]);
+    wait_for("both to be said", || (root.said("local:evil") == ["once", "later"]).then_some(()));
+    assert_eq!(root.json(&["status"])["state"], "healthy");
+    assert_eq!(claimed(&root), [] as [&str; 0]);
+}
+
+#[test]
+fn a_command_that_is_set_aside_can_be_dropped_unread() {
+    let root = two_groups();
+    root.serve().terminate();
+    root.put_command("evil", "messages", "bomb.json", &say("never"));
+    for _ in 0..3 {
+        dies(&root, "ipc.reading/evil");
+    }
+    let _daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.reading/evil")]);
+    assert_named(&root);
+    let row = &root.rows(&["ipc", "list", "--group", "evil"])[0];
+    assert_eq!(row["state"], "claimed", "{row}");
+    root.g2(&["ipc", "drop", &row["id"].to_string()]);
+    assert_eq!(claimed(&root), [] as [&str; 0]);
+    assert_eq!(root.rows(&["ipc", "list", "--group", "evil"])[0]["state"], "refused");
+    root.g2(&["ipc", "release", "evil"]);
+    assert_eq!(root.json(&["status"])["state"], "healthy");
+    assert_eq!(root.said("local:evil"), [] as [&str; 0]);
+}
+
+#[test]
+fn a_daemon_that_is_killed_while_it_works_sets_nobody_aside() {
+    let root = two_groups();
+    root.serve().terminate();
+    for n in 0..5 {
+        root.put_command("evil", "messages", &format!("{n}.json"), &say(&n.to_string()));
+        // It has claimed it, and is killed before it reads it; the next one gets through.
+        dies(&root, "ipc.claimed");
+        assert_eq!(claimed(&root).len(), 1);
+        let daemon = root.serve();
+        wait_for("it to be said", || (root.said("local:evil").len() == n + 1).then_some(()));
+        daemon.kill();
+    }
+    assert_eq!(root.json(&["status"])["held"], json!([]));
+}
+
+#[test]
+fn a_run_whose_output_kills_the_daemon_is_not_adopted_at_the_third_start_and_others_go_on() {
+    let Some(root) = Docked::new("") else { return };
+    for group in ["evil", "good"] {
+        root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
+    }
+    let daemon = root.serve();
+    assert_eq!(root.ask("local:evil", "one").trim(), "echo: one");
+    let container = root.containers();
+    assert_eq!(container.len(), 1);
+    daemon.kill();
+    for _ in 0..2 {
+        dies(&root, "run.reading/evil");
+    }
+    let daemon = root.serve_with(&[("G2_FAILPOINT", "run.reading/evil")]);
+    assert_named(&root);
+    assert_eq!(root.ask("local:good", "hello").trim(), "echo: hello");
+    // Its container lives on, and what is said to it waits.
+    assert!(root.containers().contains(&container[0]));
+    let seq = root.send("local:evil", "two");
+    root.judged(seq);
+    assert_eq!(root.said("local:evil").len(), 1);
+    assert_eq!(daemon.terminate(), Some(0));
+
+    let _daemon = root.serve();
+    assert_named(&root);
+    root.g2(&["ipc", "release", "evil"]);
+    wait_for("the answer", || (root.said("local:evil").len() == 2).then_some(()));
+    assert_eq!(root.said("local:evil")[1].trim(), "echo: two");
+    let runs = root.rows(&["runs", "list"]);
+    assert_eq!(runs.iter().filter(|run| run["group"] == "evil").count(), 1, "it was adopted: {runs:?}");
+    assert_eq!(root.json(&["status"])["state"], "healthy");
+}
