@@ -36,7 +36,8 @@ mod transcripts;
 mod worker;
 
 pub use hand::Hand;
-use open::{Line, check_identity, open_groups, reopen};
+pub use open::renew_boxes;
+use open::{Line, act_on_identity, look_at_identity, open_groups, reopen};
 pub use recover::recover;
 use worker::Job;
 
@@ -74,6 +75,7 @@ pub async fn run(
         growing.entry(claimed.folder.clone()).or_default().push(claimed);
     }
     let mut checked = None;
+    let mut looking = tokio::task::JoinSet::new();
     let mut rounds = Rounds::default();
     // Without events there is nothing to wait for.
     let unwatched = if watch.is_some() { Sight::Second } else { Sight::First };
@@ -124,8 +126,13 @@ pub async fn run(
                     }
                 }
             },
+            Some(looked) = looking.join_next() => {
+                act_on_identity(&host, watch.as_ref(), &mut workers, looked.unwrap_or_default());
+            }
             _ = every.tick() => {
-                check_identity(&host, watch.as_ref(), &mut workers, &mut checked);
+                if looking.is_empty() {
+                    look_at_identity(&host, &mut looking, &mut checked);
+                }
                 if !growing.is_empty() {
                     // Of a group whose boxes could not be opened.
                     open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
