@@ -26,7 +26,7 @@ pub enum ClaimError {
     /// recorded as malformed and acknowledged.
     #[error("claim {} is a {kind}, and only regular files are commands", claimed.id)]
     NotAFile { claimed: Claimed, kind: Kind },
-    /// The file is where it was; try again later.
+    /// The file is in its box, and before what came after it; look there again later.
     #[error(transparent)]
     World(#[from] World),
 }
@@ -116,7 +116,10 @@ impl GroupBoxes {
             // Its container gave the box, or the file, a project of its own.
             Err(Errno::XDEV) => {
                 let _ = self.set_back(b.name()).and_then(|()| self.set_back_file(b, name));
-                self.host.take_out(held, name, &self.host.claimed, claimed.file_name().as_ref())
+                match self.host.take_out(held, name, &self.host.claimed, claimed.file_name().as_ref()) {
+                    Err(Errno::NOENT) => Err(Errno::XDEV),
+                    other => other,
+                }
             }
             other => other,
         };
