@@ -7,6 +7,7 @@ mod claim;
 mod input;
 mod list;
 mod put;
+mod renew;
 mod state;
 
 use std::{
@@ -31,6 +32,7 @@ pub use self::{
 use super::{
     dir,
     host::{HostDirs, Owner, give_to},
+    kernel::Attributes,
     names::{BoxName, CommandBox, Kind},
     world::World,
 };
@@ -93,9 +95,15 @@ impl GroupBoxes {
         };
         let us = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let group = Held::make(&host.ipc, folder.as_str(), 0o755, Some(us)).map_err(failed("opening", ""))?;
-        let open = |b: BoxName| {
-            Held::make(&group.fd, b.as_str(), 0o700, owner).map_err(failed("opening", b.as_str()))
+        let model = Attributes::of(&group.fd);
+        let open = |b: BoxName| -> rustix::io::Result<Held> {
+            let held = Held::make(&group.fd, b.as_str(), 0o700, owner)?;
+            if let Some(model) = &model {
+                model.give_to(&held.fd)?;
+            }
+            Ok(held)
         };
+        let open = |b: BoxName| open(b).map_err(failed("opening", b.as_str()));
         let [messages, tasks, input, responses, state] = BoxName::ALL;
         let boxes = [open(messages)?, open(tasks)?, open(input)?, open(responses)?, open(state)?];
         Ok(Self {
@@ -128,13 +136,15 @@ impl GroupBoxes {
     }
 
     /// Compares device and inode of each box with those held. A box whose mode its container has changed, be it to lock
-    /// us out or to let others in, is its own alone again.
+    /// us out or to let others in, is its own alone again; one to which it gave flags or a project has those of the folder
+    /// above it.
     ///
     /// # Errors
     /// [`World`] when a folder can't be looked at.
     pub fn identity(&self) -> Result<Identity, World> {
         let group = dir::stat(&self.host.ipc, self.folder.as_str());
         let is_linked = group.is_ok_and(|stat| self.group.is(&stat));
+        let model = Attributes::of(&self.group.fd);
         for b in BoxName::ALL {
             let held = self.held(b);
             let looking = |e| World::new("looking at", self.path_of(b).display().to_string(), e);
@@ -145,6 +155,9 @@ impl GroupBoxes {
             };
             if here.st_mode & 0o7777 != 0o700 {
                 rustix::fs::fchmod(&held.fd, Mode::from_raw_mode(0o700)).map_err(looking)?;
+            }
+            if let Some(model) = &model {
+                model.give_to(&held.fd).map_err(looking)?;
             }
         }
         Ok(Identity::Same)
@@ -190,6 +203,11 @@ impl GroupBoxes {
     pub(super) fn sync(&self, b: CommandBox) -> Result<(), World> {
         rustix::fs::fsync(&self.held(b.name()).fd)
             .map_err(|e| World::new("syncing", self.path_of(b.name()).display().to_string(), e))
+    }
+
+    /// Sets a box's flags and project back to those of the folder above it.
+    fn set_back(&self, b: BoxName) -> rustix::io::Result<()> {
+        Attributes::of(&self.group.fd).map_or(Ok(()), |model| model.give_to(&self.held(b).fd))
     }
 
     fn held(&self, b: BoxName) -> &Held {

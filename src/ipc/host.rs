@@ -27,7 +27,7 @@ use rustix::{
 
 use super::{
     dir,
-    names::{in_hand, of_another_life, on_its_way},
+    names::{in_hand, of_another_life, on_its_way, without_hand},
     world::World,
 };
 use crate::failpoint;
@@ -162,7 +162,8 @@ impl HostDirs {
     /// Takes what stands at `name` out of a box and puts it at `to`, in a folder that only we write to, where nothing may
     /// be. Whatever its container does meanwhile, one file is taken, and the one that was at `name` in that instant.
     ///
-    /// After a crash it has its name, or one by [`in_hand`] in the box, or that and the new one.
+    /// After a crash it has its name, or one by [`in_hand`] in the box, or that and the new one. After an error it waits by
+    /// its name, or by one that shows it.
     pub(super) fn take_out(
         &self,
         from: &OwnedFd,
@@ -174,7 +175,7 @@ impl HostDirs {
             return dir::rename_new(from, name, to_dir, to);
         }
         // Removing a name takes whatever stands there. So it is first renamed in its own box, which takes just one file.
-        let hand = in_hand(name);
+        let hand = in_hand(without_hand(name));
         dir::rename_new(from, name, from, hand.as_os_str())?;
         failpoint::reach("ipc.in_hand");
         let hand = hand.as_os_str();
@@ -187,10 +188,10 @@ impl HostDirs {
             }
             // A directory, a file with as many names as there can be, or one that is not ours to link.
             Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => {
-                dir::rename_new(from, hand, to_dir, to).inspect_err(|_| put_back(from, hand, name))
+                dir::rename_new(from, hand, to_dir, to).inspect_err(|_| let_go(from, hand))
             }
             Err(other) => {
-                put_back(from, hand, name);
+                let_go(from, hand);
                 Err(other)
             }
         }
@@ -258,12 +259,10 @@ pub(super) fn can_link(at: &OwnedFd, name: &str) -> bool {
     )
 }
 
-/// Puts what could not be taken out back to its name. Where its writer has put something new there, it waits beside that as
-/// a command of an earlier life does.
-fn put_back(at: &OwnedFd, hand: &OsStr, name: &OsStr) {
-    if let Err(Errno::EXIST) = dir::rename_new(at, hand, at, name) {
-        let _ = dir::rename_new(at, hand, at, of_another_life(hand).as_os_str());
-    }
+/// What could not be taken out waits as a file does that a process which ended had in hand. By its own name it would go
+/// behind those that came after it, as a rename makes it the newest.
+fn let_go(at: &OwnedFd, hand: &OsStr) {
+    let _ = dir::rename_new(at, hand, at, of_another_life(hand).as_os_str());
 }
 
 impl fmt::Debug for HostDirs {

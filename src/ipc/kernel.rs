@@ -1,10 +1,15 @@
-//! Two system calls that have no safe wrapper: file handles and leases.
+//! System calls that have no safe wrapper: file handles, leases, and what a directory's owner can set beside its mode.
 #![expect(
     unsafe_code,
-    reason = "name_to_handle_at and F_SETLEASE are reached through libc only; this file is their door"
+    reason = "name_to_handle_at, F_SETLEASE and FS_IOC_FSSETXATTR are reached through libc only; this file is their door"
 )]
 
 use std::os::fd::{AsFd, AsRawFd as _};
+
+use rustix::{
+    fs::{IFlags, ioctl_getflags, ioctl_setflags},
+    io::{Errno, Result},
+};
 
 /// The kernel's own limit on the size of a file handle, bytes.
 const MAX_HANDLE: usize = libc::MAX_HANDLE_SZ as usize;
@@ -80,6 +85,95 @@ pub(super) fn writer(file: impl AsFd) -> Writer {
         Some(libc::EAGAIN) => Writer::Holds,
         _ => Writer::Unknown,
     }
+}
+
+/// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`; the libc crate lacks them. The same on every architecture we build for.
+const GET_EXTENDED: libc::Ioctl = 0x801c_581f_u32 as libc::Ioctl;
+const SET_EXTENDED: libc::Ioctl = 0x401c_5820_u32 as libc::Ioctl;
+/// The flags that make a directory refuse, delay or change what is put into it: compression, sync, immutable, append only,
+/// no dump, no access times, sync of names, no copy on write, a project for all that is in it.
+const FLAGS: u32 = 0x2081_04fc;
+/// The same among the extended ones, with XFS's hints on where and how large files are laid out.
+const EXTENDED_FLAGS: u32 = 0x0001_fff8;
+
+/// `struct fsxattr`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Extended {
+    flags: u32,
+    extent: u32,
+    extents: u32,
+    project: u32,
+    copied_extent: u32,
+    pad: [u8; 8],
+}
+
+/// What a directory's owner can set beside its mode, and files in it can have to obey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Attributes {
+    flags: u32,
+    extended: u32,
+    extents: [u32; 2],
+    project: u32,
+}
+
+impl Attributes {
+    /// Returns those of an open file or directory; `None` where the file system has none.
+    pub(super) fn of(file: impl AsFd) -> Option<Self> {
+        let flags = ioctl_getflags(&file).ok()?.bits();
+        let extended = extended(&file).unwrap_or_default();
+        Some(Self {
+            flags: flags & FLAGS,
+            extended: extended.flags & EXTENDED_FLAGS,
+            extents: [extended.extent, extended.copied_extent],
+            project: extended.project,
+        })
+    }
+
+    /// Sets a directory's back to these, where they are not.
+    pub(super) fn give_to(&self, directory: impl AsFd) -> Result<()> {
+        let Some(is) = Self::of(&directory) else { return Ok(()) };
+        if (is.extended, is.extents, is.project) != (self.extended, self.extents, self.project)
+            && let Ok(now) = extended(&directory)
+        {
+            let flags = (now.flags & !EXTENDED_FLAGS) | self.extended;
+            let [extent, copied_extent] = self.extents;
+            set_extended(
+                &directory,
+                Extended { flags, extent, copied_extent, project: self.project, ..now },
+            )?;
+        }
+        // Some are in both sets.
+        let now = ioctl_getflags(&directory)?.bits();
+        if now & FLAGS != self.flags {
+            ioctl_setflags(&directory, IFlags::from_bits_retain((now & !FLAGS) | self.flags))?;
+        }
+        Ok(())
+    }
+
+    /// Gives a file these's project, and leaves the rest of what it has.
+    pub(super) fn give_project_to(&self, file: impl AsFd) -> Result<()> {
+        let now = extended(&file)?;
+        set_extended(&file, Extended { project: self.project, ..now })
+    }
+}
+
+fn extended(file: impl AsFd) -> Result<Extended> {
+    let mut extended = Extended::default();
+    // SAFETY: the descriptor is borrowed and so open; `extended` has the layout of `struct fsxattr`, which this command
+    // fills and does not keep.
+    let done = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), GET_EXTENDED, &raw mut extended) };
+    if done == 0 { Ok(extended) } else { Err(last_error()) }
+}
+
+fn set_extended(file: impl AsFd, extended: Extended) -> Result<()> {
+    // SAFETY: as above; this command only reads it.
+    let done = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), SET_EXTENDED, &raw const extended) };
+    if done == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 #[cfg(test)]

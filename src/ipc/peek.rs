@@ -18,6 +18,7 @@ pub use self::queue::{
 };
 use super::{
     host::{Owner, can_link},
+    kernel::Attributes,
     names::{BoxName, CommandBox, Kind, on_its_way},
     world::World,
 };
@@ -37,6 +38,8 @@ pub struct LiesAs {
     pub owner: Owner,
     /// The permission bits.
     pub mode: u32,
+    /// Its container gave it flags or a project that the folder above it has not.
+    pub marked: bool,
 }
 
 /// Returns what stands where a group's five boxes belong.
@@ -44,6 +47,11 @@ pub struct LiesAs {
 /// # Errors
 /// [`World`] when it can't be looked at.
 pub fn boxes(data: &Path, group: &Folder) -> Result<Vec<Lies>, World> {
+    let attributes = |path: &Path| {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Attributes::of(rustix::fs::open(path, flags, Mode::empty()).ok()?)
+    };
+    let model = attributes(&data.join("ipc").join(group.as_str()));
     BoxName::ALL
         .into_iter()
         .map(|which| {
@@ -53,6 +61,7 @@ pub fn boxes(data: &Path, group: &Folder) -> Result<Vec<Lies>, World> {
                     kind: Kind::of(&stat),
                     owner: (stat.st_uid, stat.st_gid),
                     mode: stat.st_mode & 0o7777,
+                    marked: attributes(&path).is_some_and(|is| model.is_some_and(|model| is != model)),
                 }),
                 Err(Errno::NOENT | Errno::NOTDIR) => None,
                 Err(error) => return Err(World::new("looking at", path.display().to_string(), error)),

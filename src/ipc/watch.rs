@@ -20,7 +20,7 @@ use notify::{
 pub use self::hints::{Hint, HintSender, Hints, hints};
 use super::{
     boxes::GroupBoxes,
-    names::{CommandBox, is_command_name},
+    names::{CommandBox, is_command_name, without_hand},
 };
 
 /// Why a box is not watched. The scan finds what comes, only later.
@@ -153,7 +153,8 @@ fn translate(watched: &Watched, event: notify::Result<Event>, mut tell: impl FnM
 }
 
 fn file_hint(watched: &HashMap<PathBuf, (Folder, CommandBox)>, path: &Path) -> Option<Hint> {
-    let name = path.file_name().filter(|name| is_command_name(name))?;
+    // What we let go of ourselves is found by a scan: an event for each try would be the cause of the next one.
+    let name = path.file_name().filter(|name| is_command_name(name) && without_hand(name) == *name)?;
     let (folder, in_box) = watched.get(path.parent()?)?;
     Some(Hint::File { folder: folder.clone(), in_box: *in_box, name: name.to_owned() })
 }

@@ -37,7 +37,8 @@ mod transcripts;
 mod worker;
 
 pub use hand::Hand;
-use open::{Line, check_identity, open_groups, reopen, watch_again};
+pub use open::renew_boxes;
+use open::{Line, act_on_identity, look_at_identity, open_groups, reopen, watch_again};
 pub use recover::{Left, recover};
 pub use transcripts::read_transcript;
 use worker::Job;
@@ -81,6 +82,7 @@ pub async fn run(
         growing.entry(claimed.folder.clone()).or_default().push(claimed);
     }
     let mut checked = None;
+    let mut looking = tokio::task::JoinSet::new();
     let mut rounds = Rounds::default();
     let mut every = tokio::time::interval(host.config.scan_every);
     let mut blind = tokio::time::interval(BLIND.min(host.config.scan_every));
@@ -138,8 +140,13 @@ pub async fn run(
             },
             _ = again.tick(), if host.unwatched().is_some() => watch_again(&host, &watch, &mut workers),
             _ = blind.tick(), if host.unwatched().is_some() => scan_unwatched(&host, &workers),
+            Some(looked) = looking.join_next() => {
+                act_on_identity(&host, &watch, &mut workers, looked.unwrap_or_default());
+            }
             _ = every.tick() => {
-                check_identity(&host, &watch, &mut workers, &mut checked);
+                if looking.is_empty() {
+                    look_at_identity(&host, &mut looking, &mut checked);
+                }
                 if !growing.is_empty() {
                     // Of a group whose boxes could not be opened.
                     open_groups(&host, &watch, &mut workers, &mut running, &mut growing);

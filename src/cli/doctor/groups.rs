@@ -162,7 +162,7 @@ fn judge_boxes(folder: &Path, lying: &[Lies], owner: Owner, daemon: Daemon) -> V
                 format!("{at} is a {kind} where a folder belongs"),
                 format!("stop g2 and remove it: `rm {at}`"),
             )),
-            Some(LiesAs { owner: is, mode, .. }) => {
+            Some(LiesAs { owner: is, mode, marked, .. }) => {
                 if is.0 != owner.0 {
                     rows.push(Row::fail(
                         "boxes",
@@ -175,6 +175,15 @@ fn judge_boxes(folder: &Path, lying: &[Lies], owner: Owner, daemon: Daemon) -> V
                         "boxes",
                         format!("{at} has mode {mode:04o}; only its agent may use it"),
                         format!("`chmod 700 {at}`"),
+                    ));
+                }
+                if *marked {
+                    rows.push(Row::fail(
+                        "boxes",
+                        format!(
+                            "{at} has flags or a project that the folder above it has not, and may refuse what is put into it"
+                        ),
+                        "the daemon sets them back within seconds; if it does not, look into its log",
                     ));
                 }
             }
@@ -215,7 +224,10 @@ mod tests {
     fn a_box_of_another_owner_mode_or_kind_is_told_with_its_mend() {
         let folder = Path::new("/r/data/ipc/a");
         let at = |kind, uid, mode| {
-            [Lies { which: BoxName::Tasks, as_what: Some(LiesAs { kind, owner: (uid, uid), mode }) }]
+            [Lies {
+                which: BoxName::Tasks,
+                as_what: Some(LiesAs { kind, owner: (uid, uid), mode, marked: false }),
+            }]
         };
         let fix = |lies: [Lies; 1]| {
             let rows = judge_boxes(folder, &lies, (1000, 1000), Daemon::Up);

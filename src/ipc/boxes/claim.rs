@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use super::GroupBoxes;
 use crate::ipc::{
     dir,
+    kernel::Attributes,
     mailbox::{Claimed, Claims, Read, ReadError, Source, changed_at},
     names::{CommandBox, Kind, is_one_component, without_hand},
     world::World,
@@ -25,7 +26,7 @@ pub enum ClaimError {
     /// recorded as malformed and acknowledged.
     #[error("claim {} is a {kind}, and only regular files are commands", claimed.id)]
     NotAFile { claimed: Claimed, kind: Kind },
-    /// The file is where it was; try again later.
+    /// The file is in its box, and before what came after it; look there again later.
     #[error(transparent)]
     World(#[from] World),
 }
@@ -77,6 +78,17 @@ impl GroupBoxes {
         Ok(claimed)
     }
 
+    /// Gives a file of a box the project that claimed ones have.
+    fn set_back_file(&self, b: CommandBox, name: &OsStr) -> rustix::io::Result<()> {
+        let held = &self.held(b.name()).fd;
+        // Looked at first, as opening a device or a FIFO can itself do something.
+        if Kind::of(&dir::stat(held, name)?) != Kind::File {
+            return Ok(());
+        }
+        let file = dir::open_to_read(held, name)?;
+        Attributes::of(&self.host.claimed).map_or(Ok(()), |model| model.give_project_to(&file))
+    }
+
     /// Takes it out of the box and makes sure that it is a file.
     fn take_out(
         &self,
@@ -100,7 +112,18 @@ impl GroupBoxes {
         let mut claimed =
             Claimed::new(&self.host, id, &self.folder, Some(Source::new(b, without_hand(name))));
         claimed.written = Some(written);
-        match self.host.take_out(held, name, &self.host.claimed, claimed.file_name().as_ref()) {
+        let taken = match self.host.take_out(held, name, &self.host.claimed, claimed.file_name().as_ref()) {
+            // Its container gave the box, or the file, a project of its own.
+            Err(Errno::XDEV) => {
+                let _ = self.set_back(b.name()).and_then(|()| self.set_back_file(b, name));
+                match self.host.take_out(held, name, &self.host.claimed, claimed.file_name().as_ref()) {
+                    Err(Errno::NOENT) => Err(Errno::XDEV),
+                    other => other,
+                }
+            }
+            other => other,
+        };
+        match taken {
             Ok(()) => {}
             Err(Errno::NOENT) => return Err(ClaimError::Gone),
             Err(other) => return Err(world("claiming", other).into()),

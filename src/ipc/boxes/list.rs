@@ -13,7 +13,7 @@ use super::GroupBoxes;
 use crate::ipc::{
     dir,
     kernel::{self, Writer},
-    names::{CommandBox, Kind, is_command_name},
+    names::{CommandBox, Kind, is_command_name, without_hand},
     world::World,
 };
 
@@ -27,7 +27,8 @@ const DIRECTORIES: usize = 16;
 pub struct Entry {
     pub name: OsString,
     pub kind: Kind,
-    /// When the inode last changed, which a rename does too: nanoseconds since the epoch, by our clock.
+    /// When the inode last changed, which a rename does too: nanoseconds since the epoch, by our clock. Of one that was
+    /// being claimed before, when it was written.
     pub ctime: i64,
     /// Bytes.
     pub size: u64,
@@ -71,11 +72,18 @@ impl PartialOrd for Entry {
 
 impl Entry {
     fn new(name: OsString, stat: &Stat) -> Self {
-        let nanos = i64::try_from(stat.st_ctime_nsec).unwrap_or(0);
+        let stamp = |seconds: i64, nanos| {
+            seconds.saturating_mul(1_000_000_000).saturating_add(i64::try_from(nanos).unwrap_or(0))
+        };
+        let mut ctime = stamp(stat.st_ctime, stat.st_ctime_nsec);
+        // Taking it in hand changed it. It was the oldest then, and goes before what came later.
+        if without_hand(&name) != name {
+            ctime = ctime.min(stamp(stat.st_mtime, stat.st_mtime_nsec));
+        }
         Self {
             name,
             kind: Kind::of(stat),
-            ctime: stat.st_ctime.saturating_mul(1_000_000_000).saturating_add(nanos),
+            ctime,
             size: u64::try_from(stat.st_size).unwrap_or(0),
             ino: stat.st_ino,
         }

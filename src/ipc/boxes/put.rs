@@ -7,7 +7,7 @@ use ipc_handlers::wire::CLOSE_FILE;
 use super::GroupBoxes;
 use crate::ipc::{
     dir,
-    host::{Built, Owner},
+    host::Built,
     names::{BoxName, Kind, is_batch_id, is_request_id},
     world::World,
 };
@@ -86,7 +86,7 @@ impl GroupBoxes {
         if !is_request_id(stem.as_bytes()) {
             return Err(PutError::BadName(name.to_owned()));
         }
-        self.place(&self.group.fd, name, bytes, None)
+        self.place_built(self.host.build(bytes, None)?, &self.group.fd, name)
     }
 
     /// Like [`GroupBoxes::write_snapshot`], of what `fill` writes: as long as it likes, without being in memory.
@@ -106,15 +106,23 @@ impl GroupBoxes {
     }
 
     fn put(&self, b: BoxName, name: &str, bytes: &[u8]) -> Result<(), PutError> {
-        self.place(&self.held(b).fd, name, bytes, self.owner)
-    }
-
-    fn place(&self, at: &OwnedFd, name: &str, bytes: &[u8], owner: Option<Owner>) -> Result<(), PutError> {
-        self.place_built(self.host.build(bytes, owner)?, at, name)
+        let at = &self.held(b).fd;
+        let mut built = self.host.build(bytes, self.owner)?;
+        let placed = match built.place(at, name) {
+            // Its container gave the box a project of its own.
+            Err(Errno::XDEV) => self.set_back(b).and_then(|()| built.place(at, name)),
+            other => other,
+        };
+        self.is_placed(placed, name)
     }
 
     fn place_built(&self, mut built: Built<'_>, at: &OwnedFd, name: &str) -> Result<(), PutError> {
-        match built.place(at, name) {
+        let placed = built.place(at, name);
+        self.is_placed(placed, name)
+    }
+
+    fn is_placed(&self, placed: rustix::io::Result<()>, name: &str) -> Result<(), PutError> {
+        match placed {
             Ok(()) => Ok(()),
             Err(Errno::ISDIR) => Err(PutError::InTheWay(name.to_owned())),
             Err(e) => Err(World::new("placing", format!("{name} for {}", self.folder), e).into()),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ipc_handlers::Folder;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 use super::{
     super::{Host, snapshots::Shown},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     domain::scan::Sight,
-    ipc::{Claimed, GroupBoxes, Hint, HintSender, Watch, hints},
+    ipc::{Claimed, GroupBoxes, Hint, HintSender, Identity, Watch, World, hints},
 };
 
 /// How many groups' boxes are compared with those on disk at a time.
@@ -147,12 +147,9 @@ pub(super) fn reopen(host: &Arc<Host>, watch: &Watch, workers: &mut BTreeMap<Fol
 
 /// Boxes that somebody removed or replaced are opened and watched anew. Looks at some groups at a time, those that come
 /// after `last`: of most of what happens to a box, an event tells.
-pub(super) fn check_identity(
-    host: &Arc<Host>,
-    watch: &Watch,
-    workers: &mut BTreeMap<Folder, Line>,
-    last: &mut Option<Folder>,
-) {
+///
+/// On a thread of its own: a container can keep anybody waiting who changes something in a box.
+pub(super) fn look_at_identity(host: &Host, looking: &mut JoinSet<Vec<Looked>>, last: &mut Option<Folder>) {
     let after = last.take().map_or(Bound::Unbounded, Bound::Excluded);
     let some: Vec<Arc<GroupBoxes>> = host
         .boxes
@@ -165,16 +162,44 @@ pub(super) fn check_identity(
     if some.len() == IDENTITIES {
         *last = some.last().map(|boxes| boxes.folder().clone());
     }
-    for boxes in some {
-        match boxes.identity() {
-            Ok(crate::ipc::Identity::Same) => {}
-            Ok(crate::ipc::Identity::Replaced(which)) => {
-                tracing::warn!(group = %boxes.folder(), which = which.as_str(), "a box was replaced; opening the boxes anew");
-                reopen(host, watch, workers, boxes.folder());
+    looking.spawn_blocking(move || {
+        some.iter().map(|boxes| (boxes.folder().clone(), boxes.identity())).collect()
+    });
+}
+
+/// What was found of a group's boxes.
+pub(super) type Looked = (Folder, Result<Identity, World>);
+
+/// Opens those anew that were replaced.
+pub(super) fn act_on_identity(
+    host: &Arc<Host>,
+    watch: &Watch,
+    workers: &mut BTreeMap<Folder, Line>,
+    looked: Vec<Looked>,
+) {
+    for (group, found) in looked {
+        match found {
+            Ok(Identity::Same) => {}
+            // Of a group that is gone meanwhile, nothing is to be made anew.
+            Ok(Identity::Replaced(_)) if !workers.contains_key(&group) => {}
+            Ok(Identity::Replaced(which)) => {
+                tracing::warn!(%group, which = which.as_str(), "a box was replaced; opening the boxes anew");
+                reopen(host, watch, workers, &group);
             }
-            Err(error) => {
-                tracing::warn!(group = %boxes.folder(), error = %chain(&error), "looking at the boxes failed")
-            }
+            Err(error) => tracing::warn!(%group, error = %chain(&error), "looking at the boxes failed"),
         }
     }
+}
+
+/// Sees to it that files can be put into each box of a group that has no container. Blocks.
+pub fn renew_boxes(host: &Host, group: &Folder) -> Result<(), String> {
+    let boxes = host.boxes(group).map_err(|e| chain(&e))?;
+    let renewed = boxes.renew().map_err(|e| chain(&e))?;
+    if !renewed.is_empty() {
+        tracing::warn!(%group, ?renewed, "nothing could be put into these boxes; they are made anew");
+        // The watcher tells that they are gone, and has them watched anew.
+        host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(group);
+        host.boxes(group).map_err(|e| chain(&e))?;
+    }
+    Ok(())
 }

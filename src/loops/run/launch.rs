@@ -90,6 +90,9 @@ impl Watched {
             }
         });
         emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
+        let (host, group) = (Arc::clone(&self.host), self.group.clone());
+        let renewed = spawn_blocking(move || crate::loops::ipc::renew_boxes(&host, &group));
+        renewed.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
         snapshots::write(&self.host, &self.group, Shown::All).await;
         let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
         self.speaks_v1 = protocol < wire::PROTOCOL;

@@ -75,6 +75,46 @@ fn what_a_daemon_that_died_had_in_hand_is_claimed_under_the_name_that_it_had() {
 }
 
 #[test]
+fn what_was_in_hand_or_could_not_be_claimed_goes_before_what_came_later() {
+    let w = world();
+    let names = || -> Vec<String> {
+        let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
+        let hand = DEAD_HAND.len();
+        let had = |name: &OsStr| name.to_str().unwrap().get(hand..).unwrap_or("later.json").to_owned();
+        listed.entries.iter().map(|entry| had(&entry.name)).collect()
+    };
+    let tick = || {
+        // The kernel's clock for files has to go on, so that times can be told apart.
+        let changed = |name: &str| fs::metadata(w.at(BoxName::State, name)).unwrap().modified().unwrap();
+        fs::write(w.at(BoxName::State, "before"), "").unwrap();
+        loop {
+            fs::write(w.at(BoxName::State, "after"), "").unwrap();
+            if changed("after") > changed("before") {
+                return;
+            }
+        }
+    };
+    fs::write(w.at(BoxName::Tasks, "first.json"), "1").unwrap();
+    tick();
+    fs::write(w.at(BoxName::Tasks, "later.json"), "2").unwrap();
+    tick();
+    // A daemon that died took it in hand.
+    fs::rename(w.at(BoxName::Tasks, "first.json"), w.at(BoxName::Tasks, in_hand("first.json"))).unwrap();
+    assert_eq!(names(), ["first.json", "later.json"]);
+    // Something stands where it is to be put, so it can't be claimed; once, and again.
+    for id in [1, 2] {
+        fs::create_dir(w.root.path().join(format!("claimed/{id}-main.json"))).unwrap();
+        let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
+        assert!(matches!(w.claim(&listed.entries[0].name), Err(ClaimError::World(_))));
+        assert_eq!(names(), ["first.json", "later.json"]);
+    }
+    let oldest = w.boxes.list(CommandBox::Tasks, 1).unwrap().entries.remove(0);
+    let claimed = w.claim(&oldest.name).unwrap();
+    assert_eq!(claimed.source.as_ref().unwrap().name, "first.json");
+    assert_eq!(w.claims.read(&claimed).unwrap().bytes, b"1");
+}
+
+#[test]
 fn a_file_that_is_claimed_and_still_in_hand_is_one_file_by_its_origin() {
     let w = world();
     fs::write(w.at(BoxName::Tasks, "a.json"), "{}").unwrap();

@@ -1,0 +1,44 @@
+//! Boxes that nothing can be put into, made anew between two containers.
+
+use rustix::{fs::AtFlags, io::Errno};
+
+use super::GroupBoxes;
+use crate::ipc::{dir, names::BoxName, names::on_its_way, world::World};
+
+impl GroupBoxes {
+    /// Tries each box, and removes those that refuse a file of ours for what their container did to them; returns those.
+    /// Call it where there is no container, and open the group anew if there are any. One that is not empty stays.
+    ///
+    /// # Errors
+    /// [`World`] when one can't be removed, or the machine has no room.
+    pub fn renew(&self) -> Result<Vec<BoxName>, World> {
+        let mut removed = Vec::new();
+        for b in BoxName::ALL {
+            let failed = |e| World::new("trying", self.path_of(b).display().to_string(), e);
+            match self.try_box(b) {
+                Ok(()) => continue,
+                // The disk's fault: a new box would be no better.
+                Err(e @ (Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::IO | Errno::NOMEM)) => {
+                    return Err(failed(e));
+                }
+                Err(_) => {}
+            }
+            if self.set_back(b).and_then(|()| self.try_box(b)).is_ok() {
+                continue;
+            }
+            match rustix::fs::unlinkat(&self.group.fd, b.as_str(), AtFlags::REMOVEDIR) {
+                Ok(()) => removed.push(b),
+                Err(Errno::NOTEMPTY | Errno::NOENT) => {}
+                Err(e) => return Err(failed(e)),
+            }
+        }
+        Ok(removed)
+    }
+
+    fn try_box(&self, b: BoxName) -> rustix::io::Result<()> {
+        let at = &self.held(b).fd;
+        let name = on_its_way();
+        self.host.build(b"", self.owner).map_err(|_| Errno::IO)?.place(at, &name)?;
+        dir::unlink(at, name.as_str())
+    }
+}
