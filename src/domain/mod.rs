@@ -17,6 +17,7 @@ pub mod mounts;
 pub mod people;
 pub mod prompt;
 pub mod prune;
+pub mod repeats;
 pub mod retry;
 pub mod room;
 pub mod rounds;

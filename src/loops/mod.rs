@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channels, local::Local},
     config::Config,
-    domain::{holds::Holds, lanes::Event, zone::Zone},
+    domain::{bucket::Bucket, holds::Holds, lanes::Event, zone::Zone},
     gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
     sandbox::Sandbox,
@@ -64,6 +64,8 @@ pub struct Host {
     pub dirs: Arc<HostDirs>,
     pub claims: Claims,
     pub boxes: RwLock<BTreeMap<Folder, Arc<GroupBoxes>>>,
+    /// What each group may still do in this minute, by files and by what it says on stdout; see [`Host::allow`].
+    pub allowances: Mutex<BTreeMap<Folder, Allowance>>,
     /// Has a place for each file that a group takes in with many others, see [`ipc::CROWD`].
     pub crowd: Semaphore,
     /// What is kept from being claimed. Whoever claims looks while it claims.
@@ -93,6 +95,14 @@ pub struct Host {
     pub obstacle: Mutex<Option<String>>,
     /// Groups whose runs are ended as the disk has no room for what they write, and why; until there is room again.
     pub without_room: Mutex<BTreeMap<Folder, String>>,
+}
+
+/// What a group may still do.
+pub struct Allowance {
+    /// Commands, and records on stdout.
+    pub commands: Bucket,
+    /// Those of them that say something in a chat.
+    pub messages: Bucket,
 }
 
 /// Wake-ups that carry no data.
@@ -139,6 +149,20 @@ impl Host {
         let opened = Arc::new(GroupBoxes::open(&self.dirs, group, self.box_owner)?);
         let mut all = self.boxes.write().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(all.entry(group.clone()).or_insert(opened)))
+    }
+
+    /// Looks at what a group may still do, or takes of it. It is what it was for whichever way the group is at work; a start
+    /// of the daemon makes it anew.
+    pub fn allow<T>(&self, group: &Folder, look: impl FnOnce(&mut Allowance) -> T) -> T {
+        let mut all = self.allowances.lock().unwrap_or_else(PoisonError::into_inner);
+        let allowance = all.entry(group.clone()).or_insert_with(|| {
+            let now = crate::clock::now();
+            Allowance {
+                commands: Bucket::new(self.config.commands_per_minute, now),
+                messages: Bucket::new(self.config.messages_per_minute, now),
+            }
+        });
+        look(allowance)
     }
 
     /// Returns whether all of a group's commands wait.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use ipc_handlers::{Folder, Refusal, Time};
+use ipc_handlers::{Folder, Refusal};
 use tokio::time::Instant;
 
 use super::{
@@ -21,7 +21,6 @@ use super::{
 };
 use crate::{
     clock,
-    domain::bucket::Bucket,
     ipc::{Claimed, CommandBox, GroupBoxes},
 };
 
@@ -31,29 +30,21 @@ const REST: Duration = Duration::from_secs(1);
 const REFUSED: usize = 4096;
 
 /// The gate of one group.
+#[derive(Default)]
 pub(super) struct Gate {
-    commands: Bucket,
-    messages: Bucket,
     shut_until: Option<Instant>,
 }
 
 impl Gate {
-    pub(super) fn new(host: &Host, now: Time) -> Self {
-        Self {
-            commands: Bucket::new(host.config.commands_per_minute, now),
-            messages: Bucket::new(host.config.messages_per_minute, now),
-            shut_until: None,
-        }
-    }
-
     /// Returns how many files may be taken while files of `unsettled` bytes are claimed and not settled; shuts when that is
     /// none.
     pub(super) fn opens_for(&mut self, host: &Host, folder: &Folder, unsettled: u64) -> usize {
         let now = clock::now();
-        let messages = self.messages.available(now);
+        let (commands, messages) =
+            host.allow(folder, |left| (left.commands.available(now), left.messages.available(now)));
         let free = unsettled < host.config.waiting_bytes && messages > 0;
         // Which of them are messages is known when they are read.
-        let open = if free { self.commands.available(now).min(messages.max(TOGETHER)) } else { 0 };
+        let open = if free { commands.min(messages.max(TOGETHER)) } else { 0 };
         if open == 0 {
             if self.shut_until.is_none() {
                 tracing::warn!(group = %folder, unsettled, "more commands than the limits allow; the rest waits in the box");
@@ -69,10 +60,12 @@ impl Gate {
     }
 
     /// Notes what was taken, and how many of the files were messages.
-    pub(super) fn took(&mut self, files: usize, messages: usize) {
+    pub(super) fn took(&self, host: &Host, folder: &Folder, files: usize, messages: usize) {
         let now = clock::now();
-        self.commands.take(files, now);
-        self.messages.take(messages, now);
+        host.allow(folder, |left| {
+            left.commands.take(files, now);
+            left.messages.take(messages, now);
+        });
     }
 
     /// Returns until when it is shut.

@@ -34,6 +34,7 @@ impl Watched {
             tracing::warn!(run = self.run, error = %chain(&error), "an adopted run can't reach its model");
         }
         self.seen = 0;
+        self.known = active.last_seq;
         if let Some(row) = self.host.store.group(&self.group).ok().flatten()
             && let Ok((settings, _)) = self.host.config.run_settings().for_group(&row)
         {

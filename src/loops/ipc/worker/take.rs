@@ -46,7 +46,7 @@ impl Worker {
             drop(places);
             files = rest;
             count += claimed;
-            self.gate.took(claimed, handled.messages);
+            self.gate.took(&self.host, &self.folder, claimed, handled.messages);
             self.unsettled += handled.unsettled;
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
@@ -79,7 +79,7 @@ impl Worker {
         let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, Searches::Now))
             .await
             .unwrap_or_default();
-        self.gate.took(0, handled.messages);
+        self.gate.took(&self.host, &self.folder, 0, handled.messages);
         self.unsettled += handled.unsettled;
         self.growing.extend(handled.growing.into_iter().map(|claimed| {
             let at = since.get(&claimed.id).copied().unwrap_or(now);
@@ -97,7 +97,7 @@ impl Worker {
         let handled =
             spawn_blocking(move || handle(&host, &folder, taken, Patience::None, Searches::Now)).await;
         let handled = handled.unwrap_or_default();
-        self.gate.took(0, handled.messages);
+        self.gate.took(&self.host, &self.folder, 0, handled.messages);
         self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
