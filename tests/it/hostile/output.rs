@@ -53,16 +53,21 @@ enum Place {
 impl Place {
     /// Each place there is, laid out with two groups whose agent is the hostile program.
     fn all(limits: &str) -> Vec<Self> {
+        Self::all_with("", limits)
+    }
+
+    /// The same with more settings of the sandbox.
+    fn all_with(sandbox: &str, limits: &str) -> Vec<Self> {
         let toml =
             format!("[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n{limits}\n");
         let program = program("hostile/main.rs", Linkage::Static);
         let child = two_groups(&format!(
-            "[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n[agent]\ncommand = [\"{}\", \"agent\"]\n{toml}",
+            "[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n{sandbox}\n[agent]\ncommand = [\"{}\", \"agent\"]\n{toml}",
             program.display()
         ));
         let mut places = vec![Self::Child(child)];
         if docker() {
-            let docked = Docked::with_image(image(), &toml);
+            let docked = Docked::with_image(image(), &format!("{sandbox}\n{toml}"));
             add_groups(&docked);
             places.push(Self::Container(docked));
         }
@@ -199,6 +204,19 @@ fn what_waits_in_the_log_keeps_no_daemon_from_stopping_and_is_said_by_the_next_o
         wait_for("the rest", || (said_by_evil(docked).len() == 121).then_some(()));
         let texts = said_by_evil(docked).into_iter().map(|(text, _)| text);
         assert!(texts.eq((0..120).map(|n| n.to_string()).chain(["done".to_owned()])), "each once, in order");
+    }
+}
+
+#[test]
+fn what_is_not_read_yet_counts_for_the_limit_of_the_output() {
+    for place in Place::all_with("output_mib = 1", "messages_per_minute = 60") {
+        let (root, _daemon) = (place.root(), place.serve());
+        // Three times as much as may be written; all of it would be said within eight hours.
+        root.send("local:evil", "attack:results:30000");
+        let run =
+            wait_for("the run to end", || Some(run_of_evil(root)).filter(|run| run["ended_at"].is_string()));
+        assert!(run["error"].as_str().unwrap().contains("wrote more than 1048576 bytes"), "{run}");
+        ask(root, "good", "beside-it");
     }
 }
 
