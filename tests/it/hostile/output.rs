@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::scene::{ask, image, peak_kib};
 use crate::support::{DEADLINE, Daemon, Docked, Linkage, Root, docker, program, run_docker, wait_for};
@@ -107,17 +107,19 @@ fn neighbour(root: &Root, word: &str, mut over: impl FnMut(usize) -> bool) -> Wa
     Waits { median: waits[waits.len() / 2], p99: waits[(waits.len() - 1) * 99 / 100] }
 }
 
-/// Has the hostile group's first message start `attack`, and the neighbour ask until `seen`. The neighbour is answered as it
+/// Has the hostile group's first message start `attack`, and the neighbour ask until `seen` of the run that it is. The neighbour is answered as it
 /// was before, and the daemon's memory stays within 64 MiB of what it was.
-fn attacked(root: &Root, daemon: &Daemon, attack: &str, mut seen: impl FnMut() -> bool) {
+fn attacked(root: &Root, daemon: &Daemon, attack: &str, mut seen: impl FnMut(&Value) -> bool) {
     let before = neighbour(root, &format!("before-{attack}"), |asked| asked == 40);
     let quiet = peak_kib(daemon.pid());
+    let earlier = run_of_evil(root)["id"].clone();
     root.send("local:evil", &format!("attack:{attack}"));
     let began = Instant::now();
     let meanwhile = neighbour(root, &format!("during-{attack}"), |_| {
         assert!(!daemon.has_ended(), "{attack}");
         assert!(began.elapsed() < DEADLINE, "{attack} is not over");
-        seen()
+        let run = run_of_evil(root);
+        run["id"] != earlier && seen(&run)
     });
     let more = peak_kib(daemon.pid()) - quiet;
     eprintln!(
@@ -129,7 +131,7 @@ fn attacked(root: &Root, daemon: &Daemon, attack: &str, mut seen: impl FnMut() -
 }
 
 /// The run of the hostile group.
-fn run_of_evil(root: &Root) -> serde_json::Value {
+fn run_of_evil(root: &Root) -> Value {
     let runs = root.rows(&["runs", "list"]);
     runs.into_iter().rfind(|run| run["group"] == "evil").unwrap_or_default()
 }
@@ -141,11 +143,11 @@ fn no_record_takes_much_more_memory_than_it_is_long_nor_holds_a_neighbour_up() {
         let quiet = peak_kib(daemon.pid());
         // The number of the last record, which comes after what is none.
         for (attack, last) in [("leaving-bytes:3", 3), ("leaving-word:3", 3), ("leaving-handled:3", 6)] {
-            attacked(root, &daemon, attack, || run_of_evil(root)["status"] == "succeeded");
+            attacked(root, &daemon, attack, |run| run["status"] == "succeeded");
             assert_eq!(run_of_evil(root)["records"], last, "{attack}");
         }
         // This one stays, and is read again by the next daemon.
-        attacked(root, &daemon, "tree:3", || run_of_evil(root)["records"] == 6);
+        attacked(root, &daemon, "tree:3", |run| run["records"] == 6);
         let said = root.rows(&["outbox", "list", "--chat", "local:evil"]);
         let lists =
             said.iter().filter(|row| row["text"].as_str().unwrap().starts_with("[{\"a\":0},{\"a\":0},"));
@@ -177,7 +179,7 @@ fn what_is_said_on_stdout_counts_as_files_do_and_the_rest_waits_in_the_log() {
     for place in Place::all("messages_per_minute = 600") {
         let (root, daemon) = (place.root(), place.serve());
         let all: Vec<String> = (0..700).map(|n| n.to_string()).chain(["done".to_owned()]).collect();
-        attacked(root, &daemon, "leaving-results:700", || said_by_evil(root).len() == all.len());
+        attacked(root, &daemon, "leaving-results:700", |_| said_by_evil(root).len() == all.len());
         let said = said_by_evil(root);
         assert_eq!(said.iter().map(|(text, _)| text.clone()).collect::<Vec<_>>(), all, "each once, in order");
         // The first 600 are free, then there are ten in a second.
@@ -226,9 +228,7 @@ fn a_flood_of_markers_is_a_handful_of_lines_in_the_log_that_count_it() {
         let (root, daemon) = (place.root(), place.serve());
         // 30 MB; through the engine each line takes its time.
         let markers: u64 = if matches!(place, Place::Child(_)) { 1_500_000 } else { 150_000 };
-        attacked(root, &daemon, &format!("leaving-ends:{markers}"), || {
-            run_of_evil(root)["status"] == "succeeded"
-        });
+        attacked(root, &daemon, &format!("leaving-ends:{markers}"), |run| run["status"] == "succeeded");
         let log = root.log();
         let told: Vec<&str> = log.lines().filter(|line| line.contains("noise=NoStart")).collect();
         assert!((2..10).contains(&told.len()), "{told:#?}");
