@@ -385,6 +385,7 @@ impl Daemon {
             mailboxes,
             instance,
             boxes: RwLock::default(),
+            allowances: Mutex::default(),
             crowd: Semaphore::new(loops::ipc::CROWD),
             nudges: Arc::default(),
             snapshots: Snapshots::default(),

@@ -216,6 +216,15 @@ pub struct Record {
     pub protocol: Option<u32>,
 }
 
+impl Record {
+    /// Returns what the agent answered in full.
+    #[must_use]
+    pub fn answer(&self) -> Option<&str> {
+        let is_answer = self.kind == Kind::Result && self.status != Status::Error;
+        self.result.as_deref().filter(|_| is_answer)
+    }
+}
+
 fn is_result(kind: &Kind) -> bool {
     *kind == Kind::Result
 }

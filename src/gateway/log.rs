@@ -38,7 +38,7 @@ impl Log {
 
     /// Says a line, unless its kind was said within the last minute.
     pub(super) fn warn(&self, line: Line, why: &dyn std::fmt::Display) {
-        if let Some(times) = self.repeats().note(line, clock::now()) {
+        if let Some(times) = self.repeats().happened(line, clock::now()) {
             tracing::warn!(run = self.run, %why, times, "{}", line.text());
         }
     }

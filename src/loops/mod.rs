@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channels, local::Local},
     config::Config,
-    domain::{holds::Holds, lanes::Event, problems::Finding, room::Disk, zone::Zone},
+    domain::{bucket::Bucket, holds::Holds, lanes::Event, problems::Finding, room::Disk, zone::Zone},
     gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
     sandbox::Sandbox,
@@ -69,6 +69,8 @@ pub struct Host {
     pub dirs: Arc<HostDirs>,
     pub claims: Claims,
     pub boxes: RwLock<BTreeMap<Folder, Arc<GroupBoxes>>>,
+    /// What each group may still do in this minute, by files and by what it says on stdout; see [`Host::allow`].
+    pub allowances: Mutex<BTreeMap<Folder, Allowance>>,
     /// Has a place for each file that a group takes in with many others, see [`ipc::CROWD`].
     pub crowd: Semaphore,
     /// What is kept from being claimed. Whoever claims looks while it claims.
@@ -122,6 +124,16 @@ impl std::fmt::Display for Obstacle {
     }
 }
 
+/// What a group may still do.
+pub struct Allowance {
+    /// Commands, and records on stdout.
+    pub commands: Bucket,
+    /// Those of them that say something in a chat.
+    pub messages: Bucket,
+    /// The bytes of its command files, with their replies.
+    pub bytes: Bucket,
+}
+
 /// Wake-ups that carry no data.
 #[derive(Default)]
 pub struct Nudges {
@@ -166,6 +178,21 @@ impl Host {
         let opened = Arc::new(GroupBoxes::open(&self.dirs, group, self.box_owner)?);
         let mut all = self.boxes.write().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(all.entry(group.clone()).or_insert(opened)))
+    }
+
+    /// Looks at what a group may still do, or takes of it. It is what it was for whichever way the group is at work; a start
+    /// of the daemon makes it anew.
+    pub fn allow<T>(&self, group: &Folder, look: impl FnOnce(&mut Allowance) -> T) -> T {
+        let mut all = self.allowances.lock().unwrap_or_else(PoisonError::into_inner);
+        let allowance = all.entry(group.clone()).or_insert_with(|| {
+            let now = crate::clock::now();
+            Allowance {
+                commands: Bucket::new(self.config.commands_per_minute, now),
+                messages: Bucket::new(self.config.messages_per_minute, now),
+                bytes: Bucket::new(self.config.command_bytes_per_minute, now),
+            }
+        });
+        look(allowance)
     }
 
     /// Returns whether all of a group's commands wait.

@@ -8,7 +8,11 @@
 //! Whatever happens in between, `end` is reached. When the daemon stops, a container that outlives it is let go of
 //! where it stands: the next daemon adopts it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use ipc_handlers::Folder;
 use tokio::{sync::mpsc, time::Instant};
@@ -18,9 +22,11 @@ use crate::{
     domain::{
         judge::{Cause, End},
         lanes::Event,
+        repeats::Repeats,
         typing::Place,
     },
     ipc::Stamp,
+    sandbox::output::Parsed,
     store::{ActiveRun, Handed, HandedTask},
 };
 
@@ -31,6 +37,7 @@ mod health;
 mod launch;
 mod log;
 mod model;
+mod noise;
 mod prepare;
 mod records;
 mod watch;
@@ -39,6 +46,7 @@ pub(super) use document::input_of;
 pub(super) use end::end_without_container;
 
 use log::RunLog;
+use noise::Noise;
 
 /// How long an engine that is away is left alone before it is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -70,6 +78,14 @@ struct Watched {
     container: Option<String>,
     /// The number of the last record that was applied or known.
     seen: u64,
+    /// The number of the last record that an earlier daemon had applied.
+    known: u64,
+    /// What was read of its output and is not applied yet: the next piece is read when all of it is.
+    heard: VecDeque<Parsed>,
+    /// What of it may not be applied yet waits until then.
+    heard_again: Instant,
+    /// What the log was told of its output.
+    noise: Repeats<Noise>,
     protocol: Option<u32>,
     /// The image announces no protocol of ours.
     speaks_v1: bool,
@@ -105,6 +121,10 @@ impl Watched {
             is_task,
             container: None,
             seen: 0,
+            known: 0,
+            heard: VecDeque::new(),
+            heard_again: now,
+            noise: Repeats::default(),
             protocol: None,
             speaks_v1: false,
             ready: false,

@@ -23,6 +23,9 @@ pub const MAX_RECORD: usize = 10 << 20;
 /// The longest sample of what could not be used, characters.
 pub const MAX_SAMPLE: usize = 200;
 
+/// How many batches of a record's `handled` are kept; no run has as many in hand.
+pub const MAX_HANDLED: usize = 10_000;
+
 /// Line ends around a record's JSON, which do not count.
 const SLACK: usize = 64;
 
@@ -97,7 +100,7 @@ impl Parser {
     }
 
     /// Takes the next bytes, cut anywhere, and appends what they complete to `out`.
-    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<Parsed>) {
+    pub fn push(&mut self, bytes: &[u8], out: &mut impl Extend<Parsed>) {
         let mut rest = bytes;
         while let Some((&byte, tail)) = rest.split_first() {
             if matches!(self.place, Place::Outside) && self.matcher.is_idle() && byte != b'-' {
@@ -112,6 +115,15 @@ impl Parser {
         }
     }
 
+    /// Returns how much of an open record it holds, bytes.
+    #[must_use]
+    pub fn holds(&self) -> usize {
+        match &self.place {
+            Place::Inside { body, .. } => body.len(),
+            Place::Outside | Place::Dropped { .. } => 0,
+        }
+    }
+
     /// Says what an output that ends here leaves behind.
     #[must_use]
     pub fn end(self) -> Option<Parsed> {
@@ -121,13 +133,13 @@ impl Parser {
         }
     }
 
-    fn step(&mut self, byte: u8, out: &mut Vec<Parsed>) {
+    fn step(&mut self, byte: u8, out: &mut impl Extend<Parsed>) {
         let hit = self.matcher.step(byte);
         let (family, scan) = match &mut self.place {
             Place::Outside => {
                 match hit {
                     Some(Marker { edge: Edge::Start, family, .. }) => self.open(family),
-                    Some(Marker { edge: Edge::End, .. }) => out.push(garbage(Reason::NoStart, b"")),
+                    Some(Marker { edge: Edge::End, .. }) => out.extend([garbage(Reason::NoStart, b"")]),
                     None => {}
                 }
                 return;
@@ -169,7 +181,12 @@ impl Parser {
     }
 
     /// Leaves the open record; what stands before the marker goes to `judge`. A dropped one was reported before.
-    fn close(&mut self, behind: usize, judge: impl FnOnce(&[u8]) -> Option<Parsed>, out: &mut Vec<Parsed>) {
+    fn close(
+        &mut self,
+        behind: usize,
+        judge: impl FnOnce(&[u8]) -> Option<Parsed>,
+        out: &mut impl Extend<Parsed>,
+    ) {
         if let Place::Inside { body, .. } = std::mem::take(&mut self.place) {
             let body = body[..body.len().saturating_sub(behind)].trim_ascii();
             let parsed =
@@ -179,11 +196,11 @@ impl Parser {
     }
 
     /// Drops an open record that has become too long.
-    fn bound(&mut self, out: &mut Vec<Parsed>) {
+    fn bound(&mut self, out: &mut impl Extend<Parsed>) {
         if let Place::Inside { family, scan, body } = &self.place
             && body.len() > MAX_RECORD + matcher::LONGEST + SLACK
         {
-            out.push(garbage(Reason::TooLarge, body));
+            out.extend([garbage(Reason::TooLarge, body)]);
             self.place = Place::Dropped { family: *family, scan: *scan };
         }
     }

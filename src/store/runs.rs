@@ -1,6 +1,6 @@
 //! The run ledger: from the row's making to its end. Every ending goes through [`Store::end_run`].
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use ipc_handlers::{Folder, Time, wire};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -123,7 +123,14 @@ impl Store {
 
     /// Applies record number `n` of a run in one transaction: its number, what it says, the batches it has finished
     /// and, where the generation holds, the session.
-    pub async fn record(&self, run: i64, n: u64, record: wire::Record, now: Time) -> Result<Recorded> {
+    pub async fn record(
+        &self,
+        run: i64,
+        n: u64,
+        record: impl Into<Arc<wire::Record>>,
+        now: Time,
+    ) -> Result<Recorded> {
+        let record = record.into();
         self.write(move |c| record::apply(c, run, n, &record, now)).await
     }
 

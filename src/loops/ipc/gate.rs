@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use ipc_handlers::{Folder, Refusal, Time};
+use ipc_handlers::{Folder, Refusal};
 use tokio::time::Instant;
 
 use super::{
@@ -22,10 +22,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::{
-        bucket::Bucket,
-        room::{self, Intake},
-    },
+    domain::room::{self, Intake},
     ipc::{Claimed, CommandBox, GroupBoxes},
 };
 
@@ -38,10 +35,8 @@ const REFUSED: usize = 4096;
 const SAID_EVERY_MS: i64 = 60_000;
 
 /// The gate of one group.
+#[derive(Default)]
 pub(super) struct Gate {
-    commands: Bucket,
-    messages: Bucket,
-    bytes: Bucket,
     shut_until: Option<Instant>,
     /// For what it was shut last, and when that was said.
     said: Option<(Shut, Time)>,
@@ -63,29 +58,17 @@ pub(super) struct Open {
 }
 
 impl Gate {
-    pub(super) fn new(host: &Host, now: Time) -> Self {
-        Self {
-            commands: Bucket::new(host.config.commands_per_minute, now),
-            messages: Bucket::new(host.config.messages_per_minute, now),
-            bytes: Bucket::new(host.config.command_bytes_per_minute, now),
-            shut_until: None,
-            said: None,
-        }
-    }
-
     /// Returns how much may be taken while files of `unsettled` bytes are claimed and not settled; shuts when that is
     /// none.
     pub(super) fn opens_for(&mut self, host: &Host, folder: &Folder, unsettled: u64) -> Open {
         let now = clock::now();
-        let (messages, bytes) = (self.messages.available(now), self.bytes.available(now));
+        let (commands, messages, bytes) = host.allow(folder, |left| {
+            (left.commands.available(now), left.messages.available(now), left.bytes.available(now))
+        });
         let free = unsettled < host.config.waiting_bytes && messages > 0 && bytes > 0;
         let intake = intake(host, folder);
         // Which of them are messages is known when they are read.
-        let open = if free && intake == Intake::Open {
-            self.commands.available(now).min(messages.max(TOGETHER))
-        } else {
-            0
-        };
+        let open = if free && intake == Intake::Open { commands.min(messages.max(TOGETHER)) } else { 0 };
         if open == 0 {
             let why = if intake == Intake::Open { Shut::Limits } else { Shut::NoRoom(intake) };
             self.shut();
@@ -125,11 +108,13 @@ impl Gate {
     }
 
     /// Notes what was taken.
-    pub(super) fn took(&mut self, files: usize, handled: &Handled) {
+    pub(super) fn took(&self, host: &Host, folder: &Folder, files: usize, handled: &Handled) {
         let now = clock::now();
-        self.commands.take(files, now);
-        self.messages.take(handled.messages, now);
-        self.bytes.take(handled.bytes, now);
+        host.allow(folder, |left| {
+            left.commands.take(files, now);
+            left.messages.take(handled.messages, now);
+            left.bytes.take(handled.bytes, now);
+        });
     }
 
     /// Returns until when it is shut.

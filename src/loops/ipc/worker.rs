@@ -15,7 +15,6 @@ use super::{
     read::Patience,
 };
 use crate::{
-    clock,
     domain::scan::{Sight, Turns},
     ipc::{Claimed, CommandBox, Hint, Hints},
 };
@@ -88,7 +87,6 @@ impl News {
 impl Worker {
     /// A worker that has not looked yet, with the files that an earlier daemon had claimed.
     pub(super) fn new(host: Arc<Host>, folder: Folder, growing: Vec<(Claimed, Instant)>) -> Self {
-        let gate = Gate::new(&host, clock::now());
         Self {
             host,
             folder,
@@ -97,7 +95,7 @@ impl Worker {
             turns: Turns::default(),
             began: Instant::now(),
             told_of: BTreeSet::new(),
-            gate,
+            gate: Gate::default(),
         }
     }
 

@@ -38,6 +38,7 @@ impl Watched {
             tracing::warn!(run = self.run, error = %chain(&error), "an adopted run can't reach its model");
         }
         self.seen = 0;
+        self.known = active.last_seq;
         if let Some((settings, _)) = settings {
             self.ceiling_ms = settings.ceiling_ms;
         }

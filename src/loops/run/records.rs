@@ -1,11 +1,11 @@
 //! What a runner says, record by record, into the store.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use ipc_handlers::wire;
 use tokio::time::Instant;
 
-use super::{Halt, Watched};
+use super::{Halt, Watched, noise::Noise};
 use crate::{
     clock,
     domain::{judge::Cause, lanes::Event},
@@ -15,20 +15,23 @@ use crate::{
     store::{Recorded, batch_name, task_batch},
 };
 
+/// How long what may not be said yet waits before it is looked at again.
+const REST: Duration = Duration::from_secs(1);
+
 impl Watched {
-    /// Applies records in order; an error says why the run can't go on.
-    pub(super) async fn apply(&mut self, parsed: Vec<Parsed>) -> Result<(), Halt> {
-        for item in parsed {
+    /// Applies what was heard, in order, up to a record that goes beyond what its group may say: from there on it waits. An
+    /// error says why the run can't go on.
+    pub(super) async fn apply(&mut self) -> Result<(), Halt> {
+        while let Some(item) = self.heard.pop_front() {
             let record = match item {
                 Parsed::Record(record) => record,
                 Parsed::Garbage { reason, sample } => {
-                    tracing::warn!(run = self.run, %reason, sample, "garbage in the output");
+                    self.heard_garbage(&reason, &sample);
                     continue;
                 }
             };
             if record.seq.is_none() && self.protocol.is_some_and(|p| p >= wire::PROTOCOL) {
-                // Counted, it would take the number of a record of the runner's own.
-                tracing::warn!(run = self.run, "a record without a number is none of the runner's");
+                self.heard_without_number();
                 continue;
             }
             // The output is always read from its beginning: each record is the one after the last.
@@ -37,13 +40,21 @@ impl Watched {
             if n != next {
                 return Err(Halt::Unwell(Cause::Gap { expected: next, got: n }));
             }
-            let record = self.in_v1_terms(record).await;
-            let (kind, status, handled) = (record.kind, record.status, record.handled.clone());
-            if kind == wire::Kind::BlockedTool {
+            let is_known = n <= self.known;
+            if !is_known && !self.may_go_on(&record) {
+                self.heard.push_front(Parsed::Record(record));
+                self.heard_again = Instant::now() + REST;
+                return Ok(());
+            }
+            let record = if is_known { record } else { self.in_v1_terms(record).await };
+            if record.kind == wire::Kind::BlockedTool {
                 self.blocked_tool = record.result.clone().or_else(|| Some("of the blocked list".into()));
             }
             failpoint::reach_of("run.reading", self.group.as_str());
-            let recorded = self.record(n, record).await?;
+            let record = Arc::new(record);
+            let (kind, status) = (record.kind, record.status);
+            let recorded =
+                if is_known { Recorded::Known } else { self.record(n, Arc::clone(&record)).await? };
             self.seen = n;
             if matches!(recorded, Recorded::Applied { .. }) {
                 // All that an adopted run had said before is known.
@@ -67,7 +78,7 @@ impl Watched {
                     if kind == wire::Kind::Ready {
                         self.is_ready();
                     }
-                    self.in_hand.retain(|batch, _| !handled.contains(batch));
+                    self.in_hand.retain(|batch, _| !record.handled.contains(batch));
                     self.show_work();
                     if kind == wire::Kind::Result {
                         self.last_result = Some(self.last_sign);
@@ -97,6 +108,24 @@ impl Watched {
             }
         }
         Ok(())
+    }
+
+    /// Takes a record out of what its group may do in a minute, as its command files are; whether that has room for it.
+    fn may_go_on(&mut self, record: &wire::Record) -> bool {
+        let now = clock::now();
+        let messages = usize::from(record.answer().is_some_and(|text| !text.is_empty()));
+        let may = self.host.allow(&self.group, |left| {
+            let may = left.commands.available(now) > 0 && left.messages.available(now) >= messages;
+            if may {
+                left.commands.take(1, now);
+                left.messages.take(messages, now);
+            }
+            may
+        });
+        if !may && let Some(times) = self.noise.happened(Noise::TooMuch, now) {
+            tracing::warn!(run = self.run, group = %self.group, times, "more records than the limits allow; the rest waits in the container's log");
+        }
+        may
     }
 
     /// A v1 runner says nothing until it has an answer: it counts as ready once it was started.
@@ -142,9 +171,9 @@ impl Watched {
     }
 
     /// Asks the store until it has the record: a disk that is full loses nothing.
-    async fn record(&self, n: u64, record: wire::Record) -> Result<Recorded, Halt> {
+    async fn record(&self, n: u64, record: Arc<wire::Record>) -> Result<Recorded, Halt> {
         loop {
-            match self.host.store.record(self.run, n, record.clone(), clock::now()).await {
+            match self.host.store.record(self.run, n, Arc::clone(&record), clock::now()).await {
                 Ok(recorded) => return Ok(recorded),
                 // The container outlives us, and the next daemon reads its output again.
                 Err(error) if error.is_worlds_fault() && self.host.stop.is_cancelled() => {

@@ -1,15 +1,18 @@
 //! Reads, judges and obeys until the container is dead.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream::BoxStream};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{ASK_AGAIN, Halt, Order, Watched, Watching};
 use crate::{
     domain::judge::{Cause, End},
     loops::{intake::What, ipc::chain},
-    sandbox::{Chunk, Exit, SandboxError, output::Parser},
+    sandbox::{
+        Chunk, Exit, SandboxError,
+        output::{Parsed, Parser},
+    },
     store::batch_name,
 };
 
@@ -28,6 +31,28 @@ async fn passed(at: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+/// A record as long as this is read on a thread that may take its time, bytes.
+const LONG: usize = 64 << 10;
+
+/// Reads records out of a piece of output.
+fn read(parser: &mut Parser, bytes: &[u8], heard: &mut VecDeque<Parsed>) {
+    if parser.holds() < LONG {
+        parser.push(bytes, heard);
+    } else {
+        // What else this thread was to do goes on beside it.
+        tokio::task::block_in_place(|| parser.push(bytes, heard));
+    }
+}
+
+async fn next_of(output: &mut Option<BoxStream<'static, Output>>) -> Option<Output> {
+    match output {
+        Some(output) => output.next().await,
+        None => None,
+    }
+}
+
+type Output = Result<Chunk, SandboxError>;
 
 impl Watched {
     /// Reads records, judges health and carries out orders until the container is dead.
@@ -49,28 +74,14 @@ impl Watched {
         let mut stopping: Option<Instant> = None;
         let until = Instant::now() + NOT_QUIET;
         let mut taken_in = host.intake.is_taking(&self.group, What::Output).then_some(until);
+        let mut last_heard = Instant::now();
+        let (mut has_waited, mut beside) = (false, None);
         loop {
             tokio::select! {
-                chunk = output.next(), if output_open => match chunk {
+                chunk = output.next(), if output_open && self.heard.is_empty() => match chunk {
                     Some(Ok(Chunk::Stdout(bytes))) => {
                         self.log.append(&bytes);
-                        let mut parsed = Vec::new();
-                        parser.push(&bytes, &mut parsed);
-                        // After a verdict nothing more of it counts: it is read to its end, and that is all.
-                        if verdict.is_none() {
-                            // What was handed over before is known before a record names it.
-                            while let Ok(order) = orders.try_recv() {
-                                self.obey(order).await;
-                            }
-                            match self.apply(parsed).await {
-                                Ok(()) => {}
-                                Err(Halt::Unwell(cause)) => {
-                                    verdict = Some(cause);
-                                    self.kill(container).await;
-                                }
-                                Err(Halt::LetGo) => return Watching::LetGo,
-                            }
-                        }
+                        read(&mut parser, &bytes, &mut self.heard);
                         taken_in = taken_in.map(|_| until.min(Instant::now() + QUIET));
                     }
                     Some(Ok(Chunk::Stderr(bytes))) => self.log.append(&bytes),
@@ -109,6 +120,19 @@ impl Watched {
                     host.intake.taken(&self.group, What::Output);
                 }
                 Some(order) = orders.recv() => self.obey(order).await,
+                () = tokio::time::sleep_until(self.heard_again), if !self.heard.is_empty() => {}
+                // What waits is not read, so its limit is watched from beside it.
+                item = next_of(&mut beside), if !self.heard.is_empty() && beside.is_some() => match item {
+                    Some(Ok(_)) => {}
+                    Some(Err(SandboxError::Flooded { bytes })) => {
+                        tracing::warn!(run = self.run, bytes, "the output is over its limit");
+                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.output_bytes });
+                        self.kill(container).await;
+                        beside = None;
+                    }
+                    Some(Err(_)) => (has_waited, beside) = (false, None),
+                    None => beside = None,
+                },
                 () = host.stop.cancelled(), if stopping.is_none() => {
                     if host.sandbox.survives_us() {
                         return Watching::LetGo;
@@ -117,6 +141,7 @@ impl Watched {
                     self.ask_close("the daemon stops").await;
                 }
                 _ = tick.tick() => {
+                    self.count_noise();
                     if stopping.is_some_and(|since| since.elapsed() >= STOP_GRACE) {
                         verdict.get_or_insert(Cause::OwnerGone);
                         self.kill(container).await;
@@ -127,12 +152,36 @@ impl Watched {
                     }
                 }
             }
+            if verdict.is_some() {
+                // After a verdict nothing more of it counts: it is read to its end, and that is all.
+                self.heard.clear();
+            } else if !self.heard.is_empty() && Instant::now() >= self.heard_again {
+                // What was handed over before is known before a record names it.
+                while let Ok(order) = orders.try_recv() {
+                    self.obey(order).await;
+                }
+                match self.apply().await {
+                    Ok(()) => {}
+                    Err(Halt::Unwell(cause)) => {
+                        verdict = Some(cause);
+                        self.heard.clear();
+                        self.kill(container).await;
+                    }
+                    Err(Halt::LetGo) => return Watching::LetGo,
+                }
+                if !self.heard.is_empty() && !std::mem::replace(&mut has_waited, true) {
+                    beside = Some(host.sandbox.output(container));
+                }
+                last_heard = Instant::now();
+            }
             if let Some(since) = dead_since
-                && (!output_open || since.elapsed() >= LAST_OUTPUT)
+                && self.heard.is_empty()
+                && (!output_open || since.max(last_heard).elapsed() >= LAST_OUTPUT)
             {
                 break;
             }
         }
+        self.count_last_noise();
         let end = match exit {
             Some(Ok(exit)) => End::Exited { code: exit.code, oom: exit.oom },
             Some(Err(SandboxError::Gone { .. })) | None => End::Gone,

@@ -1,38 +1,60 @@
 //! The JSON of one record, read strictly first and then as tolerantly as v1's host did.
 //!
 //! Tolerated: a `result` that is no string (it becomes its JSON text, as JavaScript writes it), bytes that are no
-//! UTF-8, and halves of surrogate pairs (what is left when JavaScript cuts a text in the middle of a character).
+//! UTF-8, and halves of surrogate pairs (what is left when JavaScript cuts a text in the middle of a character). Of a
+//! field that is there twice the last one counts.
+//!
+//! Whatever the bytes are, no tree is made of them: what is kept of a field is as long as the record at most, and what
+//! is not used is not kept.
 
-use std::fmt;
+use std::{fmt, marker::PhantomData};
 
 use ipc_handlers::wire::Record;
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, SeqAccess, Visitor},
+    de::{
+        DeserializeSeed, Error, IgnoredAny, IntoDeserializer as _, MapAccess, SeqAccess, Visitor,
+        value::StrDeserializer,
+    },
 };
+
 use serde_json::Value;
 
-/// Returns the record in `bytes`, or what is wrong with them.
+use super::{MAX_HANDLED, MAX_RECORD, MAX_SAMPLE};
+
+/// The longest word of a closed list, and the longest name of a batch, bytes.
+const LONGEST_WORD: usize = 64;
+
+/// Returns the record in `bytes`, or what is wrong with them, in at most [`MAX_SAMPLE`] characters.
 pub(super) fn record(bytes: &[u8]) -> Result<Record, String> {
-    serde_json::from_slice(bytes).or_else(|strict| lenient(bytes).ok_or_else(|| strict.to_string()))
+    let wrong = match read(bytes) {
+        Ok(record) => return Ok(record),
+        Err(error) => error.to_string().chars().take(MAX_SAMPLE).collect(),
+    };
+    mend(bytes).and_then(|text| read(text.as_bytes()).ok()).ok_or(wrong)
 }
 
-fn lenient(bytes: &[u8]) -> Option<Record> {
-    let text = mend(&String::from_utf8_lossy(bytes));
-    let mut value: Value = serde_json::from_str(&text).ok()?;
-    if let Some(result) = value.get_mut("result").filter(|result| !result.is_string()) {
-        *result = match serde_json::from_str::<Loose>(&text).ok()?.result.0.as_str() {
-            // JavaScript's falsy values: nothing to say.
-            "null" | "false" | "0" => Value::Null,
-            text => Value::String(text.to_owned()),
-        };
+fn read(bytes: &[u8]) -> serde_json::Result<Record> {
+    serde_json::from_slice::<Loose>(bytes).map(|record| record.0)
+}
+
+/// Returns the text with the replacement character in the place of what is no UTF-8 and of each escaped half of a
+/// surrogate pair; `None` where there is neither, or where it would be longer than a record may be.
+fn mend(bytes: &[u8]) -> Option<String> {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        mend_text(chunk.valid(), &mut out);
+        if !chunk.invalid().is_empty() {
+            out.push('\u{fffd}');
+        }
+        if out.len() > MAX_RECORD {
+            return None;
+        }
     }
-    serde_json::from_value(value).ok()
+    (out.as_bytes() != bytes).then_some(out)
 }
 
-/// Puts the replacement character in the place of each escaped half of a surrogate pair.
-fn mend(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
+fn mend_text(text: &str, out: &mut String) {
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
         out.push_str(&rest[..at]);
@@ -51,7 +73,7 @@ fn mend(text: &str) -> String {
         out.push_str(&rest[..len]);
         rest = &rest[len..];
     }
-    out + rest
+    out.push_str(rest);
 }
 
 /// Returns the code unit that `text` begins with, when it begins with `\uXXXX`.
@@ -60,75 +82,297 @@ fn escaped(text: &str) -> Option<u16> {
     u16::from_str_radix(hex, 16).ok()
 }
 
-/// A record of which only `result` matters.
+/// A record, whatever its `result` is.
+struct Loose(Record);
+
 #[derive(Deserialize)]
-struct Loose {
-    result: Compact,
+#[serde(field_identifier, rename_all = "camelCase")]
+enum Field {
+    Status,
+    Result,
+    NewSessionId,
+    Error,
+    Seq,
+    Type,
+    Handled,
+    Protocol,
+    #[serde(other)]
+    Other,
 }
 
-/// Any JSON value as JavaScript's `JSON.stringify` writes it: fields in their order, whole numbers without a point.
-struct Compact(String);
-
-impl<'de> Deserialize<'de> for Compact {
+impl<'de> Deserialize<'de> for Loose {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        source.deserialize_any(Compactor).map(Self)
+        source.deserialize_map(Fields).map(Self)
     }
 }
 
-struct Compactor;
+struct Fields;
 
-impl<'de> Visitor<'de> for Compactor {
-    type Value = String;
+impl<'de> Visitor<'de> for Fields {
+    type Value = Record;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a record")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Record, A::Error> {
+        let mut record = Record::default();
+        let mut has_status = false;
+        while let Some(field) = fields.next_key()? {
+            match field {
+                Field::Status => {
+                    record.status = fields.next_value_seed(Word(PhantomData))?;
+                    has_status = true;
+                }
+                Field::Result => record.result = fields.next_value::<Said>()?.0,
+                Field::NewSessionId => record.new_session_id = fields.next_value()?,
+                Field::Error => record.error = fields.next_value()?,
+                Field::Seq => record.seq = fields.next_value()?,
+                Field::Type => record.kind = fields.next_value_seed(Word(PhantomData))?,
+                Field::Handled => record.handled = fields.next_value::<Names>()?.0,
+                Field::Protocol => record.protocol = fields.next_value()?,
+                Field::Other => drop(fields.next_value::<IgnoredAny>()?),
+            }
+        }
+        if has_status { Ok(record) } else { Err(A::Error::missing_field("status")) }
+    }
+}
+
+/// A word of a closed list; what is longer than any of them is not said again.
+struct Word<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Word<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<T, D::Error> {
+        source.deserialize_str(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Word<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a word")
+    }
+
+    fn visit_str<E: Error>(self, word: &str) -> Result<T, E> {
+        if word.len() > LONGEST_WORD {
+            return Err(E::custom("a word that is none of ours"));
+        }
+        let word: StrDeserializer<'_, E> = word.into_deserializer();
+        T::deserialize(word)
+    }
+}
+
+/// The names of batches, [`MAX_HANDLED`] at most; what is too long to be one is left out.
+struct Names(Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        source.deserialize_seq(ListOfNames).map(Self)
+    }
+}
+
+struct ListOfNames;
+
+impl<'de> Visitor<'de> for ListOfNames {
+    type Value = Vec<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of batches")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<String>, A::Error> {
+        let mut names = Vec::new();
+        while names.len() < MAX_HANDLED {
+            match items.next_element_seed(Name)? {
+                Some(name) => names.extend(name),
+                None => return Ok(names),
+            }
+        }
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(names)
+    }
+}
+
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Option<String>;
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Option<String>, D::Error> {
+        source.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name {
+    type Value = Option<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a batch")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Option<String>, E> {
+        Ok((name.len() <= LONGEST_WORD).then(|| name.to_owned()))
+    }
+}
+
+/// A `result`: a string as it is, JavaScript's falsy values as nothing to say, everything else as `JSON.stringify` writes
+/// it: fields in their order, whole numbers without a point.
+struct Said(Option<String>);
+
+impl<'de> Deserialize<'de> for Said {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        source.deserialize_any(Anything).map(Self)
+    }
+}
+
+struct Anything;
+
+impl Anything {
+    fn written<E: Error>(write: impl FnOnce(Compact<'_>) -> Result<(), E>) -> Result<Option<String>, E> {
+        let mut text = String::new();
+        write(Compact { text: &mut text, before: "" })?;
+        Ok(Some(text).filter(|text| text != "false" && text != "0"))
+    }
+}
+
+impl<'de> Visitor<'de> for Anything {
+    type Value = Option<String>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<String, E> {
-        Ok("null".to_owned())
+    fn visit_unit<E>(self) -> Result<Option<String>, E> {
+        Ok(None)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<String, E> {
-        Ok(value.to_string())
+    fn visit_str<E>(self, text: &str) -> Result<Option<String>, E> {
+        Ok(Some(text.to_owned()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<String, E> {
-        Ok(value.to_string())
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Option<String>, E> {
+        Self::written(|text| text.visit_bool(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<String, E> {
-        Ok(value.to_string())
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Option<String>, E> {
+        Self::written(|text| text.visit_i64(value))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<String, E> {
-        // Below 2^53 Rust writes a float as JavaScript does.
-        let plain = value.abs() < 9_007_199_254_740_992.0 && (value == 0.0 || value.abs() >= 1e-6);
-        Ok(if plain { value.to_string() } else { Value::from(value).to_string() })
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Option<String>, E> {
+        Self::written(|text| text.visit_u64(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<String, E> {
-        Ok(Value::from(value).to_string())
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Option<String>, E> {
+        Self::written(|text| text.visit_f64(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<String, A::Error> {
-        let mut out = Vec::new();
-        while let Some(Compact(item)) = items.next_element()? {
-            out.push(item);
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Option<String>, A::Error> {
+        Self::written(|text| text.visit_seq(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Option<String>, A::Error> {
+        Self::written(|text| text.visit_map(entries))
+    }
+}
+
+/// Writes any JSON value behind `text`, `before` before it; that fails where the text becomes too long.
+struct Compact<'t> {
+    text: &'t mut String,
+    before: &'static str,
+}
+
+impl Compact<'_> {
+    fn write<E: Error>(self, value: impl fmt::Display) -> Result<(), E> {
+        use fmt::Write as _;
+        // Writing into a string fails only where a value can't display itself.
+        write!(self.text, "{}{value}", self.before).map_err(E::custom)?;
+        if self.text.len() > MAX_RECORD { Err(E::custom("its result is too long")) } else { Ok(()) }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Compact<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<(), D::Error> {
+        source.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Compact<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.write("null")
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.write(value)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.write(value)
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        self.write(value)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        // Below 2^53 Rust writes a float as JavaScript does, but for the zero that has a sign.
+        let plain = value.abs() < 9_007_199_254_740_992.0 && value.abs() >= 1e-6;
+        match value {
+            0.0 => self.write(0),
+            _ if plain => self.write(value),
+            _ => self.write(Value::from(value)),
         }
-        Ok(format!("[{}]", out.join(",")))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<String, A::Error> {
-        let mut out = Vec::new();
-        while let Some((key, Compact(value))) = entries.next_entry::<String, Compact>()? {
-            out.push(format!("{}:{value}", Value::from(key)));
+    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
+        self.write(Quoted(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let Self { text, before } = self;
+        Compact { text, before }.write("[")?;
+        let mut before = "";
+        while items.next_element_seed(Compact { text, before })?.is_some() {
+            before = ",";
         }
-        Ok(format!("{{{}}}", out.join(",")))
+        Compact { text, before: "" }.write("]")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        let Self { text, before } = self;
+        Compact { text, before }.write("{")?;
+        let mut before = "";
+        while entries.next_key_seed(Compact { text, before })?.is_some() {
+            entries.next_value_seed(Compact { text, before: ":" })?;
+            before = ",";
+        }
+        Compact { text, before: "" }.write("}")
+    }
+}
+
+/// A text as a JSON string.
+struct Quoted<'t>(&'t str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self.0).map_err(|_| fmt::Error)?)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ipc_handlers::wire;
+
     use super::*;
 
     fn result_of(json: &str) -> Option<String> {
@@ -144,6 +388,9 @@ mod tests {
             ("true", Some("true")),
             ("false", None),
             ("0", None),
+            ("-0.0", None),
+            ("-0.5", Some("-0.5")),
+            ("[-0.0, 1e21, 1e-7]", Some("[0,1e+21,1e-7]")),
             ("null", None),
             ("[1, \"a\\n\", null]", Some("[1,\"a\\n\",null]")),
             ("{\"z\": 1, \"a\": {\"y\": []}}", Some("{\"z\":1,\"a\":{\"y\":[]}}")),
@@ -175,5 +422,62 @@ mod tests {
         {
             assert!(record(bad.as_bytes()).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_result_that_would_be_written_longer_than_a_record_may_be_is_none() {
+        let long =
+            |piece: &str| format!("{{\"status\":\"success\",\"result\":[{}0]}}", piece.repeat(1 << 20));
+        assert!(record(long("1e15,").as_bytes()).unwrap_err().contains("too long"));
+        assert_eq!(record(long("1,").as_bytes()).unwrap().result.unwrap().len(), (2 << 20) + 3);
+    }
+
+    #[test]
+    fn of_the_batches_that_are_named_a_bounded_number_is_kept() {
+        let named = |names: &str| {
+            record(format!("{{\"status\":\"success\",\"handled\":[{names}]}}").as_bytes()).unwrap().handled
+        };
+        assert_eq!(named(&format!("\"1\",\"{}\",\"task-2\"", "x".repeat(65))), ["1", "task-2"]);
+        let many = vec!["\"1\""; MAX_HANDLED + 1].join(",");
+        assert_eq!(named(&many).len(), MAX_HANDLED);
+    }
+
+    #[test]
+    fn of_a_field_that_is_there_twice_the_last_one_counts_and_others_do_not() {
+        let json = b"{\"x\":[[{}]],\"status\":\"error\",\"result\":[1],\"status\":\"success\",\"result\":\"a\",\"s\\u0065q\":7}";
+        let record = record(json).unwrap();
+        assert_eq!(
+            (record.status, record.result.as_deref(), record.seq),
+            (wire::Status::Success, Some("a"), Some(7))
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_few_words() {
+        let long = "x".repeat(1 << 20);
+        for bad in [
+            format!("{{\"status\":\"{long}\"}}"),
+            format!("{{\"status\":[\"{long}\"]}}"),
+            format!("{{\"status\":\"success\",\"seq\":\"{long}\"}}"),
+        ] {
+            assert!(record(bad.as_bytes()).unwrap_err().chars().count() <= MAX_SAMPLE);
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_written_is_read() {
+        let written = Record {
+            status: wire::Status::Error,
+            result: Some("r".into()),
+            new_session_id: Some("s".into()),
+            error: Some("e".into()),
+            seq: Some(3),
+            kind: wire::Kind::BlockedTool,
+            handled: vec!["1".into(), "task-2".into()],
+            protocol: Some(2),
+        };
+        assert_eq!(record(&serde_json::to_vec(&written).unwrap()).unwrap(), written);
+        let empty = Record::default();
+        assert_eq!(record(&serde_json::to_vec(&empty).unwrap()).unwrap(), empty);
     }
 }

@@ -1,5 +1,7 @@
 //! One record of a run, applied in one transaction.
 
+use std::collections::BTreeSet;
+
 use ipc_handlers::{
     Time,
     names::is_session_id,
@@ -57,7 +59,7 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
         .execute([run])?;
     }
     let said = say_result(c, &row, n, record, now)?;
-    let unsaid = answer(record).is_some_and(is_all_internal);
+    let unsaid = record.answer().is_some_and(is_all_internal);
     if unsaid && record.handled.is_empty() {
         c.prepare_cached(
             "UPDATE batches SET unsaid = 1 WHERE run_id = ?1 AND state IN ('handed', 'claimed')",
@@ -77,16 +79,19 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
         c.prepare_cached("UPDATE lanes SET session_id = ?2 WHERE id = ?1 AND generation = ?3")?
             .execute(params![row.lane, session, row.generation])?;
     }
-    for batch in &record.handled {
-        if *batch == task_batch(run) {
-            c.prepare_cached("UPDATE runs SET handled_at = coalesce(handled_at, ?2) WHERE id = ?1")?
-                .execute([run, now.0])?;
-        } else if let Ok(batch) = batch.parse::<i64>() {
-            c.prepare_cached(
-                "UPDATE batches SET state = 'done', ended_at = ?3, unsaid = max(unsaid, ?4) WHERE id = ?1 AND run_id = ?2 AND state IN ('handed', 'claimed')",
-            )?
-            .execute(params![batch, run, now.0, unsaid])?;
-        }
+    let handled: BTreeSet<&str> = record.handled.iter().map(String::as_str).collect();
+    if handled.contains(task_batch(run).as_str()) {
+        c.prepare_cached("UPDATE runs SET handled_at = coalesce(handled_at, ?2) WHERE id = ?1")?
+            .execute([run, now.0])?;
+    }
+    // Of what it has in hand: it may name whatever else it likes, and that costs nothing here.
+    let handled: BTreeSet<i64> = handled.into_iter().filter_map(|batch| batch.parse().ok()).collect();
+    let open = if handled.is_empty() { Vec::new() } else { with_batches(c, row.clone())?.open };
+    for (batch, _) in open.iter().filter(|(batch, _)| handled.contains(batch)) {
+        c.prepare_cached(
+            "UPDATE batches SET state = 'done', ended_at = ?3, unsaid = max(unsaid, ?4) WHERE id = ?1 AND run_id = ?2 AND state IN ('handed', 'claimed')",
+        )?
+        .execute(params![batch, run, now.0, unsaid])?;
     }
     if let Some(row) = said.filter(|_| !record.handled.is_empty()) {
         not_about_the_rest(c, run, row)?;
@@ -103,12 +108,6 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
     }
     let after = c.prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?.query_row([run], active_row)?;
     Ok(Recorded::Applied { said: said.is_some(), idle: with_batches(c, after)?.is_idle() })
-}
-
-/// Returns what the agent answered in full.
-fn answer(record: &wire::Record) -> Option<&str> {
-    let is_answer = record.kind == wire::Kind::Result && record.status != wire::Status::Error;
-    record.result.as_deref().filter(|_| is_answer)
 }
 
 /// An answer that finishes some batches is about those: of what is still in hand nothing was said by it, unless something
@@ -130,7 +129,7 @@ fn say_result(
     record: &wire::Record,
     now: Time,
 ) -> Result<Option<i64>> {
-    let Some(result) = answer(record) else { return Ok(None) };
+    let Some(result) = record.answer() else { return Ok(None) };
     let text = strip_internal(result);
     if text.is_empty() {
         return Ok(None);

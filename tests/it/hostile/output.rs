@@ -1,17 +1,25 @@
 //! What a container writes on its stdout and stderr, however it is meant.
+#![expect(clippy::disallowed_methods, reason = "measures how long a neighbour waits")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use serde_json::json;
+use std::time::{Duration, Instant};
 
-use super::scene::ask;
-use crate::support::{Root, wait_for};
+use serde_json::{Value, json};
+
+use super::scene::{ask, image, peak_kib};
+use crate::support::{DEADLINE, Daemon, Docked, Linkage, Root, docker, program, run_docker, wait_for};
 
 /// A root with a hostile group and its neighbour.
 fn two_groups(toml: &str) -> Root {
     let root = Root::new(toml);
+    add_groups(&root);
+    root
+}
+
+fn add_groups(root: &Root) {
     for group in ["evil", "good"] {
         root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
     }
-    root
 }
 
 #[test]
@@ -34,4 +42,201 @@ fn what_a_record_forges_is_one_line_of_the_log_in_which_nothing_acts() {
     );
     assert!(!log.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{log:?}");
     assert!(log.lines().any(|line| line.contains("unknown variant") && line.contains("forged")), "{log}");
+}
+
+/// Where a hostile program runs: as a plain child, and in a container where there is Docker.
+enum Place {
+    Child(Root),
+    Container(Docked),
+}
+
+impl Place {
+    /// Each place there is, laid out with two groups whose agent is the hostile program.
+    fn all(limits: &str) -> Vec<Self> {
+        Self::all_with("", limits)
+    }
+
+    /// The same with more settings of the sandbox.
+    fn all_with(sandbox: &str, limits: &str) -> Vec<Self> {
+        let toml =
+            format!("[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n{limits}\n");
+        let program = program("hostile/main.rs", Linkage::Static);
+        let child = two_groups(&format!(
+            "[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n{sandbox}\n[agent]\ncommand = [\"{}\", \"agent\"]\n{toml}",
+            program.display()
+        ));
+        let mut places = vec![Self::Child(child)];
+        if docker() {
+            let docked = Docked::with_image(image(), &format!("{sandbox}\n{toml}"));
+            add_groups(&docked);
+            places.push(Self::Container(docked));
+        }
+        places
+    }
+
+    fn root(&self) -> &Root {
+        match self {
+            Self::Child(root) => root,
+            Self::Container(docked) => docked,
+        }
+    }
+
+    fn serve(&self) -> Daemon {
+        match self {
+            Self::Child(root) => root.serve(),
+            Self::Container(docked) => docked.serve(),
+        }
+    }
+}
+
+/// How long a neighbour waits for an answer, of many times: the median, and the longest but one in a hundred.
+struct Waits {
+    median: Duration,
+    p99: Duration,
+}
+
+/// Has the neighbour ask, again and again, until `over`.
+fn neighbour(root: &Root, word: &str, mut over: impl FnMut(usize) -> bool) -> Waits {
+    let mut waits = Vec::new();
+    while waits.is_empty() || !over(waits.len()) {
+        let since = Instant::now();
+        ask(root, "good", &format!("{}-{}", word.replace(':', "-"), waits.len()));
+        waits.push(since.elapsed());
+    }
+    waits.sort();
+    Waits { median: waits[waits.len() / 2], p99: waits[(waits.len() - 1) * 99 / 100] }
+}
+
+/// Has the hostile group's first message start `attack`, and the neighbour ask until `seen` of the run that it is. The neighbour is answered as it
+/// was before, and the daemon's memory stays within 64 MiB of what it was.
+fn attacked(root: &Root, daemon: &Daemon, attack: &str, mut seen: impl FnMut(&Value) -> bool) {
+    let before = neighbour(root, &format!("before-{attack}"), |asked| asked == 40);
+    let quiet = peak_kib(daemon.pid());
+    let earlier = run_of_evil(root)["id"].clone();
+    root.send("local:evil", &format!("attack:{attack}"));
+    let began = Instant::now();
+    let meanwhile = neighbour(root, &format!("during-{attack}"), |_| {
+        assert!(!daemon.has_ended(), "{attack}");
+        assert!(began.elapsed() < DEADLINE, "{attack} is not over");
+        let run = run_of_evil(root);
+        run["id"] != earlier && seen(&run)
+    });
+    let more = peak_kib(daemon.pid()) - quiet;
+    eprintln!(
+        "{attack}: a neighbour waits {:?} (p99 {:?}), before it {:?} (p99 {:?}); {more} KiB more than {quiet}",
+        meanwhile.median, meanwhile.p99, before.median, before.p99
+    );
+    assert!(more < 64 << 10, "{attack}: {more} KiB");
+    assert!(meanwhile.p99 < Duration::from_secs(1) + 10 * before.p99, "{attack}");
+}
+
+/// The run of the hostile group.
+fn run_of_evil(root: &Root) -> Value {
+    let runs = root.rows(&["runs", "list"]);
+    runs.into_iter().rfind(|run| run["group"] == "evil").unwrap_or_default()
+}
+
+#[test]
+fn no_record_takes_much_more_memory_than_it_is_long_nor_holds_a_neighbour_up() {
+    for place in Place::all("") {
+        let (root, daemon) = (place.root(), place.serve());
+        let quiet = peak_kib(daemon.pid());
+        // The number of the last record, which comes after what is none.
+        for (attack, last) in [("leaving-bytes:3", 3), ("leaving-word:3", 3), ("leaving-handled:3", 6)] {
+            attacked(root, &daemon, attack, |run| run["status"] == "succeeded");
+            assert_eq!(run_of_evil(root)["records"], last, "{attack}");
+        }
+        // This one stays, and is read again by the next daemon.
+        attacked(root, &daemon, "tree:3", |run| run["records"] == 6);
+        let said = root.rows(&["outbox", "list", "--chat", "local:evil"]);
+        let lists =
+            said.iter().filter(|row| row["text"].as_str().unwrap().starts_with("[{\"a\":0},{\"a\":0},"));
+        assert_eq!(lists.count(), 3, "what is no string is said as JSON writes it");
+        let Place::Container(docked) = &place else { continue };
+        daemon.kill();
+        let daemon = docked.serve();
+        run_docker(&["exec", &docked.containers()[0], "/hostile", "once-more", "7", "again"]);
+        wait_for("what comes after it", || (run_of_evil(docked)["records"] == 7).then_some(()));
+        ask(docked, "good", "after-adoption");
+        let more = peak_kib(daemon.pid()) - quiet;
+        assert!(more < 64 << 10, "adoption took {more} KiB");
+    }
+}
+
+/// What the group said, in the order in which it was taken on, with when that was, ms.
+fn said_by_evil(root: &Root) -> Vec<(String, i64)> {
+    let rows = root.rows(&["outbox", "list", "--chat", "local:evil"]);
+    rows.iter()
+        .map(|row| {
+            let at: jiff::Timestamp = row["created_at"].as_str().unwrap().parse().unwrap();
+            (row["text"].as_str().unwrap().to_owned(), at.as_millisecond())
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_said_on_stdout_counts_as_files_do_and_the_rest_waits_in_the_log() {
+    for place in Place::all("messages_per_minute = 600") {
+        let (root, daemon) = (place.root(), place.serve());
+        let all: Vec<String> = (0..700).map(|n| n.to_string()).chain(["done".to_owned()]).collect();
+        attacked(root, &daemon, "leaving-results:700", |_| said_by_evil(root).len() == all.len());
+        let said = said_by_evil(root);
+        assert_eq!(said.iter().map(|(text, _)| text.clone()).collect::<Vec<_>>(), all, "each once, in order");
+        // The first 600 are free, then there are ten in a second.
+        for (n, (_, at)) in said.iter().enumerate().skip(600) {
+            let least = i64::try_from(n + 1 - 600).unwrap() * 100 - 100;
+            assert!(at - said[0].1 >= least, "number {n} came {} ms after the first", at - said[0].1);
+        }
+        wait_for("the run to end", || (run_of_evil(root)["status"] == "succeeded").then_some(()));
+        assert!(root.log().contains("the rest waits in the container's log"));
+    }
+}
+
+#[test]
+fn what_waits_in_the_log_keeps_no_daemon_from_stopping_and_is_said_by_the_next_one() {
+    for place in Place::all("messages_per_minute = 60") {
+        let (root, daemon) = (place.root(), place.serve());
+        root.send("local:evil", "attack:leaving-results:120");
+        wait_for("the first of it", || (said_by_evil(root).len() >= 60).then_some(()));
+        assert_eq!(daemon.terminate(), Some(0));
+        let before = said_by_evil(root).len();
+        assert!(before < 121, "all of it was said: nothing had waited");
+        let Place::Container(docked) = &place else { continue };
+        let _daemon = docked.serve();
+        wait_for("the rest", || (said_by_evil(docked).len() == 121).then_some(()));
+        let texts = said_by_evil(docked).into_iter().map(|(text, _)| text);
+        assert!(texts.eq((0..120).map(|n| n.to_string()).chain(["done".to_owned()])), "each once, in order");
+    }
+}
+
+#[test]
+fn what_is_not_read_yet_counts_for_the_limit_of_the_output() {
+    for place in Place::all_with("output_mib = 1", "messages_per_minute = 60") {
+        let (root, _daemon) = (place.root(), place.serve());
+        // Three times as much as may be written; all of it would be said within eight hours.
+        root.send("local:evil", "attack:results:30000");
+        let run =
+            wait_for("the run to end", || Some(run_of_evil(root)).filter(|run| run["ended_at"].is_string()));
+        assert!(run["error"].as_str().unwrap().contains("wrote more than 1048576 bytes"), "{run}");
+        ask(root, "good", "beside-it");
+    }
+}
+
+#[test]
+fn a_flood_of_markers_is_a_handful_of_lines_in_the_log_that_count_it() {
+    for place in Place::all("") {
+        let (root, daemon) = (place.root(), place.serve());
+        // 30 MB; through the engine each line takes its time.
+        let markers: u64 = if matches!(place, Place::Child(_)) { 1_500_000 } else { 150_000 };
+        attacked(root, &daemon, &format!("leaving-ends:{markers}"), |run| run["status"] == "succeeded");
+        let log = root.log();
+        let told: Vec<&str> = log.lines().filter(|line| line.contains("noise=NoStart")).collect();
+        assert!((2..10).contains(&told.len()), "{told:#?}");
+        let times = |line: &&str| -> u64 {
+            line.split("times=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap()
+        };
+        assert_eq!(told.iter().map(times).sum::<u64>(), markers);
+        let of_evil = log.lines().filter(|line| !line.contains("group=good")).map(str::len).sum::<usize>();
+        assert!(of_evil < 16 << 10, "{of_evil} bytes");
+    }
 }

@@ -21,7 +21,7 @@ use super::untouched::{changing, manifest, of_the_machine};
 use crate::support::{Daemon, Docked, Linkage, Root, archive, docker, program, run_docker, tag, wait_for};
 
 /// The image whose one program is hostile.
-fn image() -> &'static str {
+pub(super) fn image() -> &'static str {
     static IMAGE: LazyLock<String> = LazyLock::new(|| {
         let program = program("hostile/main.rs", Linkage::Static);
         let image = format!("g2-test-hostile:{}", tag(&program));

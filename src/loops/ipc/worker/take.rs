@@ -52,7 +52,7 @@ impl Worker {
             drop(places);
             files = rest;
             count += claimed;
-            self.gate.took(claimed, &handled);
+            self.gate.took(&self.host, &self.folder, claimed, &handled);
             self.unsettled += handled.unsettled;
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
@@ -85,7 +85,7 @@ impl Worker {
         let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, Slow::Now))
             .await
             .unwrap_or_default();
-        self.gate.took(0, &handled);
+        self.gate.took(&self.host, &self.folder, 0, &handled);
         self.unsettled += handled.unsettled;
         self.growing.extend(handled.growing.into_iter().map(|claimed| {
             let at = since.get(&claimed.id).copied().unwrap_or(now);
@@ -103,7 +103,7 @@ impl Worker {
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
         let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None, Slow::Now)).await;
         let handled = handled.unwrap_or_default();
-        self.gate.took(0, &handled);
+        self.gate.took(&self.host, &self.folder, 0, &handled);
         self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));

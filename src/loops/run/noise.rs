@@ -1,0 +1,64 @@
+//! What is wrong with a run's output, as the log is told of it: a container can write it as often as it likes.
+
+use super::Watched;
+use crate::{clock, sandbox::output::Reason};
+
+/// What the log is told of once a minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Noise {
+    Unreadable,
+    TooLarge,
+    Restarted,
+    NoStart,
+    CutOff,
+    NoNumber,
+    TooMuch,
+}
+
+impl Noise {
+    fn of(reason: &Reason) -> Self {
+        match reason {
+            Reason::Unreadable(_) => Self::Unreadable,
+            Reason::TooLarge => Self::TooLarge,
+            Reason::Restarted => Self::Restarted,
+            Reason::NoStart => Self::NoStart,
+            Reason::CutOff => Self::CutOff,
+        }
+    }
+}
+
+impl Watched {
+    /// Something in the output is no record.
+    pub(super) fn heard_garbage(&mut self, reason: &Reason, sample: &str) {
+        let noise = Noise::of(reason);
+        if let Some(times) = self.noise.happened(noise, clock::now()) {
+            let reason = reason.to_string();
+            tracing::warn!(run = self.run, group = %self.group, ?noise, times, reason, sample, "garbage in the output");
+        }
+    }
+
+    /// A record that is none of the runner's: counted, it would take the number of one that is.
+    pub(super) fn heard_without_number(&mut self) {
+        if let Some(times) = self.noise.happened(Noise::NoNumber, clock::now()) {
+            tracing::warn!(run = self.run, group = %self.group, times, "a record without a number is none of the runner's");
+        }
+    }
+
+    /// Tells the log how often things have happened, a minute after it was told of them.
+    pub(super) fn count_noise(&mut self) {
+        for (noise, times) in self.noise.due(clock::now()) {
+            self.tell_count(noise, times);
+        }
+    }
+
+    /// The same for all that is left, when the output has ended.
+    pub(super) fn count_last_noise(&mut self) {
+        for (noise, times) in self.noise.rest() {
+            self.tell_count(noise, times);
+        }
+    }
+
+    fn tell_count(&self, noise: Noise, times: u64) {
+        tracing::warn!(run = self.run, group = %self.group, ?noise, times, "garbage in the output, again");
+    }
+}
