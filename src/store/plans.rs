@@ -65,17 +65,17 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
     ("a person at the command line", &[
         "act", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "clear_dropped", "command_of_file", "commands_called", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
-        "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
+        "hold", "ipc_rows", "live_sessions", "members", "messages", "newest_message", "note", "note_drop", "note_retry",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
-        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "tried_as",
-        "unsaid", "unstick", "usage", "usage_of_run", "users",
+        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "tried_as", "unanswered",
+        "unstick", "usage", "usage_of_run", "users",
     ]),
 ];
 
 /// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
 /// long walk.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 25] = [
+const SHORT: [(&str, &str, &str); 28] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -88,6 +88,9 @@ const SHORT: [(&str, &str, &str); 25] = [
     ("WHERE ?1 IS NULL\n           AND EXISTS (SELECT 1 FROM wirings", "SCAN l", "the lanes, at the start and for `status`"),
     ("SELECT count(*) FROM (\n", "SCAN w", "the wirings, for `status`"),
     ("SELECT count(*) FROM (\n", "SCAN i USING INDEX inbox_unjudged", "what is still to be judged, for `status`"),
+    ("SELECT min(m.received_at) FROM (", "SCAN w", "the wirings, for `status`"),
+    ("FROM failing f", "SCAN f", "what fails now: a row a group and a task at most"),
+    ("ORDER BY sent_at DESC LIMIT 1", "SCAN outbox USING INDEX outbox_answers", "one row, the newest"),
     ("FROM groups g", "SCAN g", "the groups: of each its first due task, by an index"),
     ("FROM chats", "SCAN chats", "the list of the chats is asked for"),
     ("FROM wirings ORDER BY id", "SCAN wirings", "the wirings, for `status`"),
@@ -333,6 +336,8 @@ async fn of_starts(store: &Store) {
     store.available_groups().unwrap();
     store.holds().unwrap();
     store.held_messages().unwrap();
+    store.health(NOW).unwrap();
+    store.ledger(NOW).unwrap();
     store.wirings().unwrap();
     store.expire_approvals(NOW).await.unwrap();
     assert!(store.approvals(false).unwrap().is_empty() && store.who_is_asked().unwrap().is_ok());

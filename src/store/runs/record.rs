@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     super::{
-        Result, StoreError,
+        Result, StoreError, health,
         outbox::{Say, say},
     },
     ACTIVE, ActiveRun, active_row, task_batch, with_batches,
@@ -77,15 +77,29 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
         c.prepare_cached("UPDATE lanes SET session_id = ?2 WHERE id = ?1 AND generation = ?3")?
             .execute(params![row.lane, session, row.generation])?;
     }
+    // What was said since the last batch was finished is about those that are finished now.
+    let (from, to): (i64, i64) = c
+        .prepare_cached(
+            "SELECT answered, max(answered, coalesce((SELECT max(id) FROM outbox WHERE run_id = ?1), 0)) FROM runs WHERE id = ?1",
+        )?
+        .query_row([run], |r| Ok((r.get(0)?, r.get(1)?)))?;
     for batch in &record.handled {
         if *batch == task_batch(run) {
             c.prepare_cached("UPDATE runs SET handled_at = coalesce(handled_at, ?2) WHERE id = ?1")?
                 .execute([run, now.0])?;
         } else if let Ok(batch) = batch.parse::<i64>() {
             c.prepare_cached(
-                "UPDATE batches SET state = 'done', ended_at = ?3, unsaid = max(unsaid, ?4) WHERE id = ?1 AND run_id = ?2 AND state IN ('handed', 'claimed')",
+                "UPDATE batches SET state = 'done', ended_at = ?3, unsaid = max(unsaid, ?4), said_from = max(outbox_mark, ?5), said_to = max(outbox_mark, ?6)
+                 WHERE id = ?1 AND run_id = ?2 AND state IN ('handed', 'claimed')",
             )?
-            .execute(params![batch, run, now.0, unsaid])?;
+            .execute(params![batch, run, now.0, unsaid, from, to])?;
+        }
+    }
+    if !record.handled.is_empty() {
+        c.prepare_cached("UPDATE runs SET answered = ?2 WHERE id = ?1 AND answered <> ?2")?
+            .execute([run, to])?;
+        if record.status != wire::Status::Error {
+            health::works_again(c, &row.group, row.task())?;
         }
     }
     if let Some(row) = said.filter(|_| !record.handled.is_empty()) {
