@@ -10,6 +10,9 @@ pub(super) enum Messages {
     List {
         #[arg(long, value_name = "JID")]
         chat: Option<String>,
+        /// Only those that were to wake an agent, or may be yet, and that have no answer; `g2 why SEQ` says why
+        #[arg(long)]
+        unanswered: bool,
         /// The newest so many only
         #[arg(long)]
         limit: Option<usize>,
@@ -18,9 +21,12 @@ pub(super) enum Messages {
 
 impl Messages {
     pub(super) fn run(self, context: &Context) -> Outcome {
-        let Self::List { chat, limit } = self;
+        let Self::List { chat, unanswered, limit } = self;
         let store = context.store()?;
-        let messages = store.messages(chat.as_deref(), limit)?;
+        let messages = match unanswered {
+            true => store.unanswered(chat.as_deref(), limit)?,
+            false => store.messages(chat.as_deref(), limit)?,
+        };
         check_chat(&store, &messages, chat.as_deref())?;
         show::rows(context, &messages, &["seq", "chat_jid", "thread", "sender_name", "received_at", "text"])
     }

@@ -1,5 +1,6 @@
 //! `g2 status`: how the daemon is; works when it is down.
 
+use ipc_handlers::Time;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -9,7 +10,8 @@ use super::{
     out, show,
 };
 use crate::{
-    domain::problems::Finding,
+    clock,
+    domain::{problems::Finding, rows::rfc3339_option},
     ipc::peek,
     loops::{
         control::{Status, shown},
@@ -25,6 +27,12 @@ What waits, with the daemon up or down:
   files_waiting     command files that lie in groups' boxes, unclaimed
   outbox_pending    what is still to be said to chats; null while the daemon is down
   approvals_pending questions that nobody has answered yet; null while the daemon is down
+  oldest_waiting_ms for how long the oldest message waits that no agent was given yet; null where none waits
+
+How it went, with the daemon up or down:
+  last_answer_at    when an agent's answer reached a chat last
+  failed_24h        runs that failed within a day
+  given_up_24h      messages that were given up within a day
 
 What a person has to mend, with the daemon up or down:
   problems          each in a sentence; the same list is shown by `g2 doctor` and told to the log
@@ -35,12 +43,26 @@ What a person has to mend, with the daemon up or down:
 struct Waits {
     messages_waiting: Option<i64>,
     files_waiting: Option<usize>,
+    #[serde(serialize_with = "rfc3339_option")]
+    last_answer_at: Option<Time>,
+    oldest_waiting_ms: Option<i64>,
+    failed_24h: Option<i64>,
+    given_up_24h: Option<i64>,
 }
 
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
     status: Status,
+    #[serde(flatten)]
+    waits: Waits,
+}
+
+/// The same without a daemon.
+#[derive(Serialize)]
+struct Down {
+    #[serde(flatten)]
+    status: Value,
     #[serde(flatten)]
     waits: Waits,
 }
@@ -54,9 +76,18 @@ impl Waits {
         let looked = peek::each_waiting(&data, groups.iter().map(|group| &group.folder), |lying| {
             files += usize::from(!lying.is_directory);
         });
+        let now = clock::now();
+        let health = store.health(now).ok();
         Self {
             messages_waiting: store.messages_waiting().ok(),
             files_waiting: looked.is_ok().then_some(files),
+            last_answer_at: health.as_ref().and_then(|health| health.last_answer_at),
+            oldest_waiting_ms: health
+                .as_ref()
+                .and_then(|health| health.oldest_waiting_at)
+                .map(|at| now.ms_since(at).max(0)),
+            failed_24h: health.as_ref().map(|health| health.failed_24h),
+            given_up_24h: health.as_ref().map(|health| health.given_up_24h),
         }
     }
 }
@@ -77,16 +108,17 @@ pub(super) async fn run(context: &Context) -> Outcome {
     };
     let held = context.store().ok().and_then(|store| store.holds().ok());
     let held: Option<Vec<String>> = held.map(|holds| holds.iter().map(shown).collect());
-    let Waits { messages_waiting, files_waiting } = Waits::of(context);
     let mut problems = vec![problem];
     let findings = look(context, &mut problems).await;
     problems.extend(findings.iter().map(|finding| finding.text.clone()));
-    let status = serde_json::json!({
-        "state": state, "instance": null, "pid": null, "version": env!("CARGO_PKG_VERSION"), "since": null,
-        "groups": null, "running": null, "waiting": null,
-        "messages_waiting": messages_waiting, "files_waiting": files_waiting, "outbox_pending": null, "dead": null,
-        "stale_recoveries_24h": null, "approvals_pending": null, "held": held, "problems": problems, "findings": findings,
-    });
+    let status = Down {
+        status: serde_json::json!({
+            "state": state, "instance": null, "pid": null, "version": env!("CARGO_PKG_VERSION"), "since": null,
+            "groups": null, "running": null, "waiting": null, "outbox_pending": null, "dead": null,
+            "stale_recoveries_24h": null, "approvals_pending": null, "held": held, "problems": problems, "findings": findings,
+        }),
+        waits: Waits::of(context),
+    };
     print(context, &status, &findings)?;
     Err(Failure::Quiet(3))
 }

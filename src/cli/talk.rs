@@ -135,8 +135,8 @@ impl Talk<'_> {
 
     async fn why(&self, store: &Store) -> String {
         let told = match store.newest_message(self.chat) {
-            Ok(0) => return "nothing was said here yet".into(),
-            Ok(seq) => why::text(self.context, seq).await,
+            Ok(None) => return "nothing was said here yet".into(),
+            Ok(Some(seq)) => why::text(self.context, seq).await,
             Err(error) => Err(anyhow!(error).into()),
         };
         told.unwrap_or_else(|failure| failure.to_string())

@@ -1,25 +1,36 @@
 //! `g2 why`: what became of a message.
 
 use clap::Args;
+use ipc_handlers::{Folder, Time};
 
 use super::{
     Context, Failure, Outcome,
     client::{Client, NoDaemon},
-    out,
+    jid, out,
     prune::missing,
     show,
 };
-use crate::{clock, domain::prune::History, store::Why};
+use crate::{clock, domain::prune::History, ipc::peek, store::Why};
 
 #[derive(Debug, Args)]
 pub(super) struct WhyCommand {
-    /// The message's number, as `g2 send` and `g2 messages list` print it
-    seq: i64,
+    /// The message's number, as `g2 send` and `g2 messages list` print it [default: the newest of the chat]
+    seq: Option<i64>,
+    /// The chat whose newest message is meant
+    #[arg(long, value_name = "JID", value_parser = jid, default_value = "local:main", conflicts_with = "seq")]
+    chat: String,
 }
 
 impl WhyCommand {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let why = why(context, self.seq).await?;
+        let seq = match self.seq {
+            Some(seq) => seq,
+            None => context
+                .store()?
+                .newest_message(&self.chat)?
+                .ok_or_else(|| anyhow::anyhow!("nothing came in for {} yet", self.chat))?,
+        };
+        let why = why(context, seq).await?;
         if context.json { show::object(context, &why) } else { out::text(&told(&why)) }
     }
 }
@@ -31,21 +42,35 @@ pub(super) async fn text(context: &Context, seq: i64) -> Result<String, Failure>
 
 async fn why(context: &Context, seq: i64) -> Result<Why, Failure> {
     let store = context.store()?;
-    let mut why = store.why(seq, clock::now())?.ok_or_else(|| missing(&store, History::Messages, seq))?;
-    if why.waits()
-        && let Some(obstacle) = obstacle(context).await
-    {
-        why.wait_for(&obstacle);
+    let now = clock::now();
+    let mut why = store.why(seq, now)?.ok_or_else(|| missing(&store, History::Messages, seq))?;
+    if why.is_open() {
+        look_further(context, &mut why, now).await;
     }
     Ok(why)
 }
 
-/// Returns what keeps the daemon from launching anything, which the store can't know.
-async fn obstacle(context: &Context) -> Option<String> {
+/// Asks what the store can't know: whether there is a daemon, what keeps it from launching anything, and when a run that is
+/// at work has shown that it lives.
+async fn look_further(context: &Context, why: &mut Why, now: Time) {
     match Client::status(&context.root).await {
-        Ok(status) => status.obstacle.map(|why| format!("this to be mended: {why}")),
-        Err(NoDaemon::Down) => Some("the daemon, which is not running; start it with `g2 serve`".into()),
-        Err(NoDaemon::Mute(why)) => Some(format!("the daemon, which does not answer ({why})")),
+        Ok(status) => {
+            if let Some(obstacle) = status.obstacle.filter(|_| why.waits()) {
+                why.wait_for(&format!("this to be mended: {obstacle}"));
+            }
+        }
+        Err(NoDaemon::Down) => {
+            return why.wait_for_daemon("the daemon, which is not running; start it with `g2 serve`");
+        }
+        Err(NoDaemon::Mute(mute)) => {
+            return why.wait_for_daemon(&format!("the daemon, which does not answer ({mute})"));
+        }
+    }
+    let groups: Vec<Folder> = why.at_work().filter_map(|group| Folder::parse(group).ok()).collect();
+    for group in groups {
+        if let Some(ms) = peek::heartbeat_ms(&context.root.join("data"), &group) {
+            why.heard_of(group.as_str(), Time(ms.min(now.0)));
+        }
     }
 }
 
@@ -59,7 +84,11 @@ fn told(why: &Why) -> String {
             (Some(run), status) => format!(", run {run} {}", status.unwrap_or("")),
             (None, _) => String::new(),
         };
-        lines.push(format!("  {}: {engages}, rule {rule}{reason}{run}", wiring.group));
+        let tries = match wiring.tries {
+            0 => String::new(),
+            tries => format!(", failed tries {tries}"),
+        };
+        lines.push(format!("  {}: {engages}, rule {rule}{reason}{run}{tries}", wiring.group));
     }
     for command in &why.commands {
         let kind = command.kind.as_deref().unwrap_or("-");
@@ -69,7 +98,9 @@ fn told(why: &Why) -> String {
         ));
     }
     for row in &why.outbox {
-        lines.push(format!("  outbox {} {}: {}", row.id, row.status, show::cell(&row.text.clone().into())));
+        let what = if why.answers.contains(&row.id) { "answer" } else { &*row.cause };
+        let text = show::cell(&row.text.clone().into());
+        lines.push(format!("  outbox {} ({}) {}: {text}", row.id, show::cell(&what.into()), row.status));
     }
     lines.join("\n") + "\n"
 }

@@ -8,10 +8,66 @@ use std::borrow::Cow;
 use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 
-use super::screen::acts;
+use super::{prune::DAY_MS, screen::acts};
 
 /// The longest text that is shown of what others wrote, such as the error of a run, characters.
 const LONGEST_QUOTE: usize = 300;
+
+/// As many runs that fail in a row are no accident.
+pub const EACH_TIME: i64 = 3;
+
+/// What the store knows of things that went wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    pub failing: Vec<Failing>,
+    pub resting: Vec<Resting>,
+    /// Messages that were given up within a day, and the newest of them.
+    pub given_up: i64,
+    pub newest_given_up: Option<i64>,
+    /// What could not be said within a day.
+    pub failed: Option<Unsaid>,
+    /// What may or may not have been said.
+    pub unknown: Option<Unsaid>,
+}
+
+/// Whose newest runs failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failing {
+    pub group: Folder,
+    /// `None`: all runs of the group.
+    pub task: Option<String>,
+    /// How many in a row.
+    pub times: i64,
+    /// The last of them, when it ended, and what was wrong with it.
+    pub run: i64,
+    pub at: Time,
+    pub error: Option<String>,
+}
+
+/// A lane that rests after a failure although something waits in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resting {
+    pub group: Folder,
+    pub chat: String,
+    pub thread: String,
+    pub until: Time,
+}
+
+/// Rows of the outbox that did not arrive for certain; of the newest: which, where to, why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsaid {
+    pub count: i64,
+    pub newest: i64,
+    pub chat: String,
+    pub error: Option<String>,
+}
+
+/// Whether what was not said can have arrived all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrived {
+    No,
+    Unknown,
+}
 
 /// How bad a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -85,6 +141,14 @@ pub enum Problem {
     Aside { group: Folder, why: String, since: Time },
     /// File events are not to be had, so boxes are scanned.
     Unwatched { why: String },
+    /// The newest runs of a group, or of a task of it, failed.
+    RunsFail(Failing),
+    /// A conversation rests after a failure, and messages wait in it.
+    Rests(Resting),
+    /// Messages were given up within a day.
+    GivenUp { count: i64, newest: i64 },
+    /// Messages to chats did not arrive for certain.
+    NotSaid { arrived: Arrived, unsaid: Unsaid },
     /// What has to be read to know how things are can't be.
     Unreadable { what: &'static str, why: String },
 }
@@ -101,9 +165,9 @@ pub enum HeldUp {
 }
 
 use Problem::{
-    AnswersTwice, Aside, Disk, Engine, GroupFolder, GroupSettings, Held, Inodes, MainGroups, ManyQuestions,
-    MountList, NoImage, NoKey, NoModelKey, NobodyIsAsked, OpenFiles, OtherClaude, Pattern, Script,
-    SenderList, Stored, Unreadable, Unwatched, Zone,
+    AnswersTwice, Aside, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Inodes, MainGroups,
+    ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude,
+    Pattern, Rests, RunsFail, Script, SenderList, Stored, Unreadable, Unwatched, Zone,
 };
 
 impl Problem {
@@ -332,6 +396,53 @@ impl Problem {
                 quote(why),
                 "raise fs.inotify.max_user_instances with sysctl, or find out who uses them up; it is tried again by itself".into(),
             ),
+            RunsFail(Failing { group, task, times, run, at, error }) => {
+                let why = quote(error.as_deref().unwrap_or("it did not say why"));
+                let (code, about, whose) = match task {
+                    None => ("runs_fail", group.to_string(), format!("group {group}")),
+                    Some(task) => {
+                        ("task_fails", format!("{group} {task}"), format!("task {} of group {group}", quote(task)))
+                    }
+                };
+                (
+                    code,
+                    about,
+                    Fail,
+                    format!("the last {times} runs of {whose} failed; run {run}, at {at}: {why}"),
+                    format!("`g2 runs show {run}` and `g2 runs logs {run}` tell how it went"),
+                )
+            }
+            Rests(Resting { group, chat, thread, until }) => {
+                let thread = if thread.is_empty() { String::new() } else { format!(", thread {}", quote(thread)) };
+                (
+                    "lane_rests",
+                    format!("{group} {chat}{thread}"),
+                    Warn,
+                    format!("messages of {chat}{thread} wait: group {group} rests there until {until} after a failure"),
+                    format!("it is tried again then; `g2 messages list --chat {chat} --unanswered` shows what waits, `g2 runs list` why"),
+                )
+            }
+            GivenUp { count, newest } => (
+                "given_up",
+                String::new(),
+                Warn,
+                format!("messages that were given up within a day: {count}; the newest is {newest}"),
+                format!("`g2 why {newest}` says why; its sender was told, and may say it again"),
+            ),
+            NotSaid { arrived, unsaid: Unsaid { count, newest, chat, error } } => {
+                let why = error.as_deref().map(|error| format!(": {}", quote(error))).unwrap_or_default();
+                let meaning = match arrived {
+                    Arrived::No => "could not be said",
+                    Arrived::Unknown => "may or may not have been said",
+                };
+                (
+                    "outbox",
+                    meaning.into(),
+                    Warn,
+                    format!("{count} messages {meaning}; the newest is {newest} to {chat}{why}"),
+                    format!("mend the cause and say it again with `g2 outbox retry {newest}`; `g2 outbox list` shows all"),
+                )
+            }
             Unreadable { what, why } => (
                 "store",
                 (*what).into(),
@@ -345,8 +456,65 @@ impl Problem {
 
     /// Whether `other` is only what this one brings about, and needs no mend of its own.
     fn explains(&self, other: &Self) -> bool {
-        matches!((self, other), (Engine { .. }, NoImage { .. } | OtherClaude { .. }))
+        match (self, other) {
+            (Engine { .. }, NoImage { .. } | OtherClaude { .. }) => true,
+            (
+                RunsFail(Failing { task: None, group, .. }),
+                RunsFail(Failing { group: of, task: Some(_), .. }),
+            ) => group == of,
+            (RunsFail(Failing { group, .. }), Rests(Resting { group: of, .. })) => group == of,
+            (_, RunsFail(Failing { group, .. }) | Rests(Resting { group, .. })) => self.stops(group),
+            _ => false,
+        }
     }
+
+    /// Whether no run of this group can go well while this is so.
+    fn stops(&self, group: &Folder) -> bool {
+        match self {
+            Disk { .. } | Inodes { .. } | Engine { .. } => true,
+            NoImage { groups, .. }
+            | OtherClaude { groups, .. }
+            | NoModelKey { groups, .. }
+            | NoKey { groups, .. }
+            | Script { groups, .. } => groups.contains(group),
+            GroupSettings { group: of, .. } | GroupFolder { group: of, .. } | Aside { group: of, .. } => {
+                of == group
+            }
+            Stored { group: of, held_up, .. } => of == group && *held_up == HeldUp::Stopped,
+            OpenFiles { .. }
+            | MountList { .. }
+            | MainGroups { .. }
+            | SenderList { .. }
+            | Pattern { .. }
+            | AnswersTwice { .. }
+            | Held { .. }
+            | NobodyIsAsked { .. }
+            | ManyQuestions { .. }
+            | Zone { .. }
+            | RunsFail(_)
+            | Rests(_)
+            | GivenUp { .. }
+            | NotSaid { .. }
+            | Unwatched { .. }
+            | Unreadable { .. } => false,
+        }
+    }
+}
+
+/// Returns what of the ledger a person has to know. What failed at other times is told by `runs list`.
+#[must_use]
+pub fn of_ledger(ledger: Ledger, now: Time) -> Vec<Problem> {
+    let Ledger { failing, resting, given_up, newest_given_up, failed, unknown } = ledger;
+    // A group may have been mended since, and nothing asked of it; a task comes again by itself.
+    let lasts = |one: &Failing| one.task.is_some() || now.ms_since(one.at) < DAY_MS;
+    let failing = failing.into_iter().filter(|one| one.times >= EACH_TIME && lasts(one));
+    let mut found: Vec<Problem> = failing.map(RunsFail).collect();
+    found.extend(resting.into_iter().map(Rests));
+    found.extend(newest_given_up.map(|newest| GivenUp { count: given_up, newest }));
+    let not_said = |arrived| move |unsaid| NotSaid { arrived, unsaid };
+    found.extend(failed.map(not_said(Arrived::No)));
+    found.extend(unknown.map(not_said(Arrived::Unknown)));
+    found
 }
 
 /// Puts what was found in order, worst first, and leaves out what another problem explains: each cause stands there once.
@@ -436,6 +604,62 @@ mod tests {
         ] {
             assert_eq!(changes(&before, &now), Changes { new, gone });
         }
+    }
+
+    fn main() -> Folder {
+        Folder::parse("main").unwrap()
+    }
+
+    fn failing(task: Option<&str>, times: i64, at: i64) -> Failing {
+        let (task, error) = (task.map(str::to_owned), Some("exited with code 3".into()));
+        Failing { group: main(), task, times, run: 9, at: Time(at), error }
+    }
+
+    #[test]
+    fn what_fails_each_time_is_told_and_what_failed_once_or_long_ago_is_not() {
+        let now = Time(10 * DAY_MS);
+        for (one, told) in [
+            (failing(None, EACH_TIME, now.0), true),
+            (failing(None, EACH_TIME - 1, now.0), false),
+            (failing(None, EACH_TIME, now.0 - DAY_MS), false),
+            // One that is due once a week fails on all other days too.
+            (failing(Some("t"), EACH_TIME, now.0 - 6 * DAY_MS), true),
+            (failing(Some("t"), EACH_TIME - 1, now.0), false),
+        ] {
+            let ledger = Ledger { failing: vec![one.clone()], ..Ledger::default() };
+            assert_eq!(of_ledger(ledger, now) == [RunsFail(one.clone())], told, "{one:?}");
+        }
+    }
+
+    #[test]
+    fn a_cause_is_named_once_and_what_follows_from_it_is_not() {
+        let now = Time(DAY_MS);
+        let resting =
+            || Resting { group: main(), chat: "local:main".into(), thread: String::new(), until: now };
+        let follows = || {
+            let failing = vec![failing(None, 5, now.0), failing(Some("t"), 5, now.0)];
+            of_ledger(Ledger { failing, resting: vec![resting()], ..Ledger::default() }, now)
+        };
+        let groups = || vec![main()];
+        let other = || vec![Folder::parse("other").unwrap()];
+        let (why, path) = (String::from("x"), String::from("/r"));
+        let image = |groups| NoImage { image: "i".into(), groups };
+        for (cause, codes) in [
+            (vec![], &["runs_fail"][..]),
+            (vec![Disk { path: path.clone(), free: 1, wanted: 2, stopped: vec![] }], &["disk"]),
+            (vec![Engine { why: why.clone() }, image(groups())], &["docker"]),
+            (vec![image(groups())], &["image"]),
+            (vec![image(other())], &["image", "runs_fail"]),
+            (vec![NoModelKey { why: why.clone(), remedy: "y", groups: groups() }], &["model_key"]),
+            (vec![NoKey { path: path.clone(), why: None, groups: groups() }], &["key"]),
+            (vec![GroupSettings { group: main(), why: why.clone() }], &["group_settings"]),
+            (vec![GroupFolder { group: main(), path: path.clone() }], &["group_folder"]),
+        ] {
+            let found = sort_out([cause, follows()].concat());
+            assert_eq!(found.iter().map(|f| &*f.code).collect::<Vec<_>>(), codes, "{found:#?}");
+        }
+        let found = sort_out(vec![Rests(resting()), RunsFail(failing(Some("t"), 5, now.0))]);
+        assert_eq!(found.len(), 1, "{found:#?}");
     }
 
     #[test]

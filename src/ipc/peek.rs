@@ -71,6 +71,18 @@ pub fn boxes(data: &Path, group: &Folder) -> Result<Vec<Lies>, World> {
         .collect()
 }
 
+/// Returns when a group's heartbeat was last touched, ms since the epoch, by the kernel's own stamp; `None`: there is none.
+#[must_use]
+pub fn heartbeat_ms(data: &Path, group: &Folder) -> Option<i64> {
+    let path = data.join("ipc").join(group.as_str()).join(BoxName::State.as_str()).join("heartbeat");
+    let stat = rustix::fs::lstat(path).ok()?;
+    Some(
+        stat.st_ctime
+            .saturating_mul(1000)
+            .saturating_add(i64::try_from(stat.st_ctime_nsec).unwrap_or(0) / 1_000_000),
+    )
+}
+
 /// Whether the file system of a folder has what commands are told apart and moved by: file handles, attributes of users,
 /// links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

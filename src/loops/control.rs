@@ -334,7 +334,8 @@ impl Client {
             Request::Send(message) => Some(incoming::accept(&self.host, *message).await),
             Request::Listen { chat, typing, people } => {
                 self.watching = typing.then(|| chat.clone());
-                let newest = people.then(|| self.host.store.newest_message(&chat).unwrap_or_default());
+                let newest =
+                    people.then(|| self.host.store.newest_message(&chat).ok().flatten().unwrap_or_default());
                 self.people = newest.map(|seq| (chat.clone(), seq));
                 self.typing = self.host.local.watch_typing();
                 // Rows that are still to be said have not been told to anybody.

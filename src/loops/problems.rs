@@ -13,12 +13,13 @@ use tokio::time::{Instant, timeout};
 
 use super::{Host, Obstacle, ipc::chain};
 use crate::{
+    clock,
     config::{Config, SandboxKind, dotenv},
     domain::{
         approvals::full,
         engage::takes_everything,
         js_regex::Pattern,
-        problems::{Finding, HeldUp, Problem, changes, sort_out},
+        problems::{Finding, HeldUp, Problem, changes, of_ledger, sort_out},
         room::{self, Disk, Intake, Room},
         rows::{Group, Wiring},
         run_settings::{Credentials as Where, Provider, RunSettings},
@@ -109,6 +110,7 @@ pub async fn look(view: &View<'_>) -> Vec<Finding> {
         hearing(store, &mut found);
         questions(store, &mut found);
         aside(store, &mut found);
+        ledger(store, &mut found);
     }
     open_files(view, groups.len(), &mut found);
     found.extend(view.host.and_then(|host| host.unwatched().clone()).map(|why| Problem::Unwatched { why }));
@@ -347,6 +349,15 @@ fn questions(store: &Store, found: &mut Vec<Problem>) {
     match store.approvals(false) {
         Ok(open) => found.extend(full(&open).map(|full| Problem::ManyQuestions { full })),
         Err(error) => found.push(Problem::Unreadable { what: "the questions", why: chain(&error) }),
+    }
+}
+
+/// What failed, rests, was given up or could not be said.
+fn ledger(store: &Store, found: &mut Vec<Problem>) {
+    let now = clock::now();
+    match store.ledger(now) {
+        Ok(ledger) => found.extend(of_ledger(ledger, now)),
+        Err(error) => found.push(Problem::Unreadable { what: "the ledger", why: chain(&error) }),
     }
 }
 

@@ -102,14 +102,6 @@ impl Store {
         .await
     }
 
-    /// Returns the number of the newest message of a chat, 0 where there is none.
-    pub fn newest_message(&self, chat: &str) -> Result<i64> {
-        self.read(|c| {
-            Ok(c.prepare_cached("SELECT coalesce(max(seq), 0) FROM messages WHERE chat_jid = ?1")?
-                .query_row([chat], |r| r.get(0))?)
-        })
-    }
-
     /// Returns the messages of a chat after number `after`, in order, up to the first that is still to be judged; at most
     /// `limit`.
     pub fn heard_since(&self, chat: &str, after: i64, limit: usize) -> Result<Vec<Heard>> {

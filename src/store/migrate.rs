@@ -23,6 +23,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0013_visits", include_str!("../../migrations/0013_visits.sql")),
     ("0014_archives", include_str!("../../migrations/0014_archives.sql")),
     ("0015_aside", include_str!("../../migrations/0015_aside.sql")),
+    ("0016_told", include_str!("../../migrations/0016_told.sql")),
 ];
 
 /// The schema version that this program writes.
@@ -160,6 +161,41 @@ mod tests {
             [2, 2, 3, 3, 3],
             "a migration that makes such a table anew makes its triggers anew"
         );
+    }
+
+    #[test]
+    fn what_was_said_of_a_batch_before_that_was_kept_is_what_was_said_until_it_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        let told = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_told")).unwrap();
+        for (_, sql) in &MIGRATIONS[..told] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "user_version", told).unwrap();
+        let said = |id: i64, at: i64| {
+            format!(
+                "INSERT INTO outbox (id, chat_jid, text, status, cause, run_id, created_at) VALUES ({id}, 'c', 't', 'pending', 'run 1 record {id}', 1, {at});"
+            )
+        };
+        let batch = |id: i64, mark: i64, ended: &str| {
+            format!(
+                "INSERT INTO batches (id, lane_id, run_id, first, last, state, via, outbox_mark, claim_mark, handed_at, ended_at) VALUES ({id}, 1, 1, {id}, {id}, 'done', 'stdin', {mark}, 0, 1, {ended});"
+            )
+        };
+        let rows = [said(5, 10), said(6, 20), batch(1, 4, "10"), batch(2, 5, "15"), batch(3, 6, "NULL")];
+        connection
+            .execute_batch(&format!("PRAGMA foreign_keys = OFF; {} PRAGMA foreign_keys = ON;", rows.concat()))
+            .unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let windows: Vec<(Option<i64>, Option<i64>)> = connection
+            .prepare("SELECT said_from, said_to FROM batches ORDER BY id")
+            .unwrap()
+            .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))
+            .unwrap()
+            .collect::<rusqlite::Result<_>>()
+            .unwrap();
+        assert_eq!(windows, [(Some(4), Some(5)), (Some(5), Some(5)), (None, None)]);
     }
 
     #[test]

@@ -160,15 +160,6 @@ impl Store {
         .await
     }
 
-    /// Returns what was given up, or may not have arrived, in order.
-    pub fn unsaid(&self) -> Result<Vec<OutboxRow>> {
-        self.read(|c| {
-            let mut rows =
-                c.prepare_cached(&format!("{OUTBOX} WHERE status IN ('failed', 'unknown') ORDER BY id"))?;
-            Ok(rows.query_map([], outbox_row)?.collect::<rusqlite::Result<_>>()?)
-        })
-    }
-
     /// Counts what is still to be said.
     pub fn outbox_pending(&self) -> Result<i64> {
         self.read(|c| {

@@ -105,7 +105,8 @@ fn a_slow_chat_delays_no_other() {
     for n in [1, 2, 3, 1, 2, 3] {
         assert_eq!(root.ask(&format!("local:c{n}"), "quick"), "echo: quick\n");
     }
-    assert_eq!(root.why(slow)["answer"], "an agent is at work on it");
+    let answer = root.why(slow)["answer"].as_str().unwrap().to_owned();
+    assert!(answer.starts_with("an agent is at work on it since 20"), "{answer}");
     let status = root.json(&["status"]);
     assert_eq!(
         ["waiting", "messages_waiting", "files_waiting"].map(|name| status[name].clone()),

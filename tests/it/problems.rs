@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests play the user")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Root, wait_for};
 
@@ -78,4 +78,96 @@ fn what_doctor_would_call_a_failure_is_in_the_log_from_the_start() {
     );
     std::fs::write(root.path().join("none.json"), "[]").unwrap();
     assert_eq!(found(&root).0, ["disk"]);
+}
+
+/// Settings under which a failure is tried again at once, or not within the hour.
+fn after(rest_ms: u32) -> String {
+    format!("[limits]\nretry_base_ms = {rest_ms}\npoll_interval_ms = 100\nmin_free_mib = 1\n")
+}
+
+#[test]
+fn runs_that_fail_each_time_and_messages_that_were_given_up_are_told_until_a_run_goes_well() {
+    let root = Root::new("");
+    root.script(None, &json!([{"do": [{"exit": 3}]}]));
+    let daemon = root.serve();
+    let seq = root.send("local:main", "hello");
+    wait_for("it to be given up", || {
+        root.why(seq)["answer"].as_str().unwrap().starts_with("given up").then_some(())
+    });
+    let codes = || found(&root).0;
+    assert_eq!(codes(), ["runs_fail", "given_up"]);
+    let status = root.json(&["status"]);
+    assert!(status["problems"][0].as_str().unwrap().contains("exited with code 3"), "{status}");
+    assert_eq!((&status["failed_24h"], &status["given_up_24h"]), (&json!(6), &json!(1)), "{status}");
+    assert_eq!((&status["last_answer_at"], &status["oldest_waiting_ms"]), (&Value::Null, &Value::Null));
+    assert_eq!(unwell(&root).len(), 2, "{:?}", unwell(&root));
+    daemon.kill();
+    assert_eq!(codes(), ["runs_fail", "given_up"], "with the daemon down");
+    std::fs::write(root.path().join("script-all.json"), r#"[{"do": [{"say": "well"}]}]"#).unwrap();
+    let _daemon = root.serve();
+    root.ask("local:main", "and now?");
+    assert_eq!(codes(), ["given_up"]);
+    assert!(root.json(&["status"])["last_answer_at"].is_string());
+}
+
+#[test]
+fn a_conversation_that_rests_while_messages_wait_is_told() {
+    let root = Root::new(&after(3_600_000));
+    root.script(None, &json!([{"do": [{"exit": 3}]}]));
+    let _daemon = root.serve();
+    root.send("local:main", "hello");
+    wait_for("the lane to rest", || (found(&root).0 == ["lane_rests"]).then_some(()));
+    let status = root.json(&["status"]);
+    assert!(status["oldest_waiting_ms"].is_i64() && status["messages_waiting"] == 1, "{status}");
+}
+
+#[test]
+fn a_task_that_fails_each_time_and_what_could_not_be_said_are_told() {
+    let root = Root::new("");
+    root.script(None, &json!([{"when": {"contains": "chore"}, "do": [{"exit": 3}]}]));
+    let _daemon = root.serve();
+    root.g2(&["tasks", "add", "--group", "main", "--type", "interval", "--value", "3600000", "chore"]);
+    let id = root.rows(&["tasks", "list"])[0]["id"].as_str().unwrap().to_owned();
+    root.g2(&["tasks", "run", &id]);
+    wait_for("the group to fail each time", || {
+        found(&root).0.contains(&"runs_fail".to_owned()).then_some(())
+    });
+    wait_for("the task to be given up", || (root.said("local:main").len() == 1).then_some(()));
+    // The group works, and the task does not.
+    root.ask("local:main", "hello");
+    assert_eq!(found(&root).0, ["task_fails"]);
+    let lost = json!({"type": "send_message", "chatJid": "nochannel:1", "text": "into the void"});
+    root.put_command("main", "messages", "lost.json", &lost);
+    wait_for("what could not be said", || (found(&root).0 == ["task_fails", "outbox"]).then_some(()));
+    root.g2(&["tasks", "pause", &id]);
+    assert_eq!(found(&root).0, ["outbox"]);
+}
+
+#[test]
+fn a_broken_set_up_names_each_cause_once_and_advises_nothing_that_is_done() {
+    let claude = "[agent]\nprovider = \"claude\"\n";
+    let unsandboxed = format!("[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n{claude}");
+    for (settings, break_it, check) in [
+        ("[limits]\nmin_free_mib = 4000000000\n", &[][..], "disk"),
+        ("[agent]\nscript = \"none.json\"\n", &[], "script"),
+        (&unsandboxed, &[], "model_key"),
+        ("", &["groups", "add", "twin", "--chat", "local:main"], "answers_twice"),
+        ("", &["groups", "remove", "main", "--yes"], "main_group"),
+        ("[gateway]\nupstream = \"http://api.example\"\n", &[], "gateway"),
+    ] {
+        let root = Root::new(settings);
+        if !break_it.is_empty() && !root.run(break_it).status.success() {
+            // Before it asked whether that is meant.
+            root.g2(&break_it[..break_it.len() - 1]);
+        }
+        let checks: Vec<String> = unwell(&root).into_iter().map(|(check, _)| check).collect();
+        assert_eq!(checks, [check], "{settings}");
+    }
+    // What a key needs is not advised once it is there.
+    let root = Root::new(&unsandboxed);
+    let env = root.path().join(".env");
+    std::fs::write(&env, "ANTHROPIC_API_KEY=sk-ant-api03-x\n").unwrap();
+    let own = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&env, own).unwrap();
+    assert_eq!(unwell(&root), []);
 }

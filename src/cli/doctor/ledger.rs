@@ -5,7 +5,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    domain::{approvals::Approval, holds::Hold, rows::OutboxRow},
+    domain::{approvals::Approval, holds::Hold},
     store::ActiveRun,
 };
 
@@ -14,7 +14,14 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let failed = |check: &'static str| {
         move |error: crate::store::StoreError| vec![Row::fail(check, chain(&error), "see the store's row")]
     };
-    let mut rows = store.unsaid().map_or_else(failed("outbox"), |unsaid| outbox(&unsaid));
+    let mut rows: Vec<Row> = [
+        subject.all_is_well("outbox", "everything was said within a day, or is about to be"),
+        subject.all_is_well("given_up", "no message was given up within a day"),
+        subject.all_is_well("runs_fail", "no group's runs fail each time"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     rows.extend(store.dead_commands().map_or_else(failed("commands"), |dead| vec![commands(dead)]));
     rows.extend(store.approvals(false).map_or_else(failed("approvals"), |open| {
         let who = store.who_is_asked().ok().and_then(Result::ok);
@@ -27,30 +34,6 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
         runs(&active, |owner| subject.daemon.is_some() || crate::app::is_alive(owner))
     }));
     rows
-}
-
-fn outbox(unsaid: &[OutboxRow]) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for (status, meaning) in [("failed", "could not be said"), ("unknown", "may or may not have been said")] {
-        let of_status: Vec<&OutboxRow> = unsaid.iter().filter(|row| row.status == status).collect();
-        if let Some(newest) = of_status.last() {
-            let why = newest.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-            rows.push(Row::warn(
-                "outbox",
-                format!(
-                    "{} messages {meaning}; the newest is {} to {}{why}",
-                    of_status.len(),
-                    newest.id,
-                    newest.chat_jid
-                ),
-                format!(
-                    "mend the cause and say it again with `g2 outbox retry {}`; `g2 outbox list` shows all",
-                    newest.id
-                ),
-            ));
-        }
-    }
-    if rows.is_empty() { vec![Row::ok("outbox", "everything was said, or is about to be")] } else { rows }
 }
 
 /// The questions that are open, and who would be asked the next one.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use ipc_handlers::{Folder, Refusal};
+use ipc_handlers::{Folder, Refusal, Time};
 use tokio::time::Instant;
 
 use super::{

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     super::{
-        Result, StoreError,
+        Result, StoreError, health as store_health,
         lanes::{WaitingLane, waiting},
         outbox::{Say, say},
     },
@@ -86,6 +86,14 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     if killed.is_some() {
         rest_after_kills(c, &row, now)?;
     }
+    // A run that never was one, or that somebody ended, tells nothing of how runs go.
+    let tells = !matches!(end.cause, Cause::OwnerGone | Cause::Cancelled { .. })
+        && !matches!(end.end, End::NeverCreated | End::NotNow { .. });
+    match last.status {
+        RunStatus::Succeeded => store_health::works_again(c, &row.group, row.task())?,
+        RunStatus::Failed if tells => store_health::has_failed(c, &row.group, row.task(), end.run, now)?,
+        RunStatus::Failed | RunStatus::Cancelled => {}
+    }
     if let Some(task) = row.task() {
         judge_task(c, &row, task, end, &ended, last.error.as_deref(), zones, now)?;
     }
@@ -125,6 +133,15 @@ fn open_batches(c: &Connection, end: &EndOfRun) -> Result<Vec<(i64, i64, Batch)>
     .collect::<rusqlite::Result<_>>()?)
 }
 
+/// A batch that ends with its run: all that the run said since the last one that it finished is about this one.
+fn end_batch(state: &str) -> String {
+    format!(
+        "UPDATE batches SET state = '{state}', ended_at = ?2, said_from = max(outbox_mark, (SELECT answered FROM runs r WHERE r.id = batches.run_id)),
+           said_to = max(outbox_mark, (SELECT max(answered, coalesce((SELECT max(o.id) FROM outbox o WHERE o.run_id = r.id), 0)) FROM runs r WHERE r.id = batches.run_id))
+         WHERE id = ?1"
+    )
+}
+
 fn keep_judgement(
     c: &Connection,
     run: i64,
@@ -135,8 +152,7 @@ fn keep_judgement(
 ) -> Result<()> {
     match judgement {
         Judgement::Done => {
-            c.prepare_cached("UPDATE batches SET state = 'done', ended_at = ?2 WHERE id = ?1")?
-                .execute([batch, now.0])?;
+            c.prepare_cached(&end_batch("done"))?.execute([batch, now.0])?;
         }
         Judgement::Returned { tries, free_returns, rest_ms } => {
             c.prepare_cached(
@@ -151,8 +167,7 @@ fn keep_judgement(
             }
         }
         Judgement::Failed { notice } => {
-            c.prepare_cached("UPDATE batches SET state = 'failed', ended_at = ?2 WHERE id = ?1")?
-                .execute([batch, now.0])?;
+            c.prepare_cached(&end_batch("failed"))?.execute([batch, now.0])?;
             let (chat, thread): (String, String) = c
                 .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
                 .query_row([lane], |r| Ok((r.get(0)?, r.get(1)?)))?;

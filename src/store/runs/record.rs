@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     super::{
-        Result, StoreError,
+        Result, StoreError, health,
         outbox::{Say, say},
     },
     ACTIVE, ActiveRun, active_row, task_batch, with_batches,
@@ -87,11 +87,25 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
     // Of what it has in hand: it may name whatever else it likes, and that costs nothing here.
     let handled: BTreeSet<i64> = handled.into_iter().filter_map(|batch| batch.parse().ok()).collect();
     let open = if handled.is_empty() { Vec::new() } else { with_batches(c, row.clone())?.open };
+    // What was said since the last batch was finished is about those that are finished now.
+    let (from, to): (i64, i64) = c
+        .prepare_cached(
+            "SELECT answered, max(answered, coalesce((SELECT max(id) FROM outbox WHERE run_id = ?1), 0)) FROM runs WHERE id = ?1",
+        )?
+        .query_row([run], |r| Ok((r.get(0)?, r.get(1)?)))?;
     for (batch, _) in open.iter().filter(|(batch, _)| handled.contains(batch)) {
         c.prepare_cached(
-            "UPDATE batches SET state = 'done', ended_at = ?3, unsaid = max(unsaid, ?4) WHERE id = ?1 AND run_id = ?2 AND state IN ('handed', 'claimed')",
+            "UPDATE batches SET state = 'done', ended_at = ?3, unsaid = max(unsaid, ?4), said_from = max(outbox_mark, ?5), said_to = max(outbox_mark, ?6)
+             WHERE id = ?1 AND run_id = ?2 AND state IN ('handed', 'claimed')",
         )?
-        .execute(params![batch, run, now.0, unsaid])?;
+        .execute(params![batch, run, now.0, unsaid, from, to])?;
+    }
+    if !record.handled.is_empty() {
+        c.prepare_cached("UPDATE runs SET answered = ?2 WHERE id = ?1 AND answered <> ?2")?
+            .execute([run, to])?;
+        if record.status != wire::Status::Error {
+            health::works_again(c, &row.group, row.task())?;
+        }
     }
     if let Some(row) = said.filter(|_| !record.handled.is_empty()) {
         not_about_the_rest(c, run, row)?;
