@@ -7,4 +7,5 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod private;
+mod reached;
 mod standing;
