@@ -171,6 +171,12 @@ pub fn append_change(data: &Path, line: &str) -> std::io::Result<()> {
     file.write_all(format!("{line}\n").as_bytes())
 }
 
+/// Returns what the kernel says of this process, a line each; empty where it says nothing.
+#[must_use]
+pub fn own_status() -> String {
+    std::fs::read_to_string("/proc/self/status").unwrap_or_default()
+}
+
 /// Returns a user's name, where `/etc/passwd` has it.
 #[must_use]
 pub fn user_name(user: u32) -> Option<String> {

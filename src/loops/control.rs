@@ -373,6 +373,7 @@ pub fn status(host: &Host, since: Time) -> Status {
         let meant = suggestion.map(|zone| format!(" (did you mean {zone}?)")).unwrap_or_default();
         problems.push(format!("time zone {name:?} is not known{meant}; {} is used", host.config.zone.name));
     }
+    problems.extend(problems::of_settings(host));
     problems.extend(problems::of_hearing(host));
     Status {
         state: if problems.is_empty() { "healthy".into() } else { "degraded".into() },

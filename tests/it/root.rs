@@ -8,4 +8,5 @@
 
 mod private;
 mod reached;
+mod settings;
 mod standing;

@@ -71,6 +71,7 @@ impl Doctor {
         rows.extend(root::private(&root));
         let loaded = Config::load(&root, &context.environment);
         rows.push(settings::judge(&loaded, &root));
+        rows.extend(settings::unusable(&loaded));
         rows.extend(settings::secrets(&root.join(".env")));
         // With settings that can't be read, the rest is checked against the defaults.
         let config: Result<Config, ConfigError> = loaded.or_else(|_| Config::defaults(&context.environment));

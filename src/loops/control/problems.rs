@@ -1,7 +1,7 @@
 //! What a person has to mend before everybody is heard as they should be.
 
 use super::super::Host;
-use crate::{domain::js_regex::Pattern, senders};
+use crate::{config::Config, domain::js_regex::Pattern, senders};
 
 /// Returns what is wrong with the sender list, with patterns, and with messages that wait for a person.
 pub(super) fn of_hearing(host: &Host) -> Vec<String> {
@@ -21,4 +21,15 @@ pub(super) fn of_hearing(host: &Host) -> Vec<String> {
         Err(error) => problems.push(format!("held messages can't be read: {error}")),
     }
     problems
+}
+
+/// Returns which settings were changed since the start, or why they can't be read any more.
+pub(super) fn of_settings(host: &Host) -> Option<String> {
+    match Config::written_now(&host.root) {
+        Ok(now) => {
+            let changed = host.config.written.differences(&now);
+            (!changed.is_empty()).then(|| format!("restart for {}", changed.join(", ")))
+        }
+        Err(error) => Some(format!("{error}; what was read at the start holds until it is restarted")),
+    }
 }
