@@ -30,7 +30,7 @@ use crate::{
     loops::{
         self, Host, control, deliver,
         dispatch::Dispatch,
-        prune, reconcile, schedule,
+        problems, prune, reconcile, schedule,
         snapshots::{self, Shown, Snapshots},
         typing::{self, AtWork},
         usage,
@@ -311,10 +311,16 @@ impl Daemon {
         let sandbox = choose_sandbox(&root, &config, &store).await?;
         let gateway = open_gateway(&root, &config)?;
         let dirs = HostDirs::open(&root.join("data"))?;
+        if !dirs.has_links() {
+            tracing::warn!(
+                "the file system of data/ has no hard links, or no files without a name: a container that means it can keep all others waiting"
+            );
+        }
         let claims = Claims::open(&dirs, store.last_claim()?)?;
         let local = Local::default();
         let channels = Arc::new(Channels::new(vec![Box::new(local.clone())]));
-        let store = store.asking(Asking { channels: channels.names(), ..asking(&config) });
+        let asking = Asking { channels: channels.names(), ..asking(&config) };
+        let store = store.asking(asking).keeping(config.stored_bytes);
         store.expire_approvals(clock::now()).await?;
         store.recover_deliveries(channels.idempotent(), config.on_unknown, clock::now()).await?;
         let (lanes, news) = mpsc::unbounded_channel();
@@ -350,7 +356,9 @@ impl Daemon {
             retire: CancellationToken::new(),
             look_again: Notify::new(),
             obstacle: Mutex::default(),
+            known_problems: Mutex::default(),
             without_room: Mutex::default(),
+            unwatched: Mutex::default(),
         });
         for why in &host.config.unusable {
             tracing::warn!(%why, "something is set that can't be used");
@@ -363,11 +371,7 @@ impl Daemon {
         let mailbox_stop = CancellationToken::new();
         let mut mailbox = JoinSet::new();
         let (hints, hinted) = ipc::hints(HINTS);
-        let watch = Watch::new(hints)
-            .inspect_err(
-                |error| tracing::warn!(%error, "file events can't be had; boxes are scanned every 2 s"),
-            )
-            .ok();
+        let watch = Watch::new(hints);
         mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, growing, mailbox_stop.clone()));
 
         // Whoever is told that we are ready finds the boxes, watched.
@@ -393,6 +397,7 @@ impl Daemon {
         tasks.spawn(schedule::run(Arc::clone(&host)));
         tasks.spawn(deliver::run(host.post()));
         tasks.spawn(typing::run(Arc::clone(&host)));
+        tasks.spawn(problems::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
         if host.config.keep_days > 0 {
             let config = &host.config;

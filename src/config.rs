@@ -11,7 +11,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::domain::{
-    run_settings::{Aws, Credentials, Network, Provider, RunSettings, Selinux},
+    run_settings::{Aws, Credentials, Egress, Network, Provider, RunSettings, Selinux},
     zone::{ZoneChoice, ZoneData, Zones},
 };
 
@@ -46,6 +46,7 @@ pub struct Config {
     pub provider: Provider,
     pub claude: ClaudeSettings,
     pub network: Network,
+    pub egress: Egress,
     pub credentials: Credentials,
     pub aws: Aws,
     pub selinux: Selinux,
@@ -71,6 +72,10 @@ pub struct Config {
     pub commands_per_minute: u32,
     /// Messages that a group may send by commands in a minute.
     pub messages_per_minute: u32,
+    /// How much a group may put into the store by commands in a minute, with their replies, bytes.
+    pub command_bytes_per_minute: u32,
+    /// How much of a group is kept in the store before its commands may put no more there, bytes.
+    pub stored_bytes: u64,
     /// How much of a group may be claimed and not settled, bytes.
     pub waiting_bytes: u64,
     /// How many files of a group may wait before the newest are refused.
@@ -150,6 +155,7 @@ struct RawSandbox {
     pids: Option<u64>,
     output_mib: Option<u64>,
     network: Option<String>,
+    egress: Option<String>,
     credentials: Option<String>,
     aws: Option<String>,
     selinux: Option<String>,
@@ -167,6 +173,8 @@ struct RawLimits {
     min_free_mib: Option<u64>,
     commands_per_minute: Option<u32>,
     messages_per_minute: Option<u32>,
+    commands_mib_per_minute: Option<u32>,
+    stored_mib: Option<u64>,
     waiting_mib: Option<u64>,
     waiting_files: Option<usize>,
     archives: Option<usize>,
@@ -304,6 +312,7 @@ impl Config {
             provider: raw.agent.provider()?,
             claude: raw.agent.claude.check()?,
             network: word("sandbox.network", sandbox.network.as_deref(), Network::Model, Network::parse)?,
+            egress: word("sandbox.egress", sandbox.egress.as_deref(), Egress::None, Egress::parse)?,
             credentials: word(
                 "sandbox.credentials",
                 sandbox.credentials.as_deref(),
@@ -366,6 +375,8 @@ impl Config {
             close_grace_ms: raw.health.close_grace_ms.unwrap_or(30_000),
             commands_per_minute: raw.limits.commands_per_minute.unwrap_or(10_000).max(1),
             messages_per_minute: raw.limits.messages_per_minute.unwrap_or(3_000).max(1),
+            command_bytes_per_minute: raw.limits.commands_mib_per_minute.unwrap_or(64).clamp(1, 4_095) << 20,
+            stored_bytes: raw.limits.stored_mib.unwrap_or(2_048).clamp(1, 1 << 30) << 20,
             waiting_bytes: raw.limits.waiting_mib.unwrap_or(64).max(1) << 20,
             waiting_files: raw.limits.waiting_files.unwrap_or(100_000).max(1),
             archives: raw.limits.archives.unwrap_or(1_000).max(1),
@@ -413,6 +424,7 @@ impl Config {
             image: self.image.clone(),
             model: self.claude.model.clone(),
             network: self.network,
+            egress: self.egress,
             credentials: self.credentials,
             memory_bytes: self.memory_bytes,
             cpus: self.cpus,

@@ -7,6 +7,8 @@
 //! | name | the step before it is done |
 //! |---|---|
 //! | `ipc.seen` | a file is in its box, and known of |
+//! | `ipc.in_hand` | a file of a box (a command, a follow-up that is claimed back) has a name that the host gave it |
+//! | `ipc.linked` | it has that name still, and one out of reach of its container |
 //! | `ipc.claimed` | it is in `data/claimed/` |
 //! | `ipc.read` | its bytes are in memory |
 //! | `ipc.decided` | receipt and effects are written, not committed |

@@ -34,15 +34,15 @@ pub enum Effect {
     CancelTask {
         /// The task.
         id: String,
-        /// Whose tasks it may be.
-        scope: Scope,
+        /// Whose it is.
+        group: Folder,
     },
     /// Changes a task.
     ChangeTask {
         /// The task.
         id: String,
-        /// Whose tasks it may be.
-        scope: Scope,
+        /// Whose it is.
+        group: Folder,
         /// What of it.
         change: TaskChange,
     },

@@ -2,15 +2,18 @@
 
 use jiff::tz::TimeZone;
 
-use crate::{Caller, Folder, Refusal, Scope, TaskStatus, Time, effect::CatchUp};
+use crate::{
+    Caller, Code, Folder, Refusal, Scope, TaskStatus, Time, commands::target, effect::CatchUp,
+    refusal::quoted,
+};
 
 /// What the store must look up before [`crate::decide`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
     /// The chat for [`Facts::chat`].
     pub chat: Option<String>,
-    /// The task for `Facts::task`.
-    pub task: Option<String>,
+    /// The id for [`Facts::tasks`], and the one group whose it is, where the command names one.
+    pub task: Option<(String, Option<Folder>)>,
     /// The folder for [`Facts::group`].
     pub folder: Option<Folder>,
     /// The archived session for [`Facts::archive`], and whose it may be.
@@ -31,8 +34,9 @@ pub struct Facts {
     pub chat: Option<ChatFacts>,
     /// The chats wired to the caller's group, in the order they were wired.
     pub own_chats: Vec<String>,
-    /// The wanted task, whoever's it is; `None` when there is none of that id.
-    pub task: Option<TaskFacts>,
+    /// The tasks of the wanted id: that of the named group, otherwise the caller's own first and, for main, those of
+    /// others. Ids are unique within a group only.
+    pub tasks: Vec<TaskFacts>,
     /// The group of the wanted folder; `None` when there is none.
     pub group: Option<GroupFacts>,
     /// The wanted archived session; `None` when there is none of that id in that scope.
@@ -101,14 +105,32 @@ impl Facts {
         self.own_chats.iter().any(|own| own == jid) || self.groups_of(jid).contains(&caller.group)
     }
 
-    /// Returns the wanted task when it is `id` and the caller may touch it.
+    /// Returns the wanted task: that of the group `target`, otherwise the caller's own, otherwise the only one.
     ///
     /// # Errors
-    /// `not_found`, whether it is absent or another group's.
-    pub(crate) fn task(&self, caller: &Caller, id: &str) -> Result<&TaskFacts, Refusal> {
-        self.task
-            .as_ref()
-            .filter(|task| task.id == id && caller.may_touch(&task.group))
-            .ok_or_else(|| Refusal::no_such_task(id))
+    /// `not_found`, whether it is absent or another group's; `not_authorized` where somebody but main names another
+    /// group; `conflict` where several groups have a task of that id, none of them the caller's.
+    pub(crate) fn task(
+        &self,
+        caller: &Caller,
+        id: &str,
+        target: Option<&Folder>,
+    ) -> Result<&TaskFacts, Refusal> {
+        target::allowed(target, caller)?;
+        let group = target.unwrap_or(&caller.group);
+        let fits = |task: &&TaskFacts| task.id == id && caller.may_touch(&task.group);
+        if let Some(named) = self.tasks.iter().filter(fits).find(|task| task.group == *group) {
+            return Ok(named);
+        }
+        let others: Vec<&TaskFacts> = self.tasks.iter().filter(fits).filter(|_| target.is_none()).collect();
+        match others.as_slice() {
+            [only] => Ok(only),
+            [] => Err(Refusal::no_such_task(id)),
+            [one, other, ..] => Err(Refusal::new(
+                Code::Conflict,
+                format!("{} groups have a task of the id {}", others.len(), quoted(id)),
+                format!("add targetFolder, for example \"{}\" or \"{}\"", one.group, other.group),
+            )),
+        }
     }
 }

@@ -24,6 +24,8 @@ pub enum Outcome {
     TaskCreated {
         /// Its id.
         task_id: String,
+        /// Whose it is.
+        group: Folder,
         /// When it runs first.
         next_run: Time,
     },

@@ -31,13 +31,15 @@ pub enum Code {
     Conflict,
     /// Too much waits already.
     RateLimited,
+    /// The host keeps as much of the group's as it may.
+    NoRoom,
     /// The host's own fault.
     Internal,
 }
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Malformed,
         Self::TooLarge,
         Self::UnsupportedVersion,
@@ -49,6 +51,7 @@ impl Code {
         Self::NotFound,
         Self::Conflict,
         Self::RateLimited,
+        Self::NoRoom,
         Self::Internal,
     ];
 
@@ -67,6 +70,7 @@ impl Code {
             Self::NotFound => "not_found",
             Self::Conflict => "conflict",
             Self::RateLimited => "rate_limited",
+            Self::NoRoom => "no_room",
             Self::Internal => "internal",
         }
     }
@@ -125,6 +129,16 @@ impl Refusal {
             Code::NotAuthorized,
             format!("a person set this command aside: {reason}"),
             "do not send it again unless you are asked to",
+        )
+    }
+
+    /// Returns the refusal when `stored` bytes of the group are kept of the `most` that may be.
+    #[must_use]
+    pub fn no_room(stored: u64, most: u64) -> Self {
+        Self::new(
+            Code::NoRoom,
+            format!("the host keeps {} MiB of this group; at most {} MiB are kept", stored >> 20, most >> 20),
+            "cancel tasks that are not needed any more; the user can remove history with `g2 prune` or raise limits.stored_mib",
         )
     }
 

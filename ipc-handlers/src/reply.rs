@@ -123,7 +123,7 @@ impl<'a> Answer<'a> {
             Outcome::Said { outbox_id, unclosed } => {
                 Self::Said { outbox_id: *outbox_id, note: unclosed.then_some(UNCLOSED) }
             }
-            Outcome::TaskCreated { task_id, next_run } => Self::TaskCreated {
+            Outcome::TaskCreated { task_id, next_run, group: _ } => Self::TaskCreated {
                 task_id,
                 next_run: next_run.to_string(),
                 next_run_local: local(*next_run, zone),
@@ -193,7 +193,11 @@ mod tests {
                 r#"{"outboxId":5,"note":"an <internal> was not closed, so all that followed it was not sent; close it with </internal>, or write &lt;internal&gt; to show the tag"}"#,
             ),
             (
-                Outcome::TaskCreated { task_id: "t".into(), next_run: Time(1_772_366_400_000) },
+                Outcome::TaskCreated {
+                    task_id: "t".into(),
+                    group: Folder::parse("a").unwrap(),
+                    next_run: Time(1_772_366_400_000),
+                },
                 r#"{"taskId":"t","nextRun":"2026-03-01T12:00:00.000Z","nextRunLocal":"2026-03-01T07:00:00-05:00"}"#,
             ),
             (Outcome::Tasks(vec![]), r#"{"tasks":[]}"#),

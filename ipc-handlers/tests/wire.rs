@@ -64,23 +64,27 @@ fn facts(caller: &Caller, command: &Command) -> Facts {
             .filter(|(_, group)| *group == caller.group.as_str())
             .map(|(chat, _)| (*chat).to_owned())
             .collect(),
-        task: wants.task.and_then(|id| {
-            let (group, status) = match id.as_str() {
-                "task-family" => ("family", TaskStatus::Active),
-                "task-family-paused" => ("family", TaskStatus::Paused),
-                "task-main" => ("main", TaskStatus::Active),
-                _ => return None,
-            };
-            Some(TaskFacts {
-                id,
-                group: folder(group),
-                schedule_type: "cron".into(),
-                schedule_value: "0 9 * * *".into(),
-                status,
-                next_run: Some(Time(NOW.0 - 1000)),
-                catch_up: CatchUp::Latest,
+        tasks: wants
+            .task
+            .into_iter()
+            .filter_map(|(id, _)| {
+                let (group, status) = match id.as_str() {
+                    "task-family" => ("family", TaskStatus::Active),
+                    "task-family-paused" => ("family", TaskStatus::Paused),
+                    "task-main" => ("main", TaskStatus::Active),
+                    _ => return None,
+                };
+                Some(TaskFacts {
+                    id,
+                    group: folder(group),
+                    schedule_type: "cron".into(),
+                    schedule_value: "0 9 * * *".into(),
+                    status,
+                    next_run: Some(Time(NOW.0 - 1000)),
+                    catch_up: CatchUp::Latest,
+                })
             })
-        }),
+            .collect(),
         group: wants
             .folder
             .filter(|f| ["main", "family", "solo"].contains(&f.as_str()))
@@ -99,6 +103,7 @@ fn outcome(effect: &Effect) -> Outcome {
         Effect::Say { unclosed, .. } => Outcome::Said { outbox_id: 12, unclosed: *unclosed },
         Effect::CreateTask(task) => Outcome::TaskCreated {
             task_id: task.id.clone().unwrap_or("task-1772366400000-abc123".into()),
+            group: task.group.clone(),
             next_run: task.next_run,
         },
         Effect::ListTasks { .. } => Outcome::Tasks(vec![TaskRow {

@@ -35,6 +35,8 @@ Keys:
   memory_mib, cpus, pids
                  bounds on its container; 0 is none
   network        model (nothing but its model) or open
+  egress         none, or model_fetch: its model's host may be asked to fetch pages, to search the web, to ask servers
+                 of tools (with network model; with open it may anyway)
   credentials    gateway (keys stay on the host) or stdin
   timezone       where its people live, such as Europe/Paris: times in prompts, cron tasks, TZ in its container
   mounts         folders of the host below /workspace/extra, within ~/.config/g2/mount-allowlist.json:

@@ -26,26 +26,55 @@ pub(super) enum Tasks {
         limit: Option<usize>,
     },
     /// One task
-    Show { id: String },
+    Show(Named),
     /// Make a task
     Add(Add),
     /// Change what a task says or when it runs; what is not given stays
     Update(Update),
     /// Have a task rest until it is resumed
-    Pause { id: String },
+    Pause(Named),
     /// Have a paused task run again; what was missed meanwhile is not made up for
-    Resume { id: String },
+    Resume(Named),
     /// Delete a task; a run of it that is under way goes on
-    Cancel { id: String },
+    Cancel(Named),
     /// Have a task run now, once more than its schedule says; an interval counts from now on
-    Run { id: String },
+    Run(Named),
     /// What became of each time a task ran, oldest first
     History {
-        id: String,
+        #[command(flatten)]
+        named: Named,
         /// The newest so many only
         #[arg(long)]
         limit: Option<usize>,
     },
+}
+
+/// Which task.
+#[derive(Debug, Args)]
+pub(super) struct Named {
+    id: String,
+    /// Whose task it is, where several groups have one of that id
+    #[arg(long)]
+    group: Option<String>,
+}
+
+impl Named {
+    /// Returns whose task it is.
+    fn group(&self, store: &Store) -> anyhow::Result<Folder> {
+        let id = &self.id;
+        if let Some(group) = &self.group {
+            return Folder::parse(group).with_context(|| format!("looking for task {id}"));
+        }
+        let groups = store.groups_of_task(id)?;
+        match groups.as_slice() {
+            [only] => Ok(only.clone()),
+            [] => Err(anyhow!("task {id} does not exist")),
+            several => {
+                let names: Vec<&str> = several.iter().map(Folder::as_str).collect();
+                Err(anyhow!("groups {} have a task {id}; say which with --group", names.join(", ")))
+            }
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -83,7 +112,8 @@ pub(super) struct Add {
 
 #[derive(Debug, Args)]
 pub(super) struct Update {
-    id: String,
+    #[command(flatten)]
+    named: Named,
     #[arg(long)]
     prompt: Option<String>,
     /// cron, interval or once
@@ -120,35 +150,42 @@ impl Tasks {
         let store = context.store()?;
         match self {
             Self::List { group, limit } => list(context, &store, group, limit),
-            Self::Show { id } => {
-                let task = store.task(&id)?.ok_or_else(|| anyhow!("task {id} does not exist"))?;
+            Self::Show(named) => {
+                let group = named.group(&store)?;
+                let task = store.task(&group, &named.id)?.ok_or_else(|| gone(&named.id))?;
                 show::object(context, &task)
             }
             Self::Add(add) => add.run(context, &store).await,
             Self::Update(update) => {
-                let id = update.id.clone();
-                change(context, &store, &id, Command::UpdateTask(update.command())).await
+                let group = update.named.group(&store)?;
+                let id = update.named.id.clone();
+                change(context, &store, &group, &id, Command::UpdateTask(update.command())).await
             }
-            Self::Pause { id } => {
-                let command = Command::PauseTask(PauseTask { task_id: id.clone() });
-                change(context, &store, &id, command).await
+            Self::Pause(named) => {
+                let command = PauseTask { task_id: named.id.clone(), target_folder: None };
+                change(context, &store, &named.group(&store)?, &named.id, Command::PauseTask(command)).await
             }
-            Self::Resume { id } => {
-                let command = Command::ResumeTask(ResumeTask { task_id: id.clone() });
-                change(context, &store, &id, command).await
+            Self::Resume(named) => {
+                let command = ResumeTask { task_id: named.id.clone(), target_folder: None };
+                change(context, &store, &named.group(&store)?, &named.id, Command::ResumeTask(command)).await
             }
-            Self::Cancel { id } => {
-                let command = Command::CancelTask(CancelTask { task_id: id.clone() });
-                change(context, &store, &id, command).await
+            Self::Cancel(named) => {
+                let command = CancelTask { task_id: named.id.clone(), target_folder: None };
+                change(context, &store, &named.group(&store)?, &named.id, Command::CancelTask(command)).await
             }
-            Self::Run { id } => {
-                let group = store.run_task_now(&id, clock::now()).await?;
+            Self::Run(named) => {
+                let group = named.group(&store)?;
+                store.run_task_now(&group, &named.id, clock::now()).await?;
                 tell_changed(context, Some(&group)).await;
-                show::done(context, &format!("task {id} is due now"))
+                show::done(context, &format!("task {} is due now", named.id))
             }
-            Self::History { id, limit } => history(context, &store, &id, limit),
+            Self::History { named, limit } => history(context, &store, &named, limit),
         }
     }
+}
+
+fn gone(id: &str) -> anyhow::Error {
+    anyhow!("task {id} does not exist")
 }
 
 fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<usize>) -> Outcome {
@@ -160,10 +197,16 @@ fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<u
     show::rows(context, &tasks, &columns)
 }
 
-fn history(context: &Context, store: &Store, id: &str, limit: Option<usize>) -> Outcome {
-    let mut runs = store.task_history(id)?;
-    if runs.is_empty() && store.task(id)?.is_none() {
-        return Err(anyhow!("task {id} does not exist, and no run of it is kept").into());
+fn history(context: &Context, store: &Store, named: &Named, limit: Option<usize>) -> Outcome {
+    let id = &named.id;
+    let kept = || anyhow!("task {id} does not exist, and no run of it is kept");
+    if named.group.is_none() && store.groups_of_task(id)?.is_empty() {
+        return Err(kept().into());
+    }
+    let group = named.group(store)?;
+    let mut runs = store.task_history(&group, id)?;
+    if runs.is_empty() && store.task(&group, id)?.is_none() {
+        return Err(kept().into());
     }
     runs.drain(..runs.len().saturating_sub(limit.unwrap_or(usize::MAX)));
     show::rows(
@@ -173,38 +216,32 @@ fn history(context: &Context, store: &Store, id: &str, limit: Option<usize>) -> 
     )
 }
 
-/// Does something to a task and prints what became of it.
-async fn change(context: &Context, store: &Store, id: &str, command: Command) -> Outcome {
-    // Whose it is does not matter to main; a task that is not there is refused like any agent's.
-    let group = match store.task(id)? {
-        Some(task) => task.group,
-        None => return Err(anyhow!("task {id} does not exist").into()),
-    };
-    let effected = act(context, store, &group, command, Transcripts::new()).await?;
-    print(context, store, id, effected)
+/// Does something to a task of a group and prints what became of it.
+async fn change(context: &Context, store: &Store, group: &Folder, id: &str, command: Command) -> Outcome {
+    if store.task(group, id)?.is_none() {
+        return Err(gone(id).into());
+    }
+    // As its group, with main's rights: its own tasks come first.
+    let effected = act(context, store, group, command, Transcripts::new()).await?;
+    print(context, store, group, id, effected)
 }
 
-fn print(context: &Context, store: &Store, id: &str, effected: Effected) -> Outcome {
+fn print(context: &Context, store: &Store, group: &Folder, id: &str, effected: Effected) -> Outcome {
     if context.json
-        && let Some(task) = store.task(id)?
+        && let Some(task) = store.task(group, id)?
     {
         return show::object(context, &task);
     }
     // As the clocks of its group show it.
-    let local = |id: &str, at| -> anyhow::Result<String> {
-        let zones = context.config()?.zones;
-        let zone = match store.task(id)? {
-            Some(task) => store.zone_of(&task.group, &zones)?,
-            None => zones.of(None),
-        };
-        Ok(reply::local(at, &zone.zone))
+    let local = |at| -> anyhow::Result<String> {
+        Ok(reply::local(at, &store.zone_of(group, &context.config()?.zones)?.zone))
     };
     let said = match effected {
-        Effected::TaskCreated { task_id, next_run } => {
-            format!("task {task_id} runs first at {}", local(&task_id, next_run)?)
+        Effected::TaskCreated { task_id, next_run, .. } => {
+            format!("task {task_id} runs first at {}", local(next_run)?)
         }
         Effected::TaskChanged { task_id, status, next_run } => {
-            let next = next_run.map_or_else(|| Ok("never".into()), |at| local(&task_id, at))?;
+            let next = next_run.map_or_else(|| Ok("never".into()), local)?;
             format!("task {task_id} is {}, next run: {next}", status.as_str())
         }
         _ => format!("task {id} is cancelled"),
@@ -230,18 +267,19 @@ impl Add {
             output: self.output,
         });
         let effected = act(context, store, &group, command, Transcripts::new()).await?;
-        let Effected::TaskCreated { task_id, .. } = &effected else {
+        let Effected::TaskCreated { task_id, group, .. } = &effected else {
             return Err(Failure::Failed(anyhow!("no task was made")));
         };
-        let id = task_id.clone();
-        print(context, store, &id, effected)
+        let (id, group) = (task_id.clone(), group.clone());
+        print(context, store, &group, &id, effected)
     }
 }
 
 impl Update {
     fn command(self) -> UpdateTask {
         UpdateTask {
-            task_id: self.id,
+            task_id: self.named.id,
+            target_folder: None,
             prompt: self.prompt,
             script: self.script,
             schedule_type: self.kind,

@@ -36,6 +36,21 @@ impl Bucket {
         self.level = self.level.saturating_sub(count.saturating_mul(ONE));
     }
 
+    /// Takes one token, now or in advance; returns in how many ms it is there.
+    ///
+    /// # Errors
+    /// Where that is more than `patience`: in how many ms it would be there. Nothing is taken then.
+    pub fn reserve(&mut self, patience: i64, now: Time) -> Result<i64, i64> {
+        self.fill(now);
+        let left = self.level.saturating_sub(ONE);
+        let wait = left.min(0).saturating_neg().saturating_add(self.per_minute - 1) / self.per_minute;
+        if wait > patience {
+            return Err(wait);
+        }
+        self.level = left;
+        Ok(wait)
+    }
+
     fn fill(&mut self, now: Time) {
         // A clock that was set back gives nothing and takes nothing.
         let elapsed = now.ms_since(self.filled_at).max(0);
@@ -61,6 +76,19 @@ mod tests {
         assert_eq!(bucket.available(START.plus_ms(100)), 1);
         assert_eq!(bucket.available(START.plus_ms(1_000)), 10);
         assert_eq!(bucket.available(START.plus_ms(10_000_000)), 600);
+    }
+
+    #[test]
+    fn who_comes_too_early_is_told_when_and_takes_nothing() {
+        let mut bucket = Bucket::new(600, START);
+        bucket.take(599, START);
+        let waits: Vec<_> = (0..4).map(|_| bucket.reserve(200, START)).collect();
+        assert_eq!(waits, [Ok(0), Ok(100), Ok(200), Err(300)]);
+        assert_eq!(bucket.reserve(200, START.plus_ms(100)), Ok(200));
+        assert_eq!(bucket.reserve(0, START.plus_ms(299)), Err(101));
+        assert_eq!(bucket.reserve(0, START.plus_ms(10_000_000)), Ok(0));
+        bucket.take(usize::MAX, START.plus_ms(10_000_000));
+        assert!(bucket.reserve(i64::MAX - 1, START.plus_ms(10_000_000)).is_ok());
     }
 
     #[test]

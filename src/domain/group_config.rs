@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     mounts::MountRequest,
-    run_settings::{Credentials, Network},
+    run_settings::{Credentials, Egress, Network},
 };
 
 /// The shortest and the longest `timeout`, ms: a second and a week.
@@ -40,6 +40,8 @@ pub struct GroupConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Egress>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
     /// An IANA name; whether there is such a zone is checked by whoever has the zone data.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,7 +72,7 @@ pub enum BadGroupConfig {
 pub const COLUMNS: [&str; 5] = ["name", "trigger", "provider", "script", "image"];
 
 /// Every key of `groups set`: columns of the group, then what its `config` holds.
-pub const KEYS: [&str; 14] = [
+pub const KEYS: [&str; 15] = [
     "name",
     "trigger",
     "provider",
@@ -82,6 +84,7 @@ pub const KEYS: [&str; 14] = [
     "cpus",
     "pids",
     "network",
+    "egress",
     "credentials",
     "timezone",
     "mounts",
@@ -136,6 +139,12 @@ impl GroupConfig {
                     .map(|word| Network::parse(&word))
                     .transpose()
                     .map_err(|why| bad("network", why.to_string()))?;
+            }
+            "egress" => {
+                self.egress = word(value)
+                    .map(|word| Egress::parse(&word))
+                    .transpose()
+                    .map_err(|why| bad("egress", why.to_string()))?;
             }
             "credentials" => {
                 self.credentials = word(value)
@@ -212,9 +221,13 @@ mod tests {
             (config.network, config.timeout, config.mounts.len()),
             (Some(Network::Open), Some(5000), 1)
         );
-        for json in
-            [r#"{"network": "open"}"#, r#"{"credentials": "stdin"}"#, r#"{"timeout": 1}"#, r#"{"pids": 0}"#]
-        {
+        for json in [
+            r#"{"network": "open"}"#,
+            r#"{"egress": "model_fetch"}"#,
+            r#"{"credentials": "stdin"}"#,
+            r#"{"timeout": 1}"#,
+            r#"{"pids": 0}"#,
+        ] {
             assert!(own.clone().with_container_config(json).is_err(), "{json}");
         }
     }
@@ -228,6 +241,7 @@ mod tests {
             ("cpus", "0.5"),
             ("pids", "64"),
             ("network", "open"),
+            ("egress", "model_fetch"),
             ("credentials", "stdin"),
             ("timezone", "Asia/Tokyo"),
             ("mounts", r#"[{"hostPath": "/x"}]"#),
@@ -251,6 +265,7 @@ mod tests {
             ("pids", "1", "8"),
             ("network", "allowlist", "not kept to"),
             ("credentials", "env", "gateway"),
+            ("egress", "all", "model_fetch"),
             ("model", "a b", "blanks"),
             ("mounts", "{}", "hostPath"),
             ("colour", "red", "timezone"),

@@ -1,5 +1,5 @@
-//! What a disk that fills up asks for: below what is wanted nothing is launched, below half of it the group that fills it
-//! is stopped.
+//! What a disk that fills up asks for: below what is wanted nothing is launched and nothing taken in, below half of it the
+//! group that fills it is stopped. What a group has in the store is bounded before that.
 
 use ipc_handlers::Folder;
 
@@ -24,7 +24,7 @@ pub enum Room {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     pub group: Folder,
-    /// What its folders take now, and the files without a name that its processes hold, bytes.
+    /// What its folders take now, the files without a name that its processes hold, and what it has in the store, bytes.
     pub now: u64,
     /// What they took when they were first weighed since there was room, or since somebody was stopped; `None`: nobody
     /// looked.
@@ -39,8 +39,9 @@ pub struct Written {
 /// Who fills the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filler<'w> {
-    /// This group, by so many bytes since it was first weighed, or since there was room. It is stopped.
-    Group(&'w Folder, u64),
+    /// These groups, by so many bytes each since they were first weighed, or since there was room: one, or more that wrote
+    /// the same. They are stopped.
+    Groups(Vec<&'w Folder>, u64),
     /// One of these, most likely: so many bytes are gone that nobody was seen to write, and they can't be weighed in full.
     /// They are stopped.
     Unweighed(Vec<&'w Folder>, u64),
@@ -50,16 +51,84 @@ pub enum Filler<'w> {
     Outside,
 }
 
-/// Decides how much room there is, in bytes and in inodes. A file system that counts no inodes has 0 of 0.
+/// A disk as it is, and what is wanted of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// What is free, bytes.
+    pub free: u64,
+    /// What is free inside of the store, for what is stored next, bytes.
+    pub inside: u64,
+    /// What is to be free, bytes.
+    pub wanted: u64,
+    pub free_inodes: u64,
+    /// 0 where the file system has no fixed number of them.
+    pub all_inodes: u64,
+}
+
+impl Disk {
+    /// Returns what counts as free, bytes. What is free inside of the store serves nothing else, so that it counts only
+    /// where half of what is wanted is free beside it.
+    fn counts(&self) -> u64 {
+        if self.free >= self.wanted / 2 { self.free.saturating_add(self.inside) } else { self.free }
+    }
+
+    /// Returns what is free for whoever writes.
+    #[must_use]
+    pub fn all_free(&self) -> Free {
+        Free { bytes: self.free.saturating_add(self.inside), inodes: self.free_inodes }
+    }
+
+    /// Returns what may be written before something is missing, bytes.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.counts().saturating_sub(self.wanted)
+    }
+}
+
+/// Decides how much room there is, in bytes and in inodes.
 #[must_use]
-pub fn room(free: u64, wanted: u64, free_inodes: u64, all_inodes: u64) -> Room {
+pub fn room(disk: &Disk) -> Room {
     // Of twenty one has to be free.
-    let inodes = of(free_inodes, all_inodes / 20);
+    let inodes = of(disk.free_inodes, disk.all_inodes / 20);
     let inodes = match inodes {
         Room::Short { missing } => Room::Short { missing: missing.saturating_mul(A_NAME) },
         Room::Low | Room::Enough => inodes,
     };
-    of(free, wanted).min(inodes)
+    of(disk.counts(), disk.wanted).min(inodes)
+}
+
+/// Whether a group's commands are taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intake {
+    Open,
+    /// There is no room for anybody's.
+    Low,
+    /// The group has more in the store than what is left: what it goes on with would be the others' room.
+    Ahead,
+    /// The group has far more in the store than is kept of it; not even refusals are written down any more.
+    Over,
+}
+
+/// Decides whether commands of a group that has `stored` so many bytes in the store are taken in, where `most` are kept.
+/// From `most` on those are refused that put more there; up to a quarter more there is room for the refusals, and for what
+/// its agents say.
+#[must_use]
+pub fn intake(stored: u64, most: u64, disk: &Disk) -> Intake {
+    if room(disk) != Room::Enough {
+        Intake::Low
+    } else if is_over(stored, most) {
+        Intake::Over
+    } else if disk.wanted > 0 && stored > disk.left() {
+        Intake::Ahead
+    } else {
+        Intake::Open
+    }
+}
+
+/// Whether a group has so much in the store that it is stopped.
+#[must_use]
+pub const fn is_over(stored: u64, most: u64) -> bool {
+    stored > most.saturating_add(most / 4)
 }
 
 fn of(free: u64, wanted: u64) -> Room {
@@ -94,7 +163,8 @@ pub fn wrote(changed: u64, lost: u64) -> u64 {
 }
 
 /// Decides who fills a disk on which so many bytes are missing, and so many are `lost` since the groups were first weighed:
-/// the group that grew most since, if that is at least [`LEAST`] and half of what is missing. What a group had before
+/// the group that grew most since, if that is at least [`LEAST`] and half of what is missing; where some grew alike, all of
+/// them. What a group had before
 /// that is nobody's fault. One that was not weighed before, as the disk was filled between two looks, is told by what it
 /// wrote between them.
 ///
@@ -107,14 +177,15 @@ pub fn filler(missing: u64, lost: u64, written: &[Written]) -> Filler<'_> {
     let grown = |w: &Written| w.before.map(|before| w.now.saturating_sub(before)).or(w.wrote);
     let seen = written.iter().filter_map(grown).fold(0, u64::saturating_add);
     let unseen = lost.saturating_sub(seen);
-    let most = written.iter().filter_map(|w| Some((&w.group, grown(w)?))).max_by_key(|(_, grown)| *grown);
+    let most = written.iter().filter_map(grown).max();
+    let who = |most| written.iter().filter(|w| grown(w) == Some(most)).map(|w| &w.group).collect();
     let suspects: Vec<_> = written.iter().filter(|w| !w.in_full).map(|w| &w.group).collect();
     match most {
         _ if written.iter().any(|w| grown(w).is_none()) && unseen > seen => Filler::NotKnown,
-        Some((_, grown)) if unseen >= enough && unseen > grown && !suspects.is_empty() => {
+        Some(most) if unseen >= enough && unseen > most && !suspects.is_empty() => {
             Filler::Unweighed(suspects, unseen)
         }
-        Some((group, grown)) if grown >= enough && unseen <= seen => Filler::Group(group, grown),
+        Some(most) if most >= enough && unseen <= seen => Filler::Groups(who(most), most),
         _ if written.iter().any(|w| grown(w).is_none()) => Filler::NotKnown,
         _ => Filler::Outside,
     }
@@ -137,12 +208,48 @@ mod tests {
             (100, 100, 24, 1_000, Room::Short { missing: A_NAME }),
             (0, 100, 49, 1_000, Room::Short { missing: 50 }),
         ] {
-            assert_eq!(
-                room(free, wanted, free_inodes, all_inodes),
-                expected,
-                "{free} {wanted} {free_inodes}"
-            );
+            let disk = Disk { free, inside: 0, wanted, free_inodes, all_inodes };
+            assert_eq!(room(&disk), expected, "{disk:?}");
         }
+    }
+
+    #[test]
+    fn what_is_free_inside_of_the_store_counts_where_half_of_what_is_wanted_is_free_beside_it() {
+        for (free, inside, expected) in [
+            (60, 40, Room::Enough),
+            (60, 39, Room::Low),
+            (50, 50, Room::Enough),
+            (49, 1_000, Room::Short { missing: 1 }),
+        ] {
+            let disk = Disk { free, inside, wanted: 100, free_inodes: 0, all_inodes: 0 };
+            assert_eq!(room(&disk), expected, "{disk:?}");
+        }
+    }
+
+    #[test]
+    fn commands_wait_while_there_is_no_room_and_those_of_who_takes_more_than_what_is_left_before() {
+        for (stored, free, expected) in [
+            (0, 99, Intake::Low),
+            (0, 100, Intake::Open),
+            (1, 100, Intake::Ahead),
+            (50, 150, Intake::Open),
+            (51, 150, Intake::Ahead),
+            (1_250, 9_000, Intake::Open),
+            (1_251, 9_000, Intake::Over),
+        ] {
+            let disk = Disk { free, inside: 0, wanted: 100, free_inodes: 0, all_inodes: 0 };
+            assert_eq!(intake(stored, 1_000, &disk), expected, "{stored} {disk:?}");
+        }
+        let unwatched = Disk { free: 0, inside: 0, wanted: 0, free_inodes: 0, all_inodes: 0 };
+        assert_eq!(intake(10, 1_000, &unwatched), Intake::Open);
+        // Whoever writes three bytes for one that is counted leaves others a fourth of what there was.
+        let (mut stored, mut disk) =
+            (0, Disk { free: 1_100, inside: 0, wanted: 100, free_inodes: 0, all_inodes: 0 });
+        while intake(stored, 10_000, &disk) == Intake::Open {
+            (stored, disk.free) = (stored + 1, disk.free - 3);
+        }
+        assert_eq!((stored, disk.left()), (251, 247));
+        assert_eq!(intake(1, 10_000, &disk), Intake::Open, "the others go on");
     }
 
     #[test]
@@ -166,13 +273,19 @@ mod tests {
             (1, &[("good", 915, Some(900)), ("evil", 5, Some(9))], Filler::Outside),
             (1_000, &[("good", 400, Some(0)), ("evil", 400, Some(0))], Filler::Outside),
             // A hostile group does, beside large ones and small writers.
-            (100, &[("good", 905, Some(900)), ("evil", 60, Some(10))], Filler::Group(&evil, 50 * MIB)),
-            (1, &[("good", 900, Some(899)), ("evil", 16, Some(0))], Filler::Group(&evil, 16 * MIB)),
-            (10, &[("good", 60, Some(20)), ("evil", 60, Some(10))], Filler::Group(&evil, 50 * MIB)),
+            (100, &[("good", 905, Some(900)), ("evil", 60, Some(10))], Filler::Groups(vec![&evil], 50 * MIB)),
+            (1, &[("good", 900, Some(899)), ("evil", 16, Some(0))], Filler::Groups(vec![&evil], 16 * MIB)),
+            (10, &[("good", 60, Some(20)), ("evil", 60, Some(10))], Filler::Groups(vec![&evil], 50 * MIB)),
             // After a start, or a fall from enough to short in one look, nobody was weighed.
             (100, &[("good", 900, None), ("evil", 500, None)], Filler::NotKnown),
             (100, &[("good", 900, None), ("evil", 500, Some(499))], Filler::NotKnown),
-            (100, &[("evil", 900, None), ("good", 60, Some(1))], Filler::Group(&good, 59 * MIB)),
+            (100, &[("evil", 900, None), ("good", 60, Some(1))], Filler::Groups(vec![&good], 59 * MIB)),
+            // Two that grew alike: neither is spared for its name.
+            (
+                10,
+                &[("a", 10, Some(9)), ("evil", 60, Some(10)), ("good", 90, Some(40))],
+                Filler::Groups(vec![&evil, &good], 50 * MIB),
+            ),
         ] {
             let rows = written(rows);
             assert_eq!(filler(missing * MIB, 0, &rows), expected, "{missing} {rows:?}");
@@ -201,7 +314,7 @@ mod tests {
             // A hidden file, beside somebody who wrote a little; the first missing byte is enough.
             (1, 900, &[("good", Some(20), true), ("evil", Some(0), true)][..], Filler::Outside),
             (1, 41, &[("good", Some(20), true)], Filler::Outside),
-            (1, 40, &[("good", Some(20), true)], Filler::Group(&good, 20 * MIB)),
+            (1, 40, &[("good", Some(20), true)], Filler::Groups(vec![&good], 20 * MIB)),
             (
                 1,
                 900,
@@ -221,8 +334,18 @@ mod tests {
                 Filler::Unweighed(vec![&evil, &evil2], 875 * MIB),
             ),
             // Who was seen to write more than what is hidden is the one, hidden or not.
-            (1, 60, &[("good", Some(40), true), ("evil", Some(1), false)], Filler::Group(&good, 40 * MIB)),
-            (1, 60, &[("good", Some(1), true), ("evil", Some(40), false)], Filler::Group(&evil, 40 * MIB)),
+            (
+                1,
+                60,
+                &[("good", Some(40), true), ("evil", Some(1), false)],
+                Filler::Groups(vec![&good], 40 * MIB),
+            ),
+            (
+                1,
+                60,
+                &[("good", Some(1), true), ("evil", Some(40), false)],
+                Filler::Groups(vec![&evil], 40 * MIB),
+            ),
             // Together the others were seen to write most of it, but none of them as much as is hidden.
             (
                 1,
@@ -265,9 +388,12 @@ mod tests {
         for (rows, expected) in [
             (
                 &[("good", 900, None, Some(3)), ("evil", 500, None, Some(500))][..],
-                Filler::Group(&evil, 500 * MIB),
+                Filler::Groups(vec![&evil], 500 * MIB),
             ),
-            (&[("good", 900, Some(899), None), ("evil", 60, None, Some(60))], Filler::Group(&evil, 60 * MIB)),
+            (
+                &[("good", 900, Some(899), None), ("evil", 60, None, Some(60))],
+                Filler::Groups(vec![&evil], 60 * MIB),
+            ),
             // Nobody did: that is known at once.
             (&[("good", 900, None, Some(3)), ("evil", 500, None, Some(0))], Filler::Outside),
             (&[("good", 900, None, Some(49))], Filler::Outside),

@@ -25,6 +25,16 @@ pub enum Network {
     Open,
 }
 
+/// What the model's host may be asked to reach for a container that has no network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Egress {
+    /// Nothing: the model answers from what it is told.
+    None,
+    /// What it can: pages, searches, servers of tools. Whatever the container knows can go out in such an address.
+    ModelFetch,
+}
+
 /// How an agent's requests come to carry a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -94,6 +104,18 @@ impl Network {
     }
 }
 
+impl Egress {
+    /// # Errors
+    /// [`NoSuchValue`]
+    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
+        match text {
+            "none" => Ok(Self::None),
+            "model_fetch" => Ok(Self::ModelFetch),
+            _ => Err(NoSuchValue("use \"none\" or \"model_fetch\"")),
+        }
+    }
+}
+
 impl Credentials {
     /// # Errors
     /// [`NoSuchValue`]
@@ -151,6 +173,7 @@ pub struct RunSettings {
     /// The model that the agent asks for; `None`: the agent's own choice.
     pub model: Option<String>,
     pub network: Network,
+    pub egress: Egress,
     pub credentials: Credentials,
     /// Bytes; `None`: unbounded, as the next two.
     pub memory_bytes: Option<u64>,
@@ -210,6 +233,7 @@ impl RunSettings {
             image: image.unwrap_or(self.image),
             model: group.model.clone().or(self.model),
             network: group.network.unwrap_or(self.network),
+            egress: group.egress.unwrap_or(self.egress),
             credentials: group.credentials.unwrap_or(self.credentials),
             memory_bytes: bounded(group.memory_mib.map(|mib| mib << 20), self.memory_bytes),
             cpus: group.cpus.map_or(self.cpus, |n| Some(n).filter(|n| *n > 0.0)),
@@ -217,6 +241,12 @@ impl RunSettings {
             ceiling_ms: group.timeout.unwrap_or(self.ceiling_ms),
         };
         settings.check()
+    }
+
+    /// Returns whether requests to the model are looked into: where the container has no other way out, and is to have none.
+    #[must_use]
+    pub fn looks_into_requests(&self) -> bool {
+        (self.network, self.egress) == (Network::Model, Egress::None)
     }
 
     /// # Errors
@@ -239,6 +269,7 @@ mod tests {
             image: "a:1".into(),
             model: None,
             network: Network::Model,
+            egress: Egress::None,
             credentials: Credentials::Gateway,
             memory_bytes: Some(2 << 30),
             cpus: Some(2.0),
@@ -274,6 +305,17 @@ mod tests {
             (Some(1 << 20), Some(0.5), None, 1000)
         );
         assert_eq!((has.network, has.credentials), (Network::Open, Credentials::Stdin));
+    }
+
+    #[test]
+    fn requests_are_looked_into_where_there_is_no_other_way_out() {
+        assert!(all().looks_into_requests());
+        for own in [
+            GroupConfig { network: Some(Network::Open), ..GroupConfig::default() },
+            GroupConfig { egress: Some(Egress::ModelFetch), ..GroupConfig::default() },
+        ] {
+            assert!(!all().of(None, None, &own).unwrap().looks_into_requests());
+        }
     }
 
     #[test]

@@ -17,11 +17,13 @@ pub(super) type Body = Either<Full<Bytes>, Download>;
 pub(super) struct Denial {
     pub(super) status: StatusCode,
     pub(super) message: String,
+    /// In how many seconds it may be tried again, where that is known.
+    pub(super) retry_after: Option<u64>,
 }
 
 impl Denial {
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
+        Self { status, message: message.into(), retry_after: None }
     }
 
     /// Returns the name that the Messages API has for such errors.
@@ -47,7 +49,7 @@ impl Denial {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if self.status == StatusCode::TOO_MANY_REQUESTS {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            headers.insert(RETRY_AFTER, HeaderValue::from(self.retry_after.unwrap_or(1)));
         }
         response
     }

@@ -1,6 +1,7 @@
 //! The bodies that pass: piece by piece, bounded in size, and never silent for ever.
 
 use std::{
+    future::poll_fn,
     pin::{Pin, pin},
     sync::{Arc, OnceLock},
     task::{Context, Poll, ready},
@@ -15,12 +16,18 @@ use tokio::{
 
 use super::{
     Caller,
+    log::Line,
+    look::{Look, Reason},
     meter::Meter,
     sought::{End, Filter, Sought},
 };
+use crate::clock;
+
+/// How much of a request is waited for before the model's host is bothered with it, bytes: its whole, mostly.
+const BEGINNING: usize = 128 << 10;
 
 /// Why a body ends before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
     #[error("the body has more than {0} bytes")]
     TooLarge(u64),
@@ -28,6 +35,8 @@ pub(super) enum Fault {
     Silent(Duration),
     #[error("the connection broke off")]
     Broken,
+    #[error("{0}")]
+    Refused(Reason),
 }
 
 /// A body with its bounds; trailers are left out.
@@ -47,6 +56,11 @@ impl Bounded {
 
     fn is_over(&self) -> bool {
         self.ended || self.inner.is_end_stream()
+    }
+
+    /// How much is still to come.
+    fn left(&self) -> SizeHint {
+        if self.is_over() { SizeHint::with_exact(0) } else { self.inner.size_hint() }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
@@ -75,16 +89,68 @@ impl Bounded {
     }
 }
 
-/// A request's body on its way up.
+/// A request's body on its way up, looked into before it passes.
 pub(super) struct Upload {
     body: Bounded,
+    /// What came before the model's host was asked.
+    beginning: Vec<u8>,
+    look: Option<Look>,
     /// Told to whoever waits for the answer.
     fault: Arc<OnceLock<Fault>>,
+    caller: Arc<Caller>,
 }
 
 impl Upload {
-    pub(super) fn new(inner: Incoming, most: u64, silence: Duration, fault: Arc<OnceLock<Fault>>) -> Self {
-        Self { body: Bounded::new(inner, most, silence), fault }
+    pub(super) fn new(
+        inner: Incoming,
+        caller: &Arc<Caller>,
+        look: Option<Look>,
+        fault: Arc<OnceLock<Fault>>,
+    ) -> Self {
+        let limits = &caller.shared.limits;
+        let body = Bounded::new(inner, limits.request_bytes, limits.upload_silence);
+        Self { body, beginning: Vec::new(), look, fault, caller: Arc::clone(caller) }
+    }
+
+    /// Waits for the beginning of the body, so that what ends before it costs nobody else anything.
+    ///
+    /// # Errors
+    /// [`Fault`], which the body ends with.
+    pub(super) async fn begin(&mut self) -> Result<(), Fault> {
+        while self.beginning.len() < BEGINNING {
+            match poll_fn(|cx| self.poll(cx)).await {
+                Some(piece) => self.beginning.extend_from_slice(&piece?),
+                None => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the next piece, which was looked into.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
+        let is_new = !self.body.ended;
+        let piece = ready!(self.body.poll(cx));
+        let looked = match (&mut self.look, &piece) {
+            (Some(look), Some(Ok(data))) => {
+                let looked = look.push(data);
+                // The last piece is passed on when the whole of it is good: no other may follow.
+                looked.and_then(|()| if self.body.is_over() { look.end() } else { Ok(()) })
+            }
+            (Some(look), None) if is_new => look.end(),
+            (Some(_) | None, _) => Ok(()),
+        };
+        Poll::Ready(match looked {
+            Ok(()) => piece,
+            Err(reason) => Some(Err(Fault::Refused(reason))),
+        })
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        // What a request weighs is known when it is over; the next one waits for it.
+        let weight = usize::try_from(self.body.seen >> 20).unwrap_or(usize::MAX);
+        self.caller.rate().take(weight, clock::now());
     }
 }
 
@@ -96,19 +162,29 @@ impl Body for Upload {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
-        let piece = ready!(self.body.poll(cx));
+        if !self.beginning.is_empty() {
+            let beginning = std::mem::take(&mut self.beginning);
+            return Poll::Ready(Some(Ok(Frame::data(beginning.into()))));
+        }
+        let piece = ready!(self.poll(cx));
         if let Some(Err(fault)) = &piece {
-            let _ = self.fault.set(*fault);
+            let _ = self.fault.set(fault.clone());
         }
         Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_over()
+        self.body.is_over() && self.beginning.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.inner.size_hint()
+        let (rest, begun) = (self.body.left(), self.beginning.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower() + begun);
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + begun);
+        }
+        hint
     }
 }
 
@@ -150,12 +226,7 @@ impl Drop for Download {
     fn drop(&mut self) {
         self.entry.is_error |= !self.body.is_over();
         if self.filter.found() > 0 {
-            let (run, times) = (self.entry.caller.run, self.filter.found());
-            tracing::warn!(
-                run,
-                times,
-                "the model's host said the key in an answer; the agent got stars instead"
-            );
+            self.entry.caller.log.warn(Line::KeyEchoed, &self.entry.caller.shared.upstream);
         }
     }
 }
@@ -175,7 +246,7 @@ impl Body for Download {
             let passed = match piece {
                 Some(Ok(data)) => filter.push(sought, &data, end),
                 Some(Err(fault)) => {
-                    tracing::warn!(run = entry.caller.run, %fault, "an answer of the model's host is cut off");
+                    entry.caller.log.warn(Line::CutOff, &fault);
                     return Poll::Ready(Some(Err(fault)));
                 }
                 None if filter.held() == 0 => return Poll::Ready(None),

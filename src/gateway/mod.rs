@@ -14,6 +14,8 @@ mod answer;
 mod body;
 mod books;
 mod credentials;
+mod log;
+mod look;
 mod meter;
 mod serve;
 mod socket;
@@ -30,10 +32,20 @@ use std::{
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
+use crate::{clock, domain::bucket::Bucket};
+
 pub use books::Books;
 pub use credentials::{Credential, CredentialError, Credentials, Kind, Secret};
 pub use socket::{NAME, SocketError};
 pub use upstream::{Upstream, UpstreamError};
+
+/// Whether requests are looked into before they are passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looks {
+    /// One that asks the model's host to fetch something is refused.
+    Inside,
+    Away,
+}
 
 /// Bounds, each for one run.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +55,11 @@ pub struct Limits {
     /// Requests at a time; further ones wait for [`Self::queue`], then are told to come again.
     pub requests: usize,
     pub queue: Duration,
+    /// Connections in a minute; further ones wait to be taken.
+    pub connections_per_minute: u32,
+    /// Requests in a minute, each with one more for each MiB that it sends; further ones wait for [`Self::queue`], then are
+    /// told when to come again.
+    pub requests_per_minute: u32,
     /// A request's body, bytes.
     pub request_bytes: u64,
     /// An answer's body, bytes.
@@ -65,6 +82,8 @@ impl Default for Limits {
             connections: 64,
             requests: 16,
             queue: Duration::from_secs(30),
+            connections_per_minute: 600,
+            requests_per_minute: 600,
             request_bytes: 32 << 20,
             response_bytes: 256 << 20,
             head: Duration::from_secs(60),
@@ -95,7 +114,17 @@ struct Shared {
 struct Caller {
     run: i64,
     shared: Arc<Shared>,
+    looks: Looks,
     requests: Arc<Semaphore>,
+    /// How many requests may come now.
+    rate: Mutex<Bucket>,
+    log: log::Log,
+}
+
+impl Caller {
+    fn rate(&self) -> std::sync::MutexGuard<'_, Bucket> {
+        self.rate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// An open socket.
@@ -114,15 +143,25 @@ impl Gateway {
     }
 
     /// Opens a run's socket in `dir`, which is made when it is not there. A socket that an earlier daemon left in it
-    /// is replaced: a container that has the folder mounted finds the new one. `owner` is who may connect, beside us.
+    /// is replaced: a container that has the folder mounted finds the new one. `owner` is who may connect, beside us; the
+    /// run's requests are looked into as `looks` says.
     ///
     /// # Errors
     /// [`SocketError`]: what could not be made, and why.
-    pub fn open(&self, run: i64, dir: &Path, owner: Option<(u32, u32)>) -> Result<(), SocketError> {
+    pub fn open(
+        &self,
+        run: i64,
+        dir: &Path,
+        owner: Option<(u32, u32)>,
+        looks: Looks,
+    ) -> Result<(), SocketError> {
         let listener = socket::bind(dir, owner)?;
         let stop = CancellationToken::new();
-        let requests = Arc::new(Semaphore::new(self.shared.limits.requests));
-        let caller = Arc::new(Caller { run, shared: Arc::clone(&self.shared), requests });
+        let limits = &self.shared.limits;
+        let requests = Arc::new(Semaphore::new(limits.requests));
+        let rate = Mutex::new(Bucket::new(limits.requests_per_minute, clock::now()));
+        let (shared, log) = (Arc::clone(&self.shared), log::Log::new(run));
+        let caller = Arc::new(Caller { run, shared, looks, requests, rate, log });
         let serving = tokio::spawn(serve::listen(caller, listener, stop.clone()));
         let before = self.all().insert(run, Open { dir: dir.to_owned(), stop, serving });
         if let Some(before) = before {

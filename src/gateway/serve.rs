@@ -10,7 +10,7 @@ use http_body_util::Either;
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body as _, Incoming},
-    header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue},
+    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue},
     server::conn::http1,
     service::service_fn,
 };
@@ -24,14 +24,19 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Caller,
+    Caller, Looks,
     admit::{self, Asked},
     answer::{self, Body, Denial},
     body::{Download, Entry, Fault, Upload},
+    log::Line,
+    look::{Look, Reason},
     meter::{Form, Meter},
     upstream::chain,
 };
-use crate::domain::usage::Refusal;
+use crate::{
+    clock,
+    domain::{bucket::Bucket, usage::Refusal},
+};
 
 /// What is kept of a head that comes in pieces, bytes: the longest head.
 const HEAD: usize = 64 << 10;
@@ -44,8 +49,13 @@ const REST: Duration = Duration::from_millis(50);
 pub(super) async fn listen(caller: Arc<Caller>, listener: UnixListener, stop: CancellationToken) {
     let room = Arc::new(Semaphore::new(caller.shared.limits.connections));
     let mut connections = JoinSet::new();
+    let mut rate = Bucket::new(caller.shared.limits.connections_per_minute, clock::now());
     loop {
         let next = async {
+            // Not taken, and so not paid for, where this is dropped.
+            while rate.available(clock::now()) == 0 {
+                tokio::time::sleep(REST).await;
+            }
             let permit = Arc::clone(&room).acquire_owned().await;
             (listener.accept().await, permit)
         };
@@ -53,6 +63,7 @@ pub(super) async fn listen(caller: Arc<Caller>, listener: UnixListener, stop: Ca
             () = stop.cancelled() => break,
             (accepted, permit) = next => match accepted {
                 Ok((stream, _)) => {
+                    rate.take(1, clock::now());
                     let caller = Arc::clone(&caller);
                     connections.spawn(async move {
                         let _permit = permit;
@@ -60,7 +71,7 @@ pub(super) async fn listen(caller: Arc<Caller>, listener: UnixListener, stop: Ca
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(run = caller.run, %error, "a connection could not be taken");
+                    caller.log.warn(Line::NotTaken, &error);
                     tokio::time::sleep(REST).await;
                 }
             },
@@ -90,6 +101,9 @@ async fn serve(caller: Arc<Caller>, stream: UnixStream) {
 /// Answers one request.
 async fn answer(caller: Arc<Caller>, request: Request<Incoming>) -> Response<Body> {
     let asked = format!("{} {}", request.method(), request.uri().path());
+    if let Err(denial) = wait_for_turn(&caller).await {
+        return refuse(&caller, &asked, &denial);
+    }
     let target = match admit::judge(request.method(), request.uri()) {
         Asked::Probe => return answer::empty(),
         Asked::Pass(target) => target,
@@ -113,6 +127,28 @@ async fn answer(caller: Arc<Caller>, request: Request<Incoming>) -> Response<Bod
     }
 }
 
+/// Waits until the run may ask again.
+async fn wait_for_turn(caller: &Caller) -> Result<(), Denial> {
+    let limits = &caller.shared.limits;
+    let patience = i64::try_from(limits.queue.as_millis()).unwrap_or(i64::MAX);
+    let turn = caller.rate().reserve(patience, clock::now());
+    let ms = |ms: i64| u64::try_from(ms).unwrap_or(0);
+    match turn {
+        Ok(wait) => {
+            tokio::time::sleep(Duration::from_millis(ms(wait))).await;
+            Ok(())
+        }
+        Err(wait) => {
+            let most = limits.requests_per_minute;
+            let message = format!(
+                "a run has at most {most} requests a minute, where each MiB that is sent counts for one too; wait for a while"
+            );
+            let retry_after = Some(ms(wait).div_ceil(1000));
+            Err(Denial { retry_after, ..Denial::new(StatusCode::TOO_MANY_REQUESTS, message) })
+        }
+    }
+}
+
 /// Why a request that may pass got no answer of the model's host.
 enum Unpassed {
     /// We did not send it, or not to its end.
@@ -129,7 +165,7 @@ fn refuse(caller: &Caller, asked: &str, denial: &Denial) -> Response<Body> {
 
 /// Notes that the model's host gave no answer, or none that helps; how often is counted elsewhere.
 fn fail(caller: &Caller, asked: &str, why: String) {
-    tracing::warn!(run = caller.run, why, "the model's host gave no answer");
+    caller.log.warn(Line::NoAnswer, &why);
     caller.shared.books.failed(caller.run, in_vain(asked, why));
 }
 
@@ -153,7 +189,7 @@ async fn pass(
         return Err(refused(StatusCode::BAD_REQUEST, message));
     }
     if request.body().size_hint().lower() > limits.request_bytes {
-        return Err(too_large(limits.request_bytes));
+        return Err(Unpassed::Refused(too_large(limits.request_bytes)));
     }
     let permit = timeout(limits.queue, Arc::clone(&caller.requests).acquire_owned()).await;
     let Ok(Ok(permit)) = permit else {
@@ -173,11 +209,19 @@ async fn pass(
 
     let (head, body) = request.into_parts();
     let fault = Arc::new(OnceLock::new());
-    let body = Upload::new(body, limits.request_bytes, limits.upload_silence, Arc::clone(&fault));
+    let look = (caller.looks == Looks::Inside && head.method == Method::POST).then(Look::new);
+    let is_looked_into = look.is_some();
+    let mut body = Upload::new(body, caller, look, Arc::clone(&fault));
+    body.begin().await.map_err(|fault| Unpassed::Refused(faulty(&fault)))?;
     let mut upward = Request::new(body);
     *upward.method_mut() = head.method;
     *upward.uri_mut() = uri;
     *upward.headers_mut() = admit::request_headers(&head.headers);
+    if is_looked_into {
+        // As it was read, so it is to be read.
+        upward.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        upward.headers_mut().remove(CONTENT_ENCODING);
+    }
     // What is packed can't be metered.
     upward.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     credential.sign(upward.headers_mut());
@@ -188,8 +232,8 @@ async fn pass(
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
             return Err(match fault.get() {
-                Some(Fault::TooLarge(most)) => too_large(*most),
-                Some(fault) => failed(StatusCode::REQUEST_TIMEOUT, format!("the request: {fault}")),
+                Some(fault @ (Fault::TooLarge(_) | Fault::Refused(_))) => Unpassed::Refused(faulty(fault)),
+                Some(fault) => Unpassed::Failed(faulty(fault)),
                 None => failed(StatusCode::BAD_GATEWAY, format!("{}: {}", shared.upstream, chain(&*error))),
             });
         }
@@ -227,7 +271,24 @@ async fn pass(
     Ok(response)
 }
 
-fn too_large(most: u64) -> Unpassed {
-    let message = format!("a request may have at most {} MiB", most >> 20);
-    Unpassed::Refused(Denial::new(StatusCode::PAYLOAD_TOO_LARGE, message))
+/// What is said of a request that does not come to its end.
+fn faulty(fault: &Fault) -> Denial {
+    match fault {
+        Fault::TooLarge(most) => too_large(*most),
+        Fault::Silent(_) | Fault::Broken => {
+            Denial::new(StatusCode::REQUEST_TIMEOUT, format!("the request: {fault}"))
+        }
+        Fault::Refused(reason @ Reason::Fetches(_)) => Denial::new(
+            StatusCode::FORBIDDEN,
+            format!(
+                "{reason}, and this container is to have no way out but its model; the owner of the machine may allow it: \
+                 `g2 groups set GROUP egress=model_fetch`"
+            ),
+        ),
+        Fault::Refused(reason) => Denial::new(StatusCode::BAD_REQUEST, reason.to_string()),
+    }
+}
+
+fn too_large(most: u64) -> Denial {
+    Denial::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a request may have at most {} MiB", most >> 20))
 }

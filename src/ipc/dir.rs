@@ -12,8 +12,8 @@ use std::{
 };
 
 use rustix::{
-    fd::{AsFd, OwnedFd},
-    fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat},
+    fd::{AsFd, AsRawFd as _, OwnedFd},
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat},
     io::{Errno, Result},
     path::Arg,
 };
@@ -50,6 +50,25 @@ pub(super) fn open_to_read(at: impl AsFd, path: impl Arg + Copy) -> Result<Owned
 /// Makes a file that is not there yet.
 pub(super) fn create_new(at: impl AsFd, path: impl Arg + Copy, mode: Mode) -> Result<File> {
     open(at, path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode).map(File::from)
+}
+
+/// Makes a file without a name, on the file system of the directory `at`; `OPNOTSUPP` where there are none.
+pub(super) fn create_unnamed(at: impl AsFd, mode: Mode) -> Result<File> {
+    open(at, c".", OFlags::RDWR | OFlags::TMPFILE, mode).map(File::from).map_err(|e| match e {
+        Errno::ISDIR | Errno::NOENT | Errno::INVAL => Errno::OPNOTSUPP,
+        other => other,
+    })
+}
+
+/// Gives an open file a name, which must be free.
+pub(super) fn link_file(file: impl AsFd, at: impl AsFd, name: impl Arg) -> Result<()> {
+    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    rustix::fs::linkat(CWD, path, at, name, AtFlags::SYMLINK_FOLLOW)
+}
+
+/// Gives what stands at a name another one, which must be free. A link is not followed; a directory is `PERM`.
+pub(super) fn link(from_dir: impl AsFd, from: impl Arg, to_dir: impl AsFd, to: impl Arg) -> Result<()> {
+    rustix::fs::linkat(from_dir, from, to_dir, to, AtFlags::empty())
 }
 
 /// Writes a whole file. Only for folders that no container can write to.

@@ -1,12 +1,17 @@
 //! The folders under `data/` that only the host writes to, held open, and files built there.
 //!
-//! Every file that a container will see is built in `data/tmp/` and renamed to its place, so no container-writable
-//! name is ever opened for writing and no reader sees half a file.
+//! Every file that a container will see is built without a name, linked beside its place and renamed there, so no
+//! container-writable name is ever opened for writing and no reader sees half a file.
+//!
+//! Nothing is renamed from one directory to another where anybody waits for it: the kernel has one lock for that on each
+//! file system, and a container that renames in a large directory of its own holds it for seconds.
 
 use std::{
+    ffi::OsStr,
     fmt,
     fs::File,
     io::{self, Write as _},
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -20,7 +25,15 @@ use rustix::{
     io::Errno,
 };
 
-use super::{dir, world::World};
+use super::{
+    dir,
+    names::{in_hand, of_another_life, on_its_way},
+    world::World,
+};
+use crate::failpoint;
+
+/// How often a file is placed that its container removes before it is in its place.
+const TRIES: usize = 3;
 
 /// User and group id.
 pub type Owner = (u32, u32);
@@ -35,6 +48,8 @@ pub struct HostDirs {
     tmp: OwnedFd,
     pub(super) trash: OwnedFd,
     next: AtomicU64,
+    /// Whether files go from one folder to another by links. Otherwise they are renamed.
+    links: bool,
     /// Something went to the trash since anybody asked.
     discarded: AtomicBool,
 }
@@ -57,6 +72,7 @@ impl HostDirs {
         let tmp = make("tmp", 0o700)?;
         let trash = dir::make_dir(&tmp, "trash", 0o700)
             .map_err(|e| World::new("making", path.join("tmp/trash").display().to_string(), e))?;
+        let links = can_link(&tmp, "probe");
         let dirs = Self {
             ipc: make("ipc", 0o755)?,
             claimed: make("claimed", 0o700)?,
@@ -65,6 +81,7 @@ impl HostDirs {
             tmp,
             trash,
             next: AtomicU64::new(1),
+            links,
             discarded: AtomicBool::new(false),
             path,
         };
@@ -107,24 +124,76 @@ impl HostDirs {
         owner: Option<Owner>,
         fill: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> Result<Built<'_>, World> {
-        let (name, mut file) = loop {
-            let name = self.unused_name();
-            match dir::create_new(&self.tmp, &name, Mode::from_raw_mode(mode)) {
-                Ok(file) => break (name, file),
-                Err(Errno::EXIST) => {}
-                Err(other) => return Err(World::new("making", format!("data/tmp/{name}"), other)),
-            }
-        };
-        let failed = |e| World::new("writing", format!("data/tmp/{name}"), e);
-        let built = Built { host: self, name: Some(name.clone()) };
-        fill(&mut file).map_err(failed)?;
+        let failed = |doing| move |e: io::Error| World::new(doing, "a file in data/tmp", e);
+        let mut built = self.begin(mode, owner).map_err(|e| failed("making")(e.into()))?;
+        fill(&mut built.file).map_err(failed("writing"))?;
         // The mode is what it was made with, unless our mask took something away.
-        let stat = rustix::fs::fstat(&file).map_err(|e| failed(e.into()))?;
+        let stat = rustix::fs::fstat(&built.file).map_err(|e| failed("writing")(e.into()))?;
         if stat.st_mode & 0o7777 != mode {
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|e| failed(e.into()))?;
+            rustix::fs::fchmod(&built.file, Mode::from_raw_mode(mode))
+                .map_err(|e| failed("writing")(e.into()))?;
         }
-        give_to_known(&file, &stat, owner).map_err(|e| failed(e.into()))?;
         Ok(built)
+    }
+
+    fn begin(&self, mode: u32, owner: Option<Owner>) -> rustix::io::Result<Built<'_>> {
+        let mode = Mode::from_raw_mode(mode);
+        if self.links {
+            let file = dir::create_unnamed(&self.tmp, mode)?;
+            return Ok(Built { host: self, file, owner, name: None });
+        }
+        loop {
+            let name = self.unused_name();
+            match dir::create_new(&self.tmp, &name, mode) {
+                Ok(file) => return Ok(Built { host: self, file, owner, name: Some(name) }),
+                Err(Errno::EXIST) => {}
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    /// Whether files go from one folder to another by links. Otherwise, as the file system has none, they are renamed, and
+    /// a container can keep all others waiting.
+    #[must_use]
+    pub fn has_links(&self) -> bool {
+        self.links
+    }
+
+    /// Takes what stands at `name` out of a box and puts it at `to`, in a folder that only we write to, where nothing may
+    /// be. Whatever its container does meanwhile, one file is taken, and the one that was at `name` in that instant.
+    ///
+    /// After a crash it has its name, or one by [`in_hand`] in the box, or that and the new one.
+    pub(super) fn take_out(
+        &self,
+        from: &OwnedFd,
+        name: &OsStr,
+        to_dir: &OwnedFd,
+        to: &OsStr,
+    ) -> rustix::io::Result<()> {
+        if !self.links {
+            return dir::rename_new(from, name, to_dir, to);
+        }
+        // Removing a name takes whatever stands there. So it is first renamed in its own box, which takes just one file.
+        let hand = in_hand(name);
+        dir::rename_new(from, name, from, hand.as_os_str())?;
+        failpoint::reach("ipc.in_hand");
+        let hand = hand.as_os_str();
+        match dir::link(from, hand, to_dir, to) {
+            Ok(()) => {
+                failpoint::reach("ipc.linked");
+                // It is ours already. What can't be removed is the same file, and known by that.
+                let _ = dir::unlink(from, hand);
+                Ok(())
+            }
+            // A directory, a file with as many names as there can be, or one that is not ours to link.
+            Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => {
+                dir::rename_new(from, hand, to_dir, to).inspect_err(|_| put_back(from, hand, name))
+            }
+            Err(other) => {
+                put_back(from, hand, name);
+                Err(other)
+            }
+        }
     }
 
     /// Moves whatever stands at `name` to the trash, unread. That it is gone already is no error.
@@ -164,10 +233,36 @@ impl HostDirs {
             if name != c"trash" {
                 left.push(name.to_owned());
             }
-            std::ops::ControlFlow::Continue(())
+            ControlFlow::Continue(())
         })
         .map_err(failed)?;
-        left.iter().try_for_each(|name| self.discard(&self.tmp, name.as_c_str())).map_err(failed)
+        left.iter().try_for_each(|name| self.remove_entry(&self.tmp, name)).map_err(failed)
+    }
+}
+
+/// Whether a file without a name can be made in the folder, and be given one.
+pub(super) fn can_link(at: &OwnedFd, name: &str) -> bool {
+    let tried = dir::create_unnamed(at, Mode::from_raw_mode(0o600))
+        .and_then(|file| dir::link_file(&file, at, name))
+        .and_then(|()| dir::unlink(at, name));
+    // Any other error is the world's: a full disk says nothing about what the file system can do.
+    !matches!(
+        tried,
+        Err(Errno::OPNOTSUPP
+            | Errno::PERM
+            | Errno::NOSYS
+            | Errno::INVAL
+            | Errno::XDEV
+            | Errno::NOENT
+            | Errno::MLINK)
+    )
+}
+
+/// Puts what could not be taken out back to its name. Where its writer has put something new there, it waits beside that as
+/// a command of an earlier life does.
+fn put_back(at: &OwnedFd, hand: &OsStr, name: &OsStr) {
+    if let Err(Errno::EXIST) = dir::rename_new(at, hand, at, name) {
+        let _ = dir::rename_new(at, hand, at, of_another_life(hand).as_os_str());
     }
 }
 
@@ -188,33 +283,58 @@ pub fn sync_all(data: &Path) -> Result<(), World> {
     rustix::fs::syncfs(&held).map_err(failed)
 }
 
-/// A file in `tmp/` that waits to be renamed to its place, and is removed when it never is.
+/// A file that waits to be put into its place, and is gone when it never is.
 pub(super) struct Built<'a> {
     host: &'a HostDirs,
+    file: File,
+    /// Whose it becomes in its place.
+    owner: Option<Owner>,
+    /// Its name in `tmp/`, where there are no files without one.
     name: Option<String>,
 }
 
 impl Built<'_> {
-    /// Opens the file for reading.
-    pub(super) fn open(&self) -> rustix::io::Result<OwnedFd> {
-        dir::open_to_read(&self.host.tmp, self.name.as_deref().unwrap_or_default())
+    /// The file itself, open.
+    pub(super) fn file(&self) -> &File {
+        &self.file
     }
 
-    /// Renames the file to a place that must be free, in a folder that only we write to.
+    /// Puts the file into a place that must be free, in a folder that only we write to.
     pub(super) fn place_new(mut self, at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
-        if let Some(built) = &self.name {
-            dir::rename_new(&self.host.tmp, built.as_str(), at, name)?;
-            self.name = None;
+        give_to(&self.file, self.owner)?;
+        match self.name.take() {
+            None => dir::link_file(&self.file, at, name),
+            Some(built) => dir::rename_new(&self.host.tmp, built.as_str(), at, name)
+                .inspect_err(|_| self.name = Some(built)),
         }
-        Ok(())
     }
 
-    /// Renames the file to its place. A link there is replaced, not followed; a directory there is `EISDIR`.
-    pub(super) fn place(mut self, at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+    /// Puts the file into its place. A link there is replaced, not followed; a directory there is `EISDIR`. May be tried
+    /// again after an error.
+    pub(super) fn place(&mut self, at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         if let Some(built) = &self.name {
+            give_to(&self.file, self.owner)?;
             rustix::fs::renameat(&self.host.tmp, built, at, name)?;
             self.name = None;
+            return Ok(());
         }
+        for _ in 0..TRIES {
+            let beside = on_its_way();
+            dir::link_file(&self.file, at, beside.as_str())?;
+            // Only now, as a file of somebody else's may be no file that we may link.
+            let placed = give_to(&self.file, self.owner)
+                .and_then(|()| rustix::fs::renameat(at, beside.as_str(), at, name));
+            match placed {
+                // Its container removed it on its way.
+                Err(Errno::NOENT) => {}
+                Err(other) => {
+                    let _ = dir::unlink(at, beside.as_str());
+                    return Err(other);
+                }
+                Ok(()) => return Ok(()),
+            }
+        }
+        // A container that does so each time does without it.
         Ok(())
     }
 }

@@ -163,15 +163,15 @@ impl Claims {
         self.host.remove_entry(&self.host.claimed, &name).map_err(|e| claimed.world("removing", e))
     }
 
-    /// Makes the claim itself survive a power cut: first that the file is gone from its box, then that it is here.
+    /// Makes the claim itself survive a power cut: first that the file is here, then that it is gone from its box.
     ///
     /// Needed before the commit where [`Origin::kind`] is weak, and nowhere else.
     ///
     /// # Errors
     /// [`World`] when the disk says so.
     pub fn sync_source(&self, boxes: &GroupBoxes, b: CommandBox) -> Result<(), World> {
-        boxes.sync(b)?;
-        rustix::fs::fsync(&self.host.claimed).map_err(|e| World::new("syncing", "data/claimed", e))
+        rustix::fs::fsync(&self.host.claimed).map_err(|e| World::new("syncing", "data/claimed", e))?;
+        boxes.sync(b)
     }
 
     /// Notes on the claimed inode where it came from. Best effort: after a restart it is shown to people, no more.

@@ -1,6 +1,16 @@
 //! The words of this module as types: boxes, kinds of files, and how a hostile name is shown.
 
-use std::{ffi::OsStr, fmt, fmt::Write as _, os::unix::ffi::OsStrExt as _};
+use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    fmt::Write as _,
+    hash::{BuildHasher as _, RandomState},
+    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use ipc_handlers::seen::hides;
 use rustix::fs::FileType;
@@ -149,9 +159,75 @@ pub(super) fn is_one_component(name: &OsStr) -> bool {
         && !bytes.iter().any(|b| matches!(b, b'/' | 0))
 }
 
-/// Whether the name may stand for a command.
+/// Whether the name may stand for a command. What this process is just taking out of a box does not, and what an earlier
+/// one left in the middle of that does.
 pub(super) fn is_command_name(name: &OsStr) -> bool {
-    name.as_bytes().ends_with(b".json")
+    name.as_bytes().ends_with(b".json") && !name.as_bytes().starts_with(HANDS.ours.as_bytes())
+}
+
+/// What names begin with that the host gives, for an instant, to files in a box.
+const HAND: &[u8] = b".g2-";
+/// The bytes of such a name up to the one that the file had: the process and the step, as hexadecimal numbers.
+const HAND_LENGTH: usize = HAND.len() + 8 + 1 + 16 + 1;
+/// The longest file name, bytes.
+const LONGEST: usize = 255;
+
+/// The names that this process gives. No container can foresee one, so none can be taken beforehand.
+static HANDS: LazyLock<Hands> = LazyLock::new(|| {
+    let secret = RandomState::new();
+    let process = secret.hash_one("process") >> 32;
+    Hands { ours: format!(".g2-{process:08x}-"), secret, next: AtomicU64::new(0) }
+});
+
+struct Hands {
+    secret: RandomState,
+    ours: String,
+    next: AtomicU64,
+}
+
+impl Hands {
+    fn next(&self) -> String {
+        let step = self.secret.hash_one(self.next.fetch_add(1, Ordering::Relaxed));
+        format!("{}{step:016x}-", self.ours)
+    }
+}
+
+/// Returns an unused name for a file of a box that is on its way out. It ends as `name` does, and shows it where there is
+/// room.
+pub(super) fn in_hand(name: &OsStr) -> OsString {
+    let bytes = name.as_bytes();
+    let mut taken = HANDS.next().into_bytes();
+    taken.extend(&bytes[bytes.len().saturating_sub(LONGEST - HAND_LENGTH)..]);
+    OsString::from_vec(taken)
+}
+
+/// Returns the same name as one that a process which ended would have left.
+pub(super) fn of_another_life(hand: &OsStr) -> OsString {
+    let mut name = hand.as_bytes().to_vec();
+    if let Some(process) = name.get_mut(HAND.len()..HAND.len() + 8) {
+        process.fill(b'0');
+    }
+    OsString::from_vec(name)
+}
+
+/// Returns an unused name for a file that is on its way to its place in a box; no reader takes it for its own.
+pub(super) fn on_its_way() -> String {
+    HANDS.next() + "tmp"
+}
+
+/// Returns the name that a file had before a process that ended took it in hand; any other name as it is.
+pub(super) fn without_hand(name: &OsStr) -> &OsStr {
+    let is_number = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+    match name.as_bytes().strip_prefix(HAND).and_then(|rest| rest.split_at_checked(HAND_LENGTH - HAND.len()))
+    {
+        Some((hand, had)) if !had.is_empty() => {
+            let (process, step) = hand.split_at(9);
+            let fits =
+                is_number(&process[..8]) && process[8] == b'-' && is_number(&step[..16]) && step[16] == b'-';
+            if fits { OsStr::from_bytes(had) } else { name }
+        }
+        Some(_) | None => name,
+    }
 }
 
 /// Whether `id` is 1 to 64 letters, digits, hyphens, or bytes of `also`.
@@ -197,6 +273,27 @@ mod tests {
         for good in ["..json", "...", "a b\n.json", &"x".repeat(255)] {
             assert!(is_one_component(OsStr::new(good)), "{good}");
         }
+    }
+
+    #[test]
+    fn a_file_in_hand_is_no_command_of_ours_and_is_one_of_another_life_under_the_name_that_it_had() {
+        let long = "x".repeat(250) + ".json";
+        for had in ["a.json", "batch-1.claimed", &long] {
+            let name = in_hand(OsStr::new(had));
+            assert!(name.len() <= LONGEST && is_one_component(&name) && !is_command_name(&name), "{name:?}");
+            assert_ne!(name, in_hand(OsStr::new(had)));
+            let shown = without_hand(&name).to_str().unwrap();
+            assert!(had.ends_with(shown) && shown.len() >= had.len().min(200), "{shown}");
+        }
+        let of_another = OsStr::new(".g2-0123abcd-0123456789abcdef-a.json");
+        assert!(is_command_name(of_another));
+        assert_eq!(without_hand(of_another), "a.json");
+        for plain in
+            ["a.json", ".g2-a.json", ".g2-0123abcd-0123456789abcdef-", ".g2-0123abcd-0123456789abcdefa.json"]
+        {
+            assert_eq!(without_hand(OsStr::new(plain)), plain);
+        }
+        assert!(!is_command_name(OsStr::new(&on_its_way())));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Looking into the mailbox from outside the daemon: for the command line, with the daemon up or down. Opens no more of
 //! what a container wrote than small regular files ([`head`]), makes nothing, moves nothing. (`doctor` tries out
-//! watches, which end with the try.)
+//! watches and a link, which end with the try.)
 
 mod queue;
 
@@ -17,8 +17,8 @@ pub use self::queue::{
     waiting_file,
 };
 use super::{
-    host::Owner,
-    names::{BoxName, CommandBox, Kind},
+    host::{Owner, can_link},
+    names::{BoxName, CommandBox, Kind, on_its_way},
     world::World,
 };
 
@@ -62,13 +62,16 @@ pub fn boxes(data: &Path, group: &Folder) -> Result<Vec<Lies>, World> {
         .collect()
 }
 
-/// Whether the file system of a folder has what commands are told apart by: file handles, and attributes of users.
+/// Whether the file system of a folder has what commands are told apart and moved by: file handles, attributes of users,
+/// links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
     /// Without them a command's origin is made durable by two more syncs.
     pub file_handles: bool,
     /// Without them a claim that a crash left does not say from which box it came.
     pub attributes: bool,
+    /// Without links, and files without a name, a container that is hostile can keep all others waiting.
+    pub links: bool,
 }
 
 /// Returns what the file system of `data` can do.
@@ -82,7 +85,8 @@ pub fn abilities(data: &Path) -> Result<Abilities, World> {
     let mut value = [0_u8; 1];
     // An attribute that nobody has set tells as well as one that is there.
     let attributes = !matches!(rustix::fs::fgetxattr(&held, "user.g2", &mut value), Err(Errno::NOTSUP));
-    Ok(Abilities { file_handles: super::kernel::file_handle(&held).is_some(), attributes })
+    let links = can_link(&held, &on_its_way());
+    Ok(Abilities { file_handles: super::kernel::file_handle(&held).is_some(), attributes, links })
 }
 
 /// Why not every box can be watched.

@@ -1,7 +1,7 @@
 //! Putting the project's skills into an agent's own folder, `.claude`, in which it may have laid any trap.
 //!
 //! Each name is looked up in a directory that is held open, a link in the way is removed and never followed, and each
-//! file is built in `data/tmp/` and renamed to its place. What the agent has added stays.
+//! file is built elsewhere and put into its place whole. What the agent has added stays.
 
 use std::{ffi::CString, fs::File, ops::ControlFlow, path::Path};
 

@@ -101,11 +101,14 @@ impl HostDirs {
         failed.map_or(Ok(out), Err)
     }
 
-    /// Removes whatever stands at `name`: unlinked, or moved to the trash when it is a directory.
+    /// Removes whatever stands at `name`: unlinked, or moved to the trash when it is a directory that is not empty.
     pub(super) fn remove_entry(&self, at: &OwnedFd, name: &std::ffi::CStr) -> rustix::io::Result<()> {
         match dir::unlink(at, name) {
             Err(Errno::ISDIR | Errno::PERM) => {}
             other => return other,
+        }
+        if rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR).is_ok() {
+            return Ok(());
         }
         match self.discard(at, name) {
             // Moving a directory changes its `..`, for which a daemon that is not root needs its write bit.

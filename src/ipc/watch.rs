@@ -27,11 +27,11 @@ use super::{
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     #[error(
-        "no more folders can be watched (at {path}); raise fs.inotify.max_user_watches, until then boxes are scanned"
+        "no more folders can be watched (at {path}); raise fs.inotify.max_user_watches, until then boxes are scanned five times a second"
     )]
     TooManyWatches { path: PathBuf },
     #[error(
-        "watching files can't begin; is fs.inotify.max_user_instances ({instances}) used up? until then boxes are scanned",
+        "watching files can't begin; is fs.inotify.max_user_instances ({instances}) used up? until then boxes are scanned five times a second",
         instances = "128 by default"
     )]
     NoWatcher(#[source] notify::Error),
@@ -46,40 +46,51 @@ pub enum WatchError {
 /// One watcher for the command boxes of all groups, so that events of both boxes come in one order.
 #[derive(Debug)]
 pub struct Watch {
-    watcher: Mutex<RecommendedWatcher>,
+    /// `None`: there is none to be had by now.
+    watcher: Mutex<Option<RecommendedWatcher>>,
     watched: Watched,
+    sender: HintSender,
 }
 
 /// Which box each watched folder is.
 type Watched = Arc<RwLock<HashMap<PathBuf, (Folder, CommandBox)>>>;
 
 impl Watch {
-    /// Starts the watcher's thread, which sends hints and never waits for anybody.
-    ///
-    /// # Errors
-    /// [`WatchError::NoWatcher`]
-    pub fn new(sender: HintSender) -> Result<Self, WatchError> {
-        let watched = Watched::default();
-        let known = Arc::clone(&watched);
-        let handler = move |event| translate(&known, event, |hint| sender.send(hint));
-        let config = Config::default().with_follow_symlinks(false);
-        let watcher = RecommendedWatcher::new(handler, config).map_err(WatchError::NoWatcher)?;
-        Ok(Self { watcher: Mutex::new(watcher), watched })
+    /// Returns a watch on nothing that sends its hints to `sender`.
+    #[must_use]
+    pub fn new(sender: HintSender) -> Self {
+        Self { watcher: Mutex::default(), watched: Watched::default(), sender }
     }
 
-    /// Watches a group's command boxes. Watching it again, after it was opened anew, is how a lost watch is mended.
+    /// Starts the watcher's thread, which sends hints and never waits for anybody, where there is none.
+    ///
+    /// # Errors
+    /// [`WatchError::NoWatcher`]; worth another try later.
+    pub fn begin(&self) -> Result<(), WatchError> {
+        let mut watcher = self.watcher();
+        if watcher.is_none() {
+            let (known, sender) = (Arc::clone(&self.watched), self.sender.clone());
+            let handler = move |event| translate(&known, event, |hint| sender.send(hint));
+            let config = Config::default().with_follow_symlinks(false);
+            *watcher = Some(RecommendedWatcher::new(handler, config).map_err(WatchError::NoWatcher)?);
+        }
+        Ok(())
+    }
+
+    /// Watches a group's command boxes, beginning where that is needed. Watching it again, after it was opened anew, is how a lost watch is mended.
     ///
     /// Look into the boxes after this: what came before is not told.
     ///
     /// # Errors
     /// [`WatchError`]; the group is then not watched at all.
     pub fn watch_group(&self, boxes: &GroupBoxes) -> Result<(), WatchError> {
+        self.begin()?;
         self.unwatch(boxes);
         for b in CommandBox::ALL {
             let path = boxes.path_of(b.name());
             self.write_watched().insert(path.clone(), (boxes.folder().clone(), b));
-            let added = self.watcher().watch(&path, RecursiveMode::NonRecursive);
-            if let Err(source) = added {
+            let added = self.watcher().as_mut().map(|w| w.watch(&path, RecursiveMode::NonRecursive));
+            if let Some(Err(source)) = added {
                 self.unwatch(boxes);
                 return Err(match source.kind {
                     ErrorKind::MaxFilesWatch => WatchError::TooManyWatches { path },
@@ -95,12 +106,13 @@ impl Watch {
         for b in CommandBox::ALL {
             let path = boxes.path_of(b.name());
             if self.write_watched().remove(&path).is_some() {
-                let _ = self.watcher().unwatch(&path); // It went away by itself, or the box did.
+                // It went away by itself, or the box did.
+                let _ = self.watcher().as_mut().map(|watcher| watcher.unwatch(&path));
             }
         }
     }
 
-    fn watcher(&self) -> std::sync::MutexGuard<'_, RecommendedWatcher> {
+    fn watcher(&self) -> std::sync::MutexGuard<'_, Option<RecommendedWatcher>> {
         self.watcher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -21,13 +21,12 @@ use tokio::{
 use super::{Host, ipc::Ask, remove, snapshots};
 use crate::{
     clock,
-    domain::{approvals::full, lanes::Event, rows::Delivery, typing::Signal},
+    domain::{lanes::Event, problems::Finding, rows::Delivery, typing::Signal},
 };
 
 mod answers;
 mod incoming;
 mod lines;
-mod problems;
 mod queue;
 pub use answers::lay_out;
 pub use incoming::Incoming;
@@ -138,6 +137,9 @@ pub struct Status {
     #[serde(default)]
     pub held: Vec<String>,
     pub problems: Vec<String>,
+    /// The same, with what each is called, what it is about and how to mend it.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
 }
 
 /// Listens until the daemon stops.
@@ -302,7 +304,7 @@ impl Client {
                 None
             }
             Request::Ping => Some(Response::Done),
-            Request::Status => Some(Response::Status(Box::new(status(&self.host, self.since)))),
+            Request::Status => Some(Response::Status(Box::new(status(&self.host, self.since).await))),
             Request::Changed { group, relaunch } => {
                 if let Some(group) = group.clone().filter(|_| relaunch) {
                     let _ = self.host.lanes.send(Event::CloseAsked { group });
@@ -346,10 +348,9 @@ pub(super) async fn changed(host: &Arc<Host>, group: Option<Folder>) {
 }
 
 /// Returns how the daemon is.
-#[must_use]
-pub fn status(host: &Host, since: Time) -> Status {
-    let obstacle = host.obstacle();
-    let mut problems: Vec<String> = obstacle.iter().cloned().collect();
+pub async fn status(host: &Host, since: Time) -> Status {
+    let findings = host.problems().await;
+    let mut problems: Vec<String> = findings.iter().map(|finding| finding.text.clone()).collect();
     let mut count = |what: &str, value: Result<i64, crate::store::StoreError>| match value {
         Ok(n) => n,
         Err(error) => {
@@ -361,20 +362,8 @@ pub fn status(host: &Host, since: Time) -> Status {
     let outbox_pending = count("the outbox", host.store.outbox_pending());
     let dead = count("the receipts", host.store.dead_commands());
     let stale = count("the runs", host.store.stale_recoveries(day));
-    if let Ok(Err(why)) = host.store.who_is_asked() {
-        problems.push(format!("{why}; strangers and new chats are not heard"));
-    }
     let open = host.store.approvals(false).unwrap_or_default();
     let approvals_pending = open.iter().filter(|question| question.state == "pending").count();
-    problems.extend(
-        full(&open).map(|full| format!("{full}; `g2 approvals deny --all` or `--chat JID` closes many")),
-    );
-    for (name, suggestion) in &host.config.zone.rejected {
-        let meant = suggestion.map(|zone| format!(" (did you mean {zone}?)")).unwrap_or_default();
-        problems.push(format!("time zone {name:?} is not known{meant}; {} is used", host.config.zone.name));
-    }
-    problems.extend(problems::of_settings(host));
-    problems.extend(problems::of_hearing(host));
     Status {
         state: if problems.is_empty() { "healthy".into() } else { "degraded".into() },
         instance: host.instance.clone(),
@@ -389,8 +378,9 @@ pub fn status(host: &Host, since: Time) -> Status {
         stale_recoveries_24h: stale,
         approvals_pending,
         sandbox: host.sandbox.kind().into(),
-        obstacle,
+        obstacle: host.obstacle().map(|obstacle| obstacle.to_string()),
         held: host.store.holds().unwrap_or_default().iter().map(queue::shown).collect(),
         problems,
+        findings,
     }
 }

@@ -246,7 +246,14 @@ impl Dispatch {
         let host = Arc::clone(&self.host);
         let handed = host
             .store
-            .start_task(&task, host.sandbox.kind(), &host.owner, host.config.zones.clone(), clock::now())
+            .start_task(
+                &group,
+                &task,
+                host.sandbox.kind(),
+                &host.owner,
+                host.config.zones.clone(),
+                clock::now(),
+            )
             .await;
         failpoint::reach("run.handed");
         match handed {

@@ -11,6 +11,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use ipc_handlers::Folder;
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Host;
 use crate::{
-    domain::{rounds::Rounds, scan::Sight},
+    domain::rounds::Rounds,
     ipc::{Claimed, Hint, Hints, Swept, Watch},
 };
 
@@ -36,13 +37,17 @@ mod transcripts;
 mod worker;
 
 pub use hand::Hand;
-use open::{Line, check_identity, open_groups, reopen};
+use open::{Line, check_identity, open_groups, reopen, watch_again};
 pub use recover::recover;
 use worker::Job;
 
 /// How many files all groups that take in more than a few have in hand at a time: somebody else's command waits for no more
 /// than these, and more groups at once would only wait for one another.
 pub const CROWD: usize = 384;
+/// How often the boxes of groups are scanned that no event tells of.
+const BLIND: Duration = Duration::from_millis(200);
+/// How often it is tried to watch them after all.
+const WATCH_AGAIN: Duration = Duration::from_secs(2);
 /// How many files of the trash are removed at a time.
 const SWEEP: usize = 10_000;
 
@@ -61,7 +66,7 @@ pub enum Ask {
 /// what [`recover()`] returned.
 pub async fn run(
     host: Arc<Host>,
-    watch: Option<Watch>,
+    watch: Watch,
     mut hints: Hints,
     mut asks: mpsc::UnboundedReceiver<Ask>,
     recovered: Vec<Claimed>,
@@ -75,11 +80,13 @@ pub async fn run(
     }
     let mut checked = None;
     let mut rounds = Rounds::default();
-    // Without events there is nothing to wait for.
-    let unwatched = if watch.is_some() { Sight::Second } else { Sight::First };
     let mut every = tokio::time::interval(host.config.scan_every);
-    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
+    let mut blind = tokio::time::interval(BLIND.min(host.config.scan_every));
+    let mut again = tokio::time::interval(WATCH_AGAIN);
+    for interval in [&mut every, &mut blind, &mut again] {
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    }
+    open_groups(&host, &watch, &mut workers, &mut running, &mut growing);
     let mut sweeping = sweep(&host);
     loop {
         tokio::select! {
@@ -95,14 +102,14 @@ pub async fn run(
                 Hint::Rescan => rescan_all(&workers),
                 Hint::Lost { folder } => {
                     tracing::warn!(group = %folder, "a box is watched no more; opening the boxes anew");
-                    reopen(&host, watch.as_ref(), &mut workers, &folder);
+                    reopen(&host, &watch, &mut workers, &folder);
                     rescan_all(&workers);
                 }
             },
             Some(ask) = asks.recv() => match ask {
                 Ask::Groups(done) => {
                     let changed = host.look_at_holds();
-                    open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
+                    open_groups(&host, &watch, &mut workers, &mut running, &mut growing);
                     match changed {
                         Ok(false) => {}
                         Ok(true) => rescan_all(&workers),
@@ -112,7 +119,7 @@ pub async fn run(
                 }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {
-                        open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
+                        open_groups(&host, &watch, &mut workers, &mut running, &mut growing);
                     }
                     if let Some(worker) = workers.get(&folder) {
                         let _ = worker.jobs.send(Job::Drain(done));
@@ -124,13 +131,15 @@ pub async fn run(
                     }
                 }
             },
+            _ = again.tick(), if host.unwatched().is_some() => watch_again(&host, &watch, &mut workers),
+            _ = blind.tick(), if host.unwatched().is_some() => scan_unwatched(&host, &workers),
             _ = every.tick() => {
-                check_identity(&host, watch.as_ref(), &mut workers, &mut checked);
+                check_identity(&host, &watch, &mut workers, &mut checked);
                 if !growing.is_empty() {
                     // Of a group whose boxes could not be opened.
-                    open_groups(&host, watch.as_ref(), &mut workers, &mut running, &mut growing);
+                    open_groups(&host, &watch, &mut workers, &mut running, &mut growing);
                 }
-                scan_changed(&host, &workers, &mut rounds, unwatched);
+                scan_changed(&host, &workers, &mut rounds);
                 // A container may see to it that something is thrown away all the time.
                 if sweeping.is_finished() && host.dirs.has_discarded() {
                     sweeping = sweep(&host);
@@ -170,7 +179,7 @@ fn rescan_all(workers: &BTreeMap<Folder, Line>) {
 
 /// Has the workers scan whose turn it is and whose boxes have changed. Each time that is every group at work and every one
 /// that no event tells of.
-fn scan_changed(host: &Arc<Host>, workers: &BTreeMap<Folder, Line>, rounds: &mut Rounds, sight: Sight) {
+fn scan_changed(host: &Arc<Host>, workers: &BTreeMap<Folder, Line>, rounds: &mut Rounds) {
     let running = host.store.groups_with_a_run().unwrap_or_else(|error| {
         tracing::error!(error = %chain(&error), "finding the groups at work failed");
         BTreeSet::new()
@@ -184,7 +193,18 @@ fn scan_changed(host: &Arc<Host>, workers: &BTreeMap<Folder, Line>, rounds: &mut
             open.get(&folder).is_some_and(|boxes| boxes.changed().is_ok_and(|changed| changed.is_empty()));
         if !idle && let Some(worker) = workers.get(&folder) {
             rounds.heard(&folder);
-            let _ = worker.jobs.send(Job::Scan(sight));
+            let _ = worker.jobs.send(Job::Scan(worker.sight()));
+        }
+    }
+}
+
+/// Has the workers scan whose boxes have changed without an event telling of it.
+fn scan_unwatched(host: &Host, workers: &BTreeMap<Folder, Line>) {
+    let open = host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (folder, worker) in workers.iter().filter(|(_, worker)| !worker.watched) {
+        // What can't be looked at is opened again by the scan of all.
+        if open.get(folder).is_some_and(|boxes| boxes.changed().is_ok_and(|changed| !changed.is_empty())) {
+            let _ = worker.jobs.send(Job::Scan(worker.sight()));
         }
     }
 }

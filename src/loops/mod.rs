@@ -13,6 +13,7 @@
 //! | `snapshots` | what is shown | writes the files in which agents read the state of things |
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `prune` | a day, where `keep_days` is set | removes what is only history |
+//! | `problems` | a minute, or the end of some work | looks what a person has to mend, and tells the log of it |
 //! | `reconcile`, `room` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
 
 use std::{
@@ -28,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channels, local::Local},
     config::Config,
-    domain::{holds::Holds, lanes::Event, zone::Zone},
+    domain::{holds::Holds, lanes::Event, problems::Finding, room::Disk, zone::Zone},
     gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
     sandbox::Sandbox,
@@ -41,6 +42,7 @@ pub mod control;
 pub mod deliver;
 pub mod dispatch;
 pub mod ipc;
+pub mod problems;
 pub mod prune;
 pub mod reconcile;
 mod remove;
@@ -90,9 +92,29 @@ pub struct Host {
     /// Whether launching is possible is to be looked at now.
     pub look_again: Notify,
     /// Why nothing is launched, while that is so.
-    pub obstacle: Mutex<Option<String>>,
+    pub obstacle: Mutex<Option<Obstacle>>,
+    /// What a person has to mend, as it was last seen.
+    pub known_problems: Mutex<Vec<Finding>>,
     /// Groups whose runs are ended as the disk has no room for what they write, and why; until there is room again.
     pub without_room: Mutex<BTreeMap<Folder, String>>,
+    /// Why no event tells of what comes into the boxes of some groups, while that is so.
+    pub unwatched: Mutex<Option<String>>,
+}
+
+/// Why nothing is launched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The disk has no room.
+    NoRoom(String),
+    /// The engine does not answer.
+    Engine(String),
+}
+
+impl std::fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::NoRoom(why) | Self::Engine(why)) = self;
+        f.write_str(why)
+    }
 }
 
 /// Wake-ups that carry no data.
@@ -167,8 +189,28 @@ impl Host {
 
     /// Returns why nothing is launched, while that is so.
     #[must_use]
-    pub fn obstacle(&self) -> Option<String> {
+    pub fn obstacle(&self) -> Option<Obstacle> {
         self.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the disk as it is now, but for what is free inside of the store.
+    #[must_use]
+    pub fn disk(&self) -> Disk {
+        let data = self.root.join("data");
+        let (free_inodes, all_inodes) = crate::root::inodes(&data);
+        let free = crate::root::free_bytes(&data).unwrap_or(u64::MAX);
+        Disk { free, inside: 0, wanted: self.config.min_free_bytes, free_inodes, all_inodes }
+    }
+
+    /// Returns the disk as it is now, with what is free inside of the store.
+    #[must_use]
+    pub fn whole_disk(&self) -> Disk {
+        Disk { inside: self.store.size().map_or(0, |size| size.free), ..self.disk() }
+    }
+
+    /// Returns why boxes are looked at without file events, while that is so.
+    fn unwatched(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.unwatched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the groups that are stopped for want of room, with the reason.
@@ -176,7 +218,7 @@ impl Host {
         self.without_room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_obstacle(&self, obstacle: Option<String>) {
+    fn set_obstacle(&self, obstacle: Option<Obstacle>) {
         *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
     }
 

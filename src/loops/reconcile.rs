@@ -19,7 +19,7 @@ use ipc_handlers::Folder;
 use tokio::sync::mpsc;
 
 use super::{
-    Host,
+    Host, Obstacle,
     dispatch::{Adoption, adopted_state},
     ipc::chain,
     room,
@@ -77,7 +77,7 @@ pub async fn recover(host: &Arc<Host>) -> Recovered {
             if !here.is_empty() {
                 tracing::warn!(runs = here.len(), error = %chain(&error), "the engine does not answer; groups with an active run wait for it");
             }
-            host.set_obstacle(Some(chain(&error)));
+            host.set_obstacle(Some(Obstacle::Engine(chain(&error))));
             Recovered { adopted: Vec::new(), unknown: here }
         }
     }
@@ -130,11 +130,13 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
     let mut disk = room::Watched::default();
     loop {
         let obstacle = match disk.look(&host).await {
-            Room::Enough => engine_away(&host).await,
-            Room::Low | Room::Short { .. } => Some(no_room(&host, disk.is_filled_from_outside())),
+            Room::Enough => engine_away(&host).await.map(Obstacle::Engine),
+            Room::Low | Room::Short { .. } => {
+                Some(Obstacle::NoRoom(no_room(&host, disk.is_filled_from_outside())))
+            }
         };
         match (&obstacle, paused) {
-            (Some(why), false) => tracing::warn!(why, "nothing is launched until this is mended"),
+            (Some(why), false) => tracing::warn!(%why, "nothing is launched until this is mended"),
             (None, true) => tracing::info!("launching goes on"),
             (Some(_), true) | (None, false) => {}
         }

@@ -1,6 +1,10 @@
 //! Whether the disk has room, and who is stopped where it has not.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use ipc_handlers::{Folder, Time};
 use tokio::task::spawn_blocking;
@@ -8,9 +12,11 @@ use tokio::task::spawn_blocking;
 use super::{Host, ipc::chain};
 use crate::{
     clock,
-    domain::room::{self, A_NAME, Filler, Free, Room, Written},
-    ipc::{Gap, Weight, weigh, weigh_held},
-    store::ActiveRun,
+    domain::{
+        lanes::{Event, Holding},
+        room::{self, A_NAME, Disk, Filler, Free, Intake, Room, Written},
+    },
+    ipc::{BoxName, Gap, Weight, weigh, weigh_held},
 };
 
 /// How many names of one of a group's folders are weighed, and how many of the files that its processes hold.
@@ -24,6 +30,10 @@ pub(super) struct Watched {
     before: BTreeMap<Folder, u64>,
     /// When there was room last, as far as this daemon saw, and how much.
     room: Option<(Time, Free)>,
+    /// What groups had in the store then.
+    stored: BTreeMap<Folder, u64>,
+    /// Groups whose commands wait as they have more in the store than what is left; main's chat was told.
+    ahead: BTreeSet<Folder>,
     /// What was free when there was room last, or when `before` was weighed, whichever is later.
     free: Option<Free>,
     /// Something else than a group fills the disk, and main's chat was told.
@@ -38,34 +48,35 @@ impl Watched {
 
     /// Looks at the disk, and has the group stopped that fills it where that is needed; returns how much room there is.
     pub(super) async fn look(&mut self, host: &Arc<Host>) -> Room {
-        let data = host.root.join("data");
         let looked_at = clock::now();
-        let (free, wanted) = (crate::root::free_bytes(&data), host.config.min_free_bytes);
-        let (free_inodes, inodes) = crate::root::inodes(&data);
-        let free_now = Free { bytes: free.unwrap_or(u64::MAX), inodes: free_inodes };
+        let disk = host.whole_disk();
+        let free_now = disk.all_free();
+        let stored = stored(host);
+        self.look_at_the_store(host, &stored, &disk).await;
         let since = self.room;
         // What a group wrote since there was room is counted from then, whenever it is weighed for the first time.
         let wrote =
             |weight: &Weight| since.map(|(_, then)| room::wrote(weight.changed, room::lost(then, free_now)));
         let lost = self.free.map_or(0, |then| room::lost(then, free_now));
-        let room = room::room(free.unwrap_or(u64::MAX), wanted, free_inodes, inodes);
+        let room = room::room(&disk);
         match room {
             Room::Enough => {
                 self.before.clear();
                 self.room = Some((looked_at, free_now));
                 self.free = Some(free_now);
                 self.from_outside = false;
-                host.without_room().clear();
+                release(host, &stored);
+                self.stored = stored;
             }
             Room::Low if !self.before.is_empty() => {}
             Room::Low => {
                 let before = |weight: Weight| weight.all - wrote(&weight).unwrap_or(0);
-                let now = weigh_all(host, since.map(|(at, _)| at)).await;
+                let now = self.weigh_all(host, since.map(|(at, _)| at), &stored).await;
                 self.before = now.into_iter().map(|(group, weight)| (group, before(weight))).collect();
                 self.free.get_or_insert(free_now);
             }
             Room::Short { missing } => {
-                let now = weigh_all(host, since.map(|(at, _)| at)).await;
+                let now = self.weigh_all(host, since.map(|(at, _)| at), &stored).await;
                 let written = |(group, now): (&Folder, &Weight)| Written {
                     group: group.clone(),
                     now: now.all,
@@ -74,16 +85,23 @@ impl Watched {
                     in_full: now.gap.is_none(),
                 };
                 let written: Vec<Written> = now.iter().map(written).collect();
-                let free_mib = free.unwrap_or(0) >> 20;
+                let free_mib = disk.free >> 20;
                 match room::filler(missing, lost, &written) {
-                    Filler::Group(group, grown) => {
-                        stop(host, group, free_mib, &format!("the group wrote {} MiB lately", grown >> 20))
-                            .await;
+                    Filler::Groups(groups, grown) => {
+                        for group in groups {
+                            let put = stored.get(group).unwrap_or(&0) >> 20;
+                            let why = format!(
+                                "the group wrote {} MiB lately; it has {put} MiB in the store",
+                                grown >> 20
+                            );
+                            stop_for_the_disk(host, group, free_mib, &why).await;
+                        }
                         self.weigh_anew();
                     }
                     Filler::Unweighed(groups, unseen) => {
                         for group in groups {
-                            stop(host, group, free_mib, &unweighed(unseen, now[group].gap)).await;
+                            stop_for_the_disk(host, group, free_mib, &unweighed(unseen, now[group].gap))
+                                .await;
                         }
                         self.weigh_anew();
                     }
@@ -102,6 +120,27 @@ impl Watched {
         room
     }
 
+    /// Has groups stopped that have far more in the store than is kept, and main's chat told whose commands wait.
+    async fn look_at_the_store(&mut self, host: &Host, stored: &BTreeMap<Folder, u64>, disk: &Disk) {
+        let most = host.config.stored_bytes;
+        for (group, bytes) in stored {
+            let (mib, left) = (bytes >> 20, disk.left() >> 20);
+            if room::is_over(*bytes, most) {
+                let reason =
+                    format!("{mib} MiB of it are in the store, and at most {} MiB are kept", most >> 20);
+                stop(host, group, reason, "It goes on when it has less there").await;
+            } else if room::intake(*bytes, most, disk) == Intake::Ahead && self.ahead.insert(group.clone()) {
+                tracing::warn!(group = %group, mib, left, "a group has more in the store than what is left of the disk; its commands wait");
+                let text = format!(
+                    "The group {group} has {mib} MiB in the store, and only {left} MiB are left before nothing is started any more. So its commands wait until there is room, and nobody else's. {HOW}."
+                );
+                tell_main(host, text, format!("notice: {group} has more than what is left")).await;
+            }
+        }
+        // Who writes on as soon as it may is not told of each time.
+        self.ahead.retain(|group| stored.get(group).is_some_and(|bytes| *bytes > disk.left() / 2));
+    }
+
     /// What who was stopped wrote stays, and everybody is weighed from here on.
     fn weigh_anew(&mut self) {
         self.before.clear();
@@ -110,31 +149,88 @@ impl Watched {
     }
 }
 
-/// Weighs what the containers that run can write to, with the files that they hold without a name, and what of it was
-/// changed since `since`.
-async fn weigh_all(host: &Arc<Host>, since: Option<Time>) -> BTreeMap<Folder, Weight> {
-    let running = match host.store.active_runs() {
-        Ok(runs) => runs,
+/// How people get room back from the store.
+const HOW: &str = "`g2 prune` removes what is only history, `g2 tasks cancel` tasks; `limits.stored_mib` is how much is kept of a group";
+
+/// Returns what each group has in the store.
+fn stored(host: &Host) -> BTreeMap<Folder, u64> {
+    let known = host.store.groups().and_then(|groups| Ok((groups, host.store.stored()?)));
+    match known {
+        Ok((groups, mut stored)) => {
+            // Of those that were removed nobody writes.
+            stored.retain(|group, _| groups.iter().any(|known| known.folder == *group));
+            stored
+        }
         Err(error) => {
-            tracing::warn!(error = %chain(&error), "reading the active runs failed; nobody's folders are weighed");
-            return BTreeMap::new();
+            tracing::warn!(error = %chain(&error), "reading what is stored of groups failed; it counts as nothing");
+            BTreeMap::new()
         }
-    };
-    let host = Arc::clone(host);
-    let since = since.unwrap_or(Time(i64::MAX));
-    let weigh_one = move |run: ActiveRun| {
-        let places = ["groups", "data/ipc", "data/sessions"];
-        let folders = places.map(|place| host.root.join(place).join(run.group.as_str()));
-        let mut whole = Weight::default();
-        for folder in &folders {
-            whole += weigh(folder, A_NAME, NAMES, since);
+    }
+}
+
+impl Watched {
+    /// Weighs what the containers that run can write to, with the files that they hold without a name, and what is kept
+    /// of commands, of groups that put something into the store, too; and what of it was changed since `since`.
+    async fn weigh_all(
+        &self,
+        host: &Arc<Host>,
+        since: Option<Time>,
+        stored: &BTreeMap<Folder, u64>,
+    ) -> BTreeMap<Folder, Weight> {
+        let running = match host.store.active_runs() {
+            Ok(runs) => runs,
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "reading the active runs failed; nobody's folders are weighed");
+                return BTreeMap::new();
+            }
+        };
+        let mut containers: BTreeMap<Folder, Option<String>> =
+            running.into_iter().map(|run| (run.group, run.container)).collect();
+        // What was put into the store, and what came to that since there was room.
+        let mut put = BTreeMap::new();
+        for (group, bytes) in stored {
+            let grown = bytes.saturating_sub(*self.stored.get(group).unwrap_or(&0));
+            if grown > 0 {
+                containers.entry(group.clone()).or_default();
+            }
+            put.insert(group.clone(), Weight { all: *bytes, changed: grown, gap: None });
         }
-        let processes = run.container.map_or_else(Vec::new, |id| host.sandbox.processes(&id));
-        whole += weigh_held(&processes, &folders, A_NAME, NAMES, since);
-        (run.group, whole)
-    };
-    let weigh_them = move || running.into_iter().map(weigh_one).collect();
-    spawn_blocking(weigh_them).await.unwrap_or_default()
+        let host = Arc::clone(host);
+        let since = since.unwrap_or(Time(i64::MAX));
+        let weigh_one = move |(group, container): (Folder, Option<String>)| {
+            let folders = folders_of(&host, &group);
+            let mut whole = put.get(&group).copied().unwrap_or_default();
+            for folder in &folders {
+                whole += weigh(folder, A_NAME, NAMES, since);
+            }
+            let processes = container.map_or_else(Vec::new, |id| host.sandbox.processes(&id));
+            whole += weigh_held(&processes, &folders, A_NAME, NAMES, since);
+            (group, whole)
+        };
+        let weigh_them = move || containers.into_iter().map(weigh_one).collect();
+        spawn_blocking(weigh_them).await.unwrap_or_default()
+    }
+}
+
+/// Where what a group writes lies. What the host shows it, beside its boxes, is not the group's.
+fn folders_of(host: &Host, group: &Folder) -> Vec<PathBuf> {
+    let boxes = BoxName::ALL.map(|name| host.root.join("data/ipc").join(group.as_str()).join(name.as_str()));
+    let places = ["groups", "data/sessions", "data/done", "data/dead"];
+    let own = places.map(|place| host.root.join(place).join(group.as_str()));
+    own.into_iter().chain(boxes).collect()
+}
+
+/// Lets go of groups that were stopped, but for those of which too much is stored still.
+fn release(host: &Host, stored: &BTreeMap<Folder, u64>) {
+    let most = host.config.stored_bytes;
+    let is_over = |group: &Folder| stored.get(group).is_some_and(|bytes| room::is_over(*bytes, most));
+    host.without_room().retain(|group, _| {
+        let stays = is_over(group);
+        if !stays {
+            let _ = host.lanes.send(Event::Release { group: group.clone(), reason: Holding::NoRoom });
+        }
+        stays
+    });
 }
 
 /// Why a group is stopped that can't be weighed in full.
@@ -146,16 +242,23 @@ fn unweighed(unseen: u64, gap: Option<Gap>) -> String {
     )
 }
 
-/// Has a group's run killed, and main's chat told, once.
-async fn stop(host: &Host, group: &Folder, free_mib: u64, why: &str) {
+/// Stops a group that fills the disk.
+async fn stop_for_the_disk(host: &Host, group: &Folder, free_mib: u64, why: &str) {
     let reason = format!("the disk is nearly full ({free_mib} MiB are free), and {why}");
+    let look = format!(
+        "Nothing is started until there is room again; look into groups/{group}, data/sessions/{group} and data/ipc/{group}"
+    );
+    stop(host, group, reason, &look).await;
+}
+
+/// Has a group's run killed, and nothing of it started or taken in; main's chat is told, once.
+async fn stop(host: &Host, group: &Folder, reason: String, then: &str) {
     if host.without_room().insert(group.clone(), reason.clone()).is_some() {
         return;
     }
+    let _ = host.lanes.send(Event::Hold { group: group.clone(), reason: Holding::NoRoom });
     tracing::error!(group = %group, reason, "stopping a group");
-    let text = format!(
-        "I stopped the group {group}: {reason}. Nothing is started until there is room again; look into groups/{group}, data/sessions/{group} and data/ipc/{group}."
-    );
+    let text = format!("I stopped the group {group}: {reason}. {then}. {HOW}.");
     tell_main(host, text, format!("notice: no room for {group}")).await;
 }
 

@@ -129,19 +129,20 @@ impl Store {
     /// (cancelled, paused, taken).
     pub async fn start_task(
         &self,
+        group: &Folder,
         id: &str,
         sandbox: &'static str,
         owner: &str,
         zones: Zones,
         now: Time,
     ) -> Result<Option<HandedTask>> {
-        let (id, owner) = (id.to_owned(), owner.to_owned());
+        let (group, id, owner) = (group.clone(), id.to_owned(), owner.to_owned());
         self.write(move |c| {
-            let Some(due) = task(c, &id)? else { return Ok(None) };
+            let Some(due) = task(c, &group, &id)? else { return Ok(None) };
             let Some(next_run) = due.next_run.filter(|at| due.status == "active" && *at <= now) else { return Ok(None) };
             let (kept_slot, tries): (Option<i64>, i64) = c
-                .prepare_cached("SELECT slot, tries FROM tasks WHERE id = ?1")?
-                .query_row([&id], |r| Ok((r.get(0)?, r.get(1)?)))?;
+                .prepare_cached("SELECT slot, tries FROM tasks WHERE id = ?1 AND group_folder = ?2")?
+                .query_row([id.as_str(), group.as_str()], |r| Ok((r.get(0)?, r.get(1)?)))?;
             let slot = kept_slot.unwrap_or(next_run.0);
             c.prepare_cached("INSERT INTO lanes (group_folder, chat_jid) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM chats WHERE jid = ?2) ON CONFLICT DO NOTHING")?
                 .execute(params![due.group.as_str(), due.chat_jid])?;
@@ -160,8 +161,8 @@ impl Store {
             let run = c.last_insert_rowid();
             let zone = zone_of(c, &due.group, &zones)?.zone;
             let next = super::runs::next_slot(&due, Time(slot), now, &zone);
-            c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4, last_result = NULL WHERE id = ?1")?
-                .execute(params![id, slot, next.map(|t| t.0), now.0])?;
+            c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4, last_result = NULL WHERE id = ?1 AND group_folder = ?5")?
+                .execute(params![id, slot, next.map(|t| t.0), now.0, group.as_str()])?;
             Ok(Some(HandedTask {
                 run,
                 is_main: seat.is_main,

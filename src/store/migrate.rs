@@ -18,6 +18,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0008_search", include_str!("../../migrations/0008_search.sql")),
     ("0009_prune", include_str!("../../migrations/0009_prune.sql")),
     ("0010_revisions", include_str!("../../migrations/0010_revisions.sql")),
+    ("0011_task_ids", include_str!("../../migrations/0011_task_ids.sql")),
+    ("0012_stored", include_str!("../../migrations/0012_stored.sql")),
 ];
 
 /// The schema version that this program writes.
@@ -82,6 +84,79 @@ mod tests {
         assert_eq!((kept(&connection), kept(&copy)), ("x".to_owned(), "x".to_owned()));
         assert!(connection.prepare("SELECT requests FROM usage").is_ok());
         assert!(copy.prepare("SELECT requests FROM usage").is_err());
+    }
+
+    #[test]
+    fn tasks_keep_their_numbers_and_their_runs_when_ids_become_their_group_s() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "foreign_keys", true).unwrap();
+        for (_, sql) in MIGRATIONS.iter().take(10) {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 10).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('a', 'A', '@A', 0), ('b', 'B', '@B', 0);
+                 INSERT INTO tasks (id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, status, next_run, slot, tries, created_at)
+                   VALUES ('t', 'a', 'c', 'zwölf', 'exit', 'interval', '60000', 'group', 'active', 5, 4, 2, 1),
+                          ('u', 'a', 'c', 'p', NULL, 'interval', '60000', 'group', 'paused', NULL, NULL, 0, 1),
+                          ('v', 'b', 'c', 'p', NULL, 'once', '0', 'group', 'completed', NULL, NULL, 0, 1);
+                 INSERT INTO runs (group_folder, chat_jid, kind, source, slot, status, sandbox, generation, created_at, started_at, ended_at)
+                   VALUES ('a', 'c', 'task', 'task:t', 4, 'succeeded', 'process', 0, 0, 1, 2);
+                 DELETE FROM tasks WHERE id = 'v';",
+            )
+            .unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let rows: Vec<(i64, String, Option<i64>, i64, i64)> = connection
+            .prepare("SELECT n, id, slot, tries, bytes FROM tasks ORDER BY n")
+            .unwrap()
+            .query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?)))
+            .unwrap()
+            .collect::<rusqlite::Result<_>>()
+            .unwrap();
+        assert_eq!(rows, [(1, "t".into(), Some(4), 2, 15), (2, "u".into(), None, 0, 6)]);
+        let again = |group: &str, id: &str| {
+            connection.execute(
+                "INSERT INTO tasks (id, group_folder, chat_jid, prompt, schedule_type, schedule_value, context_mode, status, created_at)
+                 VALUES (?2, ?1, 'c', 'p', 'interval', '60000', 'group', 'active', 1)",
+                [group, id],
+            )
+        };
+        assert!(again("a", "t").is_err());
+        again("b", "t").unwrap();
+        assert_eq!(connection.last_insert_rowid(), 4, "the number of what was removed is not given again");
+        let ran_again = |group: &str| {
+            connection.execute(
+                "INSERT INTO runs (group_folder, chat_jid, kind, source, slot, status, sandbox, generation, created_at, started_at, ended_at)
+                 VALUES (?1, 'c', 'task', 'task:t', 4, 'succeeded', 'process', 0, 0, 1, 2)",
+                [group],
+            )
+        };
+        assert!(ran_again("a").is_err(), "a slot's attempt starts once");
+        ran_again("b").unwrap();
+        connection.execute("DELETE FROM groups WHERE folder = 'b'", []).unwrap();
+        let left: i64 = connection.query_row("SELECT count(*) FROM tasks", [], |r| r.get(0)).unwrap();
+        assert_eq!(left, 2, "its tasks go with a group");
+    }
+
+    #[test]
+    fn each_table_that_is_counted_by_group_has_its_triggers_after_the_last_migration() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let triggers = |table: &str| -> i64 {
+            let count = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 AND name GLOB 'stored_*'";
+            connection.query_row(count, [table], |r| r.get(0)).unwrap()
+        };
+        let counted = ["receipts", "outbox", "tasks", "archives", "runs"].map(triggers);
+        assert_eq!(
+            counted,
+            [2, 2, 3, 3, 3],
+            "a migration that makes such a table anew makes its triggers anew"
+        );
     }
 
     #[test]

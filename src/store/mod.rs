@@ -31,6 +31,7 @@ mod receipts;
 mod runs;
 mod search;
 mod sessions;
+mod stored;
 mod tasks;
 mod trace;
 mod usage;
@@ -56,6 +57,9 @@ pub use why::{Why, WhyCommand, WhyWiring};
 
 use place::Place;
 use writer::Writer;
+
+/// How long the store's log stays after what was in it is in the store, bytes.
+const LOG_BYTES: i64 = 16 << 20;
 
 /// What the store can't do for us.
 #[derive(Debug, thiserror::Error)]
@@ -159,6 +163,8 @@ pub struct Store {
     path: PathBuf,
     asking: Arc<Asking>,
     indexes: Arc<search::Indexes>,
+    /// How much of a group is kept before it may have no more kept, bytes.
+    most: u64,
 }
 
 struct Readers {
@@ -181,6 +187,8 @@ impl Store {
             prepare(&mut connection)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
+            // A large transaction leaves no large log.
+            connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
             Ok(connection)
         };
         let mut connection = open().map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
@@ -210,6 +218,7 @@ impl Store {
             readers: Arc::new(Readers { place, idle: Mutex::default() }),
             path,
             asking: Arc::default(),
+            most: u64::MAX,
         })
     }
 
@@ -223,6 +232,12 @@ impl Store {
     #[must_use]
     pub fn asking(self, asking: Asking) -> Self {
         Self { asking: Arc::new(asking), ..self }
+    }
+
+    /// Returns the store of a daemon that keeps at most so much of a group, bytes.
+    #[must_use]
+    pub fn keeping(self, most: u64) -> Self {
+        Self { most, ..self }
     }
 
     /// Returns the database file's path.

@@ -239,6 +239,8 @@ pub(super) struct Say<'a> {
     pub(super) reply_to: Option<&'a str>,
     pub(super) cause: &'a str,
     pub(super) run: Option<i64>,
+    /// Whose command or record it is; `None`: the host says it, or a person does.
+    pub(super) group: Option<&'a str>,
     /// What it can be answered with, where the channel has buttons.
     pub(super) buttons: &'a [Button],
 }
@@ -246,9 +248,9 @@ pub(super) struct Say<'a> {
 pub(super) fn say(c: &Connection, say: &Say<'_>, now: Time) -> Result<i64> {
     let buttons = (!say.buttons.is_empty()).then(|| serde_json::json!(say.buttons).to_string());
     c.prepare_cached(
-        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons) VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9)",
+        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons, group_folder) VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9, ?10)",
     )?
-    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0, buttons])?;
+    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0, buttons, say.group])?;
     Ok(c.last_insert_rowid())
 }
 

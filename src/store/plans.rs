@@ -57,17 +57,17 @@ fn hear(event: TraceEvent<'_>) {
 #[rustfmt::skip]
 const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
-    ("anybody, without SQL", &["path", "asking"]),
+    ("anybody, without SQL", &["path", "asking", "keeping"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
         "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "runs_gone", "was_given", "size",
     ]),
     ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
-        "act", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
+        "act", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "clear_dropped", "command_of_file", "commands_called", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
-        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "tried_as",
+        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "story", "task_history", "tasks", "groups_of_task", "tried_as",
         "unsaid", "unstick", "usage", "usage_of_run", "users",
     ]),
 ];
@@ -75,7 +75,7 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
 /// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
 /// long walk.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 25] = [
+const SHORT: [(&str, &str, &str); 26] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -98,6 +98,7 @@ const SHORT: [(&str, &str, &str); 25] = [
     ("FROM groups ORDER BY is_main DESC, folder", "SCAN groups", "the groups, named on a card, once a question"),
     ("SELECT folder, name FROM groups ORDER BY folder", "SCAN groups", "the groups, where a new one is made"),
     ("FROM roles r", "SCAN r", "who may decide, once a question and for `status`"),
+    ("FROM stored WHERE bytes > 0", "SCAN stored", "a row a group, for the watch over the disk and `status`"),
     ("FROM holds", "SCAN holds", "what people hold"),
     ("FROM tasks WHERE ?1 IS NULL", "SCAN tasks", "the list of all tasks, which main is shown"),
     ("json_each(?2) w", "SCAN w", "the short words of a search, 32 at most"),
@@ -282,11 +283,12 @@ async fn of_commands(store: &Store) {
 
 async fn of_tasks(store: &Store) {
     let due = NOW.plus_ms(120_000);
-    assert!(store.next_due(NOW).unwrap().is_some() && store.task("t").unwrap().is_some());
+    assert!(store.next_due(NOW).unwrap().is_some() && store.task(&main_folder(), "t").unwrap().is_some());
     assert_eq!(store.due_tasks(due).unwrap().len(), 1);
     assert!(store.due_task_of(&main_folder(), due).unwrap().is_some());
     for code in [3, 0] {
-        let handed = store.start_task("t", "process", "me", Zones::utc(), due).await.unwrap().unwrap();
+        let handed =
+            store.start_task(&main_folder(), "t", "process", "me", Zones::utc(), due).await.unwrap().unwrap();
         store.run_created(handed.run, "c").await.unwrap();
         let ready = Record { kind: Kind::Ready, protocol: Some(2), ..Record::default() };
         store.record(handed.run, 1, ready, NOW).await.unwrap();
@@ -296,7 +298,7 @@ async fn of_tasks(store: &Store) {
             store.record(handed.run, 2, done, NOW).await.unwrap();
         }
         end(store, handed.run, code, Cause::Itself).await;
-        store.run_task_now("t", due).await.unwrap();
+        store.run_task_now(&main_folder(), "t", due).await.unwrap();
     }
 }
 
@@ -333,6 +335,7 @@ async fn of_starts(store: &Store) {
     store.available_groups().unwrap();
     store.holds().unwrap();
     store.held_messages().unwrap();
+    assert!(store.stored_by(&main_folder()).unwrap() > 0 && !store.stored().unwrap().is_empty());
     store.wirings().unwrap();
     store.expire_approvals(NOW).await.unwrap();
     assert!(store.approvals(false).unwrap().is_empty() && store.who_is_asked().unwrap().is_ok());

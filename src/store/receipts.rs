@@ -125,7 +125,8 @@ impl Store {
         zones: Zones,
         now: Time,
     ) -> impl Future<Output = Result<Settled>> + Send + use<> {
-        self.write(move |c| settle(c, &file, &zones, now))
+        let most = self.most;
+        self.write(move |c| settle(c, &file, &zones, most, now))
     }
 
     /// Decides command files one after the other, a savepoint each, in one commit. Where the world fails for one, none
@@ -139,10 +140,11 @@ impl Store {
         zones: Zones,
         now: Time,
     ) -> impl Future<Output = Result<Vec<Result<Settled>>>> + Send + use<> {
+        let most = self.most;
         self.write(move |c| {
             let mut outcomes = Vec::new();
             for file in &files {
-                let outcome = in_savepoint(c, |c| settle(c, file, &zones, now));
+                let outcome = in_savepoint(c, |c| settle(c, file, &zones, most, now));
                 let ends = outcome.as_ref().is_err_and(StoreError::is_worlds_fault) || c.is_autocommit();
                 outcomes.push(outcome);
                 if ends {

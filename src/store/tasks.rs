@@ -1,6 +1,6 @@
 //! Scheduled prompts.
 
-use ipc_handlers::{Folder, Schedule, Time};
+use ipc_handlers::{Folder, Schedule, TaskStatus, Time, effect::CatchUp, facts::TaskFacts};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, StoreError, folder, groups::zone_of};
@@ -29,9 +29,20 @@ impl Store {
         })
     }
 
-    /// Returns one task.
-    pub fn task(&self, id: &str) -> Result<Option<Task>> {
-        self.read(|c| task(c, id))
+    /// Returns one task of a group.
+    pub fn task(&self, group: &Folder, id: &str) -> Result<Option<Task>> {
+        self.read(|c| task(c, group, id))
+    }
+
+    /// Returns the groups that have a task of this id, or had one that ran.
+    pub fn groups_of_task(&self, id: &str) -> Result<Vec<Folder>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT group_folder FROM tasks WHERE id = ?1 UNION SELECT group_folder FROM runs WHERE source = 'task:' || ?1 ORDER BY 1",
+            )?
+            .query_map([id], |r| folder(r.get(0)?))?
+            .collect::<rusqlite::Result<_>>()?)
+        })
     }
 
     /// Returns of each group the task that is due longest and whose source has no active run, longest due first, as
@@ -68,23 +79,23 @@ impl Store {
 }
 
 impl Store {
-    /// Has a task run now; returns whose it is. A paused one, or one whose run is under way, is refused.
-    pub async fn run_task_now(&self, id: &str, now: Time) -> Result<Folder> {
-        let id = id.to_owned();
+    /// Has a task of a group run now. A paused one, or one whose run is under way, is refused.
+    pub async fn run_task_now(&self, group: &Folder, id: &str, now: Time) -> Result<()> {
+        let (group, id) = (group.clone(), id.to_owned());
         self.write(move |c| {
-            let task = task(c, &id)?.ok_or_else(|| StoreError::NotFound { what: "task", id: id.clone() })?;
+            let status = status(c, &group, &id)?.ok_or_else(|| StoreError::NotFound { what: "task", id: id.clone() })?;
             let running: bool = c
-                .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs WHERE source = 'task:' || ?1 AND status IN ('queued', 'running'))")?
-                .query_row([&id], |r| r.get(0))?;
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs WHERE source = 'task:' || ?1 AND group_folder = ?2 AND status IN ('queued', 'running'))")?
+                .query_row([id.as_str(), group.as_str()], |r| r.get(0))?;
             if running {
                 return Err(StoreError::Refused(format!("task {id} is running already; see `g2 tasks history {id}`")));
             }
-            if task.status == "paused" {
+            if status == TaskStatus::Paused {
                 return Err(StoreError::Refused(format!("task {id} is paused; resume it with `g2 tasks resume {id}`")));
             }
-            c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?2, slot = NULL, tries = 0 WHERE id = ?1")?
-                .execute(params![id, now.0])?;
-            Ok(task.group)
+            c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?3, slot = NULL, tries = 0 WHERE id = ?1 AND group_folder = ?2")?
+                .execute(params![id, group.as_str(), now.0])?;
+            Ok(())
         })
         .await
     }
@@ -107,14 +118,14 @@ impl Store {
         .await
     }
 
-    /// Returns each time a task ran, oldest first; of one that was cancelled too.
-    pub fn task_history(&self, id: &str) -> Result<Vec<TaskRun>> {
+    /// Returns each time a task of a group ran, oldest first; of one that was cancelled too.
+    pub fn task_history(&self, group: &Folder, id: &str) -> Result<Vec<TaskRun>> {
         self.read(|c| {
             let time = |r: &Row<'_>, at| r.get::<_, Option<i64>>(at).map(|at| at.map(Time));
             Ok(c.prepare_cached(
-                "SELECT id, slot, attempt, status, started_at, ended_at, result, error FROM runs WHERE source = 'task:' || ?1 ORDER BY id",
+                "SELECT id, slot, attempt, status, started_at, ended_at, result, error FROM runs WHERE source = 'task:' || ?1 AND group_folder = ?2 ORDER BY id",
             )?
-            .query_map([id], |r| {
+            .query_map([id, group.as_str()], |r| {
                 Ok(TaskRun {
                     run: r.get(0)?,
                     due: time(r, 1)?,
@@ -135,17 +146,45 @@ impl Store {
 /// in its order.
 const FIRST_DUE: &str = "SELECT t.n FROM tasks t INDEXED BY tasks_due_by_group
     WHERE t.group_folder = g.folder AND t.status = 'active' AND t.next_run IS NOT NULL AND t.next_run <= ?1
-      AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.source = 'task:' || t.id AND r.status IN ('queued', 'running'))
+      AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.group_folder = t.group_folder AND r.source = 'task:' || t.id AND r.status IN ('queued', 'running'))
       AND EXISTS (SELECT 1 FROM chats c WHERE c.jid = t.chat_jid)
     ORDER BY t.next_run, t.n LIMIT 1";
 
-/// Deletes a task within the caller's scope; returns whose it was.
-pub(super) fn cancel(c: &Connection, id: &str, scope: Option<&Folder>) -> Result<Option<Folder>> {
+/// Deletes a task of a group; returns whether there was one.
+pub(super) fn cancel(c: &Connection, group: &Folder, id: &str) -> Result<bool> {
+    let gone = c
+        .prepare_cached("DELETE FROM tasks WHERE id = ?1 AND group_folder = ?2")?
+        .execute([id, group.as_str()])?;
+    Ok(gone > 0)
+}
+
+/// Returns the groups that have a task of this id now: that one where it is given, otherwise `first` before the others.
+pub(super) fn facts_of(
+    c: &Connection,
+    id: &str,
+    group: Option<&Folder>,
+    first: &Folder,
+) -> Result<Vec<TaskFacts>> {
     Ok(c.prepare_cached(
-        "DELETE FROM tasks WHERE id = ?1 AND (?2 IS NULL OR group_folder = ?2) RETURNING group_folder",
+        "SELECT id, group_folder, schedule_type, schedule_value, status, next_run, catch_up FROM tasks
+         WHERE id = ?1 AND (?2 IS NULL OR group_folder = ?2) ORDER BY group_folder <> ?3, group_folder",
     )?
-    .query_row(params![id, scope.map(Folder::as_str)], |r| folder(r.get(0)?))
-    .optional()?)
+    .query_map(params![id, group.map(Folder::as_str), first.as_str()], |r| {
+        Ok(TaskFacts {
+            id: r.get(0)?,
+            group: folder(r.get(1)?)?,
+            schedule_type: r.get(2)?,
+            schedule_value: r.get(3)?,
+            status: TaskStatus::from_name(&r.get::<_, String>(4)?).unwrap_or(TaskStatus::Active),
+            next_run: r.get::<_, Option<i64>>(5)?.map(Time),
+            catch_up: CatchUp::from_name(&r.get::<_, String>(6)?).unwrap_or_default(),
+        })
+    })?
+    .collect::<rusqlite::Result<_>>()?)
+}
+
+fn status(c: &Connection, group: &Folder, id: &str) -> Result<Option<TaskStatus>> {
+    Ok(facts_of(c, id, Some(group), group)?.first().map(|task| task.status))
 }
 
 /// Finds anew when cron tasks run next, of one group or of all, after their clocks were set to another zone. What is due
@@ -156,17 +195,21 @@ pub(super) fn read_clocks_again(
     zones: &Zones,
     now: Time,
 ) -> Result<()> {
-    let coming = tasks(c, group)?
-        .into_iter()
-        .filter(|task| task.schedule_type == "cron" && task.next_run.is_some_and(|at| at > now));
-    for task in coming {
-        let zone = zone_of(c, &task.group, zones)?.zone;
-        let next = Schedule::parse(&task.schedule_type, &task.schedule_value, &zone, now)
+    // Without their prompts: of all groups these are many.
+    let coming: Vec<(i64, String, String)> = c
+        .prepare_cached(
+            "SELECT n, group_folder, schedule_value FROM tasks
+             WHERE schedule_type = 'cron' AND next_run > ?1 AND slot IS NULL AND (?2 IS NULL OR group_folder = ?2)",
+        )?
+        .query_map(params![now.0, group.map(Folder::as_str)], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (n, group, value) in coming {
+        let zone = zone_of(c, &folder(group)?, zones)?.zone;
+        let next = Schedule::parse("cron", &value, &zone, now)
             .ok()
             .and_then(|schedule| schedule.next_after(now, now, &zone));
         if let Some(next) = next {
-            c.prepare_cached("UPDATE tasks SET next_run = ?2 WHERE id = ?1 AND slot IS NULL")?
-                .execute(params![task.id, next.0])?;
+            c.prepare_cached("UPDATE tasks SET next_run = ?2 WHERE n = ?1")?.execute([n, next.0])?;
         }
     }
     Ok(())
@@ -183,8 +226,10 @@ pub(super) fn tasks(c: &Connection, group: Option<&Folder>) -> Result<Vec<Task>>
         .collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn task(c: &Connection, id: &str) -> Result<Option<Task>> {
-    Ok(c.prepare_cached(&format!("{TASK} WHERE id = ?1"))?.query_row([id], task_row).optional()?)
+pub(super) fn task(c: &Connection, group: &Folder, id: &str) -> Result<Option<Task>> {
+    Ok(c.prepare_cached(&format!("{TASK} WHERE id = ?1 AND group_folder = ?2"))?
+        .query_row([id, group.as_str()], task_row)
+        .optional()?)
 }
 
 const TASK: &str = "SELECT id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, output, status, next_run, last_run, last_result FROM tasks";

@@ -1,6 +1,6 @@
 //! Settled commands as rows, and the whole story of one, for `g2 ipc`.
 
-use ipc_handlers::Time;
+use ipc_handlers::{Folder, Time, facts::TaskFacts};
 use rusqlite::{Connection, OptionalExtension, Row, params, types::Value};
 use serde::Serialize;
 
@@ -170,7 +170,7 @@ impl Store {
             }
             story.retried_as = by_hand::tried_as(c, claim)?;
             if story.row.state == "applied" && story.replay_of.is_none() {
-                story.effects = effects(c, story.reply.as_ref())?;
+                story.effects = effects(c, Folder::parse(&story.row.group).ok().as_ref(), story.reply.as_ref())?;
             }
             Ok(Some(story))
         })
@@ -178,7 +178,11 @@ impl Store {
 }
 
 /// What the reply names, as it is now.
-fn effects(c: &Connection, reply: Option<&serde_json::Value>) -> Result<Vec<Effected>> {
+fn effects(
+    c: &Connection,
+    group: Option<&Folder>,
+    reply: Option<&serde_json::Value>,
+) -> Result<Vec<Effected>> {
     let Some(result) = reply.and_then(|reply| reply.get("result")) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     if let Some(id) = result.get("outboxId").and_then(serde_json::Value::as_i64) {
@@ -193,9 +197,13 @@ fn effects(c: &Connection, reply: Option<&serde_json::Value>) -> Result<Vec<Effe
         found.push(Effected { kind: "outbox", id: id.to_string(), state, detail });
     }
     if let Some(id) = result.get("taskId").and_then(serde_json::Value::as_str) {
-        let task = tasks::task(c, id)?;
+        let task = match group {
+            Some(group) => task_of(c, group, id)?,
+            None => None,
+        };
         let detail = task.as_ref().and_then(|t| t.next_run).map(|at| format!("next at {at}"));
-        found.push(Effected { kind: "task", id: id.to_owned(), state: task.map(|t| t.status), detail });
+        let state = task.map(|t| t.status.as_str().to_owned());
+        found.push(Effected { kind: "task", id: id.to_owned(), state, detail });
     }
     if let Some(id) = result.get("archivedId").and_then(serde_json::Value::as_i64) {
         let name: Option<String> = c
@@ -206,4 +214,16 @@ fn effects(c: &Connection, reply: Option<&serde_json::Value>) -> Result<Vec<Effe
         found.push(Effected { kind: "archive", id: id.to_string(), state, detail: name });
     }
     Ok(found)
+}
+
+/// The task that a command of `group` acted on: its own of that id, otherwise, where it is main's, the only one.
+fn task_of(c: &Connection, group: &Folder, id: &str) -> Result<Option<TaskFacts>> {
+    let is_main: Option<bool> = c
+        .prepare_cached("SELECT is_main FROM groups WHERE folder = ?1")?
+        .query_row([group.as_str()], |r| r.get(0))
+        .optional()?;
+    let own = (is_main != Some(true)).then_some(group);
+    let mut found = tasks::facts_of(c, id, own, group)?;
+    found.truncate(if found.first().is_some_and(|task| task.group == *group) { 1 } else { found.len() });
+    Ok(if found.len() == 1 { found.pop() } else { None })
 }

@@ -31,6 +31,7 @@ use rustix::fs::{CWD, FileType, Mode, RenameFlags};
 
 mod claims;
 mod inside;
+mod moves;
 mod world;
 
 struct World {

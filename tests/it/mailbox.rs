@@ -8,3 +8,4 @@ mod limits;
 mod lost;
 mod order;
 mod sessions;
+mod unwatched;

@@ -20,6 +20,7 @@ use ipc_handlers::{
 mod clocks;
 mod commands;
 mod prune;
+mod stored;
 mod tasks;
 
 const NOW: Time = Time(1_800_000_000_000);

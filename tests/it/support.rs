@@ -153,14 +153,15 @@ impl Root {
 
     /// Starts `g2 serve` without waiting for anything; its log is in `serve.log`.
     pub(crate) fn spawn(&self, environment: &[(&str, &str)]) -> Daemon {
+        let mut command = self.command(&["serve"]);
+        command.envs(environment.iter().copied());
+        self.spawn_by(command)
+    }
+
+    /// Starts a command that becomes `g2 serve`; its log is in `serve.log`.
+    pub(crate) fn spawn_by(&self, mut command: Command) -> Daemon {
         let log = fs::File::options().create(true).append(true).open(self.path().join("serve.log")).unwrap();
-        let child = self
-            .command(&["serve"])
-            .envs(environment.iter().copied())
-            .stderr(log)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let child = command.stderr(log).stdout(Stdio::null()).spawn().unwrap();
         Daemon { child: std::cell::RefCell::new(child) }
     }
 

@@ -49,6 +49,30 @@ fn what_a_task_says_stays_in_its_history_unless_it_is_for_the_chat() {
 }
 
 #[test]
+fn an_id_that_several_groups_have_is_told_apart_by_the_group() {
+    let root = Root::new("");
+    root.g2(&["init"]);
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    for group in ["main", "family"] {
+        let schedule = ["--type", "interval", "--value", "3600000", "--id", "t", group];
+        let made = root.json(&[&["tasks", "add", "--group", group], &schedule[..]].concat());
+        assert_eq!((&made["id"], &made["group"]), (&json!("t"), &json!(group)));
+    }
+    for command in ["show", "pause", "resume", "cancel", "run", "history"] {
+        let refused = root.run(&["tasks", command, "t"]);
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{command}");
+        assert!(told.contains("groups family, main have a task t; say which with --group"), "{told}");
+    }
+    assert_eq!(root.json(&["tasks", "pause", "t", "--group", "family"])["status"], "paused");
+    assert_eq!(root.json(&["tasks", "update", "t", "--group", "family", "--prompt", "new"])["prompt"], "new");
+    assert_eq!(root.json(&["tasks", "show", "t", "--group", "main"])["status"], "active");
+    root.g2(&["tasks", "cancel", "t", "--group", "main"]);
+    assert_eq!(root.json(&["tasks", "show", "t"])["group"], "family");
+    assert_eq!(root.run(&["tasks", "show", "t", "--group", "main"]).status.code(), Some(1));
+}
+
+#[test]
 fn a_task_reaches_the_chat_by_a_file() {
     let root = Root::new("");
     root.script(

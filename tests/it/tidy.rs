@@ -97,7 +97,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("failpoint", &[]),
     ("domain", &["domain"]),
-    ("ipc", &["ipc"]),
+    ("ipc", &["ipc", "failpoint"]),
     ("sandbox", &["sandbox", "failpoint"]),
     ("channels", &["channels", "domain"]),
     ("store", &["store", "domain", "failpoint"]),

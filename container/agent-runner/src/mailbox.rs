@@ -95,7 +95,7 @@ impl Mailbox {
         let name = OsString::from(format!("{id}.json"));
         // A reply that came too late for an earlier question must not answer this one.
         replies.remove(&name).map_err(MailboxError::Write)?;
-        let hints = Hints::on(replies.path());
+        let mut hints = Hints::on(replies.path());
         self.write(to, command).map_err(MailboxError::Write)?;
         let until = Deadline::after(self.timeout);
         loop {

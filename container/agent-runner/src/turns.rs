@@ -63,7 +63,10 @@ impl Turns {
         }
         while !inner.closed && !self.stopped.load(Ordering::Relaxed) {
             match self.inbox.look()? {
-                Found::Turn(turn) => return Ok(Some(turn)),
+                Found::Turn(turn) => {
+                    inner.hints.found();
+                    return Ok(Some(turn));
+                }
                 Found::Close => inner.closed = true,
                 Found::Nothing => inner.hints.wait(LOOK_AGAIN),
             }

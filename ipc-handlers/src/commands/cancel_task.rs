@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Command, Entry, Who};
-use crate::{Caller, Effect, Facts, Refusal, Wants, fields::Fields};
+use super::{Command, Entry, Who, target};
+use crate::{Caller, Effect, Facts, Folder, Refusal, Wants, fields::Fields};
 
 /// The catalogue's line.
 pub static ENTRY: Entry = Entry {
@@ -21,20 +21,23 @@ pub static ENTRY: Entry = Entry {
 pub struct CancelTask {
     /// The task.
     pub task_id: String,
+    /// Whose it is, for main: left out, main's own, otherwise the only one of that id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_folder: Option<Folder>,
 }
 
 impl CancelTask {
     pub(crate) fn read(fields: &Fields<'_>) -> Result<Self, Refusal> {
-        Ok(Self { task_id: fields.text("taskId")? })
+        Ok(Self { task_id: fields.text("taskId")?, target_folder: target::read(fields)? })
     }
 
     pub(crate) fn wants(&self, _caller: &Caller) -> Wants {
-        Wants { task: Some(self.task_id.clone()), ..Wants::default() }
+        Wants { task: Some((self.task_id.clone(), self.target_folder.clone())), ..Wants::default() }
     }
 
     pub(crate) fn decide(&self, caller: &Caller, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
-        facts.task(caller, &self.task_id)?;
-        Ok(vec![Effect::CancelTask { id: self.task_id.clone(), scope: caller.scope() }])
+        let task = facts.task(caller, &self.task_id, self.target_folder.as_ref())?;
+        Ok(vec![Effect::CancelTask { id: task.id.clone(), group: task.group.clone() }])
     }
 }
 
@@ -44,7 +47,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Code, Scope,
+        Code,
         commands::testing::{ask, caller, folder, refused},
     };
 
@@ -57,13 +60,50 @@ mod tests {
         let id = "task-family";
         assert_eq!(
             ask(&caller("family"), &cancel(id)).unwrap(),
-            Effect::CancelTask { id: id.into(), scope: Scope::Group(folder("family")) }
+            Effect::CancelTask { id: id.into(), group: folder("family") }
         );
-        for id in ["task-family", "task-main"] {
+        for (id, group) in [("task-family", "family"), ("task-main", "main")] {
             assert_eq!(
                 ask(&caller("main"), &cancel(id)).unwrap(),
-                Effect::CancelTask { id: id.into(), scope: Scope::All }
+                Effect::CancelTask { id: id.into(), group: folder(group) }
             );
+        }
+    }
+
+    #[test]
+    fn an_id_of_several_groups_is_the_caller_s_own_and_main_may_name_whose() {
+        let whose = |from: &str, id: &str, target: Option<&str>| {
+            let mut command = cancel(id);
+            if let Some(target) = target {
+                command["targetFolder"] = target.into();
+            }
+            ask(&caller(from), &command).map(|effect| match effect {
+                Effect::CancelTask { group, .. } => group.to_string(),
+                other => panic!("{other:?}"),
+            })
+        };
+        for (from, id, target, group) in [
+            ("family", "report", None, "family"),
+            ("family", "report", Some("family"), "family"),
+            ("main", "report", None, "main"),
+            ("main", "report", Some("solo"), "solo"),
+            ("main", "digest", Some("family"), "family"),
+            ("family", "digest", None, "family"),
+        ] {
+            assert_eq!(whose(from, id, target).unwrap(), group, "{from} {id} {target:?}");
+        }
+        let refusal = whose("main", "digest", None).unwrap_err();
+        assert_eq!(refusal.code, Code::Conflict);
+        assert!(refusal.hint.contains("family") && refusal.hint.contains("solo"), "{refusal:?}");
+        for (from, id, target, code) in [
+            ("main", "digest", Some("main"), Code::NotFound),
+            ("main", "digest", Some("nobody"), Code::NotFound),
+            ("main", "task-family", Some("solo"), Code::NotFound),
+            // Whether there is such a task, or such a group, makes no difference.
+            ("family", "report", Some("solo"), Code::NotAuthorized),
+            ("family", "task-none", Some("nobody"), Code::NotAuthorized),
+        ] {
+            assert_eq!(whose(from, id, target).unwrap_err().code, code, "{from} {id} {target:?}");
         }
     }
 

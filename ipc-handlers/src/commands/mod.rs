@@ -13,7 +13,7 @@ pub mod resume_task;
 pub mod schedule_task;
 pub mod search_sessions;
 pub mod send_message;
-mod target;
+pub(crate) mod target;
 pub mod update_task;
 
 use std::fmt;
@@ -87,6 +87,27 @@ impl Command {
             Self::ResumeSession(_) => resume_session::ENTRY.type_name,
             Self::SearchSessions(_) => search_sessions::ENTRY.type_name,
             Self::ArchiveSession(_) => archive_session::ENTRY.type_name,
+        }
+    }
+
+    /// Returns whether the command may have the host keep more than that it was given. The others end or free something,
+    /// and are heard from a group of which the host keeps no more.
+    #[must_use]
+    pub fn needs_room(&self) -> bool {
+        match self {
+            Self::SendMessage(_)
+            | Self::ScheduleTask(_)
+            | Self::UpdateTask(_)
+            | Self::ListTasks(_)
+            | Self::RegisterGroup(_)
+            | Self::RefreshGroups(_)
+            | Self::SearchSessions(_)
+            | Self::ArchiveSession(_) => true,
+            Self::PauseTask(_)
+            | Self::ResumeTask(_)
+            | Self::CancelTask(_)
+            | Self::ClearSession(_)
+            | Self::ResumeSession(_) => false,
         }
     }
 

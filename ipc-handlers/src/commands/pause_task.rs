@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Command, Entry, Who};
+use super::{Command, Entry, Who, target};
 use crate::{
-    Caller, Code, Effect, Facts, Refusal, TaskStatus, Wants, effect::TaskChange, fields::Fields,
+    Caller, Code, Effect, Facts, Folder, Refusal, TaskStatus, Wants, effect::TaskChange, fields::Fields,
     refusal::quoted,
 };
 
@@ -24,20 +24,24 @@ pub static ENTRY: Entry = Entry {
 pub struct PauseTask {
     /// The task.
     pub task_id: String,
+    /// Whose it is, for main: left out, main's own, otherwise the only one of that id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_folder: Option<Folder>,
 }
 
 impl PauseTask {
     pub(crate) fn read(fields: &Fields<'_>) -> Result<Self, Refusal> {
-        Ok(Self { task_id: fields.text("taskId")? })
+        Ok(Self { task_id: fields.text("taskId")?, target_folder: target::read(fields)? })
     }
 
     pub(crate) fn wants(&self, _caller: &Caller) -> Wants {
-        Wants { task: Some(self.task_id.clone()), ..Wants::default() }
+        Wants { task: Some((self.task_id.clone(), self.target_folder.clone())), ..Wants::default() }
     }
 
     /// One that is paused already stays so; one that is over can't rest.
     pub(crate) fn decide(&self, caller: &Caller, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
-        if facts.task(caller, &self.task_id)?.status == TaskStatus::Completed {
+        let task = facts.task(caller, &self.task_id, self.target_folder.as_ref())?;
+        if task.status == TaskStatus::Completed {
             return Err(Refusal::new(
                 Code::Conflict,
                 format!("the task {} has run for the last time", quoted(&self.task_id)),
@@ -45,8 +49,8 @@ impl PauseTask {
             ));
         }
         Ok(vec![Effect::ChangeTask {
-            id: self.task_id.clone(),
-            scope: caller.scope(),
+            id: task.id.clone(),
+            group: task.group.clone(),
             change: TaskChange { status: Some(TaskStatus::Paused), ..TaskChange::default() },
         }])
     }
@@ -57,10 +61,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        Scope,
-        commands::testing::{ask, caller, folder, refused},
-    };
+    use crate::commands::testing::{ask, caller, folder, refused};
 
     fn pause(id: &str) -> serde_json::Value {
         json!({"type": "pause_task", "taskId": id})
@@ -70,10 +71,9 @@ mod tests {
     fn a_group_pauses_its_own_and_main_any() {
         let paused = TaskChange { status: Some(TaskStatus::Paused), ..TaskChange::default() };
         let own = ask(&caller("family"), &pause("task-family")).unwrap();
-        let scope = Scope::Group(folder("family"));
-        assert_eq!(own, Effect::ChangeTask { id: "task-family".into(), scope, change: paused.clone() });
-        let any = ask(&caller("main"), &pause("task-family")).unwrap();
-        assert_eq!(any, Effect::ChangeTask { id: "task-family".into(), scope: Scope::All, change: paused });
+        let group = folder("family");
+        assert_eq!(own, Effect::ChangeTask { id: "task-family".into(), group, change: paused });
+        assert_eq!(ask(&caller("main"), &pause("task-family")).unwrap(), own);
         for id in ["task-main", "task-none"] {
             assert_eq!(refused(&caller("family"), &pause(id)), Code::NotFound);
         }

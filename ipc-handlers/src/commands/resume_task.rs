@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Command, Entry, Who};
+use super::{Command, Entry, Who, target};
 use crate::{
-    Caller, Code, Effect, Facts, Refusal, Schedule, TaskStatus, Time, Wants, effect::TaskChange,
+    Caller, Code, Effect, Facts, Folder, Refusal, Schedule, TaskStatus, Time, Wants, effect::TaskChange,
     facts::TaskFacts, fields::Fields, refusal::quoted,
 };
 
@@ -24,21 +24,24 @@ pub static ENTRY: Entry = Entry {
 pub struct ResumeTask {
     /// The task.
     pub task_id: String,
+    /// Whose it is, for main: left out, main's own, otherwise the only one of that id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_folder: Option<Folder>,
 }
 
 impl ResumeTask {
     pub(crate) fn read(fields: &Fields<'_>) -> Result<Self, Refusal> {
-        Ok(Self { task_id: fields.text("taskId")? })
+        Ok(Self { task_id: fields.text("taskId")?, target_folder: target::read(fields)? })
     }
 
     pub(crate) fn wants(&self, _caller: &Caller) -> Wants {
-        Wants { task: Some(self.task_id.clone()), ..Wants::default() }
+        Wants { task: Some((self.task_id.clone(), self.target_folder.clone())), ..Wants::default() }
     }
 
     /// What came due while the task rested is not made up for; a `once` that was missed runs at once. One that is
     /// active already stays as it is.
     pub(crate) fn decide(&self, caller: &Caller, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
-        let task = facts.task(caller, &self.task_id)?;
+        let task = facts.task(caller, &self.task_id, self.target_folder.as_ref())?;
         let change = match task.status {
             TaskStatus::Active => TaskChange::default(),
             TaskStatus::Paused => {
@@ -47,7 +50,7 @@ impl ResumeTask {
             }
             TaskStatus::Completed => return Err(over(task)),
         };
-        Ok(vec![Effect::ChangeTask { id: self.task_id.clone(), scope: caller.scope(), change }])
+        Ok(vec![Effect::ChangeTask { id: task.id.clone(), group: task.group.clone(), change }])
     }
 }
 
@@ -88,7 +91,7 @@ mod tests {
         let caller = caller("family");
         let command = crate::parse(resume("task-family-paused").to_string().as_bytes()).unwrap().command;
         let mut facts = facts(&caller, &command);
-        let task = facts.task.as_mut().unwrap();
+        let task = facts.tasks.first_mut().unwrap();
         (task.schedule_type, task.schedule_value, task.next_run) = (kind.into(), value.into(), planned);
         let effects = crate::decide(&caller, &command, &facts).unwrap();
         let [Effect::ChangeTask { change, .. }] = effects.as_slice() else { panic!("changes a task") };

@@ -1,4 +1,4 @@
-//! Whose sessions a command is about: `targetFolder`, and the lanes it acts on.
+//! Whose sessions or tasks a command is about: `targetFolder`, and the lanes it acts on.
 //!
 //! A command of a run acts on the lane of that run; one written outside a run, or about another group, on all lanes of
 //! the group.
@@ -20,6 +20,21 @@ pub(super) fn wants(target: Option<&Folder>, caller: &Caller) -> Wants {
     Wants { folder: target.filter(|folder| **folder != caller.group).cloned(), ..Wants::default() }
 }
 
+/// Says whether the caller may name this group.
+///
+/// # Errors
+/// `not_authorized` for another group unless main asks.
+pub(crate) fn allowed(target: Option<&Folder>, caller: &Caller) -> Result<(), Refusal> {
+    match target {
+        Some(other) if *other != caller.group && !caller.is_main => Err(Refusal::new(
+            Code::NotAuthorized,
+            format!("targetFolder \"{other}\" is not the group \"{}\"", caller.group),
+            "leave targetFolder out to act on what is your own; only the main group may name another",
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Returns the group and its lanes.
 ///
 /// # Errors
@@ -33,13 +48,7 @@ pub(super) fn decide(
         let lanes = caller.run.as_ref().map_or(Lanes::All, |seat| Lanes::One(seat.lane));
         return Ok((caller.group.clone(), lanes));
     };
-    if !caller.is_main {
-        return Err(Refusal::new(
-            Code::NotAuthorized,
-            format!("targetFolder \"{other}\" is not the group \"{}\"", caller.group),
-            "leave targetFolder out to act on your own sessions; only the main group may name another",
-        ));
-    }
+    allowed(Some(other), caller)?;
     match &facts.group {
         Some(group) if group.folder == *other => Ok((other.clone(), Lanes::All)),
         Some(_) | None => Err(Refusal::no_such_group(other)),

@@ -24,7 +24,8 @@ pub(crate) fn in_run(group: &str, chat_jid: &str) -> Caller {
 }
 
 /// `main` has `local:main`; `family` has `tg:-100` and `tg:-101`; `solo` has `dc:1`; `tg:-200` is known, nobody's.
-/// Tasks: `task-family`, `task-main`, each a cron at 09:00; `task-family-paused`, `task-family-over`. Archived sessions: 5
+/// Tasks: `task-family`, `task-main`, each a cron at 09:00; `task-family-paused`, `task-family-over`; `report` of main,
+/// family and solo, `digest` of family and solo. Archived sessions: 5
 /// is family's, 6 is main's. `boss` is a privileged group.
 pub(crate) fn facts(caller: &Caller, command: &Command) -> Facts {
     let wirings = [("local:main", "main"), ("tg:-100", "family"), ("tg:-101", "family"), ("dc:1", "solo")];
@@ -34,23 +35,27 @@ pub(crate) fn facts(caller: &Caller, command: &Command) -> Facts {
             wirings.iter().filter(|(chat, _)| *chat == jid).map(|(_, group)| folder(group)).collect();
         (jid == "tg:-200" || !groups.is_empty()).then_some(ChatFacts { jid, groups })
     });
-    let task = wants.task.and_then(|id| {
-        let (group, status) = match id.as_str() {
-            "task-family" => ("family", TaskStatus::Active),
-            "task-family-paused" => ("family", TaskStatus::Paused),
-            "task-family-over" => ("family", TaskStatus::Completed),
-            "task-main" => ("main", TaskStatus::Active),
-            _ => return None,
+    let tasks = wants.task.map_or_else(Vec::new, |(id, target)| {
+        let (groups, status): (&[&str], _) = match id.as_str() {
+            "task-family" => (&["family"], TaskStatus::Active),
+            "task-family-paused" => (&["family"], TaskStatus::Paused),
+            "task-family-over" => (&["family"], TaskStatus::Completed),
+            "task-main" => (&["main"], TaskStatus::Active),
+            "report" => (&["family", "main", "solo"], TaskStatus::Active),
+            "digest" => (&["family", "solo"], TaskStatus::Active),
+            _ => (&[], TaskStatus::Active),
         };
-        Some(TaskFacts {
+        let fact = |group: &&str| TaskFacts {
+            id: id.clone(),
             group: folder(group),
             schedule_type: "cron".into(),
             schedule_value: "0 9 * * *".into(),
             status,
             next_run: (status != TaskStatus::Completed).then_some(NOW.plus_ms(2 * 3_600_000)),
             catch_up: CatchUp::Latest,
-            id,
-        })
+        };
+        let named = |task: &TaskFacts| target.as_ref().is_none_or(|target| *target == task.group);
+        groups.iter().map(fact).filter(named).collect()
     });
     let archive = wants.archive.and_then(|(id, scope)| {
         let group = folder(match id {
@@ -72,7 +77,7 @@ pub(crate) fn facts(caller: &Caller, command: &Command) -> Facts {
         zone_name: "America/New_York".into(),
         chat,
         own_chats,
-        task,
+        tasks,
         group: wants
             .folder
             .filter(|f| ["main", "boss", "family", "solo"].contains(&f.as_str()))

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Command, Entry, Who, schedule_task::schedule_value};
+use super::{Command, Entry, Who, schedule_task::schedule_value, target};
 use crate::{
-    Caller, Effect, Facts, Refusal, Schedule, TaskStatus, Wants,
+    Caller, Effect, Facts, Folder, Refusal, Schedule, TaskStatus, Wants,
     effect::{CatchUp, ContextMode, OutputMode, TaskChange},
     facts::TaskFacts,
     fields::Fields,
@@ -28,6 +28,9 @@ pub static ENTRY: Entry = Entry {
 pub struct UpdateTask {
     /// The task.
     pub task_id: String,
+    /// Whose it is, for main: left out, main's own, otherwise the only one of that id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_folder: Option<Folder>,
     /// What the agent is told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
@@ -55,6 +58,7 @@ impl UpdateTask {
     pub(crate) fn read(fields: &Fields<'_>) -> Result<Self, Refusal> {
         Ok(Self {
             task_id: fields.text("taskId")?,
+            target_folder: target::read(fields)?,
             prompt: fields.optional_text("prompt")?,
             script: match fields.get("script") {
                 Some(Value::String(script)) => Some(script.clone()),
@@ -70,11 +74,11 @@ impl UpdateTask {
     }
 
     pub(crate) fn wants(&self, _caller: &Caller) -> Wants {
-        Wants { task: Some(self.task_id.clone()), ..Wants::default() }
+        Wants { task: Some((self.task_id.clone(), self.target_folder.clone())), ..Wants::default() }
     }
 
     pub(crate) fn decide(&self, caller: &Caller, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
-        let task = facts.task(caller, &self.task_id)?;
+        let task = facts.task(caller, &self.task_id, self.target_folder.as_ref())?;
         let mut change = TaskChange {
             prompt: self.prompt.clone(),
             script: self.script.clone(),
@@ -90,7 +94,7 @@ impl UpdateTask {
             change.status = (task.status == TaskStatus::Completed).then_some(TaskStatus::Active);
             change.schedule = Some(schedule);
         }
-        Ok(vec![Effect::ChangeTask { id: self.task_id.clone(), scope: caller.scope(), change }])
+        Ok(vec![Effect::ChangeTask { id: task.id.clone(), group: task.group.clone(), change }])
     }
 
     /// Returns the schedule as it will be, when it is to change: what is left out of it stays.

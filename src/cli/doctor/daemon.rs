@@ -35,15 +35,8 @@ enum Socket {
 pub(super) async fn check(root: &Path) -> (Vec<Row>, Option<Status>) {
     let lock = look_at_lock(&root.join("data/lock"));
     let socket = look_at_socket(root).await;
-    let mut rows = judge(&lock, &socket, root);
+    let rows = judge(&lock, &socket, root);
     let Socket::Answers(status) = socket else { return (rows, None) };
-    rows.extend(status.problems.iter().map(|problem| {
-        Row::warn(
-            "daemon",
-            format!("it says: {problem}"),
-            "mend what it names; `g2 status` shows when it is gone",
-        )
-    }));
     (rows, Some(*status))
 }
 

@@ -5,20 +5,39 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    domain::run_settings::{Credentials as Where, Provider},
     gateway::{CredentialError, Credentials, Kind, Upstream, UpstreamError},
+    loops::problems::remedy,
 };
 
 pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let config = &subject.config;
-    let is_needed = subject.groups.iter().any(|group| {
-        config.run_settings().for_group(group).is_ok_and(|(settings, _)| {
-            settings.provider == Provider::Claude && settings.credentials == Where::Gateway
-        })
-    });
     let credentials = Credentials::new(subject.root.join(".env"), config.token_file.clone());
-    let key = credentials.current().map(|credential| credential.kind);
-    vec![judge_upstream(&config.upstream, Upstream::parse(&config.upstream)), judge_key(key, is_needed)]
+    let reaching = subject.groups.iter().filter(|group| {
+        let settings = config.run_settings().for_group(group);
+        settings.is_ok_and(|(settings, _)| !settings.looks_into_requests())
+    });
+    let reaching: Vec<&str> = reaching.map(|group| group.folder.as_str()).collect();
+    let mut rows = vec![judge_upstream(&config.upstream, Upstream::parse(&config.upstream))];
+    // Where an agent needs one that is not there, that is a problem of the list.
+    if !subject.has_problem("model_key") {
+        rows.push(judge_key(credentials.current().map(|credential| credential.kind)));
+    }
+    rows.push(egress(&reaching));
+    rows
+}
+
+/// Tells whose agents have a way out, be it by way of the model's host.
+fn egress(reaching: &[&str]) -> Row {
+    let detail = match reaching {
+        [] => "no agent reaches anything but its model, nor has that fetch anything; `egress=model_fetch` of a group allows the \
+               latter, as Claude Code's WebSearch needs it"
+            .to_owned(),
+        some => format!(
+            "agents of {} have a way out: a network, or a model that may fetch for them",
+            some.join(", ")
+        ),
+    };
+    Row::ok("egress", detail)
 }
 
 fn judge_upstream(text: &str, parsed: Result<Upstream, UpstreamError>) -> Row {
@@ -32,28 +51,22 @@ fn judge_upstream(text: &str, parsed: Result<Upstream, UpstreamError>) -> Row {
     }
 }
 
-fn judge_key(key: Result<Kind, CredentialError>, is_needed: bool) -> Row {
-    let (detail, fix) = match key {
+/// Decides on a key that is there, or that nothing needs.
+fn judge_key(key: Result<Kind, CredentialError>) -> Row {
+    match key {
         Ok(kind) => {
             let kind = match kind {
                 Kind::ApiKey => "an API key",
                 Kind::Login => "the token of a login (a bearer's)",
                 Kind::Bearer => "a bearer's token",
             };
-            return Row::ok("model_key", format!("{kind} is there; agents get a placeholder in its place"));
-        }
-        Err(error @ CredentialError::None(_)) if !is_needed => {
-            return Row::ok("model_key", format!("{}; nothing needs one", chain(&error)));
+            Row::ok("model_key", format!("{kind} is there; agents get a placeholder in its place"))
         }
         Err(error @ CredentialError::None(_)) => {
-            (chain(&error), "put the key there; it is taken at once, and `chmod 600` the file")
+            Row::ok("model_key", format!("{}; nothing needs one", chain(&error)))
         }
-        Err(error @ CredentialError::Ended { .. }) => (chain(&error), "log in anew, or use an API key"),
-        Err(error @ (CredentialError::Read { .. } | CredentialError::Unusable { .. })) => {
-            (chain(&error), "mend the file, or what gateway.token_file names")
-        }
-    };
-    if is_needed { Row::fail("model_key", detail, fix) } else { Row::warn("model_key", detail, fix) }
+        Err(error) => Row::warn("model_key", chain(&error), remedy(&error)),
+    }
 }
 
 #[cfg(test)]
@@ -62,12 +75,11 @@ mod tests {
     use crate::cli::doctor::row::Status;
 
     #[test]
-    fn a_key_is_missed_only_where_an_agent_needs_one() {
-        let none = || Err(CredentialError::None("/r/.env".into()));
-        assert_eq!(judge_key(none(), false).status, Status::Ok);
-        let row = judge_key(none(), true);
-        assert!(row.status == Status::Fail && row.detail.contains("ANTHROPIC_API_KEY"), "{row:?}");
-        assert_eq!(judge_key(Ok(Kind::Login), true).status, Status::Ok);
+    fn a_key_that_nothing_needs_is_not_missed_and_one_that_has_ended_is_told() {
+        assert_eq!(judge_key(Err(CredentialError::None("/r/.env".into()))).status, Status::Ok);
+        assert_eq!(judge_key(Ok(Kind::Login)).status, Status::Ok);
+        let ended = CredentialError::Ended { path: "/r/t".into(), at: ipc_handlers::Time(0) };
+        assert_eq!(judge_key(Err(ended)).status, Status::Warn);
     }
 
     #[test]

@@ -2,10 +2,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
-use super::{
-    Subject,
-    row::{Row, chain},
-};
+use super::{Subject, row::Row};
 use crate::{
     config::dotenv,
     domain::{
@@ -19,18 +16,12 @@ use crate::{
 pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let (mut rows, mut known) = (Vec::new(), Vec::new());
     for group in &subject.groups {
-        match subject.config.run_settings().for_group(group) {
-            Ok((settings, own)) => known.push((group, settings, own.mounts)),
-            Err(error) => rows.push(Row::fail(
-                "group_settings",
-                format!("group {} can't be launched: {}", group.folder, chain(&error)),
-                format!("`g2 groups set {} KEY=VALUE`; an empty value is everybody's", group.folder),
-            )),
+        // One whose settings can't be used is a problem of the list.
+        if let Ok((settings, own)) = subject.config.run_settings().for_group(group) {
+            known.push((group, settings, own.mounts));
         }
     }
-    if rows.is_empty() {
-        rows.push(Row::ok("group_settings", "every group's own settings can be used"));
-    }
+    rows.extend(subject.all_is_well("group_settings", "every group's own settings can be used"));
     rows.extend(keys(subject, &known));
     rows.extend(extra(subject, &known));
     rows.extend(owners(subject));
@@ -39,7 +30,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
 
 type Known<'a> = (&'a Group, RunSettings, Vec<MountRequest>);
 
-/// Whether agents that are given a key have one; that of the others is the gateway's.
+/// Which key agents are given; that of the others is the gateway's. One that is missing is a problem of the list.
 fn keys(subject: &Subject, known: &[Known<'_>]) -> Option<Row> {
     let given = known.iter().filter(|(_, settings, _)| {
         settings.provider == Provider::Claude && settings.credentials == Credentials::Stdin
@@ -48,22 +39,9 @@ fn keys(subject: &Subject, known: &[Known<'_>]) -> Option<Row> {
     if groups.is_empty() {
         return None;
     }
-    let (path, groups) = (subject.root.join(".env"), groups.join(", "));
-    Some(match dotenv::secrets(&subject.root) {
-        Err(error) => Row::fail(
-            "key",
-            format!("{} can't be read: {error}", path.display()),
-            "let the user that runs g2 read it",
-        ),
-        Ok(secrets) => match dotenv::key(&secrets) {
-            Some(key) => Row::ok("key", format!("{key} is given to the agents of {groups}")),
-            None => Row::fail(
-                "key",
-                format!("the agents of {groups} are to be given a key, and there is none"),
-                format!("put ANTHROPIC_API_KEY=… or CLAUDE_CODE_OAUTH_TOKEN=… into {}", path.display()),
-            ),
-        },
-    })
+    let secrets = dotenv::secrets(&subject.root).ok()?;
+    let key = dotenv::key(&secrets)?;
+    Some(Row::ok("key", format!("{key} is given to the agents of {}", groups.join(", "))))
 }
 
 /// Which extra mounts are not made, and why.
@@ -77,11 +55,8 @@ fn extra(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
         (Err(NoList::Missing { .. } | NoList::NoHome), false) => {
             vec![Row::ok("mount_allowlist", "there is none, and no group asks for mounts")]
         }
-        (Err(error @ NoList::Broken { .. }), _) => vec![Row::fail(
-            "mount_allowlist",
-            error.to_string(),
-            r#"write {"allowedRoots": [{"path": "~/x", "allowReadWrite": false}], "blockedPatterns": [], "nonMainReadOnly": true}"#,
-        )],
+        // A problem of the list.
+        (Err(NoList::Broken { .. }), _) => Vec::new(),
         // Each mount below says it.
         (Err(_), true) => Vec::new(),
     };

@@ -5,11 +5,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    domain::{
-        approvals::{Approval, full},
-        holds::Hold,
-        rows::OutboxRow,
-    },
+    domain::{approvals::Approval, holds::Hold, rows::OutboxRow},
     store::ActiveRun,
 };
 
@@ -20,11 +16,12 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     };
     let mut rows = store.unsaid().map_or_else(failed("outbox"), |unsaid| outbox(&unsaid));
     rows.extend(store.dead_commands().map_or_else(failed("commands"), |dead| vec![commands(dead)]));
-    rows.extend(
-        store
-            .approvals(false)
-            .map_or_else(failed("approvals"), |open| vec![approvals(&open, store.who_is_asked().ok())]),
-    );
+    rows.extend(store.approvals(false).map_or_else(failed("approvals"), |open| {
+        let who = store.who_is_asked().ok().and_then(Result::ok);
+        let row = approvals(&open, who);
+        let told = row.fix.is_none() && subject.has_problem("approvals");
+        if told { Vec::new() } else { vec![row] }
+    }));
     rows.extend(store.holds().map_or_else(failed("holds"), |holds| vec![held(&holds)]));
     rows.extend(store.active_runs().map_or_else(failed("runs"), |active| {
         runs(&active, |owner| subject.daemon.is_some() || crate::app::is_alive(owner))
@@ -57,22 +54,10 @@ fn outbox(unsaid: &[OutboxRow]) -> Vec<Row> {
 }
 
 /// The questions that are open, and who would be asked the next one.
-fn approvals(open: &[Approval], who: Option<Result<String, String>>) -> Row {
+fn approvals(open: &[Approval], who: Option<String>) -> Row {
     let unsaid: Vec<String> =
         open.iter().filter(|question| question.state == "undeliverable").map(|q| q.id.to_string()).collect();
-    if let Some(full) = full(open) {
-        return Row::warn(
-            "approvals",
-            full,
-            "answer them (`g2 approvals list`), or close many with `g2 approvals deny --chat JID` or `deny --all`",
-        );
-    }
     match (who, unsaid.as_slice(), open) {
-        (Some(Err(why)), ..) => Row::warn(
-            "approvals",
-            format!("{why}; messages of strangers and of new chats are counted and not heard"),
-            "make somebody an owner with `g2 users role USER owner`, and say where they are asked with `g2 users add`",
-        ),
         (_, [first, ..], _) => Row::warn(
             "approvals",
             format!(
@@ -84,7 +69,7 @@ fn approvals(open: &[Approval], who: Option<Result<String, String>>) -> Row {
                 "`g2 approvals show {first}` says why; answer it with `g2 approvals approve {first}` or `deny {first}`"
             ),
         ),
-        (Some(Ok(who)), [], []) => Row::ok("approvals", format!("no question waits; {who} would be asked")),
+        (Some(who), [], []) => Row::ok("approvals", format!("no question waits; {who} would be asked")),
         (_, [], open) => {
             Row::ok("approvals", format!("{} questions wait; `g2 approvals list` shows them", open.len()))
         }

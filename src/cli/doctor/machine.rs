@@ -7,16 +7,10 @@ use super::{
     Subject,
     row::{Row, chain},
 };
-use crate::ipc::peek::{self, Abilities, NotWatched};
-
-/// Descriptors that are held for each group.
-const PER_GROUP: u64 = 6;
-/// Descriptors for everything else.
-const BESIDES: u64 = 64;
-/// Descriptors that a run takes while it lives.
-const PER_RUN: u64 = 16;
-/// Of this many inodes in a hundred, one has to be free.
-const INODES: u64 = 20;
+use crate::{
+    ipc::peek::{self, Abilities, NotWatched},
+    loops::problems::wanted_files,
+};
 
 pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let data = if subject.data.is_dir() { &subject.data } else { &subject.root };
@@ -24,14 +18,21 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let mut rows = Vec::new();
     if let Ok(stat) = rustix::fs::statvfs(data) {
         let shown = data.display().to_string();
-        rows.push(disk(&shown, stat.f_bavail.saturating_mul(stat.f_frsize), subject.config.min_free_bytes));
-        rows.push(inodes(&shown, stat.f_files, stat.f_favail));
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize) >> 20;
+        let wanted = subject.config.min_free_bytes >> 20;
+        let detail = format!("{free} MiB are free under {shown}; {wanted} MiB are wanted");
+        rows.extend(subject.all_is_well("disk", detail));
+        rows.extend(subject.all_is_well("inodes", inodes(&shown, stat.f_files, stat.f_favail)));
     }
     rows.push(inotify(subject));
     let process = subject.daemon.as_ref().map_or_else(|| "self".to_owned(), |daemon| daemon.pid.to_string());
     let limits = fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
     if let Some(limit) = open_files_limit(&limits) {
-        rows.push(open_files(limit, groups, subject.config.max_containers.get() as u64));
+        let runs = subject.config.max_containers.get() as u64;
+        let wanted = wanted_files(groups, runs);
+        let detail =
+            format!("{groups} groups and {runs} runs need about {wanted} open files; {limit} are allowed");
+        rows.extend(subject.all_is_well("open_files", detail));
     }
     if let Ok(stat) = rustix::fs::statfs(data) {
         rows.push(file_system(&data.display().to_string(), stat.f_type as u64 & 0xffff_ffff));
@@ -46,31 +47,11 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     rows
 }
 
-fn disk(path: &str, free: u64, wanted: u64) -> Row {
-    let detail = format!("{} MiB are free under {path}; {} MiB are wanted", free >> 20, wanted >> 20);
-    if free < wanted {
-        return Row::fail(
-            "disk",
-            format!("{detail}, so no agent is launched"),
-            "make room, or lower limits.min_free_mib",
-        );
+fn inodes(path: &str, all: u64, free: u64) -> String {
+    match all {
+        0 => format!("the file system of {path} has no fixed number of them"),
+        _ => format!("{free} of {all} files more may be made under {path}"),
     }
-    Row::ok("disk", detail)
-}
-
-fn inodes(path: &str, all: u64, free: u64) -> Row {
-    if all == 0 {
-        return Row::ok("inodes", format!("the file system of {path} has no fixed number of them"));
-    }
-    let detail = format!("{free} of {all} files more may be made under {path}");
-    if free < all / INODES {
-        return Row::warn(
-            "inodes",
-            detail,
-            "remove small files that are not needed; every command and run is a few files",
-        );
-    }
-    Row::ok("inodes", detail)
 }
 
 fn inotify(subject: &Subject) -> Row {
@@ -105,14 +86,14 @@ struct Watches {
 
 fn judge_watches(seen: &Watches) -> Row {
     let wanted = 2 * seen.groups;
-    let late = "commands that are not watched for are found by a scan, up to limits.poll_interval_ms later";
+    let late = "commands that are not watched for are found by a scan, up to 200 ms later; it is tried again all the time";
     let raise =
         |to: u64| format!("`sysctl fs.inotify.max_user_watches={to}`, and the same in /etc/sysctl.d/");
     match (seen.tried, seen.limit) {
         (Err(NotWatched::NoInstance), _) => Row::warn(
             "inotify",
             format!("no box is watched: this user has no inotify instance left; {late}"),
-            "`sysctl fs.inotify.max_user_instances=512` (or end what uses them up), then restart the daemon",
+            "`sysctl fs.inotify.max_user_instances=512`, or end what uses them up; `[sandbox] uid_base` keeps agents from using up each other's",
         ),
         (Err(NotWatched::OnlySoMany(n)), limit) => Row::warn(
             "inotify",
@@ -145,20 +126,6 @@ fn open_files_limit(limits: &str) -> Option<u64> {
         "unlimited" => Some(u64::MAX),
         number => number.parse().ok(),
     }
-}
-
-fn open_files(limit: u64, groups: u64, runs: u64) -> Row {
-    let wanted = PER_GROUP * groups + PER_RUN * runs + BESIDES;
-    let detail =
-        format!("{groups} groups and {runs} runs need about {wanted} open files; {limit} are allowed");
-    if limit < wanted {
-        return Row::fail(
-            "open_files",
-            detail,
-            format!("raise the hard limit: `ulimit -Hn {0}`, or LimitNOFILE={0} in the unit", wanted * 2),
-        );
-    }
-    Row::ok("open_files", detail)
 }
 
 /// File systems that other machines can write to, by their number.
@@ -194,6 +161,11 @@ fn file_handles(abilities: Abilities) -> Row {
             "the file system has no file handles: each command costs two syncs more to be applied once and no more",
             "keep the root on ext4, XFS or btrfs rather than on an overlay",
         ),
+        Abilities { links: false, .. } => Row::warn(
+            "file_handles",
+            "the file system has no hard links, or no files without a name: a container that means it can keep all others waiting",
+            "keep the root on ext4, XFS or btrfs",
+        ),
         Abilities { attributes: false, .. } => Row::ok(
             "file_handles",
             "supported; without user attributes a claim that a crash left does not say from which box it came",
@@ -209,15 +181,11 @@ mod tests {
 
     #[test]
     fn what_is_short_is_told_and_what_suffices_is_not() {
+        let handles = |file_handles, attributes, links| {
+            super::file_handles(Abilities { file_handles, attributes, links })
+        };
         let watches = |groups, limit, tried| judge_watches(&Watches { groups, limit, tried });
         for (row, status, mend) in [
-            (disk("/d", 5 << 20, 5 << 20), Status::Ok, ""),
-            (disk("/d", (5 << 20) - 1, 5 << 20), Status::Fail, "min_free_mib"),
-            (inodes("/d", 0, 0), Status::Ok, ""),
-            (inodes("/d", 1000, 50), Status::Ok, ""),
-            (inodes("/d", 1000, 49), Status::Warn, "remove"),
-            (open_files(6 * 10 + 16 * 5 + 64, 10, 5), Status::Ok, ""),
-            (open_files(6 * 10 + 16 * 5 + 63, 10, 5), Status::Fail, "LimitNOFILE"),
             (watches(10, Some(20), Ok(())), Status::Ok, ""),
             (watches(10, None, Ok(())), Status::Ok, ""),
             (watches(10, Some(19), Ok(())), Status::Warn, "max_user_watches=40"),
@@ -225,8 +193,9 @@ mod tests {
             (watches(10, Some(100), Err(NotWatched::NoInstance)), Status::Warn, "max_user_instances"),
             (file_system("/d", 0xef53), Status::Ok, ""),
             (file_system("/d", 0x6969), Status::Warn, "disk of this machine"),
-            (file_handles(Abilities { file_handles: false, attributes: true }), Status::Warn, "ext4"),
-            (file_handles(Abilities { file_handles: true, attributes: false }), Status::Ok, ""),
+            (handles(false, true, true), Status::Warn, "overlay"),
+            (handles(true, true, false), Status::Warn, "btrfs"),
+            (handles(true, false, true), Status::Ok, ""),
         ] {
             assert_eq!(row.status, status, "{row:?}");
             assert!(row.fix.as_deref().unwrap_or("").contains(mend), "{row:?}");

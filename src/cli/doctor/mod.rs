@@ -10,8 +10,11 @@ use clap::Args;
 use super::{Context, Failure, Outcome, out, show};
 use crate::{
     config::{Config, ConfigError},
-    domain::rows::Group,
-    loops::control,
+    domain::{problems::Finding, rows::Group},
+    loops::{
+        control,
+        problems::{self, View},
+    },
     store::Store,
 };
 
@@ -51,6 +54,20 @@ struct Subject {
     /// The store, when it can be used.
     store: Option<Store>,
     groups: Vec<Group>,
+    /// The one list of problems: as the daemon sees them, or as this command does while it is down.
+    problems: Vec<Finding>,
+}
+
+impl Subject {
+    /// Whether the list of problems has one that is called so.
+    fn has_problem(&self, check: &str) -> bool {
+        self.problems.iter().any(|problem| problem.code == check)
+    }
+
+    /// The row that says so where the list has no problem of this check.
+    fn all_is_well(&self, check: &'static str, detail: impl Into<String>) -> Option<Row> {
+        (!self.has_problem(check)).then(|| Row::ok(check, detail))
+    }
 }
 
 impl Doctor {
@@ -73,6 +90,7 @@ impl Doctor {
         rows.push(settings::judge(&loaded, &root));
         rows.extend(settings::unusable(&loaded));
         rows.extend(settings::secrets(&root.join(".env")));
+        let can_be_read = loaded.is_ok();
         // With settings that can't be read, the rest is checked against the defaults.
         let config: Result<Config, ConfigError> = loaded.or_else(|_| Config::defaults(&context.environment));
         let Ok(config) = config else { return rows };
@@ -83,7 +101,17 @@ impl Doctor {
         let (found, daemon) = daemon::check(&root).await;
         rows.extend(found);
         let groups = store.as_ref().and_then(|store| store.groups().ok()).unwrap_or_default();
-        let subject = Subject { root, data, config, daemon, store, groups };
+        let mut problems = match &daemon {
+            Some(daemon) => daemon.findings.clone(),
+            None => {
+                let store = store.as_ref();
+                problems::look(&View { config: &config, root: &root, store, host: None }).await
+            }
+        };
+        // The check of the settings has said why.
+        problems.retain(|problem| can_be_read || problem.code != "settings");
+        let subject = Subject { root, data, config, daemon, store, groups, problems };
+        rows.extend(subject.problems.iter().map(Row::from));
 
         let zone_data = crate::config::zone_data();
         rows.extend(zone::check(&subject.config.zone, &zone_data));

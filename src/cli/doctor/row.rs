@@ -1,8 +1,13 @@
 //! A finding: what was checked, how it stands, why, and how to mend it.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
-use crate::domain::screen::acts;
+use crate::domain::{
+    problems::{Finding, Severity},
+    screen::acts,
+};
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -18,7 +23,7 @@ pub(super) enum Status {
 /// One row of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Row {
-    pub(super) check: &'static str,
+    pub(super) check: Cow<'static, str>,
     pub(super) status: Status,
     /// What was found.
     pub(super) detail: String,
@@ -28,15 +33,29 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn ok(check: &'static str, detail: impl Into<String>) -> Self {
-        Self { check, status: Status::Ok, detail: detail.into(), fix: None }
+        Self { check: check.into(), status: Status::Ok, detail: detail.into(), fix: None }
     }
 
     pub(super) fn warn(check: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { check, status: Status::Warn, detail: detail.into(), fix: Some(fix.into()) }
+        Self { check: check.into(), status: Status::Warn, detail: detail.into(), fix: Some(fix.into()) }
     }
 
     pub(super) fn fail(check: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { check, status: Status::Fail, detail: detail.into(), fix: Some(fix.into()) }
+        Self { check: check.into(), status: Status::Fail, detail: detail.into(), fix: Some(fix.into()) }
+    }
+}
+
+impl From<&Finding> for Row {
+    fn from(finding: &Finding) -> Self {
+        Self {
+            check: finding.code.clone(),
+            status: match finding.severity {
+                Severity::Fail => Status::Fail,
+                Severity::Warn => Status::Warn,
+            },
+            detail: finding.text.clone(),
+            fix: Some(finding.fix.clone()),
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
     time::Duration,
 };
 
@@ -14,11 +13,9 @@ use super::{
 };
 use crate::{
     config::{ClaudeSettings, Config, SandboxKind},
-    domain::{rows::Group, run_settings::Provider},
-    sandbox::{
-        SandboxError,
-        docker::{DockerSandbox, Image},
-    },
+    domain::{problems::Finding, rows::Group, run_settings::Provider},
+    loops::problems::{look_at_image, scripts_set},
+    sandbox::{SandboxError, docker::Image},
 };
 
 /// How long the engine may take over one answer.
@@ -31,8 +28,9 @@ type OfImage = Result<Image, SandboxError>;
 
 pub(super) async fn check(subject: &Subject, image: Option<String>) -> Vec<Row> {
     let config = &subject.config;
+    let said = subject.daemon.as_ref().map(|daemon| daemon.sandbox.as_str());
     if config.sandbox == SandboxKind::Process && image.is_none() {
-        return in_force(config, subject.daemon.as_ref().map(|d| d.sandbox.as_str()), false);
+        return in_force(config, said, Ready::NotAsked);
     }
     let mut images = vec![image.clone().unwrap_or_else(|| config.image.clone())];
     if image.is_none() {
@@ -49,19 +47,33 @@ pub(super) async fn check(subject: &Subject, image: Option<String>) -> Vec<Row> 
             break;
         }
     }
-    let ready = asked.get(&config.image).is_some_and(Result::is_ok);
-    let mut rows = judge(config, &asked, &of_claude(config, &subject.groups));
-    rows.extend(in_force(config, subject.daemon.as_ref().map(|d| d.sandbox.as_str()), ready));
+    let ready = if asked.get(&config.image).is_some_and(Result::is_ok) { Ready::Yes } else { Ready::No };
+    let listed = |check: &str, image: &str| {
+        let names = |problem: &Finding| problem.about.is_empty() || problem.about == image;
+        subject.problems.iter().any(|problem| problem.code == check && names(problem))
+    };
+    let mut rows = judge(config, &asked, &of_claude(config, &subject.groups), listed);
+    if image.is_none() {
+        rows.extend(in_force(config, said, ready));
+    }
     rows
 }
 
+/// Whether the engine answers and has the settings' image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    Yes,
+    No,
+    /// The settings want none.
+    NotAsked,
+}
+
 async fn ask(config: &Config, image: &str) -> OfImage {
-    let engine = DockerSandbox::new(config.docker_host.as_deref())?;
     let silent = || SandboxError::Unreachable {
         at: config.docker_host.clone().unwrap_or_else(|| "the usual socket".into()),
         why: format!("no answer within {} s", ANSWER.as_secs()),
     };
-    timeout(ANSWER, engine.look_at_image(image)).await.unwrap_or_else(|_| Err(silent()))
+    timeout(ANSWER, look_at_image(config, image)).await.unwrap_or_else(|_| Err(silent()))
 }
 
 /// The images in which Claude Code is to run.
@@ -74,8 +86,14 @@ fn of_claude<'a>(config: &'a Config, groups: &'a [Group]) -> BTreeSet<&'a str> {
     own.chain(all).collect()
 }
 
-/// Decides on what the engine said; `claude` names the images in which Claude Code is to run.
-fn judge(config: &Config, asked: &BTreeMap<String, OfImage>, claude: &BTreeSet<&str>) -> Vec<Row> {
+/// Decides on what the engine said; `claude` names the images in which Claude Code is to run, `listed` tells whether the list
+/// of problems has this check of this image.
+fn judge(
+    config: &Config,
+    asked: &BTreeMap<String, OfImage>,
+    claude: &BTreeSet<&str>,
+    listed: impl Fn(&str, &str) -> bool,
+) -> Vec<Row> {
     // Where nothing else is chosen an engine that is away means plain child processes, which the next row tells.
     // Claude Code is not driven as one, so it waits.
     let missing = |check, image: &str, detail: String, fix: String| match config.sandbox {
@@ -108,10 +126,10 @@ fn judge(config: &Config, asked: &BTreeMap<String, OfImage>, claude: &BTreeSet<&
                 Some(image_row(image, is, claude.contains(image.as_str()).then_some(&config.claude))),
             ),
         };
-        if !rows.contains(&engine) {
+        if !rows.contains(&engine) && !listed(&engine.check, "") {
             rows.push(engine);
         }
-        rows.extend(of_image);
+        rows.extend(of_image.filter(|row| !listed(&row.check, image)));
     }
     rows
 }
@@ -170,11 +188,11 @@ fn host(config: &Config) -> String {
     config.docker_host.as_deref().map(|host| format!(" (DOCKER_HOST={host})")).unwrap_or_default()
 }
 
-/// Decides on what agents run in: what the daemon says, else what it would choose.
-fn in_force(config: &Config, said: Option<&str>, docker_is_ready: bool) -> Vec<Row> {
-    let kind = said.unwrap_or(match (config.sandbox, docker_is_ready) {
-        (SandboxKind::Docker, _) | (SandboxKind::Auto, true) => "docker",
-        (SandboxKind::Process, _) | (SandboxKind::Auto, false) => "process",
+/// Decides on what agents run in: what the daemon says, otherwise what it would choose.
+fn in_force(config: &Config, said: Option<&str>, ready: Ready) -> Vec<Row> {
+    let kind = said.unwrap_or(match (config.sandbox, ready) {
+        (SandboxKind::Docker, _) | (SandboxKind::Auto, Ready::Yes) => "docker",
+        (SandboxKind::Process, _) | (SandboxKind::Auto, Ready::No | Ready::NotAsked) => "process",
     });
     if kind == "docker" {
         return vec![Row::ok("sandbox", "agents run in containers")];
@@ -190,51 +208,42 @@ fn in_force(config: &Config, said: Option<&str>, docker_is_ready: bool) -> Vec<R
         )];
     }
     if config.provider == Provider::Claude && !config.allow_unsandboxed {
+        if config.sandbox == SandboxKind::Auto {
+            return vec![Row::ok("sandbox", "agents run in containers, once those can be made")];
+        }
         return vec![Row::fail(
             "sandbox",
-            "there are no containers, and Claude Code runs in nothing else: its messages wait",
-            "start Docker and build the image with container/build.sh, or set sandbox.allow_unsandboxed = true if that is meant",
+            "Claude Code would run without any sandbox, so the daemon does not start",
+            "set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant",
         )];
     }
-    vec![Row::warn(
-        "sandbox",
-        "agents run as plain child processes of this user: no boundary",
-        "start Docker, build the image with container/build.sh, set sandbox.kind = \"docker\" and restart",
-    )]
+    let detail = "agents run as plain child processes of this user: no boundary";
+    vec![match (ready, said) {
+        // Why it is so is a row of its own, with its mend.
+        (Ready::No, _) => Row::ok("sandbox", format!("{detail}, for want of Docker or of its image")),
+        (Ready::Yes, Some(_)) => Row::warn(
+            "sandbox",
+            format!("{detail}; Docker and the image were not there when the daemon was started"),
+            "restart the daemon",
+        ),
+        (Ready::Yes, None) | (Ready::NotAsked, _) => Row::warn(
+            "sandbox",
+            detail,
+            "set sandbox.kind = \"docker\" and restart; `g2 doctor` says then whether Docker and the image are there",
+        ),
+    }]
 }
 
-/// Reads each script that is set, and checks it as the agent will.
+/// The scripts that are set and can be followed; the others are problems of the list.
 pub(super) fn scripts(subject: &Subject) -> Vec<Row> {
-    let mut set: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    if let Some(script) = &subject.config.script {
-        set.entry(script.display().to_string()).or_default().push("[agent] script".into());
-    }
-    for group in &subject.groups {
-        if let Some(script) = &group.script {
-            set.entry(script.clone()).or_default().push(format!("group {}", group.folder));
-        }
-    }
+    let set = scripts_set(&subject.config, &subject.groups);
     if set.is_empty() {
         return vec![Row::ok("script", "none is set: the scripted agent echoes")];
     }
-    set.into_iter().map(|(script, of)| script_row(&subject.root.join(script), &of.join(", "))).collect()
-}
-
-fn script_row(path: &Path, of: &str) -> Row {
-    let shown = path.display();
-    let text = match crate::root::read_script(path) {
-        Ok(text) => text,
-        Err(error) => {
-            let fix = format!("put the file there, or set another for {of}");
-            return Row::fail("script", format!("{shown} ({of}) can't be read: {error}"), fix);
-        }
-    };
-    match agent_runner::provider::check_script(&text) {
-        Ok(()) => Row::ok("script", format!("{shown} ({of}) can be followed")),
-        Err(error) => Row::fail(
-            "script",
-            format!("{shown} ({of}): {}", chain(&error)),
-            "write a JSON list of {\"when\"?: {\"contains\": …}, \"times\"?: N, \"do\": [step, …]}",
-        ),
-    }
+    let paths =
+        set.into_iter().map(|(script, (of, _))| (subject.root.join(script).display().to_string(), of));
+    paths
+        .filter(|(path, _)| !subject.problems.iter().any(|p| p.code == "script" && p.about == *path))
+        .map(|(path, of)| Row::ok("script", format!("{path} ({}) can be followed", of.join(", "))))
+        .collect()
 }

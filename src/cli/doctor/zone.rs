@@ -7,18 +7,9 @@ use crate::domain::{
 };
 
 pub(super) fn check(choice: &ZoneChoice, data: &ZoneData) -> Vec<Row> {
-    let mut rows: Vec<Row> = choice
-        .rejected
-        .iter()
-        .map(|(name, meant)| {
-            let fix = meant.map_or_else(
-                || "set TZ or `timezone` in g2.toml to a name such as Europe/Paris".to_owned(),
-                |meant| format!("write {meant} where {name} stands: in TZ, g2.toml, .env or /etc/localtime"),
-            );
-            Row::warn("time_zone", format!("{name:?} names no time zone, so {} is used", choice.name), fix)
-        })
-        .collect();
-    if rows.is_empty() {
+    // A name that is none is a problem of the list.
+    let mut rows = Vec::new();
+    if choice.rejected.is_empty() {
         rows.push(Row::ok("time_zone", choice.name.clone()));
     }
     let system = data.system_version.as_deref();

@@ -62,6 +62,8 @@ pub enum Holding {
     Unknown,
     /// Somebody is removing it.
     Removal,
+    /// There is no room for what it writes.
+    NoRoom,
 }
 
 /// News of the world.

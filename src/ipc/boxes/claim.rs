@@ -8,7 +8,7 @@ use super::GroupBoxes;
 use crate::ipc::{
     dir,
     mailbox::{Claimed, Claims, Read, ReadError, Source, changed_at},
-    names::{CommandBox, Kind, is_one_component},
+    names::{CommandBox, Kind, is_one_component, without_hand},
     world::World,
 };
 
@@ -53,7 +53,7 @@ impl GroupBoxes {
     ) -> Result<(Claimed, Result<Read, ReadError>), ClaimError> {
         let claimed = self.take_out(None, b, name, claims)?;
         let read = claims.open_known(&claimed).and_then(|file| {
-            Claims::note_source(&file, &claimed, name);
+            Claims::note_source(&file, &claimed, without_hand(name));
             claims.read_from(&claimed, &file)
         });
         Ok((claimed, read))
@@ -72,12 +72,12 @@ impl GroupBoxes {
     ) -> Result<Claimed, ClaimError> {
         let claimed = self.take_out(id, b, name, claims)?;
         if let Ok(file) = claims.open_known(&claimed) {
-            Claims::note_source(&file, &claimed, name);
+            Claims::note_source(&file, &claimed, without_hand(name));
         }
         Ok(claimed)
     }
 
-    /// Renames it out of the box and makes sure that it is a file.
+    /// Takes it out of the box and makes sure that it is a file.
     fn take_out(
         &self,
         id: Option<i64>,
@@ -97,9 +97,10 @@ impl GroupBoxes {
             Err(other) => return Err(world("looking at", other).into()),
         };
         let id = id.unwrap_or_else(|| claims.next_id());
-        let mut claimed = Claimed::new(&self.host, id, &self.folder, Some(Source::new(b, name)));
+        let mut claimed =
+            Claimed::new(&self.host, id, &self.folder, Some(Source::new(b, without_hand(name))));
         claimed.written = Some(written);
-        match dir::rename_new(held, name, &self.host.claimed, claimed.file_name().as_str()) {
+        match self.host.take_out(held, name, &self.host.claimed, claimed.file_name().as_ref()) {
             Ok(()) => {}
             Err(Errno::NOENT) => return Err(ClaimError::Gone),
             Err(other) => return Err(world("claiming", other).into()),

@@ -13,7 +13,7 @@ use rustix::{
 use super::GroupBoxes;
 use crate::ipc::{
     dir,
-    names::{BoxName, Kind, is_batch_id},
+    names::{BoxName, Kind, is_batch_id, without_hand},
     world::World,
 };
 
@@ -21,6 +21,8 @@ use crate::ipc::{
 const MOST: usize = 10_000;
 /// How often `input/` is gone through: a rename under way can hide a name from one pass, not from the next.
 const PASSES: usize = 8;
+/// How many entries are removed of claimed-back follow-ups.
+const FORGET_BUDGET: usize = 2 * MOST;
 /// How many entries are removed from the boxes in one go.
 const EMPTY_BUDGET: usize = 50_000;
 
@@ -55,7 +57,7 @@ impl GroupBoxes {
     ///
     /// `dest` is a host-only folder on the same file system, made here if absent; its parent must exist. It keeps what
     /// was taken until [`Self::forget_inputs`], so a crash before the judgement is committed loses no evidence: calling
-    /// again returns it too. Each rename wins or loses against the runner's own, never both.
+    /// again returns it too. Each is first renamed in its box, which wins or loses against the runner's own, never both.
     ///
     /// # Errors
     /// [`World`] when a folder can't be read or a file can't be moved.
@@ -111,23 +113,29 @@ impl GroupBoxes {
         taken.is_some() && beaten >= taken
     }
 
-    /// Moves a folder of claimed-back follow-ups to the trash, once what they prove is committed.
+    /// Removes a folder of claimed-back follow-ups, once what they prove is committed.
     ///
     /// # Errors
-    /// [`World`] when it can't be moved.
+    /// [`World`] when it can't be removed.
     pub fn forget_inputs(&self, dest: &Path) -> Result<(), World> {
         let failed = |e| World::new("removing", dest.display().to_string(), e);
-        match (dest.parent(), dest.file_name()) {
-            (Some(parent), Some(name)) => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                match rustix::fs::open(parent, flags, Mode::empty()) {
-                    Ok(parent) => self.host.discard(&parent, name).map_err(failed),
-                    Err(Errno::NOENT) => Ok(()),
-                    Err(e) => Err(failed(e)),
-                }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let kept = match rustix::fs::open(dest, flags, Mode::empty()) {
+            Ok(kept) => kept,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(e) => return Err(failed(e)),
+        };
+        // Ours, and hardly more than what was taken: no need for the trash.
+        let mut left = FORGET_BUDGET;
+        while self.host.empty_once(&kept, &mut left).map_err(failed)?.is_continue() {
+            match rustix::fs::rmdir(dest) {
+                Ok(()) | Err(Errno::NOENT) => return Ok(()),
+                // Reading while removing may skip names.
+                Err(Errno::NOTEMPTY) => left = left.saturating_sub(1),
+                Err(e) => return Err(failed(e)),
             }
-            (None, _) | (_, None) => Err(failed(Errno::INVAL)),
         }
+        Err(failed(Errno::NOTEMPTY))
     }
 
     /// Empties `input/`, `responses/` and `state/` before a container is created; never call it at an adoption.
@@ -168,10 +176,11 @@ impl GroupBoxes {
             Err(Errno::NOENT) => return Ok(true),
             Err(other) => return Err(other),
         }
-        match rustix::fs::renameat(input, name, kept, name) {
+        let known = without_hand(dir::os(name));
+        match self.host.take_out(input, dir::os(name), kept, known) {
             Ok(()) | Err(Errno::NOENT) => Ok(true),
-            // A directory was swapped in, or stands in `kept` since it was.
-            Err(Errno::ISDIR | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
+            // What was taken before says the same, and this goes like everything else here.
+            Err(Errno::EXIST) => Ok(false),
             Err(other) => Err(other),
         }
     }
@@ -201,9 +210,9 @@ fn evidence(kept: &OwnedFd) -> rustix::io::Result<Vec<InputLeft>> {
     Ok(found.into_iter().map(|(batch_id, state)| InputLeft { batch_id, state }).collect())
 }
 
-/// The batch id and state that a name in `input/` stands for.
+/// The batch id and state that a name in `input/` stands for, or stood for when it was taken in hand.
 fn parse(name: &CStr) -> Option<(String, InputState)> {
-    let name = name.to_str().ok()?;
+    let name = without_hand(dir::os(name)).to_str()?;
     let (id, suffix) = name.split_once('.')?;
     let state = match suffix {
         "json" => InputState::Unread,

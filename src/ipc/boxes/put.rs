@@ -59,7 +59,7 @@ impl GroupBoxes {
         match dir::stat(input, CLOSE_FILE) {
             Ok(stat) if Kind::of(&stat) == Kind::File => return Ok(()),
             Ok(stat) if Kind::of(&stat) == Kind::Directory => {
-                self.host.discard(input, CLOSE_FILE).map_err(|e| self.world(BoxName::Input, e))?;
+                self.host.remove_entry(input, c"_close").map_err(|e| self.world(BoxName::Input, e))?;
             }
             // Anything else is replaced, and an error comes again below.
             Ok(_) | Err(_) => {}
@@ -113,7 +113,7 @@ impl GroupBoxes {
         self.place_built(self.host.build(bytes, owner)?, at, name)
     }
 
-    fn place_built(&self, built: Built<'_>, at: &OwnedFd, name: &str) -> Result<(), PutError> {
+    fn place_built(&self, mut built: Built<'_>, at: &OwnedFd, name: &str) -> Result<(), PutError> {
         match built.place(at, name) {
             Ok(()) => Ok(()),
             Err(Errno::ISDIR) => Err(PutError::InTheWay(name.to_owned())),

@@ -18,6 +18,8 @@ use crate::ipc::{dir, host::HostDirs, world::World};
 
 /// How many commands of a group `done/` keeps.
 pub const DONE_FILES: usize = 100;
+/// How many bytes of a group `done/` keeps.
+const DONE_BYTES: u64 = 64 * 1024 * 1024;
 /// How many commands of a group `dead/` keeps.
 const DEAD_FILES: usize = 1_000;
 /// How many bytes of a group `dead/` keeps.
@@ -189,7 +191,7 @@ impl Place {
 
     fn is_over(self, shelf: &Shelf) -> bool {
         match self {
-            Self::Done => shelf.kept.len() > DONE_FILES,
+            Self::Done => shelf.kept.len() > DONE_FILES || shelf.bytes > DONE_BYTES,
             Self::Dead => shelf.kept.len() > DEAD_FILES || shelf.bytes > DEAD_BYTES,
         }
     }

@@ -27,8 +27,7 @@ impl Claims {
         if let Some(source) = &claimed.source {
             // Best effort, as for every claim: after a restart it is shown to people.
             let value = format!("{}/{}", source.in_box, source.name);
-            let file = built.open().map_err(failed)?;
-            let _ = rustix::fs::fsetxattr(&file, SOURCE, value.as_bytes(), XattrFlags::empty());
+            let _ = rustix::fs::fsetxattr(built.file(), SOURCE, value.as_bytes(), XattrFlags::empty());
         }
         built.place_new(&self.host.claimed, &claimed.file_name()).map_err(failed)?;
         self.look_at(&mut claimed);

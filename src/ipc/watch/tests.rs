@@ -20,7 +20,7 @@ fn world(capacity: usize) -> World {
     let host = HostDirs::open(root.path()).unwrap();
     let boxes = GroupBoxes::open(&host, &Folder::parse("main").unwrap(), None).unwrap();
     let (sender, hints) = hints(capacity);
-    let watch = Watch::new(sender).unwrap();
+    let watch = Watch::new(sender);
     watch.watch_group(&boxes).unwrap();
     World { root, host, boxes, watch, hints }
 }

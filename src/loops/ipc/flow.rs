@@ -39,6 +39,8 @@ pub(super) struct Handled {
     pub(super) waiting: Vec<Pending>,
     /// How many were messages to chats.
     pub(super) messages: usize,
+    /// How large commands and replies were, bytes.
+    pub(super) bytes: usize,
 }
 
 /// What becomes of searches, which can take seconds.
@@ -142,6 +144,7 @@ impl<'a> Flow<'a> {
                     let found = ready.file.searched.as_ref().map_or(0, |searched| searched.size());
                     self.read_bytes += ready.kept.len() + found;
                     self.handled.messages += usize::from(ready.is_message);
+                    self.handled.bytes += ready.kept.len();
                     self.read.push(*ready);
                 }
                 Reading::NotYet(claimed, bytes) => {
@@ -178,6 +181,8 @@ impl<'a> Flow<'a> {
         self.settling_changes = false;
         let (settled, waiting) = settling.finish(self.host);
         self.settled_bytes += settled.iter().map(|(pending, _)| pending.kept.len()).sum::<usize>();
+        let replies = settled.iter().filter_map(|(_, settled)| settled.receipt.reply.as_ref());
+        self.handled.bytes += replies.map(Vec::len).sum::<usize>();
         self.settled.extend(settled);
         self.handled.waiting.extend(waiting);
     }

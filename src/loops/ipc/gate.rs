@@ -1,5 +1,6 @@
-//! How much of a group's boxes may be taken: so many commands and messages a minute, so many bytes at a time. What may
-//! not be taken waits where it lies. Only when far too much waits is the newest of it refused.
+//! How much of a group's boxes may be taken: so many commands, messages and bytes a minute, so many bytes at a time, and
+//! nothing that there is no room for. What may not be taken waits where it lies. Only when far too much waits is the
+//! newest of it refused.
 
 use std::{
     ffi::OsString,
@@ -16,12 +17,15 @@ use super::{
     super::Host,
     answer::answer_all,
     chain,
-    flow::{AT_ONCE, TOGETHER},
+    flow::{AT_ONCE, Handled, TOGETHER},
     read::{Patience, Pending, Reading, claim, read},
 };
 use crate::{
     clock,
-    domain::bucket::Bucket,
+    domain::{
+        bucket::Bucket,
+        room::{self, Intake},
+    },
     ipc::{Claimed, CommandBox, GroupBoxes},
 };
 
@@ -30,11 +34,32 @@ const REST: Duration = Duration::from_secs(1);
 /// How many files are refused at a time.
 const REFUSED: usize = 4096;
 
+/// How often is said that a gate is still shut for the same reason, ms.
+const SAID_EVERY_MS: i64 = 60_000;
+
 /// The gate of one group.
 pub(super) struct Gate {
     commands: Bucket,
     messages: Bucket,
+    bytes: Bucket,
     shut_until: Option<Instant>,
+    /// For what it was shut last, and when that was said.
+    said: Option<(Shut, Time)>,
+}
+
+/// Why nothing is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shut {
+    /// The limits of a minute, or of what is claimed and not settled.
+    Limits,
+    NoRoom(Intake),
+}
+
+/// How much may be taken.
+pub(super) struct Open {
+    pub(super) files: usize,
+    /// With their replies. The last one may have more.
+    pub(super) bytes: usize,
 }
 
 impl Gate {
@@ -42,25 +67,56 @@ impl Gate {
         Self {
             commands: Bucket::new(host.config.commands_per_minute, now),
             messages: Bucket::new(host.config.messages_per_minute, now),
+            bytes: Bucket::new(host.config.command_bytes_per_minute, now),
             shut_until: None,
+            said: None,
         }
     }
 
-    /// Returns how many files may be taken while files of `unsettled` bytes are claimed and not settled; shuts when that is
+    /// Returns how much may be taken while files of `unsettled` bytes are claimed and not settled; shuts when that is
     /// none.
-    pub(super) fn opens_for(&mut self, host: &Host, folder: &Folder, unsettled: u64) -> usize {
+    pub(super) fn opens_for(&mut self, host: &Host, folder: &Folder, unsettled: u64) -> Open {
         let now = clock::now();
-        let messages = self.messages.available(now);
-        let free = unsettled < host.config.waiting_bytes && messages > 0;
+        let (messages, bytes) = (self.messages.available(now), self.bytes.available(now));
+        let free = unsettled < host.config.waiting_bytes && messages > 0 && bytes > 0;
+        let intake = intake(host, folder);
         // Which of them are messages is known when they are read.
-        let open = if free { self.commands.available(now).min(messages.max(TOGETHER)) } else { 0 };
+        let open = if free && intake == Intake::Open {
+            self.commands.available(now).min(messages.max(TOGETHER))
+        } else {
+            0
+        };
         if open == 0 {
-            if self.shut_until.is_none() {
+            let why = if intake == Intake::Open { Shut::Limits } else { Shut::NoRoom(intake) };
+            self.shut();
+            self.say(host, folder, why, unsettled, now);
+        }
+        Open { files: open, bytes }
+    }
+
+    /// Says why it is shut, once a minute.
+    fn say(&mut self, host: &Host, folder: &Folder, why: Shut, unsettled: u64, now: Time) {
+        let last =
+            self.said.filter(|(said, at)| *said == why && (0..SAID_EVERY_MS).contains(&now.ms_since(*at)));
+        if last.is_some() {
+            return;
+        }
+        self.said = Some((why, now));
+        match why {
+            Shut::Limits => {
                 tracing::warn!(group = %folder, unsettled, "more commands than the limits allow; the rest waits in the box");
             }
-            self.shut_until = Some(Instant::now() + REST);
+            Shut::NoRoom(intake) => {
+                tracing::warn!(group = %folder, ?intake, "there is no room for what commands bring about; they wait in the box");
+                // Whoever watches the disk tells people, and stops who fills it.
+                host.look_again.notify_one();
+            }
         }
-        open
+    }
+
+    /// Whether it was shut last as there was no room.
+    pub(super) fn waits_for_room(&self) -> bool {
+        self.shut_until.is_some() && matches!(self.said, Some((Shut::NoRoom(_), _)))
     }
 
     /// Shuts for a while: a file could not be claimed, and what is younger must not go before it.
@@ -68,11 +124,12 @@ impl Gate {
         self.shut_until = Some(Instant::now() + REST);
     }
 
-    /// Notes what was taken, and how many of the files were messages.
-    pub(super) fn took(&mut self, files: usize, messages: usize) {
+    /// Notes what was taken.
+    pub(super) fn took(&mut self, files: usize, handled: &Handled) {
         let now = clock::now();
         self.commands.take(files, now);
-        self.messages.take(messages, now);
+        self.messages.take(handled.messages, now);
+        self.bytes.take(handled.bytes, now);
     }
 
     /// Returns until when it is shut.
@@ -83,6 +140,20 @@ impl Gate {
     /// What waits may be looked at again.
     pub(super) fn open(&mut self) {
         self.shut_until = None;
+    }
+}
+
+/// Returns whether there is room for what a group's commands bring about. What can't be found out keeps nobody waiting.
+pub(super) fn intake(host: &Host, folder: &Folder) -> Intake {
+    if host.without_room().contains_key(folder) {
+        return Intake::Over;
+    }
+    let stored = host.store.stored_by(folder).unwrap_or(0);
+    let most = host.config.stored_bytes;
+    match room::intake(stored, most, &host.disk()) {
+        Intake::Open => Intake::Open,
+        // To look into the store takes longer.
+        Intake::Low | Intake::Ahead | Intake::Over => room::intake(stored, most, &host.whole_disk()),
     }
 }
 

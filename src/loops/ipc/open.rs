@@ -14,7 +14,10 @@ use super::{
     chain,
     worker::{HINTS, Job, Worker},
 };
-use crate::ipc::{Claimed, GroupBoxes, HintSender, Watch, hints};
+use crate::{
+    domain::scan::Sight,
+    ipc::{Claimed, GroupBoxes, Hint, HintSender, Watch, hints},
+};
 
 /// How many groups' boxes are compared with those on disk at a time.
 const IDENTITIES: usize = 64;
@@ -27,10 +30,17 @@ pub(super) struct Line {
     pub(super) watched: bool,
 }
 
+impl Line {
+    /// What a scan may take: without events there is nothing to wait for.
+    pub(super) fn sight(&self) -> Sight {
+        if self.watched { Sight::Second } else { Sight::First }
+    }
+}
+
 /// Opens the boxes of every group that has none yet, starts its worker and has it look at what is there already.
 pub(super) fn open_groups(
     host: &Arc<Host>,
-    watch: Option<&Watch>,
+    watch: &Watch,
     workers: &mut BTreeMap<Folder, Line>,
     running: &mut tokio::task::JoinSet<()>,
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
@@ -56,7 +66,7 @@ pub(super) fn open_groups(
                 continue;
             }
         };
-        let watched = watch_boxes(watch, &boxes);
+        let watched = watch_boxes(host, watch, &boxes);
         // The worker's first look comes after this: for what is here now no scan is needed.
         let _ = boxes.changed();
         let (jobs, queue) = mpsc::unbounded_channel();
@@ -76,38 +86,54 @@ pub(super) fn open_groups(
 }
 
 /// The group was removed: its boxes are unwatched and go to the trash.
-fn forget(host: &Host, watch: Option<&Watch>, folder: &Folder) {
+fn forget(host: &Host, watch: &Watch, folder: &Folder) {
     let boxes = host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
     let Some(boxes) = boxes else { return };
-    if let Some(watch) = watch {
-        watch.unwatch(&boxes);
-    }
+    watch.unwatch(&boxes);
     if let Err(error) = boxes.remove() {
         tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed");
     }
 }
 
-/// Watches a group's boxes; returns whether events tell of what comes into them.
-fn watch_boxes(watch: Option<&Watch>, boxes: &GroupBoxes) -> bool {
-    let watched = watch.map(|watch| watch.watch_group(boxes));
-    if let Some(Err(error)) = &watched {
-        tracing::warn!(group = %boxes.folder(), error = %chain(error), "the boxes can't be watched; they are scanned every 2 s");
+/// Watches a group's boxes; returns whether events tell of what comes into them. Why they can't is said once, for all groups.
+fn watch_boxes(host: &Host, watch: &Watch, boxes: &GroupBoxes) -> bool {
+    let Err(error) = watch.watch_group(boxes) else { return true };
+    let mut why = host.unwatched();
+    if why.is_none() {
+        tracing::warn!(group = %boxes.folder(), error = %chain(&error), "boxes can't be watched; that is tried again");
     }
-    matches!(watched, Some(Ok(())))
+    *why = Some(format!("no event tells of some groups' commands: {}", chain(&error)));
+    false
 }
 
-pub(super) fn reopen(
-    host: &Arc<Host>,
-    watch: Option<&Watch>,
-    workers: &mut BTreeMap<Folder, Line>,
-    folder: &Folder,
-) {
+/// Tries to watch what could not be watched; what others of this user had used up may be there again.
+pub(super) fn watch_again(host: &Host, watch: &Watch, workers: &mut BTreeMap<Folder, Line>) {
+    if host.unwatched().is_none() {
+        return;
+    }
+    let open = host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (folder, worker) in workers.iter_mut().filter(|(_, worker)| !worker.watched) {
+        let Some(boxes) = open.get(folder) else { continue };
+        worker.watched = watch_boxes(host, watch, boxes);
+        if !worker.watched {
+            return;
+        }
+        // What came before is not told.
+        worker.hints.send(Hint::Rescan);
+    }
+    if workers.values().all(|worker| worker.watched) {
+        *host.unwatched() = None;
+        tracing::info!("the boxes of all groups are watched again");
+    }
+}
+
+pub(super) fn reopen(host: &Arc<Host>, watch: &Watch, workers: &mut BTreeMap<Folder, Line>, folder: &Folder) {
     host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
     let watched = match host.boxes(folder) {
         Ok(boxes) => {
             // They may be new ones: what an agent reads there is not to wait for the next change.
             host.snapshots.soon(folder, Shown::All);
-            watch_boxes(watch, &boxes)
+            watch_boxes(host, watch, &boxes)
         }
         Err(error) => {
             tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed");
@@ -123,7 +149,7 @@ pub(super) fn reopen(
 /// after `last`: of most of what happens to a box, an event tells.
 pub(super) fn check_identity(
     host: &Arc<Host>,
-    watch: Option<&Watch>,
+    watch: &Watch,
     workers: &mut BTreeMap<Folder, Line>,
     last: &mut Option<Folder>,
 ) {

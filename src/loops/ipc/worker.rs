@@ -159,8 +159,13 @@ impl Worker {
             news.scan = None;
             return;
         }
-        self.gate.open();
         news.scan = Some(Sight::First);
+        let for_room = self.gate.waits_for_room();
+        self.gate.open();
+        // A refusal is written down, too.
+        if for_room {
+            return;
+        }
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
         let unread = spawn_blocking(move || gate::refuse_excess(&host, &folder)).await;
         let now = Instant::now();

@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use ipc_handlers::wire;
 use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 
-use super::{Order, STALE, Watched, Watching, document::prompt_of};
+use super::{Order, STALE, Watched, Watching, document::prompt_of, model::looks};
 use crate::{
+    gateway::Looks,
     loops::ipc::chain,
     store::{ActiveRun, batch_name, task_batch},
 };
@@ -25,18 +26,19 @@ impl Watched {
         };
         tracing::info!(run = self.run, group = %self.group, container, "adopted a run that outlived its daemon");
         self.container = Some(container.clone());
-        // Under the same name in the same folder, which the container has mounted.
         let host = Arc::clone(&self.host);
+        let row = host.store.group(&self.group).ok().flatten();
+        let settings = row.and_then(|row| host.config.run_settings().for_group(&row).ok());
+        let looks = settings.as_ref().map_or(Looks::Inside, |(settings, _)| looks(settings));
+        // Under the same name in the same folder, which the container has mounted.
         let dir = host.gateway_dir(self.run);
         if dir.is_dir()
-            && let Err(error) = host.gateway.open(self.run, &dir, host.box_owner)
+            && let Err(error) = host.gateway.open(self.run, &dir, host.box_owner, looks)
         {
             tracing::warn!(run = self.run, error = %chain(&error), "an adopted run can't reach its model");
         }
         self.seen = 0;
-        if let Some(row) = self.host.store.group(&self.group).ok().flatten()
-            && let Ok((settings, _)) = self.host.config.run_settings().for_group(&row)
-        {
+        if let Some((settings, _)) = settings {
             self.ceiling_ms = settings.ceiling_ms;
         }
         self.protocol = active.protocol;

@@ -9,7 +9,7 @@ use super::prepare::Place;
 use crate::{
     config::dotenv,
     domain::run_settings::{Credentials, Provider, RunSettings},
-    gateway::{Kind, NAME},
+    gateway::{Kind, Looks, NAME},
     loops::{Host, ipc::chain},
     sandbox::{Access, Mount, Whose},
 };
@@ -36,7 +36,7 @@ pub(super) fn way(host: &Host, run: i64, settings: &RunSettings, place: Place) -
         }
         (Provider::Claude, Credentials::Gateway) => {
             let folder = host.gateway_dir(run);
-            host.gateway.open(run, &folder, host.box_owner).map_err(|e| chain(&e))?;
+            host.gateway.open(run, &folder, host.box_owner, looks(settings)).map_err(|e| chain(&e))?;
             let socket = match place {
                 Place::Container => format!("{INSIDE}/{NAME}"),
                 Place::Host => folder.join(NAME).display().to_string(),
@@ -56,6 +56,11 @@ pub(super) fn way(host: &Host, run: i64, settings: &RunSettings, place: Place) -
             })
         }
     }
+}
+
+/// Whether the gateway looks into a run's requests.
+pub(super) fn looks(settings: &RunSettings) -> Looks {
+    if settings.looks_into_requests() { Looks::Inside } else { Looks::Away }
 }
 
 /// How the Claude Code CLI is to be run.

@@ -28,6 +28,11 @@ impl Cause<'_> {
         }
     }
 
+    /// Whether its group asked, and not a person.
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
     /// Names the cause on the rows that come of it.
     pub(super) fn name(&self) -> String {
         match self {

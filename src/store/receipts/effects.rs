@@ -31,8 +31,8 @@ pub(super) fn apply(
         }
         Effect::CreateTask(new) => task::create(c, new, changes, now),
         Effect::ListTasks { scope } => task::list(c, scope),
-        Effect::ChangeTask { id, scope, change } => task::change(c, id, scope, change, changes),
-        Effect::CancelTask { id, scope } => task::cancel(c, id, scope, changes),
+        Effect::ChangeTask { id, group, change } => task::change(c, group, id, change, changes),
+        Effect::CancelTask { id, group } => task::cancel(c, group, id, changes),
         Effect::RegisterGroup(made) => group::register(c, made, changes, now),
         Effect::ListGroups => group::list(c, changes),
         Effect::ClearSession { target, lanes, archive_as } => {

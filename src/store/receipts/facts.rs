@@ -1,8 +1,7 @@
 //! What is known when a command is decided, read in the transaction that applies its effects.
 
 use ipc_handlers::{
-    Caller, Command, Facts, Folder, RunSeat, TaskStatus, Time,
-    effect::CatchUp,
+    Caller, Command, Facts, Folder, RunSeat, Time,
     facts::{ArchiveFacts, ChatFacts, GroupFacts, TaskFacts},
 };
 use rusqlite::{Connection, OptionalExtension};
@@ -42,17 +41,14 @@ pub(super) fn facts(
         }
         None => None,
     };
-    let task = match wants.task {
-        Some(id) => tasks::task(c, &id)?.map(|task| TaskFacts {
-            id: task.id,
-            group: task.group,
-            schedule_type: task.schedule_type,
-            schedule_value: task.schedule_value,
-            status: TaskStatus::from_name(&task.status).unwrap_or(TaskStatus::Active),
-            next_run: task.next_run,
-            catch_up: CatchUp::from_name(&task.catch_up).unwrap_or_default(),
-        }),
-        None => None,
+    let tasks = match &wants.task {
+        // Another group's are as absent.
+        Some((_, Some(other))) if !caller.may_touch(other) => Vec::new(),
+        Some((id, group)) => {
+            let own = (!caller.is_main).then_some(&caller.group);
+            tasks::facts_of(c, id, group.as_ref().or(own), &caller.group)?
+        }
+        None => Vec::new(),
     };
     let group = match wants.folder {
         Some(folder) => c
@@ -72,8 +68,8 @@ pub(super) fn facts(
         .query_map([caller.group.as_str()], |r| r.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     let Zone { name: zone_name, zone } =
-        zone_of(c, whose_clock(caller, task.as_ref(), chat.as_ref()), zones)?;
-    Ok(Facts { now, zone, zone_name, chat, own_chats, task, group, archive })
+        zone_of(c, whose_clock(caller, tasks.first(), chat.as_ref()), zones)?;
+    Ok(Facts { now, zone, zone_name, chat, own_chats, tasks, group, archive })
 }
 
 /// Returns the group by whose clock a command is read: that of the task, or of the chat that a task is made for.

@@ -10,6 +10,7 @@ use super::{
     super::{
         Result,
         by_hand::{self, Note},
+        stored::stored_by,
     },
     Changes, CommandFile, Proof, Receipt, Settled,
     act::{Cause, act},
@@ -53,7 +54,13 @@ impl Verdict {
     }
 }
 
-pub(super) fn settle(c: &Connection, file: &CommandFile, zones: &Zones, now: Time) -> Result<Settled> {
+pub(super) fn settle(
+    c: &Connection,
+    file: &CommandFile,
+    zones: &Zones,
+    most: u64,
+    now: Time,
+) -> Result<Settled> {
     let digest = digest(file);
     let known = match receipt(c, "claim_id = ?1", params![file.claim])? {
         Some(known) => Some(known),
@@ -98,11 +105,11 @@ pub(super) fn settle(c: &Connection, file: &CommandFile, zones: &Zones, now: Tim
                         replay_of: Some(claim),
                         ..Verdict::refused(None, Some(id), Refusal::request_id_reused(id))
                     },
-                    (None, _, Ok(None), _) => decide(c, file, &envelope, zones, now)?,
+                    (None, _, Ok(None), _) => decide(c, file, &envelope, zones, most, now)?,
                     (None, _, Ok(run), _) => {
                         // Its token knows better than whose turn it was when the file was claimed.
                         let file = CommandFile { run, ..file.clone() };
-                        let verdict = decide(c, &file, &envelope, zones, now)?;
+                        let verdict = decide(c, &file, &envelope, zones, most, now)?;
                         return keep(c, &file, verdict, now);
                     }
                 }
@@ -227,6 +234,7 @@ fn decide(
     file: &CommandFile,
     envelope: &envelope::Envelope,
     zones: &Zones,
+    most: u64,
     now: Time,
 ) -> Result<Verdict> {
     let command = &envelope.command;
@@ -244,6 +252,12 @@ fn decide(
         );
         return Ok(Verdict::refused(kind, id, refusal));
     };
+    if command.needs_room() {
+        let stored = stored_by(c, &file.group)?;
+        if stored >= most {
+            return Ok(Verdict::refused(kind, id, Refusal::no_room(stored, most)));
+        }
+    }
     let caller = Caller {
         group: file.group.clone(),
         is_main,

@@ -137,14 +137,18 @@ fn say_result(
     }
     if let Some(task) = run.task() {
         let short: String = text.chars().take(200).collect();
-        c.prepare_cached("UPDATE tasks SET last_result = ?2 WHERE id = ?1")?.execute(params![task, short])?;
+        let group = run.group.as_str();
+        c.prepare_cached("UPDATE tasks SET last_result = ?2 WHERE id = ?1 AND group_folder = ?3")?
+            .execute(params![task, short, group])?;
         c.prepare_cached(
             "UPDATE runs SET result = substr(coalesce(result || char(10), '') || ?2, 1, ?3) WHERE id = ?1",
         )?
         .execute(params![run.id, text, LONGEST_RESULT])?;
         let to_chat: bool = c
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1 AND output = 'chat')")?
-            .query_row([task], |r| r.get(0))?;
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1 AND group_folder = ?2 AND output = 'chat')",
+            )?
+            .query_row([task, group], |r| r.get(0))?;
         if !to_chat {
             return Ok(None);
         }
@@ -161,6 +165,7 @@ fn say_result(
             text: &text,
             cause: &cause,
             run: Some(run.id),
+            group: Some(run.group.as_str()),
             ..Say::default()
         },
         now,

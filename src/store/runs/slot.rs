@@ -58,9 +58,11 @@ pub(super) fn judge_task(
     zones: &Zones,
     now: Time,
 ) -> Result<()> {
-    let Some(row) = tasks::task(c, task)? else { return Ok(()) };
-    let tries: u32 = c.query_row("SELECT tries FROM tasks WHERE id = ?1", [task], |r| r.get(0))?;
-    let slot: Option<i64> = c.query_row("SELECT slot FROM tasks WHERE id = ?1", [task], |r| r.get(0))?;
+    let group = run.group.as_str();
+    let Some(row) = tasks::task(c, &run.group, task)? else { return Ok(()) };
+    let (tries, slot): (u32, Option<i64>) = c
+        .prepare_cached("SELECT tries, slot FROM tasks WHERE id = ?1 AND group_folder = ?2")?
+        .query_row([task, group], |r| Ok((r.get(0)?, r.get(1)?)))?;
     let said: bool = c.query_row(
         "SELECT EXISTS (SELECT 1 FROM outbox WHERE run_id = ?1) OR EXISTS (SELECT 1 FROM receipts WHERE run_id = ?1 AND outcome = 'applied')",
         [end.run],
@@ -83,17 +85,17 @@ pub(super) fn judge_task(
             return Ok(());
         }
         c.prepare_cached(
-            "UPDATE tasks SET slot = NULL, tries = 0, status = CASE WHEN schedule_type = 'once' AND status = 'active' THEN 'completed' ELSE status END WHERE id = ?1",
+            "UPDATE tasks SET slot = NULL, tries = 0, status = CASE WHEN schedule_type = 'once' AND status = 'active' THEN 'completed' ELSE status END WHERE id = ?1 AND group_folder = ?2",
         )?
-        .execute([task])?;
+        .execute([task, group])?;
         Ok(())
     };
     match judgement {
         Judgement::Done => {
             c.prepare_cached(
-                "UPDATE tasks SET last_result = coalesce(last_result, 'Completed') WHERE id = ?1",
+                "UPDATE tasks SET last_result = coalesce(last_result, 'Completed') WHERE id = ?1 AND group_folder = ?2",
             )?
-            .execute([task])?;
+            .execute([task, group])?;
             over(c)
         }
         Judgement::Returned { .. } if moved_on => Ok(()),
@@ -106,9 +108,9 @@ pub(super) fn judge_task(
                 Some(next) if next <= again => over(c),
                 Some(_) | None => {
                     c.prepare_cached(
-                        "UPDATE tasks SET next_run = ?2, tries = ?3 WHERE id = ?1 AND status <> 'completed'",
+                        "UPDATE tasks SET next_run = ?2, tries = ?3 WHERE id = ?1 AND status <> 'completed' AND group_folder = ?4",
                     )?
-                    .execute(params![task, again.0, tries])?;
+                    .execute(params![task, again.0, tries, group])?;
                     Ok(())
                 }
             }
@@ -116,8 +118,8 @@ pub(super) fn judge_task(
         Judgement::Failed { .. } => {
             let reason = error.unwrap_or("its run failed");
             let short: String = format!("Error: {reason}").chars().take(200).collect();
-            c.prepare_cached("UPDATE tasks SET last_result = ?2 WHERE id = ?1")?
-                .execute(params![task, short])?;
+            c.prepare_cached("UPDATE tasks SET last_result = ?2 WHERE id = ?1 AND group_folder = ?3")?
+                .execute(params![task, short, group])?;
             let text = judge::task_notice(ended, task, &row.prompt, tries, said);
             let cause = format!("notice: task {task} failed");
             say(

@@ -3,6 +3,8 @@
 //! | died at | then it lies | receipt | the next daemon |
 //! |---|---|---|---|
 //! | `ipc.seen` | in its box | none | claims it |
+//! | `ipc.in_hand` | in its box, by a name of ours | none | claims it |
+//! | `ipc.linked` | there and claimed | none | decides it once; where it stood is not known |
 //! | `ipc.claimed` `ipc.read` `ipc.decided` | claimed | none | decides it |
 //! | `ipc.committed` `ipc.replied` `ipc.set_aside` | claimed | there | gives the stored reply, decides nothing |
 #![expect(clippy::disallowed_methods, reason = "tests look at what the daemon left")]
@@ -18,8 +20,17 @@ use super::{
 };
 use crate::support::{Root, wait_for};
 
-const STEPS: [&str; 7] =
-    ["ipc.seen", "ipc.claimed", "ipc.read", "ipc.decided", "ipc.committed", "ipc.replied", "ipc.set_aside"];
+const STEPS: [&str; 9] = [
+    "ipc.seen",
+    "ipc.in_hand",
+    "ipc.linked",
+    "ipc.claimed",
+    "ipc.read",
+    "ipc.decided",
+    "ipc.committed",
+    "ipc.replied",
+    "ipc.set_aside",
+];
 
 /// Where a file ends that got through.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,14 +76,18 @@ impl Kind {
 
         let _daemon = root.serve();
         let rows = all_settled(&root);
-        let ours: Vec<&Value> = rows.iter().filter(|row| row["name"] == "it.json").collect();
+        let knows_where = step != "ipc.linked";
+        let name = if knows_where { "it.json" } else { "unknown" };
+        let ours: Vec<&Value> = rows.iter().filter(|row| row["name"] == name).collect();
         assert_eq!(ours.len(), 1, "{step}: one receipt: {rows:?}");
         let state = match self.end {
             End::Applied => "applied",
             End::Refused(_) => "refused",
             End::Dead => "dead",
         };
-        assert_eq!((&ours[0]["state"], &ours[0]["box"]), (&json!(state), &json!(self.in_box)), "{step}");
+        let in_box = if knows_where { json!(self.in_box) } else { json!("unknown") };
+        assert_eq!((&ours[0]["state"], &ours[0]["box"]), (&json!(state), &in_box), "{step}");
+        assert_eq!(names(&root, &format!("ipc/{}/{}", self.group, self.in_box)), [""; 0], "{step}");
         let id = ours[0]["id"].as_i64().unwrap();
         let receipts = receipts(&Ledger::of_the_living(&root));
         assert_eq!(receipts.len(), 1, "{step}");
@@ -94,13 +109,17 @@ impl Kind {
         let claimed = names(root, "claimed");
         assert_eq!(
             (in_box.len(), claimed.len()),
-            if at == 0 { (1, 0) } else { (0, 1) },
+            match at {
+                0 | 1 => (1, 0),
+                2 => (1, 1),
+                _ => (0, 1),
+            },
             "{step}: {claimed:?}"
         );
         let receipts = receipts(&Ledger::of_the_dead(root));
-        assert_eq!(receipts.len(), usize::from(at >= 4), "{step}: receipts");
+        assert_eq!(receipts.len(), usize::from(at >= 6), "{step}: receipts");
         let replied = root.data(&format!("ipc/{}/responses/r1.json", self.group)).exists();
-        assert_eq!(replied, at >= 5 && self.end != End::Dead, "{step}: reply");
+        assert_eq!(replied, at >= 7 && self.end != End::Dead, "{step}: reply");
         receipts.into_iter().next()
     }
 
@@ -126,12 +145,14 @@ impl Kind {
             End::Refused(code) => {
                 let why: Value =
                     serde_json::from_slice(&read(root, format!("done/{group}/{id}.why.json"))).unwrap();
-                assert_eq!((&why["code"], &why["name"]), (&json!(code), &json!("it.json")), "{step}");
+                let name = if step == "ipc.linked" { Value::Null } else { json!("it.json") };
+                assert_eq!((&why["code"], &why["name"]), (&json!(code), &name), "{step}");
             }
             End::Dead => {
                 let why: Value =
                     serde_json::from_slice(&read(root, format!("dead/{group}/{id}.why.json"))).unwrap();
-                assert_eq!((&why["code"], &why["box"]), (&json!("malformed"), &json!(self.in_box)), "{step}");
+                let in_box = if step == "ipc.linked" { Value::Null } else { json!(self.in_box) };
+                assert_eq!((&why["code"], &why["box"]), (&json!("malformed"), &in_box), "{step}");
             }
         }
     }
@@ -139,7 +160,8 @@ impl Kind {
 
 /// The receipts of the file under test: claim and reply.
 fn receipts(ledger: &Ledger) -> Vec<(i64, Option<Vec<u8>>)> {
-    ledger.pairs("SELECT claim_id, reply FROM receipts WHERE name = 'it.json' ORDER BY claim_id")
+    ledger
+        .pairs("SELECT claim_id, reply FROM receipts WHERE name IN ('it.json', 'unknown') ORDER BY claim_id")
 }
 
 fn nothing(_: &Root) {}

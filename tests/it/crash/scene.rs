@@ -56,7 +56,8 @@ pub(crate) fn names(root: &Root, folder: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(root.data(folder)) else { return Vec::new() };
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
-    names.retain(|name| !name.starts_with('.'));
+    // What the host has in hand is there, what a writer has not published is not.
+    names.retain(|name| !name.starts_with('.') || name.starts_with(".g2-"));
     names.sort();
     names
 }

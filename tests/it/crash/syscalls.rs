@@ -191,6 +191,35 @@ impl Drop for Traced {
     }
 }
 
+impl Traced {
+    /// Starts the daemon of a root, and waits until it answers. Its `calls` go to the file `trace` in the root.
+    fn serve(root: &Root, calls: &str) -> Self {
+        let g2 = root.command(&["serve"]);
+        let mut traced = Command::new("strace");
+        traced
+            .args(["-f", "-y", "-s", "8192", "-e", "signal=none", "-o"])
+            .arg(root.path().join("trace"))
+            .args(["-e", &format!("trace={calls}")])
+            .arg(g2.get_program())
+            .args(g2.get_args())
+            .env_clear()
+            .envs(g2.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(root.path().join("serve.log")).unwrap());
+        let traced = Self { strace: traced.spawn().unwrap(), lock: root.data("lock") };
+        wait_for("the daemon to be ready", || (root.run(&["status"]).status.code() != Some(3)).then_some(()));
+        traced
+    }
+
+    /// Stops the daemon, and returns what it called.
+    fn stop(mut self, root: &Root) -> String {
+        self.signal(Signal::TERM);
+        wait_for("the daemon to stop", || self.strace.try_wait().unwrap());
+        fs::read_to_string(root.path().join("trace")).unwrap()
+    }
+}
+
 #[test]
 fn no_reply_and_no_removal_goes_before_the_synced_commit_of_its_receipt() {
     if !strace() {
@@ -198,22 +227,7 @@ fn no_reply_and_no_removal_goes_before_the_synced_commit_of_its_receipt() {
     }
     let root = Root::new("");
     root.g2(&["groups", "add", "family", "--chat", "local:family"]);
-    let trace = root.path().join("trace");
-    let g2 = root.command(&["serve"]);
-    let mut traced = Command::new("strace");
-    traced
-        .args(["-f", "-y", "-s", "8192", "-e", "signal=none", "-o"])
-        .arg(&trace)
-        .args(["-e", "trace=pwrite64,fdatasync,fsync,rename,renameat,renameat2,unlinkat"])
-        .arg(g2.get_program())
-        .args(g2.get_args())
-        .env_clear()
-        .envs(g2.get_envs().filter_map(|(name, value)| Some((name, value?))))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(fs::File::create(root.path().join("serve.log")).unwrap());
-    let mut traced = Traced { strace: traced.spawn().unwrap(), lock: root.data("lock") };
-    wait_for("the daemon to be ready", || (root.run(&["status"]).status.code() != Some(3)).then_some(()));
+    let traced = Traced::serve(&root, "pwrite64,fdatasync,fsync,rename,renameat,renameat2,unlinkat");
     for n in 0..COMMANDS {
         let (group, in_box) = (["main", "family"][n % 2], ["messages", "tasks"][n / 2 % 2]);
         let chat = format!("local:{group}");
@@ -234,10 +248,69 @@ fn no_reply_and_no_removal_goes_before_the_synced_commit_of_its_receipt() {
     wait_for("nothing to stay claimed", || {
         fs::read_dir(root.data("claimed")).unwrap().next().is_none().then_some(())
     });
-    traced.signal(Signal::TERM);
-    wait_for("the daemon to stop", || traced.strace.try_wait().unwrap());
-    let judged = judge(&fs::read_to_string(&trace).unwrap(), &request_of);
+    let judged = judge(&traced.stop(&root), &request_of);
     assert_eq!(judged, Judged { too_early: Vec::new(), replies: COMMANDS, removals: COMMANDS });
+}
+
+/// The renames of a trace from one directory to another, and how many there are within one.
+fn moves(trace: &str) -> (Vec<String>, usize) {
+    let by_descriptor = Regex::new(r#"^\d+<([^>]*)>, "[^"]*", \d+<([^>]*)>,"#).unwrap();
+    let by_path = Regex::new(r#"^"([^"]*)/[^"/]*", "([^"]*)/[^"/]*""#).unwrap();
+    let (mut across, mut within) = (Vec::new(), 0);
+    for call in calls(trace).into_iter().filter(|call| call.name.starts_with("rename")) {
+        let found = by_descriptor.captures(&call.args).or_else(|| by_path.captures(&call.args));
+        if found.is_some_and(|found| found[1] == found[2]) {
+            within += 1;
+        } else {
+            across.push(format!("{}({}", call.name, call.args));
+        }
+    }
+    (across, within)
+}
+
+/// The kernel has one lock for such renames on each file system, and any container can hold it for seconds.
+#[test]
+fn nothing_is_renamed_from_one_directory_to_another_on_the_way_of_commands_replies_and_follow_ups() {
+    if !strace() {
+        return;
+    }
+    let root = Root::new("");
+    root.script(
+        None,
+        &json!([
+            {"when": {"contains": "first"}, "do": [
+                {"command": {"box": "tasks", "json": {"type": "list_tasks", "requestId": "of-the-run"}}},
+                {"say": "one"},
+            ]},
+            {"when": {"contains": "second"}, "do": [{"say": "two"}]},
+            {"when": {"contains": "third"}, "do": [{"hang": true}]},
+        ]),
+    );
+    let traced = Traced::serve(&root, "rename,renameat,renameat2");
+    assert_eq!(root.ask("local:main", "first").trim(), "one");
+    assert_eq!(root.ask("local:main", "second").trim(), "two");
+    let asked = root.send("local:main", "third");
+    wait_for("the third to be taken", || root.why(asked)["wirings"][0]["batch"].as_i64());
+    assert_eq!(root.rows(&["runs", "list"]).len(), 1, "two of them are follow-ups");
+    for n in 0..20 {
+        root.put_command(
+            "main",
+            "tasks",
+            &format!("{n}.json"),
+            &json!({"type": "list_tasks", "requestId": format!("r{n}")}),
+        );
+        root.reply("main", &format!("r{n}"));
+    }
+    root.put_command("main", "messages", "bad.json", &json!({"type": "nonsense"}));
+    root.settled_file("main", "bad.json");
+    // The run ends with its daemon, and the follow-up that it has taken is claimed back.
+    let trace = traced.stop(&root);
+    let (across, within) = moves(&trace);
+    assert_eq!(across, [""; 0]);
+    assert!(within > 40, "{within}");
+    let is_claim =
+        |line: &str| line.contains("/main/input>") && line.contains(".claimed\", RENAME_NOREPLACE");
+    assert!(trace.lines().any(is_claim), "{trace}");
 }
 
 #[test]

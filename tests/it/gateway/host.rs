@@ -4,7 +4,11 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
-    sync::{Arc, Mutex, mpsc},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     thread,
 };
 
@@ -43,6 +47,7 @@ pub(crate) type Answer = dyn Fn(&Seen, &mut dyn Write) -> bool + Send + Sync;
 pub(crate) struct Host {
     port: u16,
     seen: Arc<Mutex<Vec<Seen>>>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl Host {
@@ -63,8 +68,11 @@ impl Host {
         let port = listener.local_addr().unwrap().port();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (answer, all): (Arc<Answer>, _) = (Arc::new(answer), Arc::clone(&seen));
+        let connections = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&connections);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
+                count.fetch_add(1, Ordering::Relaxed);
                 let (answer, all, tls) = (Arc::clone(&answer), Arc::clone(&all), tls.clone());
                 thread::spawn(move || match tls.map(|tls| ServerConnection::new(tls).unwrap()) {
                     None => serve(stream, &*answer, &all),
@@ -72,7 +80,7 @@ impl Host {
                 });
             }
         });
-        Self { port, seen }
+        Self { port, seen, connections }
     }
 
     /// Answers every request with the same.
@@ -101,6 +109,11 @@ impl Host {
     /// Its address by name, over TLS.
     pub(crate) fn tls_url(&self) -> String {
         format!("https://localhost:{}", self.port)
+    }
+
+    /// How many connections were made to it.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// What came so far.

@@ -11,7 +11,8 @@ use super::{
 fn two_runs_at_a_time_are_metered_apart() {
     // The model is named by the request, so that an answer that got to the wrong run would show.
     let host = Host::start(|seen, out| {
-        let model = String::from_utf8_lossy(&seen.body).into_owned();
+        let body: serde_json::Value = serde_json::from_slice(&seen.body).unwrap();
+        let model = body["model"].as_str().unwrap().to_owned();
         let stream =
             format!("{STREAM}{}{}0\r\n\r\n", chunk(&stream_start(&model, 10)), chunk(&stream_end(7)));
         let answer = if model.starts_with('s') { stream } else { message(&model, 10, 7) };
@@ -26,7 +27,7 @@ fn two_runs_at_a_time_are_metered_apart() {
                     let model = format!("{model}{n}");
                     let mut agent = Agent::connect(socket);
                     for _ in 0..20 {
-                        agent.ask(&model);
+                        agent.ask(&serde_json::json!({ "model": model }).to_string());
                         assert_eq!(agent.answer().status, 200);
                     }
                 });

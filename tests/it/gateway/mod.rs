@@ -2,11 +2,13 @@
 
 mod bounds;
 mod daemon;
+mod egress;
 pub(crate) mod host;
 mod hostile;
 mod keys;
 mod metering;
 mod passing;
+mod rates;
 pub(crate) mod scene;
 mod sockets;
 mod tls;

@@ -164,7 +164,8 @@ fn models_and_counting_pass_and_use_nothing() {
     for target in
         ["POST /v1/messages/count_tokens?beta=true", "GET /v1/models?limit=1000", "GET /v1/models/claude-x"]
     {
-        agent.request(target, "", "");
+        let body = if target.starts_with("POST") { "{}" } else { "" };
+        agent.request(target, "", body);
         assert_eq!(agent.answer().status, 200, "{target}");
     }
     assert_eq!(host.seen().len(), 3);

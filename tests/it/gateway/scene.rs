@@ -12,7 +12,7 @@ use std::{
 
 use g2::{
     domain::usage::{Page, Sum},
-    gateway::{Credentials, Gateway, Limits, NAME, Upstream},
+    gateway::{Credentials, Gateway, Limits, Looks, NAME, Upstream},
 };
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -77,13 +77,21 @@ impl Scene {
 
     pub(crate) fn open_in(&self, run: i64, folder: &Path) {
         let _inside = self.runtime.enter();
-        self.gateway.open(run, folder, None).unwrap();
+        self.gateway.open(run, folder, None, Looks::Inside).unwrap();
+    }
+
+    /// Opens the socket of a run whose requests are not looked into, and returns its path.
+    pub(crate) fn open_unseen(&self, run: i64) -> PathBuf {
+        let _inside = self.runtime.enter();
+        let folder = self.folder(run);
+        self.gateway.open(run, &folder, None, Looks::Away).unwrap();
+        folder.join(NAME)
     }
 
     /// Opens a run's socket for another user.
     pub(crate) fn open_for(&self, run: i64, folder: &Path, owner: (u32, u32)) {
         let _inside = self.runtime.enter();
-        self.gateway.open(run, folder, Some(owner)).unwrap();
+        self.gateway.open(run, folder, Some(owner), Looks::Inside).unwrap();
     }
 
     pub(crate) fn close(&self, run: i64) {
@@ -220,6 +228,11 @@ impl Agent {
             Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
         }
     }
+}
+
+/// A request's body of at least so many bytes.
+pub(crate) fn long(bytes: usize) -> String {
+    format!("{{\"system\":\"{}\"}}", "x".repeat(bytes))
 }
 
 /// Asks the model over a connection of its own and returns the answer.

@@ -33,6 +33,9 @@ fn two_groups() -> Root {
     root
 }
 
+/// Commands are taken in to the last byte.
+const UNWATCHED: &str = "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 0\n";
+
 fn say(text: &str) -> Value {
     json!({"type": "send_message", "chatJid": "local:evil", "text": text})
 }
@@ -169,6 +172,7 @@ fn on_a_full_disk_nothing_is_lost_and_nothing_twice() {
     let root = Root::new("");
     let Some(_disk) = Disk::under(&root, c"size=24m") else { return };
     root.g2(&["init"]);
+    root.settings(UNWATCHED);
     for group in ["evil", "good"] {
         root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
     }
@@ -203,6 +207,7 @@ fn what_is_searched_for_while_the_disk_is_full_is_found_once_what_came_before_it
     let root = Root::new("");
     let Some(_disk) = Disk::under(&root, c"size=24m") else { return };
     root.g2(&["init"]);
+    root.settings(UNWATCHED);
     root.g2(&["groups", "add", "evil", "--chat", "local:evil"]);
     let daemon = root.serve();
     let mut names = Vec::new();

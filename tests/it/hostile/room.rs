@@ -17,6 +17,14 @@ use serde_json::json;
 use super::{host::Disk, scene::ask};
 use crate::support::{Daemon, Root, wait_for};
 
+const SETTINGS: &str = "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 32\n";
+
+/// A command that waits in its box.
+struct Waits {
+    group: String,
+    request: String,
+}
+
 /// A root on a small disk of which 32 MiB are to be free, with groups whose agents stay at work.
 struct Small {
     daemon: Daemon,
@@ -30,7 +38,7 @@ impl Small {
         let root = Root::new("");
         let disk = Disk::under(&root, size)?;
         root.g2(&["init"]);
-        root.settings("[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 32\n");
+        root.settings(SETTINGS);
         root.script(None, &json!([{"when": {"contains": "stay"}, "do": [{"hang": true}]}]));
         let daemon = root.serve();
         // Made while the daemon is up: nobody has weighed them before.
@@ -76,6 +84,32 @@ impl Small {
         sleeper.spawn().unwrap()
     }
 
+    /// A command that is not taken in, as there is no room.
+    fn waits(&self, group: &str, request: &str) -> Waits {
+        let name = format!("{request}.json");
+        let command = json!({"type": "list_tasks", "requestId": request});
+        self.root.put_command(group, "tasks", &name, &command);
+        let named = format!("group={group} ");
+        wait_for("the gate to be shut", || {
+            let log = self.root.log();
+            log.lines()
+                .any(|line| {
+                    line.contains("there is no room for what commands") && format!("{line} ").contains(&named)
+                })
+                .then_some(())
+        });
+        let file = self.root.data("ipc").join(group).join("tasks").join(name);
+        assert!(file.exists(), "{request} was taken in");
+        Waits { group: group.to_owned(), request: request.to_owned() }
+    }
+
+    /// What waited is answered.
+    fn goes_on(&self, waiting: &[Waits]) {
+        for Waits { group, request } in waiting {
+            assert_eq!(self.root.reply(group, request)["ok"], true, "{request} of {group}");
+        }
+    }
+
     fn stopped_evil_alone(&self) -> String {
         wait_for("evil to be stopped", || (self.running() == ["good"]).then_some(()));
         let told = wait_for("main to be told", || self.root.said("local:main").pop());
@@ -110,10 +144,11 @@ fn a_group_that_fills_the_disk_is_stopped_before_it_is_full_and_somebody_is_told
     let status = root.json(&["status"]);
     assert_eq!(status["state"], "degraded", "{status}");
     assert!(status["obstacle"].as_str().unwrap().contains("group evil was stopped"), "{status}");
-    ask(root, "good", "beside-it");
+    let waits = small.waits("good", "beside-it");
 
     fs::remove_file(root.data("ipc/evil/state/filler")).unwrap();
     drop(file);
+    small.goes_on(&[waits]);
     wait_for("launching to go on", || (small.running() == ["evil", "good"]).then_some(()));
     assert_eq!(root.said("local:main").len(), 1, "once");
     assert!(!small.daemon.has_ended());
@@ -184,6 +219,136 @@ fn nobody_is_stopped_for_what_something_else_wrote_and_somebody_is_told_once() {
     assert_eq!(root.said("local:main").len(), 1, "once");
     assert_eq!(small.running(), ["good"]);
     assert!(!small.daemon.has_ended());
+}
+
+/// A message of a MiB that begins with its number.
+fn large(n: usize) -> serde_json::Value {
+    json!({"type": "send_message", "chatJid": "local:evil", "text": format!("{n:04} {}", "x".repeat(1_000_000))})
+}
+
+/// What is in a group's box of messages.
+fn boxed(root: &Root, group: &str) -> usize {
+    let names = fs::read_dir(root.data("ipc").join(group).join("messages")).unwrap();
+    names.filter(|name| name.as_ref().unwrap().path().extension().is_some_and(|end| end == "json")).count()
+}
+
+#[test]
+fn who_fills_the_store_waits_while_others_go_on_and_each_message_is_said_once() {
+    let Some(small) = Small::with(&["evil", "good"], c"size=192m") else { return };
+    let root = &small.root;
+    let ballast = root.data("ballast");
+    fs::write(&ballast, vec![0; 64 << 20]).unwrap();
+    for n in 0..40 {
+        root.put_command("evil", "messages", &format!("{n:04}.json"), &large(n));
+    }
+    let told = wait_for("main to be told", || root.said("local:main").pop());
+    assert!(told.starts_with("The group evil has"), "{told}");
+    let waiting = boxed(root, "evil");
+    assert!((5..38).contains(&waiting), "{waiting} wait");
+    let free = free_mib(&root.data(""));
+    eprintln!("{} messages were taken in, {free} MiB are free", 40 - waiting);
+    assert!(free >= 32, "{free}");
+    let problems = root.json(&["status"])["problems"].to_string();
+    assert!(problems.contains("commands of group evil wait"), "{problems}");
+    // Nobody else is the worse for it.
+    ask(root, "good", "beside-it");
+    root.g2(&["groups", "add", "late", "--chat", "local:late"]);
+    root.send("local:late", "stay");
+    wait_for("a neighbour to be launched", || (small.running() == ["evil", "good", "late"]).then_some(()));
+
+    fs::remove_file(ballast).unwrap();
+    wait_for("the rest to be taken in", || (boxed(root, "evil") == 0).then_some(()));
+    let said = wait_for("all to be said", || Some(root.said("local:evil")).filter(|said| said.len() >= 40));
+    let numbers: Vec<&str> = said.iter().map(|text| &text[..4]).collect();
+    let expected: Vec<String> = (0..40).map(|n| format!("{n:04}")).collect();
+    assert_eq!(numbers, expected, "each once, in its order");
+    assert_eq!(root.said("local:main").len(), 1, "told once");
+    assert!(!small.daemon.has_ended());
+}
+
+#[test]
+fn below_what_is_wanted_commands_wait_and_go_on_when_there_is_room_inside_of_the_store() {
+    let Some(small) = Small::with(&["good"], c"size=128m") else { return };
+    let root = &small.root;
+    let content = "x".repeat(1_000_000);
+    for n in 0..14 {
+        let archive = json!({"type": "archive_session", "sessionId": format!("s{n}"), "name": "Talk", "content": content});
+        root.put_command("good", "tasks", &format!("{n:03}.json"), &archive);
+    }
+    wait_for("all to be archived", || (root.rows(&["sessions", "list"]).len() >= 14).then_some(()));
+    let mut filler = File::create(root.data("filler")).unwrap();
+    small.fill(&mut filler, 30);
+    let waiting = [small.waits("good", "first"), small.waits("main", "of-main")];
+    // A person is not kept from making room, and the disk is as full as before.
+    for n in 1..=14 {
+        root.g2(&["sessions", "delete", &n.to_string()]);
+    }
+    assert!(free_mib(&root.data("")) < 32);
+    small.goes_on(&waiting);
+    assert_eq!(small.running(), ["good"]);
+    assert!(!small.daemon.has_ended());
+}
+
+#[test]
+fn who_has_too_much_in_the_store_from_before_is_stopped_until_more_is_kept() {
+    let Some(small) = Small::with(&["evil", "good"], c"size=192m") else { return };
+    let root = &small.root;
+    for n in 0..12 {
+        root.put_command("evil", "messages", &format!("{n:04}.json"), &large(n));
+    }
+    wait_for("all to be said", || (root.said("local:evil").len() == 12).then_some(()));
+    assert_eq!(small.daemon.terminate(), Some(0));
+    root.settings(&format!("{SETTINGS}stored_mib = 10\n"));
+    let daemon = root.serve();
+    // It is refused what would add to it, and is heard where it ends something.
+    let command = json!({"type": "list_tasks", "requestId": "full"});
+    root.put_command("evil", "tasks", "full.json", &command);
+    assert_eq!(root.reply("evil", "full")["error"]["code"], "no_room");
+    let cancel = json!({"type": "cancel_task", "requestId": "cancel", "taskId": "none"});
+    root.put_command("evil", "tasks", "cancel.json", &cancel);
+    assert_eq!(root.reply("evil", "cancel")["error"]["code"], "not_found");
+    let status = root.json(&["status"]);
+    assert_eq!(status["state"], "degraded", "{status}");
+    assert!(status["problems"].to_string().contains("group evil may put no more into the store"), "{status}");
+    assert_eq!(daemon.terminate(), Some(0));
+
+    root.settings(&format!("{SETTINGS}stored_mib = 4\n"));
+    let daemon = root.serve();
+    let told = wait_for("main to be told", || root.said("local:main").pop());
+    assert!(told.starts_with("I stopped the group evil") && told.contains("11 MiB"), "{told}");
+    root.put_command("evil", "tasks", "over.json", &json!({"type": "list_tasks", "requestId": "over"}));
+    root.send("local:evil", "stay");
+    root.send("local:good", "stay");
+    ask(root, "good", "beside-it");
+    wait_for("good to be launched", || {
+        root.rows(&["runs", "list"])
+            .iter()
+            .any(|run| run["group"] == "good" && run["ended_at"].is_null())
+            .then_some(())
+    });
+    let of_evil = |run: &serde_json::Value| run["group"] == "evil" && run["ended_at"].is_null();
+    assert!(!root.rows(&["runs", "list"]).iter().any(of_evil));
+    assert!(root.data("ipc/evil/tasks/over.json").exists(), "it waits");
+    assert_eq!(daemon.terminate(), Some(0));
+
+    root.settings(SETTINGS);
+    let _daemon = root.serve();
+    assert_eq!(root.settled_file("evil", "over.json")["state"], "applied");
+    wait_for("evil to be launched", || root.rows(&["runs", "list"]).iter().any(of_evil).then_some(()));
+}
+
+#[test]
+fn nobody_is_stopped_for_what_the_host_shows_it() {
+    let Some(small) = Small::with(&["good"], c"size=96m") else { return };
+    small.root.send("local:main", "stay");
+    wait_for("main to run", || (small.running() == ["good", "main"]).then_some(()));
+    // As its list of everybody's tasks, which another group made that large.
+    let mut file = File::create(small.root.data("ipc/main/current_tasks.json")).unwrap();
+    small.fill(&mut file, 6);
+    wait_for("main to be told", || {
+        small.root.said("local:main").iter().any(|text| text.contains("I stopped nobody")).then_some(())
+    });
+    assert_eq!(small.running(), ["good", "main"]);
 }
 
 fn free_mib(path: &Path) -> u64 {

@@ -45,6 +45,20 @@ fn messages_have_a_limit_of_their_own() {
 }
 
 #[test]
+fn bytes_have_a_limit_of_their_own() {
+    let root = Root::new(&format!("{FAST}commands_mib_per_minute = 1\n"));
+    let daemon = root.serve();
+    assert_eq!(daemon.terminate(), Some(0));
+    put(&root, 6, &json!({"type": "send_message", "chatJid": "local:main", "text": "x".repeat(500_000)}));
+    let _daemon = root.serve();
+    wait_for("the gate to shut", || root.log().contains("the rest waits in the box").then_some(()));
+    let [applied, waiting, claimed] = states(&root, ["applied", "waiting", "claimed"]);
+    assert!((2..=4).contains(&applied) && waiting > 0, "{applied} applied, {waiting} wait");
+    assert_eq!(applied + waiting + claimed, 6);
+    assert_eq!(root.log().matches("the rest waits in the box").count(), 1, "said once");
+}
+
+#[test]
 fn far_too_many_are_refused_the_newest_of_them() {
     let root = Root::new(&format!("{FAST}commands_per_minute = 1\nwaiting_files = 5\n"));
     let daemon = root.serve();

@@ -1,5 +1,7 @@
 //! When tasks are due, and what their runs make of them.
 
+use serde_json::json;
+
 use super::*;
 
 #[tokio::test]
@@ -13,6 +15,99 @@ async fn a_group_can_not_cancel_anothers_task() {
     assert_eq!(world.store.tasks(None).unwrap().len(), 1);
     let own = world.store.settle(command("main", 3, cancel), Zones::utc(), NOW).await.unwrap();
     assert_eq!((own.receipt.outcome.as_str(), world.store.tasks(None).unwrap().len()), ("applied", 0));
+}
+
+fn schedule(id: Option<&str>, prompt: &str) -> Vec<u8> {
+    let mut json = json!({"type": "schedule_task", "prompt": prompt, "schedule_type": "interval", "schedule_value": "60000"});
+    if let Some(id) = id {
+        json["taskId"] = id.into();
+    }
+    json.to_string().into_bytes()
+}
+
+/// The id that a task was made under.
+fn made(settled: &g2::store::Settled) -> String {
+    let reply: serde_json::Value = serde_json::from_slice(settled.receipt.reply.as_ref().unwrap()).unwrap();
+    reply["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{reply}")).to_owned()
+}
+
+#[tokio::test]
+async fn ids_that_a_group_has_taken_are_free_for_every_other() {
+    let world = world().await;
+    let mut claim = 0;
+    let mut make = |group: &str, id: Option<&str>| {
+        claim += 1;
+        world.store.settle(command(group, claim, &schedule(id, "p")), Zones::utc(), NOW)
+    };
+    // All that we would give, taken beforehand.
+    for n in 1..=40 {
+        assert_eq!(made(&make("family", Some(&format!("task-{n}"))).await.unwrap()), format!("task-{n}"));
+    }
+    assert_eq!(made(&make("main", None).await.unwrap()), "task-41");
+    assert_eq!(made(&make("main", Some("task-7")).await.unwrap()), "task-7");
+    assert_eq!(make("main", Some("task-7")).await.unwrap().receipt.code.as_deref(), Some("conflict"));
+    // In its own way alone: its next number is taken by itself.
+    make("family", Some("task-44")).await.unwrap();
+    let own = made(&make("family", None).await.unwrap());
+    assert!(own.starts_with("task-44-") && own.len() == "task-44-".len() + 8, "{own}");
+    assert_eq!(world.store.groups_of_task("task-7").unwrap(), [folder("family"), folder("main")]);
+    assert_eq!(world.store.tasks(None).unwrap().len(), 44);
+}
+
+#[tokio::test]
+async fn a_task_of_the_same_id_in_another_group_is_another_task() {
+    let world = world().await;
+    let mut claim = 0;
+    let mut tell = |group: &str, json: serde_json::Value| {
+        claim += 1;
+        world.store.settle(command(group, claim, json.to_string().as_bytes()), Zones::utc(), NOW)
+    };
+    for group in ["main", "family"] {
+        let json = json!({"type": "schedule_task", "taskId": "t", "prompt": group, "schedule_type": "once", "schedule_value": "2020-01-01T00:00:00"});
+        assert_eq!(tell(group, json).await.unwrap().receipt.outcome, "applied");
+    }
+    // Both run at the same time, for the same slot.
+    let mut runs = Vec::new();
+    for group in ["main", "family"] {
+        assert_eq!(world.store.due_task_of(&folder(group), NOW).unwrap().as_deref(), Some("t"));
+        let handed = world
+            .store
+            .start_task(&folder(group), "t", "process", "me", Zones::utc(), NOW)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(handed.task.prompt, group);
+        world.store.run_created(handed.run, "c").await.unwrap();
+        world.store.run_started(handed.run, NOW).await.unwrap();
+        runs.push(handed.run);
+    }
+    let said = Record {
+        result: Some("of main".into()),
+        handled: vec![g2::store::task_batch(runs[0])],
+        ..Record::default()
+    };
+    world.store.record(runs[0], 1, said, NOW).await.unwrap();
+    world.end(runs[0], End::Exited { code: 0, oom: false }, Cause::Closed).await;
+    let state = |group: &str| {
+        let task = world.store.task(&folder(group), "t").unwrap().unwrap();
+        (task.status, task.last_result)
+    };
+    assert_eq!(state("main"), ("completed".into(), Some("of main".into())));
+    assert_eq!(state("family"), ("active".into(), None));
+    let ran = |group: &str| {
+        world.store.task_history(&folder(group), "t").unwrap().iter().map(|run| run.run).collect::<Vec<_>>()
+    };
+    assert_eq!((ran("main"), ran("family")), (vec![runs[0]], vec![runs[1]]));
+    // Main's own comes first, whoever else has one; others' it names.
+    tell("main", json!({"type": "update_task", "taskId": "t", "targetFolder": "family", "prompt": "new"}))
+        .await
+        .unwrap();
+    tell("main", json!({"type": "cancel_task", "taskId": "t"})).await.unwrap();
+    assert!(world.store.task(&folder("main"), "t").unwrap().is_none());
+    assert_eq!(world.store.task(&folder("family"), "t").unwrap().unwrap().prompt, "new");
+    tell("main", json!({"type": "pause_task", "taskId": "t"})).await.unwrap();
+    let trace = world.store.story(5, NOW).unwrap().unwrap();
+    assert_eq!(trace.effects[0].state.as_deref(), Some("paused"));
 }
 
 #[tokio::test]
@@ -38,7 +133,12 @@ async fn of_each_group_the_task_is_due_that_waits_longest_and_can_be_started() {
     let due = NOW.plus_ms(100_000);
     let told = |(group, id): (&str, &str)| (folder(group), id.to_owned());
     assert_eq!(world.store.due_tasks(due).unwrap(), [("main", "early"), ("family", "theirs")].map(told));
-    world.store.start_task("early", "process", "me", Zones::utc(), due).await.unwrap().unwrap();
+    world
+        .store
+        .start_task(&folder("main"), "early", "process", "me", Zones::utc(), due)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(world.store.due_task_of(&folder("main"), due).unwrap().as_deref(), Some("next"));
     assert_eq!(world.store.due_task_of(&folder("main"), NOW).unwrap(), None);
     let mut shown = Vec::new();
@@ -60,8 +160,13 @@ async fn a_slot_of_a_task_runs_once_and_its_next_run_moves_with_the_run_row() {
     assert!(world.store.due_tasks(NOW).unwrap().is_empty());
     let due = NOW.plus_ms(60_000);
     assert_eq!(world.store.due_tasks(due).unwrap().len(), 1);
-    let handed = world.store.start_task("t", "process", "me", Zones::utc(), due).await.unwrap().unwrap();
-    assert_eq!(world.store.task("t").unwrap().unwrap().next_run, Some(NOW.plus_ms(120_000)));
+    let handed = world
+        .store
+        .start_task(&folder("main"), "t", "process", "me", Zones::utc(), due)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(world.store.task(&folder("main"), "t").unwrap().unwrap().next_run, Some(NOW.plus_ms(120_000)));
     let later = NOW.plus_ms(120_000);
     assert!(world.store.due_tasks(later).unwrap().is_empty(), "its source has an active run");
     world.store.run_created(handed.run, "c").await.unwrap();
@@ -77,13 +182,18 @@ async fn a_once_task_is_completed_by_success_only() {
     let world = world().await;
     let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"once","schedule_value":"2020-01-01T00:00:00","taskId":"t"}"#;
     world.store.settle(command("main", 1, make), Zones::utc(), NOW).await.unwrap();
-    let first = world.store.start_task("t", "process", "me", Zones::utc(), NOW).await.unwrap().unwrap();
+    let first = world
+        .store
+        .start_task(&folder("main"), "t", "process", "me", Zones::utc(), NOW)
+        .await
+        .unwrap()
+        .unwrap();
     world.store.run_created(first.run, "c").await.unwrap();
     world.store.run_started(first.run, NOW).await.unwrap();
     let failed = Record { status: Status::Error, error: Some("no".into()), ..Record::default() };
     world.store.record(first.run, 1, failed, NOW).await.unwrap();
     world.end(first.run, End::Exited { code: 1, oom: false }, Cause::Itself).await;
-    let task = world.store.task("t").unwrap().unwrap();
+    let task = world.store.task(&folder("main"), "t").unwrap().unwrap();
     assert_eq!(task.status, "active");
     assert!(task.next_run.is_some_and(|at| at > NOW), "{task:?}");
 }

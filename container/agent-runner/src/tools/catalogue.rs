@@ -9,6 +9,13 @@ use super::{
 const CHAT: &str = "Another chat's address. Left out: the chat you are in.";
 const FOLDER: &str = "Another group's folder. Left out: your own.";
 const TASK: Param = required("task_id", "taskId", "The task's id, as list_tasks shows it.");
+const WHOSE: Param = param(
+    "target_folder",
+    "targetFolder",
+    Kind::Text,
+    Need::Main,
+    "The folder of the group whose task it is. Left out: your own, otherwise the only one of that id.",
+);
 const TYPE: &str = "cron: at set times; interval: every N milliseconds; once: at one time.";
 const VALUE: &str =
     "cron: \"0 9 * * 1-5\"; interval: \"3600000\"; once: \"2026-12-31T18:30:00\" (local time, no Z).";
@@ -106,6 +113,7 @@ pub(super) static TOOLS: &[Tool] = &[
                is {zone}, as for schedule_task. The reply names the next run: tell the user that one.",
         params: &[
             TASK,
+            WHOSE,
             optional("prompt", "prompt", "The new prompt."),
             param("schedule_type", "schedule_type", Kind::Choice(TYPES), Need::Optional, TYPE),
             optional("schedule_value", "schedule_value", VALUE),
@@ -116,20 +124,20 @@ pub(super) static TOOLS: &[Tool] = &[
         name: "pause_task",
         whose: Own,
         text: "Lets a scheduled task rest until resume_task. It stays in the list, and nothing is lost of it.",
-        params: &[TASK],
+        params: &[TASK, WHOSE],
     },
     Tool {
         name: "resume_task",
         whose: Own,
         text: "Lets a paused task go on. Times that passed while it rested are not made up for.",
-        params: &[TASK],
+        params: &[TASK, WHOSE],
     },
     Tool {
         name: "cancel_task",
         whose: Own,
         text: "Removes a scheduled task and its history for good. Find its id with list_tasks. To let it rest only, pause \
                it.",
-        params: &[TASK],
+        params: &[TASK, WHOSE],
     },
     Tool {
         name: "register_group",

@@ -120,6 +120,18 @@ fn dead_keeps_at_most_64_mib_of_contents_cut_at_64_kib() {
 }
 
 #[test]
+fn done_keeps_at_most_64_mib_of_commands_and_replies() {
+    let w = world();
+    let large = vec![b'x'; 1_000_000];
+    for id in 1..=80 {
+        w.claims.settle_applied(&w.claimed(id), &large, Some(&large)).unwrap();
+    }
+    let names = w.names("done");
+    assert!((60..=67).contains(&names.len()), "{}", names.len());
+    assert!(names.contains(&"80.json".to_owned()) && names.contains(&"80.reply.json".to_owned()));
+}
+
+#[test]
 fn why_says_where_the_command_stood_and_when() {
     let w = world();
     let mut claimed = w.claimed(9);

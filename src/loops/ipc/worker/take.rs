@@ -10,11 +10,13 @@ use super::{
         super::Host,
         answer::settle_again,
         flow::{CLAIMED_AT_ONCE, Flow, Handled, Searches, TOGETHER, handle},
+        gate::{self, Open},
         read::{Patience, Taken, claim},
     },
     Worker,
 };
 use crate::{
+    domain::room::Intake,
     failpoint,
     ipc::{Claimed, CommandBox},
 };
@@ -31,7 +33,7 @@ impl Worker {
         let mut files = files.into_iter();
         while files.len() > 0 {
             let open = self.gate.opens_for(&self.host, &self.folder, self.unsettled);
-            if open == 0 {
+            if open.files == 0 {
                 return count;
             }
             let wanted = if files.len() > FEW { files.len().clamp(LEAST, TOGETHER) } else { 0 };
@@ -46,7 +48,7 @@ impl Worker {
             drop(places);
             files = rest;
             count += claimed;
-            self.gate.took(claimed, handled.messages);
+            self.gate.took(claimed, &handled);
             self.unsettled += handled.unsettled;
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
@@ -79,7 +81,7 @@ impl Worker {
         let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, Searches::Now))
             .await
             .unwrap_or_default();
-        self.gate.took(0, handled.messages);
+        self.gate.took(0, &handled);
         self.unsettled += handled.unsettled;
         self.growing.extend(handled.growing.into_iter().map(|claimed| {
             let at = since.get(&claimed.id).copied().unwrap_or(now);
@@ -97,7 +99,7 @@ impl Worker {
         let handled =
             spawn_blocking(move || handle(&host, &folder, taken, Patience::None, Searches::Now)).await;
         let handled = handled.unwrap_or_default();
-        self.gate.took(0, handled.messages);
+        self.gate.took(0, &handled);
         self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
@@ -118,23 +120,27 @@ struct TakenIn {
     left_searches: bool,
 }
 
-/// Claims at most `open` files, while what can't be settled yet has less than `room` bytes. On a thread that may block.
+/// Claims at most as many files as the gate is `open` for, while there is room for what they bring about and what can't be
+/// settled yet has less than `room` bytes. On a thread that may block.
 fn take_in(
     host: &Arc<Host>,
     folder: &Folder,
     mut files: std::vec::IntoIter<(CommandBox, OsString)>,
-    open: usize,
+    open: Open,
     room: u64,
     patience: Patience,
     searches: Searches,
 ) -> TakenIn {
     let mut flow = Flow::new(host, folder, patience, searches);
-    let (mut open, mut claimed, mut stuck) = (open, 0, false);
+    let Open { files: mut open, bytes: most } = open;
+    let (mut claimed, mut stuck) = (0, false);
     while !stuck
         && open > 0
+        && flow.so_far().bytes < most
         && files.len() > 0
         && flow.so_far().unsettled < room
         && flow.so_far().waiting.is_empty()
+        && (claimed == 0 || gate::intake(host, folder) == Intake::Open)
         && !flow.has_left_searches()
     {
         failpoint::reach("ipc.seen");

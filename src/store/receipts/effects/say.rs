@@ -48,6 +48,7 @@ pub(super) fn apply(
             reply_to: message.reply_to,
             cause: &cause.name(),
             run: cause.run(),
+            group: cause.is_file().then_some(caller.group.as_str()),
             ..Say::default()
         },
         now,

@@ -6,38 +6,45 @@ use ipc_handlers::{
 };
 use rusqlite::{Connection, params};
 
-use super::{super::super::tasks, Applied, Changes, within};
+use super::{
+    super::super::{Result, tasks},
+    Applied, Changes, within,
+};
 
-/// Stores a new task, under its own id or one that we make.
+/// Stores a new task, under its own id or one that we make: `task-N`, with the row's number.
 pub(super) fn create(c: &Connection, new: &NewTask, changes: &mut Changes, now: Time) -> Applied {
-    let task_id = match &new.id {
-        Some(id) => id.clone(),
-        None => {
-            let mut n: i64 = c
-                .prepare_cached(
-                    "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'tasks'), 0) + 1",
-                )?
-                .query_row([], |r| r.get(0))?;
-            while tasks::task(c, &format!("task-{n}"))?.is_some() {
-                n += 1;
-            }
-            format!("task-{n}")
-        }
-    };
+    let group = new.group.as_str();
+    // The row comes first, so that no id has to be looked for. Nobody else sees it before it has its own.
     let inserted = c
         .prepare_cached(
             "INSERT INTO tasks (id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, output, status, next_run, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'active', ?11, ?12) ON CONFLICT (id) DO NOTHING",
+             VALUES (coalesce(?1, 'new-' || lower(hex(randomblob(16)))), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'active', ?11, ?12)
+             ON CONFLICT (id, group_folder) DO NOTHING",
         )?
         .execute(params![
-            task_id, new.group.as_str(), new.chat_jid, new.prompt, new.script, new.schedule.type_name(), new.schedule.value(),
+            new.id, group, new.chat_jid, new.prompt, new.script, new.schedule.type_name(), new.schedule.value(),
             new.context_mode.as_str(), new.catch_up.as_str(), new.output.as_str(), new.next_run.0, now.0
         ])?;
     if inserted == 0 {
-        return Ok(Err(NotApplied::TaskIdTaken { id: task_id }));
+        return Ok(Err(NotApplied::TaskIdTaken { id: new.id.clone().unwrap_or_default() }));
     }
+    let task_id = match &new.id {
+        Some(id) => id.clone(),
+        None => name(c, c.last_insert_rowid(), group)?,
+    };
     changes.tasks.insert(new.group.clone());
-    Ok(Ok(Outcome::TaskCreated { task_id, next_run: new.next_run }))
+    Ok(Ok(Outcome::TaskCreated { task_id, group: new.group.clone(), next_run: new.next_run }))
+}
+
+/// Names a new row by its number. Where its group has called another one so, letters that nobody can foresee are added:
+/// one look is enough, whatever names were taken beforehand.
+fn name(c: &Connection, n: i64, group: &str) -> Result<String> {
+    Ok(c.prepare_cached(
+        "UPDATE tasks SET id = 'task-' || ?1 ||
+           CASE WHEN EXISTS (SELECT 1 FROM tasks t WHERE t.id = 'task-' || ?1 AND t.group_folder = ?2) THEN '-' || lower(hex(randomblob(4))) ELSE '' END
+         WHERE n = ?1 RETURNING id",
+    )?
+    .query_row(params![n, group], |r| r.get(0))?)
 }
 
 /// Reads the tasks that the caller may see.
@@ -47,19 +54,19 @@ pub(super) fn list(c: &Connection, scope: &Scope) -> Applied {
 }
 
 /// Removes a task.
-pub(super) fn cancel(c: &Connection, id: &str, scope: &Scope, changes: &mut Changes) -> Applied {
-    let Some(group) = tasks::cancel(c, id, within(scope))? else {
+pub(super) fn cancel(c: &Connection, group: &Folder, id: &str, changes: &mut Changes) -> Applied {
+    if !tasks::cancel(c, group, id)? {
         return Ok(Err(NotApplied::TaskGone { id: id.to_owned() }));
-    };
-    changes.tasks.insert(group);
+    }
+    changes.tasks.insert(group.clone());
     Ok(Ok(Outcome::TaskCancelled { task_id: id.to_owned() }))
 }
 
 /// Changes a task. A new `next_run` is a new slot, with all its tries.
 pub(super) fn change(
     c: &Connection,
+    group: &Folder,
     id: &str,
-    scope: &Scope,
     change: &TaskChange,
     changes: &mut Changes,
 ) -> Applied {
@@ -70,11 +77,11 @@ pub(super) fn change(
                context_mode = coalesce(?7, context_mode), catch_up = coalesce(?8, catch_up), output = coalesce(?9, output),
                status = coalesce(?10, status), next_run = coalesce(?11, next_run),
                slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN slot END, tries = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN tries ELSE 0 END
-             WHERE id = ?1 AND (?2 IS NULL OR group_folder = ?2)",
+             WHERE id = ?1 AND group_folder = ?2",
         )?
         .execute(params![
             id,
-            within(scope).map(Folder::as_str),
+            group.as_str(),
             change.prompt,
             change.script,
             change.schedule.as_ref().map(Schedule::type_name),
@@ -85,12 +92,12 @@ pub(super) fn change(
             change.status.map(TaskStatus::as_str),
             change.next_run.map(|at| at.0),
         ])?;
-    let Some(task) = tasks::task(c, id)?.filter(|_| changed > 0) else {
+    let task = tasks::facts_of(c, id, Some(group), group)?.into_iter().next();
+    let Some(task) = task.filter(|_| changed > 0) else {
         return Ok(Err(NotApplied::TaskGone { id: id.to_owned() }));
     };
-    changes.tasks.insert(task.group.clone());
-    let row = TaskRow::from(task);
-    Ok(Ok(Outcome::TaskChanged { task_id: row.id, status: row.status, next_run: row.next_run }))
+    changes.tasks.insert(task.group);
+    Ok(Ok(Outcome::TaskChanged { task_id: task.id, status: task.status, next_run: task.next_run }))
 }
 
 impl From<crate::domain::rows::Task> for TaskRow {

@@ -1,0 +1,457 @@
+//! What a person has to mend: one list, shown by `status`, `doctor` and the log.
+//!
+//! To add a problem: a variant of [`Problem`], its words in [`Problem::finding`], and one line in `loops/problems.rs`, which
+//! looks at the world. Where it follows from another problem, or brings others about, [`Problem::explains`] says so.
+
+use std::borrow::Cow;
+
+use ipc_handlers::Folder;
+use serde::{Deserialize, Serialize};
+
+use super::screen::acts;
+
+/// The longest text that is shown of what others wrote, such as the error of a run, characters.
+const LONGEST_QUOTE: usize = 300;
+
+/// How bad a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Something does not work.
+    Fail,
+    /// It works, and is not as it should be.
+    Warn,
+}
+
+/// A problem in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Names the kind of problem and never changes; `doctor` calls it `check`.
+    pub code: Cow<'static, str>,
+    /// The group, chat or file that has it; empty: everything.
+    pub about: String,
+    pub severity: Severity,
+    pub text: String,
+    /// How to mend it.
+    pub fix: String,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Bytes are short under `path`. `stopped`: the groups whose runs were ended for it.
+    Disk { path: String, free: u64, wanted: u64, stopped: Vec<Folder> },
+    /// Names of files are short under `path`.
+    Inodes { path: String, free: u64, all: u64 },
+    /// More open files are needed than the hard limit.
+    OpenFiles { groups: usize, runs: u64, wanted: u64, limit: u64 },
+    /// The container engine does not do what it has to.
+    Engine { why: String },
+    /// The image of these groups is not there.
+    NoImage { image: String, groups: Vec<Folder> },
+    /// The image holds another Claude Code than the settings let run.
+    OtherClaude { image: String, held: String, wanted: String, groups: Vec<Folder> },
+    /// The gateway has no key for the agents of these groups.
+    NoModelKey { why: String, remedy: &'static str, groups: Vec<Folder> },
+    /// The agents of these groups are to be given a key, and there is none that can be read.
+    NoKey { path: String, why: Option<String>, groups: Vec<Folder> },
+    /// A group's own settings can't be used.
+    GroupSettings { group: Folder, why: String },
+    /// What the scripted agent is to follow can't be read, or followed. `of`: who is to follow it.
+    Script { path: String, of: String, groups: Vec<Folder>, why: String, is_read: bool },
+    /// The mount allowlist is broken.
+    MountList { why: String },
+    /// The number of privileged groups is not 1.
+    MainGroups { folders: Vec<Folder> },
+    /// A file lies where a group's folder belongs.
+    GroupFolder { group: Folder, path: String },
+    /// The sender list can't be read, so only owners are heard.
+    SenderList { why: String },
+    /// A wiring's pattern can't be used, so it engages on everything.
+    Pattern { group: Folder, chat: String, pattern: String, why: String },
+    /// These groups answer every message of one chat.
+    AnswersTwice { chat: String, groups: Vec<Folder> },
+    /// Messages are held that no rule could decide about; of the oldest: which, where, for whom, why.
+    Held { count: usize, seq: i64, chat: String, group: String, reason: String },
+    /// Nobody can be asked about strangers and new chats.
+    NobodyIsAsked { why: String },
+    /// As many questions are open as may be.
+    ManyQuestions { full: String },
+    /// Settings were changed since the start.
+    Restart { settings: Vec<String> },
+    /// The settings can't be used any more.
+    Settings { why: String },
+    /// A name is no time zone.
+    Zone { name: String, meant: Option<&'static str>, used: String },
+    /// A group has much in the store: of `most` bytes that are kept of it `bytes` are there, and `left` may be written yet.
+    Stored { group: Folder, bytes: u64, most: u64, left: u64, held_up: HeldUp },
+    /// File events are not to be had, so boxes are scanned.
+    Unwatched { why: String },
+    /// What has to be read to know how things are can't be.
+    Unreadable { what: &'static str, why: String },
+}
+
+/// What becomes of a group that has much in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldUp {
+    /// Its commands wait: it has more there than what is left for everybody.
+    Waits,
+    /// Commands that put more there are refused.
+    Full,
+    /// It is stopped.
+    Stopped,
+}
+
+use Problem::{
+    AnswersTwice, Disk, Engine, GroupFolder, GroupSettings, Held, Inodes, MainGroups, ManyQuestions,
+    MountList, NoImage, NoKey, NoModelKey, NobodyIsAsked, OpenFiles, OtherClaude, Pattern, Restart, Script,
+    SenderList, Settings, Stored, Unreadable, Unwatched, Zone,
+};
+
+impl Problem {
+    /// Says it: what it is, and how to mend it.
+    #[must_use]
+    pub fn finding(&self) -> Finding {
+        use Severity::{Fail, Warn};
+        let (code, about, severity, text, fix) = match self {
+            Disk { path, free, wanted, stopped } => (
+                "disk",
+                String::new(),
+                Fail,
+                format!(
+                    "{} MiB are free under {path}; {} MiB are wanted, so no agent is launched and commands wait{}",
+                    free >> 20,
+                    wanted >> 20,
+                    was_stopped(stopped)
+                ),
+                "make room (`g2 prune` with the daemon down shrinks the store), or lower limits.min_free_mib".into(),
+            ),
+            Inodes { path, free, all } => (
+                "inodes",
+                String::new(),
+                Warn,
+                format!("{free} of {all} files more may be made under {path}, so no agent is launched"),
+                "remove small files that are not needed; every command and run is a few files".into(),
+            ),
+            OpenFiles { groups, runs, wanted, limit } => (
+                "open_files",
+                String::new(),
+                Fail,
+                format!(
+                    "{groups} groups and {runs} runs need about {wanted} open files; {limit} are allowed"
+                ),
+                format!(
+                    "raise the hard limit: `ulimit -Hn {0}`, or LimitNOFILE={0} in the unit",
+                    wanted * 2
+                ),
+            ),
+            Engine { why } => (
+                "docker",
+                String::new(),
+                Fail,
+                format!("nothing is launched: {}", quote(why)),
+                "start Docker, let this user use its socket (group docker), or set DOCKER_HOST=unix:///path/to/docker.sock".into(),
+            ),
+            NoImage { image, groups } => (
+                "image",
+                image.clone(),
+                Fail,
+                format!("the image {image} is not there, so the agents of {} can't be started", names(groups)),
+                format!("`container/build.sh {image}` (`--bare` before its name: for the scripted agent alone), or name another in [sandbox] image"),
+            ),
+            OtherClaude { image, held, wanted, groups } => (
+                "image",
+                image.clone(),
+                Fail,
+                format!(
+                    "{image} holds Claude Code {held}, and the settings let only Claude Code {wanted} run: every run of {} fails",
+                    names(groups)
+                ),
+                format!("set agent.claude.version = \"{held}\", or build the image with that version"),
+            ),
+            NoModelKey { why, remedy, groups } => (
+                "model_key",
+                String::new(),
+                Fail,
+                format!("{}; the agents of {} need one", quote(why), names(groups)),
+                (*remedy).into(),
+            ),
+            NoKey { path, why: Some(why), .. } => (
+                "key",
+                String::new(),
+                Fail,
+                format!("{path} can't be read: {}", quote(why)),
+                "let the user that runs g2 read it".into(),
+            ),
+            NoKey { path, why: None, groups } => (
+                "key",
+                String::new(),
+                Fail,
+                format!("the agents of {} are to be given a key, and there is none", names(groups)),
+                format!("put ANTHROPIC_API_KEY=… or CLAUDE_CODE_OAUTH_TOKEN=… into {path}"),
+            ),
+            GroupSettings { group, why } => (
+                "group_settings",
+                group.to_string(),
+                Fail,
+                format!("group {group} can't be launched: {}", quote(why)),
+                format!("`g2 groups set {group} KEY=VALUE`; an empty value is everybody's"),
+            ),
+            Script { path, of, why, is_read: false, .. } => (
+                "script",
+                path.clone(),
+                Fail,
+                format!("{path} ({of}) can't be read: {}", quote(why)),
+                format!("put the file there, or set another for {of}"),
+            ),
+            Script { path, of, why, is_read: true, .. } => (
+                "script",
+                path.clone(),
+                Fail,
+                format!("{path} ({of}): {}", quote(why)),
+                "write a JSON list of {\"when\"?: {\"contains\": …}, \"times\"?: N, \"do\": [step, …]}".into(),
+            ),
+            MountList { why } => (
+                "mount_allowlist",
+                String::new(),
+                Fail,
+                quote(why),
+                r#"write {"allowedRoots": [{"path": "~/x", "allowReadWrite": false}], "blockedPatterns": [], "nonMainReadOnly": true}"#.into(),
+            ),
+            MainGroups { folders } if folders.is_empty() => (
+                "main_group",
+                String::new(),
+                Fail,
+                "no group is the privileged one, so nobody can register groups or see all of them".into(),
+                "`g2 groups add main --chat local:main --main` (any other folder will do)".into(),
+            ),
+            MainGroups { folders } => (
+                "main_group",
+                String::new(),
+                Fail,
+                format!("{} groups are privileged: {}", folders.len(), names(folders)),
+                "remove all but one with `g2 groups remove`".into(),
+            ),
+            GroupFolder { group, path } => (
+                "group_folder",
+                group.to_string(),
+                Fail,
+                format!("{path} is no folder, so group {group} can't be run"),
+                format!("move it away and make the folder: `mkdir {path}`"),
+            ),
+            SenderList { why } => (
+                "sender_list",
+                String::new(),
+                Fail,
+                quote(why),
+                "correct it, or remove it to have each chat's policy decide alone; it is read again by itself".into(),
+            ),
+            Pattern { group, chat, pattern, why } => (
+                "engage_pattern",
+                format!("{group} {chat}"),
+                Fail,
+                format!("group {group} engages on every message of {chat}: {:?}: {}", quote(pattern), quote(why)),
+                format!("`g2 wirings set --group {group} --chat {chat} 'pattern=…'`"),
+            ),
+            AnswersTwice { chat, groups } => (
+                "answers_twice",
+                chat.clone(),
+                Warn,
+                format!(
+                    "{} engage on every message of {chat}: each message is answered {} times",
+                    names_with(groups, " and "),
+                    groups.len()
+                ),
+                format!(
+                    "`g2 wirings set --group {} --chat {chat} engage=mention`, or remove one with `g2 wirings remove`",
+                    groups.last().map(ToString::to_string).unwrap_or_default()
+                ),
+            ),
+            Held { count, seq, chat, group, reason } => (
+                "held_messages",
+                String::new(),
+                Warn,
+                format!(
+                    "messages are held: {count}; the oldest is {seq} of {chat}, for group {group}: {}",
+                    quote(reason)
+                ),
+                format!("`g2 wirings set --group {group} --chat {chat} 'pattern=…'`: what it holds is judged again; `g2 why {seq}` says more"),
+            ),
+            NobodyIsAsked { why } => (
+                "approvals",
+                "who is asked".into(),
+                Warn,
+                format!("{}; messages of strangers and of new chats are counted and not heard", quote(why)),
+                "make somebody an owner with `g2 users role USER owner`, and say where they are asked with `g2 users add`".into(),
+            ),
+            ManyQuestions { full } => (
+                "approvals",
+                "open questions".into(),
+                Warn,
+                quote(full),
+                "answer them (`g2 approvals list`), or close many with `g2 approvals deny --chat JID` or `deny --all`".into(),
+            ),
+            Zone { name, meant, used } => (
+                "time_zone",
+                name.clone(),
+                Warn,
+                format!("{:?} names no time zone, so {used} is used", quote(name)),
+                meant.map_or_else(
+                    || "set TZ or `timezone` in g2.toml to a name such as Europe/Paris".to_owned(),
+                    |meant| format!("write {meant} where {name} stands: in TZ, g2.toml, .env or /etc/localtime"),
+                ),
+            ),
+            Stored { group, bytes, most, left, held_up } => (
+                "stored",
+                group.to_string(),
+                if *held_up == HeldUp::Stopped { Fail } else { Warn },
+                match (held_up, bytes >> 20, most >> 20, left >> 20) {
+                    (HeldUp::Stopped, mib, most, _) => {
+                        format!("group {group} is stopped: {mib} MiB of it are in the store, and at most {most} MiB are kept")
+                    }
+                    (HeldUp::Full, mib, most, _) => {
+                        format!("group {group} may put no more into the store: it has {mib} of at most {most} MiB there")
+                    }
+                    (HeldUp::Waits, mib, _, left) => {
+                        format!("commands of group {group} wait: it has {mib} MiB in the store, and {left} MiB are left")
+                    }
+                },
+                "`g2 prune` removes history, `g2 tasks cancel` tasks; limits.stored_mib is how much is kept of a group".into(),
+            ),
+            Restart { settings } => (
+                "settings",
+                String::new(),
+                Warn,
+                format!("restart for {}", settings.join(", ")),
+                "what is set holds from the next start on: stop g2 and start it again".into(),
+            ),
+            Settings { why } => (
+                "settings",
+                String::new(),
+                Fail,
+                format!("{why}; what was read at the start holds until g2 is started again, which would fail"),
+                "correct g2.toml; SIGHUP has it read again, and says how it is".into(),
+            ),
+            Unwatched { why } => (
+                "file_events",
+                String::new(),
+                Warn,
+                quote(why),
+                "raise fs.inotify.max_user_instances with sysctl, or find out who uses them up; it is tried again by itself".into(),
+            ),
+            Unreadable { what, why } => (
+                "store",
+                (*what).into(),
+                Fail,
+                format!("{what} can't be read: {}", quote(why)),
+                "`g2 doctor` checks the store; the log says more".into(),
+            ),
+        };
+        Finding { code: code.into(), about: quote(&about), severity, text, fix: quote(&fix) }
+    }
+
+    /// Whether `other` is only what this one brings about, and needs no mend of its own.
+    fn explains(&self, other: &Self) -> bool {
+        matches!((self, other), (Engine { .. }, NoImage { .. } | OtherClaude { .. }))
+    }
+}
+
+/// Puts what was found in order, worst first, and leaves out what another problem explains: each cause stands there once.
+#[must_use]
+pub fn sort_out(mut found: Vec<Problem>) -> Vec<Finding> {
+    let explained: Vec<bool> =
+        found.iter().map(|one| found.iter().any(|other| other != one && other.explains(one))).collect();
+    let mut explained = explained.into_iter();
+    found.retain(|_| !explained.next().unwrap_or(false));
+    let mut findings: Vec<Finding> = Vec::new();
+    for finding in found.iter().map(Problem::finding) {
+        if !findings.iter().any(|known| known.is_same(&finding) && known.text == finding.text) {
+            findings.push(finding);
+        }
+    }
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+impl Finding {
+    /// Whether both are one problem, seen at different times: its words may count what it has brought about by now.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.code == other.code && self.about == other.about
+    }
+}
+
+/// What has changed from one look to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub new: Vec<Finding>,
+    pub gone: Vec<Finding>,
+}
+
+/// Compares a look with the one before it.
+#[must_use]
+pub fn changes(before: &[Finding], now: &[Finding]) -> Changes {
+    let only_in = |these: &[Finding], those: &[Finding]| {
+        these.iter().filter(|one| !those.iter().any(|other| other.is_same(one))).cloned().collect()
+    };
+    Changes { new: only_in(now, before), gone: only_in(before, now) }
+}
+
+/// Text of others, on one line and of a bounded length.
+fn quote(text: &str) -> String {
+    let mut chars = text.chars().map(|c| if acts(c) { ' ' } else { c });
+    let mut line: String = chars.by_ref().take(LONGEST_QUOTE).collect();
+    if chars.next().is_some() {
+        line.push('…');
+    }
+    line
+}
+
+fn names(groups: &[Folder]) -> String {
+    names_with(groups, ", ")
+}
+
+fn names_with(groups: &[Folder], between: &str) -> String {
+    groups.iter().map(Folder::as_str).collect::<Vec<_>>().join(between)
+}
+
+fn was_stopped(groups: &[Folder]) -> String {
+    match groups.len() {
+        0 => String::new(),
+        1 => format!("; group {} was stopped, as it filled it", names(groups)),
+        _ => format!("; the groups {} were stopped, as they may have filled it", names(groups)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(count: usize) -> Finding {
+        let (chat, group, reason) = ("local:a".into(), "main".into(), "too much work".into());
+        Held { count, seq: 3, chat, group, reason }.finding()
+    }
+
+    #[test]
+    fn a_problem_is_told_when_it_appears_and_when_it_is_gone_and_not_when_it_only_grows() {
+        let zone = Zone { name: "Mars/Base".into(), meant: None, used: "UTC".into() }.finding();
+        for (before, now, new, gone) in [
+            (vec![], vec![held(1)], vec![held(1)], vec![]),
+            (vec![held(1)], vec![held(2)], vec![], vec![]),
+            (vec![held(1), zone.clone()], vec![zone.clone()], vec![], vec![held(1)]),
+            (vec![held(1)], vec![zone.clone()], vec![zone.clone()], vec![held(1)]),
+        ] {
+            assert_eq!(changes(&before, &now), Changes { new, gone });
+        }
+    }
+
+    #[test]
+    fn the_worst_stands_first_each_once_and_nothing_foreign_acts_or_is_long() {
+        let twice = || Zone { name: "a\u{1b}[31m\nb".into(), meant: None, used: "UTC".into() };
+        let why = "x".repeat(10_000);
+        let found = sort_out(vec![twice(), twice(), Engine { why }]);
+        assert_eq!(found.iter().map(|f| &*f.code).collect::<Vec<_>>(), ["docker", "time_zone"]);
+        assert!(found[0].text.chars().count() < 400);
+        assert!(found.iter().all(|f| !format!("{}{}{}", f.about, f.text, f.fix).chars().any(acts)));
+    }
+}

@@ -1,0 +1,445 @@
+//! Looks what a person has to mend. With the daemon up the daemon looks, otherwise the command that asks does; each look is
+//! made anew, so a disk that has just filled up is told at once. [`crate::domain::problems`] has the words.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use ipc_handlers::Folder;
+use tokio::time::{Instant, timeout};
+
+use super::{Host, Obstacle, ipc::chain};
+use crate::{
+    config::{Config, SandboxKind, dotenv},
+    domain::{
+        approvals::full,
+        engage::takes_everything,
+        js_regex::Pattern,
+        problems::{Finding, HeldUp, Problem, changes, sort_out},
+        room::{self, Disk, Intake, Room},
+        rows::{Group, Wiring},
+        run_settings::{Credentials as Where, Provider, RunSettings},
+    },
+    gateway::{CredentialError, Credentials},
+    mounts::{self, NoList},
+    sandbox::{
+        SandboxError,
+        docker::{DockerSandbox, Image},
+    },
+    senders,
+    store::Store,
+};
+
+/// How long the engine may take over all images.
+const ENGINE: Duration = Duration::from_secs(1);
+/// How often the daemon looks by itself, and how soon after something was finished at most.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const SOONEST: Duration = Duration::from_secs(5);
+/// Descriptors that are held for each group, that a run takes while it lives, and for everything else.
+const PER_GROUP: u64 = 6;
+const PER_RUN: u64 = 16;
+const BESIDES: u64 = 64;
+
+/// What is looked at.
+pub struct View<'a> {
+    pub config: &'a Config,
+    pub root: &'a Path,
+    /// `None`: it can't be opened, which is looked into elsewhere.
+    pub store: Option<&'a Store>,
+    /// The daemon, where it is the one that looks.
+    pub host: Option<&'a Host>,
+}
+
+/// Tells the log what appears and what is gone, until the daemon stops.
+pub async fn run(host: Arc<Host>) {
+    let mut finished = host.nudges.settled.listen();
+    loop {
+        let _ = host.problems().await;
+        let looked = Instant::now();
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            () = tokio::time::sleep(LOOK_AGAIN) => continue,
+            changed = finished.changed() => if changed.is_err() { return },
+        }
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            () = tokio::time::sleep_until(looked + SOONEST) => {}
+        }
+        finished.mark_unchanged();
+    }
+}
+
+impl Host {
+    /// Looks what a person has to mend; what is new since the last look, or gone, is logged.
+    pub async fn problems(&self) -> Vec<Finding> {
+        let view =
+            View { config: &self.config, root: &self.root, store: Some(&self.store), host: Some(self) };
+        let now = look(&view).await;
+        let mut known = self.known_problems.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = changes(&known, &now);
+        for Finding { code, about, text, fix, .. } in &changes.new {
+            tracing::warn!(problem = %code, about, mend = fix, "a problem: {text}");
+        }
+        for Finding { code, about, text, .. } in &changes.gone {
+            tracing::info!(problem = %code, about, "a problem is gone: {text}");
+        }
+        known.clone_from(&now);
+        now
+    }
+}
+
+/// Looks at everything.
+pub async fn look(view: &View<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    disk(view, &mut found);
+    mount_list(view, &mut found);
+    sender_list(view, &mut found);
+    zone(view, &mut found);
+    settings(view, &mut found);
+    let mut groups = Vec::new();
+    if let Some(store) = view.store {
+        match store.groups() {
+            Ok(all) => groups = all,
+            Err(error) => found.push(Problem::Unreadable { what: "the groups", why: chain(&error) }),
+        }
+        of_groups(view, &groups, &mut found);
+        scripts(view, &groups, &mut found);
+        hearing(store, &mut found);
+        questions(store, &mut found);
+    }
+    open_files(view, groups.len(), &mut found);
+    found.extend(view.host.and_then(|host| host.unwatched().clone()).map(|why| Problem::Unwatched { why }));
+    engine(view, &groups, &mut found).await;
+    sort_out(found)
+}
+
+/// What is free now, however long ago the daemon has looked.
+fn disk(view: &View<'_>, found: &mut Vec<Problem>) {
+    let data = view.root.join("data");
+    let data = if data.is_dir() { data } else { view.root.to_owned() };
+    let Some(free) = crate::root::free_bytes(&data) else { return };
+    let (free_inodes, inodes) = crate::root::inodes(&data);
+    let wanted = view.config.min_free_bytes;
+    let path = data.display().to_string();
+    let inside = view.store.and_then(|store| store.size().ok()).map_or(0, |size| size.free);
+    let disk = Disk { free, inside, wanted, free_inodes, all_inodes: inodes };
+    if room::room(&Disk { free_inodes: 0, all_inodes: 0, ..disk }) != Room::Enough {
+        let stopped = view.host.map(|host| host.without_room().keys().cloned().collect()).unwrap_or_default();
+        found.push(Problem::Disk { path, free, wanted, stopped });
+    } else if room::room(&disk) != Room::Enough {
+        found.push(Problem::Inodes { path, free: free_inodes, all: inodes });
+    }
+    if let Some(store) = view.store {
+        stored(view, store, &disk, found);
+    }
+}
+
+/// Groups that have as much in the store as they may, and more.
+fn stored(view: &View<'_>, store: &Store, disk: &Disk, found: &mut Vec<Problem>) {
+    let all = match store.stored() {
+        Ok(all) => all,
+        Err(error) => {
+            return found.push(Problem::Unreadable { what: "what is stored of groups", why: chain(&error) });
+        }
+    };
+    let (most, left) = (view.config.stored_bytes, disk.left());
+    for (group, bytes) in all {
+        let held_up = if room::is_over(bytes, most) {
+            HeldUp::Stopped
+        } else if bytes >= most {
+            HeldUp::Full
+        } else if room::intake(bytes, most, disk) == Intake::Ahead {
+            HeldUp::Waits
+        } else {
+            continue;
+        };
+        found.push(Problem::Stored { group, bytes, most, left, held_up });
+    }
+}
+
+/// The hard limit: the daemon raises its own to that.
+fn open_files(view: &View<'_>, groups: usize, found: &mut Vec<Problem>) {
+    use rustix::process::{Resource, getrlimit};
+    let runs = view.config.max_containers.get() as u64;
+    let wanted = wanted_files(groups as u64, runs);
+    if let Some(limit) = getrlimit(Resource::Nofile).maximum
+        && limit < wanted
+    {
+        found.push(Problem::OpenFiles { groups, runs, wanted, limit });
+    }
+}
+
+/// Returns how many files are open at most, about, with so many groups and runs.
+#[must_use]
+pub fn wanted_files(groups: u64, runs: u64) -> u64 {
+    PER_GROUP * groups + PER_RUN * runs + BESIDES
+}
+
+/// Whether each group can be launched, as far as its own settings, its folder and its key go; and whether one is main.
+fn of_groups(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
+    let main: Vec<Folder> = groups.iter().filter(|g| g.is_main).map(|g| g.folder.clone()).collect();
+    if main.len() != 1 {
+        found.push(Problem::MainGroups { folders: main });
+    }
+    let everybodys = view.config.run_settings();
+    let (mut of_gateway, mut given) = (Vec::new(), Vec::new());
+    for group in groups {
+        let path = view.root.join("groups").join(group.folder.as_str());
+        if path.metadata().is_ok_and(|meta| !meta.is_dir()) {
+            let path = path.display().to_string();
+            found.push(Problem::GroupFolder { group: group.folder.clone(), path });
+        }
+        match everybodys.clone().for_group(group) {
+            Ok((RunSettings { provider: Provider::Claude, credentials, .. }, _)) => match credentials {
+                Where::Gateway => of_gateway.push(group.folder.clone()),
+                Where::Stdin => given.push(group.folder.clone()),
+            },
+            Ok(_) => {}
+            Err(error) => {
+                found.push(Problem::GroupSettings { group: group.folder.clone(), why: chain(&error) });
+            }
+        }
+    }
+    if !of_gateway.is_empty() {
+        let keys = Credentials::new(view.root.join(".env"), view.config.token_file.clone());
+        if let Err(error) = keys.current() {
+            found.push(Problem::NoModelKey {
+                why: chain(&error),
+                remedy: remedy(&error),
+                groups: of_gateway,
+            });
+        }
+    }
+    if !given.is_empty() {
+        let path = view.root.join(".env").display().to_string();
+        match dotenv::secrets(view.root) {
+            Err(error) => {
+                found.push(Problem::NoKey { path, why: Some(error.to_string()), groups: given });
+            }
+            Ok(secrets) if dotenv::key(&secrets).is_none() => {
+                found.push(Problem::NoKey { path, why: None, groups: given });
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Says how a key comes to be there.
+#[must_use]
+pub fn remedy(error: &CredentialError) -> &'static str {
+    match error {
+        CredentialError::None(_) => "put the key there; it is taken at once, and `chmod 600` the file",
+        CredentialError::Ended { .. } => "log in anew, or use an API key",
+        CredentialError::Read { .. } | CredentialError::Unusable { .. } => {
+            "mend the file, or what gateway.token_file names"
+        }
+    }
+}
+
+/// Which scripts are set, and who follows each.
+#[must_use]
+pub fn scripts_set(config: &Config, groups: &[Group]) -> BTreeMap<String, (Vec<String>, Vec<Folder>)> {
+    let mut set: BTreeMap<String, (Vec<String>, Vec<Folder>)> = BTreeMap::new();
+    if let Some(script) = &config.script {
+        let (of, followers) = set.entry(script.display().to_string()).or_default();
+        of.push("[agent] script".into());
+        followers.extend(groups.iter().filter(|g| g.script.is_none()).map(|g| g.folder.clone()));
+    }
+    for group in groups {
+        if let Some(script) = &group.script {
+            let (of, followers) = set.entry(script.clone()).or_default();
+            of.push(format!("group {}", group.folder));
+            followers.push(group.folder.clone());
+        }
+    }
+    set
+}
+
+/// Reads each script that is set, and checks it as the agent will.
+fn scripts(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
+    for (script, (of, groups)) in scripts_set(view.config, groups) {
+        let path = view.root.join(script);
+        let (why, is_read) = match crate::root::read_script(&path) {
+            Err(error) => (error.to_string(), false),
+            Ok(text) => match agent_runner::provider::check_script(&text) {
+                Ok(()) => continue,
+                Err(error) => (chain(&error), true),
+            },
+        };
+        let path = path.display().to_string();
+        found.push(Problem::Script { path, of: of.join(", "), groups, why, is_read });
+    }
+}
+
+fn mount_list(view: &View<'_>, found: &mut Vec<Problem>) {
+    if let Err(error @ NoList::Broken { .. }) = mounts::read_list(view.config) {
+        found.push(Problem::MountList { why: error.to_string() });
+    }
+}
+
+fn sender_list(view: &View<'_>, found: &mut Vec<Problem>) {
+    let list = senders::read(view.config);
+    found.extend(senders::problems(view.config, &list).into_iter().map(|why| Problem::SenderList { why }));
+}
+
+/// Patterns, and messages that wait for a person.
+fn hearing(store: &Store, found: &mut Vec<Problem>) {
+    match store.wirings() {
+        Ok(wirings) => of_wirings(&wirings, found),
+        Err(error) => found.push(Problem::Unreadable { what: "the wirings", why: chain(&error) }),
+    }
+    match store.held_messages() {
+        Ok(held) => found.extend(held.first().map(|first| Problem::Held {
+            count: held.len(),
+            seq: first.seq,
+            chat: first.chat_jid.clone(),
+            group: first.group.clone(),
+            reason: first.reason.clone(),
+        })),
+        Err(error) => found.push(Problem::Unreadable { what: "held messages", why: chain(&error) }),
+    }
+}
+
+/// Patterns that can't be used, and chats in which several groups answer everything.
+fn of_wirings(wirings: &[Wiring], found: &mut Vec<Problem>) {
+    let mut by_chat: BTreeMap<&str, Vec<Folder>> = BTreeMap::new();
+    for wiring in wirings {
+        let Some(pattern) = wiring.engage_pattern.as_deref() else { continue };
+        if pattern != "."
+            && let Err(why) = Pattern::compile(pattern)
+        {
+            found.push(Problem::Pattern {
+                group: wiring.group.clone(),
+                chat: wiring.chat_jid.clone(),
+                pattern: pattern.to_owned(),
+                why: why.to_string(),
+            });
+        } else if takes_everything(Some(pattern)) {
+            by_chat.entry(&wiring.chat_jid).or_default().push(wiring.group.clone());
+        }
+    }
+    let twice = by_chat.into_iter().filter(|(_, groups)| groups.len() > 1);
+    found.extend(twice.map(|(chat, groups)| Problem::AnswersTwice { chat: chat.to_owned(), groups }));
+}
+
+/// Whether strangers can be asked about.
+fn questions(store: &Store, found: &mut Vec<Problem>) {
+    match store.who_is_asked() {
+        Ok(Ok(_)) => {}
+        Ok(Err(why)) => found.push(Problem::NobodyIsAsked { why }),
+        Err(error) => found.push(Problem::Unreadable { what: "the people", why: chain(&error) }),
+    }
+    match store.approvals(false) {
+        Ok(open) => found.extend(full(&open).map(|full| Problem::ManyQuestions { full })),
+        Err(error) => found.push(Problem::Unreadable { what: "the questions", why: chain(&error) }),
+    }
+}
+
+/// What was changed since the daemon read its settings.
+fn settings(view: &View<'_>, found: &mut Vec<Problem>) {
+    if view.host.is_none() {
+        return;
+    }
+    match Config::written_now(view.root) {
+        Ok(now) => {
+            let settings = view.config.written.differences(&now);
+            found.extend((!settings.is_empty()).then_some(Problem::Restart { settings }));
+        }
+        Err(error) => found.push(Problem::Settings { why: chain(&error) }),
+    }
+}
+
+fn zone(view: &View<'_>, found: &mut Vec<Problem>) {
+    let zone = &view.config.zone;
+    found.extend(zone.rejected.iter().map(|(name, meant)| Problem::Zone {
+        name: name.clone(),
+        meant: *meant,
+        used: zone.name.clone(),
+    }));
+}
+
+/// Whether the engine answers and has what agents need, where they need it.
+async fn engine(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
+    if !needs_engine(view) {
+        return;
+    }
+    if let Some(Obstacle::Engine(why)) = view.host.and_then(Host::obstacle) {
+        return found.push(Problem::Engine { why });
+    }
+    let used = images(view.config, groups);
+    let asking = futures_util::future::join_all(used.into_iter().map(|(image, used)| async move {
+        let said = look_at_image(view.config, &image).await;
+        judge_image(view.config, image, used, said)
+    }));
+    match timeout(ENGINE, asking).await {
+        Ok(said) => found.extend(said.into_iter().flatten()),
+        Err(_) => {
+            found.push(Problem::Engine {
+                why: format!("Docker gave no answer within {} s", ENGINE.as_secs()),
+            });
+        }
+    }
+}
+
+/// Where nothing else is chosen an engine that is away means plain child processes; Claude Code is not driven as one.
+fn needs_engine(view: &View<'_>) -> bool {
+    match (view.host, view.config.sandbox) {
+        (Some(host), _) => host.sandbox.kind() == "docker",
+        (None, SandboxKind::Docker) => true,
+        (None, SandboxKind::Process) => false,
+        (None, SandboxKind::Auto) => {
+            view.config.provider == Provider::Claude && !view.config.allow_unsandboxed
+        }
+    }
+}
+
+/// The groups that use an image.
+#[derive(Default)]
+struct Used {
+    by: Vec<Folder>,
+    /// Those in which Claude Code is to run.
+    by_claude: Vec<Folder>,
+}
+
+fn images(config: &Config, groups: &[Group]) -> BTreeMap<String, Used> {
+    let mut used: BTreeMap<String, Used> = BTreeMap::new();
+    for group in groups {
+        let of = used.entry(group.image.clone().unwrap_or_else(|| config.image.clone())).or_default();
+        of.by.push(group.folder.clone());
+        if group.provider.as_deref().unwrap_or(config.provider.name()) == Provider::Claude.name() {
+            of.by_claude.push(group.folder.clone());
+        }
+    }
+    used
+}
+
+/// Asks the engine about an image.
+///
+/// # Errors
+/// The engine's.
+pub async fn look_at_image(config: &Config, image: &str) -> Result<Image, SandboxError> {
+    DockerSandbox::new(config.docker_host.as_deref())?.look_at_image(image).await
+}
+
+fn judge_image(
+    config: &Config,
+    image: String,
+    used: Used,
+    said: Result<Image, SandboxError>,
+) -> Option<Problem> {
+    let is = match said {
+        Ok(is) => is,
+        Err(SandboxError::NoImage { .. }) => return Some(Problem::NoImage { image, groups: used.by }),
+        Err(error) => return Some(Problem::Engine { why: chain(&error) }),
+    };
+    let (wanted, held) = (config.claude.version.as_ref()?, is.claude?);
+    (!used.by_claude.is_empty() && *wanted != held).then(|| Problem::OtherClaude {
+        image,
+        held,
+        wanted: wanted.clone(),
+        groups: used.by_claude,
+    })
+}

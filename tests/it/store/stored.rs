@@ -1,0 +1,176 @@
+//! How much a group has put into the store: counted wherever a row comes from or goes.
+
+use g2::domain::prune::{DAY_MS, History, Horizon, Keep};
+use ipc_handlers::{Command, commands::ListTasks};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A command of one of the two groups, with a text of so many letters.
+    Ask(usize, Asked, usize),
+    /// A message that is answered by a run, which says so much and ends so.
+    Run(usize, usize, i64),
+    Prune,
+    PutOutArchives,
+    RemoveFamily,
+    Restart,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Say,
+    Schedule,
+    Update,
+    Cancel,
+    List,
+    Archive,
+    Nonsense,
+    /// By a person: their message is nobody's.
+    Person,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    use Asked::{Archive, Cancel, List, Nonsense, Person, Say, Schedule, Update};
+    let asked = prop::sample::select(vec![Say, Schedule, Update, Cancel, List, Archive, Nonsense, Person]);
+    prop_oneof![
+        12 => (0..2_usize, asked, 1..5_000_usize).prop_map(|(who, asked, size)| Step::Ask(who, asked, size)),
+        3 => (0..2_usize, 1..5_000_usize, 0..2_i64).prop_map(|(who, size, code)| Step::Run(who, size, code)),
+        1 => Just(Step::Prune),
+        1 => Just(Step::PutOutArchives),
+        1 => Just(Step::RemoveFamily),
+        1 => Just(Step::Restart),
+    ]
+}
+
+fn asks(asked: Asked, n: usize, size: usize) -> Value {
+    let (text, id) = ("ä".repeat(size), format!("r{n}"));
+    match asked {
+        Asked::Say | Asked::Person => {
+            json!({"type": "send_message", "requestId": id, "chatJid": "local:family", "text": text})
+        }
+        Asked::Schedule => {
+            json!({"type": "schedule_task", "requestId": id, "taskId": format!("t{}", n % 7), "prompt": text,
+            "script": "echo", "schedule_type": "interval", "schedule_value": "3600000", "targetJid": "local:family"})
+        }
+        Asked::Update => json!({"type": "update_task", "taskId": format!("t{}", n % 7), "prompt": text}),
+        Asked::Cancel => json!({"type": "cancel_task", "requestId": id, "taskId": format!("t{}", n % 7)}),
+        Asked::List => json!({"type": "list_tasks", "requestId": id}),
+        Asked::Archive => {
+            json!({"type": "archive_session", "sessionId": format!("s{}", n % 4), "name": "n", "content": text})
+        }
+        Asked::Nonsense => json!({"type": text}),
+    }
+}
+
+async fn run(steps: Vec<Step>) {
+    let mut world = world().await;
+    let groups = ["main", "family"];
+    for (n, step) in steps.into_iter().enumerate() {
+        let claim = i64::try_from(n).unwrap() + 1;
+        match step {
+            Step::Ask(who, asked, size) => {
+                let bytes = asks(asked, n, size).to_string().into_bytes();
+                match asked {
+                    Asked::Person => {
+                        let command = ipc_handlers::parse(&bytes).unwrap().command;
+                        let (said, zones) = (Transcripts::new(), Zones::utc());
+                        world
+                            .store
+                            .act(folder(groups[who]), command, said, zones, NOW)
+                            .await
+                            .unwrap()
+                            .unwrap();
+                    }
+                    _ => {
+                        let file = command(groups[who], claim, &bytes);
+                        world.store.settle(file, Zones::utc(), NOW).await.unwrap();
+                    }
+                }
+            }
+            Step::Run(who, size, code) => {
+                if !world.store.groups().unwrap().iter().any(|group| group.folder.as_str() == groups[who]) {
+                    continue;
+                }
+                world.message(&format!("local:{}", groups[who]), &n.to_string(), "hi", "wake").await;
+                let handed = world.start(world.lane()).await;
+                world.ready(handed.run).await;
+                world.store.record(handed.run, 2, say(&"x".repeat(size), &[]), NOW).await.unwrap();
+                let failed =
+                    Record { status: Status::Error, error: Some("é".repeat(size)), ..Record::default() };
+                world.store.record(handed.run, 3, failed, NOW).await.unwrap();
+                world.store.record(handed.run, 4, say("over", &[handed.batch]), NOW).await.unwrap();
+                world.end(handed.run, End::Exited { code, oom: false }, Cause::Itself).await;
+            }
+            Step::Prune => {
+                for chat in ["local:main", "local:family"] {
+                    while let NextDelivery::Now(row) = world.store.begin_delivery(chat, NOW).await.unwrap() {
+                        world.store.delivered(row.id, NOW).await.unwrap();
+                    }
+                }
+                let keep = Keep {
+                    horizon: Horizon::new(NOW.plus_ms(60 * DAY_MS), 30, 0),
+                    claimed: Vec::new(),
+                    origins: Vec::new(),
+                    groups: std::collections::BTreeMap::new(),
+                    working: Vec::new(),
+                };
+                for what in History::ALL {
+                    let ids = world.store.history(what, &keep).unwrap();
+                    world.store.remove_history(what, keep.clone(), ids).await.unwrap();
+                }
+            }
+            Step::PutOutArchives => {
+                world.store.put_out_archives(folder("family"), 1, u64::MAX).await.unwrap();
+            }
+            // Its tasks go with it.
+            Step::RemoveFamily => drop(world.store.remove_group(folder("family")).await),
+            Step::Restart => world.store = Store::open(&world._dir.path().join("g2.sqlite")).unwrap(),
+        }
+        assert_eq!(world.store.stored().unwrap(), world.store.recounted().unwrap(), "after step {n}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_counted_of_each_group_is_what_is_there(steps in prop::collection::vec(step(), 1..50)) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(run(steps));
+    }
+}
+
+#[tokio::test]
+async fn who_has_put_in_as_much_as_is_kept_may_only_end_and_free_and_nobody_else_is_refused() {
+    let mut world = world().await;
+    world.store = world.store.keeping(100_000);
+    let settle = |group, claim, json: Value| {
+        let file = command(group, claim, json.to_string().as_bytes());
+        let settling = world.store.settle(file, Zones::utc(), NOW);
+        async move { settling.await.unwrap().receipt }
+    };
+    let text = "x".repeat(30_000);
+    let task = |id: &str| {
+        json!({"type": "schedule_task", "taskId": id, "prompt": text, "schedule_type": "interval",
+            "schedule_value": "3600000", "targetJid": "local:family"})
+    };
+    for (claim, id) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
+        assert_eq!(settle("family", claim, task(id)).await.outcome, "applied", "{id}");
+    }
+    let full = world.store.stored_by(&folder("family")).unwrap();
+    assert!((100_000..140_000).contains(&full), "{full}");
+    for (claim, json) in [(5, task("e")), (6, json!({"type": "list_tasks", "requestId": "r1"}))] {
+        let refused = settle("family", claim, json).await;
+        assert_eq!(refused.code.as_deref(), Some("no_room"), "{refused:?}");
+        assert!(refused.hint.unwrap().contains("cancel tasks"));
+    }
+    let say = |n: &str| json!({"type": "send_message", "chatJid": "local:main", "text": n});
+    assert_eq!(settle("main", 7, say("main has room")).await.outcome, "applied");
+    assert_eq!(settle("family", 8, json!({"type": "cancel_task", "taskId": "a"})).await.outcome, "applied");
+    assert_eq!(settle("family", 9, task("f")).await.outcome, "applied", "there is room again");
+    // A person is not asked for room.
+    let (list, said) = (Command::ListTasks(ListTasks {}), Transcripts::new());
+    assert!(world.store.act(folder("family"), list, said, Zones::utc(), NOW).await.unwrap().is_ok());
+}
