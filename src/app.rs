@@ -95,12 +95,15 @@ fn private_dir(path: &Path) -> Result<()> {
 pub fn open_store(root: &Path) -> Result<Store> {
     let data = root.join("data");
     fs::create_dir_all(&data).with_context(|| format!("making {}", data.display()))?;
-    // What was said in archived sessions is indexed there.
-    private_dir(&data.join("search"))?;
     let path = data.join("g2.sqlite");
     // Its log and its index are made as it is.
     crate::root::make_private_file(&path, b"").with_context(|| format!("making {}", path.display()))?;
-    Ok(Store::open(&path)?)
+    let store = Store::open(&path)?;
+    // What was said in archived sessions is indexed there.
+    if !store.is_read_only() {
+        private_dir(&data.join("search"))?;
+    }
+    Ok(store)
 }
 
 /// Takes the root's lock. It is never unlinked; after locking, the file on disk must still be the one that was locked.
@@ -398,6 +401,9 @@ impl Daemon {
             without_room: Mutex::default(),
             unwatched: Mutex::default(),
         });
+        for why in &host.config.unusable {
+            tracing::warn!(%why, "something is set that can't be used");
+        }
         tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = host.sandbox.kind(), zone = host.config.zone.name, "starting");
 
         let listener = control::bind(&host.root.join("data/g2.sock")).context("binding data/g2.sock")?;

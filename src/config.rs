@@ -17,9 +17,12 @@ use crate::domain::{
 
 mod agent;
 pub mod dotenv;
+mod written;
 
 pub use agent::ClaudeSettings;
 use agent::{RawAgent, word};
+pub use written::Written;
+use written::{LEVELS, bad_number, out_of_range};
 
 /// `g2.toml` with every setting commented at its default.
 pub const DEFAULT_TOML: &str = include_str!("default.toml");
@@ -95,6 +98,10 @@ pub struct Config {
     pub upstream: String,
     /// Where the key is kept when it is not in `.env`.
     pub token_file: Option<PathBuf>,
+    /// What stood in the files when they were read.
+    pub written: Written,
+    /// What was said and can't be used, a sentence each.
+    pub unusable: Vec<String>,
 }
 
 /// `[sandbox] kind`.
@@ -114,6 +121,8 @@ pub enum ConfigError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("the settings at {path} can't be understood: {why}")]
     Parse { path: PathBuf, why: String },
+    #[error("the settings at {path} can't be used: at line {line}, {name} can't be {value}: {allowed}")]
+    Range { path: PathBuf, line: usize, name: String, value: String, allowed: String },
     #[error("the setting {name} can't be {value:?}: {why}")]
     Value { name: &'static str, value: String, why: &'static str },
 }
@@ -235,17 +244,31 @@ impl Config {
     /// [`ConfigError`] naming the file, line and setting.
     pub fn load(root: &Path, environment: &Environment) -> Result<Self, ConfigError> {
         let path = root.join("g2.toml");
-        let raw: Raw = match std::fs::read_to_string(&path) {
-            Ok(text) => toml::from_str(&text)
-                .map_err(|e| ConfigError::Parse { path: path.clone(), why: e.to_string() })?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Raw::default(),
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(source) => return Err(ConfigError::Read { path, source }),
         };
+        if let Some((line, name, value, allowed)) = bad_number(&text) {
+            return Err(ConfigError::Range { path, line, name, value, allowed });
+        }
+        let parse = |why| ConfigError::Parse { path: path.clone(), why };
+        let raw: Raw = toml::from_str(&text).map_err(|e| parse(e.to_string()))?;
         let dotenv = std::fs::read_to_string(root.join(".env")).unwrap_or_default();
         let mut config = Self::check(raw, environment, &Dotenv::of(&dotenv))?;
+        config.written = Written::of(&text, &dotenv).map_err(parse)?;
+        config.unusable.extend(dotenv::odd_lines(&dotenv));
         // What is relative is so to the root, wherever the daemon was started.
         config.token_file = config.token_file.map(|path| root.join(path));
         Ok(config)
+    }
+
+    /// Returns what stands in the files now, once it is sure that it could be used.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn written_now(root: &Path) -> Result<Written, ConfigError> {
+        Ok(Self::load(root, &Environment::default())?.written)
     }
 
     /// Returns the settings of a root without `g2.toml`.
@@ -268,6 +291,10 @@ impl Config {
             dotenv.tz.as_deref(),
             system.as_deref(),
         ]);
+        if let Some(level) = raw.log_level.as_deref().filter(|level| !LEVELS.contains(level)) {
+            let why = "use \"fatal\", \"error\", \"warn\", \"info\", \"debug\" or \"trace\"";
+            return Err(ConfigError::Value { name: "log_level", value: level.into(), why });
+        }
         let millis = |value: i64, or: u64| u64::try_from(value).unwrap_or(or);
         let on_unknown = match raw.outbox.on_unknown.as_deref() {
             None | Some("resend") => crate::domain::rows::UnknownDeliveries::Resend,
@@ -367,6 +394,8 @@ impl Config {
                 .map(str::to_owned)
                 .or(raw.log_level)
                 .unwrap_or_else(|| "info".into()),
+            written: Written::default(),
+            unusable: unusable(environment),
             upstream: environment
                 .get("ANTHROPIC_BASE_URL")
                 .map(str::to_owned)
@@ -403,6 +432,31 @@ impl Config {
             ceiling_ms: self.ceiling_ms.max(self.container_ms),
         }
     }
+}
+
+/// What of v1's environment names can't be used as it stands.
+fn unusable(environment: &Environment) -> Vec<String> {
+    const NUMBERS: [&str; 5] = [
+        "MAX_CONCURRENT_CONTAINERS",
+        "MAX_MESSAGES_PER_PROMPT",
+        "POLL_INTERVAL",
+        "IDLE_TIMEOUT",
+        "CONTAINER_TIMEOUT",
+    ];
+    let number = |name: &str| {
+        let text = environment.get(name)?;
+        let why = match leading_number(text) {
+            None => "it is no number, and the setting is used instead".to_owned(),
+            Some(value) if value < 0 => "it is below 0".to_owned(),
+            Some(value) => out_of_range(name, value)?,
+        };
+        Some(format!("{name} in the environment can't be {text:?}: {why}"))
+    };
+    let level = environment.get("LOG_LEVEL").filter(|level| !LEVELS.contains(level));
+    let level = level.map(|level| {
+        format!("LOG_LEVEL in the environment can't be {level:?}: it is one of {}", LEVELS.join(", "))
+    });
+    NUMBERS.into_iter().filter_map(number).chain(level).collect()
 }
 
 /// Returns the newest zone data at hand: this machine's, or our own.

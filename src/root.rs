@@ -171,6 +171,12 @@ pub fn append_change(data: &Path, line: &str) -> std::io::Result<()> {
     file.write_all(format!("{line}\n").as_bytes())
 }
 
+/// Returns what the kernel says of this process, a line each; empty where it says nothing.
+#[must_use]
+pub fn own_status() -> String {
+    std::fs::read_to_string("/proc/self/status").unwrap_or_default()
+}
+
 /// Returns a user's name, where `/etc/passwd` has it.
 #[must_use]
 pub fn user_name(user: u32) -> Option<String> {
@@ -281,6 +287,43 @@ pub fn free_bytes(path: &Path) -> Option<u64> {
 #[must_use]
 pub fn inodes(path: &Path) -> (u64, u64) {
     rustix::fs::statvfs(path).map_or((0, 0), |stat| (stat.f_favail, stat.f_files))
+}
+
+/// A socket's path as the kernel takes it.
+pub struct SocketName {
+    path: PathBuf,
+    /// What a short name leads through.
+    _folder: Option<std::fs::File>,
+}
+
+impl SocketName {
+    /// The most bytes that the kernel takes.
+    const LONGEST: usize = 107;
+
+    /// Returns the name of a socket: its path, and of one that is too long a name by its open folder.
+    ///
+    /// # Errors
+    /// The operating system's, when the folder can't be opened.
+    pub fn of(path: &Path) -> std::io::Result<Self> {
+        use std::os::{fd::AsRawFd as _, unix::fs::OpenOptionsExt as _};
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        };
+        if path.as_os_str().len() <= Self::LONGEST {
+            return Ok(Self { path: path.to_owned(), _folder: None });
+        }
+        let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY;
+        let flags = i32::try_from(flags.bits()).map_err(std::io::Error::other)?;
+        let folder = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(folder)?;
+        let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
+        Ok(Self { path, _folder: Some(folder) })
+    }
+
+    /// Returns the name, which leads there for as long as `self` lives.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// Removes what an earlier daemon left of its socket.

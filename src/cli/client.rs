@@ -17,6 +17,7 @@ use super::{Context, Failure, out};
 use crate::{
     app::{self, socket_path},
     loops::control::{Request, Response, Status},
+    root::SocketName,
 };
 
 /// A connection to the daemon.
@@ -47,7 +48,11 @@ impl Client {
     /// The same, with a limit of its own.
     pub(super) async fn connect_within(root: &Path, limit: Duration) -> Result<Self, NoDaemon> {
         let greeting = async {
-            let stream = match UnixStream::connect(socket_path(root)).await {
+            let connected = match SocketName::of(&socket_path(root)) {
+                Ok(name) => UnixStream::connect(name.path()).await,
+                Err(error) => Err(error),
+            };
+            let stream = match connected {
                 Ok(stream) => stream,
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
                     return Err(NoDaemon::Down);

@@ -1,6 +1,6 @@
 //! `g2 serve`, the service in the foreground, and `g2 init`.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use sd_notify::NotifyState;
@@ -13,12 +13,14 @@ use super::{
 };
 use crate::{
     app::{self, Daemon, History},
+    config::{Config, Written},
     loops::Host,
+    root,
 };
 
 /// Runs the daemon until a signal asks it to stop; a second signal ends it at once.
 pub(super) async fn serve(context: &Context) -> Outcome {
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen(context)?;
     app::check_root(&context.root)?;
     let config = context.config()?;
     let mut daemon = tokio::select! {
@@ -40,6 +42,7 @@ pub(super) async fn serve(context: &Context) -> Outcome {
     tell_manager(NotifyState::Stopping);
     tracing::info!("stopping; a second signal ends it at once");
     stop(&mut signals, daemon.stop()).await;
+    tracing::info!("stopped");
     match failed {
         None => Ok(()),
         Some(why) => Err(Failure::Failed(anyhow::anyhow!("our own fault: {why}; see the log"))),
@@ -66,25 +69,75 @@ impl Init {
     }
 }
 
-/// SIGTERM and SIGINT, none of which is missed while nobody waits.
+/// What asks for a stop, none of which is missed while nobody waits: SIGTERM, SIGINT, and SIGHUP when our terminal has
+/// ended. Any other SIGHUP has the settings read again.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
+    /// Whether a terminal's end ends us: we have one, and nobody wants us to outlive it.
+    goes_with_terminal: bool,
+    root: PathBuf,
+    written: Option<Written>,
 }
 
 impl Signals {
     /// From now on these signals end nothing by themselves.
-    pub(super) fn listen() -> anyhow::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    pub(super) fn listen(context: &Context) -> anyhow::Result<Self> {
+        // As `nohup` has it: asked before the signal is ours.
+        let goes_with_terminal = has_terminal() && !ignores_hangup();
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+            goes_with_terminal,
+            root: context.root.clone(),
+            written: Config::written_now(&context.root).ok(),
+        })
     }
 
-    /// Waits for one of them. Safe to cancel.
+    /// Waits for a stop. Safe to cancel.
     pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => {
+                    if self.goes_with_terminal && !has_terminal() {
+                        tracing::info!("the terminal has ended");
+                        return;
+                    }
+                    self.read_again();
+                }
+            }
         }
     }
+
+    /// Keys and lists are read whenever they are used; everything else holds from a start on, and is named.
+    fn read_again(&self) {
+        match (Config::written_now(&self.root), &self.written) {
+            (Err(error), _) => {
+                tracing::error!(%error, "settings are read again and can't be used; those of the start hold")
+            }
+            (Ok(now), Some(then)) if *then != now => {
+                tracing::warn!("settings are read again: restart for {}", then.differences(&now).join(", "));
+            }
+            (Ok(_), _) => tracing::info!("settings are read again: none has changed"),
+        }
+    }
+}
+
+/// Whether this process has a terminal that still lives, be its output led elsewhere.
+fn has_terminal() -> bool {
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+    openat(CWD, "/dev/tty", OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).is_ok()
+}
+
+/// Whether we were started with SIGHUP ignored.
+fn ignores_hangup() -> bool {
+    let status = root::own_status();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 /// Waits for an orderly stop; a signal meanwhile ends the process.

@@ -24,7 +24,7 @@ pub(super) struct Up {
 
 impl Up {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let mut signals = Signals::listen()?;
+        let mut signals = Signals::listen(context)?;
         // Where there is nothing yet, the start makes a root.
         if standing(&context.root) != Standing::Nothing {
             app::check_root(&context.root)?;

@@ -44,6 +44,26 @@ pub fn key(secrets: &Secrets) -> Option<&'static str> {
     KEYS.into_iter().find(|name| secrets.0.contains_key(*name))
 }
 
+/// Returns what in `.env` nobody reads, a sentence for each line. Values are not repeated.
+#[must_use]
+pub fn odd_lines(text: &str) -> Vec<String> {
+    let lines = text.lines().map(str::trim).enumerate();
+    let settings = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let odd = |(at, line): (usize, &str)| {
+        let at = at + 1;
+        let Some((name, _)) = line.split_once('=') else {
+            return Some(format!("line {at} of .env is no NAME=VALUE and is not read"));
+        };
+        let name = name.trim();
+        if name.starts_with("export ") {
+            return Some(format!("line {at} of .env is not read: write NAME=VALUE without `export`"));
+        }
+        let is_read = name == "TZ" || SECRETS.contains(&name);
+        (!is_read).then(|| format!("line {at} of .env is not read: nothing is known by the name {name:?}"))
+    };
+    settings.filter_map(odd).collect()
+}
+
 /// v1's reader for one name: the last one wins, one pair of quotes is stripped, no escapes.
 #[must_use]
 pub fn value(text: &str, name: &str) -> Option<String> {
@@ -71,6 +91,16 @@ mod tests {
         let text = "# TZ=A/B\nTZ=\"Europe/Paris\"\n TZ = 'Asia/Tokyo' \nX=\n";
         assert_eq!(value(text, "TZ").as_deref(), Some("Asia/Tokyo"));
         assert_eq!(value(text, "X"), None);
+    }
+
+    #[test]
+    fn what_nobody_reads_is_told_without_its_value() {
+        let text = "# a\n\nTZ=UTC\nANTHROPIC_API_KEY=k\nexport AWS_REGION=sk1\nOTHER=sk2\nsk3\n";
+        let odd = odd_lines(text);
+        assert_eq!(odd.len(), 3, "{odd:?}");
+        assert!(odd[0].contains("line 5") && odd[0].contains("export"), "{odd:?}");
+        assert!(odd[1].contains("\"OTHER\"") && odd[2].contains("line 7"), "{odd:?}");
+        assert!(!odd.concat().contains("sk"), "{odd:?}");
     }
 
     #[test]

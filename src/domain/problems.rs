@@ -133,6 +133,10 @@ pub enum Problem {
     NobodyIsAsked { why: String },
     /// As many questions are open as may be.
     ManyQuestions { full: String },
+    /// Settings were changed since the start.
+    Restart { settings: Vec<String> },
+    /// The settings can't be used any more.
+    Settings { why: String },
     /// A name is no time zone.
     Zone { name: String, meant: Option<&'static str>, used: String },
     /// A group has much in the store: of `most` bytes that are kept of it `bytes` are there, and `left` may be written yet.
@@ -167,7 +171,7 @@ pub enum HeldUp {
 use Problem::{
     AnswersTwice, Aside, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Inodes, MainGroups,
     ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude,
-    Pattern, Rests, RunsFail, Script, SenderList, Stored, Unreadable, Unwatched, Zone,
+    Pattern, Restart, Rests, RunsFail, Script, SenderList, Settings, Stored, Unreadable, Unwatched, Zone,
 };
 
 impl Problem {
@@ -389,6 +393,20 @@ impl Problem {
                     "`g2 ipc list --group {group}` shows what it asked for, `g2 ipc drop ID` throws one away, `g2 ipc release {group}` lets it go on"
                 ),
             ),
+            Restart { settings } => (
+                "settings",
+                String::new(),
+                Warn,
+                format!("restart for {}", settings.join(", ")),
+                "what is set holds from the next start on: stop g2 and start it again".into(),
+            ),
+            Settings { why } => (
+                "settings",
+                String::new(),
+                Fail,
+                format!("{why}; what was read at the start holds until g2 is started again, which would fail"),
+                "correct g2.toml; SIGHUP has it read again, and says how it is".into(),
+            ),
             Unwatched { why } => (
                 "file_events",
                 String::new(),
@@ -495,6 +513,8 @@ impl Problem {
             | Rests(_)
             | GivenUp { .. }
             | NotSaid { .. }
+            | Restart { .. }
+            | Settings { .. }
             | Unwatched { .. }
             | Unreadable { .. } => false,
         }

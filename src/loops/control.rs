@@ -185,7 +185,7 @@ pub async fn run(host: Arc<Host>, listener: UnixListener, since: Time) {
 /// The operating system's, with the path in the context.
 pub fn bind(path: &Path) -> std::io::Result<UnixListener> {
     crate::root::remove_stale_socket(path)?;
-    let listener = UnixListener::bind(path)?;
+    let listener = UnixListener::bind(crate::root::SocketName::of(path)?.path())?;
     crate::root::make_private(path)?;
     Ok(listener)
 }

@@ -99,6 +99,7 @@ pub async fn look(view: &View<'_>) -> Vec<Finding> {
     mount_list(view, &mut found);
     sender_list(view, &mut found);
     zone(view, &mut found);
+    settings(view, &mut found);
     let mut groups = Vec::new();
     if let Some(store) = view.store {
         match store.groups() {
@@ -358,6 +359,20 @@ fn ledger(store: &Store, found: &mut Vec<Problem>) {
     match store.ledger(now) {
         Ok(ledger) => found.extend(of_ledger(ledger, now)),
         Err(error) => found.push(Problem::Unreadable { what: "the ledger", why: chain(&error) }),
+    }
+}
+
+/// What was changed since the daemon read its settings.
+fn settings(view: &View<'_>, found: &mut Vec<Problem>) {
+    if view.host.is_none() {
+        return;
+    }
+    match Config::written_now(view.root) {
+        Ok(now) => {
+            let settings = view.config.written.differences(&now);
+            found.extend((!settings.is_empty()).then_some(Problem::Restart { settings }));
+        }
+        Err(error) => found.push(Problem::Settings { why: chain(&error) }),
     }
 }
 

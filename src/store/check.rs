@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode};
 
-use super::{Result, StoreError, migrate};
+use super::{Result, StoreError, migrate, place::Place};
 
 /// How many faults are told.
 const FAULTS: usize = 5;
@@ -39,8 +39,8 @@ pub enum Soundness {
 /// [`StoreError::Open`] when it can't be opened or is no database.
 pub fn inspect(path: &Path, limit: Duration) -> Result<Inspection> {
     let failed = |source| StoreError::Open { path: path.to_owned(), source };
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let place = Place::of(path)?;
+    let connection = place.connect()?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
     let schema = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
     Ok(Inspection {

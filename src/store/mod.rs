@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 mod approvals;
 mod by_hand;
@@ -25,6 +25,7 @@ mod meta;
 mod migrate;
 mod outbox;
 mod people;
+mod place;
 #[cfg(test)]
 mod plans;
 mod prune;
@@ -58,6 +59,7 @@ pub use sessions::Transcripts;
 pub use trace::{Effected, IpcFilter, Story};
 pub use why::{Why, WhyCommand, WhyWiring};
 
+use place::Place;
 use writer::Writer;
 
 /// How long the store's log stays after what was in it is in the store, bytes.
@@ -72,6 +74,18 @@ pub enum StoreError {
         "the store at {path} has schema {found}, newer than the {known} this program knows; install the newer g2"
     )]
     Newer { path: PathBuf, found: usize, known: usize },
+    #[error(
+        "the store at {path} has schema {found}, older than the {known} this program knows, and nothing can be written there; start this g2 once where it can, or read it with the older one"
+    )]
+    Older { path: PathBuf, found: usize, known: usize },
+    #[error(
+        "reading the store at {path}, which nobody can write to, from a copy in the folder for temporary files failed"
+    )]
+    Copy {
+        path: PathBuf,
+        #[source]
+        error: std::io::Error,
+    },
     #[error("migration {name} failed; the store is as it was before it")]
     Migration { name: &'static str, source: rusqlite::Error },
     #[error("the store refused")]
@@ -132,6 +146,8 @@ impl StoreError {
             Self::Commit(_) | Self::Closed | Self::Index { .. } => true,
             Self::Open { .. }
             | Self::Newer { .. }
+            | Self::Older { .. }
+            | Self::Copy { .. }
             | Self::Migration { .. }
             | Self::Thread(_)
             | Self::NotSearched
@@ -156,7 +172,7 @@ pub struct Store {
 }
 
 struct Readers {
-    path: PathBuf,
+    place: Place,
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -166,6 +182,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::Newer`] when a newer program wrote it; [`StoreError::Open`] when SQLite can't.
     pub fn open(path: &Path) -> Result<Self> {
+        let place = Place::of(path)?;
+        if place.is_read_only() {
+            return Self::of_what_can_be_read(place);
+        }
         let open = || -> rusqlite::Result<Connection> {
             let mut connection = Connection::open(path)?;
             prepare(&mut connection)?;
@@ -177,14 +197,39 @@ impl Store {
         };
         let mut connection = open().map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
         migrate::migrate(&mut connection, path)?;
+        Self::of(connection, place)
+    }
+
+    /// Opens a store on a file system that nobody writes to: whatever is to change it fails.
+    fn of_what_can_be_read(place: Place) -> Result<Self> {
+        let mut connection = place.connect()?;
+        let open = |source| StoreError::Open { path: place.path().to_owned(), source };
+        prepare(&mut connection).map_err(open)?;
+        let found: usize = connection.query_row("PRAGMA user_version", [], |r| r.get(0)).map_err(open)?;
+        let (path, known) = (place.path().to_owned(), migrate::VERSION);
+        match found.cmp(&known) {
+            std::cmp::Ordering::Less => Err(StoreError::Older { path, found, known }),
+            std::cmp::Ordering::Greater => Err(StoreError::Newer { path, found, known }),
+            std::cmp::Ordering::Equal => Self::of(connection, place),
+        }
+    }
+
+    fn of(connection: Connection, place: Place) -> Result<Self> {
+        let path = place.path().to_owned();
         Ok(Self {
             writer: Writer::start(connection)?,
-            readers: Arc::new(Readers { path: path.to_owned(), idle: Mutex::default() }),
-            path: path.to_owned(),
+            indexes: Arc::new(search::Indexes::beside(&path)),
+            readers: Arc::new(Readers { place, idle: Mutex::default() }),
+            path,
             asking: Arc::default(),
-            indexes: Arc::new(search::Indexes::beside(path)),
             most: u64::MAX,
         })
+    }
+
+    /// Whether it lies on a file system that nobody writes to.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.readers.place.is_read_only()
     }
 
     /// Returns the store of a daemon that asks people so.
@@ -220,9 +265,7 @@ impl Store {
         let connection = match idle {
             Some(connection) => connection,
             None => {
-                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-                let mut connection = Connection::open_with_flags(&self.readers.path, flags)
-                    .map_err(|source| StoreError::Open { path: self.readers.path.clone(), source })?;
+                let mut connection = self.readers.place.connect()?;
                 prepare(&mut connection)?;
                 connection
             }

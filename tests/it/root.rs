@@ -7,4 +7,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod private;
+mod reached;
+mod settings;
 mod standing;

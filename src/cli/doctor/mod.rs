@@ -88,7 +88,9 @@ impl Doctor {
         rows.extend(root::private(&root));
         let loaded = Config::load(&root, &context.environment);
         rows.push(settings::judge(&loaded, &root));
+        rows.extend(settings::unusable(&loaded));
         rows.extend(settings::secrets(&root.join(".env")));
+        let can_be_read = loaded.is_ok();
         // With settings that can't be read, the rest is checked against the defaults.
         let config: Result<Config, ConfigError> = loaded.or_else(|_| Config::defaults(&context.environment));
         let Ok(config) = config else { return rows };
@@ -99,13 +101,15 @@ impl Doctor {
         let (found, daemon) = daemon::check(&root).await;
         rows.extend(found);
         let groups = store.as_ref().and_then(|store| store.groups().ok()).unwrap_or_default();
-        let problems = match &daemon {
+        let mut problems = match &daemon {
             Some(daemon) => daemon.findings.clone(),
             None => {
                 let store = store.as_ref();
                 problems::look(&View { config: &config, root: &root, store, host: None }).await
             }
         };
+        // The check of the settings has said why.
+        problems.retain(|problem| can_be_read || problem.code != "settings");
         let subject = Subject { root, data, config, daemon, store, groups, problems };
         rows.extend(subject.problems.iter().map(Row::from));
 

@@ -24,6 +24,12 @@ pub(super) fn judge(loaded: &Result<Config, ConfigError>, root: &Path) -> Row {
     }
 }
 
+/// What is set and can't be used.
+pub(super) fn unusable(loaded: &Result<Config, ConfigError>) -> Vec<Row> {
+    let all = loaded.as_ref().map_or(&[][..], |config| &config.unusable);
+    all.iter().map(|why| Row::warn("settings", why.clone(), "correct it, or take it out")).collect()
+}
+
 /// A message of the TOML reader without its picture of the line.
 fn one_line(text: &str) -> String {
     let is_picture = |line: &&str| {
