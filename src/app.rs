@@ -41,7 +41,7 @@ use crate::{
         usage,
     },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
-    store::{Asking, Store},
+    store::{Asking, Bounds, Store},
 };
 
 mod by_hand;
@@ -153,6 +153,12 @@ async fn lock(root: &Path) -> Result<File> {
             return Ok(file);
         }
     }
+}
+
+/// Returns what the settings let each group have in the store.
+#[must_use]
+pub fn bounds(config: &Config) -> Bounds {
+    Bounds { tasks: config.tasks, replies: config.replies_bytes, stored: config.stored_bytes }
 }
 
 /// Returns how people are asked by a daemon with these settings.
@@ -356,7 +362,7 @@ impl Daemon {
         let local = Local::default();
         let channels = Arc::new(Channels::new(vec![Box::new(local.clone())]));
         let asking = Asking { channels: channels.names(), ..asking(&config) };
-        let store = store.asking(asking).keeping(config.stored_bytes);
+        let store = store.asking(asking).bounded(bounds(&config));
         store.expire_approvals(clock::now()).await?;
         store.recover_deliveries(channels.idempotent(), config.on_unknown, clock::now()).await?;
         let (lanes, news) = mpsc::unbounded_channel();

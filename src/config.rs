@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::domain::{
     run_settings::{Aws, Credentials, Egress, Network, Provider, RunSettings, Selinux},
+    tasks::TaskLimits,
     zone::{ZoneChoice, ZoneData, Zones},
 };
 
@@ -82,6 +83,10 @@ pub struct Config {
     pub waiting_files: usize,
     /// How long a no to a question is remembered, ms; 0: it is not.
     pub deny_ttl_ms: i64,
+    /// What the tasks of a group may be.
+    pub tasks: TaskLimits,
+    /// How much is replied to a group in a minute, and how much of its long replies is kept, bytes.
+    pub replies_bytes: u64,
     /// How many archived sessions of a group are kept.
     pub archives: usize,
     /// How much of what was said in them is kept, bytes.
@@ -177,10 +182,27 @@ struct RawLimits {
     stored_mib: Option<u64>,
     waiting_mib: Option<u64>,
     waiting_files: Option<usize>,
+    tasks: Option<usize>,
+    tasks_mib: Option<u64>,
+    task_prompt_kib: Option<usize>,
+    task_script_kib: Option<usize>,
+    replies_mib: Option<u64>,
     archives: Option<usize>,
     archives_mib: Option<u64>,
     keep_days: Option<u32>,
     keep_first_minutes: Option<u32>,
+}
+
+impl RawLimits {
+    fn tasks(&self) -> TaskLimits {
+        let default = TaskLimits::default();
+        TaskLimits {
+            count: self.tasks.unwrap_or(default.count),
+            bytes: self.tasks_mib.map_or(default.bytes, |mib| mib.min(1 << 20) << 20),
+            prompt: self.task_prompt_kib.map_or(default.prompt, |kib| kib.min(1 << 20) << 10),
+            script: self.task_script_kib.map_or(default.script, |kib| kib.min(1 << 20) << 10),
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -379,6 +401,8 @@ impl Config {
             stored_bytes: raw.limits.stored_mib.unwrap_or(2_048).clamp(1, 1 << 30) << 20,
             waiting_bytes: raw.limits.waiting_mib.unwrap_or(64).max(1) << 20,
             waiting_files: raw.limits.waiting_files.unwrap_or(100_000).max(1),
+            tasks: raw.limits.tasks(),
+            replies_bytes: raw.limits.replies_mib.unwrap_or(64).clamp(1, 1 << 20) << 20,
             archives: raw.limits.archives.unwrap_or(1_000).max(1),
             archives_bytes: raw.limits.archives_mib.unwrap_or(256) << 20,
             keep_days: raw.limits.keep_days.unwrap_or(0),
@@ -548,10 +572,10 @@ mod tests {
         assert_eq!(config.token_file.as_deref(), Some(Path::new("/home/u/.claude/.credentials.json")));
         assert_eq!(with(&[("ANTHROPIC_BASE_URL", "https://a")], toml).unwrap().upstream, "https://a");
         let raw = toml::from_str(toml).unwrap();
-        let dotenv = Dotenv::of("ANTHROPIC_BASE_URL=https://b\nANTHROPIC_API_KEY=sk\n");
+        let dotenv = Dotenv::of("ANTHROPIC_BASE_URL=https://b\nANTHROPIC_API_KEY=sk-secret\n");
         let config = Config::check(raw, &Environment::default(), &dotenv).unwrap();
         assert_eq!(config.upstream, "https://b");
-        assert!(!format!("{config:?} {dotenv:?}").contains("sk"));
+        assert!(!format!("{config:?} {dotenv:?}").contains("sk-secret"));
     }
 
     #[test]

@@ -25,10 +25,16 @@ pub enum Effect {
     },
     /// Stores a new active task.
     CreateTask(NewTask),
-    /// Reads the tasks in `scope`, newest first.
+    /// Reads a page of the tasks in `scope`, newest first.
     ListTasks {
         /// Whose tasks.
         scope: Scope,
+        /// Only those that come after this row of an earlier page.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        after: Option<i64>,
+        /// How many, at most.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        limit: Option<i64>,
     },
     /// Removes a task with its history.
     CancelTask {

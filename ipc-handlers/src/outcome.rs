@@ -29,8 +29,13 @@ pub enum Outcome {
         /// When it runs first.
         next_run: Time,
     },
-    /// The tasks in scope, newest first.
-    Tasks(Vec<TaskRow>),
+    /// A page of the tasks in scope, newest first.
+    Tasks {
+        /// The tasks.
+        tasks: Vec<TaskRow>,
+        /// Where the next page begins; `None` for the last one.
+        next: Option<i64>,
+    },
     /// A task was changed, or was so already.
     TaskChanged {
         /// Its id.
@@ -48,7 +53,12 @@ pub enum Outcome {
         jid: String,
     },
     /// The chats that an agent could be registered for, newest activity first.
-    Groups(Vec<GroupRow>),
+    Groups {
+        /// The chats.
+        groups: Vec<GroupRow>,
+        /// How many more there are, which a reply has no room for.
+        more: usize,
+    },
     /// A task was removed.
     TaskCancelled {
         /// Its id.
@@ -86,6 +96,29 @@ pub enum NotApplied {
         /// The id asked for.
         id: String,
     },
+    /// A prompt or a script is longer than one may be.
+    TaskTooLong {
+        /// `prompt` or `script`.
+        field: &'static str,
+        /// How long it is, bytes.
+        bytes: usize,
+        /// How long it may be, bytes.
+        most: usize,
+    },
+    /// The group has as many tasks as it may have.
+    TooManyTasks {
+        /// Whose tasks.
+        group: Folder,
+        /// How many it may have.
+        most: usize,
+    },
+    /// The tasks of the group would have more bytes than they may have together.
+    TasksTooLarge {
+        /// Whose tasks.
+        group: Folder,
+        /// How many bytes they may have.
+        most: u64,
+    },
     /// No archived session of this number in the effect's scope.
     ArchiveGone {
         /// The number asked for.
@@ -122,6 +155,23 @@ impl From<NotApplied> for Refusal {
                 Code::Conflict,
                 format!("a task of the id {} exists already", quoted(&id)),
                 "leave taskId out and the host makes one, or choose another",
+            ),
+            NotApplied::TaskTooLong { field, bytes, most } => Self::new(
+                Code::TooLarge,
+                format!("the {field} of a task has {bytes} bytes; the limit is {most}"),
+                "put long text into a file of the group and have the prompt name it",
+            ),
+            NotApplied::TooManyTasks { group, most } => Self::new(
+                Code::TooLarge,
+                format!("the group \"{group}\" has as many tasks as it may have, {most}"),
+                "remove some with cancel_task; those that have run for the last time count too",
+            ),
+            NotApplied::TasksTooLarge { group, most } => Self::new(
+                Code::TooLarge,
+                format!(
+                    "the tasks of the group \"{group}\" would have more than {most} bytes together, which is the limit"
+                ),
+                "remove some with cancel_task, or put long text into files of the group",
             ),
             NotApplied::ArchiveGone { id } => Self::no_such_archive(id),
             NotApplied::NotIndexed => Self::new(
@@ -206,6 +256,20 @@ pub struct TaskRow {
     #[serde(serialize_with = "iso")]
     #[schemars(with = "Option<String>")]
     pub next_run: Option<Time>,
+    /// Whether something of the prompt, the script or the schedule is left out: at most 64 KiB of each is shown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
+    pub cut: bool,
+    /// In a snapshot, on the oldest task of a group that it shows: how many older ones it has no room for. `list_tasks` has
+    /// them all, page by page.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(default)]
+    pub more: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The states of a task.
@@ -244,6 +308,8 @@ mod tests {
             schedule_value: "0 9 * * *".into(),
             status: TaskStatus::Active,
             next_run: Some(Time(0)),
+            cut: false,
+            more: 0,
         };
         assert_eq!(
             serde_json::to_string(&row).unwrap(),
@@ -263,6 +329,7 @@ mod tests {
         let code = |reason| Refusal::from(reason).code;
         assert_eq!(code(NotApplied::TaskGone { id: "a".into() }), Code::NotFound);
         assert_eq!(code(NotApplied::TaskIdTaken { id: "a".into() }), Code::Conflict);
+        assert_eq!(code(NotApplied::TaskTooLong { field: "prompt", bytes: 2, most: 1 }), Code::TooLarge);
         assert_eq!(code(NotApplied::NotIndexed), Code::RateLimited);
         assert_eq!(code(NotApplied::NoSearchNow), Code::RateLimited);
         assert_eq!(code(NotApplied::TooMuchToSearch), Code::TooLarge);

@@ -78,6 +78,8 @@ pub(crate) enum Answer<'a> {
     #[schemars(title = "list_tasks")]
     Tasks {
         tasks: &'a [TaskRow],
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next: Option<i64>,
     },
     #[schemars(title = "update_task, pause_task, resume_task")]
     TaskChanged {
@@ -97,6 +99,8 @@ pub(crate) enum Answer<'a> {
     #[schemars(title = "refresh_groups")]
     Groups {
         groups: &'a [GroupRow],
+        #[serde(skip_serializing_if = "Option::is_none")]
+        more: Option<usize>,
     },
     #[schemars(title = "clear_session")]
     SessionCleared {
@@ -128,12 +132,14 @@ impl<'a> Answer<'a> {
                 next_run: next_run.to_string(),
                 next_run_local: local(*next_run, zone),
             },
-            Outcome::Tasks(tasks) => Self::Tasks { tasks },
+            Outcome::Tasks { tasks, next } => Self::Tasks { tasks, next: *next },
             Outcome::TaskChanged { task_id, status, next_run } => {
                 Self::TaskChanged { task_id, status: *status, next_run: next_run.map(|at| at.to_string()) }
             }
             Outcome::Registered { folder, jid } => Self::Registered { folder, jid },
-            Outcome::Groups(groups) => Self::Groups { groups },
+            Outcome::Groups { groups, more } => {
+                Self::Groups { groups, more: Some(*more).filter(|more| *more > 0) }
+            }
             Outcome::SessionResumed { session_id } => Self::SessionResumed { session_id },
             Outcome::Sessions(sessions) => Self::Sessions { sessions },
             Outcome::SessionArchived { id } => Self::SessionArchived { id: *id },
@@ -200,7 +206,10 @@ mod tests {
                 },
                 r#"{"taskId":"t","nextRun":"2026-03-01T12:00:00.000Z","nextRunLocal":"2026-03-01T07:00:00-05:00"}"#,
             ),
-            (Outcome::Tasks(vec![]), r#"{"tasks":[]}"#),
+            (Outcome::Tasks { tasks: vec![], next: None }, r#"{"tasks":[]}"#),
+            (Outcome::Tasks { tasks: vec![], next: Some(7) }, r#"{"tasks":[],"next":7}"#),
+            (Outcome::Groups { groups: vec![], more: 0 }, r#"{"groups":[]}"#),
+            (Outcome::Groups { groups: vec![], more: 2 }, r#"{"groups":[],"more":2}"#),
             (Outcome::TaskCancelled { task_id: "t".into() }, r#"{"taskId":"t"}"#),
             (Outcome::SessionCleared { archived_id: None }, "{}"),
             (Outcome::SessionCleared { archived_id: Some(3) }, r#"{"archivedId":3}"#),

@@ -27,6 +27,9 @@ pub struct GroupRow {
 pub struct AvailableGroups {
     /// Newest activity first.
     pub groups: Vec<GroupRow>,
+    /// How many more there are, which the file has no room for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more: Option<usize>,
     /// When this was written.
     #[serde(serialize_with = "instant")]
     #[schemars(with = "String")]
@@ -77,7 +80,7 @@ mod tests {
             last_activity: Some(Time(0)),
             is_registered: false,
         };
-        let groups = AvailableGroups { groups: vec![chat], last_sync: Time(1) };
+        let groups = AvailableGroups { groups: vec![chat], more: None, last_sync: Time(1) };
         assert_eq!(
             serde_json::to_string(&groups).unwrap(),
             r#"{"groups":[{"jid":"tg:1","name":"Team","lastActivity":"1970-01-01T00:00:00.000Z","isRegistered":false}],"lastSync":"1970-01-01T00:00:00.001Z"}"#

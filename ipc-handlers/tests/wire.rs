@@ -106,16 +106,21 @@ fn outcome(effect: &Effect) -> Outcome {
             group: task.group.clone(),
             next_run: task.next_run,
         },
-        Effect::ListTasks { .. } => Outcome::Tasks(vec![TaskRow {
-            id: "task-family".into(),
-            group_folder: "family".into(),
-            prompt: "Say good morning".into(),
-            script: None,
-            schedule_type: "cron".into(),
-            schedule_value: "0 9 * * 1-5".into(),
-            status: TaskStatus::Active,
-            next_run: Some(Time(1_772_460_000_000)),
-        }]),
+        Effect::ListTasks { .. } => Outcome::Tasks {
+            next: None,
+            tasks: vec![TaskRow {
+                id: "task-family".into(),
+                group_folder: "family".into(),
+                prompt: "Say good morning".into(),
+                script: None,
+                schedule_type: "cron".into(),
+                schedule_value: "0 9 * * 1-5".into(),
+                status: TaskStatus::Active,
+                next_run: Some(Time(1_772_460_000_000)),
+                cut: false,
+                more: 0,
+            }],
+        },
         Effect::ChangeTask { id, change, .. } => Outcome::TaskChanged {
             task_id: id.clone(),
             status: change.status.unwrap_or(TaskStatus::Active),
@@ -124,12 +129,15 @@ fn outcome(effect: &Effect) -> Outcome {
         Effect::RegisterGroup(made) => {
             Outcome::Registered { folder: made.folder.clone(), jid: made.chat_jid.clone() }
         }
-        Effect::ListGroups => Outcome::Groups(vec![GroupRow {
-            jid: "tg:-200".into(),
-            name: "Chess club".into(),
-            last_activity: Some(Time(1_772_366_000_000)),
-            is_registered: false,
-        }]),
+        Effect::ListGroups => Outcome::Groups {
+            more: 0,
+            groups: vec![GroupRow {
+                jid: "tg:-200".into(),
+                name: "Chess club".into(),
+                last_activity: Some(Time(1_772_366_000_000)),
+                is_registered: false,
+            }],
+        },
         Effect::ResumeSession { .. } => Outcome::SessionResumed { session_id: "0b7e3a52".into() },
         Effect::SearchSessions { target, .. } => Outcome::Sessions(vec![FoundSession {
             group: target.clone(),

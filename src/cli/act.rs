@@ -8,6 +8,7 @@ use super::{
     client::{tell_changed, tell_to_relaunch},
 };
 use crate::{
+    app::bounds,
     clock,
     store::{Store, Transcripts},
 };
@@ -38,8 +39,9 @@ pub(super) async fn act(
     command: Command,
     said: Transcripts,
 ) -> Result<Outcome, Failure> {
-    let zones = context.config()?.zones;
-    let acted = store.act(group.clone(), command, said, zones, clock::now()).await?;
+    let config = context.config()?;
+    let (zones, bounds) = (config.zones.clone(), bounds(&config));
+    let acted = store.clone().bounded(bounds).act(group.clone(), command, said, zones, clock::now()).await?;
     let (outcomes, changes) = acted.map_err(|refusal| {
         anyhow!("{}; {} ({})", as_typed(&refusal.message), as_typed(&refusal.hint), refusal.code)
     })?;

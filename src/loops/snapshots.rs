@@ -2,7 +2,8 @@
 //! `session_history.json`, as v1 wrote them. Written atomically, each from a state that was read after its turn came.
 //!
 //! What somebody waits for is written at once; the rest [`soon`](Snapshots::soon), once for all changes until then: a
-//! list that many commands change is not written for each of them.
+//! list that many commands change is not written for each of them. However much there is to show, none is larger than
+//! [`LARGEST`], or main's list of tasks than [`LARGEST_OF_MAIN`].
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ipc_handlers::{Folder, TaskRow, shown::AvailableGroups};
+use ipc_handlers::{Folder, shown::AvailableGroups};
 use serde::ser::{SerializeSeq as _, Serializer as _};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -51,6 +52,10 @@ impl Snapshots {
     }
 }
 
+/// How large a snapshot is at most, bytes.
+const LARGEST: u64 = 1 << 20;
+/// How large main's list of tasks is at most, bytes: it shows every group's.
+const LARGEST_OF_MAIN: u64 = 8 << 20;
 /// For every second of writing what nobody waits for, so many of leaving the disk to others.
 const LEISURE: u32 = 9;
 /// However long a list is, the rest after it is no longer.
@@ -147,12 +152,13 @@ fn put_all(host: &Host, group: &Folder, shown: Shown) -> Result<(), String> {
     let scope = (!row.is_main).then_some(group);
     boxes
         .write_snapshot_with("current_tasks.json", |file| {
-            // Row by row: the list of main holds every group's, however many.
+            // Row by row, as many as have room: of each group as much in the list of main, which holds every group's.
             let mut json = serde_json::Serializer::pretty(file);
             let mut list = json.serialize_seq(None)?;
             let mut failed = Ok(());
-            let read = host.store.each_task(scope, |task| {
-                failed = list.serialize_element(&TaskRow::from(task));
+            let room = if row.is_main { LARGEST_OF_MAIN } else { LARGEST };
+            let read = host.store.each_shown_task(scope, room, |task| {
+                failed = list.serialize_element(&task);
                 failed.is_ok()
             });
             failed?;
@@ -163,11 +169,13 @@ fn put_all(host: &Host, group: &Folder, shown: Shown) -> Result<(), String> {
     if shown == Shown::Tasks {
         return Ok(());
     }
-    let groups = if row.is_main { host.store.available_groups().map_err(store)? } else { Vec::new() };
-    let groups = AvailableGroups { groups, last_sync: clock::now() };
+    let (groups, more) =
+        if row.is_main { host.store.available_groups(LARGEST).map_err(store)? } else { (Vec::new(), 0) };
+    let groups =
+        AvailableGroups { groups, more: Some(more).filter(|more| *more > 0), last_sync: clock::now() };
     let bytes = serde_json::to_vec_pretty(&groups).unwrap_or_default();
     boxes.write_snapshot("available_groups.json", &bytes).map_err(|e| chain(&e))?;
-    let history = host.store.session_history(group).map_err(store)?;
+    let history = host.store.session_history(group, LARGEST).map_err(store)?;
     let bytes = serde_json::to_vec_pretty(&history).unwrap_or_default();
     boxes.write_snapshot("session_history.json", &bytes).map_err(|e| chain(&e))
 }

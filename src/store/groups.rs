@@ -276,9 +276,10 @@ impl Store {
         })
     }
 
-    /// Returns every group chat, newest activity first.
-    pub fn available_groups(&self) -> Result<Vec<GroupRow>> {
-        self.read(available)
+    /// Returns the group chats, newest activity first, as many as have room in `room` bytes of JSON, and how many more there
+    /// are.
+    pub fn available_groups(&self, room: u64) -> Result<(Vec<GroupRow>, usize)> {
+        self.read(|c| available(c, room))
     }
 }
 
@@ -292,22 +293,36 @@ pub(super) fn zone_of(c: &Connection, group: &Folder, zones: &Zones) -> Result<Z
     Ok(zones.of(own.as_deref()))
 }
 
-/// Every group chat, newest activity first.
-pub(super) fn available(c: &Connection) -> Result<Vec<GroupRow>> {
-    Ok(c.prepare_cached(
+/// What a chat takes in a list beside its address and its name, bytes.
+const CHAT_ROW: usize = 160;
+
+/// The group chats, newest activity first, as many as have room in `room` bytes of JSON, and how many more there are.
+pub(super) fn available(c: &Connection, room: u64) -> Result<(Vec<GroupRow>, usize)> {
+    let mut left = usize::try_from(room).unwrap_or(usize::MAX);
+    let (mut groups, mut more) = (Vec::new(), 0);
+    let mut chats = c.prepare_cached(
         "SELECT jid, name, (SELECT max(m.received_at) FROM messages m WHERE m.seq = (SELECT max(seq) FROM messages x WHERE x.chat_jid = jid)) AS last,
                 EXISTS (SELECT 1 FROM wirings w WHERE w.chat_jid = jid)
          FROM chats WHERE kind = 'group' ORDER BY last DESC, jid",
-    )?
-    .query_map([], |r| {
-        Ok(GroupRow {
-            jid: r.get(0)?,
-            name: r.get(1)?,
-            last_activity: r.get::<_, Option<i64>>(2)?.map(Time),
-            is_registered: r.get(3)?,
-        })
-    })?
-    .collect::<rusqlite::Result<_>>()?)
+    )?;
+    let mut rows = chats.query([])?;
+    while let Some(row) = rows.next()? {
+        let (jid, name): (String, String) = (row.get(0)?, row.get(1)?);
+        // As JSON each of their bytes is six at most.
+        let bytes = CHAT_ROW + 6 * (jid.len() + name.len());
+        if more > 0 || bytes > left {
+            more += 1;
+            continue;
+        }
+        left -= bytes;
+        groups.push(GroupRow {
+            jid,
+            name,
+            last_activity: row.get::<_, Option<i64>>(2)?.map(Time),
+            is_registered: row.get(3)?,
+        });
+    }
+    Ok((groups, more))
 }
 
 const GROUP: &str = "SELECT folder, name, is_main, trigger, provider, script, image, config FROM groups";

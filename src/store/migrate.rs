@@ -24,6 +24,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0014_archives", include_str!("../../migrations/0014_archives.sql")),
     ("0015_aside", include_str!("../../migrations/0015_aside.sql")),
     ("0016_told", include_str!("../../migrations/0016_told.sql")),
+    ("0017_replies", include_str!("../../migrations/0017_replies.sql")),
 ];
 
 /// The schema version that this program writes.

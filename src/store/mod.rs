@@ -11,6 +11,8 @@ use std::{
 
 use rusqlite::Connection;
 
+use crate::domain::tasks::TaskLimits;
+
 mod approvals;
 mod by_hand;
 mod chats;
@@ -159,6 +161,22 @@ impl StoreError {
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
+/// What each group may have in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    pub tasks: TaskLimits,
+    /// How much of long replies is kept for who asks again, bytes.
+    pub replies: u64,
+    /// How much of a group is kept before it may have no more kept, bytes.
+    pub stored: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { tasks: TaskLimits::default(), replies: 64 << 20, stored: u64::MAX }
+    }
+}
+
 /// The store of one root. Clones share the writer and the readers.
 #[derive(Clone)]
 pub struct Store {
@@ -166,9 +184,8 @@ pub struct Store {
     readers: Arc<Readers>,
     path: PathBuf,
     asking: Arc<Asking>,
+    bounds: Bounds,
     indexes: Arc<search::Indexes>,
-    /// How much of a group is kept before it may have no more kept, bytes.
-    most: u64,
 }
 
 struct Readers {
@@ -222,7 +239,7 @@ impl Store {
             readers: Arc::new(Readers { place, idle: Mutex::default() }),
             path,
             asking: Arc::default(),
-            most: u64::MAX,
+            bounds: Bounds::default(),
         })
     }
 
@@ -238,10 +255,10 @@ impl Store {
         Self { asking: Arc::new(asking), ..self }
     }
 
-    /// Returns the store of a daemon that keeps at most so much of a group, bytes.
+    /// Returns the store of somebody whose settings bound what groups may have.
     #[must_use]
-    pub fn keeping(self, most: u64) -> Self {
-        Self { most, ..self }
+    pub fn bounded(self, bounds: Bounds) -> Self {
+        Self { bounds, ..self }
     }
 
     /// Returns the database file's path.

@@ -57,7 +57,7 @@ fn hear(event: TraceEvent<'_>) {
 #[rustfmt::skip]
 const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
-    ("anybody, without SQL", &["path", "asking", "keeping"]),
+    ("anybody, without SQL", &["path", "asking", "bounded"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
         "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "runs_gone", "was_given", "size",
     ]),
@@ -275,12 +275,12 @@ async fn of_commands(store: &Store) {
     store.settle(file(20, &commands[0], None), Zones::utc(), NOW).await.unwrap();
     store.refuse(file(21, &commands[0], None), Refusal::internal(), NOW).await.unwrap();
     for group in [None, Some(&main_folder())] {
-        store.each_task(group, |_| true).unwrap();
+        store.each_shown_task(group, 1 << 20, |_| true).unwrap();
     }
     store.main_group().unwrap();
     store.search(main_folder(), "w".into(), 1, INDEXED_AT_ONCE, &|| false).unwrap();
     store.chat_of_main().unwrap();
-    store.session_history(&main_folder()).unwrap();
+    store.session_history(&main_folder(), 1 << 20).unwrap();
     store.put_out_archives(main_folder(), 0, 0).await.unwrap();
 }
 
@@ -337,7 +337,7 @@ async fn of_starts(store: &Store) {
     store.outbox_pending().unwrap();
     store.dead_commands().unwrap();
     store.stale_recoveries(NOW).unwrap();
-    store.available_groups().unwrap();
+    store.available_groups(1 << 20).unwrap();
     store.holds().unwrap();
     store.held_messages().unwrap();
     assert!(store.stored_by(&main_folder()).unwrap() > 0 && !store.stored().unwrap().is_empty());

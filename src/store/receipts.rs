@@ -11,7 +11,7 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    Result, Store, StoreError,
+    Bounds, Result, Store, StoreError,
     search::Searched,
     sessions::{Transcripts, generations},
     writer::in_savepoint,
@@ -117,6 +117,27 @@ pub struct Receipt {
     pub at: Time,
 }
 
+impl Receipt {
+    /// Returns how long its reply is.
+    #[must_use]
+    pub fn reply_bytes(&self) -> usize {
+        self.reply.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// How many bytes of replies are in one commit of a group, but for the last of them.
+const REPLIES_AT_ONCE: usize = 256 << 10;
+/// How long a reply may be, bytes: what a list has no room for is on its next page.
+const LONGEST_REPLY: u64 = 1 << 20;
+/// From how many bytes on a reply is long: the group's newest are kept, as many as its bounds allow.
+const LONG_REPLY: usize = 16 << 10;
+
+/// By what commands are decided.
+struct Rules {
+    zones: Zones,
+    bounds: Bounds,
+}
+
 impl Store {
     /// Decides a command file and applies its effects, once: a file that was decided before gets its first outcome.
     pub fn settle(
@@ -125,12 +146,13 @@ impl Store {
         zones: Zones,
         now: Time,
     ) -> impl Future<Output = Result<Settled>> + Send + use<> {
-        let most = self.most;
-        self.write(move |c| settle(c, &file, &zones, most, now))
+        let bounds = self.bounds;
+        self.write(move |c| settle(c, &file, &Rules { zones, bounds }, now))
     }
 
     /// Decides command files one after the other, a savepoint each, in one commit. Where the world fails for one, none
-    /// after it is tried, so that order is kept: those outcomes are missing.
+    /// after it is tried, so that order is kept: those outcomes are missing. So are those after which the replies have
+    /// [`REPLIES_AT_ONCE`] bytes: neither memory nor the writer has more of them at a time.
     ///
     /// # Errors
     /// When the commit failed: then nothing of them is decided.
@@ -140,14 +162,15 @@ impl Store {
         zones: Zones,
         now: Time,
     ) -> impl Future<Output = Result<Vec<Result<Settled>>>> + Send + use<> {
-        let most = self.most;
+        let rules = Rules { zones, bounds: self.bounds };
         self.write(move |c| {
-            let mut outcomes = Vec::new();
+            let (mut outcomes, mut replies) = (Vec::new(), 0);
             for file in &files {
-                let outcome = in_savepoint(c, |c| settle(c, file, &zones, most, now));
+                let outcome = in_savepoint(c, |c| settle(c, file, &rules, now));
+                replies += outcome.as_ref().map_or(0, |settled| settled.receipt.reply_bytes());
                 let ends = outcome.as_ref().is_err_and(StoreError::is_worlds_fault) || c.is_autocommit();
                 outcomes.push(outcome);
-                if ends {
+                if ends || replies >= REPLIES_AT_ONCE {
                     break;
                 }
             }
@@ -177,9 +200,10 @@ impl Store {
         zones: Zones,
         now: Time,
     ) -> Result<std::result::Result<(Vec<Outcome>, Changes), Refusal>> {
+        let rules = Rules { zones, bounds: self.bounds };
         self.write(move |c| {
             let caller = Caller { group, is_main: true, run: None };
-            let acted = act::act(c, &act::Cause::Person(&said), &caller, &command, &zones, now)?;
+            let acted = act::act(c, &act::Cause::Person(&said), &caller, &command, &rules, now)?;
             Ok(acted.map(|acted| (acted.outcomes, acted.changes)))
         })
         .await

@@ -14,18 +14,36 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Result, Store, StoreError, folder};
 use crate::domain::rows::Session;
 
+/// What an archived session takes in a list beside its names, bytes.
+const SESSION_ROW: usize = 160;
+
 /// What was said in sessions, by their ids, as far as it could be read.
 pub type Transcripts = BTreeMap<String, String>;
 
 impl Store {
-    /// Returns a group's archived sessions, newest first.
-    pub fn session_history(&self, group: &Folder) -> Result<Vec<ArchivedSession>> {
+    /// Returns a group's archived sessions, newest first, as many as have room in `room` bytes of JSON.
+    pub fn session_history(&self, group: &Folder, room: u64) -> Result<Vec<ArchivedSession>> {
         self.read(|c| {
-            Ok(c.prepare_cached(
+            let mut left = usize::try_from(room).unwrap_or(usize::MAX);
+            let mut fits = |session: &ArchivedSession| {
+                // As JSON each byte of a name is six at most.
+                let bytes = SESSION_ROW + 6 * (session.name.len() + session.session_id.len());
+                let fits = bytes <= left;
+                left = left.saturating_sub(bytes);
+                fits
+            };
+            let mut archived = c.prepare_cached(
                 "SELECT id, name, session_id, archived_at FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC",
-            )?
-            .query_map([group.as_str()], session_row)?
-            .collect::<rusqlite::Result<_>>()?)
+            )?;
+            let mut sessions = Vec::new();
+            for session in archived.query_map([group.as_str()], session_row)? {
+                let session = session?;
+                if !fits(&session) {
+                    break;
+                }
+                sessions.push(session);
+            }
+            Ok(sessions)
         })
     }
 

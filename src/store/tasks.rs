@@ -1,11 +1,14 @@
 //! Scheduled prompts.
 
-use ipc_handlers::{Folder, Schedule, TaskStatus, Time, effect::CatchUp, facts::TaskFacts};
+use std::collections::BTreeMap;
+
+use ipc_handlers::{Folder, Schedule, TaskRow, TaskStatus, Time, effect::CatchUp, facts::TaskFacts};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, StoreError, folder, groups::zone_of};
 use crate::domain::{
     rows::{Task, TaskRun},
+    tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, page, select, shown},
     zone::Zones,
 };
 
@@ -15,13 +18,29 @@ impl Store {
         self.read(|c| tasks(c, group))
     }
 
-    /// Shows tasks one by one, newest first, of one group or all, until `visit` says `false`.
-    pub fn each_task(&self, group: Option<&Folder>, mut visit: impl FnMut(Task) -> bool) -> Result<()> {
+    /// Shows tasks as agents see them, newest first, of one group or all, until `visit` says `false`: as many as have room
+    /// in `room` bytes of JSON, of each group as much.
+    pub fn each_shown_task(
+        &self,
+        group: Option<&Folder>,
+        room: u64,
+        mut visit: impl FnMut(TaskRow) -> bool,
+    ) -> Result<()> {
         self.read(|c| {
-            let mut all = c.prepare_cached(&all_tasks(group))?;
-            let mut rows = all.query_map([group.map(Folder::as_str)], task_row)?;
-            while let Some(task) = rows.next().transpose()? {
-                if !visit(task) {
+            // What is selected is what is read.
+            let c = c.unchecked_transaction()?;
+            let mut groups: BTreeMap<Folder, Vec<Candidate>> = BTreeMap::new();
+            let mut weights = c.prepare_cached(if group.is_some() { OF_GROUP } else { OF_ALL_GROUPS })?;
+            let mut rows = weights.query(params![group.map(Folder::as_str), i64::MAX])?;
+            while let Some(row) = rows.next()? {
+                let candidate = Candidate { n: row.get(0)?, bytes: row.get(1)? };
+                groups.entry(folder(row.get(2)?)?).or_default().push(candidate);
+            }
+            let selection = select(&groups, room);
+            for n in selection.rows {
+                let Some(mut row) = shown_row(&c, n, selection.text)? else { continue };
+                row.more = selection.left_out.get(&n).copied().unwrap_or(0);
+                if !visit(row) {
                     break;
                 }
             }
@@ -213,6 +232,74 @@ pub(super) fn read_clocks_again(
         }
     }
     Ok(())
+}
+
+/// What the tasks of a group, or of every group, weigh, newest first after ?2, each from an index alone.
+const OF_GROUP: &str = "SELECT n, bytes, group_folder FROM tasks INDEXED BY tasks_by_group WHERE group_folder = ?1 AND n < ?2 ORDER BY n DESC";
+const OF_ALL_GROUPS: &str = "SELECT n, bytes, group_folder FROM tasks INDEXED BY tasks_by_number WHERE ?1 IS NULL AND n < ?2 ORDER BY n DESC";
+
+/// Reads a page of the tasks of a group or of all, newest first after row `after`: at most `limit`, and as many as have
+/// room in `room` bytes of JSON. Returns it with where the next page begins.
+pub(super) fn page_of(
+    c: &Connection,
+    group: Option<&Folder>,
+    after: Option<i64>,
+    limit: usize,
+    room: u64,
+) -> Result<(Vec<TaskRow>, Option<i64>)> {
+    let mut weights = c.prepare_cached(if group.is_some() { OF_GROUP } else { OF_ALL_GROUPS })?;
+    let candidates: Vec<Candidate> = weights
+        .query_map(params![group.map(Folder::as_str), after.unwrap_or(i64::MAX)], |r| {
+            Ok(Candidate { n: r.get(0)?, bytes: r.get(1)? })
+        })?
+        .take(limit.saturating_add(1))
+        .collect::<rusqlite::Result<_>>()?;
+    let shown = page(&candidates, room).min(limit);
+    let mut rows = Vec::new();
+    for candidate in candidates.iter().take(shown) {
+        rows.extend(shown_row(c, candidate.n, TEXT_SHOWN)?);
+    }
+    let last = candidates.get(shown.wrapping_sub(1)).filter(|_| shown < candidates.len());
+    Ok((rows, last.map(|last| last.n)))
+}
+
+/// Reads a task as agents see it, with at most `most` bytes of its prompt and its script.
+fn shown_row(c: &Connection, n: i64, most: usize) -> Result<Option<TaskRow>> {
+    let mut statement = c.prepare_cached(
+        "SELECT id, group_folder, prompt, script, schedule_type, schedule_value, status, next_run FROM tasks WHERE n = ?1",
+    )?;
+    let mut cut = false;
+    let mut text = |r: &Row<'_>, at: usize, most: usize| -> rusqlite::Result<Option<String>> {
+        let Some(whole) = r.get_ref(at)?.as_str_or_null()? else { return Ok(None) };
+        let (text, is_whole) = shown(whole, most);
+        cut |= !is_whole;
+        Ok(Some(text.to_owned()))
+    };
+    let row = statement
+        .query_row([n], |r| {
+            Ok(TaskRow {
+                id: r.get(0)?,
+                group_folder: r.get(1)?,
+                prompt: text(r, 2, most)?.unwrap_or_default(),
+                script: text(r, 3, most)?,
+                schedule_type: r.get(4)?,
+                schedule_value: text(r, 5, VALUE_SHOWN)?.unwrap_or_default(),
+                status: TaskStatus::from_name(&r.get::<_, String>(6)?).unwrap_or(TaskStatus::Active),
+                next_run: r.get::<_, Option<i64>>(7)?.map(Time),
+                cut: false,
+                more: 0,
+            })
+        })
+        .optional()?;
+    Ok(row.map(|row| TaskRow { cut, ..row }))
+}
+
+/// How many tasks a group has, and how many bytes they have together.
+pub(super) fn sum_of(c: &Connection, group: &Folder) -> Result<(usize, u64)> {
+    Ok(c.prepare_cached(
+        "SELECT count(*), coalesce(sum(bytes), 0) FROM tasks INDEXED BY tasks_by_group WHERE group_folder = ?1",
+    )?
+    .query_row([group.as_str()], |r| Ok((r.get(0)?, r.get(1)?)))?)
 }
 
 fn all_tasks(group: Option<&Folder>) -> String {

@@ -5,6 +5,7 @@
 mod crowd;
 mod deaths;
 mod host;
+mod lists;
 mod neighbour;
 mod output;
 mod room;

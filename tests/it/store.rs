@@ -363,7 +363,7 @@ async fn a_run_of_a_cleared_session_can_not_write_its_session_back() {
     world.end(handed.run, End::Exited { code: 0, oom: false }, Cause::Closed).await;
     world.message("local:main", "k2", "two", "wake").await;
     assert_eq!(world.start(lane).await.session_id, None);
-    assert_eq!(world.store.session_history(&folder("main")).unwrap()[0].session_id, "old");
+    assert_eq!(world.store.session_history(&folder("main"), 1 << 20).unwrap()[0].session_id, "old");
 }
 
 #[tokio::test]

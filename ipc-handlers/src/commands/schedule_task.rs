@@ -138,6 +138,10 @@ impl ScheduleTask {
 pub(super) fn schedule_value(fields: &Fields<'_>) -> Result<Option<ScheduleValue>, Refusal> {
     match fields.get("schedule_value") {
         Some(Value::Number(number)) => Ok(Some(ScheduleValue::Number(number.clone()))),
+        Some(Value::String(text)) if text.len() > LONGEST_VALUE => {
+            Err(fields
+                .invalid("schedule_value", &format!("has {} bytes, more than {LONGEST_VALUE}", text.len())))
+        }
         Some(Value::String(_)) | None => Ok(fields.optional_text("schedule_value")?.map(ScheduleValue::Text)),
         Some(other @ (Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_))) => {
             let fault = format!("is {}, not a string or a number", kind_of(other));
@@ -146,6 +150,8 @@ pub(super) fn schedule_value(fields: &Fields<'_>) -> Result<Option<ScheduleValue
     }
 }
 
+/// The longest value of a schedule, bytes.
+const LONGEST_VALUE: usize = 1024;
 /// The longest task id, characters.
 const LONGEST_ID: usize = 128;
 
@@ -263,6 +269,7 @@ mod tests {
             ("schedule_value", json!(null), Code::MissingField),
             ("schedule_value", json!(""), Code::InvalidField),
             ("schedule_value", json!(true), Code::InvalidField),
+            ("schedule_value", json!(format!("0 9 * * 1{}", ",1".repeat(600))), Code::InvalidField),
             ("targetJid", json!(5), Code::InvalidField),
             ("taskId", json!(5), Code::InvalidField),
             ("taskId", json!("a\nb"), Code::InvalidField),

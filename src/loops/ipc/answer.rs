@@ -45,10 +45,11 @@ fn settle_in_order(host: &Host, folder: &Folder, mut waiting: Vec<Pending>) -> V
             first.file.searched = search(host, folder, wanted, taken);
             taken += began.elapsed();
         }
-        let (settled, unsettled) = Settling::begin(host, waiting).finish(host);
-        again = unsettled;
-        again.extend(answer_all(host, folder, settled, behind.len()).again);
-        waiting = behind;
+        let finished = Settling::begin(host, waiting).finish(host);
+        again = finished.again;
+        waiting = finished.later;
+        waiting.extend(behind);
+        again.extend(answer_all(host, folder, finished.settled, waiting.len()).again);
     }
     again.extend(waiting);
     again
@@ -78,16 +79,16 @@ impl Settling {
         self.pending.len()
     }
 
-    /// Waits until they are settled; returns them, and those that the store can't take now. On a thread that may block.
-    pub(super) fn finish(self, host: &Host) -> (Vec<(Pending, Settled)>, Vec<Pending>) {
+    /// Waits until they are settled, as far as the store came. On a thread that may block.
+    pub(super) fn finish(self, host: &Host) -> Finished {
         let runtime = tokio::runtime::Handle::current();
         let settling = runtime.block_on(self.outcomes);
         let mut outcomes = settling.unwrap_or_else(|error| vec![Err(error)]).into_iter();
-        let mut answers = Vec::new();
-        let mut again = Vec::new();
+        let (mut answers, mut again, mut later) = (Vec::new(), Vec::new(), Vec::new());
         for pending in self.pending {
             match outcomes.next() {
                 Some(Ok(settled)) => answers.push((pending, settled)),
+                None if again.is_empty() => later.push(pending),
                 // It waits for one before it.
                 None => again.push(pending),
                 Some(Err(error)) if error.is_worlds_fault() => {
@@ -103,8 +104,17 @@ impl Settling {
             }
         }
         failpoint::reach("ipc.committed");
-        (answers, again)
+        Finished { settled: answers, again, later }
     }
+}
+
+/// What became of files that the store was given.
+pub(super) struct Finished {
+    pub(super) settled: Vec<(Pending, Settled)>,
+    /// Those that the store can't take now.
+    pub(super) again: Vec<Pending>,
+    /// Those that are to be given to it once these are answered: their replies would be too much at a time.
+    pub(super) later: Vec<Pending>,
 }
 
 /// Writes down that a command met a fault of ours, so that it is answered and not tried for ever.

@@ -7,7 +7,7 @@ use ipc_handlers::Folder;
 
 use super::{
     super::Host,
-    answer::{Settling, answer_all},
+    answer::{Finished, Settling, answer_all},
     read::{Patience, Pending, Reading, Taken, read},
     searches::{Concern, search},
     transcripts,
@@ -184,14 +184,26 @@ impl<'a> Flow<'a> {
     }
 
     fn wait(&mut self) {
-        let Some(settling) = self.settling.take() else { return };
+        while let Some(settling) = self.settling.take() {
+            let Finished { settled, again, mut later } = settling.finish(self.host);
+            let replied: usize = settled.iter().map(|(_, settled)| settled.receipt.reply_bytes()).sum();
+            self.handled.bytes += replied;
+            self.settled_bytes +=
+                replied + settled.iter().map(|(pending, _)| pending.kept.len()).sum::<usize>();
+            self.settled.extend(settled);
+            self.handled.waiting.extend(again);
+            if later.is_empty() {
+                break;
+            }
+            // The replies go out of memory before there are more of them.
+            self.answer(later.len());
+            if self.handled.waiting.is_empty() {
+                self.settling = Some(Settling::begin(self.host, later));
+            } else {
+                self.handled.waiting.append(&mut later);
+            }
+        }
         self.settling_changes = false;
-        let (settled, waiting) = settling.finish(self.host);
-        self.settled_bytes += settled.iter().map(|(pending, _)| pending.kept.len()).sum::<usize>();
-        let replies = settled.iter().filter_map(|(_, settled)| settled.receipt.reply.as_ref());
-        self.handled.bytes += replies.map(Vec::len).sum::<usize>();
-        self.settled.extend(settled);
-        self.handled.waiting.extend(waiting);
     }
 
     fn answer(&mut self, later: usize) {

@@ -5,11 +5,10 @@ use rusqlite::Connection;
 
 use super::{
     super::{Result, search::Searched, sessions::Transcripts, writer::execute},
-    Changes, CommandFile,
+    Changes, CommandFile, Rules,
     effects::apply,
     facts::facts,
 };
-use crate::domain::zone::Zones;
 
 /// Where a command comes from.
 #[derive(Clone, Copy)]
@@ -74,10 +73,10 @@ pub(super) fn act(
     cause: &Cause<'_>,
     caller: &Caller,
     command: &Command,
-    zones: &Zones,
+    rules: &Rules,
     now: Time,
 ) -> Result<std::result::Result<Acted, Refusal>> {
-    let facts = facts(c, caller, command, zones, now)?;
+    let facts = facts(c, caller, command, &rules.zones, now)?;
     let effects = match ipc_handlers::decide(caller, command, &facts) {
         Ok(effects) => effects,
         Err(refusal) => return Ok(Err(refusal)),
@@ -85,7 +84,7 @@ pub(super) fn act(
     execute(c, "SAVEPOINT effects")?;
     let mut acted = Acted { outcomes: Vec::new(), changes: Changes::default(), zone: facts.zone };
     for effect in &effects {
-        match apply(c, cause, caller, effect, &mut acted.changes, now)? {
+        match apply(c, cause, caller, effect, &rules.bounds, &mut acted.changes, now)? {
             Ok(outcome) => acted.outcomes.push(outcome),
             Err(not_applied) => {
                 execute(c, "ROLLBACK TO effects")?;

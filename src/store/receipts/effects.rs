@@ -3,7 +3,11 @@
 use ipc_handlers::{Caller, Effect, Folder, NotApplied, Outcome, Scope, Time};
 use rusqlite::Connection;
 
-use super::{super::Result, Changes, act::Cause};
+use super::{
+    super::{Bounds, Result},
+    Changes,
+    act::Cause,
+};
 
 mod group;
 mod say;
@@ -19,6 +23,7 @@ pub(super) fn apply(
     cause: &Cause<'_>,
     caller: &Caller,
     effect: &Effect,
+    bounds: &Bounds,
     changes: &mut Changes,
     now: Time,
 ) -> Applied {
@@ -29,9 +34,11 @@ pub(super) fn apply(
             let message = say::Message { chat_jid, text, unclosed: *unclosed, sender, reply_to };
             say::apply(c, cause, caller, &message, changes, now)
         }
-        Effect::CreateTask(new) => task::create(c, new, changes, now),
-        Effect::ListTasks { scope } => task::list(c, scope),
-        Effect::ChangeTask { id, group, change } => task::change(c, group, id, change, changes),
+        Effect::CreateTask(new) => task::create(c, new, &bounds.tasks, changes, now),
+        Effect::ListTasks { scope, after, limit } => task::list(c, scope, *after, *limit),
+        Effect::ChangeTask { id, group, change } => {
+            task::change(c, group, id, change, &bounds.tasks, changes)
+        }
         Effect::CancelTask { id, group } => task::cancel(c, group, id, changes),
         Effect::RegisterGroup(made) => group::register(c, made, changes, now),
         Effect::ListGroups => group::list(c, changes),

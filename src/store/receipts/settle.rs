@@ -12,16 +12,13 @@ use super::{
         by_hand::{self, Note},
         stored::stored_by,
     },
-    Changes, CommandFile, Proof, Receipt, Settled,
+    Changes, CommandFile, LONG_REPLY, Proof, Receipt, Rules, Settled,
     act::{Cause, act},
     facts::run_seat,
     proof::run_of_token,
     receipt,
 };
-use crate::domain::{
-    prune::{DAY_MS, RECEIPT_DAYS},
-    zone::Zones,
-};
+use crate::domain::prune::{DAY_MS, RECEIPT_DAYS};
 
 /// For how long a `requestId` is remembered, ms.
 const REMEMBERED_MS: i64 = 7 * DAY_MS;
@@ -54,13 +51,7 @@ impl Verdict {
     }
 }
 
-pub(super) fn settle(
-    c: &Connection,
-    file: &CommandFile,
-    zones: &Zones,
-    most: u64,
-    now: Time,
-) -> Result<Settled> {
+pub(super) fn settle(c: &Connection, file: &CommandFile, rules: &Rules, now: Time) -> Result<Settled> {
     let digest = digest(file);
     let known = match receipt(c, "claim_id = ?1", params![file.claim])? {
         Some(known) => Some(known),
@@ -73,7 +64,11 @@ pub(super) fn settle(
     };
     if let Some(receipt) = known {
         let changes = changed_before(c, file, &receipt)?;
-        return Ok(Settled { receipt, fresh: false, changes });
+        let reply = match &receipt.reply {
+            None => answered_anew(c, file, &receipt, rules, now)?,
+            Some(_) => receipt.reply.clone(),
+        };
+        return Ok(Settled { receipt: Receipt { reply, ..receipt }, fresh: false, changes });
     }
     let note = by_hand::note(c, file.claim)?;
     let tried_again = matches!(note, Some(Note::RetryOf(_)));
@@ -96,6 +91,8 @@ pub(super) fn settle(
                     Some((claim, known)) if *known == digest => repeat(c, *claim)?,
                     Some(_) | None => None,
                 };
+                // A list that is not kept any more is made anew.
+                let first = first.filter(|(_, known)| again.is_some() || *known != digest);
                 match (again, first, run_of_token(c, file, tried_again, now)?, id) {
                     (Some(verdict), ..) => verdict,
                     (None, _, Err(refusal), _) => {
@@ -105,18 +102,77 @@ pub(super) fn settle(
                         replay_of: Some(claim),
                         ..Verdict::refused(None, Some(id), Refusal::request_id_reused(id))
                     },
-                    (None, _, Ok(None), _) => decide(c, file, &envelope, zones, most, now)?,
+                    (None, _, Ok(None), _) => decide(c, file, &envelope, rules, now)?,
                     (None, _, Ok(run), _) => {
                         // Its token knows better than whose turn it was when the file was claimed.
                         let file = CommandFile { run, ..file.clone() };
-                        let verdict = decide(c, &file, &envelope, zones, most, now)?;
-                        return keep(c, &file, verdict, now);
+                        let verdict = decide(c, &file, &envelope, rules, now)?;
+                        return kept(c, &file, verdict, rules, now);
                     }
                 }
             }
         },
     };
-    keep(c, file, verdict, now)
+    kept(c, file, verdict, rules, now)
+}
+
+/// Writes the receipt, and lets go of long replies of the group that are more than is kept.
+fn kept(c: &Connection, file: &CommandFile, verdict: Verdict, rules: &Rules, now: Time) -> Result<Settled> {
+    let settled = keep(c, file, verdict, now)?;
+    if settled.receipt.reply_bytes() >= LONG_REPLY {
+        let_go(c, &file.group, rules.bounds.replies)?;
+    }
+    Ok(settled)
+}
+
+/// How many replies are let go of at a time; of a store of before there may be many.
+const LET_GO: usize = 16;
+
+/// Forgets the group's long replies but for the newest of `most` bytes together.
+fn let_go(c: &Connection, group: &Folder, most: u64) -> Result<()> {
+    let mut long = c.prepare_cached(
+        "SELECT claim_id, length(reply) FROM receipts INDEXED BY receipts_long WHERE group_folder = ?1 AND length(reply) >= 16384 ORDER BY claim_id DESC",
+    )?;
+    let mut rows = long.query([group.as_str()])?;
+    let (mut bytes, mut excess) = (0_u64, Vec::new());
+    while let Some(row) = rows.next()?
+        && excess.len() < LET_GO
+    {
+        bytes = bytes.saturating_add(row.get(1)?);
+        if bytes > most {
+            excess.push(row.get::<_, i64>(0)?);
+        }
+    }
+    for claim in excess {
+        c.prepare_cached("UPDATE receipts SET reply = NULL WHERE claim_id = ?1")?.execute([claim])?;
+    }
+    Ok(())
+}
+
+/// Whether a command only reads: it can be done again.
+fn only_reads(kind: Option<&str>) -> bool {
+    matches!(kind, Some("list_tasks" | "search_sessions" | "refresh_groups"))
+}
+
+/// The reply to a command that was settled before and whose reply is not kept.
+fn answered_anew(
+    c: &Connection,
+    file: &CommandFile,
+    receipt: &Receipt,
+    rules: &Rules,
+    now: Time,
+) -> Result<Option<Vec<u8>>> {
+    if receipt.outcome != "applied" || receipt.request_id.is_none() || !only_reads(receipt.kind.as_deref()) {
+        return Ok(None);
+    }
+    let Some(envelope) = file.body.as_deref().ok().and_then(|bytes| envelope::parse(bytes).ok()) else {
+        return Ok(None);
+    };
+    match decide(c, file, &envelope, rules, now) {
+        Ok(verdict) => Ok(verdict.reply),
+        Err(error) if error.is_worlds_fault() => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 /// A person set it aside, whatever it asks for.
@@ -204,9 +260,12 @@ fn first_of(c: &Connection, group: &Folder, id: &RequestId, now: Time) -> Result
         .optional()?)
 }
 
-/// What a command came to that is answered once more.
+/// What a command came to that is answered once more; `None` where its reply is not kept.
 fn repeat(c: &Connection, claim: i64) -> Result<Option<Verdict>> {
     let Some(first) = receipt(c, "claim_id = ?1", params![claim])? else { return Ok(None) };
+    if first.reply.is_none() && only_reads(first.kind.as_deref()) {
+        return Ok(None);
+    }
     let refusal = match (&first.code, first.reason, first.hint) {
         (Some(code), Some(reason), Some(hint)) => {
             code_named(code).map(|code| Refusal::new(code, reason, hint))
@@ -233,8 +292,7 @@ fn decide(
     c: &Connection,
     file: &CommandFile,
     envelope: &envelope::Envelope,
-    zones: &Zones,
-    most: u64,
+    rules: &Rules,
     now: Time,
 ) -> Result<Verdict> {
     let command = &envelope.command;
@@ -254,8 +312,8 @@ fn decide(
     };
     if command.needs_room() {
         let stored = stored_by(c, &file.group)?;
-        if stored >= most {
-            return Ok(Verdict::refused(kind, id, Refusal::no_room(stored, most)));
+        if stored >= rules.bounds.stored {
+            return Ok(Verdict::refused(kind, id, Refusal::no_room(stored, rules.bounds.stored)));
         }
     }
     let caller = Caller {
@@ -263,7 +321,7 @@ fn decide(
         is_main,
         run: file.run.map(|run| run_seat(c, run)).transpose()?.flatten(),
     };
-    match act(c, &Cause::File(file), &caller, command, zones, now)? {
+    match act(c, &Cause::File(file), &caller, command, rules, now)? {
         Ok(acted) => Ok(Verdict {
             kind,
             request_id: id.map(|id| id.as_str().to_owned()),

@@ -7,10 +7,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{
-    support::{Daemon, Root, wait_for},
-    typing::Terminal,
-};
+use crate::support::{Daemon, Root, Terminal, wait_for};
 
 fn hang_up(daemon: &Daemon) {
     kill_process(Pid::from_raw(i32::try_from(daemon.pid()).unwrap()).unwrap(), Signal::HUP).unwrap();
@@ -53,7 +50,7 @@ fn on(terminal: &Terminal, root: &Root, signals: &str) -> Option<Child> {
     let mut command = Command::new("env");
     command.args([signals, "setsid", "--ctty", env!("CARGO_BIN_EXE_g2"), "--root"]);
     command.arg(root.path()).arg("serve").env("TZ", "UTC");
-    let theirs = terminal.theirs.try_clone().unwrap();
+    let theirs = terminal.end();
     let child = command.stdin(theirs).stdout(Stdio::null()).stderr(log).spawn().ok()?;
     wait_for("the daemon", || (root.run(&["status"]).status.code() != Some(3)).then_some(()));
     Some(child)

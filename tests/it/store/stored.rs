@@ -145,7 +145,7 @@ proptest! {
 #[tokio::test]
 async fn who_has_put_in_as_much_as_is_kept_may_only_end_and_free_and_nobody_else_is_refused() {
     let mut world = world().await;
-    world.store = world.store.keeping(100_000);
+    world.store = world.store.bounded(g2::store::Bounds { stored: 100_000, ..Default::default() });
     let settle = |group, claim, json: Value| {
         let file = command(group, claim, json.to_string().as_bytes());
         let settling = world.store.settle(file, Zones::utc(), NOW);
@@ -171,6 +171,7 @@ async fn who_has_put_in_as_much_as_is_kept_may_only_end_and_free_and_nobody_else
     assert_eq!(settle("family", 8, json!({"type": "cancel_task", "taskId": "a"})).await.outcome, "applied");
     assert_eq!(settle("family", 9, task("f")).await.outcome, "applied", "there is room again");
     // A person is not asked for room.
-    let (list, said) = (Command::ListTasks(ListTasks {}), Transcripts::new());
+    let (list, said) =
+        (Command::ListTasks(ListTasks { after: None, limit: None, target_folder: None }), Transcripts::new());
     assert!(world.store.act(folder("family"), list, said, Zones::utc(), NOW).await.unwrap().is_ok());
 }

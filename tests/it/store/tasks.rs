@@ -1,5 +1,6 @@
 //! When tasks are due, and what their runs make of them.
 
+use g2::{domain::tasks::TaskLimits, store::Bounds};
 use serde_json::json;
 
 use super::*;
@@ -110,6 +111,157 @@ async fn a_task_of_the_same_id_in_another_group_is_another_task() {
     assert_eq!(trace.effects[0].state.as_deref(), Some("paused"));
 }
 
+/// Gives a group tasks as a version of before let it have them.
+fn heavy(world: &World, group: &str, count: usize, bytes: usize) {
+    let connection = rusqlite::Connection::open(world.store.path()).unwrap();
+    for n in 0..count {
+        connection
+            .execute(
+                "INSERT INTO tasks (id, group_folder, chat_jid, prompt, schedule_type, schedule_value, context_mode, status, created_at)
+                 VALUES (?1, ?2, 'local:main', ?3, 'interval', '60000', 'isolated', 'paused', 0)",
+                (format!("heavy-{n}"), group, "p".repeat(bytes)),
+            )
+            .unwrap();
+    }
+}
+
+fn reply(settled: &g2::store::Settled) -> serde_json::Value {
+    serde_json::from_slice(settled.receipt.reply.as_ref().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_group_has_no_more_tasks_and_no_larger_ones_than_it_may_and_keeps_what_it_had() {
+    let world = world().await;
+    let tasks = TaskLimits { count: 3, bytes: 1_000, prompt: 600, script: 100 };
+    let store = world.store.clone().bounded(Bounds { tasks, ..Bounds::default() });
+    let mut claim = 0;
+    let mut tell = |group: &str, json: serde_json::Value| {
+        claim += 1;
+        let settling = store.settle(command(group, claim, json.to_string().as_bytes()), Zones::utc(), NOW);
+        async { settling.await.unwrap().receipt.reason.unwrap_or_default() }
+    };
+    let make = |id: &str, prompt: usize| json!({"type": "schedule_task", "taskId": id, "prompt": "p".repeat(prompt), "schedule_type": "interval", "schedule_value": "60000"});
+    let change =
+        |id: &str, prompt: usize| json!({"type": "update_task", "taskId": id, "prompt": "p".repeat(prompt)});
+    let too_long = "the prompt of a task has 601 bytes; the limit is 600";
+    assert_eq!(tell("family", make("a", 601)).await, too_long);
+    assert_eq!(tell("family", make("a", 600)).await, "");
+    assert!(tell("family", make("b", 400)).await.contains("more than 1000 bytes together"));
+    assert_eq!(tell("family", make("b", 300)).await, "");
+    assert_eq!(tell("family", change("b", 601)).await, too_long);
+    assert!(tell("family", change("b", 500)).await.contains("more than 1000 bytes together"));
+    let mut script = make("c", 1);
+    script["script"] = "x".repeat(101).into();
+    assert_eq!(tell("family", script).await, "the script of a task has 101 bytes; the limit is 100");
+    assert_eq!(tell("family", make("c", 1)).await, "");
+    assert_eq!(
+        tell("family", make("d", 1)).await,
+        "the group \"family\" has as many tasks as it may have, 3"
+    );
+    // Another group has room of its own.
+    assert_eq!(tell("main", make("a", 600)).await, "");
+    // What was there before the limits can be made less, and stays otherwise.
+    heavy(&world, "main", 5, 700);
+    assert!(tell("main", change("a", 601)).await.contains("limit"));
+    assert_eq!(tell("main", change("heavy-0", 600)).await, "");
+    assert_eq!(tell("main", json!({"type": "resume_task", "taskId": "heavy-1"})).await, "");
+    assert_eq!(tell("main", json!({"type": "cancel_task", "taskId": "heavy-1"})).await, "");
+    assert!(tell("main", make("e", 1)).await.contains("as many tasks as it may have"));
+    assert_eq!(store.tasks(None).unwrap().len(), 3 + 5);
+}
+
+#[tokio::test]
+async fn a_list_is_a_page_of_a_mebibyte_and_its_pages_are_the_whole() {
+    let world = world().await;
+    heavy(&world, "family", 40, 1 << 20);
+    let (mut shown, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        pages += 1;
+        let mut list =
+            json!({"type": "list_tasks", "requestId": format!("r{pages}"), "targetFolder": "family"});
+        if let Some(after) = &after {
+            list["after"] = serde_json::Value::clone(after);
+        }
+        let file = command("main", pages, list.to_string().as_bytes());
+        let settled = world.store.settle(file, Zones::utc(), NOW).await.unwrap();
+        assert!(settled.receipt.reply.as_ref().unwrap().len() <= 1 << 20);
+        let result = &reply(&settled)["result"];
+        for task in result["tasks"].as_array().unwrap() {
+            assert_eq!((task["prompt"].as_str().unwrap().len(), &task["cut"]), (64 << 10, &json!(true)));
+            shown.push(task["id"].as_str().unwrap().to_owned());
+        }
+        match result.get("next") {
+            Some(next) => after = Some(next.clone()),
+            None => break,
+        }
+    }
+    let newest_first: Vec<String> = (0..40).rev().map(|n| format!("heavy-{n}")).collect();
+    assert_eq!(shown, newest_first);
+    assert!(pages > 5, "{pages}");
+    let three = br#"{"type":"list_tasks","requestId":"three","limit":3}"#;
+    let settled = world.store.settle(command("family", 100, three), Zones::utc(), NOW).await.unwrap();
+    assert_eq!(reply(&settled)["result"]["tasks"].as_array().unwrap().len(), 3);
+    // A snapshot of the same: a mark says what it leaves out, and another group's are all there.
+    heavy(&world, "main", 20, 100);
+    let (mut of_main, mut left_out, mut bytes) = (0, 0, 0);
+    world
+        .store
+        .each_shown_task(None, 1 << 20, |row| {
+            of_main += usize::from(row.group_folder == "main");
+            left_out += row.more;
+            bytes += serde_json::to_string_pretty(&row).unwrap().len();
+            true
+        })
+        .unwrap();
+    assert_eq!(of_main, 20);
+    assert!(left_out > 30 && bytes <= 1 << 20, "{left_out} {bytes}");
+}
+
+#[tokio::test]
+async fn replies_are_bounded_in_one_commit_and_in_all_and_who_asks_again_is_answered() {
+    let world = world().await;
+    let store = world.store.clone().bounded(Bounds { replies: 3 << 20, ..Bounds::default() });
+    heavy(&world, "family", 10, 60_000);
+    let list = |claim: i64, request: usize| {
+        command("family", claim, format!(r#"{{"type":"list_tasks","requestId":"r{request}"}}"#).as_bytes())
+    };
+    let mut waiting: Vec<CommandFile> = (0..20).map(|n| list(n + 1, usize::try_from(n).unwrap())).collect();
+    let mut commits = 0;
+    let mut first = None;
+    while !waiting.is_empty() {
+        let settled = store.settle_all(waiting.clone(), Zones::utc(), NOW).await.unwrap();
+        let bytes: usize = settled.iter().map(|one| one.as_ref().unwrap().receipt.reply_bytes()).sum();
+        assert!(bytes < 2 << 20, "{bytes} in one commit");
+        first = first.or_else(|| settled.first().map(|one| reply(one.as_ref().unwrap())));
+        waiting.drain(..settled.len());
+        commits += 1;
+    }
+    assert!(commits >= 8, "{commits}");
+    let kept = || -> (i64, i64) {
+        rusqlite::Connection::open(store.path())
+            .unwrap()
+            .query_row("SELECT count(reply), sum(length(reply)) FROM receipts", [], |r| {
+                Ok((r.get(0)?, r.get(1)?))
+            })
+            .unwrap()
+    };
+    assert!(kept().1 <= 3 << 20 && kept().0 >= 3, "{:?}", kept());
+    // The newest is replied again as it was; the oldest, which is not kept, anew. So is one whose daemon died before it
+    // was replied.
+    let change = br#"{"type":"cancel_task","taskId":"heavy-0"}"#;
+    store.settle(command("family", 50, change), Zones::utc(), NOW).await.unwrap();
+    let count = |settled: &g2::store::Settled| reply(settled)["result"]["tasks"].as_array().unwrap().len();
+    let newest = store.settle(list(51, 19), Zones::utc(), NOW).await.unwrap();
+    let shown = first.unwrap()["result"]["tasks"].as_array().unwrap().len();
+    assert_eq!(count(&newest), shown);
+    assert_eq!(reply(&newest)["result"]["next"], json!(3));
+    let oldest = store.settle(list(52, 0), Zones::utc(), NOW).await.unwrap();
+    assert_eq!((count(&oldest), &reply(&oldest)["requestId"]), (shown, &json!("r0")));
+    let not_answered_yet = store.settle(list(1, 0), Zones::utc(), NOW).await.unwrap();
+    assert!(!not_answered_yet.fresh && count(&not_answered_yet) == shown);
+    assert!(kept().1 <= 3 << 20);
+}
+
 #[tokio::test]
 async fn of_each_group_the_task_is_due_that_waits_longest_and_can_be_started() {
     let world = world().await;
@@ -144,7 +296,7 @@ async fn of_each_group_the_task_is_due_that_waits_longest_and_can_be_started() {
     let mut shown = Vec::new();
     world
         .store
-        .each_task(Some(&folder("main")), |task| {
+        .each_shown_task(Some(&folder("main")), 1 << 20, |task| {
             shown.push(task.id);
             shown.len() < 2
         })

@@ -30,8 +30,12 @@ impl Terminal {
 
     /// Starts a program on it.
     pub(crate) fn start(&self, mut command: Command) -> Child {
-        let theirs = || self.theirs.try_clone().unwrap();
-        command.env("TERM", "xterm").stdin(theirs()).stdout(theirs()).stderr(theirs()).spawn().unwrap()
+        command.env("TERM", "xterm").stdin(self.end()).stdout(self.end()).stderr(self.end()).spawn().unwrap()
+    }
+
+    /// The end that a program is given.
+    pub(crate) fn end(&self) -> OwnedFd {
+        self.theirs.try_clone().unwrap()
     }
 
     /// Types keys.

@@ -103,8 +103,24 @@ pub(super) static TOOLS: &[Tool] = &[
         name: "list_tasks",
         whose: Own,
         text: "Lists the scheduled tasks that you may see, newest first, with id, schedule, state and next run. Times are \
-               UTC instants; the user's zone is {zone}.",
-        params: &[],
+               UTC instants; the user's zone is {zone}. Where there are more than one answer holds, it says `next`: call again with that as after.",
+        params: &[
+            param("limit", "limit", Kind::Number, Need::Optional, "How many to list at most."),
+            param(
+                "after",
+                "after",
+                Kind::Number,
+                Need::Optional,
+                "The `next` of the answer before: lists what follows it.",
+            ),
+            param(
+                "target_folder",
+                "targetFolder",
+                Kind::Text,
+                Need::Main,
+                "Only the tasks of the group with this folder.",
+            ),
+        ],
     },
     Tool {
         name: "update_task",

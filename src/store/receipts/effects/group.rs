@@ -107,5 +107,6 @@ fn open_chat(c: &Connection, made: &Registration, now: Time) -> super::super::su
 /// Reads the chats that an agent could be registered for.
 pub(super) fn list(c: &Connection, changes: &mut Changes) -> Applied {
     changes.chats = true;
-    Ok(Ok(Outcome::Groups(groups::available(c)?)))
+    let (groups, more) = groups::available(c, super::super::LONGEST_REPLY)?;
+    Ok(Ok(Outcome::Groups { groups, more }))
 }

@@ -1,19 +1,32 @@
 //! Tasks: made, shown, changed, removed.
 
 use ipc_handlers::{
-    Folder, NewTask, NotApplied, Outcome, Schedule, Scope, TaskRow, TaskStatus, Time,
+    Folder, NewTask, NotApplied, Outcome, Schedule, Scope, TaskStatus, Time,
     effect::{CatchUp, ContextMode, OutputMode, TaskChange},
 };
 use rusqlite::{Connection, params};
 
 use super::{
-    super::super::{Result, tasks},
+    super::{
+        super::{Result, tasks},
+        LONGEST_REPLY,
+    },
     Applied, Changes, within,
 };
+use crate::domain::tasks::TaskLimits;
 
 /// Stores a new task, under its own id or one that we make: `task-N`, with the row's number.
-pub(super) fn create(c: &Connection, new: &NewTask, changes: &mut Changes, now: Time) -> Applied {
+pub(super) fn create(
+    c: &Connection,
+    new: &NewTask,
+    limits: &TaskLimits,
+    changes: &mut Changes,
+    now: Time,
+) -> Applied {
     let group = new.group.as_str();
+    if let Some(too_long) = too_long(Some(&new.prompt), new.script.as_ref(), limits) {
+        return Ok(Err(too_long));
+    }
     // The row comes first, so that no id has to be looked for. Nobody else sees it before it has its own.
     let inserted = c
         .prepare_cached(
@@ -27,6 +40,13 @@ pub(super) fn create(c: &Connection, new: &NewTask, changes: &mut Changes, now: 
         ])?;
     if inserted == 0 {
         return Ok(Err(NotApplied::TaskIdTaken { id: new.id.clone().unwrap_or_default() }));
+    }
+    let (count, bytes) = tasks::sum_of(c, &new.group)?;
+    if count > limits.count {
+        return Ok(Err(NotApplied::TooManyTasks { group: new.group.clone(), most: limits.count }));
+    }
+    if bytes > limits.bytes {
+        return Ok(Err(NotApplied::TasksTooLarge { group: new.group.clone(), most: limits.bytes }));
     }
     let task_id = match &new.id {
         Some(id) => id.clone(),
@@ -47,10 +67,24 @@ fn name(c: &Connection, n: i64, group: &str) -> Result<String> {
     .query_row(params![n, group], |r| r.get(0))?)
 }
 
-/// Reads the tasks that the caller may see.
-pub(super) fn list(c: &Connection, scope: &Scope) -> Applied {
-    let rows = tasks::tasks(c, within(scope))?;
-    Ok(Ok(Outcome::Tasks(rows.into_iter().map(TaskRow::from).collect())))
+/// Says what is longer than it may be, if something is.
+fn too_long(prompt: Option<&String>, script: Option<&String>, limits: &TaskLimits) -> Option<NotApplied> {
+    let fields = [("prompt", prompt, limits.prompt), ("script", script, limits.script)];
+    fields.into_iter().find_map(|(field, text, most)| {
+        let bytes = text?.len();
+        (bytes > most).then_some(NotApplied::TaskTooLong { field, bytes, most })
+    })
+}
+
+/// How many tasks a page has at most.
+const MOST_LISTED: usize = 1_000;
+
+/// Reads a page of the tasks that the caller may see.
+pub(super) fn list(c: &Connection, scope: &Scope, after: Option<i64>, limit: Option<i64>) -> Applied {
+    let limit =
+        limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MOST_LISTED).clamp(1, MOST_LISTED);
+    let (tasks, next) = tasks::page_of(c, within(scope), after, limit, LONGEST_REPLY)?;
+    Ok(Ok(Outcome::Tasks { tasks, next }))
 }
 
 /// Removes a task.
@@ -68,8 +102,13 @@ pub(super) fn change(
     group: &Folder,
     id: &str,
     change: &TaskChange,
+    limits: &TaskLimits,
     changes: &mut Changes,
 ) -> Applied {
+    if let Some(too_long) = too_long(change.prompt.as_ref(), change.script.as_ref(), limits) {
+        return Ok(Err(too_long));
+    }
+    let (_, before) = tasks::sum_of(c, group)?;
     let changed = c
         .prepare_cached(
             "UPDATE tasks SET prompt = coalesce(?3, prompt), script = CASE WHEN ?4 IS NULL THEN script ELSE nullif(?4, '') END,
@@ -96,21 +135,11 @@ pub(super) fn change(
     let Some(task) = task.filter(|_| changed > 0) else {
         return Ok(Err(NotApplied::TaskGone { id: id.to_owned() }));
     };
+    // What is more than it may be already can still be made less.
+    let (_, after) = tasks::sum_of(c, group)?;
+    if after > limits.bytes && after > before {
+        return Ok(Err(NotApplied::TasksTooLarge { group: task.group, most: limits.bytes }));
+    }
     changes.tasks.insert(task.group);
     Ok(Ok(Outcome::TaskChanged { task_id: task.id, status: task.status, next_run: task.next_run }))
-}
-
-impl From<crate::domain::rows::Task> for TaskRow {
-    fn from(task: crate::domain::rows::Task) -> Self {
-        Self {
-            id: task.id,
-            group_folder: task.group.to_string(),
-            prompt: task.prompt,
-            script: task.script,
-            schedule_type: task.schedule_type,
-            schedule_value: task.schedule_value,
-            status: TaskStatus::from_name(&task.status).unwrap_or(TaskStatus::Active),
-            next_run: task.next_run,
-        }
-    }
 }
