@@ -18,6 +18,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0008_search", include_str!("../../migrations/0008_search.sql")),
     ("0009_prune", include_str!("../../migrations/0009_prune.sql")),
     ("0010_revisions", include_str!("../../migrations/0010_revisions.sql")),
+    ("0011_uids", include_str!("../../migrations/0011_uids.sql")),
 ];
 
 /// The schema version that this program writes.

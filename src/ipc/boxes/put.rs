@@ -106,7 +106,7 @@ impl GroupBoxes {
     }
 
     fn put(&self, b: BoxName, name: &str, bytes: &[u8]) -> Result<(), PutError> {
-        self.place(&self.held(b).fd, name, bytes, self.owner)
+        self.place(&self.held(b).fd, name, bytes, self.owner())
     }
 
     fn place(&self, at: &OwnedFd, name: &str, bytes: &[u8], owner: Option<Owner>) -> Result<(), PutError> {
