@@ -177,6 +177,15 @@ pub fn box_owner() -> Option<ipc::Owner> {
     (crate::root::own_ids().0 == 0).then_some(AGENT)
 }
 
+/// Returns the same for one group, whose agent may be a user of its own.
+///
+/// # Errors
+/// The store's.
+pub fn box_owner_of(store: &Store, group: &Folder) -> Result<Option<ipc::Owner>> {
+    let Some(agent) = box_owner() else { return Ok(None) };
+    Ok(Some(store.group_uid(group)?.owner(agent)))
+}
+
 /// Removes a group of a root that no daemon serves.
 ///
 /// # Errors

@@ -50,6 +50,8 @@ pub struct Config {
     pub egress: Egress,
     pub credentials: Credentials,
     pub aws: Aws,
+    /// Each group's agent runs as this user plus the group's own number; `None`: all as one user.
+    pub uid_base: Option<u32>,
     pub selinux: Selinux,
     /// The user's own folder: where `~` leads to, and where the mount allowlist and `.aws` are.
     pub home: Option<PathBuf>,
@@ -109,6 +111,9 @@ pub struct Config {
     pub unusable: Vec<String>,
 }
 
+/// What `sandbox.uid_base` may be: above the users of a machine, and with room above it.
+const UID_BASES: std::ops::RangeInclusive<u32> = 10_000..=4_000_000_000;
+
 /// `[sandbox] kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -164,6 +169,7 @@ struct RawSandbox {
     credentials: Option<String>,
     aws: Option<String>,
     selinux: Option<String>,
+    uid_base: Option<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -342,6 +348,17 @@ impl Config {
                 Credentials::parse,
             )?,
             aws: word("sandbox.aws", sandbox.aws.as_deref(), Aws::Off, Aws::parse)?,
+            uid_base: match raw.sandbox.uid_base.unwrap_or(0) {
+                0 => None,
+                base if UID_BASES.contains(&base) => Some(base),
+                base => {
+                    return Err(ConfigError::Value {
+                        name: "sandbox.uid_base",
+                        value: base.to_string(),
+                        why: "use a number from 10000 to 4000000000 above which nobody else's users are, or 0",
+                    });
+                }
+            },
             selinux: word("sandbox.selinux", sandbox.selinux.as_deref(), Selinux::Keep, Selinux::parse)?,
             home: environment.get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
             assistant_name: environment

@@ -5,7 +5,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt as _, path::Path};
 use anyhow::{Context as _, Result};
 use ipc_handlers::Folder;
 
-use super::{box_owner, lock, open_store};
+use super::{box_owner_of, lock, open_store};
 use crate::{
     clock,
     ipc::{Claims, CommandBox, GroupBoxes, HostDirs},
@@ -28,7 +28,7 @@ pub async fn lay_out_boxes(root: &Path, only: Option<&Folder>) -> Result<()> {
         None => store.groups()?.into_iter().map(|group| group.folder).collect(),
     };
     for group in groups {
-        GroupBoxes::open(&dirs, &group, box_owner())
+        GroupBoxes::open(&dirs, &group, box_owner_of(&store, &group)?)
             .with_context(|| format!("making the boxes of group {group}"))?;
     }
     Ok(())
@@ -48,7 +48,7 @@ pub async fn drop_command(root: &Path, which: Which, reason: String) -> Result<i
         Which::File { group, in_box, name } => {
             let in_box = CommandBox::ALL.into_iter().find(|b| b.as_str() == in_box);
             let in_box = in_box.context("there is no such box")?;
-            let boxes = GroupBoxes::open(&dirs, &group, box_owner())?;
+            let boxes = GroupBoxes::open(&dirs, &group, box_owner_of(&store, &group)?)?;
             let name = OsString::from_vec(name);
             Ok(hand::drop_waiting(hand, &boxes, in_box, &name, reason, now).await?)
         }
@@ -61,7 +61,9 @@ pub async fn drop_command(root: &Path, which: Which, reason: String) -> Result<i
             }
             let claimed = hand::note_drop(hand, id, reason, now).await?;
             let boxes = match store.group(&claimed.folder)? {
-                Some(group) => Some(GroupBoxes::open(&dirs, &group.folder, box_owner())?),
+                Some(group) => {
+                    Some(GroupBoxes::open(&dirs, &group.folder, box_owner_of(&store, &group.folder)?)?)
+                }
                 None => None,
             };
             hand::finish(hand, boxes.as_ref(), &claimed, now).await?;

@@ -34,6 +34,7 @@ use super::{
     host::{HostDirs, Owner, give_to},
     kernel::Attributes,
     names::{BoxName, CommandBox, Kind},
+    own::give_folder,
     world::World,
 };
 
@@ -45,7 +46,7 @@ pub struct GroupBoxes {
     host: Arc<HostDirs>,
     folder: Folder,
     path: PathBuf,
-    owner: Option<Owner>,
+    owner: Mutex<Option<Owner>>,
     group: Held,
     boxes: [Held; 5],
     /// For each command box: its stamp when it was last reported as changed, and how often that was.
@@ -110,7 +111,7 @@ impl GroupBoxes {
             host: Arc::clone(host),
             folder: folder.clone(),
             path,
-            owner,
+            owner: Mutex::new(owner),
             group,
             boxes,
             seen: Mutex::default(),
@@ -133,6 +134,22 @@ impl GroupBoxes {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Gives the boxes, and the files in them that are `former`'s, to another user. Only where no container has them.
+    ///
+    /// # Errors
+    /// [`World`] when a box can't be given away.
+    pub fn give(&self, owner: Owner, former: u32) -> Result<(), World> {
+        for b in BoxName::ALL {
+            give_folder(&self.path_of(b), owner, Some(former))?;
+        }
+        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(owner);
+        Ok(())
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        *self.owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Compares device and inode of each box with those held. A box whose mode its container has changed, be it to lock

@@ -17,6 +17,8 @@ use super::{
 
 /// The most files and folders that are looked at in one go.
 const MOST: usize = 100_000;
+/// The same where a folder moves to another user, which happens once.
+const MOST_MOVED: usize = 1_000_000;
 /// The deepest folder that is looked into.
 const DEEPEST: usize = 64;
 
@@ -24,12 +26,14 @@ const DEEPEST: usize = 64;
 /// Folders that are the agent's already are not looked into, but for the top. Links are not followed, no mount is
 /// crossed, and a file that has another name somewhere stays whose it is.
 ///
+/// What belongs to `former`, the user that the agent had before, is given as well.
+///
 /// Returns how many were given away. Does nothing where `folder` itself is a link: what it leads to is its owner's
 /// business.
 ///
 /// # Errors
 /// [`World`]; what could not be given away stays as it is.
-pub fn give_folder(folder: &Path, owner: Owner) -> Result<usize, World> {
+pub fn give_folder(folder: &Path, owner: Owner, former: Option<u32>) -> Result<usize, World> {
     let failed = |e: Errno| World::new("giving away", folder.display().to_string(), e);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = match rustix::fs::open(folder, flags, Mode::empty()) {
@@ -37,7 +41,10 @@ pub fn give_folder(folder: &Path, owner: Owner) -> Result<usize, World> {
         Err(Errno::LOOP | Errno::NOTDIR) => return Ok(0),
         Err(e) => return Err(failed(e)),
     };
-    let mut work = Work { owner, us: rustix::process::geteuid().as_raw(), looked_at: 0, given: 0 };
+    let us = rustix::process::geteuid().as_raw();
+    let former = former.filter(|former| *former != owner.0);
+    let most = if former.is_some() { MOST_MOVED } else { MOST };
+    let mut work = Work { owner, us, former, most, looked_at: 0, given: 0 };
     give_to(&top, Some(owner)).map_err(failed)?;
     work.inside(&top, 0).map_err(failed)?;
     Ok(work.given)
@@ -46,6 +53,8 @@ pub fn give_folder(folder: &Path, owner: Owner) -> Result<usize, World> {
 struct Work {
     owner: Owner,
     us: u32,
+    former: Option<u32>,
+    most: usize,
     looked_at: usize,
     given: usize,
 }
@@ -53,7 +62,7 @@ struct Work {
 impl Work {
     fn inside(&mut self, at: &OwnedFd, depth: usize) -> rustix::io::Result<()> {
         let mut names: Vec<CString> = Vec::new();
-        let room = MOST.saturating_sub(self.looked_at);
+        let room = self.most.saturating_sub(self.looked_at);
         dir::each_name(at, |name, _| {
             names.push(name.to_owned());
             if names.len() < room { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -86,9 +95,9 @@ impl Work {
         Ok(())
     }
 
-    /// Ours, and not by another name too.
+    /// Ours or the former user's, and not by another name too.
     fn is_to_be_given(&self, stat: &Stat) -> bool {
-        stat.st_uid == self.us
+        (stat.st_uid == self.us || Some(stat.st_uid) == self.former)
             && stat.st_uid != self.owner.0
             && (Kind::of(stat) == Kind::Directory || stat.st_nlink == 1)
     }

@@ -175,7 +175,7 @@ impl Host {
         if let Some(boxes) = self.boxes.read().unwrap_or_else(PoisonError::into_inner).get(group) {
             return Ok(Arc::clone(boxes));
         }
-        let opened = Arc::new(GroupBoxes::open(&self.dirs, group, self.box_owner)?);
+        let opened = Arc::new(GroupBoxes::open(&self.dirs, group, self.owner_now(group))?);
         let mut all = self.boxes.write().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(all.entry(group.clone()).or_insert(opened)))
     }
@@ -244,6 +244,25 @@ impl Host {
     #[must_use]
     pub fn whole_disk(&self) -> Disk {
         Disk { inside: self.store.size().map_or(0, |size| size.free), ..self.disk() }
+    }
+
+    /// Returns whose a group's boxes are: its agent's, as it was launched last. `None`: ours.
+    pub fn owner_now(&self, group: &Folder) -> Option<Owner> {
+        let agent = self.box_owner?;
+        // Of a store that can't be read, nothing is launched; the next launch sees to it.
+        Some(self.store.group_uid(group).unwrap_or_default().owner(agent))
+    }
+
+    /// Returns as whom a group's agent is launched next; `None`: as ourselves.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn owner_next(&self, group: &Folder) -> Result<Option<Owner>, crate::store::StoreError> {
+        let Some(agent) = self.box_owner else { return Ok(None) };
+        let Some(base) = self.config.uid_base else { return Ok(Some(agent)) };
+        let number = self.store.group_uid(group)?.number;
+        let uid = number.and_then(|number| base.checked_add(number)).filter(|uid| *uid < u32::MAX);
+        Ok(Some(uid.map_or(agent, |uid| (uid, uid))))
     }
 
     /// Returns why boxes are looked at without file events, while that is so.

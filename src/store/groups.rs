@@ -403,7 +403,7 @@ pub(super) fn insert_group(c: &Connection, group: &NewGroup, now: Time) -> Resul
         }
         Some(_) | None => error.into(),
     })?;
-    Ok(())
+    super::uids::number(c, &group.folder)
 }
 
 /// Wires a chat to a group as its kind asks for, unless it is wired to it; returns the kind.

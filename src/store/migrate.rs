@@ -25,6 +25,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0015_aside", include_str!("../../migrations/0015_aside.sql")),
     ("0016_told", include_str!("../../migrations/0016_told.sql")),
     ("0017_replies", include_str!("../../migrations/0017_replies.sql")),
+    ("0018_uids", include_str!("../../migrations/0018_uids.sql")),
 ];
 
 /// The schema version that this program writes.

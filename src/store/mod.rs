@@ -38,6 +38,7 @@ mod sessions;
 mod stored;
 mod tasks;
 mod trace;
+mod uids;
 mod usage;
 mod why;
 mod writer;
@@ -59,6 +60,7 @@ pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, t
 pub use search::{INDEXED_AT_ONCE, Searched};
 pub use sessions::Transcripts;
 pub use trace::{Effected, IpcFilter, Story};
+pub use uids::GroupUid;
 pub use why::{Why, WhyCommand, WhyWiring};
 
 use place::Place;

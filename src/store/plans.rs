@@ -202,6 +202,8 @@ async fn of_messages(store: &Store) {
     store.group_of_lane(lane).unwrap();
     let first = lane_run(store, lane).await;
     store.group(&main_folder()).unwrap();
+    store.group_uid(&main_folder()).unwrap();
+    store.set_group_uid(main_folder(), Some(200_001)).await.unwrap();
     store.zone_of(&main_folder(), &Zones::utc()).unwrap();
     assert!(
         store.active_run(first.run).unwrap().is_some()

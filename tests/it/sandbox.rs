@@ -6,6 +6,7 @@ mod from_inside;
 pub(crate) mod house;
 mod only_docker;
 mod only_process;
+mod uids;
 
 use std::time::Duration;
 

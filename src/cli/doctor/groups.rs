@@ -64,9 +64,11 @@ fn folders(root: &Path, groups: &[Group]) -> Vec<Row> {
 fn boxes(subject: &Subject) -> Vec<Row> {
     let Ok(meta) = std::fs::symlink_metadata(&subject.data) else { return Vec::new() };
     // Whoever serves the root owns `data/`. Root gives the boxes to the agents' user, anybody else keeps them.
-    let owner = if meta.uid() == 0 { AGENT } else { (meta.uid(), meta.gid()) };
+    let uid =
+        |folder| subject.store.as_ref().and_then(|store| store.group_uid(folder).ok()).unwrap_or_default();
     let mut bad = Vec::new();
     for group in &subject.groups {
+        let owner = if meta.uid() == 0 { uid(&group.folder).owner(AGENT) } else { (meta.uid(), meta.gid()) };
         match peek::boxes(&subject.data, &group.folder) {
             Ok(lying) => bad.extend(judge_boxes(
                 &subject.data.join("ipc").join(group.folder.as_str()),

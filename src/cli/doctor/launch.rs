@@ -25,6 +25,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     rows.extend(keys(subject, &known));
     rows.extend(extra(subject, &known));
     rows.extend(owners(subject));
+    rows.extend(uids(subject));
     rows
 }
 
@@ -81,6 +82,26 @@ fn extra(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
         }));
     }
     rows
+}
+
+/// Whether each agent can be a user of its own, where that is asked for.
+fn uids(subject: &Subject) -> Option<Row> {
+    let base = subject.config.uid_base?;
+    let data = std::fs::symlink_metadata(&subject.data).ok()?;
+    Some(match data.uid() {
+        0 => Row::ok(
+            "uid_base",
+            format!("each group's agent is a user of its own, above {base}, from its next launch on"),
+        ),
+        user => Row::warn(
+            "uid_base",
+            format!(
+                "sandbox.uid_base is set and {} is user {user}'s: agents run as that one, all of them",
+                subject.data.display()
+            ),
+            "run the daemon as root, or set sandbox.uid_base = 0",
+        ),
+    })
 }
 
 /// Folders that the agent's user can't write to, where nobody can give them away.

@@ -107,7 +107,7 @@ impl GroupBoxes {
 
     fn put(&self, b: BoxName, name: &str, bytes: &[u8]) -> Result<(), PutError> {
         let at = &self.held(b).fd;
-        let mut built = self.host.build(bytes, self.owner)?;
+        let mut built = self.host.build(bytes, self.owner())?;
         let placed = match built.place(at, name) {
             // Its container gave the box a project of its own.
             Err(Errno::XDEV) => self.set_back(b).and_then(|()| built.place(at, name)),

@@ -38,7 +38,7 @@ impl GroupBoxes {
     fn try_box(&self, b: BoxName) -> rustix::io::Result<()> {
         let at = &self.held(b).fd;
         let name = on_its_way();
-        self.host.build(b"", self.owner).map_err(|_| Errno::IO)?.place(at, &name)?;
+        self.host.build(b"", self.owner()).map_err(|_| Errno::IO)?.place(at, &name)?;
         dir::unlink(at, name.as_str())
     }
 }

@@ -33,7 +33,7 @@ impl Watched {
         // Under the same name in the same folder, which the container has mounted.
         let dir = host.gateway_dir(self.run);
         if dir.is_dir()
-            && let Err(error) = host.gateway.open(self.run, &dir, host.box_owner, looks)
+            && let Err(error) = host.gateway.open(self.run, &dir, host.owner_now(&self.group), looks)
         {
             tracing::warn!(run = self.run, error = %chain(&error), "an adopted run can't reach its model");
         }

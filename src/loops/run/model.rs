@@ -10,6 +10,7 @@ use crate::{
     config::dotenv,
     domain::run_settings::{Credentials, Provider, RunSettings},
     gateway::{Kind, Looks, NAME},
+    ipc::Owner,
     loops::{Host, ipc::chain},
     sandbox::{Access, Mount, Whose},
 };
@@ -29,14 +30,20 @@ pub(super) struct Way {
 }
 
 /// Lays the way. The gateway listens in the run's own folder, so it knows by the socket who is calling.
-pub(super) fn way(host: &Host, run: i64, settings: &RunSettings, place: Place) -> Result<Way, String> {
+pub(super) fn way(
+    host: &Host,
+    run: i64,
+    settings: &RunSettings,
+    place: Place,
+    owner: Option<Owner>,
+) -> Result<Way, String> {
     match (settings.provider, settings.credentials) {
         (Provider::Scripted, _) | (Provider::Claude, Credentials::Stdin) => {
             Ok(Way { mount: None, env: BTreeMap::new(), base_url: DIRECT.to_owned() })
         }
         (Provider::Claude, Credentials::Gateway) => {
             let folder = host.gateway_dir(run);
-            host.gateway.open(run, &folder, host.box_owner, looks(settings)).map_err(|e| chain(&e))?;
+            host.gateway.open(run, &folder, owner, looks(settings)).map_err(|e| chain(&e))?;
             let socket = match place {
                 Place::Container => format!("{INSIDE}/{NAME}"),
                 Place::Host => folder.join(NAME).display().to_string(),

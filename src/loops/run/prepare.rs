@@ -12,7 +12,7 @@ use crate::{
         rows::Group,
         run_settings::{self, Provider, RunSettings, Selinux},
     },
-    ipc,
+    ipc::{self, Owner},
     loops::{Host, ipc::chain},
     mounts,
     sandbox::{Access, Labels, Limits, Mount, Network, Seat, Spec, Whose},
@@ -26,6 +26,8 @@ pub(super) struct Prepared {
     pub(super) settings: RunSettings,
     pub(super) spec: Spec,
     pub(super) provider: wire::Provider,
+    /// The agent runs as another user than before.
+    moved: bool,
 }
 
 /// Where things are as the agent sees them: in a container, or on the host where nothing is mounted.
@@ -43,8 +45,15 @@ pub(super) async fn prepare(
     is_main: bool,
 ) -> Result<Prepared, String> {
     let (host, group) = (Arc::clone(host), group.clone());
-    let prepared = spawn_blocking(move || now(&host, &group, run, is_main));
-    prepared.await.map_err(|e| e.to_string())?
+    let (at, of) = (Arc::clone(&host), group.clone());
+    let prepared = spawn_blocking(move || now(&at, &of, run, is_main));
+    let prepared = prepared.await.map_err(|e| e.to_string())??;
+    // All of it is given away by now; from here on a daemon that starts knows whose it is.
+    if prepared.moved {
+        let uid = host.box_owner.filter(|agent| *agent != prepared.spec.user).map(|_| prepared.spec.user.0);
+        host.store.set_group_uid(group, uid).await.map_err(|e| chain(&e))?;
+    }
+    Ok(prepared)
 }
 
 fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared, String> {
@@ -59,12 +68,19 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
         );
     }
     let folders = Folders::of(host, group);
-    folders.make(host, group, is_main)?;
+    let (former, owner) = (host.owner_now(group), host.owner_next(group).map_err(|e| chain(&e))?);
+    let moved = former != owner;
+    if let (true, Some(owner), Some((former, _))) = (moved, owner, former) {
+        let boxes = host.boxes(group).map_err(|e| chain(&e))?;
+        boxes.give(owner, former).map_err(|e| chain(&e))?;
+        tracing::info!(run, group = %group, uid = owner.0, former, "the agent is a user of its own number from now on");
+    }
+    folders.make(host, group, is_main, owner, former.map(|(uid, _)| uid))?;
     let extra = mounts::extra(&host.config, &host.root, &own.mounts, is_main);
     for (request, why) in &extra.refused {
         tracing::warn!(run, group = %group, path = request.host_path, why, "an extra mount is not made");
     }
-    let way = model::way(host, run, &settings, place)?;
+    let way = model::way(host, run, &settings, place, owner)?;
     let zone = host.config.zones.of(own.timezone.as_deref()).name;
     let provider = match settings.provider {
         Provider::Scripted => wire::Provider::Scripted { script: script(host, &row)? },
@@ -108,7 +124,7 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
         command: host.config.command.clone(),
         mounts,
         env,
-        user: host.box_owner.unwrap_or_else(crate::root::own_ids),
+        user: owner.unwrap_or_else(crate::root::own_ids),
         network: match settings.network {
             run_settings::Network::Model => Network::None,
             run_settings::Network::Open => Network::Open,
@@ -128,7 +144,7 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
         },
         seat: Seat { group: folders.group, ipc: folders.ipc },
     };
-    Ok(Prepared { settings, spec, provider })
+    Ok(Prepared { settings, spec, provider, moved })
 }
 
 fn script(host: &Host, row: &Group) -> Result<Option<String>, String> {
@@ -176,16 +192,23 @@ impl Folders {
     }
 
     /// Makes what is missing, gives the agent what is to be its own, and puts the skills there.
-    fn make(&self, host: &Host, group: &Folder, is_main: bool) -> Result<(), String> {
-        crate::root::make_agent_folders(&[&self.group, &self.sessions], host.box_owner)
+    fn make(
+        &self,
+        host: &Host,
+        group: &Folder,
+        is_main: bool,
+        owner: Option<Owner>,
+        former: Option<u32>,
+    ) -> Result<(), String> {
+        crate::root::make_agent_folders(&[&self.group, &self.sessions], owner)
             .map_err(|e| format!("making the group's folders failed: {e}"))?;
-        if let Some(owner) = host.box_owner {
+        if let Some(owner) = owner {
             let global = is_main.then_some(&self.global).filter(|global| global.is_dir());
             for folder in [&self.group, &self.sessions].into_iter().chain(global) {
-                match ipc::give_folder(folder, owner) {
+                match ipc::give_folder(folder, owner, former) {
                     Ok(0) => {}
                     Ok(given) => {
-                        tracing::info!(group = %group, given, folder = %folder.display(), "what root had put there is the agent's now")
+                        tracing::info!(group = %group, given, folder = %folder.display(), "what was root's or its former user's is the agent's now")
                     }
                     Err(error) => {
                         tracing::warn!(group = %group, error = %chain(&error), "the agent may be unable to write there")
@@ -194,7 +217,7 @@ impl Folders {
             }
         }
         let skills = host.root.join("container/skills");
-        if let Err(error) = host.dirs.put_skills(&skills, &self.sessions, host.box_owner) {
+        if let Err(error) = host.dirs.put_skills(&skills, &self.sessions, owner) {
             tracing::warn!(group = %group, error = %chain(&error), "the agent goes without some of its skills");
         }
         Ok(())

@@ -7,7 +7,7 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    super::super::{approvals, chats, groups, sessions},
+    super::super::{approvals, chats, groups, sessions, uids},
     Applied, Changes,
 };
 use crate::domain::group_config::{BadGroupConfig, GroupConfig};
@@ -43,6 +43,7 @@ pub(super) fn register(c: &Connection, made: &Registration, changes: &mut Change
             "INSERT INTO groups (folder, name, is_main, trigger, config, created_at) VALUES (?1, ?2, 0, ?3, coalesce(?4, '{}'), ?5)",
         )?
         .execute(params![folder.as_str(), made.name, made.trigger, config, now.0])?;
+        uids::number(c, folder)?;
     } else {
         c.prepare_cached(
             "UPDATE groups SET name = CASE WHEN ?4 THEN ?2 ELSE name END, config = coalesce(?3, config) WHERE folder = ?1 AND is_main = 0",
