@@ -34,6 +34,7 @@ pub(super) fn tell(what: impl std::fmt::Display) {
 }
 
 /// Asks people something; the answer comes on the same line.
+#[expect(clippy::print_stderr, reason = "the door to stderr for what is no log")]
 pub(super) fn ask(what: &str) {
     eprint!("{}", for_people(what, &std::io::stderr()));
 }

@@ -8,10 +8,12 @@ const YEARS: i64 = 315_360_000_000;
 const MANY: i64 = u32::MAX as i64;
 
 /// Numbers, and the least and the most that each can be.
-const RANGES: [(&str, i64, i64); 29] = [
+const RANGES: [(&str, i64, i64); 37] = [
     ("sandbox.memory_mib", 0, 1 << 24),
     ("sandbox.pids", 0, 1 << 22),
     ("sandbox.output_mib", 1, 1 << 20),
+    // What of it can be used beside 0 is checked where it is read.
+    ("sandbox.uid_base", 0, MANY),
     ("agent.claude.stall_timeout_ms", 0, YEARS),
     ("limits.max_concurrent_containers", 1, 10_000),
     ("limits.max_messages_per_prompt", 1, 1_000_000),
@@ -22,8 +24,15 @@ const RANGES: [(&str, i64, i64); 29] = [
     ("limits.min_free_mib", 0, 1 << 40),
     ("limits.commands_per_minute", 1, MANY),
     ("limits.messages_per_minute", 1, MANY),
+    ("limits.commands_mib_per_minute", 1, 4_095),
+    ("limits.stored_mib", 1, 1 << 30),
     ("limits.waiting_mib", 1, 1 << 30),
     ("limits.waiting_files", 1, MANY),
+    ("limits.tasks", 1, 1_000_000),
+    ("limits.tasks_mib", 1, 1 << 20),
+    ("limits.task_prompt_kib", 1, 1 << 10),
+    ("limits.task_script_kib", 1, 1 << 10),
+    ("limits.replies_mib", 1, 1 << 20),
     ("limits.archives", 1, MANY),
     ("limits.archives_mib", 0, 1 << 30),
     ("limits.keep_days", 0, 36_500),

@@ -57,7 +57,7 @@ fn hear(event: TraceEvent<'_>) {
 #[rustfmt::skip]
 const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
-    ("anybody, without SQL", &["path", "asking", "bounded"]),
+    ("anybody, without SQL", &["path", "asking", "bounded", "is_read_only"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
         "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "runs_gone", "was_given", "size",
     ]),

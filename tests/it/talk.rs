@@ -1,4 +1,5 @@
 //! A chat on a terminal: a line editor, both sides, and what was said while nobody was there.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::process::Child;
 

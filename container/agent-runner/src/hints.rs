@@ -91,6 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "plays the host")]
     fn without_events_the_waits_are_short_and_events_are_taken_when_they_come() {
         let folder = tempfile::tempdir().unwrap();
         let (sender, hints) = sync_channel(1);

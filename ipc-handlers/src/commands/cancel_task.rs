@@ -77,9 +77,9 @@ mod tests {
             if let Some(target) = target {
                 command["targetFolder"] = target.into();
             }
-            ask(&caller(from), &command).map(|effect| match effect {
-                Effect::CancelTask { group, .. } => group.to_string(),
-                other => panic!("{other:?}"),
+            ask(&caller(from), &command).map(|effect| {
+                let Effect::CancelTask { group, .. } = effect else { panic!("{effect:?}") };
+                group.to_string()
             })
         };
         for (from, id, target, group) in [

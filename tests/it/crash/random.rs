@@ -135,7 +135,6 @@ fn talk(root: &Root, group: &str, mut random: Random, flow: &Flow) -> Vec<(i64, 
 fn release_what_is_set_aside(root: &Root) {
     let aside: Vec<String> = Ledger::of_the_living(root).column("SELECT group_folder FROM holds");
     for group in aside {
-        println!("{group} was set aside");
         root.g2(&["ipc", "release", &group]);
     }
 }

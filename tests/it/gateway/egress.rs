@@ -1,4 +1,5 @@
 //! A container without a network has none by way of its model either.
+#![expect(clippy::disallowed_methods, reason = "tests play the user")]
 
 use std::fs;
 

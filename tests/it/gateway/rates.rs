@@ -1,4 +1,5 @@
 //! How often a run may ask, and what one that asks all the time costs others.
+#![expect(clippy::disallowed_methods, reason = "measures")]
 
 use std::{
     io::Write as _,

@@ -5,7 +5,6 @@
     clippy::disallowed_types,
     reason = "starts a daemon where the kernel gives no events"
 )]
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::process::Command;
 
