@@ -15,7 +15,7 @@ pub(super) fn is_a_change(command: &Command) -> bool {
     match command {
         Command::Up(_)
         | Command::Serve
-        | Command::Status
+        | Command::Status(_)
         | Command::Chat(_)
         | Command::Send(_)
         | Command::Engage(_)

@@ -82,7 +82,7 @@ enum Command {
     Serve,
     /// Tell how the daemon is: exit 0 healthy, 1 degraded, 3 not running
     #[command(after_help = status::FIELDS)]
-    Status,
+    Status(status::StatusCommand),
     /// Chat in the terminal
     Chat(chat::Chat),
     /// Send a message in by the local channel
@@ -292,7 +292,7 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Up(up) => up.run(context).await,
         Command::Init(init) => init.run(context).await,
         Command::Serve => serve::serve(context).await,
-        Command::Status => status::run(context).await,
+        Command::Status(status) => status.run(context).await,
         Command::Chat(chat) => chat.run(context).await,
         Command::Send(send) => send.run(context).await,
         Command::Groups(groups) => groups.run(context).await,

@@ -1,5 +1,8 @@
 //! `g2 status`: how the daemon is; works when it is down.
 
+use std::time::Duration;
+
+use clap::Args;
 use ipc_handlers::Time;
 use serde::Serialize;
 use serde_json::Value;
@@ -92,7 +95,32 @@ impl Waits {
     }
 }
 
-pub(super) async fn run(context: &Context) -> Outcome {
+#[derive(Debug, Args)]
+pub(super) struct StatusCommand {
+    /// Wait for at most SECS seconds until a daemon answers
+    #[arg(long, value_name = "SECS")]
+    wait: Option<u64>,
+}
+
+/// How soon a daemon that does not answer yet is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+
+impl StatusCommand {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        if let Some(wait) = self.wait {
+            let answers = async {
+                while Client::connect(&context.root).await.is_err() {
+                    tokio::time::sleep(ASK_AGAIN).await;
+                }
+            };
+            // Where none answers in time, what follows says so.
+            let _ = tokio::time::timeout(Duration::from_secs(wait), answers).await;
+        }
+        run(context).await
+    }
+}
+
+async fn run(context: &Context) -> Outcome {
     let (state, problem) = match Client::status(&context.root).await {
         Ok(status) => {
             let shown = Shown { status: *status, waits: Waits::of(context) };

@@ -28,6 +28,7 @@ mod mailbox;
 mod problems;
 mod prune;
 mod queue;
+mod readme;
 mod root;
 mod sandbox;
 mod scheduled;

@@ -75,7 +75,7 @@ fn arguments_that_are_wrong_are_answered_in_few_words() {
     };
     assert!(words(&"x".repeat(1 << 20), json!({})).starts_with("there is no tool \"xxx"));
     assert!(words("send_message", json!([1])).contains("an object"));
-    assert!(words("list_tasks", json!({"a": 1})).contains("it has: none"));
+    assert!(words("refresh_groups", json!({"a": 1})).contains("it has: none"));
     assert!(
         words("send_message", json!({"text": "x".repeat(1 << 20)})).contains("write long text into a file")
     );

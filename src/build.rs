@@ -5,7 +5,7 @@
 )]
 
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=src/build.rs");
     // A megabyte of relocations that is read at every start becomes a few pages. Where the linker or the C library is too
     // old for that (binutils 2.38, glibc 2.36), everything is as before.
     let target = std::env::var("TARGET").unwrap_or_default();
