@@ -2,10 +2,15 @@
 
 use anyhow::anyhow;
 
-use super::{Context, Outcome, client::Client, editor::Editor, send, why};
+use super::{
+    Context, Outcome,
+    client::Client,
+    editor::{Editor, Look},
+    send, why,
+};
 use crate::{
     clock,
-    domain::{people::user_id, screen::on_screen},
+    domain::people::user_id,
     loops::control::{Request, Response},
     store::{By, Conversation, Line, Store},
 };
@@ -40,75 +45,71 @@ impl Talk<'_> {
         let listen = Request::Listen { chat: self.chat.to_owned(), typing: true, people: true };
         client.call(&listen).await?;
         let before = store.conversation(self.chat, &user, FEW, MANY)?;
-        let greeting = format!("{}\n{}", self.banner(), self.history(&before));
-        let Some(editor) = Editor::open(own_lines(&before, &user), greeting) else {
+        let Some(mut editor) = Editor::open(own_lines(&before, &user), &self.greeting(&before)) else {
             return send::pipe(client, self.chat, self.sender).await;
         };
-        let mut screen = Screen { editor, typing_above: false, assistant: self.assistant };
-        let outcome = self.converse(client, &mut screen, &store).await;
-        drop(screen);
+        let outcome = self.converse(client, &mut editor, &store).await;
+        drop(editor);
         // What was on the screen is not new the next time. Where it can't be noted, it is shown once more.
         let _ = store.visit(self.chat, &user, clock::now()).await;
         outcome
     }
 
-    fn banner(&self) -> String {
+    /// Where the person is, what was said before, and what of it is new.
+    fn greeting(&self, before: &Conversation) -> Vec<(Look, String)> {
         let Self { chat, sender, assistant, about, .. } = self;
-        let about = about.as_deref().map(|about| format!("{about}\n")).unwrap_or_default();
-        format!(
-            "{chat}: you are {sender}, the agent is {assistant}. Ctrl-D leaves, /help lists commands.\n{about}"
-        )
-    }
-
-    /// What was said before, and what of it is new.
-    fn history(&self, before: &Conversation) -> String {
+        let here = format!(
+            "{chat}: you are {sender}, the agent is {assistant}. Ctrl-D leaves, /help lists commands."
+        );
+        let mut lines = vec![(Look::Dim, here)];
+        lines.extend(about.iter().map(|about| (Look::Dim, about.clone())));
         let old = before.lines.len() - before.new;
-        let mut text = String::new();
         for (n, line) in before.lines.iter().enumerate() {
             if n == old {
                 let older = match before.older {
                     0 => String::new(),
                     more => format!(", and {more} before them: `g2 messages list`, `g2 outbox list`"),
                 };
-                text += &format!("{}\n", dim(&format!("since you were here: {} new{older}", before.new)));
+                lines.push((Look::Dim, format!("since you were here: {} new{older}", before.new)));
             }
             let name = match &line.by {
                 By::Person { name, .. } => name,
                 By::Agent(name) => name.as_deref().unwrap_or(self.assistant),
             };
-            text += &format!("{}\n", said(name, &line.text, line.cut));
+            lines.push((Look::Plain, said_by(name, &line.text, line.cut)));
         }
-        text
+        lines
     }
 
-    async fn converse(&self, client: &mut Client, screen: &mut Screen<'_>, store: &Store) -> Outcome {
-        // Numbers of messages that were said here.
+    async fn converse(&self, client: &mut Client, editor: &mut Editor, store: &Store) -> Outcome {
+        // Numbers of messages that were said here, and whether it was told already what became of them.
         let mut own = Vec::new();
         loop {
             tokio::select! {
                 biased;
                 heard = client.hear() => match heard? {
-                    Response::Said(said) => {
-                        let name = store.speaker(said.id).ok().flatten();
-                        screen.say(name.as_deref().unwrap_or(self.assistant), &said.text, false);
+                    Response::Said(delivery) => {
+                        let name = store.speaker(delivery.id).ok().flatten();
+                        editor.print(Look::Plain, &said_by(name.as_deref().unwrap_or(self.assistant), &delivery.text, false));
                     }
-                    Response::Typing { on, .. } => screen.typing(on),
+                    Response::Typing { on, .. } => editor.typing(self.assistant, on),
                     Response::Accepted { seq, note, .. } => {
-                        match note {
-                            Some(note) => screen.note(&note),
-                            None => own.push(seq),
+                        own.push((seq, note.is_some()));
+                        if let Some(note) = note {
+                            editor.print(Look::Dim, &note);
                         }
                     }
                     Response::Heard { seq, name, text, cut, asleep } => {
-                        let ours = own.iter().position(|own| *own == seq).map(|at| own.swap_remove(at)).is_some();
-                        if !ours && name != self.sender {
-                            screen.say(&name, &text, cut);
-                        }
-                        if let Some(why) = asleep.filter(|_| ours) {
-                            screen.note(&format!("no agent was woken by this message ({why}); /why says more"));
+                        let ours = own.iter().position(|(own, _)| *own == seq).map(|at| own.swap_remove(at));
+                        match (ours, asleep) {
+                            (None, _) => editor.print(Look::Plain, &said_by(&name, &text, cut)),
+                            (Some((_, false)), Some(why)) => {
+                                editor.print(Look::Dim, &format!("no agent was woken by this message ({why}); /why says more"));
+                            }
+                            (Some((_, true)), _) | (Some(_), None) => {}
                         }
                     }
-                    Response::Error { message } => screen.note(&message),
+                    Response::Error { message } => editor.print(Look::Dim, &message),
                     Response::Rest
                     | Response::Listening
                     | Response::Status(_)
@@ -116,13 +117,12 @@ impl Talk<'_> {
                     | Response::Answered { .. }
                     | Response::Done => {}
                 },
-                line = screen.editor.typed() => {
-                    screen.typing_above = false;
+                line = editor.typed() => {
                     match line.as_deref().map(str::trim) {
                         None | Some("/quit") => return Ok(()),
                         Some("") => {}
-                        Some("/help") => screen.note(HELP),
-                        Some("/why") => screen.note(&self.why(store).await),
+                        Some("/help") => editor.print(Look::Dim, HELP),
+                        Some("/why") => editor.print(Look::Dim, &self.why(store).await),
                         Some(_) => {
                             let text = line.unwrap_or_default();
                             client.ask(&send::said(self.chat, self.sender, text)?).await?;
@@ -149,53 +149,10 @@ fn own_lines(before: &Conversation, user: &str) -> Vec<String> {
     before.lines.iter().filter(own).map(|line| line.text.clone()).collect()
 }
 
-/// What stands above the line that is being typed.
-struct Screen<'a> {
-    editor: Editor,
-    /// The line right above says that the agent is typing; it goes before anything else is printed there.
-    typing_above: bool,
-    assistant: &'a str,
-}
-
-/// From the line that is being typed to the one above, which is erased.
-const ERASE_ABOVE: &str = "\x1b[1A\x1b[2K";
-
-impl Screen<'_> {
-    /// Somebody says something.
-    fn say(&mut self, name: &str, text: &str, cut: bool) {
-        self.print(&said(name, text, cut));
-    }
-
-    /// G2 itself tells something about the chat.
-    fn note(&mut self, text: &str) {
-        self.print(&dim(&on_screen(text)));
-    }
-
-    fn typing(&mut self, on: bool) {
-        if on && !self.typing_above {
-            self.editor.print(dim(&format!("{} is typing…", on_screen(self.assistant))) + "\n");
-        } else if !on && self.typing_above {
-            // Up, erase, up again: the new line that ends it leads back to where the erased one stood.
-            self.editor.print(format!("{ERASE_ABOVE}\x1b[1A\n"));
-        }
-        self.typing_above = on;
-    }
-
-    fn print(&mut self, text: &str) {
-        let erase = if std::mem::take(&mut self.typing_above) { ERASE_ABOVE } else { "" };
-        self.editor.print(format!("{erase}{text}\n"));
-    }
-}
-
-/// A line of a chat, as a terminal may have it.
-fn said(name: &str, text: &str, cut: bool) -> String {
+/// A line of a chat.
+fn said_by(name: &str, text: &str, cut: bool) -> String {
     let more = if cut { "… (cut)" } else { "" };
     // A name of two lines would look like somebody else's line.
-    let name: String = on_screen(name).split_whitespace().collect::<Vec<_>>().join(" ");
-    format!("{name}: {}{more}", on_screen(text).trim_end_matches('\n'))
-}
-
-/// Not said by anybody.
-fn dim(text: &str) -> String {
-    format!("\x1b[2m{text}\x1b[0m")
+    let name: Vec<&str> = name.split(|c: char| c.is_whitespace() || c.is_control()).collect();
+    format!("{}: {text}{more}", name.join(" "))
 }

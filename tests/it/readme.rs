@@ -97,7 +97,7 @@ fn what_a_new_user_needs_is_named_and_there() {
         assert!(readme.contains(named), "{named}");
     }
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for file in ["LICENSE", "container/agent-runner/SCRIPT.md", "tests/bench/README.md"] {
+    for file in ["LICENSE", "container/agent-runner/SCRIPT.md", "tests/bench/FIGURES.md"] {
         assert!(top.join(file).is_file(), "{file}");
     }
 }

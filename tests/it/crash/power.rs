@@ -129,6 +129,11 @@ fn command() -> Value {
 
 /// Fills the write-ahead log until it was checkpointed and begun anew several times.
 fn wear_the_log_in(root: &Root, rounds: usize) {
+    let settings = root.path().join("g2.toml");
+    let wide = fs::read_to_string(&settings)
+        .unwrap()
+        .replace("[limits]\n", "[limits]\ntask_prompt_kib = 256\ntasks_mib = 64\n");
+    fs::write(settings, wide).unwrap();
     let daemon = root.serve();
     let filler = "x".repeat(200_000);
     for n in 0..rounds {

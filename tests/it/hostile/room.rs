@@ -281,7 +281,7 @@ fn below_what_is_wanted_commands_wait_and_go_on_when_there_is_room_inside_of_the
     let waiting = [small.waits("good", "first"), small.waits("main", "of-main")];
     // A person is not kept from making room, and the disk is as full as before.
     for n in 1..=14 {
-        root.g2(&["sessions", "delete", &n.to_string()]);
+        root.g2(&["sessions", "delete", &n.to_string(), "--yes"]);
     }
     assert!(free_mib(&root.data("")) < 32);
     small.goes_on(&waiting);

@@ -68,14 +68,15 @@ fn what_is_for_the_main_group_is_offered_to_no_other() {
 
 #[test]
 fn arguments_that_are_wrong_are_answered_in_few_words() {
-    let words = |name: &str, arguments: Value| {
-        let words = super::command(name, &arguments, &place(Reach::Own)).unwrap_err();
+    let words_of = |reach: Reach, name: &str, arguments: Value| {
+        let words = super::command(name, &arguments, &place(reach)).unwrap_err();
         assert!(words.len() < 400, "{words}");
         words
     };
+    let words = |name: &str, arguments: Value| words_of(Reach::Own, name, arguments);
     assert!(words(&"x".repeat(1 << 20), json!({})).starts_with("there is no tool \"xxx"));
     assert!(words("send_message", json!([1])).contains("an object"));
-    assert!(words("refresh_groups", json!({"a": 1})).contains("it has: none"));
+    assert!(words_of(Reach::All, "refresh_groups", json!({"a": 1})).contains("it has: none"));
     assert!(
         words("send_message", json!({"text": "x".repeat(1 << 20)})).contains("write long text into a file")
     );
