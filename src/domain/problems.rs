@@ -1,7 +1,7 @@
 //! What a person has to mend: one list, shown by `status`, `doctor` and the log.
 //!
 //! To add a problem: a variant of [`Problem`], its words in [`Problem::finding`], and one line in `loops/problems.rs`, which
-//! looks at the world. Where it follows from another problem, or brings others about, [`Problem::explains`] says so.
+//! looks at the world. Where it follows from another problem, or brings others about, `Problem::explains` says so.
 
 use std::borrow::Cow;
 

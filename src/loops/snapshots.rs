@@ -3,7 +3,7 @@
 //!
 //! What somebody waits for is written at once; the rest [`soon`](Snapshots::soon), once for all changes until then: a
 //! list that many commands change is not written for each of them. However much there is to show, none is larger than
-//! [`LARGEST`], or main's list of tasks than [`LARGEST_OF_MAIN`].
+//! `LARGEST`, or main's list of tasks than `LARGEST_OF_MAIN`.
 
 use std::{
     collections::BTreeMap,

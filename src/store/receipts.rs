@@ -152,7 +152,7 @@ impl Store {
 
     /// Decides command files one after the other, a savepoint each, in one commit. Where the world fails for one, none
     /// after it is tried, so that order is kept: those outcomes are missing. So are those after which the replies have
-    /// [`REPLIES_AT_ONCE`] bytes: neither memory nor the writer has more of them at a time.
+    /// `REPLIES_AT_ONCE` bytes: neither memory nor the writer has more of them at a time.
     ///
     /// # Errors
     /// When the commit failed: then nothing of them is decided.
