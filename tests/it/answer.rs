@@ -85,6 +85,7 @@ fn answered_is_what_has_an_answer_of_its_own_and_not_what_others_were_answered_i
     };
     assert_eq!(unanswered(&[]), [2, 3]);
     assert_eq!(unanswered(&["--chat", "local:main", "--limit", "1"]), [3]);
+    root.g2(&["groups", "add", "other", "--chat", "local:other"]);
     assert!(unanswered(&["--chat", "local:other"]).is_empty());
 }
 

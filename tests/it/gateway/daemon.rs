@@ -54,6 +54,7 @@ fn what_a_run_used_is_shown_by_run_group_model_and_day() {
     assert_eq!(models, [Value::Null, "claude-x".into()]);
     assert_eq!(root.rows(&["usage", "--by", "day"]).len(), 1);
     assert!(root.rows(&["usage", "--since", "2999-01-01T00:00:00Z"]).is_empty());
+    root.g2(&["groups", "add", "other", "--chat", "local:other"]);
     assert!(root.rows(&["usage", "--group", "other"]).is_empty());
     let run = root.json(&["runs", "show", "1"]);
     assert_eq!((&run["requests"], &run["refused"], &run["id"]), (&3.into(), &1.into(), &1.into()));

@@ -24,9 +24,10 @@ fn assert_named(root: &Root) {
     assert_eq!((&status["state"], &status["held"]), (&json!("degraded"), &json!(["evil"])), "{status}");
     assert_eq!(root.run(&["status"]).status.code(), Some(1));
     let named = |text: &str| text.contains("group evil is set aside") && text.contains("g2 ipc release evil");
-    assert!(named(status["problems"][0].as_str().unwrap()), "{status}");
+    let finding = &status["findings"][0];
+    assert!(named(&format!("{} {}", finding["text"], finding["fix"])), "{status}");
     let doctor = root.rows(&["doctor"]);
-    let row = doctor.iter().find(|row| row["check"] == "holds").unwrap();
+    let row = doctor.iter().find(|row| row["check"] == "set_aside").unwrap();
     assert_eq!(row["status"], "fail", "{row}");
     assert!(named(&format!("{} {}", row["detail"], row["fix"])), "{row}");
     assert_eq!(root.log().matches("a group is set aside").count(), 1, "{}", root.log());
