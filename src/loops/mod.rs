@@ -130,7 +130,7 @@ pub struct Allowance {
     pub commands: Bucket,
     /// Those of them that say something in a chat.
     pub messages: Bucket,
-    /// The bytes of its command files, with their replies.
+    /// The bytes of its command files, with their replies, and of what its records say.
     pub bytes: Bucket,
 }
 

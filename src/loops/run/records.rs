@@ -114,11 +114,15 @@ impl Watched {
     fn may_go_on(&mut self, record: &wire::Record) -> bool {
         let now = clock::now();
         let messages = usize::from(record.answer().is_some_and(|text| !text.is_empty()));
+        let bytes = [&record.result, &record.error].into_iter().flatten().map(String::len).sum();
         let may = self.host.allow(&self.group, |left| {
-            let may = left.commands.available(now) > 0 && left.messages.available(now) >= messages;
+            let may = left.commands.available(now) > 0
+                && left.messages.available(now) >= messages
+                && left.bytes.available(now) > 0;
             if may {
                 left.commands.take(1, now);
                 left.messages.take(messages, now);
+                left.bytes.take(bytes, now);
             }
             may
         });

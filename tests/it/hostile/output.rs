@@ -138,7 +138,7 @@ fn run_of_evil(root: &Root) -> Value {
 
 #[test]
 fn no_record_takes_much_more_memory_than_it_is_long_nor_holds_a_neighbour_up() {
-    for place in Place::all("") {
+    for place in Place::all("commands_mib_per_minute = 4095") {
         let (root, daemon) = (place.root(), place.serve());
         let quiet = peak_kib(daemon.pid());
         // The number of the last record, which comes after what is none.
@@ -190,6 +190,21 @@ fn what_is_said_on_stdout_counts_as_files_do_and_the_rest_waits_in_the_log() {
         wait_for("the run to end", || (run_of_evil(root)["status"] == "succeeded").then_some(()));
         assert!(root.log().contains("the rest waits in the container's log"));
     }
+}
+
+#[test]
+fn bytes_said_on_stdout_count_as_those_of_files_do() {
+    const TEXT: usize = 540 << 10;
+    let root = two_groups("[limits]\ncommands_mib_per_minute = 1\n");
+    let said: Vec<Value> = ["a", "b", "c"].iter().map(|letter| json!({"say": letter.repeat(TEXT)})).collect();
+    root.script(Some("evil"), &json!([{"when": {}, "do": said}]));
+    let _daemon = root.serve();
+    root.send("local:evil", "begin");
+    let said = wait_for("all of it", || Some(said_by_evil(&root)).filter(|said| said.len() == 3));
+    assert!(said.iter().all(|(text, _)| text.len() == TEXT), "each whole");
+    // Two of them are more than a MiB by 56 KiB, which take 3.3 s to come back.
+    assert!(said[2].1 - said[0].1 >= 3_000, "the last came {} ms after the first", said[2].1 - said[0].1);
+    assert!(root.log().contains("the rest waits in the container's log"));
 }
 
 #[test]
