@@ -28,6 +28,7 @@ use crate::{
         deaths,
         holds::{Hold, Holds},
         run_settings::Provider,
+        states::SandboxName,
     },
     gateway::{self, Credentials, Gateway, Upstream},
     ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
@@ -289,7 +290,7 @@ async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<B
         SandboxKind::Auto => {
             // Containers that live are adopted, and Claude Code waits for Docker rather than run without.
             let needs = config.provider == Provider::Claude && !config.allow_unsandboxed;
-            if needs || store.active_runs()?.iter().any(|run| run.sandbox == "docker") {
+            if needs || store.active_runs()?.iter().any(|run| run.sandbox == SandboxName::Docker) {
                 return docker();
             }
             let engine = docker()?;
@@ -419,7 +420,7 @@ impl Daemon {
         for why in &host.config.unusable {
             tracing::warn!(%why, "something is set that can't be used");
         }
-        tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = host.sandbox.kind(), zone = host.config.zone.name, "starting");
+        tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = %host.sandbox.kind(), zone = host.config.zone.name, "starting");
 
         let listener = control::bind(&host.root.join("data/g2.sock")).context("binding data/g2.sock")?;
         // What was claimed before goes first: order within a group is that of the claims.

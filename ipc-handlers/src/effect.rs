@@ -1,9 +1,9 @@
 //! What a command changes, as data: the store performs it, in the transaction of the command's receipt.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::{Folder, Schedule, Scope, TaskStatus, Time};
+use crate::{Folder, Schedule, Scope, TaskStatus, Time, words};
 
 /// One change. Authority travels with it as a [`Scope`] or as the group that owns what is made.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -150,38 +150,41 @@ pub struct Registration {
     pub ignored: IgnoredMessages,
 }
 
-/// When a wiring engages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EngageMode {
-    /// When a pattern is found in the text.
-    Pattern,
-    /// When the agent is addressed.
-    Mention,
-    /// As `mention`, and afterwards in the same thread.
-    MentionSticky,
+words! {
+    /// When a wiring engages.
+    #[derive(JsonSchema)]
+    pub enum EngageMode: "engage mode" {
+        /// When a pattern is found in the text.
+        Pattern = "pattern",
+        /// When the agent is addressed.
+        Mention = "mention",
+        /// As `mention`, and afterwards in the same thread.
+        MentionSticky = "mention-sticky",
+    }
 }
 
-/// Whose messages count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SenderScope {
-    /// Everybody's.
-    #[default]
-    All,
-    /// Those of people who are known.
-    Known,
+words! {
+    /// Whose messages count.
+    #[derive(Default, JsonSchema)]
+    pub enum SenderScope: "sender scope" {
+        /// Everybody's.
+        #[default]
+        All = "all",
+        /// Those of people who are known.
+        Known = "known",
+    }
 }
 
-/// What becomes of messages that don't engage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum IgnoredMessages {
-    /// They are gone.
-    #[default]
-    Drop,
-    /// They are context for the next one that does.
-    Accumulate,
+words! {
+    /// What becomes of messages that don't engage.
+    #[derive(Default, JsonSchema)]
+    pub enum IgnoredMessages: "ignored messages" {
+        /// They are gone.
+        #[default]
+        Drop = "drop",
+        /// They are context for the next one that does.
+        Accumulate = "accumulate",
+    }
 }
 
 /// A task to be made.
@@ -220,69 +223,43 @@ pub enum Lanes {
     All,
 }
 
-/// Whether a task runs in the group's conversation or in one of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ContextMode {
-    /// In the session of the lane.
-    Group,
-    /// In a fresh session.
-    #[default]
-    Isolated,
+words! {
+    /// Whether a task runs in the group's conversation or in one of its own.
+    #[derive(Default, JsonSchema)]
+    pub enum ContextMode: "context mode" {
+        /// In the session of the lane.
+        Group = "group",
+        /// In a fresh session.
+        #[default]
+        Isolated = "isolated",
+    }
 }
 
-/// What happens to occurrences that were missed while nothing could run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CatchUp {
-    /// They become one run.
-    #[default]
-    Latest,
-    /// Each is run, 24 at most.
-    All,
-    /// None is run.
-    Skip,
+words! {
+    /// What happens to occurrences that were missed while nothing could run.
+    #[derive(Default, JsonSchema)]
+    pub enum CatchUp: "catch-up policy" {
+        /// They become one run.
+        #[default]
+        Latest = "latest",
+        /// Each is run, 24 at most.
+        All = "all",
+        /// None is run.
+        Skip = "skip",
+    }
 }
 
-/// Where goes what the agent says while it runs a task.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OutputMode {
-    /// Into the task's history; the agent speaks by `send_message`.
-    #[default]
-    History,
-    /// To the task's chat.
-    Chat,
+words! {
+    /// Where goes what the agent says while it runs a task.
+    #[derive(Default, JsonSchema)]
+    pub enum OutputMode: "output" {
+        /// Into the task's history; the agent speaks by `send_message`.
+        #[default]
+        History = "history",
+        /// To the task's chat.
+        Chat = "chat",
+    }
 }
-
-macro_rules! names {
-    ($type:ident { $($variant:ident = $name:literal),+ }) => {
-        impl $type {
-            /// Returns the name on the wire and in the store.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-
-            /// Every name with its value.
-            pub const CHOICES: &'static [(&'static str, Self)] = &[$(($name, Self::$variant)),+];
-
-            /// Returns the value of that name.
-            #[must_use]
-            pub fn from_name(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)+ _ => None }
-            }
-        }
-    };
-}
-pub(crate) use names;
-
-names!(ContextMode { Group = "group", Isolated = "isolated" });
-names!(CatchUp { Latest = "latest", All = "all", Skip = "skip" });
-names!(OutputMode { History = "history", Chat = "chat" });
-names!(EngageMode { Pattern = "pattern", Mention = "mention", MentionSticky = "mention-sticky" });
-names!(SenderScope { All = "all", Known = "known" });
-names!(IgnoredMessages { Drop = "drop", Accumulate = "accumulate" });
 
 #[cfg(test)]
 mod tests {

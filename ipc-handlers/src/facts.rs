@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use crate::{
-    Caller, Code, Folder, Refusal, Scope, TaskStatus, Time, commands::target, effect::CatchUp,
+    Caller, Code, Folder, Refusal, ScheduleKind, Scope, TaskStatus, Time, commands::target, effect::CatchUp,
     refusal::quoted,
 };
 
@@ -59,8 +59,8 @@ pub struct TaskFacts {
     pub id: String,
     /// Whose it is.
     pub group: Folder,
-    /// `cron`, `interval` or `once`.
-    pub schedule_type: String,
+    /// What kind of schedule it has.
+    pub schedule_type: ScheduleKind,
     /// As it was written.
     pub schedule_value: String,
     /// Whether it will run.

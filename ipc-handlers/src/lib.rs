@@ -25,6 +25,7 @@ pub mod shown;
 
 pub mod time;
 pub mod wire;
+pub mod words;
 
 pub use caller::{Caller, RunSeat, Scope};
 pub use commands::Command;
@@ -34,8 +35,9 @@ pub use facts::{Facts, Wants};
 pub use names::{Folder, InvalidFolder, RequestId};
 pub use outcome::{NotApplied, Outcome, TaskRow, TaskStatus};
 pub use refusal::{Code, Refusal};
-pub use schedule::Schedule;
+pub use schedule::{Schedule, ScheduleKind};
 pub use time::Time;
+pub use words::{UnknownWord, Word};
 
 /// Returns what `command` changes when `caller` asks for it, given the `facts` it wanted.
 ///

@@ -1,13 +1,13 @@
 //! What the store answers for each effect, and the rows that agents see.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::{
-    Code, Folder, Refusal, Time,
-    effect::names,
+    Code, Folder, Refusal, ScheduleKind, Time,
     refusal::quoted,
     shown::{FoundSession, GroupRow},
+    words,
 };
 
 /// What came of one effect.
@@ -246,8 +246,8 @@ pub struct TaskRow {
     /// The script that runs first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// `cron`, `interval` or `once`.
-    pub schedule_type: String,
+    /// What kind of schedule it has.
+    pub schedule_type: ScheduleKind,
     /// As it was written.
     pub schedule_value: String,
     /// Whether it will run.
@@ -272,19 +272,18 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// The states of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskStatus {
-    /// Runs when it is due.
-    Active,
-    /// Rests until it is resumed.
-    Paused,
-    /// Has run for the last time.
-    Completed,
+words! {
+    /// The states of a task.
+    #[derive(JsonSchema)]
+    pub enum TaskStatus: "task status" {
+        /// Runs when it is due.
+        Active = "active",
+        /// Rests until it is resumed.
+        Paused = "paused",
+        /// Has run for the last time.
+        Completed = "completed",
+    }
 }
-
-names!(TaskStatus { Active = "active", Paused = "paused", Completed = "completed" });
 
 pub(crate) fn iso<S: Serializer>(time: &Option<Time>, serializer: S) -> Result<S::Ok, S::Error> {
     match time {
@@ -304,7 +303,7 @@ mod tests {
             group_folder: "family".into(),
             prompt: "p".into(),
             script: None,
-            schedule_type: "cron".into(),
+            schedule_type: ScheduleKind::Cron,
             schedule_value: "0 9 * * *".into(),
             status: TaskStatus::Active,
             next_run: Some(Time(0)),

@@ -1,84 +1,40 @@
 //! Why a command was not carried out, said so that the agent can mend it.
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The kinds of refusal; the names on the wire are these in snake_case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Code {
-    /// Not a JSON object, or nested too deeply.
-    Malformed,
-    /// Over the limit of a command file.
-    TooLarge,
-    /// A `schemaVersion` that this host does not speak.
-    UnsupportedVersion,
-    /// A `type` that this host does not know.
-    UnknownCommand,
-    /// A required field is absent or null.
-    MissingField,
-    /// A field has the wrong type, is out of range, or is empty where it may not be.
-    InvalidField,
-    /// A schedule that can't be understood or would never run.
-    InvalidSchedule,
-    /// The caller's group may not do this.
-    NotAuthorized,
-    /// No such thing, or none that the caller may see.
-    NotFound,
-    /// It clashes with something that is there.
-    Conflict,
-    /// Too much waits already.
-    RateLimited,
-    /// The host keeps as much of the group's as it may.
-    NoRoom,
-    /// The host's own fault.
-    Internal,
-}
+use crate::words;
 
-impl Code {
-    /// All codes.
-    pub const ALL: [Self; 13] = [
-        Self::Malformed,
-        Self::TooLarge,
-        Self::UnsupportedVersion,
-        Self::UnknownCommand,
-        Self::MissingField,
-        Self::InvalidField,
-        Self::InvalidSchedule,
-        Self::NotAuthorized,
-        Self::NotFound,
-        Self::Conflict,
-        Self::RateLimited,
-        Self::NoRoom,
-        Self::Internal,
-    ];
-
-    /// Returns the name on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::TooLarge => "too_large",
-            Self::UnsupportedVersion => "unsupported_version",
-            Self::UnknownCommand => "unknown_command",
-            Self::MissingField => "missing_field",
-            Self::InvalidField => "invalid_field",
-            Self::InvalidSchedule => "invalid_schedule",
-            Self::NotAuthorized => "not_authorized",
-            Self::NotFound => "not_found",
-            Self::Conflict => "conflict",
-            Self::RateLimited => "rate_limited",
-            Self::NoRoom => "no_room",
-            Self::Internal => "internal",
-        }
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// The kinds of refusal.
+    #[derive(JsonSchema)]
+    pub enum Code: "refusal code" {
+        /// Not a JSON object, or nested too deeply.
+        Malformed = "malformed",
+        /// Over the limit of a command file.
+        TooLarge = "too_large",
+        /// A `schemaVersion` that this host does not speak.
+        UnsupportedVersion = "unsupported_version",
+        /// A `type` that this host does not know.
+        UnknownCommand = "unknown_command",
+        /// A required field is absent or null.
+        MissingField = "missing_field",
+        /// A field has the wrong type, is out of range, or is empty where it may not be.
+        InvalidField = "invalid_field",
+        /// A schedule that can't be understood or would never run.
+        InvalidSchedule = "invalid_schedule",
+        /// The caller's group may not do this.
+        NotAuthorized = "not_authorized",
+        /// No such thing, or none that the caller may see.
+        NotFound = "not_found",
+        /// It clashes with something that is there.
+        Conflict = "conflict",
+        /// Too much waits already.
+        RateLimited = "rate_limited",
+        /// The host keeps as much of the group's as it may.
+        NoRoom = "no_room",
+        /// The host's own fault.
+        Internal = "internal",
     }
 }
 
@@ -166,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_code_reads_on_the_wire_as_it_is_shown() {
-        for code in Code::ALL {
+        for (_, code) in Code::CHOICES.iter().copied() {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
             assert_eq!(serde_json::from_value::<Code>(code.as_str().into()).unwrap(), code);
         }

@@ -10,8 +10,8 @@
 use std::{fs, path::Path};
 
 use ipc_handlers::{
-    Caller, Command, Effect, Facts, Folder, Outcome, Refusal, RequestId, RunSeat, Scope, TaskRow, TaskStatus,
-    Time,
+    Caller, Command, Effect, Facts, Folder, Outcome, Refusal, RequestId, RunSeat, ScheduleKind, Scope,
+    TaskRow, TaskStatus, Time,
     commands::CATALOGUE,
     decide,
     effect::CatchUp,
@@ -77,7 +77,7 @@ fn facts(caller: &Caller, command: &Command) -> Facts {
                 Some(TaskFacts {
                     id,
                     group: folder(group),
-                    schedule_type: "cron".into(),
+                    schedule_type: ScheduleKind::Cron,
                     schedule_value: "0 9 * * *".into(),
                     status,
                     next_run: Some(Time(NOW.0 - 1000)),
@@ -113,7 +113,7 @@ fn outcome(effect: &Effect) -> Outcome {
                 group_folder: "family".into(),
                 prompt: "Say good morning".into(),
                 script: None,
-                schedule_type: "cron".into(),
+                schedule_type: ScheduleKind::Cron,
                 schedule_value: "0 9 * * 1-5".into(),
                 status: TaskStatus::Active,
                 next_run: Some(Time(1_772_460_000_000)),

@@ -8,6 +8,7 @@ use ipc_handlers::Folder;
 use super::{box_owner_of, lock, open_store};
 use crate::{
     clock,
+    domain::states::CommandOutcome,
     ipc::{Claims, CommandBox, GroupBoxes, HostDirs},
     loops::{
         control::Which,
@@ -54,7 +55,7 @@ pub async fn drop_command(root: &Path, which: Which, reason: String) -> Result<i
         }
         Which::Claim(id) => {
             if let Some(file) = store.settled_file(id)?
-                && file.outcome == "malformed"
+                && file.outcome == CommandOutcome::Malformed
             {
                 hand::drop_dead(hand, &file.group, id)?;
                 return Ok(id);

@@ -3,7 +3,10 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use ipc_handlers::Folder;
+use ipc_handlers::{
+    Folder,
+    effect::{EngageMode, IgnoredMessages, SenderScope},
+};
 
 use super::{lock, open_store, private_dir};
 use crate::{
@@ -113,10 +116,10 @@ pub async fn init(root: &Path, config: &Config) -> Result<()> {
         let wiring = NewWiring {
             group: main,
             chat_jid: "local:main".into(),
-            engage_mode: "pattern".into(),
+            engage_mode: EngageMode::Pattern,
             engage_pattern: Some(".".into()),
-            sender_scope: "all".into(),
-            ignored_message_policy: "drop".into(),
+            sender_scope: SenderScope::All,
+            ignored_message_policy: IgnoredMessages::Drop,
         };
         store.add_group(group, vec![wiring], clock::now()).await?;
     }

@@ -3,14 +3,15 @@
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
+use ipc_handlers::effect::SenderScope;
 use serde::Serialize;
 use serde_json::json;
 
 use super::{Context, Failure, Outcome, jid, show};
 use crate::{
     domain::{
-        access::{Refusal, Standing},
-        engage,
+        access::{Listed, Refusal, Standing, UnknownSenders},
+        engage::{self, Rule},
         hearing::Rules,
         people::user_id,
         rows::Inbound,
@@ -55,20 +56,18 @@ pub(super) struct Explain {
 struct Row {
     group: String,
     engages: bool,
-    rule: &'static str,
+    rule: Rule,
     reason: String,
-    /// `wake`, `context`, `ignore` or `held`.
-    outcome: &'static str,
+    outcome: engage::Outcome,
     /// `asked` or `counted`, when it would have engaged and its sender is not heard.
     refused: Option<&'static str>,
     sender: String,
-    /// `owner`, `admin`, `member` or `unknown`.
-    standing: &'static str,
-    /// What `sender-allowlist.json` says: `allowed`, `context_only`, `drop` or `unreadable`.
-    listed: &'static str,
+    standing: Standing,
+    /// What `sender-allowlist.json` says.
+    listed: Listed,
     /// The chat's, for senders whom the group does not know.
-    policy: &'static str,
-    sender_scope: Option<String>,
+    policy: UnknownSenders,
+    sender_scope: Option<SenderScope>,
     /// Whether the agent was addressed in this thread before, and listens on.
     sticky: bool,
     /// What is wrong with the wiring's rule.
@@ -125,20 +124,20 @@ fn nobody(context: &Context, chat: &str, known: bool) -> Outcome {
     Err(Failure::Failed(anyhow!(reason)))
 }
 
-fn explained(rules: &mut Rules, row: Unjudged, listed: crate::domain::access::Listed) -> Row {
+fn explained(rules: &mut Rules, row: Unjudged, listed: Listed) -> Row {
     let decision = rules.decide(&row.asked(listed));
     Row {
         engages: decision.outcome == engage::Outcome::Wake,
         rule: decision.rule,
         reason: decision.reason,
-        outcome: decision.outcome.as_str(),
+        outcome: decision.outcome,
         refused: decision.refused.map(|refusal| match refusal {
             Refusal::Asked => "asked",
             Refusal::Counted => "counted",
         }),
-        standing: row.standing.as_str(),
-        listed: listed.as_str(),
-        policy: row.unknown_senders.as_str(),
+        standing: row.standing,
+        listed,
+        policy: row.unknown_senders,
         sticky: row.sticky,
         problem: decision.problem.map(|problem| problem.to_string()),
         group: row.group.map(|group| group.to_string()).unwrap_or_default(),

@@ -2,7 +2,11 @@
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
-use ipc_handlers::{Folder, seen::is_seen};
+use ipc_handlers::{
+    Folder,
+    effect::{IgnoredMessages, SenderScope},
+    seen::is_seen,
+};
 
 use super::{
     Context, Outcome,
@@ -16,7 +20,7 @@ use crate::{
     app, clock,
     domain::{
         chats::Kind,
-        engage::{ChatKind, EngageMode, default_for},
+        engage::{ChatKind, Engages, default_for},
         group_config::{BadGroupConfig, COLUMNS, KEYS},
         rows::{Chat, Group},
         run_settings::Provider,
@@ -217,21 +221,25 @@ fn fits(context: &Context, group: &Group, settings: &[(String, String)]) -> anyh
 
 /// How a new group engages in its chat: as the main group on every message, else as fits the kind of the chat.
 fn wiring_for(folder: &Folder, chat: &str, main: bool, known: Option<&Chat>) -> NewWiring {
-    let mode = if main { EngageMode::Pattern(".".into()) } else { default_mode(chat, known) };
+    let mode = if main { Engages::Pattern(".".into()) } else { default_mode(chat, known) };
     let (engage_mode, engage_pattern) = mode.columns();
     NewWiring {
         group: folder.clone(),
         chat_jid: chat.to_owned(),
-        ignored_message_policy: if engage_pattern.is_some() { "drop".into() } else { "accumulate".into() },
+        ignored_message_policy: if engage_pattern.is_some() {
+            IgnoredMessages::Drop
+        } else {
+            IgnoredMessages::Accumulate
+        },
         engage_mode,
         engage_pattern,
-        sender_scope: "all".into(),
+        sender_scope: SenderScope::All,
     }
 }
 
 /// When a wiring engages that was made without saying so.
-pub(super) fn default_mode(chat: &str, known: Option<&Chat>) -> EngageMode {
-    let kind = known.map_or(Kind::of_address(chat).as_str(), |chat| &chat.kind);
+pub(super) fn default_mode(chat: &str, known: Option<&Chat>) -> Engages {
+    let kind = known.map_or(Kind::of_address(chat), |chat| chat.kind);
     let kind = ChatKind::of_columns(kind, known.is_some_and(|chat| chat.threaded));
     default_for(kind).0
 }

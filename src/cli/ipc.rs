@@ -1,8 +1,9 @@
 //! `g2 ipc`: the mailbox, from the folders and the store alone, with the daemon up or down.
 
-use clap::{Subcommand, builder::PossibleValuesParser};
+use clap::Subcommand;
 
-use super::{Context, Outcome, confirm::Yes, filter::check_group, out, show};
+use super::{Context, Outcome, confirm::Yes, filter::check_group, out, show, word::word};
+use crate::domain::states::QueueState;
 
 mod act;
 mod look;
@@ -10,8 +11,6 @@ mod send;
 mod trace;
 mod watch;
 
-/// What states a command can be in.
-const STATES: [&str; 6] = ["waiting", "claimed", "applied", "refused", "dead", "held"];
 const COLUMNS: [&str; 10] =
     ["id", "group", "box", "name", "type", "request_id", "state", "age_ms", "code", "reason"];
 
@@ -22,8 +21,8 @@ pub(super) enum Ipc {
         #[arg(long)]
         group: Option<String>,
         /// Only this state
-        #[arg(long, value_parser = PossibleValuesParser::new(STATES))]
-        state: Option<String>,
+        #[arg(long, value_parser = word::<QueueState>())]
+        state: Option<QueueState>,
         /// The newest so many only
         #[arg(long)]
         limit: Option<usize>,

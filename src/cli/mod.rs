@@ -48,6 +48,7 @@ mod usage;
 mod users;
 mod why;
 mod wirings;
+mod word;
 
 /// Runs AI agents in isolated containers, one per chat group, and carries their commands as files.
 #[derive(Debug, Parser)]

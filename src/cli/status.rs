@@ -17,7 +17,7 @@ use crate::{
     domain::{problems::Finding, rows::rfc3339_option},
     ipc::peek,
     loops::{
-        control::{Status, shown},
+        control::{Health, Status, shown},
         problems::{self, View},
     },
 };
@@ -125,7 +125,7 @@ async fn run(context: &Context) -> Outcome {
         Ok(status) => {
             let shown = Shown { status: *status, waits: Waits::of(context) };
             print(context, &shown, &shown.status.findings)?;
-            return if shown.status.state == "healthy" { Ok(()) } else { Err(Failure::Quiet(1)) };
+            return if shown.status.state == Health::Healthy { Ok(()) } else { Err(Failure::Quiet(1)) };
         }
         Err(NoDaemon::Down) => {
             ("not running", format!("no daemon runs at {}; start it with `g2 serve`", context.root.display()))

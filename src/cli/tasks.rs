@@ -12,6 +12,7 @@ use ipc_handlers::{
 
 use super::{
     Context, Failure, Outcome, act::act, client::tell_changed, filter, filter::check_group, jid, show,
+    word::word,
 };
 use crate::{
     clock,
@@ -94,13 +95,13 @@ pub(super) struct Add {
     #[arg(long)]
     value: String,
     /// group: in the group's conversation; isolated: in one of its own
-    #[arg(long, value_name = "MODE", default_value = "isolated", value_parser = context_mode)]
+    #[arg(long, value_name = "MODE", default_value = "isolated", value_parser = word::<ContextMode>())]
     context: ContextMode,
     /// Missed occurrences: latest makes one run of them, all runs each (24 at most), skip none
-    #[arg(long, value_name = "POLICY", default_value = "latest", value_parser = catch_up)]
+    #[arg(long, value_name = "POLICY", default_value = "latest", value_parser = word::<CatchUp>())]
     catch_up: CatchUp,
     /// Where what the agent says goes: history, or chat
-    #[arg(long, value_name = "WHERE", default_value = "history", value_parser = output_mode)]
+    #[arg(long, value_name = "WHERE", default_value = "history", value_parser = word::<OutputMode>())]
     output: OutputMode,
     /// A script that runs first and may call the agent off
     #[arg(long)]
@@ -124,27 +125,15 @@ pub(super) struct Update {
     /// A cron expression, milliseconds, or a date and time
     #[arg(long)]
     value: Option<String>,
-    #[arg(long, value_name = "MODE", value_parser = context_mode)]
+    #[arg(long, value_name = "MODE", value_parser = word::<ContextMode>())]
     context: Option<ContextMode>,
-    #[arg(long, value_name = "POLICY", value_parser = catch_up)]
+    #[arg(long, value_name = "POLICY", value_parser = word::<CatchUp>())]
     catch_up: Option<CatchUp>,
-    #[arg(long, value_name = "WHERE", value_parser = output_mode)]
+    #[arg(long, value_name = "WHERE", value_parser = word::<OutputMode>())]
     output: Option<OutputMode>,
     /// A script that runs first; empty: none any more
     #[arg(long)]
     script: Option<String>,
-}
-
-fn context_mode(text: &str) -> Result<ContextMode, String> {
-    ContextMode::from_name(text).ok_or_else(|| "use group or isolated".into())
-}
-
-fn catch_up(text: &str) -> Result<CatchUp, String> {
-    CatchUp::from_name(text).ok_or_else(|| "use latest, all or skip".into())
-}
-
-fn output_mode(text: &str) -> Result<OutputMode, String> {
-    OutputMode::from_name(text).ok_or_else(|| "use history or chat".into())
 }
 
 impl Tasks {

@@ -10,7 +10,12 @@ use super::{
     prune::missing,
     show,
 };
-use crate::{clock, domain::prune::History, ipc::peek, store::Why};
+use crate::{
+    clock,
+    domain::{engage::Rule, prune::History, states::RunStatus},
+    ipc::peek,
+    store::Why,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct WhyCommand {
@@ -78,10 +83,10 @@ fn told(why: &Why) -> String {
     let mut lines = vec![why.answer.clone()];
     for wiring in &why.wirings {
         let engages = if wiring.engages { "engages" } else { "does not engage" };
-        let rule = wiring.rule.as_deref().unwrap_or("-");
+        let rule = wiring.rule.map_or("-", Rule::as_str);
         let reason = wiring.reason.as_deref().map(|r| format!(" ({r})")).unwrap_or_default();
-        let run = match (wiring.run, wiring.run_status.as_deref()) {
-            (Some(run), status) => format!(", run {run} {}", status.unwrap_or("")),
+        let run = match (wiring.run, wiring.run_status) {
+            (Some(run), status) => format!(", run {run} {}", status.map_or("", RunStatus::as_str)),
             (None, _) => String::new(),
         };
         let tries = match wiring.tries {

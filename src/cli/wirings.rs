@@ -1,11 +1,15 @@
 //! `g2 wirings`.
 
 use anyhow::{Context as _, anyhow, bail};
-use clap::{Args, Subcommand, ValueEnum};
-use ipc_handlers::Folder;
+use clap::{Args, Subcommand};
+use ipc_handlers::{
+    Folder,
+    effect::{EngageMode, IgnoredMessages, SenderScope},
+};
 
 use super::{
     Context, Outcome, client::tell_changed, filter::tell_unserved, groups::default_mode, jid, out, show,
+    word::word,
 };
 use crate::{
     clock,
@@ -57,39 +61,16 @@ pub(super) struct Add {
     #[command(flatten)]
     which: Which,
     /// When it engages; by default as fits the kind of the chat
-    #[arg(long, value_enum)]
-    engage: Option<Mode>,
+    #[arg(long, value_name = "MODE", value_parser = word::<EngageMode>())]
+    engage: Option<EngageMode>,
     /// With `--engage pattern`: a JavaScript regular expression; `.` is every message
     #[arg(long)]
     pattern: Option<String>,
-    #[arg(long, value_enum, default_value_t = Scope::All)]
-    sender_scope: Scope,
+    #[arg(long, value_parser = word::<SenderScope>(), default_value_t = SenderScope::All)]
+    sender_scope: SenderScope,
     /// What happens to messages that don't engage
-    #[arg(long, value_enum, default_value_t = Ignored::Drop)]
-    ignored: Ignored,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    Pattern,
-    Mention,
-    MentionSticky,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Scope {
-    All,
-    Known,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Ignored {
-    Drop,
-    Accumulate,
-}
-
-fn name<T: ValueEnum>(value: T) -> String {
-    value.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
+    #[arg(long, value_parser = word::<IgnoredMessages>(), default_value_t = IgnoredMessages::Drop)]
+    ignored: IgnoredMessages,
 }
 
 impl Wirings {
@@ -134,14 +115,14 @@ impl Wirings {
                     .collect::<anyhow::Result<_>>()?;
                 let wirings = store.wirings()?;
                 if let Some(now) = wirings.iter().find(|w| w.group == group && w.chat_jid == which.chat) {
-                    needs_pattern_mode(&now.engage_mode, &settings)?;
+                    needs_pattern_mode(now.engage_mode, &settings)?;
                 }
                 for (key, value) in &settings {
                     check_pattern(["pattern", "engage_pattern"].contains(key).then_some(*value))?;
                 }
-                for (key, value) in settings {
-                    store.set_wiring(group.clone(), &which.chat, key, value).await?;
-                }
+                let settings =
+                    settings.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+                store.set_wiring(group.clone(), &which.chat, settings).await?;
                 warn_of_two(&store, &group, &which.chat)?;
                 tell_changed(context, Some(&group)).await;
                 show::done(context, &format!("the wiring of {group} to {} is changed", which.chat))
@@ -173,10 +154,10 @@ impl Wirings {
 }
 
 /// Refuses a pattern for a wiring that, with all of these settings, does not engage by one.
-fn needs_pattern_mode(mode: &str, settings: &[(&str, &str)]) -> anyhow::Result<()> {
+fn needs_pattern_mode(mode: EngageMode, settings: &[(&str, &str)]) -> anyhow::Result<()> {
     let last = |names: [&str; 2]| settings.iter().rev().find(|(key, _)| names.contains(key)).map(|(_, v)| *v);
-    let mode = last(["engage", "engage_mode"]).unwrap_or(mode);
-    if mode != "pattern" && last(["pattern", "engage_pattern"]).is_some() {
+    let mode = last(["engage", "engage_mode"]).unwrap_or(mode.as_str());
+    if mode != EngageMode::Pattern.as_str() && last(["pattern", "engage_pattern"]).is_some() {
         bail!("a wiring with engage={mode} has no pattern; set both: engage=pattern pattern=P");
     }
     Ok(())
@@ -210,10 +191,12 @@ pub(super) fn warn_of_two(store: &Store, group: &Folder, chat: &str) -> Result<(
 
 fn new_wiring(store: &Store, add: Add) -> anyhow::Result<NewWiring> {
     let (engage_mode, engage_pattern) = match (add.engage, add.pattern) {
-        (Some(Mode::Pattern) | None, Some(pattern)) => ("pattern".to_owned(), Some(pattern)),
-        (Some(Mode::Pattern), None) => ("pattern".to_owned(), Some(".".to_owned())),
-        (Some(mode @ (Mode::Mention | Mode::MentionSticky)), None) => (name(mode), None),
-        (Some(Mode::Mention | Mode::MentionSticky), Some(_)) => bail!("--pattern goes with --engage pattern"),
+        (Some(EngageMode::Pattern) | None, Some(pattern)) => (EngageMode::Pattern, Some(pattern)),
+        (Some(EngageMode::Pattern), None) => (EngageMode::Pattern, Some(".".to_owned())),
+        (Some(mode @ (EngageMode::Mention | EngageMode::MentionSticky)), None) => (mode, None),
+        (Some(EngageMode::Mention | EngageMode::MentionSticky), Some(_)) => {
+            bail!("--pattern goes with --engage pattern")
+        }
         (None, None) => default_mode(&add.which.chat, store.chat(&add.which.chat)?.as_ref()).columns(),
     };
     Ok(NewWiring {
@@ -221,7 +204,7 @@ fn new_wiring(store: &Store, add: Add) -> anyhow::Result<NewWiring> {
         chat_jid: add.which.chat,
         engage_mode,
         engage_pattern,
-        sender_scope: name(add.sender_scope),
-        ignored_message_policy: name(add.ignored),
+        sender_scope: add.sender_scope,
+        ignored_message_policy: add.ignored,
     })
 }

@@ -3,47 +3,45 @@
 //! Engagement is decided first, by [`super::engage`], which knows nothing of people. A message that would not have
 //! woken anybody raises no question.
 
-use super::engage::{self, Outcome};
+use ipc_handlers::{effect::SenderScope, words};
 
-/// What a sender is to a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    Owner,
-    /// Of everything, or of this group.
-    Admin,
-    Member,
-    Unknown,
+use super::engage::{self, Outcome, Rule};
+
+words! {
+    /// What a sender is to a group.
+    pub enum Standing: "standing" {
+        Owner = "owner",
+        /// Of everything, or of this group.
+        Admin = "admin",
+        Member = "member",
+        Unknown = "unknown",
+    }
 }
 
-/// What becomes of senders that a group does not know, by chat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnknownSenders {
-    /// They are not heard.
-    Strict,
-    /// Somebody who may decide is asked.
-    Ask,
-    /// They are heard.
-    Public,
+words! {
+    /// What becomes of senders that a group does not know, by chat.
+    pub enum UnknownSenders: "policy for unknown senders" {
+        /// They are not heard.
+        Strict = "strict",
+        /// Somebody who may decide is asked.
+        Ask = "request_approval",
+        /// They are heard.
+        Public = "public",
+    }
 }
 
-/// Whom a wiring listens to, beside its chat's policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SenderScope {
-    All,
-    Known,
-}
-
-/// What `sender-allowlist.json` says of a sender in a chat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listed {
-    /// There is no list, or the sender is on it.
-    Allowed,
-    /// Not on it, mode `trigger`: what they say is context, and wakes nobody.
-    ContextOnly,
-    /// Not on it, mode `drop`: no agent ever reads it.
-    Drop,
-    /// The list can't be read: the owner alone is heard.
-    Unreadable,
+words! {
+    /// What `sender-allowlist.json` says of a sender in a chat.
+    pub enum Listed: "entry of a sender list" {
+        /// There is no list, or the sender is on it.
+        Allowed = "allowed",
+        /// Not on it, mode `trigger`: what they say is context, and wakes nobody.
+        ContextOnly = "context_only",
+        /// Not on it, mode `drop`: no agent ever reads it.
+        Drop = "drop",
+        /// The list can't be read: the owner alone is heard.
+        Unreadable = "unreadable",
+    }
 }
 
 /// Whom a message is from, as one wiring sees them.
@@ -59,7 +57,7 @@ pub struct Speaker {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
     pub outcome: Outcome,
-    pub rule: &'static str,
+    pub rule: Rule,
     /// A sentence for people.
     pub reason: String,
     /// Set when it would have engaged, and was not heard.
@@ -73,59 +71,6 @@ pub enum Refusal {
     Counted,
     /// Somebody is asked whether they may be heard.
     Asked,
-}
-
-impl Standing {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Owner => "owner",
-            Self::Admin => "admin",
-            Self::Member => "member",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-impl Listed {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allowed => "allowed",
-            Self::ContextOnly => "context_only",
-            Self::Drop => "drop",
-            Self::Unreadable => "unreadable",
-        }
-    }
-}
-
-impl UnknownSenders {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Strict => "strict",
-            Self::Ask => "request_approval",
-            Self::Public => "public",
-        }
-    }
-
-    /// Reads the column; anything else is the strictest.
-    #[must_use]
-    pub fn parse(text: &str) -> Self {
-        match text {
-            "public" => Self::Public,
-            "request_approval" => Self::Ask,
-            _ => Self::Strict,
-        }
-    }
-}
-
-impl SenderScope {
-    /// Reads the column; anything else is the stricter one.
-    #[must_use]
-    pub fn parse(text: &str) -> Self {
-        if text == "all" { Self::All } else { Self::Known }
-    }
 }
 
 /// Decides whether the sender of a message is heard by a wiring that made `verdict` of its text.
@@ -144,11 +89,12 @@ pub fn hear(
     };
     let Some(unheard) = refusal(speaker, policy, scope) else { return as_it_is(verdict) };
     // What v1's list calls `trigger`: whoever is not on it is read, and answered never.
-    let outcome = if unheard.rule == LIST && speaker.listed == Listed::ContextOnly && keeps_context {
-        Outcome::Context
-    } else {
-        Outcome::Ignore
-    };
+    let outcome =
+        if unheard.rule == Rule::SenderList && speaker.listed == Listed::ContextOnly && keeps_context {
+            Outcome::Context
+        } else {
+            Outcome::Ignore
+        };
     let reason = match (engaged, outcome) {
         (true, Outcome::Context) => format!("{}; it is kept as context", unheard.why),
         (true, _) | (false, Outcome::Context) => unheard.why.to_owned(),
@@ -165,11 +111,8 @@ pub fn hear(
     Heard { outcome, rule: unheard.rule, reason, refused }
 }
 
-/// The rule of `sender-allowlist.json`.
-const LIST: &str = "sender_list";
-
 struct Unheard {
-    rule: &'static str,
+    rule: Rule,
     why: &'static str,
     asks: bool,
 }
@@ -181,11 +124,11 @@ fn refusal(speaker: Speaker, policy: UnknownSenders, scope: SenderScope) -> Opti
         (Standing::Owner, _) => return None,
         (_, Listed::Allowed) => {}
         (_, Listed::ContextOnly | Listed::Drop) => {
-            return unheard(LIST, "sender-allowlist.json does not name this sender", false);
+            return unheard(Rule::SenderList, "sender-allowlist.json does not name this sender", false);
         }
         (_, Listed::Unreadable) => {
             return unheard(
-                LIST,
+                Rule::SenderList,
                 "sender-allowlist.json can't be read, so only owners are heard; `g2 doctor` says why",
                 false,
             );
@@ -195,42 +138,39 @@ fn refusal(speaker: Speaker, policy: UnknownSenders, scope: SenderScope) -> Opti
         (Standing::Owner | Standing::Admin | Standing::Member, _, _) => None,
         (Standing::Unknown, UnknownSenders::Public, SenderScope::All) => None,
         (Standing::Unknown, UnknownSenders::Public, SenderScope::Known) => unheard(
-            "sender_scope",
+            Rule::SenderScope,
             "the wiring hears known senders only, and the group does not know this one",
             false,
         ),
         (Standing::Unknown, UnknownSenders::Strict, _) => unheard(
-            "unknown_sender",
+            Rule::UnknownSender,
             "the group does not know this sender, and the chat's policy is strict",
             false,
         ),
         (Standing::Unknown, UnknownSenders::Ask, _) if !speaker.named => unheard(
-            "unknown_sender",
+            Rule::UnknownSender,
             "the channel does not say who the sender is, so nobody can be asked",
             false,
         ),
         (Standing::Unknown, UnknownSenders::Ask, _) => {
-            unheard("unknown_sender", "the group does not know this sender; approval is asked for", true)
+            unheard(Rule::UnknownSender, "the group does not know this sender; approval is asked for", true)
         }
     }
 }
 
 fn as_it_is(verdict: &engage::Verdict) -> Heard {
-    Heard {
-        outcome: verdict.outcome,
-        rule: verdict.rule.as_str(),
-        reason: verdict.reason.clone(),
-        refused: None,
-    }
+    Heard { outcome: verdict.outcome, rule: verdict.rule, reason: verdict.reason.clone(), refused: None }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::domain::engage::{Author, EngageMode, IgnoredPolicy, Mentioned, Sticky, WiringRule, decide};
+    use ipc_handlers::effect::IgnoredMessages;
 
-    fn verdict(pattern: &str, ignored: IgnoredPolicy) -> engage::Verdict {
-        let rule = WiringRule { mode: EngageMode::Pattern(pattern.into()), trigger: "@G2".into(), ignored };
+    use super::*;
+    use crate::domain::engage::{Author, Engages, Mentioned, Sticky, WiringRule, decide};
+
+    fn verdict(pattern: &str, ignored: IgnoredMessages) -> engage::Verdict {
+        let rule = WiringRule { mode: Engages::Pattern(pattern.into()), trigger: "@G2".into(), ignored };
         let heard = engage::Heard {
             text: "hello",
             author: Author::Person,
@@ -250,16 +190,16 @@ mod tests {
     fn policy_and_scope_decide_about_senders_that_a_group_does_not_know() {
         use {SenderScope::*, UnknownSenders::*};
         let table = [
-            (Public, All, Outcome::Wake, "pattern", None),
-            (Public, Known, Outcome::Ignore, "sender_scope", Some(Refusal::Counted)),
-            (Strict, All, Outcome::Ignore, "unknown_sender", Some(Refusal::Counted)),
-            (Strict, Known, Outcome::Ignore, "unknown_sender", Some(Refusal::Counted)),
-            (Ask, All, Outcome::Ignore, "unknown_sender", Some(Refusal::Asked)),
-            (Ask, Known, Outcome::Ignore, "unknown_sender", Some(Refusal::Asked)),
+            (Public, All, Outcome::Wake, Rule::Pattern, None),
+            (Public, Known, Outcome::Ignore, Rule::SenderScope, Some(Refusal::Counted)),
+            (Strict, All, Outcome::Ignore, Rule::UnknownSender, Some(Refusal::Counted)),
+            (Strict, Known, Outcome::Ignore, Rule::UnknownSender, Some(Refusal::Counted)),
+            (Ask, All, Outcome::Ignore, Rule::UnknownSender, Some(Refusal::Asked)),
+            (Ask, Known, Outcome::Ignore, Rule::UnknownSender, Some(Refusal::Asked)),
         ];
         for (policy, scope, outcome, rule, refused) in table {
-            for ignored in [IgnoredPolicy::Drop, IgnoredPolicy::Accumulate] {
-                let keeps = ignored == IgnoredPolicy::Accumulate;
+            for ignored in [IgnoredMessages::Drop, IgnoredMessages::Accumulate] {
+                let keeps = ignored == IgnoredMessages::Accumulate;
                 let heard = hear(&verdict(".", ignored), keeps, STRANGER, policy, scope);
                 assert_eq!(
                     (heard.outcome, heard.rule, heard.refused),
@@ -269,7 +209,7 @@ mod tests {
             }
             for standing in [Standing::Owner, Standing::Admin, Standing::Member] {
                 let known = speaker(standing, Listed::Allowed);
-                let heard = hear(&verdict(".", IgnoredPolicy::Drop), false, known, policy, scope);
+                let heard = hear(&verdict(".", IgnoredMessages::Drop), false, known, policy, scope);
                 assert_eq!(
                     (heard.outcome, heard.refused),
                     (Outcome::Wake, None),
@@ -283,11 +223,11 @@ mod tests {
     fn a_stranger_s_chatter_is_neither_context_nor_counted_nor_asked_about() {
         for policy in [UnknownSenders::Strict, UnknownSenders::Ask] {
             let heard =
-                hear(&verdict("^no", IgnoredPolicy::Accumulate), true, STRANGER, policy, SenderScope::All);
+                hear(&verdict("^no", IgnoredMessages::Accumulate), true, STRANGER, policy, SenderScope::All);
             assert_eq!((heard.outcome, heard.refused), (Outcome::Ignore, None), "{heard:?}");
         }
         let open = hear(
-            &verdict("^no", IgnoredPolicy::Accumulate),
+            &verdict("^no", IgnoredMessages::Accumulate),
             true,
             STRANGER,
             UnknownSenders::Public,
@@ -299,8 +239,13 @@ mod tests {
     #[test]
     fn nobody_is_asked_about_a_sender_without_a_name() {
         let nameless = Speaker { named: false, ..STRANGER };
-        let heard =
-            hear(&verdict(".", IgnoredPolicy::Drop), false, nameless, UnknownSenders::Ask, SenderScope::All);
+        let heard = hear(
+            &verdict(".", IgnoredMessages::Drop),
+            false,
+            nameless,
+            UnknownSenders::Ask,
+            SenderScope::All,
+        );
         assert_eq!(heard.refused, Some(Refusal::Counted));
     }
 
@@ -314,7 +259,7 @@ mod tests {
             (Listed::Unreadable, true, Outcome::Ignore, Some(Refusal::Counted)),
         ];
         for (listed, keeps, outcome, refused) in table {
-            let ignored = if keeps { IgnoredPolicy::Accumulate } else { IgnoredPolicy::Drop };
+            let ignored = if keeps { IgnoredMessages::Accumulate } else { IgnoredMessages::Drop };
             let member = speaker(Standing::Member, listed);
             let heard = hear(&verdict(".", ignored), keeps, member, UnknownSenders::Public, SenderScope::All);
             assert_eq!((heard.outcome, heard.refused), (outcome, refused), "{listed:?} {keeps}");
@@ -326,7 +271,7 @@ mod tests {
         // What does not engage stays context in mode `trigger`, and nothing in mode `drop`.
         for (listed, outcome) in [(Listed::ContextOnly, Outcome::Context), (Listed::Drop, Outcome::Ignore)] {
             let member = speaker(Standing::Member, listed);
-            let chatter = verdict("^no", IgnoredPolicy::Accumulate);
+            let chatter = verdict("^no", IgnoredMessages::Accumulate);
             let heard = hear(&chatter, true, member, UnknownSenders::Public, SenderScope::All);
             assert_eq!((heard.outcome, heard.refused), (outcome, None), "{listed:?}");
         }

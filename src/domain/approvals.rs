@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, words};
 use serde::{Deserialize, Serialize};
 
 pub mod answer;
@@ -42,12 +42,12 @@ pub const OPEN_IN_CHAT: i64 = 20;
 #[must_use]
 pub fn full(open: &[Approval]) -> Option<String> {
     let reached = |n: usize, bound: i64| i64::try_from(n).is_ok_and(|n| n >= bound);
-    let pending = || open.iter().filter(|question| question.state == "pending");
+    let pending = || open.iter().filter(|question| question.state == State::Pending);
     if reached(pending().count(), OPEN) {
         return Some(format!("{OPEN} questions wait for an answer, and nobody is asked about anybody else"));
     }
     let mut chats = BTreeMap::new();
-    for question in pending().filter(|question| question.kind == Kind::Sender.as_str()) {
+    for question in pending().filter(|question| question.kind == Kind::Sender) {
         *chats.entry(question.chat_jid.as_str()).or_insert(0) += 1;
     }
     let (chat, _) = chats.into_iter().find(|(_, n)| reached(*n, OPEN_IN_CHAT))?;
@@ -56,13 +56,30 @@ pub fn full(open: &[Approval]) -> Option<String> {
     ))
 }
 
-/// What a question is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Whether a sender is to be heard.
-    Sender,
-    /// What to do with a chat that no group is wired to.
-    Channel,
+words! {
+    /// What a question is about.
+    pub enum Kind: "kind of question" {
+        /// Whether a sender is to be heard.
+        Sender = "sender",
+        /// What to do with a chat that no group is wired to.
+        Channel = "channel",
+    }
+}
+
+words! {
+    /// How a question stands.
+    pub enum State: "state of a question" {
+        /// Somebody was asked.
+        Pending = "pending",
+        /// The answer was yes.
+        Approved = "approved",
+        /// The answer was no.
+        Denied = "denied",
+        /// Nobody answered in [`LIFE_MS`], or the groups that it was about were removed.
+        Expired = "expired",
+        /// The card could not be said; the next message asks again, and the command line can answer.
+        Undeliverable = "undeliverable",
+    }
 }
 
 /// One answer that a card offers, as it is stored.
@@ -93,22 +110,6 @@ pub enum Rights {
     Everything,
     /// An admin of these groups; of none: nobody.
     Groups(Vec<Folder>),
-}
-
-impl Kind {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sender => "sender",
-            Self::Channel => "channel",
-        }
-    }
-
-    /// Reads the column.
-    #[must_use]
-    pub fn parse(text: &str) -> Self {
-        if text == "sender" { Self::Sender } else { Self::Channel }
-    }
 }
 
 impl Action {

@@ -1,22 +1,17 @@
 //! What a chat is: what its channel says of it, or else what its address shows.
 
-/// What kind of place a chat is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// One person and the agent.
-    Direct,
-    Group,
+use ipc_handlers::words;
+
+words! {
+    /// What kind of place a chat is.
+    pub enum Kind: "chat kind" {
+        /// One person and the agent.
+        Direct = "direct",
+        Group = "group",
+    }
 }
 
 impl Kind {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Group => "group",
-        }
-    }
-
     /// Returns the kind that an address shows; where it shows none, that of a chat in which more is kept from the agent.
     #[must_use]
     pub fn of_address(jid: &str) -> Self {

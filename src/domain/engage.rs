@@ -8,13 +8,19 @@ mod trigger;
 
 pub use catch_all::takes_everything;
 
-use std::fmt;
+use ipc_handlers::{
+    effect::{EngageMode, IgnoredMessages},
+    words,
+};
 
-use crate::domain::js_regex::{Pattern, PatternError, TooMuchWork};
+use crate::domain::{
+    chats,
+    js_regex::{Pattern, PatternError, TooMuchWork},
+};
 
-/// When a wiring engages.
+/// When a wiring engages, with its pattern where the mode is `pattern`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EngageMode {
+pub enum Engages {
     /// When this JavaScript pattern is found in the text; `.` means always.
     Pattern(String),
     /// When the agent is addressed: the channel says so, or the text begins with the group's trigger.
@@ -23,38 +29,24 @@ pub enum EngageMode {
     MentionSticky,
 }
 
-/// What becomes of a message that does not engage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IgnoredPolicy {
-    Drop,
-    /// It is kept as context for the next one that does.
-    Accumulate,
-}
-
-impl EngageMode {
+impl Engages {
     /// Returns the mode and the pattern as a wiring's columns hold them.
     #[must_use]
-    pub fn columns(self) -> (String, Option<String>) {
+    pub fn columns(self) -> (EngageMode, Option<String>) {
         match self {
-            Self::Pattern(pattern) => ("pattern".into(), Some(pattern)),
-            Self::Mention => ("mention".into(), None),
-            Self::MentionSticky => ("mention-sticky".into(), None),
+            Self::Pattern(pattern) => (EngageMode::Pattern, Some(pattern)),
+            Self::Mention => (EngageMode::Mention, None),
+            Self::MentionSticky => (EngageMode::MentionSticky, None),
         }
     }
-}
 
-impl IgnoredPolicy {
-    /// Reads the column; anything else keeps nothing.
+    /// Reads a wiring's columns. The mode `pattern` always has one; without it, it takes every message.
     #[must_use]
-    pub fn parse(text: &str) -> Self {
-        if text == "accumulate" { Self::Accumulate } else { Self::Drop }
-    }
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Drop => "drop",
-            Self::Accumulate => "accumulate",
+    pub fn of_columns(mode: EngageMode, pattern: Option<&str>) -> Self {
+        match mode {
+            EngageMode::Pattern => Self::Pattern(pattern.unwrap_or(".").to_owned()),
+            EngageMode::Mention => Self::Mention,
+            EngageMode::MentionSticky => Self::MentionSticky,
         }
     }
 }
@@ -62,10 +54,10 @@ impl IgnoredPolicy {
 /// How a wiring listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WiringRule {
-    pub mode: EngageMode,
+    pub mode: Engages,
     /// The group's trigger, such as `@G2`; a blank one is never found.
     pub trigger: String,
-    pub ignored: IgnoredPolicy,
+    pub ignored: IgnoredMessages,
 }
 
 /// A message as a wiring hears it.
@@ -112,43 +104,41 @@ pub struct Verdict {
     pub problem: Option<Problem>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The agent is to act on it.
-    Wake,
-    /// It is kept as context.
-    Context,
-    /// It is nothing to this wiring.
-    Ignore,
-    /// It can't be decided; the message waits for a person.
-    Held,
-}
-
-impl Outcome {
-    /// Returns the outcome's name, as the inbox keeps it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Wake => "wake",
-            Self::Context => "context",
-            Self::Ignore => "ignore",
-            Self::Held => "held",
-        }
+words! {
+    /// What a wiring does with a message.
+    pub enum Outcome: "verdict" {
+        /// The agent is to act on it.
+        Wake = "wake",
+        /// It is kept as context.
+        Context = "context",
+        /// It is nothing to this wiring.
+        Ignore = "ignore",
+        /// It can't be decided; the message waits for a person.
+        Held = "held",
     }
 }
 
-/// The rule that decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    Pattern,
-    Mention,
-    Trigger,
-    Sticky,
-    /// Somebody said yes to a question that it waited for.
-    Approved,
-    Own,
-    Bot,
-    None,
+words! {
+    /// The rule that decided.
+    pub enum Rule: "rule" {
+        Pattern = "pattern",
+        Mention = "mention",
+        Trigger = "trigger",
+        Sticky = "sticky",
+        /// Somebody said yes to a question that it waited for.
+        Approved = "approved",
+        Own = "own",
+        Bot = "bot",
+        None = "none",
+        /// `sender-allowlist.json`.
+        SenderList = "sender_list",
+        /// The wiring hears known senders only.
+        SenderScope = "sender_scope",
+        /// The group does not know the sender.
+        UnknownSender = "unknown_sender",
+        /// It answered a question of ours, and is no message to an agent.
+        Answer = "answer",
+    }
 }
 
 /// What is wrong with a rule.
@@ -164,7 +154,7 @@ pub enum Problem {
 #[derive(Clone, Debug)]
 pub struct Listener {
     mode: Mode,
-    ignored: IgnoredPolicy,
+    ignored: IgnoredMessages,
 }
 
 #[derive(Clone, Debug)]
@@ -194,13 +184,13 @@ impl Listener {
     pub fn new(rule: &WiringRule) -> Self {
         let mention = |stays| Mode::Mention { trigger: trigger::Trigger::new(&rule.trigger), stays };
         let mode = match &rule.mode {
-            EngageMode::Pattern(pattern) if pattern == "." => Mode::Always,
-            EngageMode::Pattern(pattern) => match Pattern::compile(pattern) {
+            Engages::Pattern(pattern) if pattern == "." => Mode::Always,
+            Engages::Pattern(pattern) => match Pattern::compile(pattern) {
                 Ok(compiled) => Mode::Pattern(pattern.clone(), compiled),
                 Err(error) => Mode::InvalidPattern(pattern.clone(), error),
             },
-            EngageMode::Mention => mention(Stays::No),
-            EngageMode::MentionSticky => mention(Stays::Yes),
+            Engages::Mention => mention(Stays::No),
+            Engages::MentionSticky => mention(Stays::Yes),
         };
         Self { mode, ignored: rule.ignored }
     }
@@ -265,8 +255,8 @@ impl Listener {
 
     fn not_engaged(&self, reason: &str) -> Verdict {
         match self.ignored {
-            IgnoredPolicy::Drop => Verdict::new(Outcome::Ignore, Rule::None, reason),
-            IgnoredPolicy::Accumulate => {
+            IgnoredMessages::Drop => Verdict::new(Outcome::Ignore, Rule::None, reason),
+            IgnoredMessages::Accumulate => {
                 Verdict::new(Outcome::Context, Rule::None, format!("{reason}; it is kept as context"))
             }
         }
@@ -283,12 +273,12 @@ pub enum V1Group {
 /// Returns how a wiring listens that was registered in v1's terms: main, and a group with `requiresTrigger: false`,
 /// take every message; the others their trigger, and keep the rest as context.
 #[must_use]
-pub fn from_v1(group: V1Group, requires_trigger: Option<bool>) -> (EngageMode, IgnoredPolicy) {
+pub fn from_v1(group: V1Group, requires_trigger: Option<bool>) -> (Engages, IgnoredMessages) {
     let mode = match (group, requires_trigger) {
-        (V1Group::Main, _) | (V1Group::Other, Some(false)) => EngageMode::Pattern(".".to_owned()),
-        (V1Group::Other, Some(true) | None) => EngageMode::Mention,
+        (V1Group::Main, _) | (V1Group::Other, Some(false)) => Engages::Pattern(".".to_owned()),
+        (V1Group::Other, Some(true) | None) => Engages::Mention,
     };
-    (mode, IgnoredPolicy::Accumulate)
+    (mode, IgnoredMessages::Accumulate)
 }
 
 /// What kind of place a chat is.
@@ -304,52 +294,29 @@ pub enum ChatKind {
 impl ChatKind {
     /// Reads a chat's columns. Its own row says so: a message's thread says nothing about its chat.
     #[must_use]
-    pub fn of_columns(kind: &str, threaded: bool) -> Self {
+    pub fn of_columns(kind: chats::Kind, threaded: bool) -> Self {
         match (kind, threaded) {
-            ("direct", _) => Self::Direct,
-            (_, true) => Self::ThreadedGroup,
-            (_, false) => Self::Group,
+            (chats::Kind::Direct, _) => Self::Direct,
+            (chats::Kind::Group, true) => Self::ThreadedGroup,
+            (chats::Kind::Group, false) => Self::Group,
         }
     }
 }
 
 /// Returns how a wiring listens that was made without saying so.
 #[must_use]
-pub fn default_for(chat: ChatKind) -> (EngageMode, IgnoredPolicy) {
+pub fn default_for(chat: ChatKind) -> (Engages, IgnoredMessages) {
     let mode = match chat {
-        ChatKind::Direct => EngageMode::Pattern(".".to_owned()),
-        ChatKind::ThreadedGroup => EngageMode::MentionSticky,
-        ChatKind::Group => EngageMode::Mention,
+        ChatKind::Direct => Engages::Pattern(".".to_owned()),
+        ChatKind::ThreadedGroup => Engages::MentionSticky,
+        ChatKind::Group => Engages::Mention,
     };
-    (mode, IgnoredPolicy::Drop)
+    (mode, IgnoredMessages::Drop)
 }
 
 impl Verdict {
     fn new(outcome: Outcome, rule: Rule, reason: impl Into<String>) -> Self {
         Self { outcome, rule, reason: reason.into(), problem: None }
-    }
-}
-
-impl Rule {
-    /// Returns the rule's name as `engage explain` and `why` print it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pattern => "pattern",
-            Self::Mention => "mention",
-            Self::Trigger => "trigger",
-            Self::Sticky => "sticky",
-            Self::Approved => "approved",
-            Self::Own => "own",
-            Self::Bot => "bot",
-            Self::None => "none",
-        }
-    }
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use ipc_handlers::effect::{EngageMode, IgnoredMessages, SenderScope};
+
 use super::{
-    access::{self, Listed, Refusal, SenderScope, Speaker, Standing, UnknownSenders},
+    access::{self, Listed, Refusal, Speaker, Standing, UnknownSenders},
     engage::{
-        Author, EngageMode, Heard, IgnoredPolicy, Listener, Mentioned, Outcome, Problem, Rule, Sticky,
-        Verdict, WiringRule,
+        Author, Engages, Heard, Listener, Mentioned, Outcome, Problem, Rule, Sticky, Verdict, WiringRule,
     },
 };
 
@@ -37,18 +38,18 @@ pub struct Asked<'a> {
 /// The columns of a wiring.
 #[derive(Clone, Copy, Debug)]
 pub struct Wired<'a> {
-    pub mode: &'a str,
+    pub mode: EngageMode,
     pub pattern: Option<&'a str>,
     pub trigger: &'a str,
-    pub ignored: &'a str,
-    pub sender_scope: &'a str,
+    pub ignored: IgnoredMessages,
+    pub sender_scope: SenderScope,
 }
 
 /// What the wiring makes of it, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub outcome: Outcome,
-    pub rule: &'static str,
+    pub rule: Rule,
     /// A sentence for people.
     pub reason: String,
     /// Set when it would have engaged, and its sender was not heard.
@@ -61,7 +62,7 @@ pub struct Decision {
 
 /// The rules of wirings, made ready when they are first asked.
 #[derive(Debug, Default)]
-pub struct Rules(BTreeMap<[String; 4], Listener>);
+pub struct Rules(BTreeMap<(EngageMode, IgnoredMessages, String, String), Listener>);
 
 impl Rules {
     /// Decides what a wiring makes of a message.
@@ -69,7 +70,7 @@ impl Rules {
         let Some(wired) = asked.wired else {
             return Decision {
                 outcome: Outcome::Ignore,
-                rule: "none",
+                rule: Rule::None,
                 reason: "the wiring was removed".into(),
                 refused: None,
                 sticks: false,
@@ -88,11 +89,12 @@ impl Rules {
         });
         let verdict = as_promised(verdict, asked.approved);
         let speaker = Speaker { standing: asked.standing, named: asked.named, listed: asked.listed };
-        let scope = SenderScope::parse(wired.sender_scope);
-        let keeps = IgnoredPolicy::parse(wired.ignored) == IgnoredPolicy::Accumulate;
-        let heard = access::hear(&verdict, keeps, speaker, asked.unknown_senders, scope);
+        let keeps = wired.ignored == IgnoredMessages::Accumulate;
+        let heard = access::hear(&verdict, keeps, speaker, asked.unknown_senders, wired.sender_scope);
         Decision {
-            sticks: wired.mode == "mention-sticky" && heard.outcome == Outcome::Wake && !asked.sticky,
+            sticks: wired.mode == EngageMode::MentionSticky
+                && heard.outcome == Outcome::Wake
+                && !asked.sticky,
             outcome: heard.outcome,
             rule: heard.rule,
             reason: heard.reason,
@@ -106,7 +108,7 @@ impl Rules {
             self.0.clear();
         }
         let pattern = wired.pattern.unwrap_or(".");
-        let key = [wired.mode, pattern, wired.trigger, wired.ignored].map(str::to_owned);
+        let key = (wired.mode, wired.ignored, pattern.to_owned(), wired.trigger.to_owned());
         self.0.entry(key).or_insert_with(|| Listener::new(&rule(wired)))
     }
 }
@@ -128,13 +130,9 @@ fn as_promised(verdict: Verdict, approved: Option<i64>) -> Verdict {
 /// Returns how a wiring listens, from its columns.
 fn rule(wired: &Wired<'_>) -> WiringRule {
     WiringRule {
-        mode: match wired.mode {
-            "mention" => EngageMode::Mention,
-            "mention-sticky" => EngageMode::MentionSticky,
-            _ => EngageMode::Pattern(wired.pattern.unwrap_or(".").to_owned()),
-        },
+        mode: Engages::of_columns(wired.mode, wired.pattern),
         trigger: wired.trigger.to_owned(),
-        ignored: IgnoredPolicy::parse(wired.ignored),
+        ignored: wired.ignored,
     }
 }
 

@@ -10,6 +10,7 @@
 use crate::domain::{
     health::{self, Readiness, Runner},
     retry::{self, Retry},
+    states::RunStatus,
 };
 
 /// How often a batch that nobody read is handed out again at no cost.
@@ -77,7 +78,7 @@ pub enum Cause {
 /// A batch that the run was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    pub state: BatchState,
+    pub reached: Reached,
     pub said: Said,
     /// Failed tries before this run.
     pub tries: u32,
@@ -87,7 +88,7 @@ pub struct Batch {
 
 /// How far a batch came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchState {
+pub enum Reached {
     /// It was in the document on stdin.
     OnStdin,
     /// Its input file was claimed back as it was published: the runner never had it.
@@ -127,22 +128,34 @@ pub enum Judgement {
 /// A run's last word in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Final {
-    pub status: RunStatus,
+    pub went: Went,
     /// What was wrong, for people; `None` exactly when it succeeded.
     pub error: Option<String>,
 }
 
+/// How a run went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunStatus {
-    Succeeded,
-    Failed,
+pub enum Went {
+    Well,
+    Wrong,
+    /// Somebody ended it on purpose.
     Cancelled,
+}
+
+impl From<Went> for RunStatus {
+    fn from(went: Went) -> Self {
+        match went {
+            Went::Well => Self::Succeeded,
+            Went::Wrong => Self::Failed,
+            Went::Cancelled => Self::Cancelled,
+        }
+    }
 }
 
 /// Returns what is said of the run, and of each of its batches, in the order given. `base_ms` is the first rest.
 #[must_use]
 pub fn judge(ended: &Ended, batches: &[Batch], base_ms: i64) -> (Final, Vec<Judgement>) {
-    let in_hand = |batch: &&Batch| matches!(reading(ended, batch.state, batch.said), Reading::InHand);
+    let in_hand = |batch: &&Batch| matches!(reading(ended, batch.reached, batch.said), Reading::InHand);
     let judgements = batches.iter().map(|batch| judge_batch(ended, batch, base_ms)).collect();
     (judge_run(ended, batches.iter().filter(in_hand).count()), judgements)
 }
@@ -150,23 +163,23 @@ pub fn judge(ended: &Ended, batches: &[Batch], base_ms: i64) -> (Final, Vec<Judg
 /// Returns what is said of a run that had taken so many batches and not finished them. A task's run has none.
 #[must_use]
 pub fn judge_run(ended: &Ended, in_hand: usize) -> Final {
-    let failed = |error: String| Final { status: RunStatus::Failed, error: Some(error) };
+    let failed = |error: String| Final { went: Went::Wrong, error: Some(error) };
     if let Cause::Cancelled { by } = &ended.cause {
-        return Final { status: RunStatus::Cancelled, error: Some(format!("cancelled: {by}")) };
+        return Final { went: Went::Cancelled, error: Some(format!("cancelled: {by}")) };
     }
     if let Some(trouble) = trouble(ended) {
         return failed(trouble.for_people());
     }
     match in_hand {
-        0 => Final { status: RunStatus::Succeeded, error: None },
+        0 => Final { went: Went::Well, error: None },
         1 => failed("ended with a message in hand".to_owned()),
         more => failed(format!("ended with {more} batches of messages in hand")),
     }
 }
 
 fn judge_batch(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
-    let Batch { state, said, tries, free_returns } = *batch;
-    match reading(ended, state, said) {
+    let Batch { reached, said, tries, free_returns } = *batch;
+    match reading(ended, reached, said) {
         Reading::Done => Judgement::Done,
         // Our own going away is not the batch's fault at all, and can't be repeated by a container.
         Reading::NotOffered => Judgement::Returned { tries, free_returns, rest_ms: 0 },
@@ -237,12 +250,12 @@ enum Reading {
     InHand,
 }
 
-fn reading(ended: &Ended, state: BatchState, said: Said) -> Reading {
+fn reading(ended: &Ended, reached: Reached, said: Said) -> Reading {
     // The folder is sure of this even when the run said something: it was about something else.
-    match state {
-        BatchState::Done => return Reading::Done,
-        BatchState::FileUnread => return Reading::Unread,
-        BatchState::OnStdin | BatchState::FileTaken | BatchState::FileAbsent => {}
+    match reached {
+        Reached::Done => return Reading::Done,
+        Reached::FileUnread => return Reading::Unread,
+        Reached::OnStdin | Reached::FileTaken | Reached::FileAbsent => {}
     }
     match ended.end {
         End::NeverCreated | End::NotNow { .. } => return Reading::NotOffered,
@@ -252,11 +265,11 @@ fn reading(ended: &Ended, state: BatchState, said: Said) -> Reading {
     match ended.runner {
         Runner::One if trouble(ended).is_none() && matches!(ended.end, End::Exited { .. }) => Reading::Done,
         // Who has said something has read its document, announced or not.
-        Runner::Two(Readiness::NotYet) if state == BatchState::OnStdin && said == Said::Nothing => {
+        Runner::Two(Readiness::NotYet) if reached == Reached::OnStdin && said == Said::Nothing => {
             Reading::Unread
         }
         // A runner of ours keeps what it has taken until it has finished with it.
-        Runner::Two(_) if state == BatchState::FileAbsent && said == Said::Nothing => Reading::Unread,
+        Runner::Two(_) if reached == Reached::FileAbsent && said == Said::Nothing => Reading::Unread,
         Runner::One | Runner::Two(Readiness::NotYet | Readiness::Ready) => Reading::InHand,
     }
 }

@@ -29,6 +29,7 @@ pub mod scan;
 pub mod screen;
 pub mod search;
 pub mod sender_list;
+pub mod states;
 pub mod tasks;
 pub mod transcript;
 pub mod typing;

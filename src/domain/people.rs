@@ -1,26 +1,19 @@
 //! Who people are: their ids, and what they may decide.
 
+use ipc_handlers::words;
+
 use super::screen::hides;
 
 /// The longest id of a user, bytes.
 const LONGEST_ID: usize = 512;
 
-/// What a person may do beside talking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Everything.
-    Owner,
-    /// Decides who is heard, everywhere or in one group.
-    Admin,
-}
-
-impl Role {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Owner => "owner",
-            Self::Admin => "admin",
-        }
+words! {
+    /// What a person may do beside talking.
+    pub enum Role: "role" {
+        /// Everything.
+        Owner = "owner",
+        /// Decides who is heard, everywhere or in one group.
+        Admin = "admin",
     }
 }
 

@@ -1,11 +1,16 @@
 //! Rows as commands, loops and the command line see them. Field names are those that `--json` prints.
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::{
+    Code, Folder, ScheduleKind, TaskStatus, Time,
+    effect::{CatchUp, ContextMode, EngageMode, IgnoredMessages, OutputMode, SenderScope},
+};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
-    chats::ChatInfo,
+    access::UnknownSenders,
+    chats::{self, ChatInfo},
     group_config::{BadGroupConfig, GroupConfig},
+    states::{DeliveryStatus, QueueState, RunKind, RunStatus, SandboxName, SessionState},
 };
 
 /// Writes an instant as RFC 3339 UTC with milliseconds.
@@ -56,10 +61,9 @@ pub struct Chat {
     pub jid: String,
     pub channel: String,
     pub name: String,
-    /// `direct` or `group`.
-    pub kind: String,
-    /// What becomes of senders whom the group does not know: `strict`, `request_approval` or `public`.
-    pub unknown_sender_policy: String,
+    pub kind: chats::Kind,
+    /// What becomes of senders whom the group does not know.
+    pub unknown_sender_policy: UnknownSenders,
     /// Whether the platform divides it into threads.
     pub threaded: bool,
 }
@@ -70,10 +74,10 @@ pub struct Wiring {
     pub id: i64,
     pub group: Folder,
     pub chat_jid: String,
-    pub engage_mode: String,
+    pub engage_mode: EngageMode,
     pub engage_pattern: Option<String>,
-    pub sender_scope: String,
-    pub ignored_message_policy: String,
+    pub sender_scope: SenderScope,
+    pub ignored_message_policy: IgnoredMessages,
     /// What a message of this chat starts with to mention the agent; `None`: the group's trigger.
     pub trigger: Option<String>,
     /// Where its agent listens without being addressed again.
@@ -130,7 +134,7 @@ pub struct OutboxRow {
     pub text: String,
     pub sender: Option<String>,
     pub reply_to: Option<String>,
-    pub status: String,
+    pub status: DeliveryStatus,
     pub attempts: i64,
     /// Why it is said: `run 3 record 2`, `command 17`, `notice: …`.
     pub cause: String,
@@ -149,12 +153,12 @@ pub struct Task {
     pub chat_jid: String,
     pub prompt: String,
     pub script: Option<String>,
-    pub schedule_type: String,
+    pub schedule_type: ScheduleKind,
     pub schedule_value: String,
-    pub context_mode: String,
-    pub catch_up: String,
-    pub output: String,
-    pub status: String,
+    pub context_mode: ContextMode,
+    pub catch_up: CatchUp,
+    pub output: OutputMode,
+    pub status: TaskStatus,
     #[serde(serialize_with = "rfc3339_option")]
     pub next_run: Option<Time>,
     #[serde(serialize_with = "rfc3339_option")]
@@ -171,7 +175,7 @@ pub struct TaskRun {
     pub due: Option<Time>,
     /// Which try of that occurrence, from 1.
     pub attempt: i64,
-    pub status: String,
+    pub status: RunStatus,
     #[serde(serialize_with = "rfc3339_option")]
     pub started_at: Option<Time>,
     #[serde(serialize_with = "rfc3339_option")]
@@ -187,8 +191,7 @@ pub struct Session {
     /// The number of an archived one.
     pub id: Option<i64>,
     pub group: Folder,
-    /// `live` or `archived`.
-    pub state: &'static str,
+    pub state: SessionState,
     pub name: Option<String>,
     /// The agent's own name for it.
     pub session_id: String,
@@ -206,11 +209,11 @@ pub struct Run {
     pub group: Folder,
     /// `chat_jid`, with `#thread` when there is one; for a task, the chat it belongs to.
     pub lane: String,
-    pub kind: String,
+    pub kind: RunKind,
     pub source: String,
-    pub status: String,
+    pub status: RunStatus,
     pub owner: Option<String>,
-    pub sandbox: String,
+    pub sandbox: SandboxName,
     pub container: Option<String>,
     #[serde(serialize_with = "rfc3339_option")]
     pub started_at: Option<Time>,
@@ -233,10 +236,9 @@ pub struct IpcRow {
     #[serde(rename = "type")]
     pub kind: Option<String>,
     pub request_id: Option<String>,
-    /// `waiting claimed applied refused dead held`.
-    pub state: String,
+    pub state: QueueState,
     pub age_ms: i64,
-    pub code: Option<String>,
+    pub code: Option<Code>,
     pub reason: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::{Folder, Time, words};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::AsyncWriteExt as _,
@@ -21,7 +21,9 @@ use tokio::{
 use super::{Host, ipc::Ask, remove, snapshots};
 use crate::{
     clock,
-    domain::{lanes::Event, problems::Finding, rows::Delivery, typing::Signal},
+    domain::{
+        approvals, lanes::Event, problems::Finding, rows::Delivery, states::SandboxName, typing::Signal,
+    },
     store::{By, Heard},
 };
 
@@ -124,11 +126,18 @@ pub enum Response {
     },
 }
 
+words! {
+    /// Whether something needs a person.
+    pub enum Health: "health" {
+        Healthy = "healthy",
+        Degraded = "degraded",
+    }
+}
+
 /// How the daemon is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
-    /// `healthy` or `degraded`.
-    pub state: String,
+    pub state: Health,
     pub instance: String,
     pub pid: u32,
     pub version: String,
@@ -145,7 +154,7 @@ pub struct Status {
     #[serde(default)]
     pub approvals_pending: usize,
     /// `docker` or `process`.
-    pub sandbox: String,
+    pub sandbox: SandboxName,
     /// Why nothing is launched, while that is so; one of the problems.
     pub obstacle: Option<String>,
     /// What is held: groups, and files as `GROUP/BOX/NAME`.
@@ -407,9 +416,10 @@ pub async fn status(host: &Host, since: Time) -> Status {
     let dead = count("the receipts", host.store.dead_commands());
     let stale = count("the runs", host.store.stale_recoveries(day));
     let open = host.store.approvals(false).unwrap_or_default();
-    let approvals_pending = open.iter().filter(|question| question.state == "pending").count();
+    let approvals_pending =
+        open.iter().filter(|question| question.state == approvals::State::Pending).count();
     Status {
-        state: if problems.is_empty() { "healthy".into() } else { "degraded".into() },
+        state: if problems.is_empty() { Health::Healthy } else { Health::Degraded },
         instance: host.instance.clone(),
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -421,7 +431,7 @@ pub async fn status(host: &Host, since: Time) -> Status {
         dead,
         stale_recoveries_24h: stale,
         approvals_pending,
-        sandbox: host.sandbox.kind().into(),
+        sandbox: host.sandbox.kind(),
         obstacle: host.obstacle().map(|obstacle| obstacle.to_string()),
         held: host.store.holds().unwrap_or_default().iter().map(queue::shown).collect(),
         problems,

@@ -23,6 +23,7 @@ use crate::{
         room::{self, Disk, Intake, Room},
         rows::{Group, Wiring},
         run_settings::{Credentials as Where, Provider, RunSettings},
+        states::SandboxName,
     },
     gateway::{CredentialError, Credentials},
     mounts::{self, NoList},
@@ -411,7 +412,7 @@ async fn engine(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
 /// Where nothing else is chosen an engine that is away means plain child processes; Claude Code is not driven as one.
 fn needs_engine(view: &View<'_>) -> bool {
     match (view.host, view.config.sandbox) {
-        (Some(host), _) => host.sandbox.kind() == "docker",
+        (Some(host), _) => host.sandbox.kind() == SandboxName::Docker,
         (None, SandboxKind::Docker) => true,
         (None, SandboxKind::Process) => false,
         (None, SandboxKind::Auto) => {

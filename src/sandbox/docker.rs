@@ -42,6 +42,7 @@ use self::{
     spec::{LABEL_GROUP, LABEL_INSTANCE, LABEL_RUN},
 };
 use super::{Chunk, Exit, Found, STDIN, Sandbox, SandboxError, Spec, processes};
+use crate::domain::states::SandboxName;
 
 /// How often we look at what can't tell us itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -267,8 +268,8 @@ fn gone_is_fine(answer: Result<(), engine::Fault>) -> Result<(), SandboxError> {
 }
 
 impl Sandbox for DockerSandbox {
-    fn kind(&self) -> &'static str {
-        "docker"
+    fn kind(&self) -> SandboxName {
+        SandboxName::Docker
     }
 
     fn survives_us(&self) -> bool {

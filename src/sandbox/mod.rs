@@ -16,6 +16,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use ipc_handlers::Folder;
 
+use crate::domain::states::SandboxName;
+
 /// How long a container may take to read its stdin to the end.
 const STDIN: Duration = Duration::from_secs(120);
 
@@ -168,8 +170,8 @@ pub enum SandboxError {
 
 /// Where agents run. `id` is the sandbox's own name for a container, as `create` returned it.
 pub trait Sandbox: Send + Sync {
-    /// `docker` or `process`.
-    fn kind(&self) -> &'static str;
+    /// Returns what it is.
+    fn kind(&self) -> SandboxName;
 
     /// Whether a container outlives the daemon and can be adopted by the next one.
     fn survives_us(&self) -> bool;

@@ -37,6 +37,7 @@ use tokio::time::timeout;
 
 use self::{container::Container, launch::Launcher, spool::Spool};
 use super::{Chunk, Exit, Found, STDIN, Sandbox, SandboxError, Spec, processes};
+use crate::domain::states::SandboxName;
 
 /// Child processes of this daemon.
 #[derive(Debug)]
@@ -143,8 +144,8 @@ fn make_dir(dir: &std::path::Path) -> io::Result<()> {
 }
 
 impl Sandbox for ProcessSandbox {
-    fn kind(&self) -> &'static str {
-        "process"
+    fn kind(&self) -> SandboxName {
+        SandboxName::Process
     }
 
     fn survives_us(&self) -> bool {

@@ -7,13 +7,14 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, folder};
+use super::{Result, Store, columns::Columns as _, folder};
 use crate::domain::{
     approvals::{
-        Approval, ApprovalEvent, Choice, Kind, Rights,
+        Approval, ApprovalEvent, Choice, Kind, Rights, State,
         approver::{Candidate, Class, direct_chat},
     },
     engage::ChatKind,
+    people::Role,
 };
 
 mod act;
@@ -64,7 +65,7 @@ struct Question {
     chat: String,
     sender: String,
     sender_name: String,
-    state: String,
+    state: State,
     card_chat: String,
     card: Option<i64>,
     choices: Vec<Choice>,
@@ -74,7 +75,7 @@ struct Question {
 impl Question {
     /// Whether it can be answered. What could not be said can be, by its number.
     fn is_open(&self) -> bool {
-        ["pending", "undeliverable"].contains(&self.state.as_str())
+        matches!(self.state, State::Pending | State::Undeliverable)
     }
 }
 
@@ -84,11 +85,11 @@ const QUESTION: &str =
 fn question_row(r: &Row<'_>) -> rusqlite::Result<Question> {
     Ok(Question {
         id: r.get(0)?,
-        kind: Kind::parse(&r.get::<_, String>(1)?),
+        kind: r.word("approvals", 1)?,
         chat: r.get(2)?,
         sender: r.get(3)?,
         sender_name: r.get(4)?,
-        state: r.get(5)?,
+        state: r.word("approvals", 5)?,
         card_chat: r.get(6)?,
         card: r.get(7)?,
         choices: serde_json::from_str(&r.get::<_, String>(8)?).unwrap_or_default(),
@@ -136,7 +137,7 @@ fn groups_of(c: &Connection, id: i64) -> Result<Vec<Folder>> {
         "SELECT DISTINCT m.group_folder FROM approval_messages m JOIN groups g ON g.folder = m.group_folder
          WHERE m.approval_id = ?1 ORDER BY m.group_folder",
     )?;
-    Ok(groups.query_map([id], |r| folder(r.get(0)?))?.collect::<rusqlite::Result<_>>()?)
+    Ok(groups.query_map([id], |r| r.folder(0))?.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Who may answer a question about `groups`, all of it.
@@ -145,19 +146,19 @@ fn candidates(c: &Connection, groups: &[Folder]) -> Result<Vec<Candidate>> {
         "SELECT r.user_id, r.role, r.group_folder, r.granted_at, u.dm_chat FROM roles r JOIN users u ON u.id = r.user_id
          ORDER BY r.granted_at, r.user_id",
     )?;
-    type Role = (String, String, Option<String>, i64, Option<String>);
-    let rows: Vec<Role> = all
-        .query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?)))?
+    type Standing = (String, Role, Option<String>, i64, Option<String>);
+    let rows: Vec<Standing> = all
+        .query_map([], |r| Ok((r.get(0)?, r.word("roles", 1)?, r.get(2)?, r.get(3)?, r.get(4)?)))?
         .collect::<rusqlite::Result<_>>()?;
     let is_admin_of = |user: &str, group: &Folder| {
         rows.iter().any(|(id, _, of, ..)| id == user && of.as_deref() == Some(group.as_str()))
     };
     let mut candidates = Vec::new();
     for (user, role, of, granted_at, dm_chat) in &rows {
-        let class = match (role.as_str(), of) {
-            ("owner", _) => Class::Owner,
-            (_, None) => Class::Admin,
-            (_, Some(of)) => {
+        let class = match (role, of) {
+            (Role::Owner, _) => Class::Owner,
+            (Role::Admin, None) => Class::Admin,
+            (Role::Admin, Some(of)) => {
                 let in_question = groups.iter().any(|group| group.as_str() == of);
                 if !in_question || !groups.iter().all(|group| is_admin_of(user, group)) {
                     continue;
@@ -193,7 +194,7 @@ fn has_written(c: &Connection, user: &str, chat: &str) -> Result<bool> {
 /// A chat's name and kind.
 fn place(c: &Connection, jid: &str) -> Result<(String, ChatKind)> {
     Ok(c.prepare_cached("SELECT name, kind, threaded FROM chats WHERE jid = ?1")?
-        .query_row([jid], |r| Ok((r.get(0)?, ChatKind::of_columns(&r.get::<_, String>(1)?, r.get(2)?))))?)
+        .query_row([jid], |r| Ok((r.get(0)?, ChatKind::of_columns(r.word("chats", 1)?, r.get(2)?))))?)
 }
 
 impl Store {
@@ -219,7 +220,7 @@ impl Store {
             let events = events
                 .query_map([id], |r| {
                     Ok(ApprovalEvent {
-                        at: Time(r.get(0)?),
+                        at: r.time(0)?,
                         who: r.get(1)?,
                         what: r.get(2)?,
                         detail: r.get(3)?,
@@ -254,18 +255,18 @@ pub(super) fn approval_row(r: &Row<'_>) -> rusqlite::Result<Approval> {
     let choices: Vec<Choice> = serde_json::from_str(&r.get::<_, String>(8)?).unwrap_or_default();
     Ok(Approval {
         id: r.get(0)?,
-        kind: r.get(1)?,
+        kind: r.word("approvals", 1)?,
         chat_jid: r.get(2)?,
         sender: r.get(3)?,
         sender_name: r.get(4)?,
         groups: Vec::new(),
-        state: r.get(5)?,
+        state: r.word("approvals", 5)?,
         approver: r.get(6)?,
         card_chat: r.get(7)?,
         options: choices.into_iter().map(|choice| choice.label).collect(),
-        created_at: Time(r.get(9)?),
-        expires_at: Time(r.get(10)?),
-        decided_at: r.get::<_, Option<i64>>(11)?.map(Time),
+        created_at: r.time(9)?,
+        expires_at: r.time(10)?,
+        decided_at: r.time_or_null(11)?,
         decided_by: r.get(12)?,
         decision: r.get(13)?,
         messages: Vec::new(),

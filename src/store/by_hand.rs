@@ -7,8 +7,8 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest as _, Sha256};
 
-use super::{Result, Store, StoreError, folder};
-use crate::domain::holds::Hold;
+use super::{Result, Store, StoreError, columns::Columns as _};
+use crate::domain::{holds::Hold, states::CommandOutcome};
 
 /// What a person decided about a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +25,7 @@ pub struct SettledFile {
     pub group: Folder,
     pub box_name: String,
     pub name: String,
-    /// `applied refused malformed`.
-    pub outcome: String,
+    pub outcome: CommandOutcome,
     digest: Vec<u8>,
 }
 
@@ -47,10 +46,10 @@ impl Store {
             )?
             .query_row([claim], |r| {
                 Ok(SettledFile {
-                    group: folder(r.get(0)?)?,
+                    group: r.folder(0)?,
                     box_name: r.get(1)?,
                     name: r.get(2)?,
-                    outcome: r.get(3)?,
+                    outcome: r.word("receipts", 3)?,
                     digest: r.get(4)?,
                 })
             })
@@ -65,10 +64,10 @@ impl Store {
                 .query_map([], |r| {
                     let (in_box, name): (String, Vec<u8>) = (r.get(1)?, r.get(2)?);
                     Ok(Hold {
-                        group: folder(r.get(0)?)?,
+                        group: r.folder(0)?,
                         file: (!name.is_empty()).then_some((in_box, name)),
                         reason: r.get(3)?,
-                        at: Time(r.get(4)?),
+                        at: r.time(4)?,
                         aside: r.get(5)?,
                     })
                 })?
@@ -129,7 +128,7 @@ impl Store {
         self.write(move |c| {
             let not_found = || StoreError::NotFound { what: "command", id: of.to_string() };
             let outcome = outcome(c, of)?.ok_or_else(not_found)?;
-            if outcome == "applied" {
+            if outcome == CommandOutcome::Applied {
                 return Err(StoreError::Refused(format!(
                     "command {of} was applied; trying it again would do it twice"
                 )));
@@ -187,8 +186,8 @@ pub(super) fn tried_as(c: &Connection, claim: i64) -> Result<Option<i64>> {
         .optional()?)
 }
 
-fn outcome(c: &Connection, claim: i64) -> Result<Option<String>> {
+fn outcome(c: &Connection, claim: i64) -> Result<Option<CommandOutcome>> {
     Ok(c.prepare_cached("SELECT outcome FROM receipts WHERE claim_id = ?1")?
-        .query_row([claim], |r| r.get(0))
+        .query_row([claim], |r| r.word("receipts", 0))
         .optional()?)
 }

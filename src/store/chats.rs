@@ -3,8 +3,9 @@
 use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError};
+use super::{Result, Store, StoreError, columns::Columns as _};
 use crate::domain::{
+    access::UnknownSenders,
     chats::{ChatInfo, Kind},
     rows::Chat,
 };
@@ -53,12 +54,15 @@ impl Store {
 fn column(key: &str, value: &str) -> Result<(&'static str, rusqlite::types::Value)> {
     let refused = |values: &str| StoreError::Refused(format!("{key} can't be {value:?}: it is {values}"));
     match (key, value) {
-        ("policy" | "unknown_sender_policy", "strict" | "request_approval" | "public") => {
-            Ok(("unknown_sender_policy", value.to_owned().into()))
+        ("policy" | "unknown_sender_policy", _) => {
+            let policy: UnknownSenders =
+                value.parse().map_err(|_| refused("strict, request_approval or public"))?;
+            Ok(("unknown_sender_policy", policy.as_str().to_owned().into()))
         }
-        ("policy" | "unknown_sender_policy", _) => Err(refused("strict, request_approval or public")),
-        ("kind", "direct" | "group") => Ok(("kind", value.to_owned().into())),
-        ("kind", _) => Err(refused("direct or group")),
+        ("kind", _) => {
+            let kind: Kind = value.parse().map_err(|_| refused("direct or group"))?;
+            Ok(("kind", kind.as_str().to_owned().into()))
+        }
         ("threaded", "true" | "false") => Ok(("threaded", i64::from(value == "true").into())),
         ("threaded", _) => Err(refused("true or false")),
         ("name", "") => Err(refused("any text but none")),
@@ -76,8 +80,8 @@ fn chat_row(r: &Row<'_>) -> rusqlite::Result<Chat> {
         jid: r.get(0)?,
         channel: r.get(1)?,
         name: r.get(2)?,
-        kind: r.get(3)?,
-        unknown_sender_policy: r.get(4)?,
+        kind: r.word("chats", 3)?,
+        unknown_sender_policy: r.word("chats", 4)?,
         threaded: r.get(5)?,
     })
 }
@@ -86,11 +90,11 @@ fn chat_row(r: &Row<'_>) -> rusqlite::Result<Chat> {
 pub(super) fn ensure_chat(c: &Connection, jid: &str, now: Time) -> Result<()> {
     let channel = channel_of(jid);
     // A local chat is a terminal of this machine's own user.
-    let policy = if channel == "local" { "public" } else { "request_approval" };
+    let policy = if channel == "local" { UnknownSenders::Public } else { UnknownSenders::Ask };
     c.prepare_cached(
         "INSERT INTO chats (jid, channel, name, kind, unknown_sender_policy, created_at) VALUES (?1, ?2, ?1, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
     )?
-    .execute(params![jid, channel, Kind::of_address(jid).as_str(), policy, now.0])?;
+    .execute(params![jid, channel, Kind::of_address(jid).as_str(), policy.as_str(), now.0])?;
     Ok(())
 }
 

@@ -1,9 +1,16 @@
 //! Groups, chats and wirings.
 
-use ipc_handlers::{Folder, Time, shown::GroupRow};
+use ipc_handlers::{
+    Folder, Time, Word,
+    effect::{EngageMode, IgnoredMessages, SenderScope},
+    shown::GroupRow,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, approvals, chats::ensure_chat, folder, messages::replay_held, tasks};
+use super::{
+    Result, Store, StoreError, approvals, chats::ensure_chat, columns::Columns as _, messages::replay_held,
+    tasks,
+};
 use crate::domain::{
     approvals::name::{BadName, check_free},
     engage::{ChatKind, default_for},
@@ -26,10 +33,10 @@ pub struct NewGroup {
 pub struct NewWiring {
     pub group: Folder,
     pub chat_jid: String,
-    pub engage_mode: String,
+    pub engage_mode: EngageMode,
     pub engage_pattern: Option<String>,
-    pub sender_scope: String,
-    pub ignored_message_policy: String,
+    pub sender_scope: SenderScope,
+    pub ignored_message_policy: IgnoredMessages,
 }
 
 impl Store {
@@ -139,7 +146,7 @@ impl Store {
     pub fn main_group(&self) -> Result<Option<Folder>> {
         self.read(|c| {
             Ok(c.prepare_cached("SELECT folder FROM groups WHERE is_main = 1")?
-                .query_row([], |r| folder(r.get(0)?))
+                .query_row([], |r| r.folder(0))
                 .optional()?)
         })
     }
@@ -179,38 +186,25 @@ impl Store {
         self.write(move |c| insert_wiring(c, &wiring, now)).await
     }
 
-    /// Changes one column of a wiring. Messages that it holds are judged again.
-    pub async fn set_wiring(&self, group: Folder, chat_jid: &str, key: &str, value: &str) -> Result<()> {
+    /// Changes settings of a wiring: all of them or none. Messages that it holds are judged again.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] with what is wrong with a key or its value; [`StoreError::NotFound`].
+    pub async fn set_wiring(
+        &self,
+        group: Folder,
+        chat_jid: &str,
+        settings: Vec<(String, String)>,
+    ) -> Result<()> {
         let chat = chat_jid.to_owned();
-        let value = value.to_owned();
-        let sql = match key {
-            "engage" | "engage_mode" => {
-                "UPDATE wirings SET engage_mode = ?3, engage_pattern = CASE WHEN ?3 = 'pattern' THEN coalesce(engage_pattern, '.') END WHERE group_folder = ?1 AND chat_jid = ?2"
-            }
-            "pattern" | "engage_pattern" => {
-                "UPDATE wirings SET engage_mode = 'pattern', engage_pattern = ?3 WHERE group_folder = ?1 AND chat_jid = ?2"
-            }
-            "sender_scope" => {
-                "UPDATE wirings SET sender_scope = ?3 WHERE group_folder = ?1 AND chat_jid = ?2"
-            }
-            "ignored" | "ignored_message_policy" => {
-                "UPDATE wirings SET ignored_message_policy = ?3 WHERE group_folder = ?1 AND chat_jid = ?2"
-            }
-            other => {
-                return Err(StoreError::Refused(format!(
-                    "a wiring has no setting {other:?}; there are engage, pattern, sender_scope and ignored"
-                )));
-            }
-        };
-        let key = key.to_owned();
         self.write(move |c| {
-            match c
-                .execute(sql, params![group.as_str(), chat, value])
-                .map_err(|error| bad_value(error, &key, &value))?
-            {
-                0 => Err(StoreError::NotFound { what: "wiring", id: format!("{group} {chat}") }),
-                _ => wiring_changed(c, &group, &chat),
+            for (key, value) in &settings {
+                let (sql, value) = wiring_setting(key, value)?;
+                if c.execute(sql, params![group.as_str(), chat, value])? == 0 {
+                    return Err(StoreError::NotFound { what: "wiring", id: format!("{group} {chat}") });
+                }
             }
+            wiring_changed(c, &group, &chat)
         })
         .await
     }
@@ -254,21 +248,21 @@ impl Store {
                 .query_map([], |r| {
                     Ok(Wiring {
                         id: r.get(0)?,
-                        group: folder(r.get(1)?)?,
+                        group: r.folder(1)?,
                         chat_jid: r.get(2)?,
-                        engage_mode: r.get(3)?,
+                        engage_mode: r.word("wirings", 3)?,
                         engage_pattern: r.get(4)?,
-                        sender_scope: r.get(5)?,
-                        ignored_message_policy: r.get(6)?,
+                        sender_scope: r.word("wirings", 5)?,
+                        ignored_message_policy: r.word("wirings", 6)?,
                         trigger: r.get(7)?,
                         sticky: Vec::new(),
                     })
                 })?
                 .collect::<rusqlite::Result<Vec<_>>>()?;
-            for wiring in wirings.iter_mut().filter(|w| w.engage_mode == "mention-sticky") {
+            for wiring in wirings.iter_mut().filter(|w| w.engage_mode == EngageMode::MentionSticky) {
                 wiring.sticky = sticky
                     .query_map([wiring.group.as_str(), &wiring.chat_jid], |r| {
-                        Ok(StickyThread { thread: r.get(0)?, since: Time(r.get(1)?) })
+                        Ok(StickyThread { thread: r.get(0)?, since: r.time(1)? })
                     })?
                     .collect::<rusqlite::Result<_>>()?;
             }
@@ -315,12 +309,7 @@ pub(super) fn available(c: &Connection, room: u64) -> Result<(Vec<GroupRow>, usi
             continue;
         }
         left -= bytes;
-        groups.push(GroupRow {
-            jid,
-            name,
-            last_activity: row.get::<_, Option<i64>>(2)?.map(Time),
-            is_registered: row.get(3)?,
-        });
+        groups.push(GroupRow { jid, name, last_activity: row.time_or_null(2)?, is_registered: row.get(3)? });
     }
     Ok((groups, more))
 }
@@ -329,7 +318,7 @@ const GROUP: &str = "SELECT folder, name, is_main, trigger, provider, script, im
 
 fn group_row(r: &Row<'_>) -> rusqlite::Result<Group> {
     Ok(Group {
-        folder: folder(r.get(0)?)?,
+        folder: r.folder(0)?,
         name: r.get(1)?,
         is_main: r.get(2)?,
         trigger: r.get(3)?,
@@ -341,13 +330,37 @@ fn group_row(r: &Row<'_>) -> rusqlite::Result<Group> {
     })
 }
 
-fn bad_value(error: rusqlite::Error, key: &str, value: &str) -> StoreError {
-    match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::ConstraintViolation) => {
-            StoreError::Refused(format!("{value:?} is no value for {key}; see `g2 wirings add --help`"))
-        }
-        Some(_) | None => error.into(),
+/// Reads a setting of a wiring: the statement that changes it, and what goes into it.
+fn wiring_setting<'v>(key: &str, value: &'v str) -> Result<(&'static str, &'v str)> {
+    fn checked<W: Word>(key: &str, value: &str) -> Result<()> {
+        W::from_word(value).map(drop).map_err(|_| {
+            let words = W::CHOICES.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+            StoreError::Refused(format!("{value:?} is no value for {key}; use one of {words}"))
+        })
     }
+    let sql = match key {
+        "engage" | "engage_mode" => {
+            checked::<EngageMode>(key, value)?;
+            "UPDATE wirings SET engage_mode = ?3, engage_pattern = CASE WHEN ?3 = 'pattern' THEN coalesce(engage_pattern, '.') END WHERE group_folder = ?1 AND chat_jid = ?2"
+        }
+        "pattern" | "engage_pattern" => {
+            "UPDATE wirings SET engage_mode = 'pattern', engage_pattern = ?3 WHERE group_folder = ?1 AND chat_jid = ?2"
+        }
+        "sender_scope" => {
+            checked::<SenderScope>(key, value)?;
+            "UPDATE wirings SET sender_scope = ?3 WHERE group_folder = ?1 AND chat_jid = ?2"
+        }
+        "ignored" | "ignored_message_policy" => {
+            checked::<IgnoredMessages>(key, value)?;
+            "UPDATE wirings SET ignored_message_policy = ?3 WHERE group_folder = ?1 AND chat_jid = ?2"
+        }
+        other => {
+            return Err(StoreError::Refused(format!(
+                "a wiring has no setting {other:?}; there are engage, pattern, sender_scope and ignored"
+            )));
+        }
+    };
+    Ok((sql, value))
 }
 
 /// What a change of a wiring brings along: a mark lasts as long as its wiring is `mention-sticky`, and what was held is
@@ -364,7 +377,7 @@ pub(super) fn wiring_changed(c: &Connection, group: &Folder, chat: &str) -> Resu
 /// Returns what each group is called, by folder.
 pub(super) fn names(c: &Connection) -> Result<Vec<(Folder, String)>> {
     c.prepare_cached("SELECT folder, name FROM groups ORDER BY folder")?
-        .query_map([], |r| Ok((folder(r.get(0)?)?, r.get(1)?)))?
+        .query_map([], |r| Ok((r.folder(0)?, r.get(1)?)))?
         .collect::<rusqlite::Result<_>>()
         .map_err(StoreError::from)
 }
@@ -410,14 +423,14 @@ pub(super) fn insert_group(c: &Connection, group: &NewGroup, now: Time) -> Resul
 pub(super) fn wire_by_default(c: &Connection, group: &Folder, jid: &str, now: Time) -> Result<ChatKind> {
     let kind = c
         .prepare_cached("SELECT kind, threaded FROM chats WHERE jid = ?1")?
-        .query_row([jid], |r| Ok(ChatKind::of_columns(&r.get::<_, String>(0)?, r.get(1)?)))?;
+        .query_row([jid], |r| Ok(ChatKind::of_columns(r.word("chats", 0)?, r.get(1)?)))?;
     let (mode, ignored) = default_for(kind);
     let (engage_mode, engage_pattern) = mode.columns();
     c.prepare_cached(
         "INSERT INTO wirings (group_folder, chat_jid, engage_mode, engage_pattern, ignored_message_policy, created_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (group_folder, chat_jid) DO NOTHING",
     )?
-    .execute(params![group.as_str(), jid, engage_mode, engage_pattern, ignored.as_str(), now.0])?;
+    .execute(params![group.as_str(), jid, engage_mode.as_str(), engage_pattern, ignored.as_str(), now.0])?;
     Ok(kind)
 }
 
@@ -433,8 +446,8 @@ fn insert_wiring(c: &Connection, wiring: &NewWiring, now: Time) -> Result<i64> {
     ensure_chat(c, &wiring.chat_jid, now)?;
     let inserted = c.execute(
         "INSERT INTO wirings (group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (group_folder, chat_jid) DO NOTHING",
-        params![group.as_str(), wiring.chat_jid, wiring.engage_mode, wiring.engage_pattern, wiring.sender_scope, wiring.ignored_message_policy, now.0],
-    ).map_err(|error| bad_value(error, "the wiring", &wiring.engage_mode))?;
+        params![group.as_str(), wiring.chat_jid, wiring.engage_mode.as_str(), wiring.engage_pattern, wiring.sender_scope.as_str(), wiring.ignored_message_policy.as_str(), now.0],
+    )?;
     if inserted == 0 {
         return Err(StoreError::Refused(format!(
             "chat {} is wired to group {group} already; change it with `g2 wirings set`",

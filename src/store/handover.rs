@@ -1,10 +1,11 @@
 //! Handing work to an agent: batch, cursor and run row in one transaction.
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::{Folder, TaskStatus, Time, effect::ContextMode};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    Result, Store, folder,
+    Result, Store,
+    columns::Columns as _,
     groups::zone_of,
     messages::{MESSAGE, message_row},
     tasks::task,
@@ -12,6 +13,7 @@ use super::{
 use crate::domain::{
     prompt::{Limits, PromptMessage, Row, Selection, Waking, format_selection, select},
     rows::{Message, Task},
+    states::{SandboxName, Via},
     zone::{Zone, Zones},
 };
 
@@ -80,7 +82,7 @@ impl Store {
     pub async fn start_run(
         &self,
         lane: i64,
-        sandbox: &'static str,
+        sandbox: SandboxName,
         owner: &str,
         limits: HandoverLimits,
         now: Time,
@@ -93,9 +95,9 @@ impl Store {
                 "INSERT INTO runs (group_folder, lane_id, chat_jid, thread, kind, source, status, owner, sandbox, generation, created_at)
                  VALUES (?1, ?2, ?3, ?4, 'message', 'lane:' || ?2, 'queued', ?5, ?6, ?7, ?8)",
             )?
-            .execute(params![seat.group.as_str(), lane, seat.chat_jid, seat.thread, owner, sandbox, seat.generation, now.0])?;
+            .execute(params![seat.group.as_str(), lane, seat.chat_jid, seat.thread, owner, sandbox.as_str(), seat.generation, now.0])?;
             let run = c.last_insert_rowid();
-            hand(c, seat, taken, run, "stdin", now).map(Some)
+            hand(c, seat, taken, run, Via::Stdin, now).map(Some)
         })
         .await
     }
@@ -120,7 +122,7 @@ impl Store {
                 return Ok(None);
             }
             let Some(taken) = take(c, lane, limits)? else { return Ok(None) };
-            hand(c, seat, taken, run, "input", now).map(Some)
+            hand(c, seat, taken, run, Via::Input, now).map(Some)
         })
         .await
     }
@@ -131,7 +133,7 @@ impl Store {
         &self,
         group: &Folder,
         id: &str,
-        sandbox: &'static str,
+        sandbox: SandboxName,
         owner: &str,
         zones: Zones,
         now: Time,
@@ -139,7 +141,7 @@ impl Store {
         let (group, id, owner) = (group.clone(), id.to_owned(), owner.to_owned());
         self.write(move |c| {
             let Some(due) = task(c, &group, &id)? else { return Ok(None) };
-            let Some(next_run) = due.next_run.filter(|at| due.status == "active" && *at <= now) else { return Ok(None) };
+            let Some(next_run) = due.next_run.filter(|at| due.status == TaskStatus::Active && *at <= now) else { return Ok(None) };
             let (kept_slot, tries): (Option<i64>, i64) = c
                 .prepare_cached("SELECT slot, tries FROM tasks WHERE id = ?1 AND group_folder = ?2")?
                 .query_row([id.as_str(), group.as_str()], |r| Ok((r.get(0)?, r.get(1)?)))?;
@@ -151,13 +153,13 @@ impl Store {
                 .query_row(params![due.group.as_str(), due.chat_jid], |r| r.get(0))
                 .optional()?;
             let Some(seat) = lane.map(|lane| seat(c, lane)).transpose()?.flatten() else { return Ok(None) };
-            let in_group = due.context_mode == "group";
+            let in_group = due.context_mode == ContextMode::Group;
             let generation = if in_group { seat.generation } else { NO_GENERATION };
             c.prepare_cached(
                 "INSERT INTO runs (group_folder, lane_id, chat_jid, kind, source, slot, attempt, status, owner, sandbox, generation, created_at)
                  VALUES (?1, ?2, ?3, 'task', 'task:' || ?4, ?5, ?6, 'queued', ?7, ?8, ?9, ?10)",
             )?
-            .execute(params![due.group.as_str(), seat.lane, due.chat_jid, id, slot, tries + 1, owner, sandbox, generation, now.0])?;
+            .execute(params![due.group.as_str(), seat.lane, due.chat_jid, id, slot, tries + 1, owner, sandbox.as_str(), generation, now.0])?;
             let run = c.last_insert_rowid();
             let zone = zone_of(c, &due.group, &zones)?.zone;
             let next = super::runs::next_slot(&due, Time(slot), now, &zone);
@@ -211,7 +213,7 @@ fn seat(c: &Connection, lane: i64) -> Result<Option<Seat>> {
     .query_row([lane], |r| {
         Ok(Seat {
             lane,
-            group: folder(r.get(0)?)?,
+            group: r.folder(0)?,
             is_main: r.get(1)?,
             chat_jid: r.get(2)?,
             thread: r.get(3)?,
@@ -319,7 +321,7 @@ impl From<Message> for PromptMessage {
 }
 
 /// Writes the batch down as handed to `run` and moves the cursor, which never moves back.
-fn hand(c: &Connection, seat: Seat, taken: Taken, run: i64, via: &str, now: Time) -> Result<Handed> {
+fn hand(c: &Connection, seat: Seat, taken: Taken, run: i64, via: Via, now: Time) -> Result<Handed> {
     let outbox_mark: i64 = c.query_row("SELECT coalesce(max(id), 0) FROM outbox", [], |r| r.get(0))?;
     let claim_mark: i64 = c.query_row("SELECT coalesce(max(claim_id), 0) FROM receipts", [], |r| r.get(0))?;
     let batch = match taken.batch {
@@ -327,7 +329,7 @@ fn hand(c: &Connection, seat: Seat, taken: Taken, run: i64, via: &str, now: Time
             c.prepare_cached(
                 "UPDATE batches SET state = 'handed', run_id = ?2, via = ?3, outbox_mark = ?4, claim_mark = ?5, handed_at = ?6, unsaid = 0 WHERE id = ?1",
             )?
-            .execute(params![batch, run, via, outbox_mark, claim_mark, now.0])?;
+            .execute(params![batch, run, via.as_str(), outbox_mark, claim_mark, now.0])?;
             batch
         }
         None => {
@@ -335,7 +337,7 @@ fn hand(c: &Connection, seat: Seat, taken: Taken, run: i64, via: &str, now: Time
                 "INSERT INTO batches (lane_id, run_id, first, last, state, via, outbox_mark, claim_mark, handed_at)
                  VALUES (?1, ?2, ?3, ?4, 'handed', ?5, ?6, ?7, ?8)",
             )?
-            .execute(params![seat.lane, run, taken.content.first, taken.content.last, via, outbox_mark, claim_mark, now.0])?;
+            .execute(params![seat.lane, run, taken.content.first, taken.content.last, via.as_str(), outbox_mark, claim_mark, now.0])?;
             c.last_insert_rowid()
         }
     };

@@ -3,7 +3,7 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Result, Store, folder, lanes};
+use super::{Result, Store, columns::Columns as _, lanes};
 use crate::domain::{
     problems::{Failing, Ledger, Resting, Unsaid},
     prune::DAY_MS,
@@ -108,11 +108,11 @@ fn failing(c: &Connection) -> Result<Vec<Failing>> {
     .query_map([], |r| {
         let task: String = r.get(1)?;
         Ok(Failing {
-            group: folder(r.get(0)?)?,
+            group: r.folder(0)?,
             task: (!task.is_empty()).then_some(task),
             times: r.get(2)?,
             run: r.get(3)?,
-            at: Time(r.get(4)?),
+            at: r.time(4)?,
             error: r.get(5)?,
         })
     })?

@@ -3,7 +3,7 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, folder};
+use super::{Result, Store, columns::Columns as _};
 use crate::domain::typing::Place;
 
 /// A lane in which something waits for an agent.
@@ -66,9 +66,9 @@ pub(super) fn waiting(c: &Connection, group: Option<&Folder>) -> Result<Vec<Wait
 fn waiting_row(r: &Row<'_>) -> rusqlite::Result<WaitingLane> {
     Ok(WaitingLane {
         lane: r.get(0)?,
-        group: folder(r.get(1)?)?,
+        group: r.folder(1)?,
         generation: r.get(2)?,
-        rest_until: r.get::<_, Option<i64>>(3)?.map(Time),
+        rest_until: r.time_or_null(3)?,
     })
 }
 

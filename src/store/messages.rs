@@ -2,17 +2,22 @@
 
 use std::sync::Arc;
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::{
+    Folder, Time,
+    effect::{EngageMode, IgnoredMessages, SenderScope},
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     Result, Store,
     approvals::{self, Contact, Reply, YES_TO},
     chats::{self, ensure_chat},
+    columns::Columns as _,
     people,
 };
 use crate::domain::{
     access::{Listed, Refusal, Standing, UnknownSenders},
+    engage::{Outcome, Rule},
     hearing::{Asked, Wired},
     people::user_id,
     rows::{HeldMessage, Inbound, Message},
@@ -65,10 +70,10 @@ pub struct Unjudged {
     pub rest_until: Option<Time>,
     pub trigger: String,
     /// `None` when the wiring was removed meanwhile.
-    pub engage_mode: Option<String>,
+    pub engage_mode: Option<EngageMode>,
     pub engage_pattern: Option<String>,
-    pub sender_scope: Option<String>,
-    pub ignored_message_policy: Option<String>,
+    pub sender_scope: Option<SenderScope>,
+    pub ignored_message_policy: Option<IgnoredMessages>,
     pub text: String,
     pub mentioned: bool,
     pub from_me: bool,
@@ -81,11 +86,11 @@ impl Unjudged {
     pub fn asked(&self, listed: Listed) -> Asked<'_> {
         let wired = self.group.is_some().then(|| {
             Some(Wired {
-                mode: self.engage_mode.as_deref()?,
+                mode: self.engage_mode?,
                 pattern: self.engage_pattern.as_deref(),
                 trigger: &self.trigger,
-                ignored: self.ignored_message_policy.as_deref()?,
-                sender_scope: self.sender_scope.as_deref()?,
+                ignored: self.ignored_message_policy?,
+                sender_scope: self.sender_scope?,
             })
         });
         Asked {
@@ -108,9 +113,8 @@ impl Unjudged {
 #[derive(Clone, Debug)]
 pub struct Judged {
     pub n: i64,
-    /// `wake context ignore held`.
-    pub verdict: &'static str,
-    pub rule: &'static str,
+    pub verdict: Outcome,
+    pub rule: Rule,
     pub reason: String,
     /// From now on the lane's agent listens without being addressed again.
     pub sticks: bool,
@@ -267,7 +271,7 @@ impl Store {
                     all.again = true;
                     continue;
                 }
-                if update.execute(params![row.n, row.verdict, row.rule, row.reason])? == 0 {
+                if update.execute(params![row.n, row.verdict.as_str(), row.rule.as_str(), row.reason])? == 0 {
                     continue;
                 }
                 if row.sticks {
@@ -337,11 +341,11 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         lane: r.get(1)?,
         group,
         generation: r.get(3)?,
-        rest_until: r.get::<_, Option<i64>>(4)?.map(Time),
+        rest_until: r.time_or_null(4)?,
         trigger: r.get(5)?,
-        engage_mode: r.get(6)?,
+        engage_mode: r.word_or_null("wirings", 6)?,
         engage_pattern: r.get(7)?,
-        ignored_message_policy: r.get(8)?,
+        ignored_message_policy: r.word_or_null("wirings", 8)?,
         text: r.get(9)?,
         mentioned: r.get(10)?,
         from_me: r.get(11)?,
@@ -350,8 +354,8 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         chat_jid: r.get(14)?,
         sender,
         sender_name: r.get(16)?,
-        unknown_senders: UnknownSenders::parse(&r.get::<_, String>(17)?),
-        sender_scope: r.get(18)?,
+        unknown_senders: r.word("chats", 17)?,
+        sender_scope: r.word_or_null("wirings", 18)?,
         sticky: r.get(19)?,
         approved: r.get(20)?,
         standing,
@@ -407,8 +411,8 @@ pub(super) fn message_row(r: &Row<'_>) -> rusqlite::Result<Message> {
         sender: r.get(4)?,
         sender_name: r.get(5)?,
         text: r.get(6)?,
-        at: r.get::<_, Option<i64>>(7)?.map(Time),
-        received_at: Time(r.get(8)?),
+        at: r.time_or_null(7)?,
+        received_at: r.time(8)?,
         from_me: r.get(9)?,
         bot: r.get(10)?,
         mentioned: r.get(11)?,

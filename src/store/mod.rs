@@ -17,6 +17,7 @@ mod approvals;
 mod by_hand;
 mod chats;
 mod check;
+mod columns;
 mod conversation;
 mod groups;
 mod handover;

@@ -3,11 +3,12 @@
 use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, approvals};
+use super::{Result, Store, StoreError, approvals, columns::Columns as _};
 pub(super) use crate::domain::rows::Button;
 use crate::domain::{
     retry::{self, Rest},
     rows::{Delivery, OutboxRow, UnknownDeliveries},
+    states::DeliveryStatus,
 };
 
 /// What a chat has to say next.
@@ -68,9 +69,9 @@ impl Store {
     pub async fn delivery_failed(&self, id: i64, error: &str, again: Option<Time>, now: Time) -> Result<()> {
         let error = error.to_owned();
         self.write(move |c| {
-            let status = if again.is_some() { "pending" } else { "failed" };
+            let status = if again.is_some() { DeliveryStatus::Pending } else { DeliveryStatus::Failed };
             c.prepare_cached("UPDATE outbox SET status = ?2, error = ?3, next_try_at = ?4 WHERE id = ?1")?
-                .execute(params![id, status, error, again.map(|t| t.0)])?;
+                .execute(params![id, status.as_str(), error, again.map(|t| t.0)])?;
             if again.is_none() {
                 approvals::card_failed(c, id, &error, now)?;
             }
@@ -95,12 +96,12 @@ impl Store {
             for (id, chat) in &rows {
                 let again = idempotent.iter().any(|channel| channel == super::chats::channel_of(chat));
                 let status = match (again, unknown) {
-                    (true, _) => "pending",
-                    (false, UnknownDeliveries::Resend) => "unknown",
-                    (false, UnknownDeliveries::Leave) => "failed",
+                    (true, _) => DeliveryStatus::Pending,
+                    (false, UnknownDeliveries::Resend) => DeliveryStatus::Unknown,
+                    (false, UnknownDeliveries::Leave) => DeliveryStatus::Failed,
                 };
-                c.execute("UPDATE outbox SET status = ?2, error = CASE WHEN ?2 = 'pending' THEN error ELSE 'the daemon ended while this was being sent; it may have arrived' END WHERE id = ?1", params![id, status])?;
-                if status == "failed" {
+                c.execute("UPDATE outbox SET status = ?2, error = CASE WHEN ?2 = 'pending' THEN error ELSE 'the daemon ended while this was being sent; it may have arrived' END WHERE id = ?1", params![id, status.as_str()])?;
+                if status == DeliveryStatus::Failed {
                     approvals::card_failed(c, *id, "it may have arrived", now)?;
                 }
             }
@@ -147,8 +148,8 @@ impl Store {
         self.write(move |c| {
             match c.execute("UPDATE outbox SET status = 'pending', next_try_at = NULL WHERE id = ?1 AND status IN ('failed', 'unknown')", [id])? {
                 0 => {
-                    let status: Option<String> =
-                        c.query_row("SELECT status FROM outbox WHERE id = ?1", [id], |r| r.get(0)).optional()?;
+                    let status: Option<DeliveryStatus> =
+                        c.query_row("SELECT status FROM outbox WHERE id = ?1", [id], |r| r.word("outbox", 0)).optional()?;
                     Err(match status {
                         None => StoreError::NotFound { what: "outbox row", id: id.to_string() },
                         Some(status) => StoreError::Refused(format!("outbox row {id} is {status}; only failed and unknown ones can be retried")),
@@ -255,11 +256,11 @@ pub(super) fn outbox_row(r: &Row<'_>) -> rusqlite::Result<OutboxRow> {
         text: r.get(3)?,
         sender: r.get(4)?,
         reply_to: r.get(5)?,
-        status: r.get(6)?,
+        status: r.word("outbox", 6)?,
         attempts: r.get(7)?,
         cause: r.get(8)?,
-        created_at: Time(r.get(9)?),
-        sent_at: r.get::<_, Option<i64>>(10)?.map(Time),
+        created_at: r.time(9)?,
+        sent_at: r.time_or_null(10)?,
         error: r.get(11)?,
     })
 }

@@ -3,7 +3,7 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Result, Store, StoreError, folder};
+use super::{Result, Store, StoreError, columns::Columns as _};
 use crate::domain::{
     access::Standing,
     people::Role,
@@ -121,7 +121,7 @@ impl Store {
                         id: r.get(0)?,
                         name: r.get(1)?,
                         dm_chat: r.get(2)?,
-                        created_at: Time(r.get(3)?),
+                        created_at: r.time(3)?,
                         roles: Vec::new(),
                         member_of: Vec::new(),
                     })
@@ -145,11 +145,11 @@ impl Store {
             Ok(all
                 .query_map(params![group.map(Folder::as_str)], |r| {
                     Ok(Member {
-                        group: folder(r.get(0)?)?,
+                        group: r.folder(0)?,
                         user: r.get(1)?,
                         name: r.get(2)?,
                         added_by: r.get(3)?,
-                        added_at: Time(r.get(4)?),
+                        added_at: r.time(4)?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()?)
@@ -184,8 +184,8 @@ impl Store {
                         rule: r.get(4)?,
                         reason: r.get(5)?,
                         count: r.get(6)?,
-                        first_at: Time(r.get(7)?),
-                        last_at: Time(r.get(8)?),
+                        first_at: r.time(7)?,
+                        last_at: r.time(8)?,
                         last_seq: r.get(9)?,
                     })
                 })?
@@ -206,21 +206,16 @@ pub(super) fn learn_dm(c: &Connection, user: &str, chat: &str) -> Result<()> {
 
 /// What a sender is to a group; a group's own admins are not others'.
 pub(super) fn standing(c: &Connection, sender: &str, group: &Folder) -> rusqlite::Result<Standing> {
-    let found: Option<String> = c
+    let found: Option<Standing> = c
         .prepare_cached(
             "SELECT role FROM (
                SELECT role, CASE role WHEN 'owner' THEN 0 ELSE 1 END AS rank FROM roles
                 WHERE user_id = ?1 AND (group_folder IS NULL OR group_folder = ?2)
                UNION ALL SELECT 'member', 2 FROM members WHERE user_id = ?1 AND group_folder = ?2) ORDER BY rank LIMIT 1",
         )?
-        .query_row([sender, group.as_str()], |r| r.get(0))
+        .query_row([sender, group.as_str()], |r| r.word("roles", 0))
         .optional()?;
-    Ok(match found.as_deref() {
-        Some("owner") => Standing::Owner,
-        Some("admin") => Standing::Admin,
-        Some(_) => Standing::Member,
-        None => Standing::Unknown,
-    })
+    Ok(found.unwrap_or(Standing::Unknown))
 }
 
 /// Counts a message of an inbox row that would have engaged and was not heard.

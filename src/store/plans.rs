@@ -3,6 +3,9 @@
 //!
 //! A new method of the store is part of the story here, or it is in [`NOT_HOT`], with who calls it.
 
+use ipc_handlers::effect::EngageMode;
+use ipc_handlers::effect::IgnoredMessages;
+use ipc_handlers::effect::SenderScope;
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -22,8 +25,10 @@ use rusqlite::{
 use super::*;
 use crate::domain::{
     access,
+    engage::{Outcome, Rule},
     judge::{Cause, End},
     rows::{Inbound, UnknownDeliveries},
+    states::SandboxName,
     usage::{Page, Sum},
     zone::Zones,
 };
@@ -118,10 +123,10 @@ fn wiring() -> NewWiring {
     NewWiring {
         group: main_folder(),
         chat_jid: "local:main".into(),
-        engage_mode: "pattern".into(),
+        engage_mode: EngageMode::Pattern,
         engage_pattern: Some(".".into()),
-        sender_scope: "all".into(),
-        ignored_message_policy: "accumulate".into(),
+        sender_scope: SenderScope::All,
+        ignored_message_policy: IgnoredMessages::Accumulate,
     }
 }
 
@@ -147,8 +152,8 @@ async fn messages(store: &Store, keys: &[&str]) {
     let last = rows.last().unwrap().n;
     let judged = rows.iter().map(|row| Judged {
         n: row.n,
-        verdict: if row.n == last { "wake" } else { "context" },
-        rule: "pattern",
+        verdict: if row.n == last { Outcome::Wake } else { Outcome::Context },
+        rule: Rule::Pattern,
         reason: "test".into(),
         sticks: true,
         refused: None,
@@ -174,7 +179,7 @@ fn file(claim: i64, json: &serde_json::Value, run: Option<i64>) -> CommandFile {
 }
 
 async fn lane_run(store: &Store, lane: i64) -> Handed {
-    let handed = store.start_run(lane, "process", "me", LIMITS, NOW).await.unwrap().unwrap();
+    let handed = store.start_run(lane, SandboxName::Process, "me", LIMITS, NOW).await.unwrap().unwrap();
     store.run_created(handed.run, "c").await.unwrap();
     store.run_started(handed.run, NOW).await.unwrap();
     let ready = Record { kind: Kind::Ready, protocol: Some(2), ..Record::default() };
@@ -236,7 +241,7 @@ async fn of_messages(store: &Store) {
         .await
         .unwrap();
     end(store, first.run, 3, Cause::Itself).await;
-    let again = store.start_run(lane, "process", "me", LIMITS, NOW).await.unwrap().unwrap();
+    let again = store.start_run(lane, SandboxName::Process, "me", LIMITS, NOW).await.unwrap().unwrap();
     store.run_created(again.run, "c").await.unwrap();
     store.run_ready_without_saying_so(again.run, NOW).await.unwrap();
     // Killed three times, so that it rests.
@@ -292,8 +297,11 @@ async fn of_tasks(store: &Store) {
     assert_eq!(store.due_tasks(due).unwrap().len(), 1);
     assert!(store.due_task_of(&main_folder(), due).unwrap().is_some());
     for code in [3, 0] {
-        let handed =
-            store.start_task(&main_folder(), "t", "process", "me", Zones::utc(), due).await.unwrap().unwrap();
+        let handed = store
+            .start_task(&main_folder(), "t", SandboxName::Process, "me", Zones::utc(), due)
+            .await
+            .unwrap()
+            .unwrap();
         store.run_created(handed.run, "c").await.unwrap();
         let ready = Record { kind: Kind::Ready, protocol: Some(2), ..Record::default() };
         store.record(handed.run, 1, ready, NOW).await.unwrap();

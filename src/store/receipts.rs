@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use ipc_handlers::{
-    Caller, Command, Folder, Outcome, Refusal, Time,
+    Caller, Code, Command, Folder, Outcome, Refusal, Time,
     effect::Lanes,
     envelope,
     token::{Claims, Fault},
@@ -12,11 +12,12 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     Bounds, Result, Store, StoreError,
+    columns::Columns as _,
     search::Searched,
     sessions::{Transcripts, generations},
     writer::in_savepoint,
 };
-use crate::domain::zone::Zones;
+use crate::domain::{states::CommandOutcome, zone::Zones};
 
 mod act;
 mod effects;
@@ -108,9 +109,8 @@ pub struct Receipt {
     pub name: String,
     pub kind: Option<String>,
     pub request_id: Option<String>,
-    /// `applied refused malformed`.
-    pub outcome: String,
-    pub code: Option<String>,
+    pub outcome: CommandOutcome,
+    pub code: Option<Code>,
     pub reason: Option<String>,
     pub hint: Option<String>,
     pub reply: Option<Vec<u8>>,
@@ -245,12 +245,12 @@ fn receipt(c: &Connection, which: &str, with: impl rusqlite::Params) -> Result<O
                 name: r.get(2)?,
                 kind: r.get(3)?,
                 request_id: r.get(4)?,
-                outcome: r.get(5)?,
-                code: r.get(6)?,
+                outcome: r.word("receipts", 5)?,
+                code: r.word_or_null("receipts", 6)?,
                 reason: r.get(7)?,
                 hint: r.get(8)?,
                 reply: r.get(9)?,
-                at: Time(r.get(10)?),
+                at: r.time(10)?,
             })
         })
         .optional()?)

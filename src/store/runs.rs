@@ -5,8 +5,12 @@ use std::{collections::BTreeSet, sync::Arc};
 use ipc_handlers::{Folder, Time, wire};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, folder};
-use crate::domain::{rows::Run, zone::Zones};
+use super::{Result, Store, columns::Columns as _};
+use crate::domain::{
+    rows::Run,
+    states::{RunKind, RunStatus, SandboxName, Via},
+    zone::Zones,
+};
 
 mod end;
 mod record;
@@ -22,12 +26,12 @@ pub struct ActiveRun {
     pub id: i64,
     pub group: Folder,
     pub lane: Option<i64>,
-    pub kind: String,
+    pub kind: RunKind,
     pub source: String,
     pub generation: i64,
-    pub status: String,
+    pub status: RunStatus,
     pub owner: Option<String>,
-    pub sandbox: String,
+    pub sandbox: SandboxName,
     pub container: Option<String>,
     pub started: bool,
     pub ready: bool,
@@ -37,8 +41,8 @@ pub struct ActiveRun {
     pub handled: bool,
     pub protocol: Option<u32>,
     pub last_seq: u64,
-    /// Batches it was handed and has not finished: (id, `stdin` or `input`).
-    pub open: Vec<(i64, String)>,
+    /// Batches it was handed and has not finished, with how they came to it.
+    pub open: Vec<(i64, Via)>,
 }
 
 impl ActiveRun {
@@ -47,7 +51,7 @@ impl ActiveRun {
     pub fn is_idle(&self) -> bool {
         self.ready
             && !self.deferred
-            && if self.kind == "message" { self.open.is_empty() } else { self.handled }
+            && if self.kind == RunKind::Message { self.open.is_empty() } else { self.handled }
     }
 
     /// Returns the task's id when it is a task's run.
@@ -163,7 +167,7 @@ impl Store {
             Ok(c.prepare_cached(
                 "SELECT group_folder FROM runs INDEXED BY runs_one_per_group WHERE status IN ('queued', 'running')",
             )?
-            .query_map([], |r| folder(r.get(0)?))?
+            .query_map([], |r| r.folder(0))?
             .collect::<rusqlite::Result<_>>()?)
         })
     }
@@ -197,16 +201,16 @@ impl Store {
                     let (chat, thread): (String, String) = (r.get(2)?, r.get(3)?);
                     Ok(Run {
                         id: r.get(0)?,
-                        group: folder(r.get(1)?)?,
+                        group: r.folder(1)?,
                         lane: if thread.is_empty() { chat } else { format!("{chat}#{thread}") },
-                        kind: r.get(4)?,
+                        kind: r.word("runs", 4)?,
                         source: r.get(5)?,
-                        status: r.get(6)?,
+                        status: r.word("runs", 6)?,
                         owner: r.get(7)?,
-                        sandbox: r.get(8)?,
+                        sandbox: r.word("runs", 8)?,
                         container: r.get(9)?,
-                        started_at: r.get::<_, Option<i64>>(10)?.map(Time),
-                        ended_at: r.get::<_, Option<i64>>(11)?.map(Time),
+                        started_at: r.time_or_null(10)?,
+                        ended_at: r.time_or_null(11)?,
                         records: r.get(12)?,
                         error: r.get(13)?,
                     })
@@ -241,7 +245,7 @@ impl Store {
     pub fn group_of_lane(&self, lane: i64) -> Result<Option<Folder>> {
         self.read(|c| {
             Ok(c.prepare_cached("SELECT group_folder FROM lanes WHERE id = ?1")?
-                .query_row([lane], |r| folder(r.get(0)?))
+                .query_row([lane], |r| r.folder(0))
                 .optional()?)
         })
     }
@@ -252,14 +256,14 @@ const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, source, generation
 fn active_row(r: &Row<'_>) -> rusqlite::Result<ActiveRun> {
     Ok(ActiveRun {
         id: r.get(0)?,
-        group: folder(r.get(1)?)?,
+        group: r.folder(1)?,
         lane: r.get(2)?,
-        kind: r.get(3)?,
+        kind: r.word("runs", 3)?,
         source: r.get(4)?,
         generation: r.get(5)?,
-        status: r.get(6)?,
+        status: r.word("runs", 6)?,
         owner: r.get(7)?,
-        sandbox: r.get(8)?,
+        sandbox: r.word("runs", 8)?,
         container: r.get(9)?,
         started: r.get(10)?,
         ready: r.get(11)?,
@@ -277,7 +281,7 @@ fn with_batches(c: &Connection, mut run: ActiveRun) -> Result<ActiveRun> {
         .prepare_cached(
             "SELECT id, via FROM batches WHERE run_id = ?1 AND state IN ('handed', 'claimed') ORDER BY id",
         )?
-        .query_map([run.id], |r| Ok((r.get(0)?, r.get(1)?)))?
+        .query_map([run.id], |r| Ok((r.get(0)?, r.word("batches", 1)?)))?
         .collect::<rusqlite::Result<_>>()?;
     Ok(run)
 }

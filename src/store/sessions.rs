@@ -11,8 +11,8 @@ use ipc_handlers::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, folder};
-use crate::domain::rows::Session;
+use super::{Result, Store, StoreError, columns::Columns as _};
+use crate::domain::{rows::Session, states::SessionState};
 
 /// What an archived session takes in a list beside its names, bytes.
 const SESSION_ROW: usize = 160;
@@ -55,7 +55,7 @@ impl Store {
             )?
             .query_row([id], |r| {
                 let session = session_row(r)?;
-                Ok((FoundSession { group: folder(r.get(4)?)?, session, snippet: String::new() }, r.get(5)?))
+                Ok((FoundSession { group: r.folder(4)?, session, snippet: String::new() }, r.get(5)?))
             })
             .optional()?)
         })
@@ -72,8 +72,8 @@ impl Store {
                 .query_map([group], |r| {
                     Ok(Session {
                         id: None,
-                        group: folder(r.get(0)?)?,
-                        state: "live",
+                        group: r.folder(0)?,
+                        state: SessionState::Live,
                         name: None,
                         session_id: r.get(1)?,
                         chat_jid: r.get(2)?,
@@ -88,13 +88,13 @@ impl Store {
             let archived = archived.query_map([group], |r| {
                 Ok(Session {
                     id: r.get(0)?,
-                    group: folder(r.get(1)?)?,
-                    state: "archived",
+                    group: r.folder(1)?,
+                    state: SessionState::Archived,
                     name: r.get(2)?,
                     session_id: r.get(3)?,
                     chat_jid: None,
                     thread: None,
-                    archived_at: Some(Time(r.get(4)?)),
+                    archived_at: Some(r.time(4)?),
                 })
             })?;
             for session in archived {
@@ -156,12 +156,7 @@ impl Store {
 }
 
 pub(super) fn session_row(r: &Row<'_>) -> rusqlite::Result<ArchivedSession> {
-    Ok(ArchivedSession {
-        id: r.get(0)?,
-        name: r.get(1)?,
-        session_id: r.get(2)?,
-        archived_at: Time(r.get(3)?),
-    })
+    Ok(ArchivedSession { id: r.get(0)?, name: r.get(1)?, session_id: r.get(2)?, archived_at: r.time(3)? })
 }
 
 fn kept(c: &Connection, group: &Folder) -> Result<(i64, i64)> {
@@ -270,7 +265,7 @@ pub(super) fn archived(c: &Connection, id: i64, scope: Option<&Folder>) -> Resul
     Ok(c.prepare_cached(
         "SELECT group_folder, session_id FROM archives WHERE id = ?1 AND (?2 IS NULL OR group_folder = ?2)",
     )?
-    .query_row(params![id, scope.map(Folder::as_str)], |r| Ok((folder(r.get(0)?)?, r.get(1)?)))
+    .query_row(params![id, scope.map(Folder::as_str)], |r| Ok((r.folder(0)?, r.get(1)?)))
     .optional()?)
 }
 

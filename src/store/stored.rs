@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use ipc_handlers::Folder;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::{Result, Store, folder};
+use super::{Result, Store, columns::Columns as _};
 
 impl Store {
     /// Returns how many bytes are stored of each group of which something is, also of those that were removed.
     pub fn stored(&self) -> Result<BTreeMap<Folder, u64>> {
         self.read(|c| {
             c.prepare_cached("SELECT group_folder, bytes FROM stored WHERE bytes > 0")?
-                .query_map([], |r| Ok((folder(r.get(0)?)?, r.get(1)?)))?
+                .query_map([], |r| Ok((r.folder(0)?, r.get(1)?)))?
                 .collect::<rusqlite::Result<_>>()
                 .map_err(Into::into)
         })
@@ -33,7 +33,7 @@ impl Store {
                    SELECT group_folder, 512 + coalesce(octet_length(result), 0) + coalesce(octet_length(error), 0) FROM runs
                  ) GROUP BY group_folder",
             )?
-            .query_map([], |r| Ok((folder(r.get(0)?)?, r.get(1)?)))?
+            .query_map([], |r| Ok((r.folder(0)?, r.get(1)?)))?
             .collect::<rusqlite::Result<_>>()
             .map_err(Into::into)
         })

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::{Folder, Schedule, TaskRow, TaskStatus, Time, effect::CatchUp, facts::TaskFacts};
+use ipc_handlers::{Folder, Schedule, TaskRow, TaskStatus, Time, facts::TaskFacts};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, folder, groups::zone_of};
+use super::{Result, Store, StoreError, columns::Columns as _, folder, groups::zone_of};
 use crate::domain::{
     rows::{Task, TaskRun},
     tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, page, select, shown},
@@ -34,7 +34,7 @@ impl Store {
             let mut rows = weights.query(params![group.map(Folder::as_str), i64::MAX])?;
             while let Some(row) = rows.next()? {
                 let candidate = Candidate { n: row.get(0)?, bytes: row.get(1)? };
-                groups.entry(folder(row.get(2)?)?).or_default().push(candidate);
+                groups.entry(row.folder(2)?).or_default().push(candidate);
             }
             let selection = select(&groups, room);
             for n in selection.rows {
@@ -59,7 +59,7 @@ impl Store {
             Ok(c.prepare_cached(
                 "SELECT group_folder FROM tasks WHERE id = ?1 UNION SELECT group_folder FROM runs WHERE source = 'task:' || ?1 ORDER BY 1",
             )?
-            .query_map([id], |r| folder(r.get(0)?))?
+            .query_map([id], |r| r.folder(0))?
             .collect::<rusqlite::Result<_>>()?)
         })
     }
@@ -71,7 +71,7 @@ impl Store {
             Ok(c.prepare_cached(&format!(
                 "SELECT group_folder, id FROM groups g JOIN tasks ON tasks.n = ({FIRST_DUE}) ORDER BY next_run, n"
             ))?
-            .query_map([now.0], |r| Ok((folder(r.get(0)?)?, r.get(1)?)))?
+            .query_map([now.0], |r| Ok((r.folder(0)?, r.get(1)?)))?
             .collect::<rusqlite::Result<_>>()?)
         })
     }
@@ -149,7 +149,7 @@ impl Store {
                     run: r.get(0)?,
                     due: time(r, 1)?,
                     attempt: r.get(2)?,
-                    status: r.get(3)?,
+                    status: r.word("runs", 3)?,
                     started_at: time(r, 4)?,
                     ended_at: time(r, 5)?,
                     result: r.get(6)?,
@@ -191,12 +191,12 @@ pub(super) fn facts_of(
     .query_map(params![id, group.map(Folder::as_str), first.as_str()], |r| {
         Ok(TaskFacts {
             id: r.get(0)?,
-            group: folder(r.get(1)?)?,
-            schedule_type: r.get(2)?,
+            group: r.folder(1)?,
+            schedule_type: r.word("tasks", 2)?,
             schedule_value: r.get(3)?,
-            status: TaskStatus::from_name(&r.get::<_, String>(4)?).unwrap_or(TaskStatus::Active),
-            next_run: r.get::<_, Option<i64>>(5)?.map(Time),
-            catch_up: CatchUp::from_name(&r.get::<_, String>(6)?).unwrap_or_default(),
+            status: r.word("tasks", 4)?,
+            next_run: r.time_or_null(5)?,
+            catch_up: r.word("tasks", 6)?,
         })
     })?
     .collect::<rusqlite::Result<_>>()?)
@@ -282,10 +282,10 @@ fn shown_row(c: &Connection, n: i64, most: usize) -> Result<Option<TaskRow>> {
                 group_folder: r.get(1)?,
                 prompt: text(r, 2, most)?.unwrap_or_default(),
                 script: text(r, 3, most)?,
-                schedule_type: r.get(4)?,
+                schedule_type: r.word("tasks", 4)?,
                 schedule_value: text(r, 5, VALUE_SHOWN)?.unwrap_or_default(),
-                status: TaskStatus::from_name(&r.get::<_, String>(6)?).unwrap_or(TaskStatus::Active),
-                next_run: r.get::<_, Option<i64>>(7)?.map(Time),
+                status: r.word("tasks", 6)?,
+                next_run: r.time_or_null(7)?,
                 cut: false,
                 more: 0,
             })
@@ -324,18 +324,18 @@ const TASK: &str = "SELECT id, group_folder, chat_jid, prompt, script, schedule_
 fn task_row(r: &Row<'_>) -> rusqlite::Result<Task> {
     Ok(Task {
         id: r.get(0)?,
-        group: folder(r.get(1)?)?,
+        group: r.folder(1)?,
         chat_jid: r.get(2)?,
         prompt: r.get(3)?,
         script: r.get(4)?,
-        schedule_type: r.get(5)?,
+        schedule_type: r.word("tasks", 5)?,
         schedule_value: r.get(6)?,
-        context_mode: r.get(7)?,
-        catch_up: r.get(8)?,
-        output: r.get(9)?,
-        status: r.get(10)?,
-        next_run: r.get::<_, Option<i64>>(11)?.map(Time),
-        last_run: r.get::<_, Option<i64>>(12)?.map(Time),
+        context_mode: r.word("tasks", 7)?,
+        catch_up: r.word("tasks", 8)?,
+        output: r.word("tasks", 9)?,
+        status: r.word("tasks", 10)?,
+        next_run: r.time_or_null(11)?,
+        last_run: r.time_or_null(12)?,
         last_result: r.get(13)?,
     })
 }

@@ -4,15 +4,17 @@ use ipc_handlers::{Folder, Time, facts::TaskFacts};
 use rusqlite::{Connection, OptionalExtension, Row, params, types::Value};
 use serde::Serialize;
 
-use super::{Result, Store, by_hand, tasks};
-use crate::domain::rows::{IpcRow, rfc3339, rfc3339_option};
+use super::{Result, Store, by_hand, columns::Columns as _, tasks};
+use crate::domain::{
+    rows::{IpcRow, rfc3339, rfc3339_option},
+    states::{CommandOutcome, QueueState, RunBy, RunStatus},
+};
 
 /// Which settled commands.
 #[derive(Clone, Debug, Default)]
 pub struct IpcFilter {
     pub group: Option<String>,
-    /// `applied`, `refused` or `dead`; another state has no receipts.
-    pub state: Option<String>,
+    pub outcome: Option<CommandOutcome>,
     /// Only this id and later ones.
     pub from: i64,
     /// The newest so many.
@@ -33,9 +35,8 @@ pub struct Story {
     pub decided_at: Time,
     /// The run that it came from, and how that is now.
     pub run: Option<i64>,
-    pub run_status: Option<String>,
-    /// How the run is known: `token`, or `mount` (the group's run when it was claimed).
-    pub run_by: Option<&'static str>,
+    pub run_status: Option<RunStatus>,
+    pub run_by: Option<RunBy>,
     /// The id of the token that it carried.
     pub token_id: Option<String>,
     /// The command that was answered first under this request id.
@@ -67,13 +68,10 @@ fn ipc_row(r: &Row<'_>, now: Time) -> rusqlite::Result<IpcRow> {
         name: r.get(3)?,
         kind: r.get(4)?,
         request_id: r.get(5)?,
-        state: match r.get::<_, String>(6)?.as_str() {
-            "malformed" => "dead".into(),
-            other => other.into(),
-        },
+        state: r.word::<CommandOutcome>("receipts", 6)?.into(),
         // It may be settled after `now` was read.
-        age_ms: now.ms_since(Time(r.get(7)?)).max(0),
-        code: r.get(8)?,
+        age_ms: now.ms_since(r.time(7)?).max(0),
+        code: r.word_or_null("receipts", 8)?,
         reason: r.get(9)?,
     })
 }
@@ -87,8 +85,8 @@ impl Store {
             values.push(group.clone().into());
             sql.push_str(&format!(" AND group_folder = ?{}", values.len()));
         }
-        if let Some(state) = &filter.state {
-            values.push(if state == "dead" { "malformed" } else { state.as_str() }.to_owned().into());
+        if let Some(outcome) = filter.outcome {
+            values.push(outcome.as_str().to_owned().into());
             sql.push_str(&format!(" AND outcome = ?{}", values.len()));
         }
         values.push(filter.limit.and_then(|n| i64::try_from(n).ok()).unwrap_or(-1).into());
@@ -148,12 +146,12 @@ impl Store {
                     let reply: Option<Vec<u8>> = r.get(17)?;
                     Ok(Story {
                         hint: r.get(10)?,
-                        written_at: r.get::<_, Option<i64>>(11)?.map(Time),
-                        claimed_at: r.get::<_, Option<i64>>(12)?.map(Time),
-                        decided_at: Time(r.get(7)?),
-                        run_by: run.map(|_| if token_id.is_some() { "token" } else { "mount" }),
+                        written_at: r.time_or_null(11)?,
+                        claimed_at: r.time_or_null(12)?,
+                        decided_at: r.time(7)?,
+                        run_by: run.map(|_| if token_id.is_some() { RunBy::Token } else { RunBy::Mount }),
                         run,
-                        run_status: r.get(14)?,
+                        run_status: r.word_or_null("runs", 14)?,
                         token_id,
                         replay_of: r.get(16)?,
                         retry_of: None,
@@ -169,7 +167,7 @@ impl Store {
                 story.retry_of = Some(of);
             }
             story.retried_as = by_hand::tried_as(c, claim)?;
-            if story.row.state == "applied" && story.replay_of.is_none() {
+            if story.row.state == QueueState::Applied && story.replay_of.is_none() {
                 story.effects = effects(c, Folder::parse(&story.row.group).ok().as_ref(), story.reply.as_ref())?;
             }
             Ok(Some(story))

@@ -6,7 +6,7 @@ use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
 use rusqlite::{Connection, Row, params};
 
-use super::{Result, Store, folder};
+use super::{Result, Store, columns::Columns as _};
 use crate::domain::usage::{
     By, KEPT_REFUSALS, Page, RefusalRow, Sum, Total, UsageRow, Whose, by_day, quarter,
 };
@@ -65,13 +65,13 @@ impl Store {
             ))?;
             let given = params![quarter(since).0, group.map(Folder::as_str)];
             if by == By::Day {
-                let quarters = rows.query_map(given, |r| Ok((Time(r.get(0)?), total(r, 2)?)))?;
+                let quarters = rows.query_map(given, |r| Ok((r.time(0)?, total(r, 2)?)))?;
                 return Ok(by_day(quarters.collect::<rusqlite::Result<Vec<_>>>()?, zone));
             }
             let rows = rows.query_map(given, |r| {
                 let whose = match by {
-                    By::Run => Whose::Run { run: r.get(0)?, group: folder(r.get(1)?)? },
-                    By::Group => Whose::Group { group: folder(r.get(0)?)? },
+                    By::Run => Whose::Run { run: r.get(0)?, group: r.folder(1)? },
+                    By::Group => Whose::Group { group: r.folder(0)? },
                     By::Model | By::Day => {
                         Whose::Model { model: Some(r.get(0)?).filter(|name: &String| !name.is_empty()) }
                     }
@@ -90,9 +90,7 @@ impl Store {
                 .query_row([run], |r| total(r, 0))?;
             let refusals = c
                 .prepare_cached("SELECT at, asked, why FROM refusals WHERE run_id = ?1 ORDER BY id")?
-                .query_map([run], |r| {
-                    Ok(RefusalRow { at: Time(r.get(0)?), asked: r.get(1)?, why: r.get(2)? })
-                })?
+                .query_map([run], |r| Ok(RefusalRow { at: r.time(0)?, asked: r.get(1)?, why: r.get(2)? }))?
                 .collect::<rusqlite::Result<_>>()?;
             Ok((used, refusals))
         })

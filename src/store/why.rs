@@ -7,13 +7,16 @@ use serde::Serialize;
 use super::{
     Result, Store,
     approvals::{APPROVAL, approval_row, with_messages},
+    columns::Columns as _,
     messages::{MESSAGE, message_row},
     outbox::{OUTBOX, outbox_row},
 };
 use crate::domain::{
     approvals::Approval,
+    engage::{Outcome, Rule},
     retry,
     rows::{Message, OutboxRow, rfc3339_option},
+    states::{BatchState, RunBy, RunStatus},
 };
 
 /// What became of a message.
@@ -38,14 +41,14 @@ pub struct Why {
 pub struct WhyWiring {
     pub group: String,
     pub engages: bool,
-    /// `wake`, `context`, `ignore` or `held`; `null` before it was judged.
-    pub verdict: Option<String>,
-    pub rule: Option<String>,
+    /// `null` before it was judged.
+    pub verdict: Option<Outcome>,
+    pub rule: Option<Rule>,
     pub reason: Option<String>,
     pub batch: Option<i64>,
-    pub batch_state: Option<String>,
+    pub batch_state: Option<BatchState>,
     pub run: Option<i64>,
-    pub run_status: Option<String>,
+    pub run_status: Option<RunStatus>,
     pub run_error: Option<String>,
     /// All that the agent answered was in `<internal>` blocks.
     pub unsaid: bool,
@@ -75,8 +78,8 @@ pub struct WhyCommand {
     #[serde(rename = "type")]
     pub kind: Option<String>,
     pub run: i64,
-    /// How the run is known: `token`, or `mount`.
-    pub run_by: &'static str,
+    /// How the run is known.
+    pub run_by: RunBy,
 }
 
 /// What a message waits for when nothing of its own group is in its way.
@@ -136,7 +139,7 @@ impl WhyWiring {
     }
 
     fn is_at_work(&self) -> bool {
-        self.engages && matches!(self.batch_state.as_deref(), Some("handed" | "claimed"))
+        self.engages && self.batch_state.is_some_and(BatchState::is_in_hand)
     }
 }
 
@@ -170,14 +173,14 @@ impl Store {
             )?;
             let wirings = rows
                 .query_map([seq], |r| {
-                    let verdict: Option<String> = r.get(1)?;
+                    let verdict: Option<Outcome> = r.word_or_null("inbox", 1)?;
                     let handed_at: Option<i64> = r.get(9)?;
                     let rest_until: Option<i64> = r.get(10)?;
                     let active: Option<i64> = r.get(11)?;
-                    let state: Option<String> = r.get(5)?;
-                    let handed = handed_at.is_some() && state.as_deref() != Some("returned");
+                    let state: Option<BatchState> = r.word_or_null("batches", 5)?;
+                    let handed = handed_at.is_some() && state != Some(BatchState::Returned);
                     let wired: bool = r.get(12)?;
-                    let waiting = verdict.as_deref() == Some("wake") && !handed;
+                    let waiting = verdict == Some(Outcome::Wake) && !handed;
                     let waited_for = match (waiting, rest_until.filter(|at| *at > now.0), active) {
                         (false, _, _) if verdict.is_none() => Some("to be judged".to_owned()),
                         (false, _, _) => None,
@@ -187,7 +190,7 @@ impl Store {
                         (true, None, None) => Some(A_SLOT.to_owned()),
                     };
                     let (ended_at, tries): (Option<i64>, u32) = (r.get(15)?, r.get(16)?);
-                    let is_handed = matches!(state.as_deref(), Some("handed" | "claimed"));
+                    let is_handed = state.is_some_and(BatchState::is_in_hand);
                     let sign: i64 = r.get(17)?;
                     let next = match (is_handed, &waited_for) {
                         (true, _) if tries > 0 => Some(format!("this is {}", try_after(tries))),
@@ -202,15 +205,15 @@ impl Store {
                         tries,
                         next,
                         group: r.get(0)?,
-                        engages: verdict.as_deref() == Some("wake"),
+                        engages: verdict == Some(Outcome::Wake),
                         verdict,
-                        sticky_since: r.get::<_, Option<i64>>(13)?.map(Time),
-                        rule: r.get(2)?,
+                        sticky_since: r.time_or_null(13)?,
+                        rule: r.word_or_null("inbox", 2)?,
                         reason: r.get(3)?,
                         batch: r.get(4)?,
-                        batch_state: r.get(5)?,
+                        batch_state: state,
                         run: r.get(6)?,
-                        run_status: r.get(7)?,
+                        run_status: r.word_or_null("runs", 7)?,
                         run_error: r.get(8)?,
                         unsaid: r.get(14)?,
                         waited_ms: Time(handed_at.filter(|_| handed).unwrap_or(now.0)).ms_since(received),
@@ -312,7 +315,7 @@ fn commands_of(c: &Connection, run: i64, batch: i64) -> Result<Vec<WhyCommand>> 
          ORDER BY x.claim_id",
     )?
     .query_map([run, batch, i64::MAX], |r| {
-        let run_by = if r.get(2)? { "token" } else { "mount" };
+        let run_by = if r.get(2)? { RunBy::Token } else { RunBy::Mount };
         Ok(WhyCommand { id: r.get(0)?, kind: r.get(1)?, run, run_by })
     })?
     .collect::<rusqlite::Result<_>>()?)
@@ -328,7 +331,7 @@ fn said_by(c: &Connection, command: &WhyCommand) -> Result<Vec<OutboxRow>> {
 fn answer(why: &Why) -> String {
     let Why { message, wirings, outbox, answers, approvals, .. } = why;
     let (chat, question) = (&message.chat_jid, approvals.last());
-    let held = |w: &&WhyWiring| w.verdict.as_deref() == Some("held");
+    let held = |w: &&WhyWiring| w.verdict == Some(Outcome::Held);
     let first = wirings.iter().find(|w| w.engages).or(wirings.iter().find(held)).or(wirings.first());
     let Some(first) = first else {
         if let Some(question) = question {
@@ -350,7 +353,7 @@ fn answer(why: &Why) -> String {
         return format!("it waits for {waits}");
     }
     if !first.engages
-        && first.rule.as_deref() == Some("unknown_sender")
+        && first.rule == Some(Rule::UnknownSender)
         && let Some(question) = question
     {
         return format!("the group does not know its sender: {}", question.outcome());
@@ -365,21 +368,21 @@ fn answer(why: &Why) -> String {
     }
     let said = outbox.iter().rfind(|row| answers.contains(&row.id));
     let by_command = outbox.iter().filter(|row| row.cause.starts_with("command ")).count();
-    match (first.batch_state.as_deref(), said) {
-        (Some("done"), Some(row)) => format!("answered; the answer is {}", row.status),
-        (Some("done"), None) if first.unsaid => {
+    match (first.batch_state, said) {
+        (Some(BatchState::Done), Some(row)) => format!("answered; the answer is {}", row.status),
+        (Some(BatchState::Done), None) if first.unsaid => {
             "the agent finished with it and said nothing: all of its answer was <internal>".into()
         }
-        (Some("done"), None) if by_command > 0 => {
+        (Some(BatchState::Done), None) if by_command > 0 => {
             format!(
                 "the agent finished with it and did not answer; messages that it sent by command: {by_command}"
             )
         }
-        (Some("done"), None) => "the agent finished with it and said nothing".into(),
-        (Some("failed"), _) => {
+        (Some(BatchState::Done), None) => "the agent finished with it and said nothing".into(),
+        (Some(BatchState::Failed), _) => {
             format!("given up: {}", first.run_error.as_deref().unwrap_or("its runs failed"))
         }
-        (Some(_) | None, _) => {
+        (Some(BatchState::Handed | BatchState::Claimed | BatchState::Returned) | None, _) => {
             let since = first.since.map(|at| format!(" since {at}")).unwrap_or_default();
             let sign =
                 first.last_sign.map(|at| format!("; its last sign of life was at {at}")).unwrap_or_default();

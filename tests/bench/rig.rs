@@ -11,7 +11,10 @@ use std::{
 };
 
 use g2::store::{NewGroup, NewWiring, Store};
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::{
+    Folder, Time,
+    effect::{EngageMode, IgnoredMessages, SenderScope},
+};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 
@@ -68,10 +71,10 @@ impl Root {
                 let wiring = NewWiring {
                     group: folder.clone(),
                     chat_jid: format!("local:{name}"),
-                    engage_mode: "pattern".into(),
+                    engage_mode: EngageMode::Pattern,
                     engage_pattern: Some(".".into()),
-                    sender_scope: "all".into(),
-                    ignored_message_policy: "drop".into(),
+                    sender_scope: SenderScope::All,
+                    ignored_message_policy: IgnoredMessages::Drop,
                 };
                 let group = NewGroup { folder, name: name.clone(), is_main: false, trigger: "@G2".into() };
                 store.add_group(group, vec![wiring], Time(0))

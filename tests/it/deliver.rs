@@ -1,6 +1,8 @@
 //! What is said goes out in order within a chat, and no chat waits for another, whatever its platform does.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+use g2::domain::states::CommandOutcome;
+use g2::domain::states::DeliveryStatus;
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
@@ -84,7 +86,7 @@ impl World {
             searched: None,
         };
         let settled = self.post.store.settle(file, Zones::utc(), Time(0)).await.unwrap();
-        assert_eq!(settled.receipt.outcome, "applied");
+        assert_eq!(settled.receipt.outcome, CommandOutcome::Applied);
         self.post.nudges.deliver.notify_one();
     }
 
@@ -93,7 +95,7 @@ impl World {
         let mut bell = self.post.nudges.settled.listen();
         let said = || {
             let rows = self.post.store.outbox(Some(chat), None).unwrap();
-            rows.iter().filter(|row| row.status == "sent").count()
+            rows.iter().filter(|row| row.status == DeliveryStatus::Sent).count()
         };
         let waiting = async {
             while said() < count {

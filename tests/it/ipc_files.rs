@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "plays the container, in temporary folders")]
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking too")]
 
+use ipc_handlers::Code;
 use std::{
     ffi::OsStr,
     fs::{self, File},
@@ -63,7 +64,7 @@ fn is_root() -> bool {
 }
 
 fn why() -> Why {
-    Why { code: "malformed".into(), message: "no command".into(), hint: None, at: Time(0) }
+    Why { code: Some(Code::Malformed), message: "no command".into(), hint: None, at: Time(0) }
 }
 
 impl World {

@@ -8,6 +8,7 @@ mod only_docker;
 mod only_process;
 mod uids;
 
+use g2::domain::states::SandboxName;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -186,7 +187,7 @@ async fn memory_is_bounded(house: House) {
     assert_eq!(house.written(&id).await.text(), "");
     let exit = house.sandbox.wait(&id).await.unwrap();
     assert_ne!(exit.code, 0);
-    if house.sandbox.kind() == "docker" {
+    if house.sandbox.kind() == SandboxName::Docker {
         assert!(exit.oom, "{exit:?}");
     }
 }

@@ -1,6 +1,9 @@
 //! The store's steps, one transaction each: what a replay, a race or a wrong order must not change.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+use g2::domain::engage::Outcome;
+use g2::domain::engage::Rule;
+use g2::domain::states::SandboxName;
 use g2::{
     domain::{
         judge::{Cause, End},
@@ -12,6 +15,9 @@ use g2::{
         Store, StoreError, Transcripts, Unjudged,
     },
 };
+use ipc_handlers::effect::EngageMode;
+use ipc_handlers::effect::IgnoredMessages;
+use ipc_handlers::effect::SenderScope;
 use ipc_handlers::{
     Folder, Time,
     wire::{Kind, Record, Status},
@@ -43,10 +49,10 @@ async fn world() -> World {
         let wiring = NewWiring {
             group: folder(name),
             chat_jid: format!("local:{name}"),
-            engage_mode: "pattern".into(),
+            engage_mode: EngageMode::Pattern,
             engage_pattern: Some(".".into()),
-            sender_scope: "all".into(),
-            ignored_message_policy: "drop".into(),
+            sender_scope: SenderScope::All,
+            ignored_message_policy: IgnoredMessages::Drop,
         };
         store.add_group(group, vec![wiring], NOW).await.unwrap();
     }
@@ -55,7 +61,7 @@ async fn world() -> World {
 
 impl World {
     /// Stores a message and judges every row that waits to be.
-    async fn message(&self, chat: &str, key: &str, text: &str, verdict: &'static str) -> i64 {
+    async fn message(&self, chat: &str, key: &str, text: &str, verdict: Outcome) -> i64 {
         let inbound = Inbound {
             chat_jid: chat.into(),
             replay_key: key.into(),
@@ -75,7 +81,7 @@ impl World {
             .map(|row| Judged {
                 n: row.n,
                 verdict,
-                rule: "pattern",
+                rule: Rule::Pattern,
                 reason: "test".into(),
                 sticks: false,
                 refused: None,
@@ -90,7 +96,7 @@ impl World {
     }
 
     async fn start(&self, lane: i64) -> Handed {
-        self.store.start_run(lane, "process", "me", LIMITS, NOW).await.unwrap().unwrap()
+        self.store.start_run(lane, SandboxName::Process, "me", LIMITS, NOW).await.unwrap().unwrap()
     }
 
     async fn ready(&self, run: i64) {
@@ -142,31 +148,39 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
 #[tokio::test]
 async fn a_held_message_is_judged_anew_after_the_cursor_when_its_wiring_is_changed() {
     let world = world().await;
-    let held = world.message("local:family", "1", "puzzle", "held").await;
-    let ignored = world.message("local:family", "2", "noise", "ignore").await;
-    world.message("local:family", "3", "first", "wake").await;
+    let held = world.message("local:family", "1", "puzzle", Outcome::Held).await;
+    let ignored = world.message("local:family", "2", "noise", Outcome::Ignore).await;
+    world.message("local:family", "3", "first", Outcome::Wake).await;
     let first = world.start(world.lane()).await;
     assert!(world.store.unjudged(100).unwrap().is_empty());
 
-    world.store.set_wiring(folder("family"), "local:family", "pattern", "^p").await.unwrap();
+    world
+        .store
+        .set_wiring(folder("family"), "local:family", vec![("pattern".into(), "^p".into())])
+        .await
+        .unwrap();
     let anew: Vec<i64> = world.store.unjudged(100).unwrap().iter().map(|row| row.seq).collect();
     assert_eq!(anew, [held], "not {ignored}, which was decided, and not what was handed over");
     // With the next one, everything that is not judged yet is.
-    world.message("local:family", "4", "second", "wake").await;
+    world.message("local:family", "4", "second", Outcome::Wake).await;
     world.ready(first.run).await;
     let next = world.store.pipe(first.run, first.lane, LIMITS, NOW).await.unwrap().unwrap();
     let prompt = world.prompt(next.batch);
     assert!(prompt.contains(">puzzle<") && prompt.contains(">second<"), "{prompt}");
     assert!(!prompt.contains(">first<") && !prompt.contains(">noise<"), "{prompt}");
-    world.store.set_wiring(folder("family"), "local:family", "pattern", ".").await.unwrap();
+    world
+        .store
+        .set_wiring(folder("family"), "local:family", vec![("pattern".into(), ".".into())])
+        .await
+        .unwrap();
     assert!(world.store.unjudged(100).unwrap().is_empty(), "nothing is handed over twice");
 }
 
 #[tokio::test]
 async fn the_same_event_twice_is_one_message() {
     let world = world().await;
-    let first = world.message("local:main", "k", "hello", "wake").await;
-    let again = world.message("local:main", "k", "hello", "wake").await;
+    let first = world.message("local:main", "k", "hello", Outcome::Wake).await;
+    let again = world.message("local:main", "k", "hello", Outcome::Wake).await;
     assert_eq!(first, again);
     assert_eq!(world.store.messages(None, None).unwrap().len(), 1);
     assert_eq!(world.store.waiting_lanes().unwrap().len(), 1);
@@ -176,7 +190,7 @@ async fn the_same_event_twice_is_one_message() {
 async fn a_hand_over_moves_the_cursor_and_takes_everything_that_wakes() {
     let world = world().await;
     for n in 0..3 {
-        world.message("local:main", &format!("k{n}"), &format!("m{n}"), "wake").await;
+        world.message("local:main", &format!("k{n}"), &format!("m{n}"), Outcome::Wake).await;
     }
     let handed = world.start(world.lane()).await;
     let prompt = handed.content.prompt(&Zones::utc().of(None));
@@ -188,10 +202,10 @@ async fn a_hand_over_moves_the_cursor_and_takes_everything_that_wakes() {
 async fn context_reaches_the_prompt_only_beside_what_wakes() {
     let world = world().await;
     for n in 0..12 {
-        world.message("local:main", &format!("c{n}"), &format!("context {n}"), "context").await;
+        world.message("local:main", &format!("c{n}"), &format!("context {n}"), Outcome::Context).await;
     }
     assert!(world.store.waiting_lanes().unwrap().is_empty());
-    world.message("local:main", "w", "now", "wake").await;
+    world.message("local:main", "w", "now", Outcome::Wake).await;
     let handed = world.start(world.lane()).await;
     let prompt = handed.content.prompt(&Zones::utc().of(None));
     assert!(
@@ -204,11 +218,11 @@ async fn context_reaches_the_prompt_only_beside_what_wakes() {
 #[tokio::test]
 async fn a_group_has_one_active_run_whatever_races() {
     let world = world().await;
-    world.message("local:main", "k", "one", "wake").await;
+    world.message("local:main", "k", "one", Outcome::Wake).await;
     let lane = world.lane();
     world.start(lane).await;
-    world.message("local:main", "k2", "two", "wake").await;
-    let refused = world.store.start_run(lane, "process", "me", LIMITS, NOW).await;
+    world.message("local:main", "k2", "two", Outcome::Wake).await;
+    let refused = world.store.start_run(lane, SandboxName::Process, "me", LIMITS, NOW).await;
     assert!(matches!(refused, Err(StoreError::Sqlite(_))), "{refused:?}");
     assert_eq!(world.store.waiting_lanes().unwrap().len(), 1, "what it would have taken still waits");
 }
@@ -216,7 +230,7 @@ async fn a_group_has_one_active_run_whatever_races() {
 #[tokio::test]
 async fn a_record_is_applied_once_and_a_gap_is_told() {
     let world = world().await;
-    world.message("local:main", "k", "one", "wake").await;
+    world.message("local:main", "k", "one", Outcome::Wake).await;
     let handed = world.start(world.lane()).await;
     world.ready(handed.run).await;
     let record = say("answer <internal>hidden</internal>", &[handed.batch]);
@@ -230,12 +244,12 @@ async fn a_record_is_applied_once_and_a_gap_is_told() {
 #[tokio::test]
 async fn a_batch_that_comes_back_holds_the_same_messages() {
     let world = world().await;
-    world.message("local:main", "k", "one", "wake").await;
+    world.message("local:main", "k", "one", Outcome::Wake).await;
     let lane = world.lane();
     let first = world.start(lane).await;
     let before = world.prompt(first.batch);
     world.end(first.run, End::NeverCreated, Cause::OwnerGone).await;
-    world.message("local:main", "k2", "two", "wake").await;
+    world.message("local:main", "k2", "two", Outcome::Wake).await;
     let again = world.start(lane).await;
     assert_eq!((again.batch, world.prompt(again.batch)), (first.batch, before));
     world.ready(again.run).await;
@@ -246,10 +260,10 @@ async fn a_batch_that_comes_back_holds_the_same_messages() {
 #[tokio::test]
 async fn nothing_is_piped_into_a_run_that_is_not_ready_or_closes() {
     let world = world().await;
-    world.message("local:main", "k", "one", "wake").await;
+    world.message("local:main", "k", "one", Outcome::Wake).await;
     let lane = world.lane();
     let handed = world.start(lane).await;
-    world.message("local:main", "k2", "two", "wake").await;
+    world.message("local:main", "k2", "two", Outcome::Wake).await;
     assert!(world.store.pipe(handed.run, lane, LIMITS, NOW).await.unwrap().is_none());
     world.ready(handed.run).await;
     world.store.run_closing(handed.run, NOW).await.unwrap();
@@ -260,7 +274,7 @@ async fn nothing_is_piped_into_a_run_that_is_not_ready_or_closes() {
 #[tokio::test]
 async fn a_run_that_spoke_and_died_is_told_of_once_and_not_tried_again() {
     let world = world().await;
-    world.message("local:main", "k", "one", "wake").await;
+    world.message("local:main", "k", "one", Outcome::Wake).await;
     let handed = world.start(world.lane()).await;
     world.ready(handed.run).await;
     world.store.record(handed.run, 2, say("half", &[]), NOW).await.unwrap();
@@ -282,11 +296,11 @@ async fn an_answer_is_about_the_batches_it_finishes_and_about_the_rest_only_when
         (("a", true), None, Some("command"), "failed"),
     ] {
         let world = world().await;
-        world.message("local:main", "k", "one", "wake").await;
+        world.message("local:main", "k", "one", Outcome::Wake).await;
         let lane = world.lane();
         let handed = world.start(lane).await;
         world.ready(handed.run).await;
-        world.message("local:main", "k2", "two", "wake").await;
+        world.message("local:main", "k2", "two", Outcome::Wake).await;
         let next = world.store.pipe(handed.run, lane, LIMITS, NOW).await.unwrap().unwrap();
         let records = [Some(first), second];
         for (n, (text, finishes)) in (2..).zip(records.into_iter().flatten()) {
@@ -307,7 +321,7 @@ async fn an_answer_is_about_the_batches_it_finishes_and_about_the_rest_only_when
 #[tokio::test]
 async fn tries_rest_longer_each_time_and_end_with_one_notice() {
     let world = world().await;
-    world.message("local:main", "k", "one", "wake").await;
+    world.message("local:main", "k", "one", Outcome::Wake).await;
     let lane = world.lane();
     let mut rests = Vec::new();
     while !world.store.waiting_lanes().unwrap().is_empty() {
@@ -331,7 +345,7 @@ async fn tries_rest_longer_each_time_and_end_with_one_notice() {
 #[tokio::test]
 async fn a_lane_whose_runs_are_killed_three_times_in_an_hour_rests_and_says_so_once() {
     let world = world().await;
-    world.message("local:main", "k", "one", "wake").await;
+    world.message("local:main", "k", "one", Outcome::Wake).await;
     let lane = world.lane();
     for _ in 0..4 {
         let handed = world.start(lane).await;
@@ -348,7 +362,7 @@ async fn a_lane_whose_runs_are_killed_three_times_in_an_hour_rests_and_says_so_o
 #[tokio::test]
 async fn a_run_of_a_cleared_session_can_not_write_its_session_back() {
     let world = world().await;
-    world.message("local:main", "k", "one", "wake").await;
+    world.message("local:main", "k", "one", Outcome::Wake).await;
     let lane = world.lane();
     let handed = world.start(lane).await;
     world.ready(handed.run).await;
@@ -361,7 +375,7 @@ async fn a_run_of_a_cleared_session_can_not_write_its_session_back() {
         .unwrap();
     world.store.record(handed.run, 3, session("old"), NOW).await.unwrap();
     world.end(handed.run, End::Exited { code: 0, oom: false }, Cause::Closed).await;
-    world.message("local:main", "k2", "two", "wake").await;
+    world.message("local:main", "k2", "two", Outcome::Wake).await;
     assert_eq!(world.start(lane).await.session_id, None);
     assert_eq!(world.store.session_history(&folder("main"), 1 << 20).unwrap()[0].session_id, "old");
 }
@@ -370,13 +384,13 @@ async fn a_run_of_a_cleared_session_can_not_write_its_session_back() {
 async fn a_batch_that_comes_back_is_whole_whatever_the_limits_are_now() {
     let world = world().await;
     for n in 0..9 {
-        world.message("local:main", &format!("k{n}"), &format!("m{n}"), "wake").await;
+        world.message("local:main", &format!("k{n}"), &format!("m{n}"), Outcome::Wake).await;
     }
     let lane = world.lane();
     let first = world.start(lane).await;
     world.end(first.run, End::NeverCreated, Cause::OwnerGone).await;
     let few = HandoverLimits { messages: 2, bytes: 10, context: 1 };
-    let again = world.store.start_run(lane, "process", "me", few, NOW).await.unwrap().unwrap();
+    let again = world.store.start_run(lane, SandboxName::Process, "me", few, NOW).await.unwrap().unwrap();
     let prompt = again.content.prompt(&Zones::utc().of(None));
     assert!((0..9).all(|n| prompt.contains(&format!(">m{n}</message>"))), "{prompt}");
 }
@@ -384,11 +398,11 @@ async fn a_batch_that_comes_back_is_whole_whatever_the_limits_are_now() {
 #[tokio::test]
 async fn a_follow_up_that_could_not_be_placed_waits_again_at_no_cost() {
     let world = world().await;
-    world.message("local:main", "k", "one", "wake").await;
+    world.message("local:main", "k", "one", Outcome::Wake).await;
     let lane = world.lane();
     let handed = world.start(lane).await;
     world.ready(handed.run).await;
-    world.message("local:main", "k2", "two", "wake").await;
+    world.message("local:main", "k2", "two", Outcome::Wake).await;
     let piped = world.store.pipe(handed.run, lane, LIMITS, NOW).await.unwrap().unwrap();
     assert!(world.store.waiting_lanes().unwrap().is_empty());
     world.store.take_back(handed.run, piped.batch).await.unwrap();
@@ -400,10 +414,10 @@ async fn a_follow_up_that_could_not_be_placed_waits_again_at_no_cost() {
 #[tokio::test]
 async fn a_chat_that_was_unwired_is_given_to_nobody_until_it_is_wired_again() {
     let world = world().await;
-    world.message("local:main", "k", "hello", "wake").await;
+    world.message("local:main", "k", "hello", Outcome::Wake).await;
     let lane = world.lane();
     world.store.remove_wiring(folder("main"), "local:main").await.unwrap();
-    assert!(world.store.start_run(lane, "process", "me", LIMITS, NOW).await.unwrap().is_none());
+    assert!(world.store.start_run(lane, SandboxName::Process, "me", LIMITS, NOW).await.unwrap().is_none());
     assert!(
         world.store.waiting_lanes().unwrap().is_empty() && world.store.chat_at_rest("local:main").unwrap()
     );
@@ -413,7 +427,10 @@ async fn a_chat_that_was_unwired_is_given_to_nobody_until_it_is_wired_again() {
 async fn a_mark_that_was_decided_on_before_its_wiring_changed_is_none() {
     let w = world().await;
     for (mode, marked) in [("mention-sticky", true), ("mention", false)] {
-        w.store.set_wiring(folder("family"), "local:family", "engage", "mention-sticky").await.unwrap();
+        w.store
+            .set_wiring(folder("family"), "local:family", vec![("engage".into(), "mention-sticky".into())])
+            .await
+            .unwrap();
         let inbound = Inbound {
             chat_jid: "local:family".into(),
             replay_key: mode.into(),
@@ -424,17 +441,23 @@ async fn a_mark_that_was_decided_on_before_its_wiring_changed_is_none() {
         };
         w.store.accept(inbound, NOW).await.unwrap();
         let rows = w.store.unjudged(100).unwrap();
-        w.store.set_wiring(folder("family"), "local:family", "engage", mode).await.unwrap();
+        w.store
+            .set_wiring(folder("family"), "local:family", vec![("engage".into(), mode.into())])
+            .await
+            .unwrap();
         let mark = |row: &Unjudged| Judged {
             n: row.n,
-            verdict: "wake",
-            rule: "trigger",
+            verdict: Outcome::Wake,
+            rule: Rule::Trigger,
             reason: "test".into(),
             sticks: true,
             refused: None,
         };
         w.store.judge(rows.iter().map(mark).collect(), NOW).await.unwrap();
-        w.store.set_wiring(folder("family"), "local:family", "engage", "mention-sticky").await.unwrap();
+        w.store
+            .set_wiring(folder("family"), "local:family", vec![("engage".into(), "mention-sticky".into())])
+            .await
+            .unwrap();
         let sticky = w.store.wirings().unwrap().into_iter().any(|wiring| !wiring.sticky.is_empty());
         assert_eq!(sticky, marked, "{mode}");
     }

@@ -64,7 +64,8 @@ fn over(task: &TaskFacts) -> Refusal {
 
 /// Returns when a paused task runs next: as it was planned, where that is still to come.
 fn next_run(task: &TaskFacts, facts: &Facts) -> Result<Time, Refusal> {
-    let schedule = Schedule::parse(&task.schedule_type, &task.schedule_value, &facts.zone, facts.now)?;
+    let schedule =
+        Schedule::parse(task.schedule_type.as_str(), &task.schedule_value, &facts.zone, facts.now)?;
     let next = match (&schedule, task.next_run) {
         (Schedule::Once { .. }, Some(planned)) => Some(planned),
         // It ran while it was paused.
@@ -92,7 +93,8 @@ mod tests {
         let command = crate::parse(resume("task-family-paused").to_string().as_bytes()).unwrap().command;
         let mut facts = facts(&caller, &command);
         let task = facts.tasks.first_mut().unwrap();
-        (task.schedule_type, task.schedule_value, task.next_run) = (kind.into(), value.into(), planned);
+        (task.schedule_type, task.schedule_value, task.next_run) =
+            (kind.parse().unwrap(), value.into(), planned);
         let effects = crate::decide(&caller, &command, &facts).unwrap();
         let [Effect::ChangeTask { change, .. }] = effects.as_slice() else { panic!("changes a task") };
         assert_eq!(change.status, Some(TaskStatus::Active));

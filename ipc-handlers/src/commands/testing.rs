@@ -3,7 +3,7 @@
 use jiff::tz::TimeZoneDatabase;
 
 use crate::{
-    Caller, Code, Command, Effect, Facts, Folder, Refusal, RunSeat, Scope, TaskStatus, Time,
+    Caller, Code, Command, Effect, Facts, Folder, Refusal, RunSeat, ScheduleKind, Scope, TaskStatus, Time,
     effect::CatchUp,
     facts::{ArchiveFacts, ChatFacts, GroupFacts, TaskFacts},
 };
@@ -48,7 +48,7 @@ pub(crate) fn facts(caller: &Caller, command: &Command) -> Facts {
         let fact = |group: &&str| TaskFacts {
             id: id.clone(),
             group: folder(group),
-            schedule_type: "cron".into(),
+            schedule_type: ScheduleKind::Cron,
             schedule_value: "0 9 * * *".into(),
             status,
             next_run: (status != TaskStatus::Completed).then_some(NOW.plus_ms(2 * 3_600_000)),

@@ -102,7 +102,7 @@ impl UpdateTask {
         if self.schedule_type.is_none() && self.schedule_value.is_none() {
             return Ok(None);
         }
-        let kind = self.schedule_type.as_ref().unwrap_or(&task.schedule_type);
+        let kind = self.schedule_type.as_deref().unwrap_or(task.schedule_type.as_str());
         let kept = ScheduleValue::Text(task.schedule_value.clone());
         let value = self.schedule_value.as_ref().unwrap_or(&kept);
         Schedule::from_value(kind, value, &facts.zone, facts.now).map(Some)
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Code,
+        Code, ScheduleKind,
         commands::testing::{NOW, ask, caller, refused},
     };
 
@@ -147,7 +147,7 @@ mod tests {
         // The task is a cron at 09:00 in New York; it is 07:00 there.
         let earlier = change(&with("schedule_value", "0 8 * * *"));
         assert_eq!(earlier.next_run, Some(NOW.plus_ms(3_600_000)));
-        assert_eq!((earlier.status, earlier.schedule.unwrap().type_name()), (None, "cron"));
+        assert_eq!((earlier.status, earlier.schedule.unwrap().kind()), (None, ScheduleKind::Cron));
         let mut both = with("schedule_type", "interval");
         both["schedule_value"] = json!(60_000);
         assert_eq!(change(&both).next_run, Some(NOW.plus_ms(60_000)));

@@ -29,7 +29,20 @@ use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 pub use cron::Cron;
 pub use interval::{MAX_INTERVAL_MS, MIN_INTERVAL_MS};
 
-use crate::{Code, Refusal, Time, refusal::quoted};
+use crate::{Code, Refusal, Time, refusal::quoted, words};
+
+words! {
+    /// The kinds of schedule.
+    #[derive(JsonSchema)]
+    pub enum ScheduleKind: "schedule_type" {
+        /// At the times that an expression matches.
+        Cron = "cron",
+        /// Every so often.
+        Interval = "interval",
+        /// At one instant.
+        Once = "once",
+    }
+}
 
 /// When a task runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +77,7 @@ impl Schedule {
     /// Returns the schedule that `kind` (`cron`, `interval`, `once`) and `value` say.
     ///
     /// `zone` reads a date without an offset; `now` finds an expression that will never match again. What
-    /// [`Schedule::type_name`] and [`Schedule::value`] return is read back to the same schedule.
+    /// [`Schedule::kind`] and [`Schedule::value`] return is read back to the same schedule.
     ///
     /// # Errors
     /// `invalid_schedule`, saying what is wrong with which part, with an example.
@@ -109,13 +122,13 @@ impl Schedule {
         }
     }
 
-    /// Returns `cron`, `interval` or `once`.
+    /// Returns what kind of schedule it is.
     #[must_use]
-    pub fn type_name(&self) -> &'static str {
+    pub fn kind(&self) -> ScheduleKind {
         match self {
-            Self::Cron(_) => "cron",
-            Self::Interval { .. } => "interval",
-            Self::Once { .. } => "once",
+            Self::Cron(_) => ScheduleKind::Cron,
+            Self::Interval { .. } => ScheduleKind::Interval,
+            Self::Once { .. } => ScheduleKind::Once,
         }
     }
 
@@ -157,7 +170,7 @@ impl Schedule {
     pub(crate) fn never_runs(&self) -> Refusal {
         Refusal::new(
             Code::InvalidSchedule,
-            format!("{} {} never runs", self.type_name(), quoted(&self.value())),
+            format!("{} {} never runs", self.kind(), quoted(&self.value())),
             "choose a date that exists",
         )
     }
@@ -166,7 +179,7 @@ impl Schedule {
 impl Serialize for Schedule {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Schedule", 2)?;
-        fields.serialize_field("schedule_type", self.type_name())?;
+        fields.serialize_field("schedule_type", &self.kind())?;
         fields.serialize_field("schedule_value", &self.value())?;
         fields.end()
     }

@@ -168,7 +168,7 @@ fn schedules_read_back_from_what_they_show() {
         [("cron", "0 9 * * 1-5"), ("cron", "@daily"), ("interval", "60000"), ("once", "2026-12-31T18:30:00")]
     {
         let schedule = Schedule::parse(kind, value, &zone, now).unwrap();
-        assert_eq!((schedule.type_name(), schedule.value().as_str()), (kind, value));
+        assert_eq!((schedule.kind().as_str(), schedule.value().as_str()), (kind, value));
     }
     let number = ScheduleValue::Number(1_767_225_600_000_i64.into());
     let once = Schedule::from_value("once", &number, &zone, now).unwrap();

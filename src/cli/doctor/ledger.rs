@@ -5,7 +5,10 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    domain::{approvals::Approval, holds::Hold},
+    domain::{
+        approvals::{Approval, State},
+        holds::Hold,
+    },
     store::ActiveRun,
 };
 
@@ -38,8 +41,11 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
 
 /// The questions that are open, and who would be asked the next one.
 fn approvals(open: &[Approval], who: Option<String>) -> Row {
-    let unsaid: Vec<String> =
-        open.iter().filter(|question| question.state == "undeliverable").map(|q| q.id.to_string()).collect();
+    let unsaid: Vec<String> = open
+        .iter()
+        .filter(|question| question.state == State::Undeliverable)
+        .map(|q| q.id.to_string())
+        .collect();
     match (who, unsaid.as_slice(), open) {
         (_, [first, ..], _) => Row::warn(
             "approvals",

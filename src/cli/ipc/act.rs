@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     app, clock,
-    domain::{holds::Hold, screen::escaped},
+    domain::{holds::Hold, screen::escaped, states::CommandOutcome},
     loops::control::{Request, Response, Which, shown},
     root,
     store::Store,
@@ -117,7 +117,7 @@ pub(super) async fn drop(context: &Context, store: &Store, what: &str, reason: S
             // Anything else that is dropped is kept, and can be tried again.
             let data = context.root.join("data");
             if let Some(file) = store.settled_file(id)?
-                && file.outcome == "malformed"
+                && file.outcome == CommandOutcome::Malformed
                 && root::read_kept_bytes(&data, &file.group, id, true).is_some()
             {
                 yes.to(&format!("what is kept of dead command {id} is removed for good"))?;

@@ -8,7 +8,7 @@ use ipc_handlers::{Folder, RequestId, Time, envelope};
 use super::{super::prune::missing, Context};
 use crate::{
     clock,
-    domain::{holds::Holds, prune::History, rows::IpcRow, screen::escaped},
+    domain::{holds::Holds, prune::History, rows::IpcRow, screen::escaped, states::QueueState},
     ipc::{
         CommandBox,
         peek::{self, Lying},
@@ -34,7 +34,7 @@ pub(super) struct NoSuchCommand(String);
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub(super) group: Option<String>,
-    pub(super) state: Option<String>,
+    pub(super) state: Option<QueueState>,
     pub(super) limit: Option<usize>,
     /// Of the settled ones, only this id and later.
     pub(super) from: i64,
@@ -67,17 +67,18 @@ impl Queue {
         let now = clock::now();
         // Files move on while we read, so they are looked for where they come from first: none is missed.
         let settled_before = store.last_claim()?;
-        let wants = |states: &[&str]| self.state.as_deref().is_none_or(|state| states.contains(&state));
+        let outcome = self.state.map(QueueState::outcome);
         let (mut open, mut cut) = (Vec::new(), None);
-        if wants(&["waiting", "held", "claimed"]) {
+        if !matches!(outcome, Some(Some(_))) {
             (open, cut) = self.open(context, store, now)?;
         }
         let mut rows = Vec::new();
-        if wants(&["applied", "refused", "dead"]) {
+        let settled = !matches!(outcome, Some(None));
+        if settled {
             rows = store.ipc_rows(
                 &IpcFilter {
                     group: self.group.clone(),
-                    state: self.state.clone(),
+                    outcome: outcome.flatten(),
                     from: self.from,
                     limit: self.limit,
                 },
@@ -85,13 +86,13 @@ impl Queue {
             )?;
         }
         let moved_on = MovedOn::since(store, settled_before, &open, now)?;
-        if wants(&["applied", "refused", "dead"]) {
+        if settled {
             self.add_settled_since(&mut rows, &moved_on);
         }
         rows.extend(
-            open.into_iter().map(|open| open.row).filter(|row| {
-                !moved_on.has(row) && self.state.as_ref().is_none_or(|state| row.state == *state)
-            }),
+            open.into_iter()
+                .map(|open| open.row)
+                .filter(|row| !moved_on.has(row) && self.state.is_none_or(|state| row.state == state)),
         );
         if let Some(limit) = self.limit {
             rows.drain(..rows.len().saturating_sub(limit));
@@ -106,7 +107,7 @@ impl Queue {
             !known.contains(&row.id)
                 && row.id >= Some(self.from)
                 && self.group.as_ref().is_none_or(|group| row.group == *group)
-                && self.state.as_ref().is_none_or(|state| row.state == *state)
+                && self.state.is_none_or(|state| row.state == state)
         });
         rows.extend(since.cloned());
         rows.sort_by_key(|row| row.id);
@@ -196,9 +197,9 @@ fn row(lying: &Lying, head: Option<&[u8]>, holds: &Holds, now: Time) -> IpcRow {
         kind,
         request_id,
         state: match lying.claim {
-            Some(_) => "claimed".into(),
-            None if held => "held".into(),
-            None => "waiting".into(),
+            Some(_) => QueueState::Claimed,
+            None if held => QueueState::Held,
+            None => QueueState::Waiting,
         },
         age_ms: now.ms_since(lying.since).max(0),
         code: None,

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     app, clock,
+    domain::states::QueueState,
     ipc::{COMMAND_LIMIT, CommandBox, post::post, read_inside},
     store::Store,
 };
@@ -76,7 +77,7 @@ impl Send {
         };
         let story = store.story(id?, clock::now())?.ok_or_else(|| anyhow!("its receipt is gone"))?;
         out::line(story.reply.unwrap_or_default())?;
-        if story.row.state == "applied" { Ok(()) } else { Err(Failure::Quiet(1)) }
+        if story.row.state == QueueState::Applied { Ok(()) } else { Err(Failure::Quiet(1)) }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     look::{Found, Open, find},
     show,
 };
-use crate::{clock, ipc::peek, store::Store};
+use crate::{clock, domain::states::QueueState, ipc::peek, store::Store};
 
 /// Prints a command's row, its file, its reply or why it was refused.
 pub(super) fn show(context: &Context, store: &Store, what: &str) -> Outcome {
@@ -64,7 +64,7 @@ fn settled(story: &crate::store::Story) -> String {
         (None, Some(first)) => {
             format!("{}: answered as command {first} was, whose request id it has", story.row.state)
         }
-        (None, None) => story.row.state.clone(),
+        (None, None) => story.row.state.to_string(),
         (Some(reason), _) => format!("{}: {reason}", story.row.state),
     };
     if let Some(of) = story.retry_of {
@@ -85,7 +85,7 @@ async fn waits_for(context: &Context, store: &Store, open: &Open) -> anyhow::Res
                     && std::os::unix::ffi::OsStrExt::as_bytes(open.lying.file.as_os_str()) == name
             })
     });
-    if open.row.state == "held"
+    if open.row.state == QueueState::Held
         && let Some(hold) = hold
     {
         let why = hold.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();

@@ -3,19 +3,22 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{super::out, Context, Outcome, look::Queue};
-use crate::{domain::rows::IpcRow, store::Store};
+use crate::{
+    domain::{rows::IpcRow, states::QueueState},
+    store::Store,
+};
 
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-type Key = (Option<i64>, String, String, String, String);
+type Key = (Option<i64>, String, String, String, QueueState);
 
 fn key(row: &IpcRow) -> Key {
-    (row.id, row.group.clone(), row.box_name.clone(), row.name.clone(), row.state.clone())
+    (row.id, row.group.clone(), row.box_name.clone(), row.name.clone(), row.state)
 }
 
 fn is_settled(row: &IpcRow) -> bool {
-    ["applied", "refused", "dead"].contains(&row.state.as_str())
+    row.state.outcome().is_some()
 }
 
 pub(super) async fn run(
@@ -26,7 +29,7 @@ pub(super) async fn run(
 ) -> Outcome {
     let mut known = BTreeSet::new();
     let from = store.last_claim()? + 1;
-    let mut queue = Queue { group, state: Some("claimed".into()), limit: None, from };
+    let mut queue = Queue { group, state: Some(QueueState::Claimed), limit: None, from };
     let claimed = queue.rows(context, store)?.rows.iter().filter_map(|row| row.id).min();
     queue = Queue { state: None, from: claimed.map_or(from, |id| id.min(from)), ..queue };
     let mut left = count.unwrap_or(usize::MAX);

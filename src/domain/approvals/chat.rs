@@ -1,11 +1,11 @@
 //! What becomes of a message in a chat that no group is wired to.
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, effect::IgnoredMessages};
 
 use super::Rights;
 use crate::domain::{
     access::UnknownSenders,
-    engage::{self, Author, ChatKind, EngageMode, IgnoredPolicy},
+    engage::{self, Author, ChatKind, Engages},
 };
 
 /// A message, and what is known of its chat.
@@ -65,9 +65,9 @@ pub fn decide(message: &Unwired<'_>) -> Unheard {
 #[must_use]
 pub fn addressed(kind: ChatKind, mentioned: engage::Mentioned, text: &str, trigger: &str) -> Addressed {
     let rule = engage::WiringRule {
-        mode: EngageMode::Mention,
+        mode: Engages::Mention,
         trigger: trigger.to_owned(),
-        ignored: IgnoredPolicy::Drop,
+        ignored: IgnoredMessages::Drop,
     };
     let heard = engage::Heard { text, author: Author::Person, mentioned, sticky: engage::Sticky::No };
     let direct = kind == ChatKind::Direct;

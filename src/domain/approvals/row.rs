@@ -3,22 +3,21 @@
 use ipc_handlers::Time;
 use serde::Serialize;
 
+use super::{Kind, State};
 use crate::domain::rows::{rfc3339, rfc3339_option};
 
 /// A question to people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Approval {
     pub id: i64,
-    /// `sender` or `channel`.
-    pub kind: String,
+    pub kind: Kind,
     pub chat_jid: String,
     /// Whom the card names: the first one who spoke.
     pub sender: String,
     pub sender_name: String,
     /// The groups that it is about; none for a chat that is wired to none.
     pub groups: Vec<String>,
-    /// `pending approved denied expired undeliverable`.
-    pub state: String,
+    pub state: State,
     pub approver: String,
     pub card_chat: String,
     /// What it can be answered with, in order.
@@ -52,21 +51,21 @@ impl Approval {
     #[must_use]
     pub fn outcome(&self) -> String {
         let (id, by) = (self.id, self.decided_by.as_deref().unwrap_or("nobody"));
-        match self.state.as_str() {
-            "pending" => {
+        match self.state {
+            State::Pending => {
                 format!("question {id} waits for {}, who was asked in {}", self.approver, self.card_chat)
             }
-            "approved" => {
+            State::Approved => {
                 format!("question {id} was answered by {by}: {}", self.decision.as_deref().unwrap_or("yes"))
             }
-            "denied" => {
+            State::Denied => {
                 format!("question {id} was answered by {by}: {}", self.decision.as_deref().unwrap_or("no"))
             }
-            "expired" if self.decided_by.is_some() => {
+            State::Expired if self.decided_by.is_some() => {
                 format!("question {id} is closed: the groups that it was about were removed")
             }
-            "expired" => format!("nobody answered question {id} in time"),
-            _ => format!(
+            State::Expired => format!("nobody answered question {id} in time"),
+            State::Undeliverable => format!(
                 "question {id} could not be said to {} in {}; answer it with `g2 approvals approve {id}` or `deny {id}`",
                 self.approver, self.card_chat
             ),

@@ -2,12 +2,12 @@ use serde::Deserialize;
 
 use super::*;
 
-fn rule(mode: EngageMode, trigger: &str, ignored: IgnoredPolicy) -> WiringRule {
+fn rule(mode: Engages, trigger: &str, ignored: IgnoredMessages) -> WiringRule {
     WiringRule { mode, trigger: trigger.to_owned(), ignored }
 }
 
 fn pattern(pattern: &str) -> WiringRule {
-    rule(EngageMode::Pattern(pattern.to_owned()), "@Andy", IgnoredPolicy::Drop)
+    rule(Engages::Pattern(pattern.to_owned()), "@Andy", IgnoredMessages::Drop)
 }
 
 fn says(text: &str) -> Heard<'_> {
@@ -92,7 +92,7 @@ fn groups_registered_in_v1s_terms_process_what_v1_processed() {
 
 #[test]
 fn each_mode_engages_by_its_own_rules() {
-    use {EngageMode::*, IgnoredPolicy::*, Outcome::*};
+    use {Engages::*, IgnoredMessages::*, Outcome::*};
     let mentioned = Heard { mentioned: Mentioned::Yes, ..says("hello") };
     let sticky = Heard { sticky: Sticky::Yes, ..says("hello") };
     for (mode, heard, outcome, by) in [
@@ -123,12 +123,10 @@ fn each_mode_engages_by_its_own_rules() {
 fn own_messages_and_other_bots_neither_engage_nor_become_context() {
     for (author, by) in [(Author::Me, Rule::Own), (Author::Bot, Rule::Bot)] {
         let heard = Heard { author, mentioned: Mentioned::Yes, sticky: Sticky::Yes, text: "@Andy hi" };
-        for mode in [
-            EngageMode::Pattern(".".to_owned()),
-            EngageMode::Pattern("(".to_owned()),
-            EngageMode::MentionSticky,
-        ] {
-            check(&rule(mode, "@Andy", IgnoredPolicy::Accumulate), &heard, Outcome::Ignore, by);
+        for mode in
+            [Engages::Pattern(".".to_owned()), Engages::Pattern("(".to_owned()), Engages::MentionSticky]
+        {
+            check(&rule(mode, "@Andy", IgnoredMessages::Accumulate), &heard, Outcome::Ignore, by);
         }
     }
 }
@@ -154,18 +152,18 @@ fn a_message_that_takes_a_pattern_too_long_is_held_and_reported() {
 #[test]
 fn a_chat_that_nobody_set_up_listens_as_its_kind_does() {
     for (chat, mode) in [
-        (ChatKind::Direct, EngageMode::Pattern(".".to_owned())),
-        (ChatKind::ThreadedGroup, EngageMode::MentionSticky),
-        (ChatKind::Group, EngageMode::Mention),
+        (ChatKind::Direct, Engages::Pattern(".".to_owned())),
+        (ChatKind::ThreadedGroup, Engages::MentionSticky),
+        (ChatKind::Group, Engages::Mention),
     ] {
-        assert_eq!(default_for(chat), (mode, IgnoredPolicy::Drop), "{chat:?}");
+        assert_eq!(default_for(chat), (mode, IgnoredMessages::Drop), "{chat:?}");
     }
 }
 
 #[test]
 fn the_kind_of_a_chat_comes_from_its_row() {
-    assert_eq!(ChatKind::of_columns("direct", false), ChatKind::Direct);
-    assert_eq!(ChatKind::of_columns("direct", true), ChatKind::Direct);
-    assert_eq!(ChatKind::of_columns("group", false), ChatKind::Group);
-    assert_eq!(ChatKind::of_columns("group", true), ChatKind::ThreadedGroup);
+    assert_eq!(ChatKind::of_columns(chats::Kind::Direct, false), ChatKind::Direct);
+    assert_eq!(ChatKind::of_columns(chats::Kind::Direct, true), ChatKind::Direct);
+    assert_eq!(ChatKind::of_columns(chats::Kind::Group, false), ChatKind::Group);
+    assert_eq!(ChatKind::of_columns(chats::Kind::Group, true), ChatKind::ThreadedGroup);
 }

@@ -15,7 +15,7 @@ fn ended(end: End, runner: Runner, cause: Cause) -> Ended {
 }
 
 fn on_stdin() -> Batch {
-    Batch { state: BatchState::OnStdin, said: Said::Nothing, tries: 0, free_returns: 0 }
+    Batch { reached: Reached::OnStdin, said: Said::Nothing, tries: 0, free_returns: 0 }
 }
 
 fn returned(tries: u32, free_returns: u32, rest_ms: i64) -> Judgement {
@@ -83,9 +83,9 @@ fn an_unread_batch_costs_no_try_twice_and_then_one_each_time() {
 fn a_file_that_came_back_unread_is_handed_out_again_at_once_and_whatever_was_said() {
     let closed = ended(exited(0), READY, Cause::Closed);
     for said in [Said::Nothing, Said::Something] {
-        let unread = Batch { state: BatchState::FileUnread, said, ..on_stdin() };
+        let unread = Batch { reached: Reached::FileUnread, said, ..on_stdin() };
         check(&closed, unread, &returned(0, 1, 0));
-        assert_eq!(judge(&closed, &[unread], BASE).0.status, RunStatus::Succeeded);
+        assert_eq!(judge(&closed, &[unread], BASE).0.went, Went::Well);
         check(&ended(exited(1), READY, Cause::Itself), unread, &returned(0, 1, 5_000));
     }
 }
@@ -93,13 +93,13 @@ fn a_file_that_came_back_unread_is_handed_out_again_at_once_and_whatever_was_sai
 #[test]
 fn a_batch_in_hand_costs_a_try_and_fails_after_the_fifth_retry() {
     let stuck = ended(exited(137), READY, Cause::Unwell { reason: "gave no sign of life".to_owned() });
-    for state in [BatchState::OnStdin, BatchState::FileTaken] {
+    for state in [Reached::OnStdin, Reached::FileTaken] {
         for (tries, rest_ms) in [(0, 5_000), (1, 10_000), (2, 20_000), (3, 40_000), (4, 80_000)] {
-            check(&stuck, Batch { state, tries, ..on_stdin() }, &returned(tries + 1, 0, rest_ms));
+            check(&stuck, Batch { reached: state, tries, ..on_stdin() }, &returned(tries + 1, 0, rest_ms));
         }
         check_failed(
             &stuck,
-            Batch { state, tries: 5, ..on_stdin() },
+            Batch { reached: state, tries: 5, ..on_stdin() },
             "6 attempts failed, the last one because I got stuck",
         );
     }
@@ -138,7 +138,7 @@ fn a_batch_that_something_was_said_about_is_never_handed_out_again() {
 
 #[test]
 fn a_done_batch_is_done_however_the_run_ended() {
-    let done = Batch { state: BatchState::Done, said: Said::Something, tries: 9, free_returns: 9 };
+    let done = Batch { reached: Reached::Done, said: Said::Something, tries: 9, free_returns: 9 };
     for end in [exited(0), exited(1), End::Gone, End::NeverCreated] {
         check(&ended(end, READY, Cause::OwnerGone), done, &Judgement::Done);
     }
@@ -150,7 +150,7 @@ fn a_v1_runner_that_leaves_with_0_has_done_what_it_was_given() {
     for said in [Said::Nothing, Said::Something] {
         check(&v1(0, Cause::Itself), Batch { said, ..on_stdin() }, &Judgement::Done);
     }
-    check(&v1(0, Cause::Itself), Batch { state: BatchState::FileUnread, ..on_stdin() }, &returned(0, 1, 0));
+    check(&v1(0, Cause::Itself), Batch { reached: Reached::FileUnread, ..on_stdin() }, &returned(0, 1, 0));
     check(&v1(1, Cause::Itself), on_stdin(), &returned(1, 0, 5_000));
     let error = Ended { error_record: Some("overloaded".to_owned()), ..v1(0, Cause::Itself) };
     check(&error, on_stdin(), &returned(1, 0, 5_000));
@@ -159,18 +159,18 @@ fn a_v1_runner_that_leaves_with_0_has_done_what_it_was_given() {
 
 #[test]
 fn a_run_ends_with_the_word_and_the_reason_that_tell_most() {
-    use RunStatus::*;
+    use Went::*;
     let oom = End::Exited { code: 137, oom: true };
     let unwell = || Cause::Unwell { reason: "gave no sign of life for 60 s".to_owned() };
-    for (end, cause, in_hand, status, error) in [
-        (exited(0), Cause::Itself, 0, Succeeded, None),
-        (exited(0), Cause::Closed, 0, Succeeded, None),
-        (exited(137), Cause::Closed, 0, Succeeded, None),
-        (exited(143), Cause::Closed, 0, Succeeded, None),
-        (exited(1), Cause::Closed, 0, Failed, Some("exited with code 1")),
-        (exited(137), Cause::Itself, 0, Failed, Some("exited with code 137")),
-        (exited(0), Cause::Itself, 1, Failed, Some("ended with a message in hand")),
-        (exited(0), Cause::Closed, 2, Failed, Some("ended with 2 batches of messages in hand")),
+    for (end, cause, in_hand, went, error) in [
+        (exited(0), Cause::Itself, 0, Well, None),
+        (exited(0), Cause::Closed, 0, Well, None),
+        (exited(137), Cause::Closed, 0, Well, None),
+        (exited(143), Cause::Closed, 0, Well, None),
+        (exited(1), Cause::Closed, 0, Wrong, Some("exited with code 1")),
+        (exited(137), Cause::Itself, 0, Wrong, Some("exited with code 137")),
+        (exited(0), Cause::Itself, 1, Wrong, Some("ended with a message in hand")),
+        (exited(0), Cause::Closed, 2, Wrong, Some("ended with 2 batches of messages in hand")),
         (
             exited(0),
             Cause::Cancelled { by: "the group was removed".to_owned() },
@@ -178,26 +178,26 @@ fn a_run_ends_with_the_word_and_the_reason_that_tell_most() {
             Cancelled,
             Some("cancelled: the group was removed"),
         ),
-        (oom.clone(), Cause::Itself, 0, Failed, Some("out of memory")),
-        (oom, unwell(), 1, Failed, Some("ended because it gave no sign of life for 60 s")),
-        (exited(137), Cause::NeverReady { limit_ms: 180_000 }, 1, Failed, Some("not ready within 3 minutes")),
-        (exited(137), Cause::Flooded { limit_bytes: 1024 }, 0, Failed, Some("wrote more than 1024 bytes")),
+        (oom.clone(), Cause::Itself, 0, Wrong, Some("out of memory")),
+        (oom, unwell(), 1, Wrong, Some("ended because it gave no sign of life for 60 s")),
+        (exited(137), Cause::NeverReady { limit_ms: 180_000 }, 1, Wrong, Some("not ready within 3 minutes")),
+        (exited(137), Cause::Flooded { limit_bytes: 1024 }, 0, Wrong, Some("wrote more than 1024 bytes")),
         (
             exited(0),
             Cause::Gap { expected: 3, got: 5 },
             0,
-            Failed,
+            Wrong,
             Some("record 3 is missing: 5 came instead"),
         ),
-        (exited(0), Cause::OwnerGone, 0, Failed, Some("recovered stale active run")),
-        (End::NeverCreated, Cause::Itself, 1, Failed, Some("recovered stale active run")),
-        (End::Gone, Cause::Itself, 0, Failed, Some("the container is gone")),
-        (End::Gone, Cause::Closed, 0, Succeeded, None),
+        (exited(0), Cause::OwnerGone, 0, Wrong, Some("recovered stale active run")),
+        (End::NeverCreated, Cause::Itself, 1, Wrong, Some("recovered stale active run")),
+        (End::Gone, Cause::Itself, 0, Wrong, Some("the container is gone")),
+        (End::Gone, Cause::Closed, 0, Well, None),
         (
             End::NoImage { image: "g2-agent:latest".to_owned() },
             Cause::Itself,
             1,
-            Failed,
+            Wrong,
             Some("image g2-agent:latest is not there; build it with container/build.sh"),
         ),
         (
@@ -207,12 +207,12 @@ fn a_run_ends_with_the_word_and_the_reason_that_tell_most() {
             },
             Cause::Itself,
             1,
-            Failed,
+            Wrong,
             Some("starting the container failed: no space left"),
         ),
     ] {
         let ended = ended(end, READY, cause);
-        let expected = Final { status, error: error.map(str::to_owned) };
+        let expected = Final { went, error: error.map(str::to_owned) };
         assert_eq!(judge_run(&ended, in_hand), expected, "{ended:?}");
     }
 }
@@ -263,17 +263,17 @@ proptest! {
     #[test]
     fn no_batch_is_handed_out_for_ever_lost_or_answered_twice(
         runs in prop::collection::vec((any_ended(), any::<bool>()), 30),
-        state in prop::sample::select(vec![BatchState::OnStdin, BatchState::FileTaken, BatchState::FileAbsent, BatchState::FileUnread]),
+        state in prop::sample::select(vec![Reached::OnStdin, Reached::FileTaken, Reached::FileAbsent, Reached::FileUnread]),
     ) {
-        let mut batch = Batch { state, ..on_stdin() };
+        let mut batch = Batch { reached: state, ..on_stdin() };
         let mut spent = 0;
         for (ended, speaks) in runs {
             batch.said = if speaks { Said::Something } else { Said::Nothing };
             let (last_word, judgements) = judge(&ended, &[batch], BASE);
-            prop_assert_eq!(last_word.error.is_none(), last_word.status == RunStatus::Succeeded);
+            prop_assert_eq!(last_word.error.is_none(), last_word.went == Went::Well);
             match &judgements[..] {
                 [Judgement::Returned { tries, free_returns, rest_ms }] => {
-                    prop_assert!(!speaks || batch.state == BatchState::FileUnread || ended.end == End::NeverCreated);
+                    prop_assert!(!speaks || batch.reached == Reached::FileUnread || ended.end == End::NeverCreated);
                     prop_assert!((0..=80_000).contains(rest_ms));
                     prop_assert!(*tries <= retry::MAX_RETRIES && *free_returns <= MAX_FREE_RETURNS);
                     spent += u32::from((*tries, *free_returns) != (batch.tries, batch.free_returns));

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::{Code, Folder, Time};
 use rustix::fd::OwnedFd;
 use serde::Serialize;
 
@@ -31,7 +31,8 @@ const PARTS: [&str; 3] = ["json", "reply.json", "why.json"];
 /// Why a command was refused or is dead, as `<id>.why.json` says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
-    pub code: String,
+    /// `None`: it was never said why.
+    pub code: Option<Code>,
     pub message: String,
     pub hint: Option<String>,
     pub at: Time,
@@ -40,7 +41,7 @@ pub struct Why {
 /// The document beside a refused or dead command.
 #[derive(Serialize)]
 struct WhyFile<'a> {
-    code: &'a str,
+    code: &'static str,
     message: &'a str,
     hint: Option<&'a str>,
     #[serde(rename = "box")]
@@ -82,7 +83,7 @@ impl Claims {
 fn why_file(claimed: &Claimed, why: &Why) -> Vec<u8> {
     let source = claimed.source.as_ref();
     let file = WhyFile {
-        code: &why.code,
+        code: why.code.map_or("", Code::as_str),
         message: &why.message,
         hint: why.hint.as_deref(),
         in_box: source.map(|s| s.in_box.as_str()),

@@ -19,7 +19,7 @@ use super::super::{
 };
 use crate::{
     clock,
-    domain::holds::Hold,
+    domain::{holds::Hold, states::CommandOutcome},
     ipc::{Claimed, CommandBox, display_name},
 };
 
@@ -64,7 +64,7 @@ pub(super) async fn drop(host: Arc<Host>, which: Which, reason: String) -> Resul
         Which::Claim(id) => {
             let (at_work, now) = (Arc::clone(&host), clock::now());
             let claimed = blocking(move || match at_work.store.settled_file(id)? {
-                Some(file) if file.outcome == "malformed" => {
+                Some(file) if file.outcome == CommandOutcome::Malformed => {
                     hand::drop_dead(at_work.hand(), &file.group, id).map(|()| None)
                 }
                 Some(_) | None => {

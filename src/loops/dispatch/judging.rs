@@ -6,7 +6,10 @@ use super::{Dispatch, Event, LaneId, WaitingLane, chain};
 use crate::{
     clock,
     config::Config,
-    domain::{engage::Outcome, hearing::Rules},
+    domain::{
+        engage::{Outcome, Rule},
+        hearing::Rules,
+    },
     failpoint,
     senders::{self, Senders},
     store::{AllJudged, Judged, Unjudged},
@@ -49,20 +52,20 @@ impl Judging {
         if let Some(problem) = &decision.problem {
             tracing::warn!(group, %problem, "a wiring's rule has a problem");
         }
-        if decision.refused.is_some() && (decision.rule != "sender_list" || list.logs_denied()) {
+        if decision.refused.is_some() && (decision.rule != Rule::SenderList || list.logs_denied()) {
             tracing::info!(
                 group,
                 chat = row.chat_jid,
                 sender = row.sender,
                 seq = row.seq,
-                rule = decision.rule,
+                rule = %decision.rule,
                 why = decision.reason,
                 "a message was not heard"
             );
         }
         Judged {
             n: row.n,
-            verdict: decision.outcome.as_str(),
+            verdict: decision.outcome,
             rule: decision.rule,
             reason: decision.reason,
             sticks: decision.sticks,
@@ -93,7 +96,7 @@ impl Dispatch {
                 if verdict.sticks {
                     stuck.insert(row.lane);
                 }
-                if let Some(group) = row.group.filter(|_| verdict.verdict == Outcome::Wake.as_str()) {
+                if let Some(group) = row.group.filter(|_| verdict.verdict == Outcome::Wake) {
                     woken.push((group, row.lane, row.generation, row.rest_until));
                 }
                 judged.push(verdict);

@@ -2,12 +2,14 @@
 
 use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 
-use ipc_handlers::{Folder, Refusal};
+use ipc_handlers::{Code, Folder, Refusal};
 use tokio::task::spawn_blocking;
 
 use super::{super::Host, chain, read::Pending, searches::search, show};
 use crate::{
-    clock, failpoint,
+    clock,
+    domain::states::CommandOutcome,
+    failpoint,
     ipc::{Claimed, PutError, Why},
     store::{Receipt, Settled, StoreError},
 };
@@ -156,10 +158,10 @@ pub(super) fn answer_all(
         let receipt = &settled.receipt;
         tracing::info!(
             group = %folder, claim = receipt.claim, kind = receipt.kind.as_deref().unwrap_or("-"),
-            outcome = receipt.outcome, code = receipt.code.as_deref().unwrap_or("-"), again = !settled.fresh,
+            outcome = %receipt.outcome, code = receipt.code.map_or("-", Code::as_str), again = !settled.fresh,
             run = pending.file.run.unwrap_or(0), "command settled"
         );
-        if receipt.code.as_deref() == Some("not_authorized") {
+        if receipt.code == Some(Code::NotAuthorized) {
             let reason = receipt.reason.as_deref().unwrap_or_default();
             tracing::warn!(group = %folder, claim = receipt.claim, reason, "a command was not authorized");
         }
@@ -224,16 +226,16 @@ fn set_aside(
     let claimed = &pending.claimed;
     let bytes = pending.kept.as_slice();
     let why = || Why {
-        code: receipt.code.clone().unwrap_or_default(),
+        code: receipt.code,
         message: receipt.reason.clone().unwrap_or_default(),
         hint: receipt.hint.clone(),
         at: receipt.at,
     };
-    match receipt.outcome.as_str() {
-        "malformed" => host.claims.settle_dead(claimed, bytes, &why())?,
-        _ if later >= crate::ipc::DONE_FILES => {}
-        "applied" => host.claims.settle_applied(claimed, bytes, receipt.reply.as_deref())?,
-        _ => host.claims.settle_refused(claimed, bytes, &why())?,
+    match receipt.outcome {
+        CommandOutcome::Malformed => host.claims.settle_dead(claimed, bytes, &why())?,
+        CommandOutcome::Applied | CommandOutcome::Refused if later >= crate::ipc::DONE_FILES => {}
+        CommandOutcome::Applied => host.claims.settle_applied(claimed, bytes, receipt.reply.as_deref())?,
+        CommandOutcome::Refused => host.claims.settle_refused(claimed, bytes, &why())?,
     }
     failpoint::reach("ipc.set_aside");
     host.claims.acknowledge(claimed)

@@ -20,7 +20,7 @@ use std::{ffi::OsStr, sync::Arc};
 use ipc_handlers::{Code, Folder, Refusal, Time};
 
 use crate::{
-    domain::zone::Zones,
+    domain::{states::CommandOutcome, zone::Zones},
     failpoint,
     ipc::{
         ClaimError, Claimed, Claims, CommandBox, GroupBoxes, HostDirs, PutError, ReadError, Source, Why,
@@ -48,7 +48,7 @@ pub enum HandError {
     #[error("{0} is a directory; only its writer, or you by hand, can remove it")]
     Directory(String),
     #[error("command {0} is settled: it was {1}; only what waits, is claimed or is dead can be dropped")]
-    Settled(i64, String),
+    Settled(i64, CommandOutcome),
     #[error("command {0} was applied; trying it again would do it twice")]
     Applied(i64),
     #[error(
@@ -152,9 +152,9 @@ pub async fn finish(
     {
         return Err(error.into());
     }
-    if receipt.outcome == "refused" {
+    if receipt.outcome == CommandOutcome::Refused {
         let why = Why {
-            code: receipt.code.unwrap_or_default(),
+            code: receipt.code,
             message: receipt.reason.unwrap_or_default(),
             hint: receipt.hint,
             at: receipt.at,
@@ -178,10 +178,10 @@ pub fn drop_dead(hand: Hand<'_>, group: &Folder, id: i64) -> Result<(), HandErro
 /// [`HandError`]
 pub async fn retry(hand: Hand<'_>, of: i64, now: Time) -> Result<Claimed, HandError> {
     let file = hand.store.settled_file(of)?.ok_or(HandError::NoSuchCommand(of))?;
-    if file.outcome == "applied" {
+    if file.outcome == CommandOutcome::Applied {
         return Err(HandError::Applied(of));
     }
-    let is_dead = file.outcome == "malformed";
+    let is_dead = file.outcome == CommandOutcome::Malformed;
     let bytes = root::read_kept_bytes(hand.dirs.path(), &file.group, of, is_dead);
     let bytes = bytes.ok_or(HandError::NotKept(of))?;
     if !file.held(&bytes) {

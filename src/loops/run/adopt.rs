@@ -7,6 +7,7 @@ use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 
 use super::{Order, STALE, Watched, Watching, document::prompt_of, model::looks};
 use crate::{
+    domain::states::{RunKind, Via},
     gateway::Looks,
     loops::ipc::chain,
     store::{ActiveRun, batch_name, task_batch},
@@ -48,7 +49,7 @@ impl Watched {
         for (batch, _) in &active.open {
             self.in_hand.insert(batch_name(*batch), None);
         }
-        if active.kind != "message" && !active.handled {
+        if active.kind != RunKind::Message && !active.handled {
             self.in_hand.insert(task_batch(active.id), None);
         }
         self.show_work();
@@ -68,7 +69,7 @@ impl Watched {
     /// Follow-ups that were handed over before the crash are published again; the runner ignores ids it has taken.
     async fn publish_again(&self, active: &ActiveRun) {
         let Ok(boxes) = self.host.boxes(&self.group) else { return };
-        for (batch, _) in active.open.iter().filter(|(_, via)| via == "input") {
+        for (batch, _) in active.open.iter().filter(|(_, via)| *via == Via::Input) {
             let Ok(Some(content)) = self.host.store.batch_content(*batch, self.host.handover_limits()) else {
                 continue;
             };

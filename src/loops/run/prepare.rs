@@ -11,6 +11,7 @@ use crate::{
         mounts::Granted,
         rows::Group,
         run_settings::{self, Provider, RunSettings, Selinux},
+        states::SandboxName,
     },
     ipc::{self, Owner},
     loops::{Host, ipc::chain},
@@ -59,7 +60,7 @@ pub(super) async fn prepare(
 fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared, String> {
     let row = host.store.group(group).map_err(|e| chain(&e))?.ok_or("the group was removed")?;
     let (settings, own) = host.config.run_settings().for_group(&row).map_err(|e| chain(&e))?;
-    let place = if host.sandbox.kind() == "process" { Place::Host } else { Place::Container };
+    let place = if host.sandbox.kind() == SandboxName::Process { Place::Host } else { Place::Container };
     if place == Place::Host && settings.provider == Provider::Claude && !host.config.allow_unsandboxed {
         return Err(
             "claude would run without any sandbox; start Docker and set sandbox.kind = \"docker\", or set \
@@ -248,7 +249,7 @@ impl Folders {
         if let Some(aws) = aws.filter(|_| host.config.aws.is_for(is_main)) {
             mounts.push(mount(aws, "/home/node/.aws", Access::ReadOnly, Whose::Shared));
         }
-        if is_main && host.sandbox.kind() != "process" {
+        if is_main && host.sandbox.kind() != SandboxName::Process {
             let base = host.run_dir(run).join("project");
             match mounts::project(&host.config, &host.root, &base) {
                 Ok(shown) => {

@@ -8,7 +8,11 @@ use tokio::time::Instant;
 use super::{Halt, Watched, noise::Noise};
 use crate::{
     clock,
-    domain::{judge::Cause, lanes::Event},
+    domain::{
+        judge::Cause,
+        lanes::Event,
+        states::{RunKind, Via},
+    },
     failpoint,
     loops::{intake::What, ipc::chain},
     sandbox::output::Parsed,
@@ -162,11 +166,11 @@ impl Watched {
             let open = self.host.store.active_run(self.run).ok().flatten();
             let Ok(boxes) = self.host.boxes(&self.group) else { return record };
             let Some(open) = open else { return record };
-            if open.kind != "message" {
+            if open.kind != RunKind::Message {
                 record.handled.push(task_batch(self.run));
             }
             for (batch, via) in open.open {
-                if via == "stdin" || !boxes.has_input(&batch_name(batch)) {
+                if via == Via::Stdin || !boxes.has_input(&batch_name(batch)) {
                     record.handled.push(batch_name(batch));
                 }
             }

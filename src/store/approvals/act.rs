@@ -22,7 +22,7 @@ use crate::domain::{
         Action, Rights, card,
         name::{BadName, new_agent},
     },
-    engage::{ChatKind, EngageMode, default_for},
+    engage::{ChatKind, Engages, default_for},
 };
 
 /// One answer that may be given, under way.
@@ -247,8 +247,8 @@ fn bad_name(bad: &BadName) -> String {
 
 fn when_it_answers(kind: ChatKind) -> &'static str {
     match default_for(kind).0 {
-        EngageMode::Pattern(_) => "to every message",
-        EngageMode::Mention => "when it is mentioned",
-        EngageMode::MentionSticky => "when it is mentioned, and then in that thread",
+        Engages::Pattern(_) => "to every message",
+        Engages::Mention => "when it is mentioned",
+        Engages::MentionSticky => "when it is mentioned, and then in that thread",
     }
 }

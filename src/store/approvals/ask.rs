@@ -6,12 +6,13 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     super::{
         Result, channel_of,
+        columns::Columns as _,
         outbox::{Button, Say, say},
     },
     Asking, QUESTION, Question, US, candidates, note, place, question_row,
 };
 use crate::domain::approvals::{
-    Kind, LIFE_MS, OPEN, OPEN_IN_CHAT, WAITING,
+    Kind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
     answer::press,
     approver::whom_to_ask,
     card::{self, Card, Spoken},
@@ -77,7 +78,7 @@ pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time)
         ))?
         .query_row(params![about.chat, about.kind.as_str(), about.sender], question_row)
         .optional()?;
-    if let Some(open) = newest.as_ref().filter(|newest| newest.state == "pending") {
+    if let Some(open) = newest.as_ref().filter(|newest| newest.state == State::Pending) {
         wait(c, open.id, about.waiting, now)?;
         return Ok(Asked::Already(open.id));
     }
@@ -102,7 +103,7 @@ pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time)
         }
     }
     // What could not be said is asked again, with all that waits for it.
-    let unsaid = newest.filter(|newest| newest.state == "undeliverable");
+    let unsaid = newest.filter(|newest| newest.state == State::Undeliverable);
     let unreached = unsaid.as_ref().map(|unsaid| unsaid.card_chat.as_str());
     let asked = match whom_to_ask(
         candidates(c, about.groups)?,
@@ -225,9 +226,8 @@ fn card_of(c: &Connection, id: i64, about: &About<'_>) -> Result<Card> {
         text: &text,
     };
     let mut named = c.prepare_cached("SELECT folder, name FROM groups ORDER BY is_main DESC, folder")?;
-    let groups: Vec<(Folder, String)> = named
-        .query_map([], |r| Ok((super::folder(r.get(0)?)?, r.get(1)?)))?
-        .collect::<rusqlite::Result<_>>()?;
+    let groups: Vec<(Folder, String)> =
+        named.query_map([], |r| Ok((r.folder(0)?, r.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
     Ok(match about.kind {
         Kind::Sender => {
             let names = groups.into_iter().filter(|(folder, _)| about.groups.contains(folder));

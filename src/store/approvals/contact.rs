@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::{
-    super::{Result, groups::wire_by_default, people},
+    super::{Result, columns::Columns as _, groups::wire_by_default, people},
     Asking,
     ask::{About, Asked, ask, denied},
     rights,
@@ -15,6 +15,7 @@ use crate::domain::{
         Kind,
         chat::{self, Unwired},
     },
+    chats,
     engage::{Author, ChatKind, Mentioned},
     rows::Inbound,
 };
@@ -40,11 +41,11 @@ pub(in super::super) fn first_contact(
     now: Time,
 ) -> Result<Contact> {
     let jid = &inbound.chat_jid;
-    let (kind, threaded, policy, wired_before): (String, bool, String, bool) = c
+    let (kind, threaded, policy, wired_before): (chats::Kind, bool, UnknownSenders, bool) = c
         .prepare_cached(
             "SELECT kind, threaded, unknown_sender_policy, wired_before FROM chats WHERE jid = ?1",
         )?
-        .query_row([jid], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))?;
+        .query_row([jid], |r| Ok((r.word("chats", 0)?, r.get(1)?, r.word("chats", 2)?, r.get(3)?)))?;
     let trigger: String = c
         .prepare_cached("SELECT trigger FROM groups WHERE is_main = 1")?
         .query_row([], |r| r.get(0))
@@ -54,7 +55,7 @@ pub(in super::super) fn first_contact(
     // Whether there is one, and only one.
     let groups: Vec<Folder> = c
         .prepare_cached("SELECT folder FROM groups LIMIT 2")?
-        .query_map([], |r| super::folder(r.get(0)?))?
+        .query_map([], |r| r.folder(0))?
         .collect::<rusqlite::Result<_>>()?;
     let known: bool = c
         .prepare_cached(
@@ -67,10 +68,10 @@ pub(in super::super) fn first_contact(
             (false, true) => Author::Bot,
             (false, false) => Author::Person,
         },
-        addressed: chat::addressed(ChatKind::of_columns(&kind, threaded), mentioned, &inbound.text, &trigger),
+        addressed: chat::addressed(ChatKind::of_columns(kind, threaded), mentioned, &inbound.text, &trigger),
         rights: rights(c, &inbound.sender)?,
         known,
-        policy: UnknownSenders::parse(&policy),
+        policy,
         groups: &groups,
         wired_before,
     };

@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    super::{Result, people},
+    super::{Result, columns::Columns as _, people},
     Asking, Question,
     ask::{About, Asked, ask, denied},
 };
@@ -36,7 +36,7 @@ pub(in super::super) fn unheard(c: &Connection, n: i64) -> Result<Option<Unheard
                 chat: r.get(1)?,
                 sender: r.get(2)?,
                 sender_name: r.get(3)?,
-                group: super::folder(r.get(4)?)?,
+                group: r.folder(4)?,
             })
         })
         .optional()?;

@@ -14,8 +14,8 @@ async fn stranger(store: &Store, chat: &str, sender: &str, key: &str) {
     store.accept(event, NOW).await.unwrap();
     let judged = store.unjudged(100).unwrap().into_iter().map(|row| {
         let refused = (row.standing == access::Standing::Unknown).then_some(access::Refusal::Asked);
-        let verdict = if refused.is_some() { "ignore" } else { "wake" };
-        Judged { n: row.n, verdict, rule: "unknown_sender", reason: "test".into(), sticks: false, refused }
+        let verdict = if refused.is_some() { Outcome::Ignore } else { Outcome::Wake };
+        Judged { n: row.n, verdict, rule: Rule::UnknownSender, reason: "test".into(), sticks: false, refused }
     });
     store.judge(judged.collect(), NOW).await.unwrap();
 }
@@ -67,9 +67,9 @@ pub(super) async fn of_questions(store: &Store) {
     let wiring = NewWiring { chat_jid: "tg:4".into(), ..super::wiring() };
     store.add_wiring(wiring, NOW).await.unwrap();
     store.deny_many(Some(CHAT), "local:me", "test", NOW).await.unwrap();
-    assert!(
-        store.approval(1).unwrap().is_some_and(|(one, events)| one.state == "approved" && !events.is_empty())
-    );
+    assert!(store.approval(1).unwrap().is_some_and(|(one, events)| one.state
+        == crate::domain::approvals::State::Approved
+        && !events.is_empty()));
     stranger(store, "tg:9", "42", "c9").await;
     assert!(store.expire_approvals(NOW.plus_ms(8 * 24 * 3_600_000)).await.unwrap() > 0);
 }

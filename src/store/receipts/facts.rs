@@ -7,7 +7,7 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension};
 
 use super::{
-    super::{Result, folder, groups::zone_of, sessions, tasks},
+    super::{Result, columns::Columns as _, groups::zone_of, sessions, tasks},
     effects::within,
 };
 use crate::domain::zone::{Zone, Zones};
@@ -29,7 +29,7 @@ pub(super) fn facts(
     let wants = command.wants(caller);
     let groups_of = |jid: &str| -> Result<Vec<Folder>> {
         Ok(c.prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
-            .query_map([jid], |r| folder(r.get(0)?))?
+            .query_map([jid], |r| r.folder(0))?
             .collect::<rusqlite::Result<_>>()?)
     };
     let chat = match wants.chat {

@@ -7,7 +7,7 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension};
 
 use super::{
-    super::{Result, folder},
+    super::{Result, columns::Columns as _},
     CommandFile, Proof,
 };
 
@@ -32,7 +32,7 @@ pub(super) fn run_of_token(
         .optional()?;
     let run = c
         .prepare_cached("SELECT group_folder, ended_at FROM runs WHERE id = ?1")?
-        .query_row([claims.run_id], |r| Ok((folder(r.get(0)?)?, r.get::<_, Option<i64>>(1)?.map(Time))))
+        .query_row([claims.run_id], |r| Ok((r.folder(0)?, r.time_or_null(1)?)))
         .optional()?;
     let seen = Seen {
         group: &file.group,

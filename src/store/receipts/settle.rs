@@ -18,7 +18,10 @@ use super::{
     proof::run_of_token,
     receipt,
 };
-use crate::domain::prune::{DAY_MS, RECEIPT_DAYS};
+use crate::domain::{
+    prune::{DAY_MS, RECEIPT_DAYS},
+    states::CommandOutcome,
+};
 
 /// For how long a `requestId` is remembered, ms.
 const REMEMBERED_MS: i64 = 7 * DAY_MS;
@@ -29,7 +32,7 @@ const _: () = assert!(REMEMBERED_MS <= RECEIPT_DAYS as i64 * DAY_MS);
 pub(super) struct Verdict {
     pub(super) kind: Option<String>,
     pub(super) request_id: Option<String>,
-    pub(super) outcome: &'static str,
+    pub(super) outcome: CommandOutcome,
     pub(super) refusal: Option<Refusal>,
     pub(super) reply: Option<Vec<u8>>,
     pub(super) replay_of: Option<i64>,
@@ -42,7 +45,7 @@ impl Verdict {
         Self {
             kind,
             request_id: request_id.map(|id| id.as_str().to_owned()),
-            outcome: "refused",
+            outcome: CommandOutcome::Refused,
             refusal: Some(refusal),
             reply,
             replay_of: None,
@@ -77,7 +80,9 @@ pub(super) fn settle(c: &Connection, file: &CommandFile, rules: &Rules, now: Tim
     let file = of_nobody.as_ref().unwrap_or(file);
     let verdict = match &file.body {
         _ if let Some(Note::Dropped(reason)) = &note => dropped(file, reason),
-        Err(refusal) => Verdict { outcome: "malformed", ..Verdict::refused(None, None, refusal.clone()) },
+        Err(refusal) => {
+            Verdict { outcome: CommandOutcome::Malformed, ..Verdict::refused(None, None, refusal.clone()) }
+        }
         Ok(bytes) => match envelope::parse(bytes) {
             Err(rejected) => rejection(*rejected),
             Ok(envelope) => {
@@ -162,7 +167,10 @@ fn answered_anew(
     rules: &Rules,
     now: Time,
 ) -> Result<Option<Vec<u8>>> {
-    if receipt.outcome != "applied" || receipt.request_id.is_none() || !only_reads(receipt.kind.as_deref()) {
+    if receipt.outcome != CommandOutcome::Applied
+        || receipt.request_id.is_none()
+        || !only_reads(receipt.kind.as_deref())
+    {
         return Ok(None);
     }
     let Some(envelope) = file.body.as_deref().ok().and_then(|bytes| envelope::parse(bytes).ok()) else {
@@ -205,9 +213,7 @@ fn token_id(file: &CommandFile) -> Option<&str> {
 /// Writes the receipt.
 pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Time) -> Result<Settled> {
     let (code, reason, hint) = match &verdict.refusal {
-        Some(refusal) => {
-            (Some(refusal.code.as_str()), Some(refusal.message.as_str()), Some(refusal.hint.as_str()))
-        }
+        Some(refusal) => (Some(refusal.code), Some(refusal.message.as_str()), Some(refusal.hint.as_str())),
         None => (None, None, None),
     };
     c.prepare_cached(
@@ -216,7 +222,7 @@ pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Ti
     )?
     .execute(params![
         file.claim, file.group.as_str(), file.box_name, file.name, verdict.kind, verdict.request_id, file.run, file.origin,
-        digest(file), verdict.outcome, code, reason, hint, verdict.reply, verdict.replay_of, now.0,
+        digest(file), verdict.outcome.as_str(), code.map(Code::as_str), reason, hint, verdict.reply, verdict.replay_of, now.0,
         file.written.map(|at| at.0), file.taken.map(|at| at.0), token_id(file)
     ])?;
     crate::failpoint::reach("ipc.decided");
@@ -227,8 +233,8 @@ pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Ti
             name: file.name.clone(),
             kind: verdict.kind,
             request_id: verdict.request_id,
-            outcome: verdict.outcome.into(),
-            code: code.map(Into::into),
+            outcome: verdict.outcome,
+            code,
             reason: reason.map(Into::into),
             hint: hint.map(Into::into),
             reply: verdict.reply,
@@ -242,7 +248,7 @@ pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Ti
 fn rejection(rejected: Rejected) -> Verdict {
     let verdict = Verdict::refused(rejected.type_name, rejected.request_id.as_ref(), rejected.refusal);
     match rejected.fault {
-        Fault::Malformed => Verdict { outcome: "malformed", ..verdict },
+        Fault::Malformed => Verdict { outcome: CommandOutcome::Malformed, ..verdict },
         Fault::Refused => verdict,
     }
 }
@@ -266,21 +272,14 @@ fn repeat(c: &Connection, claim: i64) -> Result<Option<Verdict>> {
     if first.reply.is_none() && only_reads(first.kind.as_deref()) {
         return Ok(None);
     }
-    let refusal = match (&first.code, first.reason, first.hint) {
-        (Some(code), Some(reason), Some(hint)) => {
-            code_named(code).map(|code| Refusal::new(code, reason, hint))
-        }
+    let refusal = match (first.code, first.reason, first.hint) {
+        (Some(code), Some(reason), Some(hint)) => Some(Refusal::new(code, reason, hint)),
         (Some(_) | None, Some(_) | None, Some(_) | None) => None,
-    };
-    let outcome = match first.outcome.as_str() {
-        "applied" => "applied",
-        "malformed" => "malformed",
-        _ => "refused",
     };
     Ok(Some(Verdict {
         kind: first.kind,
         request_id: first.request_id,
-        outcome,
+        outcome: first.outcome,
         refusal,
         reply: first.reply,
         replay_of: Some(claim),
@@ -325,7 +324,7 @@ fn decide(
         Ok(acted) => Ok(Verdict {
             kind,
             request_id: id.map(|id| id.as_str().to_owned()),
-            outcome: "applied",
+            outcome: CommandOutcome::Applied,
             refusal: None,
             reply: Some(reply::accepted(envelope, &acted.outcomes, &acted.zone)),
             replay_of: None,
@@ -339,7 +338,8 @@ fn decide(
 fn changed_before(c: &Connection, file: &CommandFile, receipt: &Receipt) -> Result<Changes> {
     let mut changes = Changes::default();
     let command = file.body.as_deref().ok().and_then(|bytes| envelope::parse(bytes).ok());
-    let Some(command) = command.filter(|_| receipt.outcome == "applied").map(|envelope| envelope.command)
+    let Some(command) =
+        command.filter(|_| receipt.outcome == CommandOutcome::Applied).map(|envelope| envelope.command)
     else {
         return Ok(changes);
     };
@@ -375,9 +375,4 @@ fn changed_before(c: &Connection, file: &CommandFile, receipt: &Receipt) -> Resu
         changes.moved(c, target.as_ref().unwrap_or(&file.group), Lanes::All)?;
     }
     Ok(changes)
-}
-
-/// Returns the code of a name that is in a receipt.
-fn code_named(name: &str) -> Option<Code> {
-    Code::ALL.into_iter().find(|code| code.as_str() == name)
 }

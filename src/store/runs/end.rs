@@ -5,7 +5,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     super::{
-        Result, StoreError, health as store_health,
+        Result, StoreError,
+        columns::Columns as _,
+        health as store_health,
         lanes::{WaitingLane, waiting},
         outbox::{Say, say},
     },
@@ -14,7 +16,8 @@ use super::{
 };
 use crate::domain::{
     health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
-    judge::{self, Batch, BatchState, Cause, End, Ended, Judgement, RunStatus, Said},
+    judge::{self, Batch, Cause, End, Ended, Judgement, Reached, Said, Went},
+    states::{BatchState, RunStatus, Via},
     zone::Zones,
 };
 
@@ -53,7 +56,7 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
         .query_row([end.run], active_row)
         .optional()?
         .ok_or_else(|| StoreError::NotFound { what: "run", id: end.run.to_string() })?;
-    if !matches!(row.status.as_str(), "queued" | "running") {
+    if row.status.is_over() {
         return Ok(RunEnded { error: None, waiting: waiting(c, Some(&row.group))? });
     }
     let ended = Ended {
@@ -69,14 +72,10 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     let open = open_batches(c, end)?;
     let batches: Vec<Batch> = open.iter().map(|(_, _, batch)| *batch).collect();
     let (mut last, judgements) = judge::judge(&ended, &batches, end.retry_base_ms);
-    if row.task().is_some() && !row.handled && last.status == RunStatus::Succeeded {
+    if row.task().is_some() && !row.handled && last.went == Went::Well {
         last = judge::judge_run(&ended, 1);
     }
-    let status = match last.status {
-        RunStatus::Succeeded => "succeeded",
-        RunStatus::Failed => "failed",
-        RunStatus::Cancelled => "cancelled",
-    };
+    let status = RunStatus::from(last.went).as_str();
     let killed = matches!(end.cause, Cause::Unwell { .. } | Cause::NeverReady { .. }).then_some(now.0);
     c.prepare_cached("UPDATE runs SET status = ?2, ended_at = ?3, error = ?4, killed_at = ?5 WHERE id = ?1")?
         .execute(params![end.run, status, now.0, last.error, killed])?;
@@ -89,10 +88,10 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     // A run that never was one, or that somebody ended, tells nothing of how runs go.
     let tells = !matches!(end.cause, Cause::OwnerGone | Cause::Cancelled { .. })
         && !matches!(end.end, End::NeverCreated | End::NotNow { .. });
-    match last.status {
-        RunStatus::Succeeded => store_health::works_again(c, &row.group, row.task())?,
-        RunStatus::Failed if tells => store_health::has_failed(c, &row.group, row.task(), end.run, now)?,
-        RunStatus::Failed | RunStatus::Cancelled => {}
+    match last.went {
+        Went::Well => store_health::works_again(c, &row.group, row.task())?,
+        Went::Wrong if tells => store_health::has_failed(c, &row.group, row.task(), end.run, now)?,
+        Went::Wrong | Went::Cancelled => {}
     }
     if let Some(task) = row.task() {
         judge_task(c, &row, task, end, &ended, last.error.as_deref(), zones, now)?;
@@ -114,14 +113,14 @@ fn open_batches(c: &Connection, end: &EndOfRun) -> Result<Vec<(i64, i64, Batch)>
          FROM batches b WHERE b.run_id = ?1 AND b.state IN ('handed', 'claimed') ORDER BY b.id",
     )?
     .query_map([end.run], |r| {
-        let (id, via): (i64, String) = (r.get(0)?, r.get(4)?);
+        let (id, via) = (r.get(0)?, r.word("batches", 4)?);
         let batch = Batch {
-            state: match via.as_str() {
-                "stdin" => BatchState::OnStdin,
-                _ => match end.input.as_ref().map(|left| left.iter().find(|input| input.batch == id)) {
-                    Some(Some(LeftInput { taken: false, .. })) => BatchState::FileUnread,
-                    Some(None) => BatchState::FileAbsent,
-                    Some(Some(_)) | None => BatchState::FileTaken,
+            reached: match via {
+                Via::Stdin => Reached::OnStdin,
+                Via::Input => match end.input.as_ref().map(|left| left.iter().find(|input| input.batch == id)) {
+                    Some(Some(LeftInput { taken: false, .. })) => Reached::FileUnread,
+                    Some(None) => Reached::FileAbsent,
+                    Some(Some(_)) | None => Reached::FileTaken,
                 },
             },
             said: if r.get(5)? { Said::Something } else { Said::Nothing },
@@ -134,7 +133,7 @@ fn open_batches(c: &Connection, end: &EndOfRun) -> Result<Vec<(i64, i64, Batch)>
 }
 
 /// A batch that ends with its run: all that the run said since the last one that it finished is about this one.
-fn end_batch(state: &str) -> String {
+fn end_batch(state: BatchState) -> String {
     format!(
         "UPDATE batches SET state = '{state}', ended_at = ?2, said_from = max(outbox_mark, (SELECT answered FROM runs r WHERE r.id = batches.run_id)),
            said_to = max(outbox_mark, (SELECT max(answered, coalesce((SELECT max(o.id) FROM outbox o WHERE o.run_id = r.id), 0)) FROM runs r WHERE r.id = batches.run_id))
@@ -152,7 +151,7 @@ fn keep_judgement(
 ) -> Result<()> {
     match judgement {
         Judgement::Done => {
-            c.prepare_cached(&end_batch("done"))?.execute([batch, now.0])?;
+            c.prepare_cached(&end_batch(BatchState::Done))?.execute([batch, now.0])?;
         }
         Judgement::Returned { tries, free_returns, rest_ms } => {
             c.prepare_cached(
@@ -167,7 +166,7 @@ fn keep_judgement(
             }
         }
         Judgement::Failed { notice } => {
-            c.prepare_cached(&end_batch("failed"))?.execute([batch, now.0])?;
+            c.prepare_cached(&end_batch(BatchState::Failed))?.execute([batch, now.0])?;
             let (chat, thread): (String, String) = c
                 .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
                 .query_row([lane], |r| Ok((r.get(0)?, r.get(1)?)))?;

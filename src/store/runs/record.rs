@@ -42,7 +42,7 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
         .query_row([run], active_row)
         .optional()?
         .ok_or_else(|| StoreError::NotFound { what: "run", id: run.to_string() })?;
-    if n <= row.last_seq || !matches!(row.status.as_str(), "queued" | "running") {
+    if n <= row.last_seq || row.status.is_over() {
         return Ok(Recorded::Known);
     }
     if n != row.last_seq + 1 {

@@ -1,6 +1,6 @@
 //! A task's slot: which comes next, and what becomes of one whose run has ended.
 
-use ipc_handlers::Time;
+use ipc_handlers::{Time, effect::CatchUp};
 use rusqlite::{Connection, params};
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     ActiveRun, EndOfRun,
 };
 use crate::domain::{
-    judge::{self, Batch, BatchState, Ended, Judgement, Said},
+    judge::{self, Batch, Ended, Judgement, Reached, Said},
     rows::Task,
     zone::Zones,
 };
@@ -26,9 +26,10 @@ pub(in super::super) fn next_slot(
     zone: &jiff::tz::TimeZone,
 ) -> Option<Time> {
     let schedule =
-        ipc_handlers::schedule::Schedule::parse(&task.schedule_type, &task.schedule_value, zone, now).ok()?;
-    match task.catch_up.as_str() {
-        "all" => {
+        ipc_handlers::schedule::Schedule::parse(task.schedule_type.as_str(), &task.schedule_value, zone, now)
+            .ok()?;
+    match task.catch_up {
+        CatchUp::All => {
             // At most the newest 24 missed occurrences are made up for.
             let mut slots = Vec::new();
             let mut at = slot;
@@ -42,7 +43,7 @@ pub(in super::super) fn next_slot(
             let first_kept = slots.len().saturating_sub(24);
             slots.get(first_kept).copied().or_else(|| schedule.next_after(slot, now, zone))
         }
-        _ => schedule.next_after(slot, now, zone),
+        CatchUp::Latest | CatchUp::Skip => schedule.next_after(slot, now, zone),
     }
 }
 
@@ -73,7 +74,7 @@ pub(super) fn judge_task(
         Judgement::Done
     } else {
         // A slot is judged as a batch that lay on stdin. Nobody counts its free returns, so it has none.
-        let batch = Batch { state: BatchState::OnStdin, said, tries, free_returns: judge::MAX_FREE_RETURNS };
+        let batch = Batch { reached: Reached::OnStdin, said, tries, free_returns: judge::MAX_FREE_RETURNS };
         let (_, judgements) = judge::judge(ended, &[batch], end.retry_base_ms);
         judgements.into_iter().next().unwrap_or(Judgement::Done)
     };

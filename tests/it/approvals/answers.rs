@@ -1,5 +1,7 @@
 //! How answers are given.
 
+use g2::domain::approvals::State;
+use g2::domain::engage::Rule;
 use g2::{
     domain::people::Role,
     store::{How, Pick},
@@ -19,7 +21,7 @@ async fn a_number_or_a_label_in_the_card_s_chat_is_the_answer_and_no_prompt() {
         assert_eq!(world.woken("family", CHAT).len(), usize::from(allowed), "{text:?}");
         assert!(world.woken("main", DESK).is_empty(), "{text:?} is no prompt");
         let why = world.store.why(seq, world.now).unwrap().unwrap();
-        assert_eq!(why.wirings[0].rule.as_deref(), Some("answer"), "{text:?}");
+        assert_eq!(why.wirings[0].rule, Some(Rule::Answer), "{text:?}");
         assert_eq!(world.say_all(DESK).await.len(), 1, "{text:?}: one confirmation");
     }
 }
@@ -46,7 +48,7 @@ async fn a_number_of_somebody_without_the_right_is_a_message() {
     assert_eq!(world.woken("main", DESK), ["1"], "the guest's");
     // The same number in another chat is one as well.
     world.hear("local:elsewhere", OWNER, "1").await;
-    assert!(world.open().iter().any(|question| question.kind == "sender"));
+    assert!(world.open().iter().any(|question| question.kind == g2::domain::approvals::Kind::Sender));
 }
 
 #[tokio::test]
@@ -71,11 +73,11 @@ async fn of_several_open_cards_the_number_says_which_or_the_reply_does() {
     assert_eq!(told[0].text, "Questions #1, #2 are open: say which with `#1 1` or `#2 1`.");
     assert!(world.why(seq).contains("say which"), "{}", world.why(seq));
     world.hear(DESK, OWNER, &format!("#{eve} 1")).await;
-    assert_eq!(world.question(eve).state, "approved");
+    assert_eq!(world.question(eve).state, State::Approved);
     let _third = world.stranger("tg:zoe", "hey").await;
     let card: Vec<i64> = world.column(&format!("SELECT card FROM approvals WHERE id = {bob}"));
     world.hear_as(DESK, OWNER, "2", |event| event.reply_to_id = Some(card[0].to_string())).await;
-    assert_eq!(world.question(bob).state, "denied");
+    assert_eq!(world.question(bob).state, State::Denied);
     assert_eq!(world.open().len(), 1);
 }
 
@@ -142,7 +144,10 @@ async fn whoever_lost_the_right_since_they_were_asked_may_not_answer() {
     world.say_all("tg:ada").await;
     world.store.revoke_roles("tg:ada", Some(folder("family"))).await.unwrap();
     world.hear("tg:ada", "tg:ada", "1").await;
-    assert_eq!(world.open().iter().filter(|question| question.kind == "sender").count(), 1);
+    assert_eq!(
+        world.open().iter().filter(|question| question.kind == g2::domain::approvals::Kind::Sender).count(),
+        1
+    );
     assert_eq!(world.pick(1, Pick::Yes, "tg:ada").await.how, How::NotAllowed);
 }
 

@@ -1,9 +1,11 @@
 //! What to do with a chat that no group is wired to.
 
+use g2::domain::engage::Rule;
 use g2::{
     domain::people::Role,
     store::{How, Pick},
 };
+use ipc_handlers::effect::EngageMode;
 
 use super::world::{DESK, OWNER, World, folder, wiring};
 
@@ -100,7 +102,7 @@ async fn what_was_asked_about_engages_once_approved_whatever_the_chat_is_said_to
         assert!(decided.says.contains("when it is mentioned"), "{}", decided.says);
         assert_eq!(world.woken("family", NEW), ["hello"]);
         let why = &world.store.why(seq, world.now).unwrap().unwrap().wirings[0];
-        assert_eq!(why.rule.as_deref(), Some("approved"), "{why:?}");
+        assert_eq!(why.rule, Some(Rule::Approved), "{why:?}");
         // What comes later is heard as the chat's kind says, but for a thread in which the agent listens on now.
         world.hear(NEW, BOB, "la la").await;
         assert_eq!(world.woken("family", NEW).len(), if threaded == "true" { 2 } else { 1 });
@@ -124,7 +126,7 @@ async fn a_chat_that_is_wired_by_hand_is_heard_by_the_rule_that_was_given() {
     world.hear(NEW, BOB, "@G2 hello").await;
     world.store.add_member(BOB, folder("family"), OWNER, world.now).await.unwrap();
     let by_mention = g2::store::NewWiring {
-        engage_mode: "pattern".into(),
+        engage_mode: EngageMode::Pattern,
         engage_pattern: Some("^deploy".into()),
         ..wiring("family", NEW)
     };

@@ -1,6 +1,7 @@
 //! Questions that nobody answers, and bounds.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+use g2::domain::approvals::State;
 use g2::{
     domain::{approvals::full, people::Role},
     store::{Asking, How, NextDelivery, Pick},
@@ -25,7 +26,7 @@ async fn a_card_that_cannot_be_said_blocks_nothing_and_the_next_message_asks_som
     world.role("tg:ada", Role::Admin, Some("family")).await;
     world.hear(CHAT, BOB, "one").await;
     fail(&world, "tg:ada").await;
-    assert_eq!(world.question(1).state, "undeliverable");
+    assert_eq!(world.question(1).state, State::Undeliverable);
     world.hear(CHAT, BOB, "two").await;
     let open = world.open();
     assert_eq!((open.len(), open[0].id, open[0].approver.as_str()), (1, 1, OWNER));
@@ -42,7 +43,7 @@ async fn what_could_not_be_said_can_be_answered_from_the_command_line() {
     fail(&world, DESK).await;
     world.yes(1).await;
     assert_eq!(world.woken("family", CHAT), ["one"]);
-    assert_eq!(world.question(1).state, "approved");
+    assert_eq!(world.question(1).state, State::Approved);
 }
 
 #[tokio::test]

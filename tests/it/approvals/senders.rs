@@ -1,5 +1,8 @@
 //! Whether a sender is heard.
 
+use g2::domain::approvals::State;
+use g2::domain::engage::Outcome;
+use g2::domain::engage::Rule;
 use g2::{
     domain::people::Role,
     store::{How, Pick},
@@ -94,7 +97,7 @@ async fn a_yes_when_all_groups_are_gone_allows_nothing_and_says_so() {
     let decided = world.pick(id, Pick::Yes, OWNER).await;
     assert_eq!(decided.how, How::Late);
     assert!(decided.says.contains("is not allowed anything: every group"), "{}", decided.says);
-    assert_eq!(world.question(id).state, "expired");
+    assert_eq!(world.question(id).state, State::Expired);
     assert!(world.question(id).outcome().contains("were removed"), "{}", world.question(id).outcome());
     assert!(world.store.users().unwrap().iter().all(|user| user.id != BOB));
     assert_eq!(world.pick(id, Pick::Yes, OWNER).await.how, How::Late);
@@ -201,8 +204,8 @@ async fn somebody_who_is_admitted_while_their_message_is_judged_is_not_asked_abo
     world.store.add_member(BOB, folder("family"), OWNER, world.now).await.unwrap();
     let stale = g2::store::Judged {
         n: row.n,
-        verdict: "ignore",
-        rule: "unknown_sender",
+        verdict: Outcome::Ignore,
+        rule: Rule::UnknownSender,
         reason: "stale".into(),
         sticks: false,
         refused: Some(g2::domain::access::Refusal::Asked),

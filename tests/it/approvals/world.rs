@@ -1,6 +1,7 @@
 //! A store with people in it, and what the loops do with it, step by step.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+use g2::domain::approvals::State;
 use g2::{
     domain::{
         access::Listed,
@@ -13,6 +14,9 @@ use g2::{
         Accepted, Asking, Decided, How, Judged, NewGroup, NewWiring, NextDelivery, Pick, Store, Unjudged,
     },
 };
+use ipc_handlers::effect::EngageMode;
+use ipc_handlers::effect::IgnoredMessages;
+use ipc_handlers::effect::SenderScope;
 use ipc_handlers::{Folder, Time};
 
 pub(super) const NOW: Time = Time(1_800_000_000_000);
@@ -179,7 +183,7 @@ impl World {
     /// The questions that are pending.
     pub(super) fn open(&self) -> Vec<Approval> {
         let all = self.store.approvals(true).unwrap();
-        all.into_iter().filter(|question| question.state == "pending").collect()
+        all.into_iter().filter(|question| question.state == State::Pending).collect()
     }
 
     pub(super) fn question(&self, id: i64) -> Approval {
@@ -224,7 +228,7 @@ impl World {
 
     pub(super) fn wirings_of(&self, chat: &str) -> Vec<(String, String)> {
         let all = self.store.wirings().unwrap().into_iter().filter(|wiring| wiring.chat_jid == chat);
-        all.map(|wiring| (wiring.group.to_string(), wiring.engage_mode)).collect()
+        all.map(|wiring| (wiring.group.to_string(), wiring.engage_mode.to_string())).collect()
     }
 }
 
@@ -232,10 +236,10 @@ pub(super) fn wiring(group: &str, chat: &str) -> NewWiring {
     NewWiring {
         group: folder(group),
         chat_jid: chat.into(),
-        engage_mode: "pattern".into(),
+        engage_mode: EngageMode::Pattern,
         engage_pattern: Some(".".into()),
-        sender_scope: "all".into(),
-        ignored_message_policy: "drop".into(),
+        sender_scope: SenderScope::All,
+        ignored_message_policy: IgnoredMessages::Drop,
     }
 }
 
@@ -244,7 +248,7 @@ pub(super) fn judged(row: &Unjudged) -> Judged {
     let decision = Rules::default().decide(&row.asked(Listed::Allowed));
     Judged {
         n: row.n,
-        verdict: decision.outcome.as_str(),
+        verdict: decision.outcome,
         rule: decision.rule,
         reason: decision.reason,
         sticks: decision.sticks,

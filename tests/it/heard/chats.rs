@@ -7,6 +7,9 @@ use g2::{
     },
     store::{NewGroup, NewWiring, Store},
 };
+use ipc_handlers::effect::EngageMode;
+use ipc_handlers::effect::IgnoredMessages;
+use ipc_handlers::effect::SenderScope;
 use ipc_handlers::{Folder, Time};
 use serde_json::json;
 
@@ -33,11 +36,9 @@ async fn what_a_channel_says_of_a_chat_is_kept_current_and_a_person_s_policy_sta
     let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
     let look = || {
         let chat = store.chat("tg:-5").unwrap().unwrap();
-        (chat.name, chat.kind, chat.threaded, chat.unknown_sender_policy)
+        (chat.name, chat.kind.as_str(), chat.threaded, chat.unknown_sender_policy.as_str())
     };
-    let is = |name: &str, kind: &str, threaded, policy: &str| {
-        (name.to_owned(), kind.to_owned(), threaded, policy.to_owned())
-    };
+    let is = |name: &str, kind, threaded, policy| (name.to_owned(), kind, threaded, policy);
     came(&store, "tg:-5", "1", None).await;
     assert_eq!(look(), is("tg:-5", "group", false, "request_approval"));
     let info = |name: &str, kind, threaded| Some(ChatInfo { name: name.into(), kind, threaded });
@@ -62,10 +63,10 @@ async fn a_chat_that_is_wired_before_anybody_spoke_is_what_its_address_shows() {
     let wiring = NewWiring {
         group: folder.clone(),
         chat_jid: "tg:42".into(),
-        engage_mode: "mention".into(),
+        engage_mode: EngageMode::Mention,
         engage_pattern: None,
-        sender_scope: "all".into(),
-        ignored_message_policy: "drop".into(),
+        sender_scope: SenderScope::All,
+        ignored_message_policy: IgnoredMessages::Drop,
     };
     let group = NewGroup { folder, name: "a".into(), is_main: false, trigger: "@G2".into() };
     store.add_group(group, vec![wiring], NOW).await.unwrap();

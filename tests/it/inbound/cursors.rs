@@ -2,6 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use g2::store::{NewGroup, NewWiring, Store};
+use ipc_handlers::effect::EngageMode;
+use ipc_handlers::effect::IgnoredMessages;
+use ipc_handlers::effect::SenderScope;
 use ipc_handlers::{Folder, Time};
 use serde_json::{Value, json};
 
@@ -103,10 +106,10 @@ fn a_message_in_each_of_three_hundred_groups_at_once_is_answered_in_each() {
             let wiring = NewWiring {
                 group: group.clone(),
                 chat_jid: format!("local:c{n}"),
-                engage_mode: "pattern".into(),
+                engage_mode: EngageMode::Pattern,
                 engage_pattern: Some(".".into()),
-                sender_scope: "all".into(),
-                ignored_message_policy: "drop".into(),
+                sender_scope: SenderScope::All,
+                ignored_message_policy: IgnoredMessages::Drop,
             };
             let new =
                 NewGroup { folder: group, name: format!("G {n}"), is_main: false, trigger: "@G2".into() };

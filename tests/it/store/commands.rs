@@ -1,6 +1,8 @@
 //! Command files and their receipts.
 
 use super::*;
+use g2::domain::states::CommandOutcome;
+use ipc_handlers::Code;
 
 #[tokio::test]
 async fn a_file_that_comes_back_after_its_receipt_is_not_decided_again() {
@@ -39,13 +41,13 @@ async fn a_request_id_is_answered_once_and_other_bytes_are_a_conflict() {
     let again = world.store.settle(command("main", 2, ask("a").as_bytes()), Zones::utc(), NOW).await.unwrap();
     let other = world.store.settle(command("main", 3, ask("b").as_bytes()), Zones::utc(), NOW).await.unwrap();
     assert_eq!(first.receipt.reply, again.receipt.reply);
-    assert_eq!(other.receipt.code.as_deref(), Some("conflict"));
+    assert_eq!(other.receipt.code, Some(Code::Conflict));
     let elsewhere = br#"{"type":"send_message","requestId":"r","chatJid":"local:family","text":"c"}"#;
     let elsewhere = world.store.settle(command("family", 4, elsewhere), Zones::utc(), NOW).await.unwrap();
-    assert_eq!(elsewhere.receipt.outcome, "applied", "ids are each group's own");
+    assert_eq!(elsewhere.receipt.outcome, CommandOutcome::Applied, "ids are each group's own");
     let later = NOW.plus_ms(8 * 24 * 3_600_000);
     let forgotten =
         world.store.settle(command("main", 5, ask("b").as_bytes()), Zones::utc(), later).await.unwrap();
-    assert_eq!(forgotten.receipt.outcome, "applied", "remembered for seven days");
+    assert_eq!(forgotten.receipt.outcome, CommandOutcome::Applied, "remembered for seven days");
     assert_eq!(world.texts("local:main"), ["a", "b"]);
 }

@@ -1,5 +1,6 @@
 //! What is only history, and what is kept however old it is.
 
+use g2::domain::states::BatchState;
 use std::collections::BTreeMap;
 
 use g2::{
@@ -61,7 +62,7 @@ impl World {
 
     /// A message that was answered by a run that ended.
     async fn answered(&self, chat: &str, key: &str) -> (i64, i64) {
-        let seq = self.message(chat, key, key, "wake").await;
+        let seq = self.message(chat, key, key, Outcome::Wake).await;
         let handed = self.start(self.lane()).await;
         self.ready(handed.run).await;
         let answer = say(&format!("to {key}"), &[handed.batch]);
@@ -130,7 +131,7 @@ async fn what_becomes_history_while_it_is_removed_keeps_what_it_refers_to_until_
         let (first, run) = world.answered("local:family", "1").await;
         let (before, after) = History::ALL.split_at(passed);
         assert_eq!(world.remove(before, &keep()).await, [], "it is the last word in its chat");
-        let last = world.message("local:family", "2", "x", "ignore").await;
+        let last = world.message("local:family", "2", "x", Outcome::Ignore).await;
         world.remove(after, &keep()).await;
         // What is left of it is told as it was.
         if world.seqs().contains(&first) {
@@ -149,13 +150,13 @@ async fn what_becomes_history_while_it_is_removed_keeps_what_it_refers_to_until_
 async fn what_a_person_wrote_last_stays_where_only_machines_spoke_since() {
     let world = world().await;
     let chat = "local:family";
-    world.message(chat, "1", "a person", "ignore").await;
-    let person = world.message(chat, "2", "a person", "ignore").await;
+    world.message(chat, "1", "a person", Outcome::Ignore).await;
+    let person = world.message(chat, "2", "a person", Outcome::Ignore).await;
     for key in ["3", "4"] {
         let bot = Inbound { chat_jid: chat.into(), replay_key: key.into(), bot: true, ..Inbound::default() };
         world.store.accept(bot, NOW).await.unwrap();
     }
-    let last = world.message("local:main", "5", "x", "ignore").await;
+    let last = world.message("local:main", "5", "x", Outcome::Ignore).await;
     world.prune(&keep()).await;
     assert_eq!(world.seqs(), [person, last - 1, last]);
 }
@@ -163,15 +164,15 @@ async fn what_a_person_wrote_last_stays_where_only_machines_spoke_since() {
 #[tokio::test]
 async fn what_somebody_waits_for_is_kept_however_old_it_is() {
     let world = world().await;
-    let returned = world.message("local:main", "returned", "x", "wake").await;
+    let returned = world.message("local:main", "returned", "x", Outcome::Wake).await;
     let failed = world.start(world.lane()).await;
     world.end(failed.run, End::Exited { code: 1, oom: false }, Cause::Itself).await;
-    let held = world.message("local:family", "held", "x", "held").await;
-    let ignored = world.message("local:family", "ignored", "x", "ignore").await;
-    let context = world.message("local:family", "context", "x", "context").await;
-    let waits = world.message("local:family", "waits", "x", "wake").await;
+    let held = world.message("local:family", "held", "x", Outcome::Held).await;
+    let ignored = world.message("local:family", "ignored", "x", Outcome::Ignore).await;
+    let context = world.message("local:family", "context", "x", Outcome::Context).await;
+    let waits = world.message("local:family", "waits", "x", Outcome::Wake).await;
     for chat in ["local:main", "local:family"] {
-        world.message(chat, &format!("last of {chat}"), "x", "ignore").await;
+        world.message(chat, &format!("last of {chat}"), "x", Outcome::Ignore).await;
     }
     let removed = world.prune(&after(3650 * DAY_MS)).await;
     assert_eq!(removed, [(History::Messages, vec![ignored])]);
@@ -185,8 +186,8 @@ async fn what_somebody_waits_for_is_kept_however_old_it_is() {
 #[tokio::test]
 async fn what_an_agent_has_in_hand_is_kept_with_what_its_run_said_and_asked_for() {
     let world = world().await;
-    let seq = world.message("local:main", "1", "x", "wake").await;
-    world.message("local:main", "2", "x", "ignore").await;
+    let seq = world.message("local:main", "1", "x", Outcome::Wake).await;
+    world.message("local:main", "2", "x", Outcome::Ignore).await;
     let handed = world.start(world.lane()).await;
     world.ready(handed.run).await;
     world.store.record(handed.run, 2, say("wait", &[]), NOW).await.unwrap();
@@ -197,7 +198,7 @@ async fn what_an_agent_has_in_hand_is_kept_with_what_its_run_said_and_asked_for(
     assert_eq!(world.prune(&after(3650 * DAY_MS)).await, []);
     // It said something: the batch is not handed over once more.
     world.end(handed.run, End::Exited { code: 1, oom: false }, Cause::Itself).await;
-    assert_eq!(world.store.why(seq, NOW).unwrap().unwrap().wirings[0].batch_state.as_deref(), Some("failed"));
+    assert_eq!(world.store.why(seq, NOW).unwrap().unwrap().wirings[0].batch_state, Some(BatchState::Failed));
 }
 
 #[tokio::test]
@@ -209,7 +210,7 @@ async fn what_was_not_said_is_kept_and_so_is_its_run() {
         panic!()
     };
     world.store.delivery_failed(row.id, "away", None, NOW).await.unwrap();
-    world.message("local:main", "2", "x", "ignore").await;
+    world.message("local:main", "2", "x", Outcome::Ignore).await;
     let removed: BTreeMap<_, _> =
         world.prune(&keep()).await.into_iter().map(|(what, ids)| (what.name(), ids)).collect();
     assert_eq!((&removed["outbox"], &removed["runs"]), (&vec![1], &vec![first]));
@@ -222,7 +223,7 @@ async fn no_id_is_given_twice() {
     let world = world().await;
     let (_, run) = world.answered("local:family", "1").await;
     world.commands([1, 2, 9], NOW).await;
-    let last = world.message("local:family", "2", "x", "ignore").await;
+    let last = world.message("local:family", "2", "x", Outcome::Ignore).await;
     let newest_outbox = world.store.outbox(None, None).unwrap().last().unwrap().id;
     world.prune(&keep()).await;
     assert_eq!(world.claims(), [9], "the next claim's id begins after the newest receipt");
@@ -313,7 +314,7 @@ fn refused_of(claim: i64, run: i64) -> CommandFile {
 async fn a_run_stays_as_long_as_a_command_with_its_token_is_kept_or_may_wait() {
     let world = world().await;
     let (_, run) = world.answered("local:family", "1").await;
-    world.message("local:family", "2", "x", "ignore").await;
+    world.message("local:family", "2", "x", Outcome::Ignore).await;
     world.store.settle(refused_of(1, run), Zones::utc(), NOW.plus_ms(1)).await.unwrap();
     world.commands([2], NOW).await;
     let runs = || world.store.runs(None).unwrap().len();
@@ -343,7 +344,7 @@ async fn a_run_stays_as_long_as_a_command_with_its_token_is_kept_or_may_wait() {
 async fn a_run_is_kept_for_30_days_however_little_else_is() {
     let world = world().await;
     world.answered("local:family", "1").await;
-    world.message("local:family", "2", "x", "ignore").await;
+    world.message("local:family", "2", "x", Outcome::Ignore).await;
     let horizon = Horizon::new(NOW.plus_ms(29 * DAY_MS), 1, 0);
     let removed = world.prune(&Keep { horizon, ..keep() }).await;
     let removed: Vec<_> = removed.into_iter().map(|(what, _)| what).collect();

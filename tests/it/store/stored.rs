@@ -1,6 +1,8 @@
 //! How much a group has put into the store: counted wherever a row comes from or goes.
 
 use g2::domain::prune::{DAY_MS, History, Horizon, Keep};
+use g2::domain::states::CommandOutcome;
+use ipc_handlers::Code;
 use ipc_handlers::{Command, commands::ListTasks};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -94,7 +96,7 @@ async fn run(steps: Vec<Step>) {
                 if !world.store.groups().unwrap().iter().any(|group| group.folder.as_str() == groups[who]) {
                     continue;
                 }
-                world.message(&format!("local:{}", groups[who]), &n.to_string(), "hi", "wake").await;
+                world.message(&format!("local:{}", groups[who]), &n.to_string(), "hi", Outcome::Wake).await;
                 let handed = world.start(world.lane()).await;
                 world.ready(handed.run).await;
                 world.store.record(handed.run, 2, say(&"x".repeat(size), &[]), NOW).await.unwrap();
@@ -157,19 +159,22 @@ async fn who_has_put_in_as_much_as_is_kept_may_only_end_and_free_and_nobody_else
             "schedule_value": "3600000", "targetJid": "local:family"})
     };
     for (claim, id) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
-        assert_eq!(settle("family", claim, task(id)).await.outcome, "applied", "{id}");
+        assert_eq!(settle("family", claim, task(id)).await.outcome, CommandOutcome::Applied, "{id}");
     }
     let full = world.store.stored_by(&folder("family")).unwrap();
     assert!((100_000..140_000).contains(&full), "{full}");
     for (claim, json) in [(5, task("e")), (6, json!({"type": "list_tasks", "requestId": "r1"}))] {
         let refused = settle("family", claim, json).await;
-        assert_eq!(refused.code.as_deref(), Some("no_room"), "{refused:?}");
+        assert_eq!(refused.code, Some(Code::NoRoom), "{refused:?}");
         assert!(refused.hint.unwrap().contains("cancel tasks"));
     }
     let say = |n: &str| json!({"type": "send_message", "chatJid": "local:main", "text": n});
-    assert_eq!(settle("main", 7, say("main has room")).await.outcome, "applied");
-    assert_eq!(settle("family", 8, json!({"type": "cancel_task", "taskId": "a"})).await.outcome, "applied");
-    assert_eq!(settle("family", 9, task("f")).await.outcome, "applied", "there is room again");
+    assert_eq!(settle("main", 7, say("main has room")).await.outcome, CommandOutcome::Applied);
+    assert_eq!(
+        settle("family", 8, json!({"type": "cancel_task", "taskId": "a"})).await.outcome,
+        CommandOutcome::Applied
+    );
+    assert_eq!(settle("family", 9, task("f")).await.outcome, CommandOutcome::Applied, "there is room again");
     // A person is not asked for room.
     let (list, said) =
         (Command::ListTasks(ListTasks { after: None, limit: None, target_folder: None }), Transcripts::new());

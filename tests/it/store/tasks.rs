@@ -1,6 +1,10 @@
 //! When tasks are due, and what their runs make of them.
 
+use g2::domain::states::CommandOutcome;
+use g2::domain::states::SandboxName;
 use g2::{domain::tasks::TaskLimits, store::Bounds};
+use ipc_handlers::Code;
+use ipc_handlers::TaskStatus;
 use serde_json::json;
 
 use super::*;
@@ -12,7 +16,7 @@ async fn a_group_can_not_cancel_anothers_task() {
     world.store.settle(command("main", 1, make), Zones::utc(), NOW).await.unwrap();
     let cancel = br#"{"type":"cancel_task","taskId":"mine"}"#;
     let foreign = world.store.settle(command("family", 2, cancel), Zones::utc(), NOW).await.unwrap();
-    assert_eq!(foreign.receipt.code.as_deref(), Some("not_found"));
+    assert_eq!(foreign.receipt.code, Some(Code::NotFound));
     assert_eq!(world.store.tasks(None).unwrap().len(), 1);
     let own = world.store.settle(command("main", 3, cancel), Zones::utc(), NOW).await.unwrap();
     assert_eq!((own.receipt.outcome.as_str(), world.store.tasks(None).unwrap().len()), ("applied", 0));
@@ -46,7 +50,7 @@ async fn ids_that_a_group_has_taken_are_free_for_every_other() {
     }
     assert_eq!(made(&make("main", None).await.unwrap()), "task-41");
     assert_eq!(made(&make("main", Some("task-7")).await.unwrap()), "task-7");
-    assert_eq!(make("main", Some("task-7")).await.unwrap().receipt.code.as_deref(), Some("conflict"));
+    assert_eq!(make("main", Some("task-7")).await.unwrap().receipt.code, Some(Code::Conflict));
     // In its own way alone: its next number is taken by itself.
     make("family", Some("task-44")).await.unwrap();
     let own = made(&make("family", None).await.unwrap());
@@ -65,7 +69,7 @@ async fn a_task_of_the_same_id_in_another_group_is_another_task() {
     };
     for group in ["main", "family"] {
         let json = json!({"type": "schedule_task", "taskId": "t", "prompt": group, "schedule_type": "once", "schedule_value": "2020-01-01T00:00:00"});
-        assert_eq!(tell(group, json).await.unwrap().receipt.outcome, "applied");
+        assert_eq!(tell(group, json).await.unwrap().receipt.outcome, CommandOutcome::Applied);
     }
     // Both run at the same time, for the same slot.
     let mut runs = Vec::new();
@@ -73,7 +77,7 @@ async fn a_task_of_the_same_id_in_another_group_is_another_task() {
         assert_eq!(world.store.due_task_of(&folder(group), NOW).unwrap().as_deref(), Some("t"));
         let handed = world
             .store
-            .start_task(&folder(group), "t", "process", "me", Zones::utc(), NOW)
+            .start_task(&folder(group), "t", SandboxName::Process, "me", Zones::utc(), NOW)
             .await
             .unwrap()
             .unwrap();
@@ -93,8 +97,8 @@ async fn a_task_of_the_same_id_in_another_group_is_another_task() {
         let task = world.store.task(&folder(group), "t").unwrap().unwrap();
         (task.status, task.last_result)
     };
-    assert_eq!(state("main"), ("completed".into(), Some("of main".into())));
-    assert_eq!(state("family"), ("active".into(), None));
+    assert_eq!(state("main"), (TaskStatus::Completed, Some("of main".into())));
+    assert_eq!(state("family"), (TaskStatus::Active, None));
     let ran = |group: &str| {
         world.store.task_history(&folder(group), "t").unwrap().iter().map(|run| run.run).collect::<Vec<_>>()
     };
@@ -280,14 +284,17 @@ async fn of_each_group_the_task_is_due_that_waits_longest_and_can_be_started() {
     .enumerate()
     {
         let file = command(group, n as i64 + 1, make(id, every).as_bytes());
-        assert_eq!(world.store.settle(file, Zones::utc(), NOW).await.unwrap().receipt.outcome, "applied");
+        assert_eq!(
+            world.store.settle(file, Zones::utc(), NOW).await.unwrap().receipt.outcome,
+            CommandOutcome::Applied
+        );
     }
     let due = NOW.plus_ms(100_000);
     let told = |(group, id): (&str, &str)| (folder(group), id.to_owned());
     assert_eq!(world.store.due_tasks(due).unwrap(), [("main", "early"), ("family", "theirs")].map(told));
     world
         .store
-        .start_task(&folder("main"), "early", "process", "me", Zones::utc(), due)
+        .start_task(&folder("main"), "early", SandboxName::Process, "me", Zones::utc(), due)
         .await
         .unwrap()
         .unwrap();
@@ -314,7 +321,7 @@ async fn a_slot_of_a_task_runs_once_and_its_next_run_moves_with_the_run_row() {
     assert_eq!(world.store.due_tasks(due).unwrap().len(), 1);
     let handed = world
         .store
-        .start_task(&folder("main"), "t", "process", "me", Zones::utc(), due)
+        .start_task(&folder("main"), "t", SandboxName::Process, "me", Zones::utc(), due)
         .await
         .unwrap()
         .unwrap();
@@ -336,7 +343,7 @@ async fn a_once_task_is_completed_by_success_only() {
     world.store.settle(command("main", 1, make), Zones::utc(), NOW).await.unwrap();
     let first = world
         .store
-        .start_task(&folder("main"), "t", "process", "me", Zones::utc(), NOW)
+        .start_task(&folder("main"), "t", SandboxName::Process, "me", Zones::utc(), NOW)
         .await
         .unwrap()
         .unwrap();
@@ -346,6 +353,6 @@ async fn a_once_task_is_completed_by_success_only() {
     world.store.record(first.run, 1, failed, NOW).await.unwrap();
     world.end(first.run, End::Exited { code: 1, oom: false }, Cause::Itself).await;
     let task = world.store.task(&folder("main"), "t").unwrap().unwrap();
-    assert_eq!(task.status, "active");
+    assert_eq!(task.status, TaskStatus::Active);
     assert!(task.next_run.is_some_and(|at| at > NOW), "{task:?}");
 }

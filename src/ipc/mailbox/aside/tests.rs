@@ -16,7 +16,7 @@ fn world() -> World {
 }
 
 fn why() -> Why {
-    Why { code: "malformed".into(), message: "no JSON".into(), hint: None, at: Time(0) }
+    Why { code: Some(Code::Malformed), message: "no JSON".into(), hint: None, at: Time(0) }
 }
 
 impl World {

@@ -35,7 +35,7 @@ pub(super) fn create(
              ON CONFLICT (id, group_folder) DO NOTHING",
         )?
         .execute(params![
-            new.id, group, new.chat_jid, new.prompt, new.script, new.schedule.type_name(), new.schedule.value(),
+            new.id, group, new.chat_jid, new.prompt, new.script, new.schedule.kind().as_str(), new.schedule.value(),
             new.context_mode.as_str(), new.catch_up.as_str(), new.output.as_str(), new.next_run.0, now.0
         ])?;
     if inserted == 0 {
@@ -123,7 +123,7 @@ pub(super) fn change(
             group.as_str(),
             change.prompt,
             change.script,
-            change.schedule.as_ref().map(Schedule::type_name),
+            change.schedule.as_ref().map(|schedule| schedule.kind().as_str()),
             change.schedule.as_ref().map(Schedule::value),
             change.context_mode.map(ContextMode::as_str),
             change.catch_up.map(CatchUp::as_str),

@@ -1,0 +1,171 @@
+//! The states in which the store keeps runs, batches, commands and what is said: one closed set of words each.
+
+use ipc_handlers::words;
+
+words! {
+    /// What a run is for.
+    pub enum RunKind: "run kind" {
+        /// Messages of a lane.
+        Message = "message",
+        /// A task that is due.
+        Task = "task",
+        /// Nothing yet: no version makes such runs.
+        Heartbeat = "heartbeat",
+    }
+}
+
+words! {
+    /// How a run stands in the ledger.
+    pub enum RunStatus: "run status" {
+        /// It has no container yet.
+        Queued = "queued",
+        /// It has a container.
+        Running = "running",
+        /// It ended, and nothing was wrong.
+        Succeeded = "succeeded",
+        /// It ended, and something was wrong.
+        Failed = "failed",
+        /// Somebody ended it on purpose.
+        Cancelled = "cancelled",
+    }
+}
+
+impl RunStatus {
+    /// Whether it has ended.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        match self {
+            Self::Queued | Self::Running => false,
+            Self::Succeeded | Self::Failed | Self::Cancelled => true,
+        }
+    }
+}
+
+words! {
+    /// How far a batch of messages is.
+    pub enum BatchState: "batch state" {
+        /// It was given to a run, which may not have read it.
+        Handed = "handed",
+        /// Its run has read it.
+        Claimed = "claimed",
+        /// Its run has finished with it.
+        Done = "done",
+        /// Its run ended before that: it is handed out again.
+        Returned = "returned",
+        /// It is given up, and its chat was told so.
+        Failed = "failed",
+    }
+}
+
+impl BatchState {
+    /// Whether a run has it in hand.
+    #[must_use]
+    pub fn is_in_hand(self) -> bool {
+        match self {
+            Self::Handed | Self::Claimed => true,
+            Self::Done | Self::Returned | Self::Failed => false,
+        }
+    }
+}
+
+words! {
+    /// The way on which a batch came to its run.
+    pub enum Via: "way of a batch" {
+        /// In the document on stdin, with the launch.
+        Stdin = "stdin",
+        /// As a file in `input/`, to a live run.
+        Input = "input",
+    }
+}
+
+words! {
+    /// How far a row of the outbox is.
+    pub enum DeliveryStatus: "delivery status" {
+        /// It waits for its turn.
+        Pending = "pending",
+        /// The channel was given it and has not answered.
+        Sending = "sending",
+        /// The channel has it.
+        Sent = "sent",
+        /// Nobody knows whether the channel has it.
+        Unknown = "unknown",
+        /// The channel does not take it.
+        Failed = "failed",
+    }
+}
+
+words! {
+    /// What became of a command file.
+    pub enum CommandOutcome: "outcome of a command" {
+        Applied = "applied",
+        Refused = "refused",
+        /// It is no command.
+        Malformed = "malformed",
+    }
+}
+
+words! {
+    /// Where a command of the mailbox stands, as people see it.
+    pub enum QueueState: "state of a command" {
+        /// Its file lies in its box.
+        Waiting = "waiting",
+        /// The daemon has its file, and has not decided.
+        Claimed = "claimed",
+        Applied = "applied",
+        Refused = "refused",
+        /// It was no command; its file lies in `dead/`.
+        Dead = "dead",
+        /// A person holds its file.
+        Held = "held",
+    }
+}
+
+impl From<CommandOutcome> for QueueState {
+    fn from(outcome: CommandOutcome) -> Self {
+        match outcome {
+            CommandOutcome::Applied => Self::Applied,
+            CommandOutcome::Refused => Self::Refused,
+            CommandOutcome::Malformed => Self::Dead,
+        }
+    }
+}
+
+impl QueueState {
+    /// The outcome that such a command has a receipt of; the others have none.
+    #[must_use]
+    pub fn outcome(self) -> Option<CommandOutcome> {
+        match self {
+            Self::Applied => Some(CommandOutcome::Applied),
+            Self::Refused => Some(CommandOutcome::Refused),
+            Self::Dead => Some(CommandOutcome::Malformed),
+            Self::Waiting | Self::Claimed | Self::Held => None,
+        }
+    }
+}
+
+words! {
+    /// Whether a lane has a session, or it is kept.
+    pub enum SessionState: "session state" {
+        Live = "live",
+        Archived = "archived",
+    }
+}
+
+words! {
+    /// What runs containers.
+    pub enum SandboxName: "sandbox" {
+        Docker = "docker",
+        /// Plain child processes.
+        Process = "process",
+    }
+}
+
+words! {
+    /// How the run of a command is known.
+    pub enum RunBy: "proof of a run" {
+        /// The command carried the run's token.
+        Token = "token",
+        /// It was the group's run when the file was claimed.
+        Mount = "mount",
+    }
+}
