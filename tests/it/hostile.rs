@@ -8,6 +8,7 @@ mod host;
 mod lists;
 mod neighbour;
 mod output;
+mod place;
 mod room;
 mod scene;
 mod searches;

@@ -86,13 +86,7 @@ impl Scene {
 
     /// Has the hostile group launched, and waits until it is at rest.
     pub(super) fn container_of_a_new_run(&self) -> String {
-        let seq = self.root.send("local:evil", "begin");
-        wait_for("the hostile container", || {
-            (self.root.why(seq)["wirings"][0]["batch_state"] == "done").then_some(())
-        });
-        let running = self.root.rows(&["runs", "list"]);
-        let of_evil = |run: &&serde_json::Value| run["group"] == "evil" && run["ended_at"].is_null();
-        running.iter().find(of_evil).unwrap()["container"].as_str().unwrap().to_owned()
+        launched(&self.root)
     }
 
     /// A command file of the host that no container has.
@@ -149,6 +143,17 @@ impl Scene {
         eprintln!("memory: {} KiB quiet, {peak} KiB at most", self.quiet_kib);
         assert!(peak <= 2 * self.quiet_kib, "{peak} KiB after {} KiB", self.quiet_kib);
     }
+}
+
+/// Has the hostile group launched, and waits until it is at rest; returns its container.
+pub(super) fn launched(root: &Root) -> String {
+    let seq = root.send("local:evil", "begin");
+    wait_for("the hostile container", || {
+        (root.why(seq)["wirings"][0]["batch_state"] == "done").then_some(())
+    });
+    let running = root.rows(&["runs", "list"]);
+    let of_evil = |run: &&serde_json::Value| run["group"] == "evil" && run["ended_at"].is_null();
+    running.iter().find(of_evil).unwrap()["container"].as_str().unwrap().to_owned()
 }
 
 /// Has a group ask for its tasks, and waits for the reply.
