@@ -9,6 +9,7 @@ mod lists;
 mod neighbour;
 mod output;
 mod place;
+mod renames;
 mod room;
 mod scene;
 mod searches;
