@@ -8,6 +8,8 @@ mod host;
 mod lists;
 mod neighbour;
 mod output;
+mod place;
+mod renames;
 mod room;
 mod scene;
 mod searches;

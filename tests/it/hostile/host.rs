@@ -1,13 +1,15 @@
 //! What no container can do, but a machine can: devices and links in place of boxes, a full disk, a read-only one. The
 //! tests that mount or make devices need root; where nothing can be mounted they say `skipped`.
 #![expect(clippy::disallowed_methods, reason = "plays the machine")]
+#![expect(clippy::disallowed_types, reason = "makes and mounts disks")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
     fs::{self, File},
     io::Write as _,
     os::unix::fs::symlink,
-    path::PathBuf,
+    path::{Path, PathBuf},
+    process::Command,
 };
 
 use rustix::{
@@ -125,16 +127,33 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// `None` where we may not mount.
+    /// In memory. `None` where we may not mount.
     pub(super) fn under(root: &Root, options: &std::ffi::CStr) -> Option<Self> {
-        let data = root.data("");
-        let made: Vec<_> = fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).collect();
-        for path in made {
-            if fs::remove_file(&path).is_err() {
-                fs::remove_dir_all(&path).unwrap();
+        let data = emptied(root);
+        let mounted = mount("tmpfs", &data, "tmpfs", MountFlags::empty(), options);
+        Self::mounted(data, mounted.map_err(|error| error.to_string()))
+    }
+
+    /// One of ext4, in a file beside it. `None` where none can be made and mounted.
+    pub(super) fn ext4_under(root: &Root) -> Option<Self> {
+        let (image, data) = (root.path().join("disk"), emptied(root));
+        File::create(&image).unwrap().set_len(512 << 20).unwrap();
+        let run = |words: &[&str], paths: &[&Path]| {
+            let done = Command::new(words[0]).args(&words[1..]).args(paths).output();
+            let done = done.map_err(|error| format!("{}: {error}", words[0]))?;
+            if done.status.success() {
+                Ok(())
+            } else {
+                Err(String::from_utf8_lossy(&done.stderr).into_owned())
             }
-        }
-        match mount("tmpfs", &data, "tmpfs", MountFlags::empty(), options) {
+        };
+        let made = run(&["mkfs.ext4", "-q"], &[&image]);
+        let mounted = made.and_then(|()| run(&["mount", "-o", "loop"], &[&image, &data]));
+        Self::mounted(data, mounted)
+    }
+
+    fn mounted(data: PathBuf, mounted: Result<(), String>) -> Option<Self> {
+        match mounted {
             Ok(()) => Some(Self { data }),
             Err(error) => {
                 eprintln!("skipped: nothing can be mounted here ({error})");
@@ -142,6 +161,18 @@ impl Disk {
             }
         }
     }
+}
+
+/// Removes what was laid out in `data/`, and returns that.
+fn emptied(root: &Root) -> PathBuf {
+    let data = root.data("");
+    let made: Vec<_> = fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for path in made {
+        if fs::remove_file(&path).is_err() {
+            fs::remove_dir_all(&path).unwrap();
+        }
+    }
+    data
 }
 
 impl Drop for Disk {

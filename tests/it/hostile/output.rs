@@ -1,30 +1,17 @@
 //! What a container writes on its stdout and stderr, however it is meant.
-#![expect(clippy::disallowed_methods, reason = "measures how long a neighbour waits")]
+#![expect(clippy::disallowed_methods, reason = "has a deadline of its own")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::scene::{ask, image, peak_kib};
-use crate::support::{DEADLINE, Daemon, Docked, Linkage, Root, docker, program, run_docker, wait_for};
-
-/// A root with a hostile group and its neighbour.
-fn two_groups(toml: &str) -> Root {
-    let root = Root::new(toml);
-    add_groups(&root);
-    root
-}
-
-fn add_groups(root: &Root) {
-    for group in ["evil", "good"] {
-        root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
-    }
-}
+use super::{host::two_groups, neighbour::Neighbour, place::Place, scene::ask};
+use crate::support::{DEADLINE, Daemon, Root, run_docker, wait_for};
 
 #[test]
 fn what_a_record_forges_is_one_line_of_the_log_in_which_nothing_acts() {
-    let root = two_groups("");
+    let root = two_groups();
     let forged = "\u{1b}[2J\u{1b}]0;t\u{7}\u{9b}31m\u{202e}X\r\n2026-11-22T00:00:00Z ERROR forged";
     let record = json!({"status": forged}).to_string();
     let garbage = format!("---G2_OUTPUT_START---\n{record}\n---G2_OUTPUT_END---\n");
@@ -44,90 +31,25 @@ fn what_a_record_forges_is_one_line_of_the_log_in_which_nothing_acts() {
     assert!(log.lines().any(|line| line.contains("unknown variant") && line.contains("forged")), "{log}");
 }
 
-/// Where a hostile program runs: as a plain child, and in a container where there is Docker.
-enum Place {
-    Child(Root),
-    Container(Docked),
-}
-
-impl Place {
-    /// Each place there is, laid out with two groups whose agent is the hostile program.
-    fn all(limits: &str) -> Vec<Self> {
-        Self::all_with("", limits)
-    }
-
-    /// The same with more settings of the sandbox.
-    fn all_with(sandbox: &str, limits: &str) -> Vec<Self> {
-        let toml =
-            format!("[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n{limits}\n");
-        let program = program("hostile/main.rs", Linkage::Static);
-        let child = two_groups(&format!(
-            "[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n{sandbox}\n[agent]\ncommand = [\"{}\", \"agent\"]\n{toml}",
-            program.display()
-        ));
-        let mut places = vec![Self::Child(child)];
-        if docker() {
-            let docked = Docked::with_image(image(), &format!("{sandbox}\n{toml}"));
-            add_groups(&docked);
-            places.push(Self::Container(docked));
-        }
-        places
-    }
-
-    fn root(&self) -> &Root {
-        match self {
-            Self::Child(root) => root,
-            Self::Container(docked) => docked,
-        }
-    }
-
-    fn serve(&self) -> Daemon {
-        match self {
-            Self::Child(root) => root.serve(),
-            Self::Container(docked) => docked.serve(),
-        }
-    }
-}
-
-/// How long a neighbour waits for an answer, of many times: the median, and the longest but one in a hundred.
-struct Waits {
-    median: Duration,
-    p99: Duration,
-}
-
-/// Has the neighbour ask, again and again, until `over`.
-fn neighbour(root: &Root, word: &str, mut over: impl FnMut(usize) -> bool) -> Waits {
-    let mut waits = Vec::new();
-    while waits.is_empty() || !over(waits.len()) {
-        let since = Instant::now();
-        ask(root, "good", &format!("{}-{}", word.replace(':', "-"), waits.len()));
-        waits.push(since.elapsed());
-    }
-    waits.sort();
-    Waits { median: waits[waits.len() / 2], p99: waits[(waits.len() - 1) * 99 / 100] }
-}
-
-/// Has the hostile group's first message start `attack`, and the neighbour ask until `seen` of the run that it is. The neighbour is answered as it
-/// was before, and the daemon's memory stays within 64 MiB of what it was.
-fn attacked(root: &Root, daemon: &Daemon, attack: &str, mut seen: impl FnMut(&Value) -> bool) {
-    let before = neighbour(root, &format!("before-{attack}"), |asked| asked == 40);
-    let quiet = peak_kib(daemon.pid());
+/// Has the hostile group's first message start `attack`, and the neighbour ask until `seen` of the run that it is.
+fn attacked(
+    place: &Place,
+    daemon: &Daemon,
+    neighbour: &Neighbour<'_>,
+    attack: &str,
+    mut seen: impl FnMut(&Value) -> bool,
+) {
+    let (root, named) = (place.root(), place.named(attack));
     let earlier = run_of_evil(root)["id"].clone();
     root.send("local:evil", &format!("attack:{attack}"));
     let began = Instant::now();
-    let meanwhile = neighbour(root, &format!("during-{attack}"), |_| {
+    neighbour.beside(&named, |_| {
         assert!(!daemon.has_ended(), "{attack}");
         assert!(began.elapsed() < DEADLINE, "{attack} is not over");
         let run = run_of_evil(root);
-        run["id"] != earlier && seen(&run)
+        run["id"] == earlier || !seen(&run)
     });
-    let more = peak_kib(daemon.pid()) - quiet;
-    eprintln!(
-        "{attack}: a neighbour waits {:?} (p99 {:?}), before it {:?} (p99 {:?}); {more} KiB more than {quiet}",
-        meanwhile.median, meanwhile.p99, before.median, before.p99
-    );
-    assert!(more < 64 << 10, "{attack}: {more} KiB");
-    assert!(meanwhile.p99 < Duration::from_secs(1) + 10 * before.p99, "{attack}");
+    neighbour.assert_no_more_memory(&named, daemon);
 }
 
 /// The run of the hostile group.
@@ -140,14 +62,14 @@ fn run_of_evil(root: &Root) -> Value {
 fn no_record_takes_much_more_memory_than_it_is_long_nor_holds_a_neighbour_up() {
     for place in Place::all("commands_mib_per_minute = 4095") {
         let (root, daemon) = (place.root(), place.serve());
-        let quiet = peak_kib(daemon.pid());
+        let neighbour = Neighbour::of(root, &daemon);
         // The number of the last record, which comes after what is none.
         for (attack, last) in [("leaving-bytes:3", 3), ("leaving-word:3", 3), ("leaving-handled:3", 6)] {
-            attacked(root, &daemon, attack, |run| run["status"] == "succeeded");
+            attacked(&place, &daemon, &neighbour, attack, |run| run["status"] == "succeeded");
             assert_eq!(run_of_evil(root)["records"], last, "{attack}");
         }
         // This one stays, and is read again by the next daemon.
-        attacked(root, &daemon, "tree:3", |run| run["records"] == 6);
+        attacked(&place, &daemon, &neighbour, "tree:3", |run| run["records"] == 6);
         let said = root.rows(&["outbox", "list", "--chat", "local:evil"]);
         let lists =
             said.iter().filter(|row| row["text"].as_str().unwrap().starts_with("[{\"a\":0},{\"a\":0},"));
@@ -158,8 +80,7 @@ fn no_record_takes_much_more_memory_than_it_is_long_nor_holds_a_neighbour_up() {
         run_docker(&["exec", &docked.containers()[0], "/hostile", "once-more", "7", "again"]);
         wait_for("what comes after it", || (run_of_evil(docked)["records"] == 7).then_some(()));
         ask(docked, "good", "after-adoption");
-        let more = peak_kib(daemon.pid()) - quiet;
-        assert!(more < 64 << 10, "adoption took {more} KiB");
+        neighbour.assert_no_more_memory("adoption", &daemon);
     }
 }
 
@@ -178,8 +99,11 @@ fn said_by_evil(root: &Root) -> Vec<(String, i64)> {
 fn what_is_said_on_stdout_counts_as_files_do_and_the_rest_waits_in_the_log() {
     for place in Place::all("messages_per_minute = 600") {
         let (root, daemon) = (place.root(), place.serve());
+        let neighbour = Neighbour::of(root, &daemon);
         let all: Vec<String> = (0..700).map(|n| n.to_string()).chain(["done".to_owned()]).collect();
-        attacked(root, &daemon, "leaving-results:700", |_| said_by_evil(root).len() == all.len());
+        attacked(&place, &daemon, &neighbour, "leaving-results:700", |_| {
+            said_by_evil(root).len() == all.len()
+        });
         let said = said_by_evil(root);
         assert_eq!(said.iter().map(|(text, _)| text.clone()).collect::<Vec<_>>(), all, "each once, in order");
         // The first 600 are free, then there are ten in a second.
@@ -241,9 +165,12 @@ fn what_is_not_read_yet_counts_for_the_limit_of_the_output() {
 fn a_flood_of_markers_is_a_handful_of_lines_in_the_log_that_count_it() {
     for place in Place::all("") {
         let (root, daemon) = (place.root(), place.serve());
+        let neighbour = Neighbour::of(root, &daemon);
         // 30 MB; through the engine each line takes its time.
         let markers: u64 = if matches!(place, Place::Child(_)) { 1_500_000 } else { 150_000 };
-        attacked(root, &daemon, &format!("leaving-ends:{markers}"), |run| run["status"] == "succeeded");
+        attacked(&place, &daemon, &neighbour, &format!("leaving-ends:{markers}"), |run| {
+            run["status"] == "succeeded"
+        });
         let log = root.log();
         let told: Vec<&str> = log.lines().filter(|line| line.contains("noise=NoStart")).collect();
         assert!((2..10).contains(&told.len()), "{told:#?}");

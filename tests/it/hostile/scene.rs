@@ -11,13 +11,16 @@ use std::{
     fs,
     io::Write as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::LazyLock,
 };
 
 use serde_json::json;
 
-use super::untouched::{changing, manifest, of_the_machine};
+use super::{
+    host::Disk,
+    untouched::{changing, manifest, of_the_machine},
+};
 use crate::support::{Daemon, Docked, Linkage, Root, archive, docker, program, run_docker, tag, wait_for};
 
 /// The image whose one program is hostile.
@@ -42,8 +45,9 @@ pub(super) fn image() -> &'static str {
 }
 
 pub(super) struct Scene {
-    pub(super) root: Docked,
     pub(super) daemon: Daemon,
+    _disk: Option<Disk>,
+    pub(super) root: Docked,
     pub(super) container: String,
     stranger: tempfile::TempDir,
     before: BTreeMap<PathBuf, String>,
@@ -53,10 +57,21 @@ pub(super) struct Scene {
 impl Scene {
     /// The hostile group's container is up, and the daemon has seen some ordinary work. `None` where there is no Docker.
     pub(super) fn new(toml: &str) -> Option<Self> {
+        docker().then(|| Self::of(Docked::with_image(image(), toml), None))
+    }
+
+    /// The same, with its `data/` on a file system of its own. `None` also where none can be mounted.
+    pub(super) fn on_a_disk(toml: &str) -> Option<Self> {
         if !docker() {
             return None;
         }
         let root = Docked::with_image(image(), toml);
+        let disk = Disk::ext4_under(&root)?;
+        root.g2(&["init"]);
+        Some(Self::of(root, Some(disk)))
+    }
+
+    fn of(root: Docked, disk: Option<Disk>) -> Self {
         for group in ["evil", "good"] {
             root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
         }
@@ -67,8 +82,15 @@ impl Scene {
             fs::write(stranger.path().join(name), command.to_string()).unwrap();
         }
         let daemon = root.serve();
-        let mut scene =
-            Self { container: String::new(), stranger, before: BTreeMap::new(), quiet_kib: 0, root, daemon };
+        let mut scene = Self {
+            container: String::new(),
+            stranger,
+            before: BTreeMap::new(),
+            quiet_kib: 0,
+            root,
+            _disk: disk,
+            daemon,
+        };
         scene.container = scene.container_of_a_new_run();
         for n in 0..40 {
             ask(&scene.root, "good", &format!("quiet-{n}"));
@@ -76,7 +98,7 @@ impl Scene {
         scene.root.data_json("ipc/main/session_history.json");
         scene.quiet_kib = scene.peak_kib();
         scene.remember();
-        Some(scene)
+        scene
     }
 
     /// Notes what the host's own files are now.
@@ -86,13 +108,7 @@ impl Scene {
 
     /// Has the hostile group launched, and waits until it is at rest.
     pub(super) fn container_of_a_new_run(&self) -> String {
-        let seq = self.root.send("local:evil", "begin");
-        wait_for("the hostile container", || {
-            (self.root.why(seq)["wirings"][0]["batch_state"] == "done").then_some(())
-        });
-        let running = self.root.rows(&["runs", "list"]);
-        let of_evil = |run: &&serde_json::Value| run["group"] == "evil" && run["ended_at"].is_null();
-        running.iter().find(of_evil).unwrap()["container"].as_str().unwrap().to_owned()
+        launched(&self.root)
     }
 
     /// A command file of the host that no container has.
@@ -102,13 +118,14 @@ impl Scene {
 
     /// Runs an attack inside, to its end; returns what it says came of it.
     pub(super) fn attack(&self, word: &str, arguments: &[&str]) -> String {
-        let output = Command::new("docker")
-            .args(["exec", &self.container, "/hostile", word])
-            .args(arguments)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{word}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        ended(self.begin(word, arguments))
+    }
+
+    /// Begins an attack inside, which ends with [`ended`].
+    pub(super) fn begin(&self, word: &str, arguments: &[&str]) -> Child {
+        let mut command = Command::new("docker");
+        command.args(["exec", &self.container, "/hostile", word]).args(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     /// The daemon's peak of memory so far.
@@ -149,6 +166,24 @@ impl Scene {
         eprintln!("memory: {} KiB quiet, {peak} KiB at most", self.quiet_kib);
         assert!(peak <= 2 * self.quiet_kib, "{peak} KiB after {} KiB", self.quiet_kib);
     }
+}
+
+/// Waits for the end of an attack; returns what it says came of it.
+pub(super) fn ended(attack: Child) -> String {
+    let output = attack.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Has the hostile group launched, and waits until it is at rest; returns its container.
+pub(super) fn launched(root: &Root) -> String {
+    let seq = root.send("local:evil", "begin");
+    wait_for("the hostile container", || {
+        (root.why(seq)["wirings"][0]["batch_state"] == "done").then_some(())
+    });
+    let running = root.rows(&["runs", "list"]);
+    let of_evil = |run: &&serde_json::Value| run["group"] == "evil" && run["ended_at"].is_null();
+    running.iter().find(of_evil).unwrap()["container"].as_str().unwrap().to_owned()
 }
 
 /// Has a group ask for its tasks, and waits for the reply.

@@ -6,11 +6,7 @@ use std::{fs, time::Instant};
 
 use serde_json::{Value, json};
 
-use super::{
-    host::two_groups,
-    neighbour::{asked, assert_not_held_back},
-    scene::peak_kib,
-};
+use super::{host::two_groups, neighbour::Neighbour, scene::peak_kib};
 use crate::support::{Root, wait_for};
 
 /// How many commands archive the same transcripts.
@@ -49,17 +45,15 @@ fn archived(root: &Root) -> Vec<Value> {
 fn a_transcript_takes_no_memory_whatever_is_in_it_and_none_when_it_is_read_again_at_a_start() {
     let root = two_groups();
     let daemon = root.serve();
-    let alone = asked(&root, "alone", &|count| count < 40);
+    let neighbour = Neighbour::of(&root, &daemon);
     let quiet = peak_kib(daemon.pid());
     let sessions = bombs(&root);
     let replies = root.data("ipc/evil/responses");
     let last = || replies.join(format!("deep-{}.json", AGAIN - 1)).exists();
-    let beside = asked(&root, "beside", &|_| !last());
-    assert!(last(), "all are answered");
+    neighbour.beside("transcripts", |_| !last());
     let peak = peak_kib(daemon.pid());
     eprintln!("memory: {quiet} KiB quiet, {peak} KiB at most");
     assert!(peak <= 2 * quiet, "{peak} KiB after {quiet} KiB");
-    assert_not_held_back(alone, beside);
     for row in archived(&root) {
         let kept = root.json(&["sessions", "show", &row["id"].to_string()]);
         let said = if row["name"] == "lines" { 8 } else { 1 };
@@ -90,14 +84,13 @@ fn many_who_archive_a_large_transcript_hold_nobody_back_and_a_stop_does_not_wait
     let folder = root.data("sessions/evil/.claude/projects/-workspace-group");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("lines.jsonl"), line(1_000_000).repeat(64)).unwrap();
-    let alone = asked(&root, "alone", &|count| count < 40);
+    let neighbour = Neighbour::of(&root, &daemon);
     for n in 0..200 {
         let archive = json!({"type": "archive_session", "sessionId": "lines", "name": "x", "requestId": format!("r-{n}")});
         root.put_command("evil", "tasks", &format!("{n:03}.json"), &archive);
     }
     let first = root.data("ipc/evil/responses/r-0.json");
-    let beside = asked(&root, "beside", &|_| !first.exists());
-    assert_not_held_back(alone, beside);
+    neighbour.beside("large transcripts", |_| !first.exists());
     let since = Instant::now();
     assert_eq!(daemon.terminate(), Some(0));
     eprintln!("stopped after {:?}", since.elapsed());
