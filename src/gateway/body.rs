@@ -11,6 +11,7 @@ use std::{
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use tokio::{
     sync::OwnedSemaphorePermit,
+    task::block_in_place,
     time::{Instant, Sleep, sleep},
 };
 
@@ -25,6 +26,9 @@ use crate::clock;
 
 /// How much of a request is waited for before the model's host is bothered with it, bytes: its whole, mostly.
 const BEGINNING: usize = 128 << 10;
+
+/// The most that is looked into on the spot, bytes. More takes a while, in which the requests of others are to go on.
+const SHORT: usize = 4 << 10;
 
 /// Why a body ends before its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -132,7 +136,8 @@ impl Upload {
         let piece = ready!(self.body.poll(cx));
         let looked = match (&mut self.look, &piece) {
             (Some(look), Some(Ok(data))) => {
-                let looked = look.push(data);
+                let looked =
+                    if data.len() <= SHORT { look.push(data) } else { block_in_place(|| look.push(data)) };
                 // The last piece is passed on when the whole of it is good: no other may follow.
                 looked.and_then(|()| if self.body.is_over() { look.end() } else { Ok(()) })
             }

@@ -5,7 +5,9 @@
 mod crowd;
 mod deaths;
 mod host;
+mod instances;
 mod lists;
+mod model;
 mod neighbour;
 mod output;
 mod place;

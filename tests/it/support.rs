@@ -21,7 +21,7 @@ mod program;
 mod proxy;
 mod socket;
 mod terminal;
-pub(crate) use docker::{Docked, claude_image, docker, run_docker};
+pub(crate) use docker::{Docked, agent_image, claude_image, docker, run_docker};
 pub(crate) use program::{Linkage, archive, program, tag};
 pub(crate) use proxy::EngineProxy;
 pub(crate) use socket::Socket;
