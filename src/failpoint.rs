@@ -2,7 +2,7 @@
 //! there is nothing here.
 //!
 //! `G2_FAILPOINT=NAME[:NTH[:pause|panic]]` ends the process with SIGKILL (or, with `pause`, stops it for good there, or,
-//! with `panic`, has the task panic) when the place is reached for the NTH time; `G2_FAILPOINT_FILE` gets the name, so that a test knows it was.
+//! with `panic`, has the task panic) when the place is reached for the NTH time, or each time where NTH is 0; `G2_FAILPOINT_FILE` gets the name, so that a test knows it was.
 //!
 //! | name | the step before it is done |
 //! |---|---|
@@ -99,7 +99,7 @@ mod armed {
 
     pub(super) fn reach(name: &str) {
         let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };
-        if REACHED.fetch_add(1, Ordering::SeqCst) + 1 != armed.nth {
+        if REACHED.fetch_add(1, Ordering::SeqCst) + 1 != armed.nth && armed.nth != 0 {
             return;
         }
         if let Some(file) = &armed.file {

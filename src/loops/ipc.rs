@@ -25,6 +25,7 @@ use crate::{
 };
 
 mod answer;
+mod fault;
 mod flow;
 mod gate;
 pub mod hand;

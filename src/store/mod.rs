@@ -56,7 +56,7 @@ pub use lanes::WaitingLane;
 pub use messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use outbox::NextDelivery;
 pub use prune::{Size, shrink};
-pub use receipts::{Changes, CommandFile, Proof, Receipt, Settled};
+pub use receipts::{Body, Changes, CommandFile, Proof, Receipt, Settled, digest};
 pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
 pub use search::{INDEXED_AT_ONCE, Searched};
 pub use sessions::Transcripts;

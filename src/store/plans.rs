@@ -172,7 +172,8 @@ fn file(claim: i64, json: &serde_json::Value, run: Option<i64>) -> CommandFile {
         written: Some(NOW),
         taken: Some(NOW),
         proof: Proof::None,
-        body: Ok(json.to_string().into_bytes().into()),
+        digest: digest(json.to_string().as_bytes()),
+        body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
         transcripts: Transcripts::new(),
         searched: None,
     }

@@ -5,10 +5,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use ipc_handlers::{
     Caller, Code, Command, Folder, Outcome, Refusal, Time,
     effect::Lanes,
-    envelope,
+    envelope::{self, Envelope, Rejected},
     token::{Claims, Fault},
 };
 use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     Bounds, Result, Store, StoreError,
@@ -44,13 +45,48 @@ pub struct CommandFile {
     pub taken: Option<Time>,
     /// What its token proves.
     pub proof: Proof,
-    /// The bytes, or why there are none that could be a command.
-    pub body: std::result::Result<Arc<Vec<u8>>, Refusal>,
+    /// What it holds, or why that could not be a command.
+    pub body: std::result::Result<Arc<Body>, Refusal>,
+    /// What tells a repeated command from a changed one, by [`digest`]; empty where not all of it was read.
+    pub digest: Vec<u8>,
     /// What was said in the sessions that it may archive.
     pub transcripts: Transcripts,
     /// What was found, if it is a search: nothing of its group that was settled since has changed that. A search without
     /// it can't be settled.
     pub searched: Option<Arc<Searched>>,
+}
+
+/// What a command file holds, parsed beside the writer.
+#[derive(Clone, Debug)]
+pub struct Body(std::result::Result<Envelope, Box<Rejected>>);
+
+impl Body {
+    /// Parses the bytes of a file.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(envelope::parse(bytes))
+    }
+
+    /// Returns the command, or why it is none.
+    ///
+    /// # Errors
+    /// What is answered to whoever wrote it.
+    pub fn envelope(&self) -> std::result::Result<&Envelope, &Rejected> {
+        self.0.as_ref().map_err(Box::as_ref)
+    }
+}
+
+/// Hashes the bytes of a command file.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> Vec<u8> {
+    Sha256::digest(bytes).to_vec()
+}
+
+impl CommandFile {
+    /// Returns the command that it holds, if it holds one.
+    fn envelope(&self) -> Option<&Envelope> {
+        self.body.as_ref().ok().and_then(|body| body.envelope().ok())
+    }
 }
 
 /// What the token of a command proves, before it is compared with the runs that there are.
@@ -182,9 +218,9 @@ impl Store {
     /// for ever.
     pub async fn refuse(&self, file: CommandFile, refusal: Refusal, now: Time) -> Result<Settled> {
         self.write(move |c| {
-            let envelope = file.body.as_deref().ok().and_then(|bytes| envelope::parse(bytes).ok());
-            let kind = envelope.as_ref().map(|e| e.command.type_name().to_owned());
-            let id = envelope.as_ref().and_then(|e| e.request_id.as_ref());
+            let envelope = file.envelope();
+            let kind = envelope.map(|e| e.command.type_name().to_owned());
+            let id = envelope.and_then(|e| e.request_id.as_ref());
             keep(c, &file, Verdict::refused(kind, id, refusal), now)
         })
         .await
@@ -271,7 +307,8 @@ mod tests {
             run: None,
             written: None,
             taken: None,
-            body: Ok(json.to_string().into_bytes().into()),
+            digest: digest(json.to_string().as_bytes()),
+            body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
             transcripts: Transcripts::new(),
             searched: None,
             proof: Proof::None,

@@ -13,7 +13,7 @@ use g2::{
         Nudges,
         deliver::{self, Post},
     },
-    store::{CommandFile, NewGroup, Proof, Store, Transcripts},
+    store::{Body, CommandFile, NewGroup, Proof, Store, Transcripts, digest},
 };
 use ipc_handlers::{Folder, Time};
 use serde_json::json;
@@ -81,7 +81,8 @@ impl World {
             written: None,
             taken: None,
             proof: Proof::None,
-            body: Ok(json.to_string().into_bytes().into()),
+            digest: digest(json.to_string().as_bytes()),
+            body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
             transcripts: Transcripts::new(),
             searched: None,
         };

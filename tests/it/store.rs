@@ -11,8 +11,8 @@ use g2::{
         zone::Zones,
     },
     store::{
-        CommandFile, EndOfRun, Handed, HandoverLimits, Judged, NewGroup, NewWiring, NextDelivery, Recorded,
-        Store, StoreError, Transcripts, Unjudged,
+        Body, CommandFile, EndOfRun, Handed, HandoverLimits, Judged, NewGroup, NewWiring, NextDelivery,
+        Recorded, Store, StoreError, Transcripts, Unjudged, digest,
     },
 };
 use ipc_handlers::effect::EngageMode;
@@ -139,7 +139,8 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
         written: None,
         taken: None,
         proof: g2::store::Proof::None,
-        body: Ok(bytes.to_vec().into()),
+        digest: digest(bytes),
+        body: Ok(std::sync::Arc::new(Body::of(bytes))),
         transcripts: Transcripts::new(),
         searched: None,
     }

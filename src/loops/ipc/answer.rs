@@ -3,9 +3,15 @@
 use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 
 use ipc_handlers::{Code, Folder, Refusal};
-use tokio::task::spawn_blocking;
 
-use super::{super::Host, chain, read::Pending, searches::search, show};
+use super::{
+    super::Host,
+    chain,
+    fault::{Panicked, blocking},
+    read::Pending,
+    searches::search,
+    show,
+};
 use crate::{
     clock,
     domain::states::CommandOutcome,
@@ -18,19 +24,27 @@ use crate::{
 const ANSWER_TRIES: u32 = 12;
 
 /// Settles files that the store could not take, until it can: they stay claimed meanwhile.
-pub(super) async fn settle_again(host: &Arc<Host>, folder: &Folder, waiting: Vec<Pending>) {
+///
+/// # Errors
+/// [`Panicked`]: those that are left are claimed, and nobody has them in hand.
+pub(super) async fn settle_again(
+    host: &Arc<Host>,
+    folder: &Folder,
+    waiting: Vec<Pending>,
+) -> Result<(), Panicked> {
     let mut waiting = waiting;
     let mut rest = Duration::from_secs(1);
     while !waiting.is_empty() {
         tokio::select! {
-            () = host.stop.cancelled() => return,
+            () = host.stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(rest) => {}
         }
         rest = (rest * 2).min(Duration::from_secs(60));
-        let (host, folder) = (Arc::clone(host), folder.clone());
-        let again = move || settle_in_order(&host, &folder, waiting);
-        waiting = spawn_blocking(again).await.unwrap_or_default();
+        let (host, of) = (Arc::clone(host), folder.clone());
+        let again = move || settle_in_order(&host, &of, waiting);
+        waiting = blocking(folder, "settling again", again).await?;
     }
+    Ok(())
 }
 
 /// Settles and answers files; returns those that have to wait. What is searched for is searched when what is before it
@@ -120,7 +134,7 @@ pub(super) struct Finished {
 }
 
 /// Writes down that a command met a fault of ours, so that it is answered and not tried for ever.
-async fn record_our_fault(host: &Host, pending: &Pending) -> Option<Settled> {
+pub(super) async fn record_our_fault(host: &Host, pending: &Pending) -> Option<Settled> {
     match host.store.refuse(pending.file.clone(), Refusal::internal(), clock::now()).await {
         Ok(settled) => Some(settled),
         Err(error) => {

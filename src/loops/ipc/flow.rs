@@ -44,6 +44,17 @@ pub(super) struct Handled {
     pub(super) bytes: usize,
 }
 
+impl Handled {
+    /// Adds what is left of files that were handled after these.
+    pub(super) fn add(&mut self, later: Self) {
+        self.growing.extend(later.growing);
+        self.unsettled += later.unsettled;
+        self.waiting.extend(later.waiting);
+        self.messages += later.messages;
+        self.bytes += later.bytes;
+    }
+}
+
 /// What becomes of what is slow: searches and transcripts, which can take seconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slow {

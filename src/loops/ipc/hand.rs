@@ -27,7 +27,7 @@ use crate::{
         World,
     },
     root,
-    store::{CommandFile, Proof, Store, StoreError, Transcripts},
+    store::{Body, CommandFile, Proof, Store, StoreError, Transcripts, digest},
 };
 
 /// What is needed to act on a root's commands. Only one may act at a time: the daemon, or who holds the root's lock.
@@ -123,10 +123,10 @@ pub async fn finish(
 ) -> Result<(), HandError> {
     let unread = || Refusal::new(Code::Malformed, "it was not read", "write commands as regular files");
     let no_origin = || format!("claim:{}", claimed.id).into_bytes();
-    let (body, kept, origin) = match hand.claims.read(claimed) {
-        Ok(read) => (Ok(read.bytes.clone().into()), read.bytes, read.origin.key),
-        Err(ReadError::TooLarge { head, origin, .. }) => (Err(unread()), head, origin.key),
-        Err(ReadError::NotAFile(_) | ReadError::Gone) => (Err(unread()), Vec::new(), no_origin()),
+    let (body, digest, kept, origin) = match hand.claims.read(claimed) {
+        Ok(read) => (Ok(Arc::new(Body::of(&read.bytes))), digest(&read.bytes), read.bytes, read.origin.key),
+        Err(ReadError::TooLarge { head, origin, .. }) => (Err(unread()), Vec::new(), head, origin.key),
+        Err(ReadError::NotAFile(_) | ReadError::Gone) => (Err(unread()), Vec::new(), Vec::new(), no_origin()),
         Err(ReadError::World(error)) => return Err(error.into()),
     };
     let source = claimed.source.as_ref();
@@ -141,6 +141,7 @@ pub async fn finish(
         taken: claimed.taken,
         proof: Proof::None, // Whoever wrote it, it is dropped.
         body,
+        digest,
         transcripts: Transcripts::new(),
         searched: None,
     };

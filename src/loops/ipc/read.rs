@@ -16,7 +16,7 @@ use super::{super::Host, chain, searches::Concern};
 use crate::{
     failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, World, Writer},
-    store::{CommandFile, Proof, Transcripts},
+    store::{self, Body, CommandFile, Proof, Transcripts, digest},
 };
 
 /// How long a file that can't be parsed is given to become whole.
@@ -33,6 +33,46 @@ pub(super) struct Pending {
     pub(super) concern: Concern,
     /// How often it was settled and could not be answered.
     pub(super) unanswered: u32,
+}
+
+impl Pending {
+    /// A claimed file that is refused whatever it asks for. On a thread that may block.
+    pub(super) fn refused(host: &Host, claimed: Claimed, refusal: Refusal) -> Self {
+        let no_origin = || format!("claim:{}", claimed.id).into_bytes();
+        let (kept, digest, origin) = match host.claims.read(&claimed) {
+            Ok(read) => (read.bytes.clone(), digest(&read.bytes), read.origin.key),
+            Err(ReadError::TooLarge { head, origin, .. }) => (head, Vec::new(), origin.key),
+            Err(ReadError::Gone | ReadError::NotAFile(_) | ReadError::World(_)) => {
+                (Vec::new(), Vec::new(), no_origin())
+            }
+        };
+        let (box_name, name) = place(&claimed);
+        let file = CommandFile {
+            claim: claimed.id,
+            group: claimed.folder.clone(),
+            box_name,
+            name,
+            origin,
+            run: None,
+            written: claimed.written,
+            taken: claimed.taken,
+            proof: Proof::None,
+            body: Err(refusal),
+            digest,
+            transcripts: Transcripts::new(),
+            searched: None,
+        };
+        let (kept, concern) = (Arc::new(kept), Concern::Nothing);
+        Self { claimed, file, kept, is_message: false, concern, unanswered: 0 }
+    }
+}
+
+/// The box and the name that a claimed file had.
+fn place(claimed: &Claimed) -> (String, String) {
+    match &claimed.source {
+        Some(source) => (source.in_box.to_string(), source.name.clone()),
+        None => ("unknown".to_owned(), "unknown".to_owned()),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -131,22 +171,18 @@ pub(super) enum Reading {
 
 pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patience) -> Reading {
     let Taken { claimed, refusal, age, read } = taken;
-    let (box_name, name) = match &claimed.source {
-        Some(source) => (source.in_box.to_string(), source.name.clone()),
-        None => ("unknown".to_owned(), "unknown".to_owned()),
-    };
+    let (box_name, name) = place(&claimed);
     failpoint::reach_of("ipc.reading", claimed.folder.as_str());
     // What has no inode of its own any more is identified by its claim.
     let no_origin = format!("claim:{}", claimed.id).into_bytes();
     let mut kept = Arc::default();
-    let mut command = None;
+    let mut digest = Vec::new();
     let (body, origin) = match refusal {
         Some(refusal) => (Err(refusal), no_origin),
         None => match read.unwrap_or_else(|| host.claims.read(&claimed)) {
             Ok(read) => {
-                let parsed = ipc_handlers::parse(&read.bytes);
-                let malformed = parsed.as_ref().is_err_and(|rejected| rejected.fault == Fault::Malformed);
-                command = parsed.ok().map(|envelope| envelope.command);
+                let body = Body::of(&read.bytes);
+                let malformed = body.envelope().is_err_and(|rejected| rejected.fault == Fault::Malformed);
                 let writer = || host.claims.writer(&claimed);
                 if malformed
                     && patience == Patience::Some
@@ -161,9 +197,9 @@ pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patien
                 {
                     tracing::warn!(claim = claimed.id, error = %chain(&error), "syncing a box failed");
                 }
-                let bytes = Arc::new(read.bytes);
-                kept = Arc::clone(&bytes);
-                (Ok(bytes), read.origin.key)
+                digest = store::digest(&read.bytes);
+                kept = Arc::new(read.bytes);
+                (Ok(Arc::new(body)), read.origin.key)
             }
             Err(ReadError::Gone) => return Reading::Nothing,
             Err(ReadError::TooLarge { size, head, origin }) => {
@@ -192,8 +228,10 @@ pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patien
             }
         },
     };
-    let proof = proof(host, body.as_ref().ok().map(|bytes| bytes.as_slice()));
-    let is_message = matches!(&command, Some(Command::SendMessage(_)));
+    let proof = proof(host, body.is_ok().then_some(kept.as_slice()));
+    let command = body.as_ref().ok().and_then(|body| body.envelope().ok()).map(|envelope| &envelope.command);
+    let is_message = matches!(command, Some(Command::SendMessage(_)));
+    let concern = Concern::of(command);
     let file = CommandFile {
         claim: claimed.id,
         group: claimed.folder.clone(),
@@ -205,9 +243,9 @@ pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patien
         taken: claimed.taken,
         proof,
         body,
+        digest,
         transcripts: Transcripts::new(),
         searched: None,
     };
-    let concern = Concern::of(command);
     Reading::Ready(Box::new(Pending { claimed, file, kept, is_message, concern, unanswered: 0 }))
 }

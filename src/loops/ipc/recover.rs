@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use ipc_handlers::Folder;
-use tokio::task::spawn_blocking;
 
 use super::{
     super::{Host, intake::What},
     answer::settle_again,
     chain,
+    fault::{Panicked, blocking, one_by_one, stranded},
     flow::{Slow, handle},
     read::{Patience, Taken},
 };
@@ -63,8 +63,17 @@ async fn recover_group(host: &Arc<Host>, folder: Folder, claims: Vec<Claimed>) -
     let slow = if gone || host.intake.is_wary() { Slow::Now } else { Slow::Later };
     let (handling, of) = (Arc::clone(host), folder.clone());
     let handled =
-        spawn_blocking(move || handle(&handling, &of, taken, patience, slow)).await.unwrap_or_default();
-    settle_again(host, &folder, handled.waiting).await;
+        match blocking(&folder, "taking in", move || handle(&handling, &of, taken, patience, slow)).await {
+            Ok(handled) => handled,
+            Err(Panicked) => {
+                let claims = stranded(host, &folder, &[]).await;
+                one_by_one(host, &folder, claims, patience).await
+            }
+        };
+    if settle_again(host, &folder, handled.waiting).await.is_err() {
+        // Its worker takes them up again.
+        return stranded(host, &folder, &[]).await;
+    }
     if handled.growing.is_empty() || slow == Slow::Now {
         host.intake.taken(&folder, What::Claims);
     }

@@ -32,13 +32,11 @@ impl Concern {
         }
     }
 
-    pub(super) fn of(command: Option<Command>) -> Self {
+    pub(super) fn of(command: Option<&Command>) -> Self {
         match command {
-            Some(Command::SearchSessions(search)) => Self::Searches(search),
+            Some(Command::SearchSessions(search)) => Self::Searches(search.clone()),
             Some(
-                ref command @ (Command::ClearSession(_)
-                | Command::ResumeSession(_)
-                | Command::ArchiveSession(_)),
+                command @ (Command::ClearSession(_) | Command::ResumeSession(_) | Command::ArchiveSession(_)),
             ) => Archives::of(command).map_or(Self::Changes, Self::Archives),
             Some(
                 Command::SendMessage(_)

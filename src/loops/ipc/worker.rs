@@ -11,6 +11,7 @@ use tokio::{
 
 use super::{
     super::{Host, intake::What},
+    fault::blocking,
     gate::{self, Gate},
     read::Patience,
 };
@@ -175,9 +176,12 @@ impl Worker {
             return;
         }
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let unread = spawn_blocking(move || gate::refuse_excess(&host, &folder)).await;
+        let work = move || gate::refuse_excess(&host, &folder);
+        let Ok(unread) = blocking(&self.folder, "refusing what is too much", work).await else {
+            return self.after_a_panic(Patience::Some).await;
+        };
         let now = Instant::now();
-        self.growing.extend(unread.unwrap_or_default().into_iter().map(|claimed| (claimed, now)));
+        self.growing.extend(unread.into_iter().map(|claimed| (claimed, now)));
     }
 
     /// Takes what a dead container's last events tell of, if it has left anything.

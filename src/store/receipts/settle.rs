@@ -4,7 +4,6 @@ use ipc_handlers::{
     Caller, Code, Command, Fault, Folder, Refusal, Rejected, RequestId, Time, effect::Lanes, envelope, reply,
 };
 use rusqlite::{Connection, OptionalExtension, params};
-use sha2::{Digest, Sha256};
 
 use super::{
     super::{
@@ -55,7 +54,7 @@ impl Verdict {
 }
 
 pub(super) fn settle(c: &Connection, file: &CommandFile, rules: &Rules, now: Time) -> Result<Settled> {
-    let digest = digest(file);
+    let digest = &file.digest;
     let known = match receipt(c, "claim_id = ?1", params![file.claim])? {
         Some(known) => Some(known),
         // The same file, holding the same: one that was rewritten in place since is another command.
@@ -83,8 +82,8 @@ pub(super) fn settle(c: &Connection, file: &CommandFile, rules: &Rules, now: Tim
         Err(refusal) => {
             Verdict { outcome: CommandOutcome::Malformed, ..Verdict::refused(None, None, refusal.clone()) }
         }
-        Ok(bytes) => match envelope::parse(bytes) {
-            Err(rejected) => rejection(*rejected),
+        Ok(body) => match body.envelope() {
+            Err(rejected) => rejection(rejected.clone()),
             Ok(envelope) => {
                 let id = envelope.request_id.as_ref();
                 // What a person has tried again is decided anew, whatever it came to before.
@@ -93,11 +92,11 @@ pub(super) fn settle(c: &Connection, file: &CommandFile, rules: &Rules, now: Tim
                     None => None,
                 };
                 let again = match &first {
-                    Some((claim, known)) if *known == digest => repeat(c, *claim)?,
+                    Some((claim, known)) if known == digest => repeat(c, *claim)?,
                     Some(_) | None => None,
                 };
                 // A list that is not kept any more is made anew.
-                let first = first.filter(|(_, known)| again.is_some() || *known != digest);
+                let first = first.filter(|(_, known)| again.is_some() || known != digest);
                 match (again, first, run_of_token(c, file, tried_again, now)?, id) {
                     (Some(verdict), ..) => verdict,
                     (None, _, Err(refusal), _) => {
@@ -107,11 +106,11 @@ pub(super) fn settle(c: &Connection, file: &CommandFile, rules: &Rules, now: Tim
                         replay_of: Some(claim),
                         ..Verdict::refused(None, Some(id), Refusal::request_id_reused(id))
                     },
-                    (None, _, Ok(None), _) => decide(c, file, &envelope, rules, now)?,
+                    (None, _, Ok(None), _) => decide(c, file, envelope, rules, now)?,
                     (None, _, Ok(run), _) => {
                         // Its token knows better than whose turn it was when the file was claimed.
                         let file = CommandFile { run, ..file.clone() };
-                        let verdict = decide(c, &file, &envelope, rules, now)?;
+                        let verdict = decide(c, &file, envelope, rules, now)?;
                         return kept(c, &file, verdict, rules, now);
                     }
                 }
@@ -173,10 +172,8 @@ fn answered_anew(
     {
         return Ok(None);
     }
-    let Some(envelope) = file.body.as_deref().ok().and_then(|bytes| envelope::parse(bytes).ok()) else {
-        return Ok(None);
-    };
-    match decide(c, file, &envelope, rules, now) {
+    let Some(envelope) = file.envelope() else { return Ok(None) };
+    match decide(c, file, envelope, rules, now) {
         Ok(verdict) => Ok(verdict.reply),
         Err(error) if error.is_worlds_fault() => Err(error),
         Err(_) => Ok(None),
@@ -185,21 +182,13 @@ fn answered_anew(
 
 /// A person set it aside, whatever it asks for.
 fn dropped(file: &CommandFile, reason: &str) -> Verdict {
-    let parsed = file.body.as_ref().ok().map(|bytes| envelope::parse(bytes));
-    let (kind, id) = match &parsed {
+    let parsed = file.body.as_ref().ok().map(|body| body.envelope());
+    let (kind, id) = match parsed {
         Some(Ok(envelope)) => (Some(envelope.command.type_name().to_owned()), envelope.request_id.as_ref()),
         Some(Err(rejected)) => (rejected.type_name.clone(), rejected.request_id.as_ref()),
         None => (None, None),
     };
     Verdict::refused(kind, id, Refusal::dropped(reason))
-}
-
-/// What tells a repeated command from a changed one.
-fn digest(file: &CommandFile) -> Vec<u8> {
-    match &file.body {
-        Ok(bytes) => Sha256::digest(bytes.as_slice()).to_vec(),
-        Err(_) => Vec::new(),
-    }
 }
 
 /// The token's id, also of one that was refused for its run's or its group's sake.
@@ -222,7 +211,7 @@ pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Ti
     )?
     .execute(params![
         file.claim, file.group.as_str(), file.box_name, file.name, verdict.kind, verdict.request_id, file.run, file.origin,
-        digest(file), verdict.outcome.as_str(), code.map(Code::as_str), reason, hint, verdict.reply, verdict.replay_of, now.0,
+        file.digest, verdict.outcome.as_str(), code.map(Code::as_str), reason, hint, verdict.reply, verdict.replay_of, now.0,
         file.written.map(|at| at.0), file.taken.map(|at| at.0), token_id(file)
     ])?;
     crate::failpoint::reach("ipc.decided");
@@ -337,13 +326,9 @@ fn decide(
 /// Tells again what a command changed that was committed but may not have been shown: a daemon died in between.
 fn changed_before(c: &Connection, file: &CommandFile, receipt: &Receipt) -> Result<Changes> {
     let mut changes = Changes::default();
-    let command = file.body.as_deref().ok().and_then(|bytes| envelope::parse(bytes).ok());
-    let Some(command) =
-        command.filter(|_| receipt.outcome == CommandOutcome::Applied).map(|envelope| envelope.command)
-    else {
-        return Ok(changes);
-    };
-    let sessions_of = match &command {
+    let command = file.envelope().filter(|_| receipt.outcome == CommandOutcome::Applied);
+    let Some(command) = command.map(|envelope| &envelope.command) else { return Ok(changes) };
+    let sessions_of = match command {
         Command::ClearSession(command) => Some(&command.target_folder),
         Command::ResumeSession(command) => Some(&command.target_folder),
         Command::ArchiveSession(command) => Some(&command.target_folder),

@@ -143,3 +143,61 @@ fn a_run_whose_output_kills_the_daemon_is_not_adopted_at_the_third_start_and_oth
     assert_eq!(runs.iter().filter(|run| run["group"] == "evil").count(), 1, "it was adopted: {runs:?}");
     assert_eq!(root.json(&["status"])["state"], "healthy");
 }
+
+/// Says these in order, while the daemon is stopped or reads them one after the other.
+fn put_says(root: &Root, texts: &[String]) {
+    for text in texts {
+        root.put_command("evil", "messages", &format!("{text}.json"), &say(text));
+    }
+}
+
+#[test]
+fn work_that_panics_once_loses_no_command_and_says_each_once_in_order() {
+    let texts: Vec<String> = (10..40).map(|n| n.to_string()).collect();
+    // Before files are claimed, between claim and commit, after it, and on the way to the reply.
+    for point in [
+        "ipc.seen",
+        "ipc.claimed",
+        "ipc.reading/evil",
+        "ipc.read",
+        "ipc.committed",
+        "ipc.replied",
+        "ipc.set_aside",
+    ] {
+        for (nth, at_start) in [(1, false), (7, true)] {
+            let root = two_groups();
+            root.serve().terminate();
+            put_says(&root, &texts);
+            let armed = format!("{point}:{nth}:panic");
+            if at_start {
+                dies(&root, "ipc.claimed");
+            }
+            let daemon = root.serve_with(&[("G2_FAILPOINT", &armed)]);
+            wait_for("all of it to be said", || (root.said("local:evil") == texts).then_some(()));
+            ask(&root, "good", "beside");
+            wait_for("nothing to stay claimed", || claimed(&root).is_empty().then_some(()));
+            assert_eq!(daemon.terminate(), Some(0), "{armed}");
+        }
+    }
+}
+
+#[test]
+fn a_command_over_which_work_panics_each_time_is_refused_as_our_own_fault_and_others_go_on() {
+    let root = two_groups();
+    root.serve().terminate();
+    put_says(&root, &["one".into(), "two".into()]);
+    let daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.reading/evil:0:panic")]);
+    ask(&root, "good", "beside");
+    let rows = wait_for("both to be refused", || {
+        let rows = root.rows(&["ipc", "list", "--group", "evil"]);
+        rows.iter().all(|row| row["state"] == "refused").then_some(rows)
+    });
+    assert_eq!(rows.iter().map(|row| row["code"].as_str().unwrap()).collect::<Vec<_>>(), ["internal"; 2]);
+    assert!(root.log().contains("our own fault: work on a group's commands panicked"), "{}", root.log());
+    assert_eq!(claimed(&root), [] as [&str; 0]);
+    // Its bytes are kept: a daemon without the fault can be told to do it.
+    assert_eq!(daemon.terminate(), Some(0));
+    let _daemon = root.serve();
+    root.g2(&["ipc", "retry", &rows[0]["id"].to_string()]);
+    wait_for("it to be said", || (root.said("local:evil") == ["one"]).then_some(()));
+}

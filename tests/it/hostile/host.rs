@@ -28,7 +28,11 @@ use super::{
 use crate::support::{Root, wait_for};
 
 pub(super) fn two_groups() -> Root {
-    let root = Root::new("");
+    two_groups_with("")
+}
+
+pub(super) fn two_groups_with(toml: &str) -> Root {
+    let root = Root::new(toml);
     for group in ["evil", "good"] {
         root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
     }

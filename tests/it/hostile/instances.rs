@@ -10,14 +10,13 @@ use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt as _,
     process::Command,
-    time::{Duration, Instant},
 };
 
 use serde_json::Value;
 
 use super::{
     model::{Attack, container},
-    neighbour::{asked, assert_not_held_back},
+    neighbour::{Neighbour, Waits, compare, timed},
     scene::image,
 };
 use crate::support::{Docked, agent_image, docker, run_docker, wait_for};
@@ -82,16 +81,12 @@ fn end(attack: Attack) {
     assert!(said.contains("then: Some(24)"), "{said}");
 }
 
-/// Has the neighbour's agent answer follow-ups; returns how long the slowest but a tenth took.
-fn follow_ups(root: &Docked) -> Duration {
-    let one = |n: usize| {
-        let since = Instant::now();
-        assert_eq!(root.ask("local:good", &n.to_string()).trim(), format!("echo: {n}"));
-        since.elapsed()
-    };
-    let mut took: Vec<Duration> = (0..20).map(one).collect();
-    took.sort_unstable();
-    took[18]
+/// Has the neighbour's agent answer follow-ups; returns how long each took.
+fn follow_ups(root: &Docked) -> Waits {
+    timed(
+        |count| count < 20,
+        |n| assert_eq!(root.ask("local:good", &n.to_string()).trim(), format!("echo: {n}")),
+    )
 }
 
 /// Has the neighbour's agent leave, so that the next one begins.
@@ -110,13 +105,13 @@ fn a_container_that_uses_up_its_users_events_takes_none_from_others_where_each_h
     let Some(root) = house("uid_base = 300000\n") else { return };
     let daemon = root.serve();
     root.ask("local:good", "begin");
-    let (alone, commands) = (follow_ups(&root), asked(&root, "alone", &|n| n < 20));
+    let (alone, commands) = (follow_ups(&root), Neighbour::of(&root, &daemon));
     let first = container(&root, "good");
     evil_begins(&root);
     assert_ne!(user(&root, "evil"), user(&root, "good"));
     let attack = attack(&root, &user(&root, "evil"));
     assert!(has_events_inside(&container(&root, "good")));
-    assert_not_held_back(alone, follow_ups(&root));
+    compare("no events left, in follow-ups", &alone, &follow_ups(&root));
     // An agent and a daemon that begin beside it have theirs.
     assert_eq!(daemon.terminate(), Some(0));
     let daemon = root.serve();
@@ -124,8 +119,8 @@ fn a_container_that_uses_up_its_users_events_takes_none_from_others_where_each_h
     leaves(&root, &first);
     assert_ne!(container(&root, "good"), first);
     assert!(has_events_inside(&container(&root, "good")));
-    assert_not_held_back(alone, follow_ups(&root));
-    assert_not_held_back(commands, asked(&root, "beside", &|n| n < 20));
+    compare("no events left, in follow-ups", &alone, &follow_ups(&root));
+    commands.beside("no events left", |n| n < 20);
     assert_eq!(root.run(&["status"]).status.code(), Some(0), "{}", root.json(&["status"]));
     end(attack);
 }
@@ -146,8 +141,8 @@ fn an_agent_whose_user_has_no_events_left_is_as_quick_without_and_has_them_when_
     leaves(&root, &first);
     let agent = container(&root, "good");
     assert!(!has_events_inside(&agent), "they are used up");
-    assert_not_held_back(alone, follow_ups(&root));
+    compare("no events left, in follow-ups", &alone, &follow_ups(&root));
     end(attack);
     wait_for("events", || has_events_inside(&agent).then_some(()));
-    assert_not_held_back(alone, follow_ups(&root));
+    compare("no events left, in follow-ups", &alone, &follow_ups(&root));
 }

@@ -6,7 +6,12 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{host::two_groups, neighbour::Neighbour, place::Place, scene::ask};
+use super::{
+    host::{two_groups, two_groups_with},
+    neighbour::Neighbour,
+    place::Place,
+    scene::ask,
+};
 use crate::support::{DEADLINE, Daemon, Root, run_docker, wait_for};
 
 #[test]
@@ -119,7 +124,7 @@ fn what_is_said_on_stdout_counts_as_files_do_and_the_rest_waits_in_the_log() {
 #[test]
 fn bytes_said_on_stdout_count_as_those_of_files_do() {
     const TEXT: usize = 540 << 10;
-    let root = two_groups("[limits]\ncommands_mib_per_minute = 1\n");
+    let root = two_groups_with("[limits]\ncommands_mib_per_minute = 1\n");
     let said: Vec<Value> = ["a", "b", "c"].iter().map(|letter| json!({"say": letter.repeat(TEXT)})).collect();
     root.script(Some("evil"), &json!([{"when": {}, "do": said}]));
     let _daemon = root.serve();

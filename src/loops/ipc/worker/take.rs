@@ -3,13 +3,14 @@
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
 use ipc_handlers::Folder;
-use tokio::{runtime::Handle, task::spawn_blocking, time::Instant};
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     super::{
         super::Host,
         answer::settle_again,
         chain,
+        fault::{blocking, one_by_one, stranded},
         flow::{CLAIMED_AT_ONCE, Flow, Handled, Slow, TOGETHER, handle},
         gate::{self, Open},
         hand,
@@ -47,16 +48,22 @@ impl Worker {
             // One thread from the claim to the answer: each change of threads would cost more than the work.
             let slow = if wanted == 0 { Slow::Now } else { Slow::Later };
             let taking = move || take_in(&host, &folder, files, open, room, patience, slow);
-            let TakenIn { rest, claimed, handled, stuck, left_slow } =
-                spawn_blocking(taking).await.unwrap_or_default();
+            let taken_in = blocking(&self.folder, "taking in", taking).await;
             drop(places);
+            let Ok(TakenIn { rest, claimed, handled, stuck, left_slow }) = taken_in else {
+                self.after_a_panic(patience).await;
+                return count;
+            };
             files = rest;
             count += claimed;
             self.gate.took(&self.host, &self.folder, claimed, &handled);
             self.unsettled += handled.unsettled;
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
-            settle_again(&self.host, &self.folder, handled.waiting).await;
+            if settle_again(&self.host, &self.folder, handled.waiting).await.is_err() {
+                self.after_a_panic(patience).await;
+                return count;
+            }
             if left_slow {
                 // Without a place in the crowd: others who take in many do not wait for them.
                 self.look_again(patience).await;
@@ -82,16 +89,36 @@ impl Worker {
         let taken: Vec<_> =
             growing.into_iter().map(|(claimed, at)| Taken::before(claimed, now.duration_since(at))).collect();
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let handled = spawn_blocking(move || handle(&host, &folder, taken, patience, Slow::Now))
-            .await
-            .unwrap_or_default();
+        let work = move || handle(&host, &folder, taken, patience, Slow::Now);
+        let Ok(handled) = blocking(&self.folder, "looking again", work).await else {
+            return self.after_a_panic(patience).await;
+        };
         self.gate.took(&self.host, &self.folder, 0, &handled);
         self.unsettled += handled.unsettled;
         self.growing.extend(handled.growing.into_iter().map(|claimed| {
             let at = since.get(&claimed.id).copied().unwrap_or(now);
             (claimed, at)
         }));
-        settle_again(&self.host, &self.folder, handled.waiting).await;
+        if settle_again(&self.host, &self.folder, handled.waiting).await.is_err() {
+            self.after_a_panic(patience).await;
+        }
+    }
+
+    /// Takes up what work had in hand that panicked. What lies in the boxes is looked at a little later.
+    pub(super) async fn after_a_panic(&mut self, patience: Patience) {
+        self.gate.shut();
+        if self.host.stop.is_cancelled() || self.host.is_aside(&self.folder) {
+            return;
+        }
+        let kept: Vec<i64> = self.growing.iter().map(|(claimed, _)| claimed.id).collect();
+        let claims = stranded(&self.host, &self.folder, &kept).await;
+        let handled = one_by_one(&self.host, &self.folder, claims, patience).await;
+        self.gate.took(&self.host, &self.folder, 0, &handled);
+        self.unsettled += handled.unsettled;
+        let now = Instant::now();
+        self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
+        // What panics here once more is the next start's.
+        let _ = settle_again(&self.host, &self.folder, handled.waiting).await;
     }
 
     /// Settles a claimed file now: a person has decided on it.
@@ -101,13 +128,17 @@ impl Worker {
         let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
         let taken = vec![Taken::before(claimed, Duration::ZERO)];
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let handled = spawn_blocking(move || handle(&host, &folder, taken, Patience::None, Slow::Now)).await;
-        let handled = handled.unwrap_or_default();
+        let work = move || handle(&host, &folder, taken, Patience::None, Slow::Now);
+        let Ok(handled) = blocking(&self.folder, "settling by hand", work).await else {
+            return self.after_a_panic(Patience::None).await;
+        };
         self.gate.took(&self.host, &self.folder, 0, &handled);
         self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
-        settle_again(&self.host, &self.folder, handled.waiting).await;
+        if settle_again(&self.host, &self.folder, handled.waiting).await.is_err() {
+            self.after_a_panic(Patience::None).await;
+        }
     }
 }
 
@@ -128,13 +159,12 @@ impl Worker {
             }
             host.nudges.settled.ring();
         };
-        let _ = spawn_blocking(drop).await;
+        let _ = blocking(&self.folder, "dropping a command", drop).await;
         None
     }
 }
 
 /// What became of files that were to be taken.
-#[derive(Default)]
 struct TakenIn {
     /// Those that were not looked at, as the world is in the way of what came before, or too much is unsettled.
     rest: std::vec::IntoIter<(CommandBox, OsString)>,

@@ -1,0 +1,81 @@
+//! Work on a group's files that panics: a fault of ours. It is logged, its files are looked at again one by one, and one
+//! over which it happens again is refused, so that all others go on.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use ipc_handlers::{Folder, Refusal};
+use tokio::{runtime::Handle, task::spawn_blocking};
+
+use super::{
+    super::Host,
+    answer::{answer_all, record_our_fault},
+    chain,
+    flow::{Handled, Slow, handle},
+    read::{Patience, Pending, Taken},
+};
+use crate::ipc::Claimed;
+
+/// Work panicked, or the daemon ends; which is logged.
+pub(super) struct Panicked;
+
+/// Does work on a group's files on a thread that may block.
+pub(super) async fn blocking<T: Send + 'static>(
+    folder: &Folder,
+    doing: &'static str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Panicked> {
+    spawn_blocking(work).await.map_err(|error| {
+        if error.is_panic() {
+            tracing::error!(group = %folder, doing, %error, "our own fault: work on a group's commands panicked; they are looked at again, one by one");
+        }
+        Panicked
+    })
+}
+
+/// Returns the claimed files of a group that nobody works on any more: all but those that are `kept` somewhere, oldest first.
+pub(super) async fn stranded(host: &Arc<Host>, folder: &Folder, kept: &[i64]) -> Vec<Claimed> {
+    let kept: BTreeSet<i64> = kept.iter().copied().collect();
+    let looking = Arc::clone(host);
+    let found = match spawn_blocking(move || looking.claims.left_over()).await {
+        Ok(Ok(found)) => found.claims,
+        Ok(Err(error)) => {
+            tracing::error!(error = %chain(&error), "reading data/claimed failed; what lies there waits for the next start");
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
+    };
+    found.into_iter().filter(|claimed| claimed.folder == *folder && !kept.contains(&claimed.id)).collect()
+}
+
+/// Handles claimed files of a group one by one, in order. One over which we panic again is refused as a fault of ours.
+pub(super) async fn one_by_one(
+    host: &Arc<Host>,
+    folder: &Folder,
+    claims: Vec<Claimed>,
+    patience: Patience,
+) -> Handled {
+    let mut all = Handled::default();
+    for claimed in claims {
+        let (working, of, taken) =
+            (Arc::clone(host), folder.clone(), vec![Taken::before(claimed.clone(), Duration::ZERO)]);
+        let work = move || handle(&working, &of, taken, patience, Slow::Now);
+        match blocking(folder, "one command", work).await {
+            Ok(handled) => all.add(handled),
+            Err(Panicked) if host.stop.is_cancelled() => break,
+            Err(Panicked) => refuse(host, folder, claimed).await,
+        }
+    }
+    all
+}
+
+/// Refuses a command unread: reading or deciding it is what panics.
+async fn refuse(host: &Arc<Host>, folder: &Folder, claimed: Claimed) {
+    let (working, of) = (Arc::clone(host), folder.clone());
+    let work = move || {
+        let pending = Pending::refused(&working, claimed, Refusal::internal());
+        if let Some(settled) = Handle::current().block_on(record_our_fault(&working, &pending)) {
+            let _unanswered = answer_all(&working, &of, vec![(pending, settled)], 0);
+        }
+    };
+    let _ = blocking(folder, "refusing one command", work).await;
+}
