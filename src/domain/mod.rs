@@ -7,6 +7,7 @@ pub mod bucket;
 pub mod chats;
 pub mod deaths;
 pub mod engage;
+pub mod errors;
 pub mod group_config;
 pub mod health;
 pub mod hearing;

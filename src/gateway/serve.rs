@@ -31,11 +31,10 @@ use super::{
     log::Line,
     look::{Look, Reason},
     meter::{Form, Meter},
-    upstream::chain,
 };
 use crate::{
     clock,
-    domain::{bucket::Bucket, usage::Refusal},
+    domain::{bucket::Bucket, errors::chain, usage::Refusal},
 };
 
 /// What is kept of a head that comes in pieces, bytes: the longest head.

@@ -159,12 +159,6 @@ impl Service<Uri> for Dial {
     }
 }
 
-/// Returns an error with its causes, on one line.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Host;
+pub(super) use crate::domain::errors::chain;
 use crate::{
     domain::rounds::Rounds,
     ipc::{Claimed, Hint, Hints, Swept, Watch},
@@ -236,15 +237,4 @@ fn scan_unwatched(host: &Host, workers: &BTreeMap<Folder, Line>) {
             let _ = worker.jobs.send(Job::Scan(worker.sight()));
         }
     }
-}
-
-/// Returns an error with its causes, for one line of a log.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

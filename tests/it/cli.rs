@@ -278,7 +278,10 @@ fn what_is_refused_says_on_stderr_how_to_mend_it() {
             &["wirings", "add", "--group", "main", "--chat", "tg:1", "--engage", "mention", "--pattern", "x"],
             "--engage pattern",
         ),
-        (&["wirings", "set", "--group", "main", "--chat", "local:main", "engage=sometimes"], "--help"),
+        (
+            &["wirings", "set", "--group", "main", "--chat", "local:main", "engage=sometimes"],
+            "mention-sticky",
+        ),
         (&["wirings", "set", "--group", "main", "--chat", "local:main", "colour=red"], "engage, pattern"),
         (&["groups", "add", "blank", "--chat", "local:x", "--name", "\u{3164}"], "not seen"),
         (&["groups", "set", "main", "name=\u{e0041}Main"], "not seen"),

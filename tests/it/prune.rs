@@ -37,7 +37,7 @@ fn age(root: &Root, days: i64) {
     store(root)
         .execute(
             "INSERT INTO runs (group_folder, chat_jid, kind, source, status, sandbox, generation, created_at, ended_at)
-             SELECT 'other', 'local:other', 'message', 'test', 'cancelled', '', 0, unixepoch() * 1000, unixepoch() * 1000",
+             SELECT 'other', 'local:other', 'message', 'test', 'cancelled', 'process', 0, unixepoch() * 1000, unixepoch() * 1000",
             [],
         )
         .unwrap();

@@ -97,7 +97,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("failpoint", &[]),
     ("domain", &["domain"]),
     ("ipc", &["ipc", "failpoint"]),
-    ("sandbox", &["sandbox", "failpoint"]),
+    ("sandbox", &["sandbox", "domain", "failpoint"]),
     ("channels", &["channels", "domain"]),
     ("store", &["store", "domain", "failpoint"]),
     ("gateway", &["gateway", "domain", "config", "clock"]),

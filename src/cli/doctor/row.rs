@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::domain::{
+    errors,
     problems::{Finding, Severity},
     screen::acts,
 };
@@ -90,13 +91,7 @@ fn plain(text: &str) -> String {
 
 /// Returns an error with its causes, on one line.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    plain(&text)
+    plain(&errors::chain(error))
 }
 
 #[cfg(test)]
