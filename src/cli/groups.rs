@@ -161,7 +161,7 @@ impl Groups {
 
 /// What goes with a group.
 fn loss(store: &Store, group: &Group) -> anyhow::Result<String> {
-    let tasks = store.tasks(Some(&group.folder))?.len();
+    let tasks = store.tasks(Some(&group.folder), None)?.len();
     let main = if group.is_main { "the main group " } else { "group " };
     Ok(format!(
         "{main}{} is removed for good, with {} and {} and its members and mailbox; groups/{0} and archived sessions stay",

@@ -1,6 +1,6 @@
 //! `g2 tasks`.
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
 use ipc_handlers::{
     Command, Folder, Outcome as Effected,
@@ -181,9 +181,8 @@ fn gone(id: &str) -> anyhow::Error {
 
 fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<usize>) -> Outcome {
     let folder = group.as_deref().map(Folder::parse).transpose().context("listing tasks")?;
-    let mut tasks = store.tasks(folder.as_ref())?;
+    let tasks = store.tasks(folder.as_ref(), limit)?;
     check_group(store, &tasks, group.as_deref())?;
-    tasks.truncate(limit.unwrap_or(usize::MAX));
     let columns =
         ["id", "group", "chat_jid", "schedule_type", "schedule_value", "status", "next_run", "prompt"];
     show::rows(context, &tasks, &columns)
@@ -250,6 +249,9 @@ impl Add {
         if store.group(&group)?.is_none() {
             return Err(anyhow!("group {group} does not exist").into());
         }
+        if let Some(chat) = &self.chat {
+            is_chat_of(store, &group, chat)?;
+        }
         let command = Command::ScheduleTask(ScheduleTask {
             prompt: self.prompt,
             schedule_type: self.kind,
@@ -270,6 +272,25 @@ impl Add {
         };
         let (id, group) = (task_id.clone(), group.clone());
         print(context, store, &group, &id, effected)
+    }
+}
+
+/// Refuses a task of one group for a chat that only others are wired to: it would be theirs.
+fn is_chat_of(store: &Store, group: &Folder, chat: &str) -> anyhow::Result<()> {
+    let wired: Vec<Folder> =
+        store.wirings()?.into_iter().filter(|w| w.chat_jid == chat).map(|w| w.group).collect();
+    if wired.contains(group) {
+        return Ok(());
+    }
+    let others: Vec<&str> = wired.iter().map(Folder::as_str).collect();
+    match others.as_slice() {
+        [] => {
+            bail!("no group is wired to {chat}; wire one with `g2 wirings add --group {group} --chat {chat}`")
+        }
+        [other, ..] => bail!(
+            "group {group} is not wired to {chat}, which is a chat of {}; make the task with `--group {other}`, or wire {group} to it",
+            others.join(" and ")
+        ),
     }
 }
 

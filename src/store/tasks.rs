@@ -13,9 +13,9 @@ use crate::domain::{
 };
 
 impl Store {
-    /// Returns tasks in the order in which they were made, of one group or all.
-    pub fn tasks(&self, group: Option<&Folder>) -> Result<Vec<Task>> {
-        self.read(|c| tasks(c, group))
+    /// Returns tasks in the order in which they were made, of one group or all; with `limit`, the newest ones.
+    pub fn tasks(&self, group: Option<&Folder>, limit: Option<usize>) -> Result<Vec<Task>> {
+        self.read(|c| tasks(c, group, limit))
     }
 
     /// Shows tasks as agents see them, newest first, of one group or all, until `visit` says `false`: as many as have room
@@ -302,15 +302,15 @@ pub(super) fn sum_of(c: &Connection, group: &Folder) -> Result<(usize, u64)> {
     .query_row([group.as_str()], |r| Ok((r.get(0)?, r.get(1)?)))?)
 }
 
-fn all_tasks(group: Option<&Folder>) -> String {
+fn tasks(c: &Connection, group: Option<&Folder>, limit: Option<usize>) -> Result<Vec<Task>> {
     let which = if group.is_some() { "WHERE group_folder = ?1" } else { "WHERE ?1 IS NULL" };
-    format!("{TASK} {which} ORDER BY n DESC")
-}
-
-pub(super) fn tasks(c: &Connection, group: Option<&Folder>) -> Result<Vec<Task>> {
-    Ok(c.prepare_cached(&all_tasks(group))?
-        .query_map([group.map(Folder::as_str)], task_row)?
-        .collect::<rusqlite::Result<_>>()?)
+    let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+    let mut tasks = c
+        .prepare_cached(&format!("{TASK} {which} ORDER BY n DESC LIMIT ?2"))?
+        .query_map(params![group.map(Folder::as_str), limit], task_row)?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    tasks.reverse();
+    Ok(tasks)
 }
 
 pub(super) fn task(c: &Connection, group: &Folder, id: &str) -> Result<Option<Task>> {

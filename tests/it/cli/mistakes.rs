@@ -121,3 +121,31 @@ fn tasks_speak_of_the_options_that_a_person_types() {
     let made = root.g2(&add(&[&["--chat", "local:one"][..], &once].concat()));
     assert!(made.contains("is due already (2020-01-01T00:00:00") && made.contains("it runs now"), "{made}");
 }
+
+#[test]
+fn a_task_for_a_chat_of_another_group_is_refused_with_whose_it_is() {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    let add = |group, chat| {
+        ["tasks", "add", "--group", group, "--chat", chat, "--type", "interval", "--value", "60000", "p"]
+    };
+    for (group, chat, says) in [
+        ("main", "local:family", "a chat of family; make the task with `--group family`"),
+        ("family", "local:main", "a chat of main; make the task with `--group main`"),
+        ("family", "local:nobody", "no group is wired to local:nobody"),
+    ] {
+        let said = refused(&root, 1, &add(group, chat));
+        assert!(said.contains(says), "{said}");
+    }
+    assert_eq!(root.rows(&["tasks", "list"]).len(), 0);
+    for _ in 0..3 {
+        root.g2(&add("family", "local:family"));
+    }
+    // Oldest first, as every list; with a limit, the newest.
+    let ids = |arguments: &[&str]| -> Vec<String> {
+        let rows = root.rows(&[&["tasks", "list"], arguments].concat());
+        rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&[]), ["task-1", "task-2", "task-3"]);
+    assert_eq!(ids(&["--limit", "2"]), ["task-2", "task-3"]);
+}

@@ -17,9 +17,9 @@ async fn a_group_can_not_cancel_anothers_task() {
     let cancel = br#"{"type":"cancel_task","taskId":"mine"}"#;
     let foreign = world.store.settle(command("family", 2, cancel), Zones::utc(), NOW).await.unwrap();
     assert_eq!(foreign.receipt.code, Some(Code::NotFound));
-    assert_eq!(world.store.tasks(None).unwrap().len(), 1);
+    assert_eq!(world.store.tasks(None, None).unwrap().len(), 1);
     let own = world.store.settle(command("main", 3, cancel), Zones::utc(), NOW).await.unwrap();
-    assert_eq!((own.receipt.outcome.as_str(), world.store.tasks(None).unwrap().len()), ("applied", 0));
+    assert_eq!((own.receipt.outcome.as_str(), world.store.tasks(None, None).unwrap().len()), ("applied", 0));
 }
 
 fn schedule(id: Option<&str>, prompt: &str) -> Vec<u8> {
@@ -56,7 +56,7 @@ async fn ids_that_a_group_has_taken_are_free_for_every_other() {
     let own = made(&make("family", None).await.unwrap());
     assert!(own.starts_with("task-44-") && own.len() == "task-44-".len() + 8, "{own}");
     assert_eq!(world.store.groups_of_task("task-7").unwrap(), [folder("family"), folder("main")]);
-    assert_eq!(world.store.tasks(None).unwrap().len(), 44);
+    assert_eq!(world.store.tasks(None, None).unwrap().len(), 44);
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn a_group_has_no_more_tasks_and_no_larger_ones_than_it_may_and_keeps_what
     assert_eq!(tell("main", json!({"type": "resume_task", "taskId": "heavy-1"})).await, "");
     assert_eq!(tell("main", json!({"type": "cancel_task", "taskId": "heavy-1"})).await, "");
     assert!(tell("main", make("e", 1)).await.contains("as many tasks as it may have"));
-    assert_eq!(store.tasks(None).unwrap().len(), 3 + 5);
+    assert_eq!(store.tasks(None, None).unwrap().len(), 3 + 5);
 }
 
 #[tokio::test]
