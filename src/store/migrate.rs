@@ -118,7 +118,9 @@ mod tests {
         let rows: Vec<(i64, String, Option<i64>, i64, i64)> = connection
             .prepare("SELECT n, id, slot, tries, bytes FROM tasks ORDER BY n")
             .unwrap()
-            .query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?)))
+            .query_map([], |r| {
+                Ok((r.get("n")?, r.get("id")?, r.get("slot")?, r.get("tries")?, r.get("bytes")?))
+            })
             .unwrap()
             .collect::<rusqlite::Result<_>>()
             .unwrap();
@@ -193,7 +195,7 @@ mod tests {
         let windows: Vec<(Option<i64>, Option<i64>)> = connection
             .prepare("SELECT said_from, said_to FROM batches ORDER BY id")
             .unwrap()
-            .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))
+            .query_map([], |r| Ok((r.get("said_from")?, r.get("said_to")?)))
             .unwrap()
             .collect::<rusqlite::Result<_>>()
             .unwrap();

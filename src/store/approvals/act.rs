@@ -191,7 +191,7 @@ impl Answer<'_> {
             "SELECT seq, group_folder FROM approval_messages WHERE approval_id = ?1 ORDER BY seq, group_folder",
         )?;
         Ok(all
-            .query_map([self.question.id], |r| Ok((r.get(0)?, r.get(1)?)))?
+            .query_map([self.question.id], |r| Ok((r.get("seq")?, r.get("group_folder")?)))?
             .collect::<rusqlite::Result<_>>()?)
     }
 
