@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Result, Store, columns::Columns as _, folder};
 use crate::domain::{
     approvals::{
-        Approval, ApprovalEvent, Choice, Kind, Rights, State,
+        Action, Approval, ApprovalEvent, Choice, Decision, Kind, Rights, State,
         approver::{Candidate, Class, direct_chat},
     },
     engage::ChatKind,
@@ -55,7 +55,7 @@ const US: &str = "g2";
 pub(super) const YES_TO: &str =
     "(SELECT max(a.id) FROM approval_messages p JOIN approvals a ON a.id = p.approval_id
     WHERE p.seq = i.seq AND a.state = 'approved' AND a.decided_by <> 'g2'
-      AND (p.group_folder = l.group_folder OR a.decision = 'connect ' || l.group_folder))";
+      AND (p.group_folder = l.group_folder OR a.decided_group = l.group_folder))";
 
 /// A question, as its row has it.
 #[derive(Clone, Debug)]
@@ -258,10 +258,12 @@ impl Store {
     }
 }
 
-pub(super) const APPROVAL: &str = "SELECT id, kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at, decided_at, decided_by, decision FROM approvals";
+pub(super) const APPROVAL: &str = "SELECT id, kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at, decided_at, decided_by, decision, decided_group FROM approvals";
 
 pub(super) fn approval_row(r: &Row<'_>) -> rusqlite::Result<Approval> {
     let choices: Vec<Choice> = serde_json::from_str(&r.get::<_, String>("options")?).unwrap_or_default();
+    let decision: Option<Decision> = r.word_or_null("approvals", "decision")?;
+    let group = r.get::<_, Option<String>>("decided_group")?.map(folder).transpose()?;
     Ok(Approval {
         id: r.get("id")?,
         kind: r.word("approvals", "kind")?,
@@ -277,7 +279,7 @@ pub(super) fn approval_row(r: &Row<'_>) -> rusqlite::Result<Approval> {
         expires_at: r.time("expires_at")?,
         decided_at: r.time_or_null("decided_at")?,
         decided_by: r.get("decided_by")?,
-        decision: r.get("decision")?,
+        decision: decision.and_then(|decision| Action::of(decision, group)),
         messages: Vec::new(),
     })
 }

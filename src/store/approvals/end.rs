@@ -61,12 +61,12 @@ pub(in super::super) fn wired(c: &Connection, chat: &str, group: &Folder, now: T
         .query_row([chat], |r| Ok((r.get("id")?, r.get("card_chat")?)))
         .optional()?;
     let Some((id, card_chat)) = asked else { return Ok(false) };
-    let decision = Action::Connect(group.clone()).name();
+    let action = Action::Connect(group.clone());
     c.prepare_cached(
-        "UPDATE approvals SET state = 'approved', decided_at = ?2, decided_by = ?3, decision = ?4, naming = NULL WHERE id = ?1",
+        "UPDATE approvals SET state = 'approved', decided_at = ?2, decided_by = ?3, decision = ?4, decided_group = ?5, naming = NULL WHERE id = ?1",
     )?
-    .execute(params![id, now.0, US, decision])?;
-    note(c, id, US, "wired otherwise", &decision, None, now)?;
+    .execute(params![id, now.0, US, action.decision().as_str(), group.as_str()])?;
+    note(c, id, US, "wired otherwise", &action.name(), None, now)?;
     let waiting: Vec<(i64, String)> = c
         .prepare_cached(
             "SELECT m.seq, m.thread FROM approval_messages w JOIN messages m ON m.seq = w.seq WHERE w.approval_id = ?1 ORDER BY m.seq",
