@@ -103,6 +103,18 @@ pub enum Action {
     Ignore,
 }
 
+words! {
+    /// What an answer does, in a word.
+    pub enum Decision: "answer to a question" {
+        Allow = "allow",
+        Deny = "deny",
+        /// To a group that is named beside it.
+        Connect = "connect",
+        New = "new",
+        Ignore = "ignore",
+    }
+}
+
 /// What somebody may decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rights {
@@ -119,15 +131,45 @@ impl Action {
         matches!(self, Self::Deny | Self::Ignore)
     }
 
-    /// Returns the action as the audit names it.
+    /// Returns its word.
+    #[must_use]
+    pub fn decision(&self) -> Decision {
+        match self {
+            Self::Allow => Decision::Allow,
+            Self::Deny => Decision::Deny,
+            Self::Connect(_) => Decision::Connect,
+            Self::New => Decision::New,
+            Self::Ignore => Decision::Ignore,
+        }
+    }
+
+    /// Returns the group that it names.
+    #[must_use]
+    pub fn group(&self) -> Option<&Folder> {
+        match self {
+            Self::Connect(group) => Some(group),
+            Self::Allow | Self::Deny | Self::New | Self::Ignore => None,
+        }
+    }
+
+    /// Returns the action of a word, with the group that stands beside it; `None`: it needs one, and there is none.
+    #[must_use]
+    pub fn of(decision: Decision, group: Option<Folder>) -> Option<Self> {
+        Some(match decision {
+            Decision::Allow => Self::Allow,
+            Decision::Deny => Self::Deny,
+            Decision::Connect => Self::Connect(group?),
+            Decision::New => Self::New,
+            Decision::Ignore => Self::Ignore,
+        })
+    }
+
+    /// Returns the action as people and the audit are told of it: its word, and the group that it names.
     #[must_use]
     pub fn name(&self) -> String {
-        match self {
-            Self::Allow => "allow".into(),
-            Self::Deny => "deny".into(),
-            Self::Connect(group) => format!("connect {group}"),
-            Self::New => "new".into(),
-            Self::Ignore => "ignore".into(),
+        match self.group() {
+            Some(group) => format!("{} {group}", self.decision()),
+            None => self.decision().to_string(),
         }
     }
 }
@@ -178,6 +220,18 @@ mod tests {
             let allowed = actions.clone().map(|action| rights.allow(&action, &asked));
             assert_eq!(allowed, expected, "{rights:?}");
         }
+    }
+
+    #[test]
+    fn an_action_is_its_word_and_its_group_and_nothing_else() {
+        for (word, decision) in Decision::CHOICES {
+            let action = Action::of(*decision, Some(folder("family"))).unwrap();
+            assert_eq!(action.decision(), *decision);
+            assert_eq!(Action::of(*decision, action.group().cloned()), Some(action.clone()));
+            let name = if *decision == Decision::Connect { "connect family" } else { *word };
+            assert_eq!(action.name(), name);
+        }
+        assert_eq!(Action::of(Decision::Connect, None), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Result, Store, columns::Columns as _, folder};
 use crate::domain::{
     approvals::{
-        Approval, ApprovalEvent, Choice, Kind, Rights, State,
+        Action, Approval, ApprovalEvent, Choice, Decision, Kind, Rights, State,
         approver::{Candidate, Class, direct_chat},
     },
     engage::ChatKind,
@@ -55,7 +55,7 @@ const US: &str = "g2";
 pub(super) const YES_TO: &str =
     "(SELECT max(a.id) FROM approval_messages p JOIN approvals a ON a.id = p.approval_id
     WHERE p.seq = i.seq AND a.state = 'approved' AND a.decided_by <> 'g2'
-      AND (p.group_folder = l.group_folder OR a.decision = 'connect ' || l.group_folder))";
+      AND (p.group_folder = l.group_folder OR a.decided_group = l.group_folder))";
 
 /// A question, as its row has it.
 #[derive(Clone, Debug)]
@@ -84,16 +84,16 @@ const QUESTION: &str =
 
 fn question_row(r: &Row<'_>) -> rusqlite::Result<Question> {
     Ok(Question {
-        id: r.get(0)?,
-        kind: r.word("approvals", 1)?,
-        chat: r.get(2)?,
-        sender: r.get(3)?,
-        sender_name: r.get(4)?,
-        state: r.word("approvals", 5)?,
-        card_chat: r.get(6)?,
-        card: r.get(7)?,
-        choices: serde_json::from_str(&r.get::<_, String>(8)?).unwrap_or_default(),
-        naming: r.get(9)?,
+        id: r.get("id")?,
+        kind: r.word("approvals", "kind")?,
+        chat: r.get("chat_jid")?,
+        sender: r.get("sender")?,
+        sender_name: r.get("sender_name")?,
+        state: r.word("approvals", "state")?,
+        card_chat: r.get("card_chat")?,
+        card: r.get("card")?,
+        choices: serde_json::from_str(&r.get::<_, String>("options")?).unwrap_or_default(),
+        naming: r.get("naming")?,
     })
 }
 
@@ -148,7 +148,15 @@ fn candidates(c: &Connection, groups: &[Folder]) -> Result<Vec<Candidate>> {
     )?;
     type Standing = (String, Role, Option<String>, i64, Option<String>);
     let rows: Vec<Standing> = all
-        .query_map([], |r| Ok((r.get(0)?, r.word("roles", 1)?, r.get(2)?, r.get(3)?, r.get(4)?)))?
+        .query_map([], |r| {
+            Ok((
+                r.get("user_id")?,
+                r.word("roles", "role")?,
+                r.get("group_folder")?,
+                r.get("granted_at")?,
+                r.get("dm_chat")?,
+            ))
+        })?
         .collect::<rusqlite::Result<_>>()?;
     let is_admin_of = |user: &str, group: &Folder| {
         rows.iter().any(|(id, _, of, ..)| id == user && of.as_deref() == Some(group.as_str()))
@@ -193,8 +201,9 @@ fn has_written(c: &Connection, user: &str, chat: &str) -> Result<bool> {
 
 /// A chat's name and kind.
 fn place(c: &Connection, jid: &str) -> Result<(String, ChatKind)> {
-    Ok(c.prepare_cached("SELECT name, kind, threaded FROM chats WHERE jid = ?1")?
-        .query_row([jid], |r| Ok((r.get(0)?, ChatKind::of_columns(r.word("chats", 1)?, r.get(2)?))))?)
+    Ok(c.prepare_cached("SELECT name, kind, threaded FROM chats WHERE jid = ?1")?.query_row([jid], |r| {
+        Ok((r.get("name")?, ChatKind::of_columns(r.word("chats", "kind")?, r.get("threaded")?)))
+    })?)
 }
 
 impl Store {
@@ -220,11 +229,11 @@ impl Store {
             let events = events
                 .query_map([id], |r| {
                     Ok(ApprovalEvent {
-                        at: r.time(0)?,
-                        who: r.get(1)?,
-                        what: r.get(2)?,
-                        detail: r.get(3)?,
-                        message: r.get(4)?,
+                        at: r.time("at")?,
+                        who: r.get("who")?,
+                        what: r.get("what")?,
+                        detail: r.get("detail")?,
+                        message: r.get("seq")?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()?;
@@ -249,26 +258,28 @@ impl Store {
     }
 }
 
-pub(super) const APPROVAL: &str = "SELECT id, kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at, decided_at, decided_by, decision FROM approvals";
+pub(super) const APPROVAL: &str = "SELECT id, kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at, decided_at, decided_by, decision, decided_group FROM approvals";
 
 pub(super) fn approval_row(r: &Row<'_>) -> rusqlite::Result<Approval> {
-    let choices: Vec<Choice> = serde_json::from_str(&r.get::<_, String>(8)?).unwrap_or_default();
+    let choices: Vec<Choice> = serde_json::from_str(&r.get::<_, String>("options")?).unwrap_or_default();
+    let decision: Option<Decision> = r.word_or_null("approvals", "decision")?;
+    let group = r.get::<_, Option<String>>("decided_group")?.map(folder).transpose()?;
     Ok(Approval {
-        id: r.get(0)?,
-        kind: r.word("approvals", 1)?,
-        chat_jid: r.get(2)?,
-        sender: r.get(3)?,
-        sender_name: r.get(4)?,
+        id: r.get("id")?,
+        kind: r.word("approvals", "kind")?,
+        chat_jid: r.get("chat_jid")?,
+        sender: r.get("sender")?,
+        sender_name: r.get("sender_name")?,
         groups: Vec::new(),
-        state: r.word("approvals", 5)?,
-        approver: r.get(6)?,
-        card_chat: r.get(7)?,
+        state: r.word("approvals", "state")?,
+        approver: r.get("approver")?,
+        card_chat: r.get("card_chat")?,
         options: choices.into_iter().map(|choice| choice.label).collect(),
-        created_at: r.time(9)?,
-        expires_at: r.time(10)?,
-        decided_at: r.time_or_null(11)?,
-        decided_by: r.get(12)?,
-        decision: r.get(13)?,
+        created_at: r.time("created_at")?,
+        expires_at: r.time("expires_at")?,
+        decided_at: r.time_or_null("decided_at")?,
+        decided_by: r.get("decided_by")?,
+        decision: decision.and_then(|decision| Action::of(decision, group)),
         messages: Vec::new(),
     })
 }

@@ -46,11 +46,11 @@ impl Store {
             )?
             .query_row([claim], |r| {
                 Ok(SettledFile {
-                    group: r.folder(0)?,
-                    box_name: r.get(1)?,
-                    name: r.get(2)?,
-                    outcome: r.word("receipts", 3)?,
-                    digest: r.get(4)?,
+                    group: r.folder("group_folder")?,
+                    box_name: r.get("box")?,
+                    name: r.get("name")?,
+                    outcome: r.word("receipts", "outcome")?,
+                    digest: r.get("digest")?,
                 })
             })
             .optional()?)
@@ -62,13 +62,13 @@ impl Store {
         self.read(|c| {
             Ok(c.prepare_cached("SELECT group_folder, box, name, reason, at, aside FROM holds ORDER BY id")?
                 .query_map([], |r| {
-                    let (in_box, name): (String, Vec<u8>) = (r.get(1)?, r.get(2)?);
+                    let (in_box, name): (String, Vec<u8>) = (r.get("box")?, r.get("name")?);
                     Ok(Hold {
-                        group: r.folder(0)?,
+                        group: r.folder("group_folder")?,
                         file: (!name.is_empty()).then_some((in_box, name)),
-                        reason: r.get(3)?,
-                        at: r.time(4)?,
-                        aside: r.get(5)?,
+                        reason: r.get("reason")?,
+                        at: r.time("at")?,
+                        aside: r.get("aside")?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()?)
@@ -171,10 +171,10 @@ impl Store {
 pub(super) fn note(c: &Connection, claim: i64) -> Result<Option<Note>> {
     Ok(c.prepare_cached("SELECT retry_of, drop_reason FROM by_hand WHERE claim_id = ?1")?
         .query_row([claim], |r| {
-            let retry_of: Option<i64> = r.get(0)?;
+            let retry_of: Option<i64> = r.get("retry_of")?;
             Ok(match retry_of {
                 Some(of) => Note::RetryOf(of),
-                None => Note::Dropped(r.get(1)?),
+                None => Note::Dropped(r.get("drop_reason")?),
             })
         })
         .optional()?)

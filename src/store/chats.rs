@@ -77,12 +77,12 @@ const CHAT: &str = "SELECT jid, channel, name, kind, unknown_sender_policy, thre
 
 fn chat_row(r: &Row<'_>) -> rusqlite::Result<Chat> {
     Ok(Chat {
-        jid: r.get(0)?,
-        channel: r.get(1)?,
-        name: r.get(2)?,
-        kind: r.word("chats", 3)?,
-        unknown_sender_policy: r.word("chats", 4)?,
-        threaded: r.get(5)?,
+        jid: r.get("jid")?,
+        channel: r.get("channel")?,
+        name: r.get("name")?,
+        kind: r.word("chats", "kind")?,
+        unknown_sender_policy: r.word("chats", "unknown_sender_policy")?,
+        threaded: r.get("threaded")?,
     })
 }
 

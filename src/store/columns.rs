@@ -12,7 +12,7 @@ struct BadColumn {
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// Reads columns of a row, by name or position.
+/// Reads columns of a row, by name; the only column of a row is also read by its position, 0.
 pub(super) trait Columns {
     /// Reads one of a closed set of words.
     ///

@@ -64,7 +64,7 @@ impl Store {
         self.read(|c| {
             let seen: Option<(i64, i64)> = c
                 .prepare_cached("SELECT message, said FROM visits WHERE chat_jid = ?1 AND user_id = ?2")?
-                .query_row([chat, user], |r| Ok((r.get(0)?, r.get(1)?)))
+                .query_row([chat, user], |r| Ok((r.get("message")?, r.get("said")?)))
                 .optional()?;
             let new: usize = match seen {
                 None => 0,
@@ -107,25 +107,25 @@ impl Store {
     pub fn heard_since(&self, chat: &str, after: i64, limit: usize) -> Result<Vec<Heard>> {
         self.read(|c| {
             let mut rows = c.prepare_cached(
-                "SELECT 0, m.seq, m.sender, m.sender_name, substr(m.text, 1, ?4), length(m.text) > ?4,
-                        EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.verdict IS NULL),
+                "SELECT 0 AS ours, m.seq, m.sender, m.sender_name, substr(m.text, 1, ?4) AS text, length(m.text) > ?4 AS cut,
+                        EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.verdict IS NULL) AS unjudged,
                         EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.verdict = 'wake')
-                          OR EXISTS (SELECT 1 FROM approval_messages a WHERE a.seq = m.seq),
+                          OR EXISTS (SELECT 1 FROM approval_messages a WHERE a.seq = m.seq) AS woken,
                         (SELECT group_concat(l.group_folder || ': ' || coalesce(i.reason, i.rule), '; ')
-                         FROM inbox i JOIN lanes l ON l.id = i.lane_id WHERE i.seq = m.seq)
+                         FROM inbox i JOIN lanes l ON l.id = i.lane_id WHERE i.seq = m.seq) AS why
                  FROM messages m WHERE m.chat_jid = ?1 AND m.seq > ?2 ORDER BY m.seq LIMIT ?3",
             )?;
             let mut heard = Vec::new();
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let mut rows = rows.query(params![chat, after, limit, LONGEST_SHOWN])?;
             while let Some(row) = rows.next()? {
-                if row.get(6)? {
+                if row.get("unjudged")? {
                     break;
                 }
-                let woken: bool = row.get(7)?;
-                let why: Option<String> = row.get(8)?;
+                let woken: bool = row.get("woken")?;
+                let why: Option<String> = row.get("why")?;
                 let asleep = (!woken).then(|| why.unwrap_or_else(|| "no group is wired to this chat".into()));
-                heard.push(Heard { seq: row.get(1)?, line: line_row(row)?, asleep });
+                heard.push(Heard { seq: row.get("seq")?, line: line_row(row)?, asleep });
             }
             Ok(heard)
         })
@@ -147,9 +147,9 @@ impl Store {
 }
 
 fn line_row(r: &Row<'_>) -> rusqlite::Result<Line> {
-    let by = match r.get(0)? {
-        0 => By::Person { id: r.get(2)?, name: r.get(3)? },
-        _ => By::Agent(r.get(3)?),
+    let by = match r.get("ours")? {
+        0 => By::Person { id: r.get("sender")?, name: r.get("sender_name")? },
+        _ => By::Agent(r.get("sender_name")?),
     };
-    Ok(Line { by, text: r.get(4)?, cut: r.get(5)? })
+    Ok(Line { by, text: r.get("text")?, cut: r.get("cut")? })
 }

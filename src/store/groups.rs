@@ -247,14 +247,14 @@ impl Store {
             let mut wirings = all
                 .query_map([], |r| {
                     Ok(Wiring {
-                        id: r.get(0)?,
-                        group: r.folder(1)?,
-                        chat_jid: r.get(2)?,
-                        engage_mode: r.word("wirings", 3)?,
-                        engage_pattern: r.get(4)?,
-                        sender_scope: r.word("wirings", 5)?,
-                        ignored_message_policy: r.word("wirings", 6)?,
-                        trigger: r.get(7)?,
+                        id: r.get("id")?,
+                        group: r.folder("group_folder")?,
+                        chat_jid: r.get("chat_jid")?,
+                        engage_mode: r.word("wirings", "engage_mode")?,
+                        engage_pattern: r.get("engage_pattern")?,
+                        sender_scope: r.word("wirings", "sender_scope")?,
+                        ignored_message_policy: r.word("wirings", "ignored_message_policy")?,
+                        trigger: r.get("trigger")?,
                         sticky: Vec::new(),
                     })
                 })?
@@ -262,7 +262,7 @@ impl Store {
             for wiring in wirings.iter_mut().filter(|w| w.engage_mode == EngageMode::MentionSticky) {
                 wiring.sticky = sticky
                     .query_map([wiring.group.as_str(), &wiring.chat_jid], |r| {
-                        Ok(StickyThread { thread: r.get(0)?, since: r.time(1)? })
+                        Ok(StickyThread { thread: r.get("thread")?, since: r.time("sticky_at")? })
                     })?
                     .collect::<rusqlite::Result<_>>()?;
             }
@@ -296,12 +296,12 @@ pub(super) fn available(c: &Connection, room: u64) -> Result<(Vec<GroupRow>, usi
     let (mut groups, mut more) = (Vec::new(), 0);
     let mut chats = c.prepare_cached(
         "SELECT jid, name, (SELECT max(m.received_at) FROM messages m WHERE m.seq = (SELECT max(seq) FROM messages x WHERE x.chat_jid = jid)) AS last,
-                EXISTS (SELECT 1 FROM wirings w WHERE w.chat_jid = jid)
+                EXISTS (SELECT 1 FROM wirings w WHERE w.chat_jid = jid) AS is_registered
          FROM chats WHERE kind = 'group' ORDER BY last DESC, jid",
     )?;
     let mut rows = chats.query([])?;
     while let Some(row) = rows.next()? {
-        let (jid, name): (String, String) = (row.get(0)?, row.get(1)?);
+        let (jid, name): (String, String) = (row.get("jid")?, row.get("name")?);
         // As JSON each of their bytes is six at most.
         let bytes = CHAT_ROW + 6 * (jid.len() + name.len());
         if more > 0 || bytes > left {
@@ -309,7 +309,12 @@ pub(super) fn available(c: &Connection, room: u64) -> Result<(Vec<GroupRow>, usi
             continue;
         }
         left -= bytes;
-        groups.push(GroupRow { jid, name, last_activity: row.time_or_null(2)?, is_registered: row.get(3)? });
+        groups.push(GroupRow {
+            jid,
+            name,
+            last_activity: row.time_or_null("last")?,
+            is_registered: row.get("is_registered")?,
+        });
     }
     Ok((groups, more))
 }
@@ -318,14 +323,14 @@ const GROUP: &str = "SELECT folder, name, is_main, trigger, provider, script, im
 
 fn group_row(r: &Row<'_>) -> rusqlite::Result<Group> {
     Ok(Group {
-        folder: r.folder(0)?,
-        name: r.get(1)?,
-        is_main: r.get(2)?,
-        trigger: r.get(3)?,
-        provider: r.get(4)?,
-        script: r.get(5)?,
-        image: r.get(6)?,
-        config: serde_json::from_str(&r.get::<_, String>(7)?).unwrap_or_default(),
+        folder: r.folder("folder")?,
+        name: r.get("name")?,
+        is_main: r.get("is_main")?,
+        trigger: r.get("trigger")?,
+        provider: r.get("provider")?,
+        script: r.get("script")?,
+        image: r.get("image")?,
+        config: serde_json::from_str(&r.get::<_, String>("config")?).unwrap_or_default(),
         chats: Vec::new(),
     })
 }
@@ -377,7 +382,7 @@ pub(super) fn wiring_changed(c: &Connection, group: &Folder, chat: &str) -> Resu
 /// Returns what each group is called, by folder.
 pub(super) fn names(c: &Connection) -> Result<Vec<(Folder, String)>> {
     c.prepare_cached("SELECT folder, name FROM groups ORDER BY folder")?
-        .query_map([], |r| Ok((r.folder(0)?, r.get(1)?)))?
+        .query_map([], |r| Ok((r.folder("folder")?, r.get("name")?)))?
         .collect::<rusqlite::Result<_>>()
         .map_err(StoreError::from)
 }
@@ -423,7 +428,7 @@ pub(super) fn insert_group(c: &Connection, group: &NewGroup, now: Time) -> Resul
 pub(super) fn wire_by_default(c: &Connection, group: &Folder, jid: &str, now: Time) -> Result<ChatKind> {
     let kind = c
         .prepare_cached("SELECT kind, threaded FROM chats WHERE jid = ?1")?
-        .query_row([jid], |r| Ok(ChatKind::of_columns(r.word("chats", 0)?, r.get(1)?)))?;
+        .query_row([jid], |r| Ok(ChatKind::of_columns(r.word("chats", "kind")?, r.get("threaded")?)))?;
     let (mode, ignored) = default_for(kind);
     let (engage_mode, engage_pattern) = mode.columns();
     c.prepare_cached(

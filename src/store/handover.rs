@@ -3,13 +3,7 @@
 use ipc_handlers::{Folder, TaskStatus, Time, effect::ContextMode};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{
-    Result, Store,
-    columns::Columns as _,
-    groups::zone_of,
-    messages::{MESSAGE, message_row},
-    tasks::task,
-};
+use super::{Result, Store, columns::Columns as _, groups::zone_of, messages::message_row, tasks::task};
 use crate::domain::{
     prompt::{Limits, PromptMessage, Row, Selection, Waking, format_selection, select},
     rows::{Message, Task},
@@ -144,7 +138,7 @@ impl Store {
             let Some(next_run) = due.next_run.filter(|at| due.status == TaskStatus::Active && *at <= now) else { return Ok(None) };
             let (kept_slot, tries): (Option<i64>, i64) = c
                 .prepare_cached("SELECT slot, tries FROM tasks WHERE id = ?1 AND group_folder = ?2")?
-                .query_row([id.as_str(), group.as_str()], |r| Ok((r.get(0)?, r.get(1)?)))?;
+                .query_row([id.as_str(), group.as_str()], |r| Ok((r.get("slot")?, r.get("tries")?)))?;
             let slot = kept_slot.unwrap_or(next_run.0);
             c.prepare_cached("INSERT INTO lanes (group_folder, chat_jid) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM chats WHERE jid = ?2) ON CONFLICT DO NOTHING")?
                 .execute(params![due.group.as_str(), due.chat_jid])?;
@@ -182,7 +176,7 @@ impl Store {
         self.read(|c| {
             let found: Option<(i64, i64, i64)> = c
                 .prepare_cached("SELECT lane_id, first, last FROM batches WHERE id = ?1")?
-                .query_row([batch], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
+                .query_row([batch], |r| Ok((r.get("lane_id")?, r.get("first")?, r.get("last")?)))
                 .optional()?;
             let Some((lane, first, last)) = found else { return Ok(None) };
             let taken = within(c, lane, first, Some(last), limits)?;
@@ -207,19 +201,19 @@ struct Seat {
 fn seat(c: &Connection, lane: i64) -> Result<Option<Seat>> {
     Ok(c.prepare_cached(
         "SELECT l.group_folder, g.is_main, l.chat_jid, l.thread, l.generation, l.session_id,
-                EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid)
+                EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired
          FROM lanes l JOIN groups g ON g.folder = l.group_folder WHERE l.id = ?1",
     )?
     .query_row([lane], |r| {
         Ok(Seat {
             lane,
-            group: r.folder(0)?,
-            is_main: r.get(1)?,
-            chat_jid: r.get(2)?,
-            thread: r.get(3)?,
-            generation: r.get(4)?,
-            session_id: r.get(5)?,
-            wired: r.get(6)?,
+            group: r.folder("group_folder")?,
+            is_main: r.get("is_main")?,
+            chat_jid: r.get("chat_jid")?,
+            thread: r.get("thread")?,
+            generation: r.get("generation")?,
+            session_id: r.get("session_id")?,
+            wired: r.get("wired")?,
         })
     })
     .optional()?)
@@ -236,7 +230,7 @@ struct Taken {
 fn take(c: &Connection, lane: i64, limits: HandoverLimits) -> Result<Option<Taken>> {
     let returned: Option<(i64, i64, i64)> = c
         .prepare_cached("SELECT id, first, last FROM batches INDEXED BY batches_open WHERE lane_id = ?1 AND state IN ('handed', 'claimed', 'returned') AND state = 'returned' ORDER BY id LIMIT 1")?
-        .query_row([lane], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
+        .query_row([lane], |r| Ok((r.get("id")?, r.get("first")?, r.get("last")?)))
         .optional()?;
     if let Some((batch, first, last)) = returned {
         let taken = within(c, lane, first, Some(last), limits)?;
@@ -272,14 +266,12 @@ fn within(
                 until: i64,
                 limit: usize|
      -> Result<Vec<(i64, Message)>> {
-        let fields = MESSAGE.trim_start_matches("SELECT ").split(" FROM ").next().unwrap_or_default();
-        let fields = fields.split(", ").map(|f| format!("m.{f}")).collect::<Vec<_>>().join(", ");
         let sql = format!(
-            "SELECT {fields}, i.n FROM inbox i INDEXED BY {index} JOIN messages m ON m.seq = i.seq
+            "SELECT m.*, i.n FROM inbox i INDEXED BY {index} JOIN messages m ON m.seq = i.seq
              WHERE i.lane_id = ?1 AND i.n >= ?2 AND i.n <= ?3 AND {which} ORDER BY i.n {order} LIMIT ?4"
         );
         Ok(c.prepare_cached(&sql)?
-            .query_map(params![lane, first, until, limit], |r| Ok((r.get(15)?, message_row(r)?)))?
+            .query_map(params![lane, first, until, limit], |r| Ok((r.get("n")?, message_row(r)?)))?
             .collect::<rusqlite::Result<_>>()?)
     };
     let waking = read(WAKING, "ASC", until, limits.messages + 1)?;

@@ -102,18 +102,18 @@ pub(super) fn works_again(c: &Connection, group: &Folder, task: Option<&str>) ->
 
 fn failing(c: &Connection) -> Result<Vec<Failing>> {
     Ok(c.prepare_cached(
-        "SELECT f.group_folder, f.task, f.times, f.run_id, f.at, (SELECT r.error FROM runs r WHERE r.id = f.run_id) FROM failing f
+        "SELECT f.group_folder, f.task, f.times, f.run_id, f.at, (SELECT r.error FROM runs r WHERE r.id = f.run_id) AS error FROM failing f
          WHERE f.task = '' OR EXISTS (SELECT 1 FROM tasks t WHERE t.id = f.task AND t.group_folder = f.group_folder AND t.status = 'active')",
     )?
     .query_map([], |r| {
-        let task: String = r.get(1)?;
+        let task: String = r.get("task")?;
         Ok(Failing {
-            group: r.folder(0)?,
+            group: r.folder("group_folder")?,
             task: (!task.is_empty()).then_some(task),
-            times: r.get(2)?,
-            run: r.get(3)?,
-            at: r.time(4)?,
-            error: r.get(5)?,
+            times: r.get("times")?,
+            run: r.get("run_id")?,
+            at: r.time("at")?,
+            error: r.get("error")?,
         })
     })?
     .collect::<rusqlite::Result<_>>()?)
@@ -126,7 +126,7 @@ fn resting(c: &Connection, now: Time) -> Result<Vec<Resting>> {
         if let Some(until) = lane.rest_until.filter(|until| *until > now) {
             let (chat, thread) = c
                 .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
-                .query_row([lane.lane], |r| Ok((r.get(0)?, r.get(1)?)))?;
+                .query_row([lane.lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
             found.push(Resting { group: lane.group, chat, thread, until });
         }
     }
@@ -136,18 +136,18 @@ fn resting(c: &Connection, now: Time) -> Result<Vec<Resting>> {
 /// Counts the messages that were given up within a day, and names the newest.
 fn given_up(c: &Connection, now: Time) -> Result<(i64, Option<i64>)> {
     Ok(c.prepare_cached(
-        "SELECT count(*), max(i.seq) FROM batches b INDEXED BY batches_failed
+        "SELECT count(*) AS count, max(i.seq) AS newest FROM batches b INDEXED BY batches_failed
          CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = b.lane_id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake'
          WHERE b.state = 'failed' AND b.ended_at > ?1",
     )?
-    .query_row([now.plus_ms(-DAY_MS).0], |r| Ok((r.get(0)?, r.get(1)?)))?)
+    .query_row([now.plus_ms(-DAY_MS).0], |r| Ok((r.get("count")?, r.get("newest")?)))?)
 }
 
 /// What could not be said within a day.
 fn failed(c: &Connection, now: Time) -> Result<Option<Unsaid>> {
     let (count, newest): (i64, Option<i64>) = c
-        .prepare_cached("SELECT count(*), max(id) FROM outbox INDEXED BY outbox_failed WHERE status = 'failed' AND created_at > ?1")?
-        .query_row([now.plus_ms(-DAY_MS).0], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        .prepare_cached("SELECT count(*) AS count, max(id) AS newest FROM outbox INDEXED BY outbox_failed WHERE status = 'failed' AND created_at > ?1")?
+        .query_row([now.plus_ms(-DAY_MS).0], |r| Ok((r.get("count")?, r.get("newest")?)))?;
     unsaid(c, count, newest)
 }
 
@@ -155,9 +155,9 @@ fn failed(c: &Connection, now: Time) -> Result<Option<Unsaid>> {
 fn unknown(c: &Connection) -> Result<Option<Unsaid>> {
     let (count, newest): (i64, Option<i64>) = c
         .prepare_cached(
-            "SELECT count(*), max(id) FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown') AND status = 'unknown'",
+            "SELECT count(*) AS count, max(id) AS newest FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown') AND status = 'unknown'",
         )?
-        .query_row([], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        .query_row([], |r| Ok((r.get("count")?, r.get("newest")?)))?;
     unsaid(c, count, newest)
 }
 
@@ -165,6 +165,6 @@ fn unsaid(c: &Connection, count: i64, newest: Option<i64>) -> Result<Option<Unsa
     let Some(newest) = newest else { return Ok(None) };
     let (chat, error) = c
         .prepare_cached("SELECT chat_jid, error FROM outbox WHERE id = ?1")?
-        .query_row([newest], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        .query_row([newest], |r| Ok((r.get("chat_jid")?, r.get("error")?)))?;
     Ok(Some(Unsaid { count, newest, chat, error }))
 }

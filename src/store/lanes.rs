@@ -43,7 +43,7 @@ impl Store {
     pub fn place_of_lane(&self, lane: i64) -> Result<Option<Place>> {
         self.read(|c| {
             Ok(c.prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
-                .query_row([lane], |r| Ok(Place { chat_jid: r.get(0)?, thread: r.get(1)? }))
+                .query_row([lane], |r| Ok(Place { chat_jid: r.get("chat_jid")?, thread: r.get("thread")? }))
                 .optional()?)
         })
     }
@@ -65,10 +65,10 @@ pub(super) fn waiting(c: &Connection, group: Option<&Folder>) -> Result<Vec<Wait
 
 fn waiting_row(r: &Row<'_>) -> rusqlite::Result<WaitingLane> {
     Ok(WaitingLane {
-        lane: r.get(0)?,
-        group: r.folder(1)?,
-        generation: r.get(2)?,
-        rest_until: r.time_or_null(3)?,
+        lane: r.get("id")?,
+        group: r.folder("group_folder")?,
+        generation: r.get("generation")?,
+        rest_until: r.time_or_null("rest_until")?,
     })
 }
 

@@ -205,10 +205,10 @@ impl Store {
     pub fn unjudged(&self, limit: usize) -> Result<Vec<Unjudged>> {
         self.read(|c| {
             let mut rows = c.prepare_cached(&format!(
-                "SELECT i.n, i.lane_id, l.group_folder, l.generation, l.rest_until, coalesce(w.trigger, g.trigger),
+                "SELECT i.n, i.lane_id, l.group_folder, l.generation, l.rest_until, coalesce(w.trigger, g.trigger) AS trigger,
                         w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot,
-                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL,
-                        {YES_TO}
+                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky,
+                        {YES_TO} AS approved
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
                  JOIN messages m ON m.seq = i.seq JOIN chats c ON c.jid = m.chat_jid
                  LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
@@ -223,9 +223,10 @@ impl Store {
         inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
         self.read(|c| {
             let mut rows = c.prepare_cached(
-                "SELECT 0, coalesce(l.id, 0), w.group_folder, coalesce(l.generation, 0), l.rest_until, coalesce(w.trigger, g.trigger),
-                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, ?2, ?3, ?4, ?5,
-                        0, c.jid, ?6, ?7, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL, NULL
+                "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder, coalesce(l.generation, 0) AS generation, l.rest_until,
+                        coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
+                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS seq, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
+                        c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky, NULL AS approved
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
                  WHERE w.chat_jid = ?1 ORDER BY w.id",
@@ -241,12 +242,12 @@ impl Store {
     pub fn held_messages(&self) -> Result<Vec<HeldMessage>> {
         self.read(|c| {
             let mut rows = c.prepare_cached(
-                "SELECT i.seq, l.group_folder, l.chat_jid, coalesce(i.reason, '') FROM inbox i INDEXED BY inbox_held
+                "SELECT i.seq, l.group_folder, l.chat_jid, coalesce(i.reason, '') AS reason FROM inbox i INDEXED BY inbox_held
                  JOIN lanes l ON l.id = i.lane_id WHERE i.verdict = 'held' ORDER BY i.n",
             )?;
             Ok(rows
                 .query_map([], |r| {
-                    Ok(HeldMessage { seq: r.get(0)?, group: r.get(1)?, chat_jid: r.get(2)?, reason: r.get(3)? })
+                    Ok(HeldMessage { seq: r.get("seq")?, group: r.get("group_folder")?, chat_jid: r.get("chat_jid")?, reason: r.get("reason")? })
                 })?
                 .collect::<rusqlite::Result<_>>()?)
         })
@@ -331,33 +332,34 @@ impl Store {
 }
 
 fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
-    let (group, sender) = (Folder::parse(&r.get::<_, String>(2)?).ok(), r.get::<_, String>(15)?);
+    let (group, sender) =
+        (Folder::parse(&r.get::<_, String>("group_folder")?).ok(), r.get::<_, String>("sender")?);
     let standing = match &group {
         Some(group) => people::standing(c, &sender, group)?,
         None => Standing::Unknown,
     };
     Ok(Unjudged {
-        n: r.get(0)?,
-        lane: r.get(1)?,
+        n: r.get("n")?,
+        lane: r.get("lane_id")?,
         group,
-        generation: r.get(3)?,
-        rest_until: r.time_or_null(4)?,
-        trigger: r.get(5)?,
-        engage_mode: r.word_or_null("wirings", 6)?,
-        engage_pattern: r.get(7)?,
-        ignored_message_policy: r.word_or_null("wirings", 8)?,
-        text: r.get(9)?,
-        mentioned: r.get(10)?,
-        from_me: r.get(11)?,
-        bot: r.get(12)?,
-        seq: r.get(13)?,
-        chat_jid: r.get(14)?,
+        generation: r.get("generation")?,
+        rest_until: r.time_or_null("rest_until")?,
+        trigger: r.get("trigger")?,
+        engage_mode: r.word_or_null("wirings", "engage_mode")?,
+        engage_pattern: r.get("engage_pattern")?,
+        ignored_message_policy: r.word_or_null("wirings", "ignored_message_policy")?,
+        text: r.get("text")?,
+        mentioned: r.get("mentioned")?,
+        from_me: r.get("from_me")?,
+        bot: r.get("bot")?,
+        seq: r.get("seq")?,
+        chat_jid: r.get("chat_jid")?,
         sender,
-        sender_name: r.get(16)?,
-        unknown_senders: r.word("chats", 17)?,
-        sender_scope: r.word_or_null("wirings", 18)?,
-        sticky: r.get(19)?,
-        approved: r.get(20)?,
+        sender_name: r.get("sender_name")?,
+        unknown_senders: r.word("chats", "unknown_sender_policy")?,
+        sender_scope: r.word_or_null("wirings", "sender_scope")?,
+        sticky: r.get("sticky")?,
+        approved: r.get("approved")?,
         standing,
     })
 }
@@ -381,7 +383,7 @@ pub(super) fn replay_held(c: &Connection, group: &Folder, chat: &str) -> Result<
             "SELECT l.thread, i.seq FROM lanes l JOIN inbox i INDEXED BY inbox_held ON i.lane_id = l.id
              WHERE l.group_folder = ?1 AND l.chat_jid = ?2 AND i.verdict = 'held' ORDER BY i.n",
         )?
-        .query_map([group.as_str(), chat], |r| Ok((r.get(0)?, r.get(1)?)))?
+        .query_map([group.as_str(), chat], |r| Ok((r.get("thread")?, r.get("seq")?)))?
         .collect::<rusqlite::Result<_>>()?;
     held.iter().try_for_each(|(thread, seq)| replay(c, group, chat, thread, *seq))
 }
@@ -404,20 +406,20 @@ pub(super) const MESSAGE: &str = "SELECT seq, id, chat_jid, thread, sender, send
 
 pub(super) fn message_row(r: &Row<'_>) -> rusqlite::Result<Message> {
     Ok(Message {
-        seq: r.get(0)?,
-        id: r.get(1)?,
-        chat_jid: r.get(2)?,
-        thread: r.get(3)?,
-        sender: r.get(4)?,
-        sender_name: r.get(5)?,
-        text: r.get(6)?,
-        at: r.time_or_null(7)?,
-        received_at: r.time(8)?,
-        from_me: r.get(9)?,
-        bot: r.get(10)?,
-        mentioned: r.get(11)?,
-        reply_to_id: r.get(12)?,
-        reply_to_text: r.get(13)?,
-        reply_to_sender: r.get(14)?,
+        seq: r.get("seq")?,
+        id: r.get("id")?,
+        chat_jid: r.get("chat_jid")?,
+        thread: r.get("thread")?,
+        sender: r.get("sender")?,
+        sender_name: r.get("sender_name")?,
+        text: r.get("text")?,
+        at: r.time_or_null("at")?,
+        received_at: r.time("received_at")?,
+        from_me: r.get("from_me")?,
+        bot: r.get("bot")?,
+        mentioned: r.get("mentioned")?,
+        reply_to_id: r.get("reply_to_id")?,
+        reply_to_text: r.get("reply_to_text")?,
+        reply_to_sender: r.get("reply_to_sender")?,
     })
 }

@@ -26,6 +26,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0016_told", include_str!("../../migrations/0016_told.sql")),
     ("0017_replies", include_str!("../../migrations/0017_replies.sql")),
     ("0018_uids", include_str!("../../migrations/0018_uids.sql")),
+    ("0019_decisions", include_str!("../../migrations/0019_decisions.sql")),
 ];
 
 /// The schema version that this program writes.
@@ -118,7 +119,9 @@ mod tests {
         let rows: Vec<(i64, String, Option<i64>, i64, i64)> = connection
             .prepare("SELECT n, id, slot, tries, bytes FROM tasks ORDER BY n")
             .unwrap()
-            .query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?)))
+            .query_map([], |r| {
+                Ok((r.get("n")?, r.get("id")?, r.get("slot")?, r.get("tries")?, r.get("bytes")?))
+            })
             .unwrap()
             .collect::<rusqlite::Result<_>>()
             .unwrap();
@@ -193,11 +196,85 @@ mod tests {
         let windows: Vec<(Option<i64>, Option<i64>)> = connection
             .prepare("SELECT said_from, said_to FROM batches ORDER BY id")
             .unwrap()
-            .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))
+            .query_map([], |r| Ok((r.get("said_from")?, r.get("said_to")?)))
             .unwrap()
             .collect::<rusqlite::Result<_>>()
             .unwrap();
         assert_eq!(windows, [(Some(4), Some(5)), (Some(5), Some(5)), (None, None)]);
+    }
+
+    #[test]
+    fn the_word_of_an_old_answer_and_the_group_that_it_named_come_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "foreign_keys", true).unwrap();
+        let decisions = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_decisions")).unwrap();
+        for (_, sql) in &MIGRATIONS[..decisions] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "user_version", decisions).unwrap();
+        let asked = |id: i64, kind: &str, state: &str, decision: &str| {
+            let decided_at = if state == "pending" { "NULL" } else { "2" };
+            format!(
+                "INSERT INTO approvals (id, kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at, decided_at, decision)
+                 VALUES ({id}, '{kind}', 'tg:1', 'tg:{id}', 'Bob', '{state}', 'local:me', 'local:main', '[]', 1, 9, {decided_at}, {decision});"
+            )
+        };
+        let rows = [
+            asked(1, "channel", "approved", "'connect family'"),
+            asked(2, "channel", "approved", "'connect connect'"),
+            asked(3, "channel", "denied", "'ignore'"),
+            asked(4, "sender", "approved", "'allow'"),
+            asked(5, "sender", "denied", "'deny'"),
+            asked(6, "sender", "expired", "NULL"),
+            asked(7, "sender", "pending", "NULL"),
+        ];
+        connection
+            .execute_batch(&format!(
+                "INSERT INTO chats (jid, channel, name, kind, created_at) VALUES ('tg:1', 'telegram', 'c', 'group', 1); {}
+                 INSERT INTO approval_events (approval_id, at, who, what) VALUES (1, 2, 'local:me', 'approved');",
+                rows.concat()
+            ))
+            .unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let row = |decision: Option<&str>, group: Option<&str>| {
+            (decision.map(str::to_owned), group.map(str::to_owned))
+        };
+        let decided: Vec<(Option<String>, Option<String>)> = connection
+            .prepare("SELECT decision, decided_group FROM approvals ORDER BY id")
+            .unwrap()
+            .query_map([], |r| Ok((r.get("decision")?, r.get("decided_group")?)))
+            .unwrap()
+            .collect::<rusqlite::Result<_>>()
+            .unwrap();
+        assert_eq!(
+            decided,
+            [
+                row(Some("connect"), Some("family")),
+                row(Some("connect"), Some("connect")),
+                row(Some("ignore"), None),
+                row(Some("allow"), None),
+                row(Some("deny"), None),
+                row(None, None),
+                row(None, None),
+            ]
+        );
+        let events: i64 =
+            connection.query_row("SELECT count(*) FROM approval_events", [], |r| r.get(0)).unwrap();
+        assert_eq!(events, 1, "what was done about a question stays");
+        for wrong in [
+            "decision = 'connect family'",
+            "decision = 'maybe', decided_group = NULL",
+            "decided_group = NULL",
+            "decision = 'new'",
+        ] {
+            let change = format!("UPDATE approvals SET {wrong} WHERE id = 1");
+            assert!(connection.execute(&change, []).is_err(), "{wrong}");
+        }
+        drop(connection);
+        let old = crate::store::Store::open(&path).unwrap().approvals(true).unwrap();
+        assert_eq!(old[0].outcome(), "question 1 was answered by nobody: connect family");
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Store {
         self.write(move |c| {
             let rows: Vec<(i64, String)> = c
                 .prepare_cached("SELECT id, chat_jid FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown') AND status = 'sending'")?
-                .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?
+                .query_map([], |r| Ok((r.get("id")?, r.get("chat_jid")?)))?
                 .collect::<rusqlite::Result<_>>()?;
             for (id, chat) in &rows {
                 let again = idempotent.iter().any(|channel| channel == super::chats::channel_of(chat));
@@ -179,7 +179,7 @@ fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> 
         .prepare_cached(&format!(
             "{DELIVERY} INDEXED BY outbox_open WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT 1"
         ))?
-        .query_row([chat], |r| Ok((delivery_row(r)?, r.get::<_, Option<i64>>(7)?)))
+        .query_row([chat], |r| Ok((delivery_row(r)?, r.get::<_, Option<i64>>("next_try_at")?)))
         .optional()?;
     let Some((delivery, next_try_at)) = next else { return Ok(NextDelivery::Nothing) };
     // A clock that was ahead when the row failed does not keep it for longer than its longest rest.
@@ -199,15 +199,15 @@ const DELIVERY: &str =
 
 fn delivery_row(r: &Row<'_>) -> rusqlite::Result<Delivery> {
     Ok(Delivery {
-        id: r.get(0)?,
-        chat_jid: r.get(1)?,
-        thread: r.get(2)?,
-        text: r.get(3)?,
-        sender: r.get(4)?,
-        reply_to: r.get(5)?,
-        attempts: r.get(6)?,
+        id: r.get("id")?,
+        chat_jid: r.get("chat_jid")?,
+        thread: r.get("thread")?,
+        text: r.get("text")?,
+        sender: r.get("sender")?,
+        reply_to: r.get("reply_to")?,
+        attempts: r.get("attempts")?,
         buttons: r
-            .get::<_, Option<String>>(8)?
+            .get::<_, Option<String>>("buttons")?
             .and_then(|json| serde_json::from_str(&json).ok())
             .unwrap_or_default(),
     })
@@ -250,17 +250,17 @@ pub(super) const OUTBOX: &str = "SELECT id, chat_jid, thread, text, sender, repl
 
 pub(super) fn outbox_row(r: &Row<'_>) -> rusqlite::Result<OutboxRow> {
     Ok(OutboxRow {
-        id: r.get(0)?,
-        chat_jid: r.get(1)?,
-        thread: r.get(2)?,
-        text: r.get(3)?,
-        sender: r.get(4)?,
-        reply_to: r.get(5)?,
-        status: r.word("outbox", 6)?,
-        attempts: r.get(7)?,
-        cause: r.get(8)?,
-        created_at: r.time(9)?,
-        sent_at: r.time_or_null(10)?,
-        error: r.get(11)?,
+        id: r.get("id")?,
+        chat_jid: r.get("chat_jid")?,
+        thread: r.get("thread")?,
+        text: r.get("text")?,
+        sender: r.get("sender")?,
+        reply_to: r.get("reply_to")?,
+        status: r.word("outbox", "status")?,
+        attempts: r.get("attempts")?,
+        cause: r.get("cause")?,
+        created_at: r.time("created_at")?,
+        sent_at: r.time_or_null("sent_at")?,
+        error: r.get("error")?,
     })
 }

@@ -118,10 +118,10 @@ impl Store {
             let mut users = all
                 .query_map([], |r| {
                     Ok(User {
-                        id: r.get(0)?,
-                        name: r.get(1)?,
-                        dm_chat: r.get(2)?,
-                        created_at: r.time(3)?,
+                        id: r.get("id")?,
+                        name: r.get("name")?,
+                        dm_chat: r.get("dm_chat")?,
+                        created_at: r.time("created_at")?,
                         roles: Vec::new(),
                         member_of: Vec::new(),
                     })
@@ -145,11 +145,11 @@ impl Store {
             Ok(all
                 .query_map(params![group.map(Folder::as_str)], |r| {
                     Ok(Member {
-                        group: r.folder(0)?,
-                        user: r.get(1)?,
-                        name: r.get(2)?,
-                        added_by: r.get(3)?,
-                        added_at: r.time(4)?,
+                        group: r.folder("group_folder")?,
+                        user: r.get("user_id")?,
+                        name: r.get("name")?,
+                        added_by: r.get("added_by")?,
+                        added_at: r.time("added_at")?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()?)
@@ -171,22 +171,22 @@ impl Store {
         self.read(|c| {
             let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
             let mut all = c.prepare_cached(
-                "SELECT chat_jid, NULLIF(group_folder, ''), sender, sender_name, rule, reason, count, first_at, last_at, last_seq
+                "SELECT chat_jid, NULLIF(group_folder, '') AS group_folder, sender, sender_name, rule, reason, count, first_at, last_at, last_seq
                  FROM dropped ORDER BY last_at DESC, last_seq DESC LIMIT ?1",
             )?;
             Ok(all
                 .query_map([limit], |r| {
                     Ok(Dropped {
-                        chat_jid: r.get(0)?,
-                        group: r.get(1)?,
-                        sender: r.get(2)?,
-                        sender_name: r.get(3)?,
-                        rule: r.get(4)?,
-                        reason: r.get(5)?,
-                        count: r.get(6)?,
-                        first_at: r.time(7)?,
-                        last_at: r.time(8)?,
-                        last_seq: r.get(9)?,
+                        chat_jid: r.get("chat_jid")?,
+                        group: r.get("group_folder")?,
+                        sender: r.get("sender")?,
+                        sender_name: r.get("sender_name")?,
+                        rule: r.get("rule")?,
+                        reason: r.get("reason")?,
+                        count: r.get("count")?,
+                        first_at: r.time("first_at")?,
+                        last_at: r.time("last_at")?,
+                        last_seq: r.get("last_seq")?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()?)

@@ -386,7 +386,7 @@ async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) {
 /// The steps of a statement's plan.
 fn steps(c: &Connection, sql: &str) -> Vec<String> {
     let mut plan = c.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-    plan.raw_query().mapped(|r| r.get(3)).collect::<rusqlite::Result<_>>().unwrap()
+    plan.raw_query().mapped(|r| r.get("detail")).collect::<rusqlite::Result<_>>().unwrap()
 }
 
 /// What a statement's plan walks through from end to end.

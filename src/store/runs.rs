@@ -198,21 +198,21 @@ impl Store {
             )?;
             Ok(rows
                 .query_map([limit], |r| {
-                    let (chat, thread): (String, String) = (r.get(2)?, r.get(3)?);
+                    let (chat, thread): (String, String) = (r.get("chat_jid")?, r.get("thread")?);
                     Ok(Run {
-                        id: r.get(0)?,
-                        group: r.folder(1)?,
+                        id: r.get("id")?,
+                        group: r.folder("group_folder")?,
                         lane: if thread.is_empty() { chat } else { format!("{chat}#{thread}") },
-                        kind: r.word("runs", 4)?,
-                        source: r.get(5)?,
-                        status: r.word("runs", 6)?,
-                        owner: r.get(7)?,
-                        sandbox: r.word("runs", 8)?,
-                        container: r.get(9)?,
-                        started_at: r.time_or_null(10)?,
-                        ended_at: r.time_or_null(11)?,
-                        records: r.get(12)?,
-                        error: r.get(13)?,
+                        kind: r.word("runs", "kind")?,
+                        source: r.get("source")?,
+                        status: r.word("runs", "status")?,
+                        owner: r.get("owner")?,
+                        sandbox: r.word("runs", "sandbox")?,
+                        container: r.get("container")?,
+                        started_at: r.time_or_null("started_at")?,
+                        ended_at: r.time_or_null("ended_at")?,
+                        records: r.get("last_seq")?,
+                        error: r.get("error")?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()?)
@@ -251,27 +251,27 @@ impl Store {
     }
 }
 
-const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, source, generation, status, owner, sandbox, container, started_at IS NOT NULL, ready_at IS NOT NULL, closing_at IS NOT NULL, deferred, handled_at IS NOT NULL, protocol, last_seq FROM runs";
+const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, source, generation, status, owner, sandbox, container, started_at IS NOT NULL AS started, ready_at IS NOT NULL AS ready, closing_at IS NOT NULL AS closing, deferred, handled_at IS NOT NULL AS handled, protocol, last_seq FROM runs";
 
 fn active_row(r: &Row<'_>) -> rusqlite::Result<ActiveRun> {
     Ok(ActiveRun {
-        id: r.get(0)?,
-        group: r.folder(1)?,
-        lane: r.get(2)?,
-        kind: r.word("runs", 3)?,
-        source: r.get(4)?,
-        generation: r.get(5)?,
-        status: r.word("runs", 6)?,
-        owner: r.get(7)?,
-        sandbox: r.word("runs", 8)?,
-        container: r.get(9)?,
-        started: r.get(10)?,
-        ready: r.get(11)?,
-        closing: r.get(12)?,
-        deferred: r.get(13)?,
-        handled: r.get(14)?,
-        protocol: r.get(15)?,
-        last_seq: u64::try_from(r.get::<_, i64>(16)?).unwrap_or(0),
+        id: r.get("id")?,
+        group: r.folder("group_folder")?,
+        lane: r.get("lane_id")?,
+        kind: r.word("runs", "kind")?,
+        source: r.get("source")?,
+        generation: r.get("generation")?,
+        status: r.word("runs", "status")?,
+        owner: r.get("owner")?,
+        sandbox: r.word("runs", "sandbox")?,
+        container: r.get("container")?,
+        started: r.get("started")?,
+        ready: r.get("ready")?,
+        closing: r.get("closing")?,
+        deferred: r.get("deferred")?,
+        handled: r.get("handled")?,
+        protocol: r.get("protocol")?,
+        last_seq: u64::try_from(r.get::<_, i64>("last_seq")?).unwrap_or(0),
         open: Vec::new(),
     })
 }
@@ -281,7 +281,7 @@ fn with_batches(c: &Connection, mut run: ActiveRun) -> Result<ActiveRun> {
         .prepare_cached(
             "SELECT id, via FROM batches WHERE run_id = ?1 AND state IN ('handed', 'claimed') ORDER BY id",
         )?
-        .query_map([run.id], |r| Ok((r.get(0)?, r.word("batches", 1)?)))?
+        .query_map([run.id], |r| Ok((r.get("id")?, r.word("batches", "via")?)))?
         .collect::<rusqlite::Result<_>>()?;
     Ok(run)
 }

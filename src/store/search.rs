@@ -262,14 +262,14 @@ fn catch_up(
     // Read first: what somebody else indexes meanwhile is not taken for gone.
     let mut seen: BTreeMap<i64, (i64, i64)> = index
         .prepare_cached("SELECT id, revision, archived_at FROM seen")?
-        .query_map([], |r| Ok((r.get(0)?, (r.get(1)?, r.get(2)?))))?
+        .query_map([], |r| Ok((r.get("id")?, (r.get("revision")?, r.get("archived_at")?))))?
         .collect::<rusqlite::Result<_>>()?;
     let archived: Vec<Archived> = store
         .prepare_cached(
-            "SELECT id, revision, archived_at, octet_length(content) FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC",
+            "SELECT id, revision, archived_at, octet_length(content) AS bytes FROM archives WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC",
         )?
         .query_map([group.as_str()], |r| {
-            Ok(Archived { id: r.get(0)?, is: (r.get(1)?, r.get(2)?), bytes: r.get(3)? })
+            Ok(Archived { id: r.get("id")?, is: (r.get("revision")?, r.get("archived_at")?), bytes: r.get("bytes")? })
         })?
         .collect::<rusqlite::Result<_>>()?;
     // What is something else by now is replaced when its turn comes: until then its rows lead to a text that does not fit.
@@ -325,7 +325,9 @@ impl Archived {
 fn add(index: &Connection, store: &Connection, archived: &Archived) -> rusqlite::Result<()> {
     let said: Option<((i64, i64), String, String)> = store
         .prepare_cached("SELECT revision, archived_at, name, content FROM archives WHERE id = ?1")?
-        .query_row([archived.id], |r| Ok(((r.get(0)?, r.get(1)?), r.get(2)?, r.get(3)?)))
+        .query_row([archived.id], |r| {
+            Ok(((r.get("revision")?, r.get("archived_at")?), r.get("name")?, r.get("content")?))
+        })
         .optional()?;
     let Some(((revision, archived_at), name, content)) = said else { return Ok(()) };
     remove(index, archived.id)?;
@@ -394,8 +396,8 @@ fn look(
             return Ok(None);
         }
         let tally = said.query_row(params![id, group.as_str()], |r| {
-            let (name, content) = (r.get_ref(1)?.as_str()?, r.get_ref(2)?.as_str()?);
-            let at = r.get(0)?;
+            let (name, content) = (r.get_ref("name")?.as_str()?, r.get_ref("content")?.as_str()?);
+            let at = r.get("archived_at")?;
             Ok(wanted.tally(name, searched(content)).map(|tally| (tally, at, id)))
         });
         fit.extend(tally.optional()?.flatten());
@@ -438,7 +440,7 @@ fn short_words(
             return Ok(None);
         }
         let fits = said.query_row(params![id, group.as_str()], |r| {
-            let (name, content) = (r.get_ref(0)?.as_str()?, r.get_ref(1)?.as_str()?);
+            let (name, content) = (r.get_ref("name")?.as_str()?, r.get_ref("content")?.as_str()?);
             Ok(wanted.tally(name, searched(content)).is_some())
         });
         if fits.optional()? == Some(true) {
@@ -500,7 +502,7 @@ fn shown(
         }
         let session = session.query_row(params![id, group.as_str()], |r| {
             let session = session_row(r)?;
-            let snippet = wanted.snippet(&session.name, searched(r.get_ref(4)?.as_str()?));
+            let snippet = wanted.snippet(&session.name, searched(r.get_ref("content")?.as_str()?));
             Ok(FoundSession { group: group.clone(), session, snippet })
         });
         found.extend(session.optional()?);

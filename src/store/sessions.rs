@@ -55,7 +55,10 @@ impl Store {
             )?
             .query_row([id], |r| {
                 let session = session_row(r)?;
-                Ok((FoundSession { group: r.folder(4)?, session, snippet: String::new() }, r.get(5)?))
+                Ok((
+                    FoundSession { group: r.folder("group_folder")?, session, snippet: String::new() },
+                    r.get("content")?,
+                ))
             })
             .optional()?)
         })
@@ -66,18 +69,18 @@ impl Store {
         self.read(|c| {
             let group = group.map(Folder::as_str);
             let mut live = c.prepare_cached(
-                "SELECT group_folder, session_id, chat_jid, nullif(thread, '') FROM lanes WHERE session_id IS NOT NULL AND (?1 IS NULL OR group_folder = ?1) ORDER BY group_folder, id",
+                "SELECT group_folder, session_id, chat_jid, nullif(thread, '') AS thread FROM lanes WHERE session_id IS NOT NULL AND (?1 IS NULL OR group_folder = ?1) ORDER BY group_folder, id",
             )?;
             let mut sessions = live
                 .query_map([group], |r| {
                     Ok(Session {
                         id: None,
-                        group: r.folder(0)?,
+                        group: r.folder("group_folder")?,
                         state: SessionState::Live,
                         name: None,
-                        session_id: r.get(1)?,
-                        chat_jid: r.get(2)?,
-                        thread: r.get(3)?,
+                        session_id: r.get("session_id")?,
+                        chat_jid: r.get("chat_jid")?,
+                        thread: r.get("thread")?,
                         archived_at: None,
                     })
                 })?
@@ -87,14 +90,14 @@ impl Store {
             )?;
             let archived = archived.query_map([group], |r| {
                 Ok(Session {
-                    id: r.get(0)?,
-                    group: r.folder(1)?,
+                    id: r.get("id")?,
+                    group: r.folder("group_folder")?,
                     state: SessionState::Archived,
-                    name: r.get(2)?,
-                    session_id: r.get(3)?,
+                    name: r.get("name")?,
+                    session_id: r.get("session_id")?,
                     chat_jid: None,
                     thread: None,
-                    archived_at: Some(r.time(4)?),
+                    archived_at: Some(r.time("archived_at")?),
                 })
             })?;
             for session in archived {
@@ -156,14 +159,19 @@ impl Store {
 }
 
 pub(super) fn session_row(r: &Row<'_>) -> rusqlite::Result<ArchivedSession> {
-    Ok(ArchivedSession { id: r.get(0)?, name: r.get(1)?, session_id: r.get(2)?, archived_at: r.time(3)? })
+    Ok(ArchivedSession {
+        id: r.get("id")?,
+        name: r.get("name")?,
+        session_id: r.get("session_id")?,
+        archived_at: r.time("archived_at")?,
+    })
 }
 
 fn kept(c: &Connection, group: &Folder) -> Result<(i64, i64)> {
     Ok(c.prepare_cached(
-        "SELECT count(*), coalesce(sum(octet_length(content)), 0) FROM archives WHERE group_folder = ?1",
+        "SELECT count(*) AS count, coalesce(sum(octet_length(content)), 0) AS bytes FROM archives WHERE group_folder = ?1",
     )?
-    .query_row([group.as_str()], |r| Ok((r.get(0)?, r.get(1)?)))?)
+    .query_row([group.as_str()], |r| Ok((r.get("count")?, r.get("bytes")?)))?)
 }
 
 fn one(lanes: Lanes) -> Option<i64> {
@@ -256,7 +264,9 @@ pub(super) fn generations(c: &Connection, group: &Folder, lanes: Lanes) -> Resul
     Ok(c.prepare_cached(
         "SELECT id, generation FROM lanes WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2)",
     )?
-    .query_map(params![group.as_str(), one(lanes)], |r| Ok((group.clone(), r.get(0)?, r.get(1)?)))?
+    .query_map(params![group.as_str(), one(lanes)], |r| {
+        Ok((group.clone(), r.get("id")?, r.get("generation")?))
+    })?
     .collect::<rusqlite::Result<_>>()?)
 }
 
@@ -265,7 +275,9 @@ pub(super) fn archived(c: &Connection, id: i64, scope: Option<&Folder>) -> Resul
     Ok(c.prepare_cached(
         "SELECT group_folder, session_id FROM archives WHERE id = ?1 AND (?2 IS NULL OR group_folder = ?2)",
     )?
-    .query_row(params![id, scope.map(Folder::as_str)], |r| Ok((r.folder(0)?, r.get(1)?)))
+    .query_row(params![id, scope.map(Folder::as_str)], |r| {
+        Ok((r.folder("group_folder")?, r.get("session_id")?))
+    })
     .optional()?)
 }
 

@@ -13,7 +13,7 @@ impl Store {
     pub fn stored(&self) -> Result<BTreeMap<Folder, u64>> {
         self.read(|c| {
             c.prepare_cached("SELECT group_folder, bytes FROM stored WHERE bytes > 0")?
-                .query_map([], |r| Ok((r.folder(0)?, r.get(1)?)))?
+                .query_map([], |r| Ok((r.folder("group_folder")?, r.get("bytes")?)))?
                 .collect::<rusqlite::Result<_>>()
                 .map_err(Into::into)
         })
@@ -23,7 +23,7 @@ impl Store {
     pub fn recounted(&self) -> Result<BTreeMap<Folder, u64>> {
         self.read(|c| {
             c.prepare(
-                "SELECT group_folder, sum(bytes) FROM (
+                "SELECT group_folder, sum(bytes) AS total FROM (
                    SELECT group_folder, 512 + octet_length(name) + coalesce(octet_length(request_id), 0)
                      + coalesce(octet_length(reason), 0) + coalesce(octet_length(hint), 0)
                      + coalesce(octet_length(reply), 0) AS bytes FROM receipts UNION ALL
@@ -33,7 +33,7 @@ impl Store {
                    SELECT group_folder, 512 + coalesce(octet_length(result), 0) + coalesce(octet_length(error), 0) FROM runs
                  ) GROUP BY group_folder",
             )?
-            .query_map([], |r| Ok((r.folder(0)?, r.get(1)?)))?
+            .query_map([], |r| Ok((r.folder("group_folder")?, r.get("total")?)))?
             .collect::<rusqlite::Result<_>>()
             .map_err(Into::into)
         })

@@ -33,8 +33,8 @@ impl Store {
             let mut weights = c.prepare_cached(if group.is_some() { OF_GROUP } else { OF_ALL_GROUPS })?;
             let mut rows = weights.query(params![group.map(Folder::as_str), i64::MAX])?;
             while let Some(row) = rows.next()? {
-                let candidate = Candidate { n: row.get(0)?, bytes: row.get(1)? };
-                groups.entry(row.folder(2)?).or_default().push(candidate);
+                let candidate = Candidate { n: row.get("n")?, bytes: row.get("bytes")? };
+                groups.entry(row.folder("group_folder")?).or_default().push(candidate);
             }
             let selection = select(&groups, room);
             for n in selection.rows {
@@ -71,7 +71,7 @@ impl Store {
             Ok(c.prepare_cached(&format!(
                 "SELECT group_folder, id FROM groups g JOIN tasks ON tasks.n = ({FIRST_DUE}) ORDER BY next_run, n"
             ))?
-            .query_map([now.0], |r| Ok((r.folder(0)?, r.get(1)?)))?
+            .query_map([now.0], |r| Ok((r.folder("group_folder")?, r.get("id")?)))?
             .collect::<rusqlite::Result<_>>()?)
         })
     }
@@ -140,20 +140,19 @@ impl Store {
     /// Returns each time a task of a group ran, oldest first; of one that was cancelled too.
     pub fn task_history(&self, group: &Folder, id: &str) -> Result<Vec<TaskRun>> {
         self.read(|c| {
-            let time = |r: &Row<'_>, at| r.get::<_, Option<i64>>(at).map(|at| at.map(Time));
             Ok(c.prepare_cached(
                 "SELECT id, slot, attempt, status, started_at, ended_at, result, error FROM runs WHERE source = 'task:' || ?1 AND group_folder = ?2 ORDER BY id",
             )?
             .query_map([id, group.as_str()], |r| {
                 Ok(TaskRun {
-                    run: r.get(0)?,
-                    due: time(r, 1)?,
-                    attempt: r.get(2)?,
-                    status: r.word("runs", 3)?,
-                    started_at: time(r, 4)?,
-                    ended_at: time(r, 5)?,
-                    result: r.get(6)?,
-                    error: r.get(7)?,
+                    run: r.get("id")?,
+                    due: r.time_or_null("slot")?,
+                    attempt: r.get("attempt")?,
+                    status: r.word("runs", "status")?,
+                    started_at: r.time_or_null("started_at")?,
+                    ended_at: r.time_or_null("ended_at")?,
+                    result: r.get("result")?,
+                    error: r.get("error")?,
                 })
             })?
             .collect::<rusqlite::Result<_>>()?)
@@ -190,13 +189,13 @@ pub(super) fn facts_of(
     )?
     .query_map(params![id, group.map(Folder::as_str), first.as_str()], |r| {
         Ok(TaskFacts {
-            id: r.get(0)?,
-            group: r.folder(1)?,
-            schedule_type: r.word("tasks", 2)?,
-            schedule_value: r.get(3)?,
-            status: r.word("tasks", 4)?,
-            next_run: r.time_or_null(5)?,
-            catch_up: r.word("tasks", 6)?,
+            id: r.get("id")?,
+            group: r.folder("group_folder")?,
+            schedule_type: r.word("tasks", "schedule_type")?,
+            schedule_value: r.get("schedule_value")?,
+            status: r.word("tasks", "status")?,
+            next_run: r.time_or_null("next_run")?,
+            catch_up: r.word("tasks", "catch_up")?,
         })
     })?
     .collect::<rusqlite::Result<_>>()?)
@@ -220,7 +219,7 @@ pub(super) fn read_clocks_again(
             "SELECT n, group_folder, schedule_value FROM tasks
              WHERE schedule_type = 'cron' AND next_run > ?1 AND slot IS NULL AND (?2 IS NULL OR group_folder = ?2)",
         )?
-        .query_map(params![now.0, group.map(Folder::as_str)], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?
+        .query_map(params![now.0, group.map(Folder::as_str)], |r| Ok((r.get("n")?, r.get("group_folder")?, r.get("schedule_value")?)))?
         .collect::<rusqlite::Result<_>>()?;
     for (n, group, value) in coming {
         let zone = zone_of(c, &folder(group)?, zones)?.zone;
@@ -250,7 +249,7 @@ pub(super) fn page_of(
     let mut weights = c.prepare_cached(if group.is_some() { OF_GROUP } else { OF_ALL_GROUPS })?;
     let candidates: Vec<Candidate> = weights
         .query_map(params![group.map(Folder::as_str), after.unwrap_or(i64::MAX)], |r| {
-            Ok(Candidate { n: r.get(0)?, bytes: r.get(1)? })
+            Ok(Candidate { n: r.get("n")?, bytes: r.get("bytes")? })
         })?
         .take(limit.saturating_add(1))
         .collect::<rusqlite::Result<_>>()?;
@@ -269,7 +268,7 @@ fn shown_row(c: &Connection, n: i64, most: usize) -> Result<Option<TaskRow>> {
         "SELECT id, group_folder, prompt, script, schedule_type, schedule_value, status, next_run FROM tasks WHERE n = ?1",
     )?;
     let mut cut = false;
-    let mut text = |r: &Row<'_>, at: usize, most: usize| -> rusqlite::Result<Option<String>> {
+    let mut text = |r: &Row<'_>, at: &str, most: usize| -> rusqlite::Result<Option<String>> {
         let Some(whole) = r.get_ref(at)?.as_str_or_null()? else { return Ok(None) };
         let (text, is_whole) = shown(whole, most);
         cut |= !is_whole;
@@ -278,14 +277,14 @@ fn shown_row(c: &Connection, n: i64, most: usize) -> Result<Option<TaskRow>> {
     let row = statement
         .query_row([n], |r| {
             Ok(TaskRow {
-                id: r.get(0)?,
-                group_folder: r.get(1)?,
-                prompt: text(r, 2, most)?.unwrap_or_default(),
-                script: text(r, 3, most)?,
-                schedule_type: r.word("tasks", 4)?,
-                schedule_value: text(r, 5, VALUE_SHOWN)?.unwrap_or_default(),
-                status: r.word("tasks", 6)?,
-                next_run: r.time_or_null(7)?,
+                id: r.get("id")?,
+                group_folder: r.get("group_folder")?,
+                prompt: text(r, "prompt", most)?.unwrap_or_default(),
+                script: text(r, "script", most)?,
+                schedule_type: r.word("tasks", "schedule_type")?,
+                schedule_value: text(r, "schedule_value", VALUE_SHOWN)?.unwrap_or_default(),
+                status: r.word("tasks", "status")?,
+                next_run: r.time_or_null("next_run")?,
                 cut: false,
                 more: 0,
             })
@@ -297,9 +296,9 @@ fn shown_row(c: &Connection, n: i64, most: usize) -> Result<Option<TaskRow>> {
 /// How many tasks a group has, and how many bytes they have together.
 pub(super) fn sum_of(c: &Connection, group: &Folder) -> Result<(usize, u64)> {
     Ok(c.prepare_cached(
-        "SELECT count(*), coalesce(sum(bytes), 0) FROM tasks INDEXED BY tasks_by_group WHERE group_folder = ?1",
+        "SELECT count(*) AS count, coalesce(sum(bytes), 0) AS bytes FROM tasks INDEXED BY tasks_by_group WHERE group_folder = ?1",
     )?
-    .query_row([group.as_str()], |r| Ok((r.get(0)?, r.get(1)?)))?)
+    .query_row([group.as_str()], |r| Ok((r.get("count")?, r.get("bytes")?)))?)
 }
 
 fn tasks(c: &Connection, group: Option<&Folder>, limit: Option<usize>) -> Result<Vec<Task>> {
@@ -323,19 +322,19 @@ const TASK: &str = "SELECT id, group_folder, chat_jid, prompt, script, schedule_
 
 fn task_row(r: &Row<'_>) -> rusqlite::Result<Task> {
     Ok(Task {
-        id: r.get(0)?,
-        group: r.folder(1)?,
-        chat_jid: r.get(2)?,
-        prompt: r.get(3)?,
-        script: r.get(4)?,
-        schedule_type: r.word("tasks", 5)?,
-        schedule_value: r.get(6)?,
-        context_mode: r.word("tasks", 7)?,
-        catch_up: r.word("tasks", 8)?,
-        output: r.word("tasks", 9)?,
-        status: r.word("tasks", 10)?,
-        next_run: r.time_or_null(11)?,
-        last_run: r.time_or_null(12)?,
-        last_result: r.get(13)?,
+        id: r.get("id")?,
+        group: r.folder("group_folder")?,
+        chat_jid: r.get("chat_jid")?,
+        prompt: r.get("prompt")?,
+        script: r.get("script")?,
+        schedule_type: r.word("tasks", "schedule_type")?,
+        schedule_value: r.get("schedule_value")?,
+        context_mode: r.word("tasks", "context_mode")?,
+        catch_up: r.word("tasks", "catch_up")?,
+        output: r.word("tasks", "output")?,
+        status: r.word("tasks", "status")?,
+        next_run: r.time_or_null("next_run")?,
+        last_run: r.time_or_null("last_run")?,
+        last_result: r.get("last_result")?,
     })
 }

@@ -62,17 +62,17 @@ const ROW: &str = "SELECT claim_id, group_folder, box, name, type, request_id, o
 
 fn ipc_row(r: &Row<'_>, now: Time) -> rusqlite::Result<IpcRow> {
     Ok(IpcRow {
-        id: r.get(0)?,
-        group: r.get(1)?,
-        box_name: r.get(2)?,
-        name: r.get(3)?,
-        kind: r.get(4)?,
-        request_id: r.get(5)?,
-        state: r.word::<CommandOutcome>("receipts", 6)?.into(),
+        id: r.get("claim_id")?,
+        group: r.get("group_folder")?,
+        box_name: r.get("box")?,
+        name: r.get("name")?,
+        kind: r.get("type")?,
+        request_id: r.get("request_id")?,
+        state: r.word::<CommandOutcome>("receipts", "outcome")?.into(),
         // It may be settled after `now` was read.
-        age_ms: now.ms_since(r.time(7)?).max(0),
-        code: r.word_or_null("receipts", 8)?,
-        reason: r.get(9)?,
+        age_ms: now.ms_since(r.time("at")?).max(0),
+        code: r.word_or_null("receipts", "code")?,
+        reason: r.get("reason")?,
     })
 }
 
@@ -138,22 +138,22 @@ impl Store {
         self.read(|c| {
             let story = c
                 .prepare_cached(&format!(
-                    "{ROW}, hint, written_at, claimed_at, run_id, (SELECT status FROM runs WHERE id = run_id), token_id, replay_of, reply FROM receipts WHERE claim_id = ?1"
+                    "{ROW}, hint, written_at, claimed_at, run_id, (SELECT status FROM runs WHERE id = run_id) AS run_status, token_id, replay_of, reply FROM receipts WHERE claim_id = ?1"
                 ))?
                 .query_row([claim], |r| {
                     let row = ipc_row(r, now)?;
-                    let (run, token_id): (Option<i64>, Option<String>) = (r.get(13)?, r.get(15)?);
-                    let reply: Option<Vec<u8>> = r.get(17)?;
+                    let (run, token_id): (Option<i64>, Option<String>) = (r.get("run_id")?, r.get("token_id")?);
+                    let reply: Option<Vec<u8>> = r.get("reply")?;
                     Ok(Story {
-                        hint: r.get(10)?,
-                        written_at: r.time_or_null(11)?,
-                        claimed_at: r.time_or_null(12)?,
-                        decided_at: r.time(7)?,
+                        hint: r.get("hint")?,
+                        written_at: r.time_or_null("written_at")?,
+                        claimed_at: r.time_or_null("claimed_at")?,
+                        decided_at: r.time("at")?,
                         run_by: run.map(|_| if token_id.is_some() { RunBy::Token } else { RunBy::Mount }),
                         run,
-                        run_status: r.word_or_null("runs", 14)?,
+                        run_status: r.word_or_null("runs", "run_status")?,
                         token_id,
-                        replay_of: r.get(16)?,
+                        replay_of: r.get("replay_of")?,
                         retry_of: None,
                         retried_as: None,
                         effects: Vec::new(),
@@ -186,7 +186,7 @@ fn effects(
     if let Some(id) = result.get("outboxId").and_then(serde_json::Value::as_i64) {
         let row: Option<(String, String, Option<String>)> = c
             .prepare_cached("SELECT status, chat_jid, error FROM outbox WHERE id = ?1")?
-            .query_row([id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
+            .query_row([id], |r| Ok((r.get("status")?, r.get("chat_jid")?, r.get("error")?)))
             .optional()?;
         let detail = row.as_ref().map(|(_, chat, error)| {
             format!("to {chat}{}", error.as_deref().map(|e| format!(": {e}")).unwrap_or_default())

@@ -37,7 +37,9 @@ impl Store {
         self.read(|c| {
             let row = c
                 .prepare_cached("SELECT number, uid FROM group_uids WHERE folder = ?1")?
-                .query_row([group.as_str()], |r| Ok(GroupUid { number: r.get(0)?, last: r.get(1)? }))
+                .query_row([group.as_str()], |r| {
+                    Ok(GroupUid { number: r.get("number")?, last: r.get("uid")? })
+                })
                 .optional()?;
             Ok(row.unwrap_or_default())
         })

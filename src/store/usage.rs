@@ -11,9 +11,10 @@ use crate::domain::usage::{
     By, KEPT_REFUSALS, Page, RefusalRow, Sum, Total, UsageRow, Whose, by_day, quarter,
 };
 
-/// The figures of a row, in the order in which [`total`] reads them.
-const TOTAL: &str = "COALESCE(sum(requests), 0), COALESCE(sum(errors), 0), COALESCE(sum(refused), 0), COALESCE(sum(input_tokens), 0), \
-                     COALESCE(sum(cache_creation_tokens), 0), COALESCE(sum(cache_read_tokens), 0), COALESCE(sum(output_tokens), 0)";
+/// The figures of a row, as [`total`] reads them.
+const TOTAL: &str = "coalesce(sum(requests), 0) AS requests, coalesce(sum(errors), 0) AS errors, coalesce(sum(refused), 0) AS refused, \
+                     coalesce(sum(input_tokens), 0) AS input_tokens, coalesce(sum(cache_creation_tokens), 0) AS cache_creation_tokens, \
+                     coalesce(sum(cache_read_tokens), 0) AS cache_read_tokens, coalesce(sum(output_tokens), 0) AS output_tokens";
 
 impl Store {
     /// Adds what runs used and were refused since the last time; all of it or, on an error, nothing. Of a run that is
@@ -55,9 +56,9 @@ impl Store {
     ) -> Result<Vec<UsageRow>> {
         let key = match by {
             By::Run => "run_id, group_folder",
-            By::Group => "group_folder, NULL",
-            By::Model => "model, NULL",
-            By::Day => "quarter, NULL",
+            By::Group => "group_folder",
+            By::Model => "model",
+            By::Day => "quarter",
         };
         self.read(|c| {
             let mut rows = c.prepare_cached(&format!(
@@ -65,18 +66,18 @@ impl Store {
             ))?;
             let given = params![quarter(since).0, group.map(Folder::as_str)];
             if by == By::Day {
-                let quarters = rows.query_map(given, |r| Ok((r.time(0)?, total(r, 2)?)))?;
+                let quarters = rows.query_map(given, |r| Ok((r.time("quarter")?, total(r)?)))?;
                 return Ok(by_day(quarters.collect::<rusqlite::Result<Vec<_>>>()?, zone));
             }
             let rows = rows.query_map(given, |r| {
                 let whose = match by {
-                    By::Run => Whose::Run { run: r.get(0)?, group: r.folder(1)? },
-                    By::Group => Whose::Group { group: r.folder(0)? },
+                    By::Run => Whose::Run { run: r.get("run_id")?, group: r.folder("group_folder")? },
+                    By::Group => Whose::Group { group: r.folder("group_folder")? },
                     By::Model | By::Day => {
-                        Whose::Model { model: Some(r.get(0)?).filter(|name: &String| !name.is_empty()) }
+                        Whose::Model { model: Some(r.get("model")?).filter(|name: &String| !name.is_empty()) }
                     }
                 };
-                Ok(UsageRow { whose, total: total(r, 2)? })
+                Ok(UsageRow { whose, total: total(r)? })
             })?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
@@ -87,10 +88,12 @@ impl Store {
         self.read(|c| {
             let used = c
                 .prepare_cached(&format!("SELECT {TOTAL} FROM usage WHERE run_id = ?1"))?
-                .query_row([run], |r| total(r, 0))?;
+                .query_row([run], total)?;
             let refusals = c
                 .prepare_cached("SELECT at, asked, why FROM refusals WHERE run_id = ?1 ORDER BY id")?
-                .query_map([run], |r| Ok(RefusalRow { at: r.time(0)?, asked: r.get(1)?, why: r.get(2)? }))?
+                .query_map([run], |r| {
+                    Ok(RefusalRow { at: r.time("at")?, asked: r.get("asked")?, why: r.get("why")? })
+                })?
                 .collect::<rusqlite::Result<_>>()?;
             Ok((used, refusals))
         })
@@ -124,15 +127,15 @@ fn add(c: &Connection, run: i64, model: &str, sum: Sum, refused: u64, now: Time)
     Ok(())
 }
 
-/// Reads the figures of [`TOTAL`], which begin at column `at`.
-fn total(r: &Row<'_>, at: usize) -> rusqlite::Result<Total> {
+/// Reads the figures of [`TOTAL`].
+fn total(r: &Row<'_>) -> rusqlite::Result<Total> {
     Ok(Total {
-        requests: r.get(at)?,
-        errors: r.get(at + 1)?,
-        refused: r.get(at + 2)?,
-        input_tokens: r.get(at + 3)?,
-        cache_creation_tokens: r.get(at + 4)?,
-        cache_read_tokens: r.get(at + 5)?,
-        output_tokens: r.get(at + 6)?,
+        requests: r.get("requests")?,
+        errors: r.get("errors")?,
+        refused: r.get("refused")?,
+        input_tokens: r.get("input_tokens")?,
+        cache_creation_tokens: r.get("cache_creation_tokens")?,
+        cache_read_tokens: r.get("cache_read_tokens")?,
+        output_tokens: r.get("output_tokens")?,
     })
 }

@@ -160,12 +160,13 @@ impl Store {
             let Some(message) = message else { return Ok(None) };
             let received = message.received_at;
             let mut rows = c.prepare_cached(
-                "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id, b.state, r.id, r.status, r.error, b.handed_at, l.rest_until,
-                        (SELECT a.id FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running')),
-                        EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid), l.sticky_at, coalesce(b.unsaid, 0), b.ended_at, coalesce(b.tries, 0),
+                "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id AS batch, b.state, r.id AS run, r.status, r.error, b.handed_at, l.rest_until,
+                        (SELECT a.id FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running')) AS active,
+                        EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired, l.sticky_at,
+                        coalesce(b.unsaid, 0) AS unsaid, b.ended_at, coalesce(b.tries, 0) AS tries,
                         max(coalesce(r.started_at, 0), coalesce(r.ready_at, 0),
                             coalesce((SELECT o.created_at FROM outbox o WHERE o.run_id = r.id ORDER BY o.id DESC LIMIT 1), 0),
-                            coalesce((SELECT x.at FROM receipts x WHERE x.run_id = r.id AND x.outcome = 'applied' ORDER BY x.claim_id DESC LIMIT 1), 0))
+                            coalesce((SELECT x.at FROM receipts x WHERE x.run_id = r.id AND x.outcome = 'applied' ORDER BY x.claim_id DESC LIMIT 1), 0)) AS last_sign
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id
                  LEFT JOIN batches b ON b.lane_id = i.lane_id AND i.n BETWEEN b.first AND b.last
                  LEFT JOIN runs r ON r.id = b.run_id
@@ -173,13 +174,13 @@ impl Store {
             )?;
             let wirings = rows
                 .query_map([seq], |r| {
-                    let verdict: Option<Outcome> = r.word_or_null("inbox", 1)?;
-                    let handed_at: Option<i64> = r.get(9)?;
-                    let rest_until: Option<i64> = r.get(10)?;
-                    let active: Option<i64> = r.get(11)?;
-                    let state: Option<BatchState> = r.word_or_null("batches", 5)?;
+                    let verdict: Option<Outcome> = r.word_or_null("inbox", "verdict")?;
+                    let handed_at: Option<i64> = r.get("handed_at")?;
+                    let rest_until: Option<i64> = r.get("rest_until")?;
+                    let active: Option<i64> = r.get("active")?;
+                    let state: Option<BatchState> = r.word_or_null("batches", "state")?;
                     let handed = handed_at.is_some() && state != Some(BatchState::Returned);
-                    let wired: bool = r.get(12)?;
+                    let wired: bool = r.get("wired")?;
                     let waiting = verdict == Some(Outcome::Wake) && !handed;
                     let waited_for = match (waiting, rest_until.filter(|at| *at > now.0), active) {
                         (false, _, _) if verdict.is_none() => Some("to be judged".to_owned()),
@@ -189,9 +190,9 @@ impl Store {
                         (true, None, Some(run)) => Some(format!("the group's container, which is at other work (run {run})")),
                         (true, None, None) => Some(A_SLOT.to_owned()),
                     };
-                    let (ended_at, tries): (Option<i64>, u32) = (r.get(15)?, r.get(16)?);
+                    let (ended_at, tries): (Option<i64>, u32) = (r.get("ended_at")?, r.get("tries")?);
                     let is_handed = state.is_some_and(BatchState::is_in_hand);
-                    let sign: i64 = r.get(17)?;
+                    let sign: i64 = r.get("last_sign")?;
                     let next = match (is_handed, &waited_for) {
                         (true, _) if tries > 0 => Some(format!("this is {}", try_after(tries))),
                         (false, Some(_)) if tries > 0 && wired => {
@@ -204,18 +205,18 @@ impl Store {
                         last_sign: (is_handed && sign > 0).then_some(Time(sign)),
                         tries,
                         next,
-                        group: r.get(0)?,
+                        group: r.get("group_folder")?,
                         engages: verdict == Some(Outcome::Wake),
                         verdict,
-                        sticky_since: r.time_or_null(13)?,
-                        rule: r.word_or_null("inbox", 2)?,
-                        reason: r.get(3)?,
-                        batch: r.get(4)?,
+                        sticky_since: r.time_or_null("sticky_at")?,
+                        rule: r.word_or_null("inbox", "rule")?,
+                        reason: r.get("reason")?,
+                        batch: r.get("batch")?,
                         batch_state: state,
-                        run: r.get(6)?,
-                        run_status: r.word_or_null("runs", 7)?,
-                        run_error: r.get(8)?,
-                        unsaid: r.get(14)?,
+                        run: r.get("run")?,
+                        run_status: r.word_or_null("runs", "status")?,
+                        run_error: r.get("error")?,
+                        unsaid: r.get("unsaid")?,
                         waited_ms: Time(handed_at.filter(|_| handed).unwrap_or(now.0)).ms_since(received),
                         waited_for,
                     })
@@ -310,13 +311,13 @@ fn notices_of(c: &Connection, run: i64, batch: i64) -> Result<Vec<OutboxRow>> {
 /// file may be taken in later than the record that came after it.
 fn commands_of(c: &Connection, run: i64, batch: i64) -> Result<Vec<WhyCommand>> {
     Ok(c.prepare_cached(
-        "SELECT x.claim_id, x.type, x.token_id IS NOT NULL FROM batches b JOIN receipts x ON x.run_id = ?1 AND x.outcome = 'applied' AND x.claim_id > b.claim_mark
+        "SELECT x.claim_id, x.type, x.token_id IS NOT NULL AS by_token FROM batches b JOIN receipts x ON x.run_id = ?1 AND x.outcome = 'applied' AND x.claim_id > b.claim_mark
          WHERE b.id = ?2 AND x.claim_id <= coalesce((SELECT min(n.claim_mark) FROM batches n WHERE n.run_id = ?1 AND n.id <> b.id AND n.handed_at >= b.ended_at), ?3)
          ORDER BY x.claim_id",
     )?
     .query_map([run, batch, i64::MAX], |r| {
-        let run_by = if r.get(2)? { RunBy::Token } else { RunBy::Mount };
-        Ok(WhyCommand { id: r.get(0)?, kind: r.get(1)?, run, run_by })
+        let run_by = if r.get("by_token")? { RunBy::Token } else { RunBy::Mount };
+        Ok(WhyCommand { id: r.get("claim_id")?, kind: r.get("type")?, run, run_by })
     })?
     .collect::<rusqlite::Result<_>>()?)
 }

@@ -189,6 +189,30 @@ fn sql_is_written_in_the_store_only() {
 }
 
 #[test]
+fn rows_of_the_store_are_read_by_the_names_of_their_columns() {
+    let read = r"\.(?:get|get_ref|get_unwrap|word|word_or_null|folder|time|time_or_null)(?:::<[^()]*>)?\(\s*";
+    let table = r#"(?:"\w+",\s*)?"#;
+    let by_position = Regex::new(&format!(r"{read}{table}(?:[1-9]\d*|\w+ \+ \d+)\s*,?\s*\)")).unwrap();
+    // A row that has more columns than the first.
+    let first_of_more = Regex::new(&format!(r"{read}{table}0\)[^\n;|]*,[^\n;|]*{read}")).unwrap();
+    for (path, text) in files("src/store", "rs") {
+        for wrong in [&by_position, &first_of_more] {
+            let found = wrong.find(&text).map(|found| found.as_str());
+            assert!(found.is_none(), "{} reads {found:?}; name the column", path.display());
+        }
+    }
+    for wrong in
+        ["r.get(7)?", "r.get::<_, Option<i64>>(12)?", r#"r.word("tasks", 4)?"#, "row.time(\n    3,\n)?"]
+    {
+        assert!(by_position.is_match(wrong), "{wrong}");
+    }
+    for wrong in ["(r.get(0)?, r.get(\"id\")?)", r#"(r.word("tasks", 0)?, r.folder("folder")?)"#] {
+        assert!(first_of_more.is_match(wrong), "{wrong}");
+    }
+    assert!(!by_position.is_match(r#"r.get(0)?, r.get("id")?, r.word("tasks", "status")?"#));
+}
+
+#[test]
 fn no_field_of_a_log_line_takes_the_place_of_its_text() {
     let field = Regex::new(r"tracing::\w+!\(([^;]*?[\s(,])?message(\s*=|\s*,)").unwrap();
     for (path, text) in files("src", "rs") {

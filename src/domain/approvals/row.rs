@@ -1,9 +1,9 @@
 //! A question as the command line shows it.
 
-use ipc_handlers::Time;
-use serde::Serialize;
+use ipc_handlers::{Folder, Time};
+use serde::{Serialize, Serializer};
 
-use super::{Kind, State};
+use super::{Action, Kind, State};
 use crate::domain::rows::{rfc3339, rfc3339_option};
 
 /// A question to people.
@@ -29,9 +29,22 @@ pub struct Approval {
     #[serde(serialize_with = "rfc3339_option")]
     pub decided_at: Option<Time>,
     pub decided_by: Option<String>,
-    pub decision: Option<String>,
+    /// What the answer was. In JSON `decision`, with the group if it names one (`connect family`), and that as `decided_group`.
+    #[serde(flatten, serialize_with = "decided")]
+    pub decision: Option<Action>,
     /// The messages that wait, or waited, for the answer.
     pub messages: Vec<i64>,
+}
+
+fn decided<S: Serializer>(action: &Option<Action>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Decided<'a> {
+        decision: Option<String>,
+        decided_group: Option<&'a Folder>,
+    }
+    let action = action.as_ref();
+    Decided { decision: action.map(Action::name), decided_group: action.and_then(Action::group) }
+        .serialize(serializer)
 }
 
 /// What was done about a question.
@@ -51,15 +64,16 @@ impl Approval {
     #[must_use]
     pub fn outcome(&self) -> String {
         let (id, by) = (self.id, self.decided_by.as_deref().unwrap_or("nobody"));
+        let answer = |otherwise: &str| self.decision.as_ref().map_or(otherwise.to_owned(), Action::name);
         match self.state {
             State::Pending => {
                 format!("question {id} waits for {}, who was asked in {}", self.approver, self.card_chat)
             }
             State::Approved => {
-                format!("question {id} was answered by {by}: {}", self.decision.as_deref().unwrap_or("yes"))
+                format!("question {id} was answered by {by}: {}", answer("yes"))
             }
             State::Denied => {
-                format!("question {id} was answered by {by}: {}", self.decision.as_deref().unwrap_or("no"))
+                format!("question {id} was answered by {by}: {}", answer("no"))
             }
             State::Expired if self.decided_by.is_some() => {
                 format!("question {id} is closed: the groups that it was about were removed")
@@ -69,6 +83,44 @@ impl Approval {
                 "question {id} could not be said to {} in {}; answer it with `g2 approvals approve {id}` or `deny {id}`",
                 self.approver, self.card_chat
             ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_has_the_answer_as_one_text_and_its_group_by_itself() {
+        let question = |decision| Approval {
+            id: 1,
+            kind: Kind::Channel,
+            chat_jid: "tg:1".into(),
+            sender: "tg:2".into(),
+            sender_name: "Bob".into(),
+            groups: Vec::new(),
+            state: State::Approved,
+            approver: "local:me".into(),
+            card_chat: "local:main".into(),
+            options: Vec::new(),
+            created_at: Time(0),
+            expires_at: Time(0),
+            decided_at: Some(Time(0)),
+            decided_by: Some("local:me".into()),
+            decision,
+            messages: Vec::new(),
+        };
+        for (action, expected) in [
+            (
+                Some(Action::Connect(Folder::parse("family").unwrap())),
+                r#""decision":"connect family","decided_group":"family","#,
+            ),
+            (Some(Action::Allow), r#""decision":"allow","decided_group":null,"#),
+            (None, r#""decision":null,"decided_group":null,"#),
+        ] {
+            let json = serde_json::to_string(&question(action)).unwrap();
+            assert!(json.contains(expected), "{json}");
         }
     }
 }

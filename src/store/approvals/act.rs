@@ -19,7 +19,7 @@ use super::{
 };
 use crate::domain::{
     approvals::{
-        Action, Rights, card,
+        Action, Rights, State, card,
         name::{BadName, new_agent},
     },
     engage::{ChatKind, Engages, default_for},
@@ -47,7 +47,7 @@ impl Answer<'_> {
         for group in &mine {
             people::add_member(self.c, sender, sender_name, group, self.by, self.now)?;
         }
-        self.close("approved", &Action::Allow)?;
+        self.close(State::Approved, &Action::Allow)?;
         for (seq, group) in self.waiting()? {
             if let Some(group) = mine.iter().find(|mine| mine.as_str() == group) {
                 self.replay(group, seq)?;
@@ -84,7 +84,7 @@ impl Answer<'_> {
 
     pub(super) fn deny(&self, action: &Action, rights: &Rights, groups: &[Folder]) -> Result<Decided> {
         let Question { id, kind, sender, sender_name, chat, .. } = self.question;
-        self.close("denied", action)?;
+        self.close(State::Denied, action)?;
         self.leave_to_others(rights, groups)?;
         give_up(self.c, *id, &format!("{} said no (question {id})", self.by), None, self.now)?;
         let (what, whom) = match kind {
@@ -106,7 +106,7 @@ impl Answer<'_> {
         if !sender.is_empty() {
             people::add_member(self.c, sender, sender_name, group, self.by, self.now)?;
         }
-        self.close("approved", &Action::Connect(group.clone()))?;
+        self.close(State::Approved, &Action::Connect(group.clone()))?;
         for (seq, _) in self.waiting()? {
             self.replay(group, seq)?;
         }
@@ -175,14 +175,14 @@ impl Answer<'_> {
         Ok(())
     }
 
-    fn close(&self, state: &str, action: &Action) -> Result<()> {
-        let name = action.name();
+    fn close(&self, state: State, action: &Action) -> Result<()> {
+        let (decision, group) = (action.decision().as_str(), action.group().map(Folder::as_str));
         self.c
             .prepare_cached(
-                "UPDATE approvals SET state = ?2, decided_at = ?3, decided_by = ?4, decision = ?5, naming = NULL WHERE id = ?1",
+                "UPDATE approvals SET state = ?2, decided_at = ?3, decided_by = ?4, decision = ?5, decided_group = ?6, naming = NULL WHERE id = ?1",
             )?
-            .execute(params![self.question.id, state, self.now.0, self.by, name])?;
-        note(self.c, self.question.id, self.by, state, &name, self.seq, self.now)
+            .execute(params![self.question.id, state.as_str(), self.now.0, self.by, decision, group])?;
+        note(self.c, self.question.id, self.by, state.as_str(), &action.name(), self.seq, self.now)
     }
 
     /// What waits, oldest first.
@@ -191,7 +191,7 @@ impl Answer<'_> {
             "SELECT seq, group_folder FROM approval_messages WHERE approval_id = ?1 ORDER BY seq, group_folder",
         )?;
         Ok(all
-            .query_map([self.question.id], |r| Ok((r.get(0)?, r.get(1)?)))?
+            .query_map([self.question.id], |r| Ok((r.get("seq")?, r.get("group_folder")?)))?
             .collect::<rusqlite::Result<_>>()?)
     }
 

@@ -192,7 +192,7 @@ fn talked(c: &Connection, card: &Question, inbound: &Inbound, now: Time) -> Resu
             "SELECT text, created_at FROM outbox INDEXED BY outbox_by_chat
              WHERE chat_jid = ?1 AND cause NOT LIKE 'approval %' AND cause NOT LIKE 'notice%' ORDER BY id DESC LIMIT 1",
         )?
-        .query_row([&inbound.chat_jid], |r| Ok((r.get(0)?, r.get(1)?)))
+        .query_row([&inbound.chat_jid], |r| Ok((r.get("text")?, r.get("created_at")?)))
         .optional()?;
     let Some((text, at)) = last else { return Ok(false) };
     if spoken_since(c, card)? {

@@ -61,7 +61,7 @@ pub(super) fn denied(
         )?
         .query_row(
             params![chat, kind.as_str(), now.plus_ms(-asking.deny_ttl_ms).0, sender, group],
-            |r| Ok((r.get(0)?, r.get(1)?)),
+            |r| Ok((r.get("id")?, r.get("decided_by")?)),
         )
         .optional()?;
     Ok(found.map(|(id, by)| {
@@ -226,8 +226,9 @@ fn card_of(c: &Connection, id: i64, about: &About<'_>) -> Result<Card> {
         text: &text,
     };
     let mut named = c.prepare_cached("SELECT folder, name FROM groups ORDER BY is_main DESC, folder")?;
-    let groups: Vec<(Folder, String)> =
-        named.query_map([], |r| Ok((r.folder(0)?, r.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
+    let groups: Vec<(Folder, String)> = named
+        .query_map([], |r| Ok((r.folder("folder")?, r.get("name")?)))?
+        .collect::<rusqlite::Result<_>>()?;
     Ok(match about.kind {
         Kind::Sender => {
             let names = groups.into_iter().filter(|(folder, _)| about.groups.contains(folder));

@@ -45,7 +45,14 @@ pub(in super::super) fn first_contact(
         .prepare_cached(
             "SELECT kind, threaded, unknown_sender_policy, wired_before FROM chats WHERE jid = ?1",
         )?
-        .query_row([jid], |r| Ok((r.word("chats", 0)?, r.get(1)?, r.word("chats", 2)?, r.get(3)?)))?;
+        .query_row([jid], |r| {
+            Ok((
+                r.word("chats", "kind")?,
+                r.get("threaded")?,
+                r.word("chats", "unknown_sender_policy")?,
+                r.get("wired_before")?,
+            ))
+        })?;
     let trigger: String = c
         .prepare_cached("SELECT trigger FROM groups WHERE is_main = 1")?
         .query_row([], |r| r.get(0))

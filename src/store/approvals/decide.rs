@@ -106,7 +106,7 @@ fn deny_many(
             "SELECT id, card_chat FROM approvals INDEXED BY approvals_open_by_end
              WHERE state IN ('pending', 'undeliverable') AND (?1 IS NULL OR chat_jid = ?1) ORDER BY id",
         )?
-        .query_map([chat], |r| Ok((r.get(0)?, r.get(1)?)))?
+        .query_map([chat], |r| Ok((r.get("id")?, r.get("card_chat")?)))?
         .collect::<rusqlite::Result<_>>()?;
     let mut closed: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for (id, card_chat) in &open {

@@ -58,20 +58,20 @@ pub(in super::super) fn wired(c: &Connection, chat: &str, group: &Folder, now: T
             "SELECT id, card_chat FROM approvals WHERE chat_jid = ?1 AND kind = 'channel' AND state IN ('pending', 'undeliverable')
              ORDER BY id DESC LIMIT 1",
         )?
-        .query_row([chat], |r| Ok((r.get(0)?, r.get(1)?)))
+        .query_row([chat], |r| Ok((r.get("id")?, r.get("card_chat")?)))
         .optional()?;
     let Some((id, card_chat)) = asked else { return Ok(false) };
-    let decision = Action::Connect(group.clone()).name();
+    let action = Action::Connect(group.clone());
     c.prepare_cached(
-        "UPDATE approvals SET state = 'approved', decided_at = ?2, decided_by = ?3, decision = ?4, naming = NULL WHERE id = ?1",
+        "UPDATE approvals SET state = 'approved', decided_at = ?2, decided_by = ?3, decision = ?4, decided_group = ?5, naming = NULL WHERE id = ?1",
     )?
-    .execute(params![id, now.0, US, decision])?;
-    note(c, id, US, "wired otherwise", &decision, None, now)?;
+    .execute(params![id, now.0, US, action.decision().as_str(), group.as_str()])?;
+    note(c, id, US, "wired otherwise", &action.name(), None, now)?;
     let waiting: Vec<(i64, String)> = c
         .prepare_cached(
             "SELECT m.seq, m.thread FROM approval_messages w JOIN messages m ON m.seq = w.seq WHERE w.approval_id = ?1 ORDER BY m.seq",
         )?
-        .query_map([id], |r| Ok((r.get(0)?, r.get(1)?)))?
+        .query_map([id], |r| Ok((r.get("seq")?, r.get("thread")?)))?
         .collect::<rusqlite::Result<_>>()?;
     waiting.iter().try_for_each(|(seq, thread)| replay(c, group, chat, thread, *seq))?;
     speak(c, id, &card_chat, &format!("Question #{id} is settled: {chat} was wired to {group}."), &[], now)?;
@@ -85,7 +85,7 @@ pub(super) fn give_up(c: &Connection, id: i64, why: &str, up_to: Option<i64>, no
         .prepare_cached(
             "SELECT seq, group_folder FROM approval_messages WHERE approval_id = ?1 AND (?2 IS NULL OR seq <= ?2) ORDER BY seq",
         )?
-        .query_map(params![id, up_to], |r| Ok((r.get(0)?, r.get(1)?)))?
+        .query_map(params![id, up_to], |r| Ok((r.get("seq")?, r.get("group_folder")?)))?
         .collect::<rusqlite::Result<_>>()?;
     for (seq, group) in waiting {
         match question.kind {

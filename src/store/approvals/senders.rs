@@ -32,11 +32,11 @@ pub(in super::super) fn unheard(c: &Connection, n: i64) -> Result<Option<Unheard
         .query_row([n], |r| {
             Ok(Unheard {
                 n,
-                seq: r.get(0)?,
-                chat: r.get(1)?,
-                sender: r.get(2)?,
-                sender_name: r.get(3)?,
-                group: r.folder(4)?,
+                seq: r.get("seq")?,
+                chat: r.get("chat_jid")?,
+                sender: r.get("sender")?,
+                sender_name: r.get("sender_name")?,
+                group: r.folder("group_folder")?,
             })
         })
         .optional()?;

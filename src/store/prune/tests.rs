@@ -7,7 +7,8 @@ use super::*;
 /// The steps of a statement's plan that walk through a table from end to end.
 fn walks(c: &Connection, sql: &str) -> Vec<String> {
     let mut plan = c.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-    let steps: Vec<String> = plan.raw_query().mapped(|r| r.get(3)).collect::<rusqlite::Result<_>>().unwrap();
+    let steps: Vec<String> =
+        plan.raw_query().mapped(|r| r.get("detail")).collect::<rusqlite::Result<_>>().unwrap();
     steps.into_iter().filter(|step| step.starts_with("SCAN ")).collect()
 }
 

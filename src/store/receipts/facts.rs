@@ -14,7 +14,7 @@ use crate::domain::zone::{Zone, Zones};
 
 pub(super) fn run_seat(c: &Connection, run: i64) -> Result<Option<RunSeat>> {
     Ok(c.prepare_cached("SELECT lane_id, chat_jid FROM runs WHERE id = ?1")?
-        .query_row([run], |r| Ok((r.get::<_, Option<i64>>(0)?, r.get::<_, String>(1)?)))
+        .query_row([run], |r| Ok((r.get::<_, Option<i64>>("lane_id")?, r.get::<_, String>("chat_jid")?)))
         .optional()?
         .and_then(|(lane, chat_jid)| lane.map(|lane| RunSeat { run, lane, chat_jid })))
 }

@@ -32,7 +32,7 @@ pub(super) fn run_of_token(
         .optional()?;
     let run = c
         .prepare_cached("SELECT group_folder, ended_at FROM runs WHERE id = ?1")?
-        .query_row([claims.run_id], |r| Ok((r.folder(0)?, r.time_or_null(1)?)))
+        .query_row([claims.run_id], |r| Ok((r.folder("group_folder")?, r.time_or_null("ended_at")?)))
         .optional()?;
     let seen = Seen {
         group: &file.group,

@@ -135,16 +135,16 @@ const LET_GO: usize = 16;
 /// Forgets the group's long replies but for the newest of `most` bytes together.
 fn let_go(c: &Connection, group: &Folder, most: u64) -> Result<()> {
     let mut long = c.prepare_cached(
-        "SELECT claim_id, length(reply) FROM receipts INDEXED BY receipts_long WHERE group_folder = ?1 AND length(reply) >= 16384 ORDER BY claim_id DESC",
+        "SELECT claim_id, length(reply) AS bytes FROM receipts INDEXED BY receipts_long WHERE group_folder = ?1 AND length(reply) >= 16384 ORDER BY claim_id DESC",
     )?;
     let mut rows = long.query([group.as_str()])?;
     let (mut bytes, mut excess) = (0_u64, Vec::new());
     while let Some(row) = rows.next()?
         && excess.len() < LET_GO
     {
-        bytes = bytes.saturating_add(row.get(1)?);
+        bytes = bytes.saturating_add(row.get("bytes")?);
         if bytes > most {
-            excess.push(row.get::<_, i64>(0)?);
+            excess.push(row.get::<_, i64>("claim_id")?);
         }
     }
     for claim in excess {
@@ -251,7 +251,7 @@ fn first_of(c: &Connection, group: &Folder, id: &RequestId, now: Time) -> Result
                AND NOT EXISTS (SELECT 1 FROM by_hand b JOIN receipts n ON n.claim_id = b.claim_id WHERE b.retry_of = receipts.claim_id)
              ORDER BY claim_id LIMIT 1",
         )?
-        .query_row(params![group.as_str(), id.as_str(), since], |r| Ok((r.get(0)?, r.get(1)?)))
+        .query_row(params![group.as_str(), id.as_str(), since], |r| Ok((r.get("claim_id")?, r.get("digest")?)))
         .optional()?)
 }
 

@@ -109,11 +109,11 @@ fn open_batches(c: &Connection, end: &EndOfRun) -> Result<Vec<(i64, i64, Batch)>
     Ok(c.prepare_cached(
         "SELECT b.id, b.lane_id, b.tries, b.free_returns, b.via,
                 EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = b.run_id AND o.id > b.outbox_mark)
-             OR EXISTS (SELECT 1 FROM receipts r WHERE r.run_id = b.run_id AND r.outcome = 'applied' AND r.claim_id > b.claim_mark)
+             OR EXISTS (SELECT 1 FROM receipts r WHERE r.run_id = b.run_id AND r.outcome = 'applied' AND r.claim_id > b.claim_mark) AS said
          FROM batches b WHERE b.run_id = ?1 AND b.state IN ('handed', 'claimed') ORDER BY b.id",
     )?
     .query_map([end.run], |r| {
-        let (id, via) = (r.get(0)?, r.word("batches", 4)?);
+        let (id, via) = (r.get("id")?, r.word("batches", "via")?);
         let batch = Batch {
             reached: match via {
                 Via::Stdin => Reached::OnStdin,
@@ -123,11 +123,11 @@ fn open_batches(c: &Connection, end: &EndOfRun) -> Result<Vec<(i64, i64, Batch)>
                     Some(Some(_)) | None => Reached::FileTaken,
                 },
             },
-            said: if r.get(5)? { Said::Something } else { Said::Nothing },
-            tries: r.get(2)?,
-            free_returns: r.get(3)?,
+            said: if r.get("said")? { Said::Something } else { Said::Nothing },
+            tries: r.get("tries")?,
+            free_returns: r.get("free_returns")?,
         };
-        Ok((id, r.get(1)?, batch))
+        Ok((id, r.get("lane_id")?, batch))
     })?
     .collect::<rusqlite::Result<_>>()?)
 }
@@ -169,7 +169,7 @@ fn keep_judgement(
             c.prepare_cached(&end_batch(BatchState::Failed))?.execute([batch, now.0])?;
             let (chat, thread): (String, String) = c
                 .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
-                .query_row([lane], |r| Ok((r.get(0)?, r.get(1)?)))?;
+                .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
             let cause = format!("notice: batch {batch} failed");
             say(
                 c,
@@ -203,7 +203,7 @@ fn rest_after_kills(c: &Connection, run: &ActiveRun, now: Time) -> Result<()> {
     if kills.len() == health::MAX_KILLS {
         let (chat, thread): (String, String) = c
             .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
-            .query_row([lane], |r| Ok((r.get(0)?, r.get(1)?)))?;
+            .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
         let text = "I got stuck three times within an hour, so I rest for an hour before I try again.";
         let cause = format!("notice: run {} was killed", run.id);
         say(c, &Say { chat_jid: &chat, thread: &thread, text, cause: &cause, ..Say::default() }, now)?;

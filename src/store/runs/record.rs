@@ -90,9 +90,9 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
     // What was said since the last batch was finished is about those that are finished now.
     let (from, to): (i64, i64) = c
         .prepare_cached(
-            "SELECT answered, max(answered, coalesce((SELECT max(id) FROM outbox WHERE run_id = ?1), 0)) FROM runs WHERE id = ?1",
+            "SELECT answered, max(answered, coalesce((SELECT max(id) FROM outbox WHERE run_id = ?1), 0)) AS newest FROM runs WHERE id = ?1",
         )?
-        .query_row([run], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        .query_row([run], |r| Ok((r.get("answered")?, r.get("newest")?)))?;
     for (batch, _) in open.iter().filter(|(batch, _)| handled.contains(batch)) {
         c.prepare_cached(
             "UPDATE batches SET state = 'done', ended_at = ?3, unsaid = max(unsaid, ?4), said_from = max(outbox_mark, ?5), said_to = max(outbox_mark, ?6)
@@ -168,7 +168,7 @@ fn say_result(
     }
     let (chat, thread): (String, String) = c
         .prepare_cached("SELECT chat_jid, thread FROM runs WHERE id = ?1")?
-        .query_row([run.id], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        .query_row([run.id], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
     let cause = format!("run {} record {n}", run.id);
     let row = say(
         c,

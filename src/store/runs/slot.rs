@@ -63,7 +63,7 @@ pub(super) fn judge_task(
     let Some(row) = tasks::task(c, &run.group, task)? else { return Ok(()) };
     let (tries, slot): (u32, Option<i64>) = c
         .prepare_cached("SELECT tries, slot FROM tasks WHERE id = ?1 AND group_folder = ?2")?
-        .query_row([task, group], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        .query_row([task, group], |r| Ok((r.get("tries")?, r.get("slot")?)))?;
     let said: bool = c.query_row(
         "SELECT EXISTS (SELECT 1 FROM outbox WHERE run_id = ?1) OR EXISTS (SELECT 1 FROM receipts WHERE run_id = ?1 AND outcome = 'applied')",
         [end.run],

@@ -379,7 +379,7 @@ async fn short_words_are_looked_for_without_sorting_what_was_said() {
         all.store
             .read(|c| {
                 let mut plan = c.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
-                let steps = plan.raw_query().mapped(|r| r.get::<_, String>(3));
+                let steps = plan.raw_query().mapped(|r| r.get::<_, String>("detail"));
                 Ok(steps.collect::<rusqlite::Result<Vec<_>>>()?.join("; "))
             })
             .unwrap()

@@ -52,6 +52,11 @@ async fn every_message_that_waited_is_answered_oldest_first() {
     assert_eq!(world.woken("family", NEW), ["one", "two", "three"]);
     assert_eq!(world.store.members(None).unwrap()[0].user, BOB);
     assert!(world.open().is_empty());
+    let shown = serde_json::to_value(world.store.approvals(true).unwrap()).unwrap();
+    assert_eq!(
+        (&shown[0]["decision"], &shown[0]["decided_group"]),
+        (&"connect family".into(), &"family".into())
+    );
 }
 
 #[tokio::test]
