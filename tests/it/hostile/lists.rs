@@ -59,8 +59,8 @@ fn lists_of_large_tasks_cost_neither_memory_nor_a_neighbour_and_a_restart_goes_o
         want_lists(&attacker, "first");
         let last = root.data("ipc/evil/responses").join(format!("first-{}.json", LISTS - 1));
         neighbour.beside(&attack, |asked| asked < 5 || !last.exists());
-        all_are_answered(root, "first");
         neighbour.assert_no_more_memory(&attack, &daemon);
+        all_are_answered(root, "first");
 
         // What main is shown has its own way with it.
         let shown = std::fs::metadata(root.data("ipc/main/current_tasks.json")).unwrap().len();
