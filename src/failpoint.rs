@@ -11,6 +11,7 @@
 //! | `ipc.linked` | it has that name still, and one out of reach of its container |
 //! | `ipc.claimed` | it is in `data/claimed/` |
 //! | `ipc.reading/GROUP` | a command of this group is claimed, not read |
+//! | `ipc.transcript/GROUP` | the command is read, and the transcript that it archives is not |
 //! | `ipc.read` | its bytes are in memory |
 //! | `ipc.decided` | receipt and effects are written, not committed |
 //! | `ipc.committed` | they are committed |

@@ -36,17 +36,12 @@ pub fn in_a_row(deaths: &[Death], now: Time) -> &[Death] {
     &deaths[from..]
 }
 
-/// Returns who of those `found` is set aside: whom each of the last deaths was over; where that is nobody, whom one was.
+/// Returns who of those `found` is set aside: whom each of the last deaths was over.
 #[must_use]
 pub fn set_aside(in_a_row: &[Death], found: &BTreeSet<Folder>) -> BTreeSet<Folder> {
     let Some(from) = in_a_row.len().checked_sub(DEATHS) else { return BTreeSet::new() };
     let last = &in_a_row[from..];
-    let each = found.iter().filter(|group| last.iter().all(|death| death.over.contains(group)));
-    let each: BTreeSet<Folder> = each.cloned().collect();
-    if !each.is_empty() {
-        return each;
-    }
-    found.iter().filter(|group| last.iter().any(|death| death.over.contains(group))).cloned().collect()
+    found.iter().filter(|group| last.iter().all(|death| death.over.contains(group))).cloned().collect()
 }
 
 #[cfg(test)]
@@ -73,7 +68,11 @@ mod tests {
         assert_eq!(aside(&[(98, "evil"), (99, "evil")], "evil good"), "evil");
         assert_eq!(aside(&[(98, "evil good"), (99, "evil")], "evil good"), "evil", "each was over evil");
         assert_eq!(aside(&[(98, "evil good"), (99, "evil good")], "evil good main"), "evil good");
-        assert_eq!(aside(&[(98, "evil"), (99, "good")], "evil good main"), "evil good", "nobody by both");
+        assert_eq!(
+            aside(&[(98, "evil"), (99, "good")], "evil good main"),
+            "",
+            "the next death tells more: it is over one of them again"
+        );
         assert_eq!(aside(&[(98, "evil"), (99, "evil")], "good"), "", "nothing of it is left");
         assert_eq!(aside(&[(97, "evil"), (98, "good"), (99, "good")], "evil good"), "good");
     }

@@ -7,10 +7,11 @@
 use std::{
     collections::BTreeSet,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use ipc_handlers::{Folder, Time};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     domain::deaths::{self, Death},
@@ -33,7 +34,12 @@ pub type Found = BTreeSet<(Folder, What)>;
 pub struct Intake {
     data: PathBuf,
     state: Mutex<State>,
+    /// Who takes something in. Of a start that follows on a death there is one at a time.
+    turns: Arc<Semaphore>,
 }
+
+/// How many may be at it at a time where no start has died.
+const AT_A_TIME: usize = 1 << 16;
 
 struct State {
     /// The starts that died before this one.
@@ -61,32 +67,41 @@ impl Intake {
         let groups = found.iter().map(|(group, _)| group.clone()).collect();
         let aside = deaths::set_aside(&before, &groups);
         let left = found.into_iter().filter(|(group, _)| !aside.contains(group)).collect();
+        let turns = Arc::new(Semaphore::new(if before.is_empty() { AT_A_TIME } else { 1 }));
         let state = Mutex::new(State { before, since: now, left, at_work: Found::new(), written });
-        let this = Self { data, state };
+        let this = Self { data, state, turns };
         this.change(|_| {});
         (this, aside)
     }
 
-    /// Whether the start before this one died: what is found is taken in one after the other, so that a death tells of whom.
+    /// Whether this of a group was found and is not taken in.
     #[must_use]
-    pub fn is_wary(&self) -> bool {
-        !self.state().before.is_empty()
+    pub fn is_left(&self, group: &Folder, what: What) -> bool {
+        self.state().left.contains(&(group.clone(), what))
+    }
+
+    /// Waits for its turn to take something in; what is done in it is said by [`Intake::taking`]. Where the start before this
+    /// one died there is one turn at a time, so that a death tells of whom.
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 
     /// This of a group is taken in from now on, if it was found.
     pub fn taking(&self, group: &Folder, what: What) {
-        self.change(|state| {
-            let one = (group.clone(), what);
-            if state.left.contains(&one) {
+        let one = (group.clone(), what);
+        let is_new = |state: &State| state.left.contains(&one) && !state.at_work.contains(&one);
+        if is_new(&self.state()) {
+            self.change(|state| {
                 state.at_work.insert(one);
-            }
-        });
+            });
+        }
     }
 
-    /// Whether this of a group is at work.
-    #[must_use]
-    pub fn is_taking(&self, group: &Folder, what: What) -> bool {
-        self.state().at_work.contains(&(group.clone(), what))
+    /// This of a group is not at work any more, and is left for later.
+    pub fn rests(&self, group: &Folder, what: What) {
+        self.change(|state| {
+            state.at_work.remove(&(group.clone(), what));
+        });
     }
 
     /// This of a group is taken in.
@@ -156,7 +171,7 @@ mod tests {
         let dies = |over: &[&str], found: &[&str]| {
             let (start, aside) = begin(found);
             over.iter().for_each(|name| start.taking(&folder(name), What::Claims));
-            (start.is_wary(), aside)
+            (start.turns.available_permits() == 1, aside)
         };
         assert_eq!(dies(&["evil", "good"], &["evil", "good"]), (false, BTreeSet::new()));
         assert_eq!(dies(&["evil"], &["evil", "good"]), (true, BTreeSet::new()));

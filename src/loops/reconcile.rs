@@ -121,7 +121,6 @@ async fn sort_out(
                     }
                     run.container = Some(container.id);
                 }
-                host.intake.taking(&run.group, What::Output);
                 let state = adopted_state(&run);
                 adopted.push(Adoption { run, state });
             }

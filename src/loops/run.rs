@@ -15,7 +15,10 @@ use std::{
 };
 
 use ipc_handlers::Folder;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::Instant,
+};
 
 use super::{Host, intake::What, typing::Work};
 use crate::{
@@ -84,6 +87,8 @@ struct Watched {
     heard: VecDeque<Parsed>,
     /// What of it may not be applied yet waits until then.
     heard_again: Instant,
+    /// Of an adopted run: its turn to have read what it said before.
+    turn: Option<OwnedSemaphorePermit>,
     /// What the log was told of its output.
     noise: Repeats<Noise>,
     protocol: Option<u32>,
@@ -124,6 +129,7 @@ impl Watched {
             known: 0,
             heard: VecDeque::new(),
             heard_again: now,
+            turn: None,
             noise: Repeats::default(),
             protocol: None,
             speaks_v1: false,

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures_util::StreamExt as _;
 use ipc_handlers::Folder;
 
 use super::{
@@ -44,23 +43,20 @@ pub async fn recover(host: &Arc<Host>) -> Left {
     let (aside, by_group): (BTreeMap<_, _>, BTreeMap<_, _>) =
         by_group.into_iter().partition(|(folder, _)| host.is_aside(folder));
     let groups = by_group.into_iter().map(|(folder, claims)| recover_group(host, folder, claims));
-    let growing: Vec<Vec<Claimed>> = if host.intake.is_wary() {
-        futures_util::stream::iter(groups).then(|group| group).collect().await
-    } else {
-        futures_util::future::join_all(groups).await
-    };
+    let growing: Vec<Vec<Claimed>> = futures_util::future::join_all(groups).await;
     Left { growing: growing.into_iter().flatten().collect(), aside }
 }
 
 async fn recover_group(host: &Arc<Host>, folder: Folder, claims: Vec<Claimed>) -> Vec<Claimed> {
+    let turn = host.intake.turn().await;
     host.intake.taking(&folder, What::Claims);
     // Nobody looks again on behalf of a group that is gone.
     let gone = matches!(host.store.group(&folder), Ok(None));
     let patience = if gone { Patience::None } else { Patience::Some };
     let taken = claims.into_iter().map(|claimed| Taken::before(claimed, Duration::ZERO)).collect();
     // What is slow is the worker's business: a start waits for no search and no transcript. Of a group that is gone it is
-    // refused. A start that follows on a death waits, to know over whom it dies.
-    let slow = if gone || host.intake.is_wary() { Slow::Now } else { Slow::Later };
+    // refused.
+    let slow = if gone { Slow::Now } else { Slow::Later };
     let (handling, of) = (Arc::clone(host), folder.clone());
     let handled =
         match blocking(&folder, "taking in", move || handle(&handling, &of, taken, patience, slow)).await {
@@ -74,8 +70,11 @@ async fn recover_group(host: &Arc<Host>, folder: Folder, claims: Vec<Claimed>) -
         // Its worker takes them up again.
         return stranded(host, &folder, &[]).await;
     }
-    if handled.growing.is_empty() || slow == Slow::Now {
+    if handled.growing.is_empty() || gone {
         host.intake.taken(&folder, What::Claims);
+    } else {
+        host.intake.rests(&folder, What::Claims);
     }
+    drop(turn);
     handled.growing
 }

@@ -7,6 +7,7 @@ use ipc_handlers::{Command, Folder, effect::Lanes};
 use super::{super::Host, chain, read::Pending};
 use crate::{
     domain::transcript::{PAGE, Page},
+    failpoint,
     ipc::{InsideError, transcript_lines},
     store::{Proof, Transcripts},
 };
@@ -63,6 +64,7 @@ impl Archives {
 /// Reads what a command may archive; what can't be read is archived without. `None`: we stop, and the next start reads it.
 pub(super) fn read(host: &Host, pending: &Pending, archives: &Archives) -> Option<Transcripts> {
     let group = &pending.claimed.folder;
+    failpoint::reach_of("ipc.transcript", group.as_str());
     let target = archives.target.as_ref().unwrap_or(group);
     let sessions = match &archives.session {
         Some(session) => vec![session.clone()],

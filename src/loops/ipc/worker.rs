@@ -102,8 +102,15 @@ impl Worker {
 
     pub(super) async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
         // What an earlier daemon had claimed is older than what is in the boxes, and that than whatever is told of.
-        self.look_again(Patience::Some).await;
-        self.host.intake.taken(&self.folder, What::Claims);
+        if self.host.intake.is_left(&self.folder, What::Claims) {
+            let turn = self.host.intake.turn().await;
+            self.host.intake.taking(&self.folder, What::Claims);
+            self.look_again(Patience::Some).await;
+            self.host.intake.taken(&self.folder, What::Claims);
+            drop(turn);
+        } else {
+            self.look_again(Patience::Some).await;
+        }
         self.scan(Sight::First, Patience::Some).await;
         loop {
             let look_again = if self.growing.is_empty() && !self.turns.anything_waits() {

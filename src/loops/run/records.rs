@@ -50,6 +50,9 @@ impl Watched {
                 self.heard_again = Instant::now() + REST;
                 return Ok(());
             }
+            if !is_known {
+                self.host.intake.taking(&self.group, What::Output);
+            }
             let record = if is_known { record } else { self.in_v1_terms(record).await };
             if record.kind == wire::Kind::BlockedTool {
                 self.blocked_tool = record.result.clone().or_else(|| Some("of the blocked list".into()));
@@ -63,6 +66,7 @@ impl Watched {
             if matches!(recorded, Recorded::Applied { .. }) {
                 // All that an adopted run had said before is known.
                 self.host.intake.taken(&self.group, What::Output);
+                self.turn = None;
             }
             failpoint::reach("run.record");
             match recorded {

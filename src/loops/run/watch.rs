@@ -32,6 +32,14 @@ async fn passed(at: Option<Instant>) {
     }
 }
 
+/// Waits for a turn that is waited for; otherwise for ever.
+async fn its_turn<T>(waits: &mut Option<std::pin::Pin<Box<impl Future<Output = Option<T>>>>>) -> Option<T> {
+    match waits {
+        Some(turn) => turn.await,
+        None => std::future::pending().await,
+    }
+}
+
 /// A record as long as this is read on a thread that may take its time, bytes.
 const LONG: usize = 64 << 10;
 
@@ -72,15 +80,26 @@ impl Watched {
         let mut exit: Option<Result<Exit, SandboxError>> = None;
         let mut dead_since: Option<Instant> = None;
         let mut stopping: Option<Instant> = None;
-        let until = Instant::now() + NOT_QUIET;
-        let mut taken_in = host.intake.is_taking(&self.group, What::Output).then_some(until);
+        // Until it is its turn, nothing that an adopted run has said is read.
+        let is_left = host.intake.is_left(&self.group, What::Output);
+        let mut waits = is_left.then(|| Box::pin(host.intake.turn()));
+        let (mut until, mut taken_in) = (Instant::now(), None);
         let mut last_heard = Instant::now();
         let (mut has_waited, mut beside) = (false, None);
         loop {
             tokio::select! {
-                chunk = output.next(), if output_open && self.heard.is_empty() => match chunk {
+                got = its_turn(&mut waits), if waits.is_some() => {
+                    waits = None;
+                    self.turn = got;
+                    until = Instant::now() + NOT_QUIET;
+                    taken_in = Some(until);
+                }
+                chunk = output.next(), if output_open && self.heard.is_empty() && waits.is_none() => match chunk {
                     Some(Ok(Chunk::Stdout(bytes))) => {
                         self.log.append(&bytes);
+                        if taken_in.is_some() && parser.holds() + bytes.len() >= LONG {
+                            host.intake.taking(&self.group, What::Output);
+                        }
                         read(&mut parser, &bytes, &mut self.heard);
                         taken_in = taken_in.map(|_| until.min(Instant::now() + QUIET));
                     }
@@ -118,6 +137,7 @@ impl Watched {
                 () = passed(taken_in) => {
                     taken_in = None;
                     host.intake.taken(&self.group, What::Output);
+                    self.turn = None;
                 }
                 Some(order) = orders.recv() => self.obey(order).await,
                 () = tokio::time::sleep_until(self.heard_again), if !self.heard.is_empty() => {}

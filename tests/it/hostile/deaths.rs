@@ -4,8 +4,11 @@
 
 use serde_json::{Value, json};
 
-use super::{host::two_groups, scene::ask};
-use crate::support::{Docked, Root, wait_for};
+use super::{
+    host::two_groups,
+    scene::{ask, image, launched},
+};
+use crate::support::{Docked, Root, agent_image, docker, run_docker, wait_for};
 
 const KILLED: i32 = 9;
 
@@ -112,36 +115,62 @@ fn a_daemon_that_is_killed_while_it_works_sets_nobody_aside() {
 
 #[test]
 fn a_run_whose_output_kills_the_daemon_is_not_adopted_at_the_third_start_and_others_go_on() {
-    let Some(root) = Docked::new("") else { return };
+    if !docker() {
+        return;
+    }
+    let root = Docked::with_image(image(), "");
     for group in ["evil", "good"] {
         root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
     }
+    root.g2(&["groups", "set", "good", &format!("image={}", agent_image())]);
     let daemon = root.serve();
-    assert_eq!(root.ask("local:evil", "one").trim(), "echo: one");
-    let container = root.containers();
-    assert_eq!(container.len(), 1);
+    let container = launched(&root);
+    let before = run_of_evil(&root)["records"].as_i64().unwrap();
     daemon.kill();
+    run_docker(&["exec", &container, "/hostile", "once-more", &(before + 1).to_string(), "again"]);
+    // As it reads what is new.
+    let place = format!("run.reading/evil:{}", before + 1);
     for _ in 0..2 {
-        dies(&root, "run.reading/evil");
+        dies(&root, &place);
     }
-    let daemon = root.serve_with(&[("G2_FAILPOINT", "run.reading/evil")]);
+    let daemon = root.serve_with(&[("G2_FAILPOINT", &place)]);
     assert_named(&root);
     assert_eq!(root.ask("local:good", "hello").trim(), "echo: hello");
     // Its container lives on, and what is said to it waits.
-    assert!(root.containers().contains(&container[0]));
+    assert!(root.containers().contains(&container));
     let seq = root.send("local:evil", "two");
     root.judged(seq);
-    assert_eq!(root.said("local:evil").len(), 1);
+    assert_eq!(root.said("local:evil"), [] as [&str; 0]);
     assert_eq!(daemon.terminate(), Some(0));
 
     let _daemon = root.serve();
     assert_named(&root);
     root.g2(&["ipc", "release", "evil"]);
-    wait_for("the answer", || (root.said("local:evil").len() == 2).then_some(()));
-    assert_eq!(root.said("local:evil")[1].trim(), "echo: two");
+    wait_for("what it said", || (root.said("local:evil") == ["again"]).then_some(()));
     let runs = root.rows(&["runs", "list"]);
     assert_eq!(runs.iter().filter(|run| run["group"] == "evil").count(), 1, "it was adopted: {runs:?}");
-    assert_eq!(root.json(&["status"])["state"], "healthy");
+}
+
+fn run_of_evil(root: &Root) -> Value {
+    root.rows(&["runs", "list"]).into_iter().rfind(|run| run["group"] == "evil").unwrap()
+}
+
+#[test]
+fn runs_that_say_nothing_new_are_nobodys_death_however_often_the_daemon_is_killed_at_its_start() {
+    let Some(root) = Docked::new("") else { return };
+    root.g2(&["groups", "add", "good", "--chat", "local:good"]);
+    let daemon = root.serve();
+    for group in ["main", "good"] {
+        assert_eq!(root.ask(&format!("local:{group}"), "one").trim(), "echo: one");
+    }
+    daemon.kill();
+    for _ in 0..4 {
+        // As it reads again what it knows.
+        dies(&root, "run.reading/good");
+    }
+    let _daemon = root.serve();
+    assert_eq!(root.json(&["status"])["held"], json!([]));
+    assert_eq!(root.ask("local:good", "two").trim(), "echo: two");
 }
 
 /// Says these in order, while the daemon is stopped or reads them one after the other.
@@ -200,4 +229,30 @@ fn a_command_over_which_work_panics_each_time_is_refused_as_our_own_fault_and_ot
     let _daemon = root.serve();
     root.g2(&["ipc", "retry", &rows[0]["id"].to_string()]);
     wait_for("it to be said", || (root.said("local:evil") == ["one"]).then_some(()));
+}
+
+#[test]
+fn a_start_after_a_death_waits_for_nothing_that_is_slow() {
+    let root = two_groups();
+    root.serve().terminate();
+    let archive = json!({"type": "archive_session", "sessionId": "s", "name": "x", "requestId": "archive"});
+    root.put_command("evil", "tasks", "archive.json", &archive);
+    root.put_command("good", "tasks", "good.json", &json!({"type": "list_tasks", "requestId": "before"}));
+    dies(&root, "ipc.transcript/evil");
+    for n in 0..2 {
+        // It never comes to an end here.
+        let daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.transcript/evil:1:pause")]);
+        assert_eq!(root.reply("good", "before")["ok"], true);
+        ask(&root, "good", &format!("after-{n}"));
+        assert_eq!(claimed(&root).len(), 1);
+        wait_for("it to be at work", || {
+            let starts: Value =
+                serde_json::from_slice(&std::fs::read(root.data("starts.json")).ok()?).ok()?;
+            (starts.as_array().map(Vec::len) == Some(n + 1)).then_some(())
+        });
+        daemon.kill();
+    }
+    // Two deaths over the same are enough.
+    let _daemon = root.serve();
+    assert_named(&root);
 }
