@@ -64,7 +64,7 @@ impl Place {
     /// The place of a value in an object of this place. Names are compared as the most lenient reader does.
     fn of(self, name: Text<'_>) -> Self {
         let Text::Short(name) = name else { return Self::Other };
-        match (self, name.to_ascii_lowercase().as_slice()) {
+        match (self, folded(name).as_slice()) {
             (Self::Request, b"messages") => Self::Messages,
             (Self::Request, b"system") | (Self::Messages | Self::Blocks | Self::Source, b"content") => {
                 Self::Blocks
@@ -78,6 +78,23 @@ impl Place {
             _ => Self::Other,
         }
     }
+}
+
+/// Returns a name as a reader that ignores case may take it: in ASCII and for the two letters beyond it whose other case is
+/// there, ſ and K, as Go's does.
+fn folded(name: &[u8]) -> Vec<u8> {
+    let mut folded = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let [first, ..] = rest {
+        let (letter, bytes) = match rest {
+            [0xc5, 0xbf, ..] => (b's', 2),
+            [0xe2, 0x84, 0xaa, ..] => (b'k', 3),
+            _ => (first.to_ascii_lowercase(), 1),
+        };
+        folded.push(letter);
+        rest = &rest[bytes..];
+    }
+    folded
 }
 
 /// What is seen of one request.
@@ -267,6 +284,8 @@ mod tests {
             r#"{"tools":[{"type":"\u0077eb_fetch_1"}]}"#,
             r#"{"\u0074ools":[{"type":"web_fetch_1"}]}"#,
             r#"{"TOOLS":[{"Type":"web_fetch_1"}]}"#,
+            "{\"tool\u{17f}\":[{\"type\":\"web_fetch_1\"}]}",
+            r#"{"tool\u017F":[{"type":"web_fetch_1"}]}"#,
             r#"{"tools":[{"type":"custom","type":"web_fetch_1"}]}"#,
             r#"{"tools":[{"type":"web_fetch_1","type":"custom"}]}"#,
             r#"{"tools":[],"tools":[{"type":"web_fetch_1"}],"tools":[]}"#,
@@ -278,6 +297,7 @@ mod tests {
         ] {
             refused(request, "a tool of the type");
         }
+        refused(r#"{"mcp_\u017ferver\u017f":[{"url":"https://x"}]}"#, "`mcp_servers`");
         let long = format!(r#"{{"tools":[{{"type":"bash_{}"}}]}}"#, "x".repeat(200));
         refused(&long, "a tool of the type");
         for request in ["[]", "7", "\"x\"", "[{\"tools\":[]}]", "", "{", "x=1", "{}{}"] {

@@ -251,7 +251,12 @@ impl Json {
                 self.within = Within::Unit(digits + 1, unit);
                 if digits == 3 {
                     self.within = Within::Text;
-                    self.keep(&[u8::try_from(unit).ok().filter(u8::is_ascii).unwrap_or(OTHER)]);
+                    self.keep(&[match unit {
+                        // The letters beyond ASCII that are another case of one within.
+                        0x017f => b's',
+                        0x212a => b'k',
+                        _ => u8::try_from(unit).ok().filter(u8::is_ascii).unwrap_or(OTHER),
+                    }]);
                 }
                 Ok(())
             }
