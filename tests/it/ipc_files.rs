@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "plays the container, in temporary folders")]
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail by panicking too")]
 
+use crate::support::skipped;
 use ipc_handlers::Code;
 use std::{
     ffi::OsStr,
@@ -58,7 +59,7 @@ fn folder(name: &str) -> Folder {
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
-        eprintln!("skipped: not root");
+        skipped("not root");
     }
     is_root
 }

@@ -346,3 +346,11 @@ pub(crate) fn example(name: &str) -> PathBuf {
     }
     path
 }
+
+/// Says that a test is skipped, as this machine does not let it do what it needs: be root, mount, make devices or namespaces.
+/// Fails where `G2_REQUIRE_ROOT=1`.
+pub(crate) fn skipped(why: &str) {
+    let required = std::env::var_os("G2_REQUIRE_ROOT").is_some_and(|value| value == "1");
+    assert!(!required, "G2_REQUIRE_ROOT is set, and the test can't do what it needs: {why}");
+    eprintln!("skipped: {why}");
+}

@@ -1,6 +1,7 @@
 //! Disk, file system and limits of the machine.
 
 use super::*;
+use crate::support::skipped;
 
 #[test]
 fn a_disk_that_is_too_full_to_launch_is_told() {
@@ -18,7 +19,7 @@ fn in_a_world(root: &Root, unshare: &str, script: &str) -> Option<Output> {
     if String::from_utf8_lossy(&output.stderr).contains("made") {
         return Some(output);
     }
-    eprintln!("skipped: the machine does not let us: {}", String::from_utf8_lossy(&output.stderr));
+    skipped(&format!("the machine does not let us: {}", String::from_utf8_lossy(&output.stderr)));
     None
 }
 
@@ -36,7 +37,7 @@ fn a_file_system_that_is_out_of_inodes_is_told() {
     settle_store(&root);
     let script = format!(
         "cd {}; cp data/g2.sqlite kept; mount -t tmpfs -o nr_inodes=100 none data; cp kept data/g2.sqlite
-         i=0; while : 2>/dev/null >data/f$i; do i=$((i+1)); done; rm data/f0 data/f1 data/f2 data/f3",
+         i=0; while true 2>/dev/null >data/f$i; do i=$((i+1)); done; rm data/f0 data/f1 data/f2 data/f3",
         root.path().display()
     );
     let Some(output) = in_a_world(&root, "--mount", &script) else { return };

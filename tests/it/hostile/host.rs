@@ -25,7 +25,7 @@ use super::{
     scene::{ask, held, peak_kib},
     untouched::{changing, manifest, of_the_machine},
 };
-use crate::support::{Root, wait_for};
+use crate::support::{Root, skipped, wait_for};
 
 pub(super) fn two_groups() -> Root {
     two_groups_with("")
@@ -59,7 +59,7 @@ fn a_device_named_like_a_command_is_taken_out_unopened() {
         ("none.json", FileType::BlockDevice, makedev(240, 7)),
     ] {
         if let Err(error) = mknodat(CWD, boxed.join(name), kind, mode, device) {
-            eprintln!("skipped: no device can be made here ({error})");
+            skipped(&format!("no device can be made here ({error})"));
             return;
         }
     }
@@ -160,7 +160,7 @@ impl Disk {
         match mounted {
             Ok(()) => Some(Self { data }),
             Err(error) => {
-                eprintln!("skipped: nothing can be mounted here ({error})");
+                skipped(&format!("nothing can be mounted here ({error})"));
                 None
             }
         }
@@ -280,11 +280,11 @@ fn a_box_that_cannot_be_written_keeps_its_files_until_it_can() {
     publish(&root, &names);
     let folder = File::open(&boxed).unwrap();
     let Ok(flags) = ioctl_getflags(&folder) else {
-        eprintln!("skipped: this file system has no flags");
+        skipped("this file system has no flags");
         return;
     };
     if let Err(error) = ioctl_setflags(&folder, flags | IFlags::IMMUTABLE) {
-        eprintln!("skipped: no folder can be made immutable here ({error})");
+        skipped(&format!("no folder can be made immutable here ({error})"));
         return;
     }
     drop(stopped);

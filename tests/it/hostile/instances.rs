@@ -19,7 +19,7 @@ use super::{
     neighbour::{Neighbour, Waits, compare, timed},
     scene::image,
 };
-use crate::support::{Docked, agent_image, docker, run_docker, wait_for};
+use crate::support::{Docked, agent_image, docker, run_docker, skipped, wait_for};
 
 /// Whether a process has file events.
 fn has_events(pid: &str) -> bool {
@@ -39,7 +39,7 @@ fn has_events_inside(container: &str) -> bool {
 /// look at the processes of others.
 fn house(sandbox: &str) -> Option<Docked> {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: not root");
+        skipped("not root");
         return None;
     }
     if !docker() {

@@ -1,6 +1,7 @@
 //! What a box's owner can set beside its mode, on real file systems: flags, and a project for all that is in it.
 #![expect(clippy::disallowed_types, reason = "makes and mounts disks")]
 
+use crate::support::skipped;
 use std::process::Command;
 
 use g2::ipc::peek;
@@ -50,11 +51,18 @@ fn disks() -> Vec<(&'static str, Disk, &'static [&'static str])> {
         (&["mkfs.xfs", "-q"], &["xfs_io", "-c", "chproj 4242", "-c", "chattr +Ps"]),
     ];
     let mut made = Vec::new();
+    let mut none = String::new();
     for (mkfs, mark) in kinds {
         match Disk::new(mkfs) {
             Ok(disk) => made.push((mkfs[0], disk, mark)),
-            Err(why) => eprintln!("skipped: no {} can be mounted here ({why})", mkfs[0]),
+            Err(why) => none += &format!("no {} can be mounted here ({why})", mkfs[0]),
         }
+    }
+    // Not every kernel has projects on ext4.
+    if made.is_empty() {
+        skipped(&none);
+    } else if !none.is_empty() {
+        eprintln!("skipped: {none}");
     }
     made
 }

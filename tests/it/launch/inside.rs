@@ -1,5 +1,6 @@
 //! What is found inside a real container.
 
+use crate::support::skipped;
 use std::{fs, os::unix::fs::symlink};
 
 use serde_json::{Value, json};
@@ -95,7 +96,7 @@ fn another_group_sees_its_own_and_what_is_shared_and_nothing_else() {
 fn what_root_put_into_a_group_s_folder_is_its_agent_s_and_a_link_out_of_it_is_not_followed() {
     let Some(root) = Docked::new("") else { return };
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: not root");
+        return skipped("not root");
     }
     put_probe(&root, "main");
     let folder = root.path().join("groups/main");

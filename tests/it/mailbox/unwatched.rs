@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::{Root, wait_for};
+use crate::support::{Root, skipped, wait_for};
 
 /// How many instances a user may have, in a user namespace of its own.
 const MOST: &str = "/proc/sys/user/max_inotify_instances";
@@ -37,7 +37,7 @@ fn without_file_events_commands_are_found_soon_and_events_come_back_by_themselve
     let is_possible =
         Command::new("unshare").args(["--user", "--map-user=1000", "--keep-caps", "true"]).status();
     if !is_possible.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no user namespaces");
+        skipped("no user namespaces");
         return;
     }
     let daemon = root.spawn_by(within);

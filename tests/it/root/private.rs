@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{Root, wait_for};
+use crate::support::{Root, skipped, wait_for};
 
 /// Nobody's user and group.
 const NOBODY: u32 = 65_534;
@@ -47,7 +47,7 @@ const SECRET: [&str; 5] =
 #[test]
 fn another_user_reads_nothing_of_a_root_and_what_was_open_is_closed_at_the_next_start() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: not root");
+        return skipped("not root");
     }
     let root = Root::new("");
     chmod(root.path(), 0o755);

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use crate::support::{Root, wait_for};
+use crate::support::{Root, skipped, wait_for};
 
 fn g2(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_g2"));
@@ -86,7 +86,7 @@ fn a_root_is_read_where_nobody_can_write() {
         let wal = fs::metadata(root.data("g2.sqlite-wal")).map_or(0, |meta| meta.len());
         assert_eq!(wal == 0, matches!(log, Log::Empty), "{log:?}");
         let Some(list) = read_only(&root, &["messages", "list"]) else {
-            return eprintln!("skipped: nothing can be mounted here");
+            return skipped("nothing can be mounted here");
         };
         let text = String::from_utf8(list.stdout).unwrap();
         assert!(

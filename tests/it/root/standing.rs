@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use crate::support::Root;
+use crate::support::{Root, skipped};
 
 /// The real program on any place, with a clean environment.
 fn g2(place: &Path, arguments: &[&str]) -> Command {
@@ -161,7 +161,7 @@ fn a_root_is_found_from_inside_it() {
         assert_eq!(found_from(&dir.join(here)), Some(dir.join(root)), "{here}");
     }
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: not root");
+        return skipped("not root");
     }
     // Settings name programs: those that somebody else put around us are not ours.
     chown(dir.join("outer"), Some(4242), None).unwrap();

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Docked, run_docker, wait_for};
+use crate::support::{Docked, run_docker, skipped, wait_for};
 
 const BASE: &str = "uid_base = 200000\n";
 
@@ -36,7 +36,7 @@ fn works(root: &Docked, group: &str, text: &str) {
 /// A root with two groups beside main; `None` where there is no Docker, or we are not root.
 fn house() -> Option<Docked> {
     if uid("/proc/self") != 0 {
-        eprintln!("skipped: not root");
+        skipped("not root");
         return None;
     }
     let root = Docked::new("")?;
