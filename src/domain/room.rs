@@ -1,5 +1,5 @@
-//! What a disk that fills up asks for: below what is wanted nothing is launched and nothing taken in, below half of it the
-//! group that fills it is stopped. What a group has in the store is bounded before that.
+//! What a disk that fills up asks for: below what is wanted nothing is launched and nothing taken in, and the group that
+//! fills it is stopped: where that lasts, and below half of it at once. What a group has in the store is bounded before that.
 
 use ipc_handlers::Folder;
 
@@ -7,16 +7,21 @@ use ipc_handlers::Folder;
 pub const A_NAME: u64 = 4_096;
 /// A group that grew less than this is not stopped, however little is missing: 16 MiB, or 4 096 names.
 pub const LEAST: u64 = 16 << 20;
+/// With less than this left, groups are weighed before something is missing: who writes slowly is seen, too.
+const NEAR: u64 = 4 * LEAST;
 
 /// How much room there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Room {
-    /// So many bytes are missing until there is half of what is wanted: somebody has to stop.
+    /// So many bytes are missing until there is half of what is wanted: somebody has to stop at once.
     Short {
         missing: u64,
     },
-    /// Nothing is launched.
-    Low,
+    /// So many bytes are missing until there is what is wanted: nothing is launched, and where that lasts somebody has to
+    /// stop.
+    Low {
+        missing: u64,
+    },
     Enough,
 }
 
@@ -26,8 +31,8 @@ pub struct Written {
     pub group: Folder,
     /// What its folders take now, the files without a name that its processes hold, and what it has in the store, bytes.
     pub now: u64,
-    /// What they took when they were first weighed since there was room, or since somebody was stopped; `None`: nobody
-    /// looked.
+    /// What they took when they were first weighed since there was plenty of room, or since somebody was stopped; `None`:
+    /// nobody looked.
     pub before: Option<u64>,
     /// What it wrote since there was room, as far as the files say that it changed since, bytes; `None`: there was none
     /// since the daemon is up.
@@ -83,16 +88,27 @@ impl Disk {
     pub fn left(&self) -> u64 {
         self.counts().saturating_sub(self.wanted)
     }
+
+    /// Returns how many inodes are to be free: of twenty one.
+    const fn wanted_inodes(&self) -> u64 {
+        self.all_inodes / 20
+    }
+
+    /// Whether so little is left that groups are weighed.
+    #[must_use]
+    pub fn is_near(&self) -> bool {
+        let names = self.free_inodes.saturating_sub(self.wanted_inodes()).saturating_mul(A_NAME);
+        self.left() < NEAR || (self.all_inodes > 0 && names < NEAR)
+    }
 }
 
 /// Decides how much room there is, in bytes and in inodes.
 #[must_use]
 pub fn room(disk: &Disk) -> Room {
-    // Of twenty one has to be free.
-    let inodes = of(disk.free_inodes, disk.all_inodes / 20);
-    let inodes = match inodes {
+    let inodes = match of(disk.free_inodes, disk.wanted_inodes()) {
         Room::Short { missing } => Room::Short { missing: missing.saturating_mul(A_NAME) },
-        Room::Low | Room::Enough => inodes,
+        Room::Low { missing } => Room::Low { missing: missing.saturating_mul(A_NAME) },
+        Room::Enough => Room::Enough,
     };
     of(disk.counts(), disk.wanted).min(inodes)
 }
@@ -135,7 +151,7 @@ fn of(free: u64, wanted: u64) -> Room {
     if free >= wanted {
         Room::Enough
     } else if free >= wanted / 2 {
-        Room::Low
+        Room::Low { missing: wanted - free }
     } else {
         Room::Short { missing: wanted / 2 - free }
     }
@@ -163,8 +179,8 @@ pub fn wrote(changed: u64, lost: u64) -> u64 {
 }
 
 /// Decides who fills a disk on which so many bytes are missing, and so many are `lost` since the groups were first weighed:
-/// the group that grew most since, if that is at least [`LEAST`] and half of what is missing; where some grew alike, all of
-/// them. What a group had before
+/// the group that grew most since, if that is at least [`LEAST`] and all of them together grew by half of what is missing;
+/// where some grew alike, all of those. What a group had before
 /// that is nobody's fault. One that was not weighed before, as the disk was filled between two looks, is told by what it
 /// wrote between them.
 ///
@@ -185,7 +201,7 @@ pub fn filler(missing: u64, lost: u64, written: &[Written]) -> Filler<'_> {
         Some(most) if unseen >= enough && unseen > most && !suspects.is_empty() => {
             Filler::Unweighed(suspects, unseen)
         }
-        Some(most) if most >= enough && unseen <= seen => Filler::Groups(who(most), most),
+        Some(most) if most >= LEAST && seen >= enough && unseen <= seen => Filler::Groups(who(most), most),
         _ if written.iter().any(|w| grown(w).is_none()) => Filler::NotKnown,
         _ => Filler::Outside,
     }
@@ -199,12 +215,13 @@ mod tests {
     fn room_is_low_below_what_is_wanted_and_short_below_half_of_it_in_bytes_or_inodes() {
         for (free, wanted, free_inodes, all_inodes, expected) in [
             (100, 100, 0, 0, Room::Enough),
-            (99, 100, 0, 0, Room::Low),
-            (50, 100, 0, 0, Room::Low),
+            (99, 100, 0, 0, Room::Low { missing: 1 }),
+            (50, 100, 0, 0, Room::Low { missing: 50 }),
             (49, 100, 0, 0, Room::Short { missing: 1 }),
             (0, 0, 0, 0, Room::Enough),
             (100, 100, 50, 1_000, Room::Enough),
-            (100, 100, 49, 1_000, Room::Low),
+            (100, 100, 49, 1_000, Room::Low { missing: A_NAME }),
+            (99, 100, 49, 1_000, Room::Low { missing: 1 }),
             (100, 100, 24, 1_000, Room::Short { missing: A_NAME }),
             (0, 100, 49, 1_000, Room::Short { missing: 50 }),
         ] {
@@ -214,10 +231,25 @@ mod tests {
     }
 
     #[test]
+    fn groups_are_weighed_before_something_is_missing() {
+        const MIB: u64 = 1 << 20;
+        for (free, free_inodes, all_inodes, expected) in [
+            (164, 0, 0, false),
+            (163, 0, 0, true),
+            (99, 0, 0, true),
+            (164, 50 + NEAR / A_NAME, 1_000, false),
+            (164, 49 + NEAR / A_NAME, 1_000, true),
+        ] {
+            let disk = Disk { free: free * MIB, inside: 0, wanted: 100 * MIB, free_inodes, all_inodes };
+            assert_eq!(disk.is_near(), expected, "{disk:?}");
+        }
+    }
+
+    #[test]
     fn what_is_free_inside_of_the_store_counts_where_half_of_what_is_wanted_is_free_beside_it() {
         for (free, inside, expected) in [
             (60, 40, Room::Enough),
-            (60, 39, Room::Low),
+            (60, 39, Room::Low { missing: 1 }),
             (50, 50, Room::Enough),
             (49, 1_000, Room::Short { missing: 1 }),
         ] {
@@ -265,13 +297,24 @@ mod tests {
             };
             rows.iter().map(row).collect()
         };
-        let (evil, good) = (Folder::parse("evil").unwrap(), Folder::parse("good").unwrap());
+        let [b, evil, good] = ["b", "evil", "good"].map(|name| Folder::parse(name).unwrap());
         for (missing, rows, expected) in [
             (100, &[][..], Filler::Outside),
             // Somebody outside fills the disk, beside groups that write a little.
-            (100, &[("good", 905, Some(900)), ("evil", 49, Some(0))], Filler::Outside),
+            (100, &[("good", 905, Some(900)), ("evil", 44, Some(0))], Filler::Outside),
             (1, &[("good", 915, Some(900)), ("evil", 5, Some(9))], Filler::Outside),
-            (1_000, &[("good", 400, Some(0)), ("evil", 400, Some(0))], Filler::Outside),
+            (1_000, &[("good", 249, Some(0)), ("evil", 249, Some(0))], Filler::Outside),
+            // Three do that share it: none of them wrote half of what is missing.
+            (
+                1_000,
+                &[
+                    ("good", 900, Some(890)),
+                    ("a", 330, Some(0)),
+                    ("b", 340, Some(0)),
+                    ("evil", 340, Some(10)),
+                ],
+                Filler::Groups(vec![&b], 340 * MIB),
+            ),
             // A hostile group does, beside large ones and small writers.
             (100, &[("good", 905, Some(900)), ("evil", 60, Some(10))], Filler::Groups(vec![&evil], 50 * MIB)),
             (1, &[("good", 900, Some(899)), ("evil", 16, Some(0))], Filler::Groups(vec![&evil], 16 * MIB)),

@@ -153,7 +153,7 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
     loop {
         let obstacle = match disk.look(&host).await {
             Room::Enough => engine_away(&host).await.map(Obstacle::Engine),
-            Room::Low | Room::Short { .. } => {
+            Room::Low { .. } | Room::Short { .. } => {
                 Some(Obstacle::NoRoom(no_room(&host, disk.is_filled_from_outside())))
             }
         };

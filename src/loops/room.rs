@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use ipc_handlers::{Folder, Time};
@@ -14,7 +15,7 @@ use crate::{
     clock,
     domain::{
         lanes::{Event, Holding},
-        room::{self, A_NAME, Disk, Filler, Free, Intake, Room, Written},
+        room::{self, A_NAME, Disk, Filler, Free, Intake, LEAST, Room, Written},
     },
     ipc::{BoxName, Gap, Weight, weigh, weigh_held},
 };
@@ -22,19 +23,26 @@ use crate::{
 /// How many names of one of a group's folders are weighed, and how many of the files that its processes hold.
 const NAMES: usize = 500_000;
 
+/// How long the room has to be low before somebody is stopped for it.
+const LASTS: Duration = Duration::from_secs(3);
+
 /// What is remembered from one look to the next.
 #[derive(Default)]
 pub(super) struct Watched {
-    /// What the folders of groups that run took when they were first weighed since there was room, or since a group
-    /// was stopped: what that one wrote stays, and is not its neighbours'.
+    /// What the folders of groups that run took when they were first weighed since there was plenty of room, or since a
+    /// group was stopped: what that one wrote stays, and is not its neighbours'.
     before: BTreeMap<Folder, u64>,
+    /// Since when the room is low, or short.
+    low_since: Option<Instant>,
+    /// What was free when no group was found to have written enough.
+    nobody_at: Option<Free>,
     /// When there was room last, as far as this daemon saw, and how much.
     room: Option<(Time, Free)>,
     /// What groups had in the store then.
     stored: BTreeMap<Folder, u64>,
     /// Groups whose commands wait as they have more in the store than what is left; main's chat was told.
     ahead: BTreeSet<Folder>,
-    /// What was free when there was room last, or when `before` was weighed, whichever is later.
+    /// What was free when there was plenty of room last, or when `before` was weighed, whichever is later.
     free: Option<Free>,
     /// Something else than a group fills the disk, and main's chat was told.
     from_outside: bool,
@@ -53,71 +61,112 @@ impl Watched {
         let free_now = disk.all_free();
         let stored = stored(host);
         self.look_at_the_store(host, &stored, &disk).await;
-        let since = self.room;
-        // What a group wrote since there was room is counted from then, whenever it is weighed for the first time.
-        let wrote =
-            |weight: &Weight| since.map(|(_, then)| room::wrote(weight.changed, room::lost(then, free_now)));
-        let lost = self.free.map_or(0, |then| room::lost(then, free_now));
         let room = room::room(&disk);
+        tracing::debug!(free = free_now.bytes, ?room, "the disk was looked at");
         match room {
             Room::Enough => {
-                self.before.clear();
-                self.room = Some((looked_at, free_now));
-                self.free = Some(free_now);
+                let now = Some((looked_at, free_now));
+                if self.low_since.take().is_some() || !disk.is_near() {
+                    self.before.clear();
+                    (self.free, self.room) = (Some(free_now), now);
+                }
+                if disk.is_near() {
+                    self.weigh_before(host, &stored, free_now).await;
+                }
+                self.room = now;
+                self.nobody_at = None;
                 self.from_outside = false;
                 release(host, &stored);
                 self.stored = stored;
             }
-            Room::Low if !self.before.is_empty() => {}
-            Room::Low => {
-                let before = |weight: Weight| weight.all - wrote(&weight).unwrap_or(0);
-                let now = self.weigh_all(host, since.map(|(at, _)| at), &stored).await;
-                self.before = now.into_iter().map(|(group, weight)| (group, before(weight))).collect();
-                self.free.get_or_insert(free_now);
+            Room::Low { .. } if self.low_since.is_none() => {
+                self.low_since = Some(clock::monotonic());
+                self.weigh_before(host, &stored, free_now).await;
             }
+            Room::Low { missing } if self.has_lasted() => {
+                // It may stay low for days: nobody is weighed each time while nobody can have written enough.
+                if self.nobody_at.is_none_or(|then| room::lost(then, free_now) >= LEAST) {
+                    self.find_who_fills(host, &stored, &disk, missing).await;
+                }
+            }
+            Room::Low { .. } => {}
             Room::Short { missing } => {
-                let now = self.weigh_all(host, since.map(|(at, _)| at), &stored).await;
-                let written = |(group, now): (&Folder, &Weight)| Written {
-                    group: group.clone(),
-                    now: now.all,
-                    before: self.before.get(group).copied(),
-                    wrote: wrote(now),
-                    in_full: now.gap.is_none(),
-                };
-                let written: Vec<Written> = now.iter().map(written).collect();
-                let free_mib = disk.free >> 20;
-                match room::filler(missing, lost, &written) {
-                    Filler::Groups(groups, grown) => {
-                        for group in groups {
-                            let put = stored.get(group).unwrap_or(&0) >> 20;
-                            let why = format!(
-                                "the group wrote {} MiB lately; it has {put} MiB in the store",
-                                grown >> 20
-                            );
-                            stop_for_the_disk(host, group, free_mib, &why).await;
-                        }
-                        self.weigh_anew();
-                    }
-                    Filler::Unweighed(groups, unseen) => {
-                        for group in groups {
-                            stop_for_the_disk(host, group, free_mib, &unweighed(unseen, now[group].gap))
-                                .await;
-                        }
-                        self.weigh_anew();
-                    }
-                    Filler::Outside if !self.from_outside && host.without_room().is_empty() => {
-                        self.from_outside = true;
-                        tell_of_outside(host, free_mib).await;
-                    }
-                    Filler::Outside | Filler::NotKnown => {}
-                }
-                for (group, weight) in now {
-                    self.before.entry(group).or_insert(weight.all);
-                }
-                self.free.get_or_insert(free_now);
+                self.low_since.get_or_insert_with(clock::monotonic);
+                self.find_who_fills(host, &stored, &disk, missing).await;
             }
         }
         room
+    }
+
+    fn has_lasted(&self) -> bool {
+        self.low_since.is_some_and(|since| clock::monotonic().duration_since(since) >= LASTS)
+    }
+
+    /// Returns what a group wrote since there was room, whenever it is weighed for the first time.
+    fn wrote(&self, weight: &Weight, free_now: Free) -> Option<u64> {
+        self.room.map(|(_, then)| room::wrote(weight.changed, room::lost(then, free_now)))
+    }
+
+    /// Weighs groups that were not weighed yet, to know later how much they grew.
+    async fn weigh_before(&mut self, host: &Arc<Host>, stored: &BTreeMap<Folder, u64>, free_now: Free) {
+        let now = self.weigh(host, stored, Whom::New).await;
+        self.free.get_or_insert(free_now);
+        for (group, weight) in now {
+            let before = weight.all - self.wrote(&weight, free_now).unwrap_or(0);
+            self.before.insert(group, before);
+        }
+    }
+
+    /// Has the group stopped that fills the disk, of which so many bytes are missing, or main's chat told that none does.
+    async fn find_who_fills(
+        &mut self,
+        host: &Arc<Host>,
+        stored: &BTreeMap<Folder, u64>,
+        disk: &Disk,
+        missing: u64,
+    ) {
+        let free_now = disk.all_free();
+        let lost = self.free.map_or(0, |then| room::lost(then, free_now));
+        let now = self.weigh(host, stored, Whom::All).await;
+        let written = |(group, now): (&Folder, &Weight)| Written {
+            group: group.clone(),
+            now: now.all,
+            before: self.before.get(group).copied(),
+            wrote: self.wrote(now, free_now),
+            in_full: now.gap.is_none(),
+        };
+        let written: Vec<Written> = now.iter().map(written).collect();
+        let free_mib = disk.free >> 20;
+        self.nobody_at = None;
+        match room::filler(missing, lost, &written) {
+            Filler::Groups(groups, grown) => {
+                for group in groups {
+                    let put = stored.get(group).unwrap_or(&0) >> 20;
+                    let why =
+                        format!("the group wrote {} MiB lately; it has {put} MiB in the store", grown >> 20);
+                    stop_for_the_disk(host, group, free_mib, &why).await;
+                }
+                self.weigh_anew();
+            }
+            Filler::Unweighed(groups, unseen) => {
+                for group in groups {
+                    stop_for_the_disk(host, group, free_mib, &unweighed(unseen, now[group].gap)).await;
+                }
+                self.weigh_anew();
+            }
+            Filler::Outside => {
+                self.nobody_at = Some(free_now);
+                if !self.from_outside && host.without_room().is_empty() {
+                    self.from_outside = true;
+                    tell_of_outside(host, free_mib).await;
+                }
+            }
+            Filler::NotKnown => {}
+        }
+        for (group, weight) in now {
+            self.before.entry(group).or_insert(weight.all);
+        }
+        self.free.get_or_insert(free_now);
     }
 
     /// Has groups stopped that have far more in the store than is kept, and main's chat told whose commands wait.
@@ -149,6 +198,14 @@ impl Watched {
     }
 }
 
+/// Who is weighed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whom {
+    All,
+    /// Who was not weighed yet.
+    New,
+}
+
 /// How people get room back from the store.
 const HOW: &str = "`g2 prune` removes what is only history, `g2 tasks cancel` tasks; `limits.stored_mib` is how much is kept of a group";
 
@@ -170,12 +227,12 @@ fn stored(host: &Host) -> BTreeMap<Folder, u64> {
 
 impl Watched {
     /// Weighs what the containers that run can write to, with the files that they hold without a name, and what is kept
-    /// of commands, of groups that put something into the store, too; and what of it was changed since `since`.
-    async fn weigh_all(
+    /// of commands, of groups that put something into the store, too; and what of it was changed since there was room.
+    async fn weigh(
         &self,
         host: &Arc<Host>,
-        since: Option<Time>,
         stored: &BTreeMap<Folder, u64>,
+        whom: Whom,
     ) -> BTreeMap<Folder, Weight> {
         let running = match host.store.active_runs() {
             Ok(runs) => runs,
@@ -195,8 +252,11 @@ impl Watched {
             }
             put.insert(group.clone(), Weight { all: *bytes, changed: grown, gap: None });
         }
+        if whom == Whom::New {
+            containers.retain(|group, _| !self.before.contains_key(group));
+        }
         let host = Arc::clone(host);
-        let since = since.unwrap_or(Time(i64::MAX));
+        let since = self.room.map_or(Time(i64::MAX), |(at, _)| at);
         let weigh_one = move |(group, container): (Folder, Option<String>)| {
             let folders = folders_of(&host, &group);
             let mut whole = put.get(&group).copied().unwrap_or_default();

@@ -16,7 +16,7 @@ use crate::{
     store::batch_name,
 };
 
-/// How long output may lag behind the container's end.
+/// How long nothing may come after the container's end, or after what came last, while the output has no end.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 /// What an adopted run had said is taken in when no more came for so long; or so long after nothing came, or much.
 const QUIET: Duration = Duration::from_millis(50);
@@ -84,7 +84,7 @@ impl Watched {
         let is_left = host.intake.is_left(&self.group, What::Output);
         let mut waits = is_left.then(|| Box::pin(host.intake.turn()));
         let (mut until, mut taken_in) = (Instant::now(), None);
-        let mut last_heard = Instant::now();
+        let mut last_came = Instant::now();
         let (mut has_waited, mut beside) = (false, None);
         loop {
             tokio::select! {
@@ -93,6 +93,7 @@ impl Watched {
                     self.turn = got;
                     until = Instant::now() + NOT_QUIET;
                     taken_in = Some(until);
+                    last_came = Instant::now();
                 }
                 chunk = output.next(), if output_open && self.heard.is_empty() && waits.is_none() => match chunk {
                     Some(Ok(Chunk::Stdout(bytes))) => {
@@ -102,8 +103,13 @@ impl Watched {
                         }
                         read(&mut parser, &bytes, &mut self.heard);
                         taken_in = taken_in.map(|_| until.min(Instant::now() + QUIET));
+                        // What is there already is read to its end, however slowly.
+                        last_came = Instant::now();
                     }
-                    Some(Ok(Chunk::Stderr(bytes))) => self.log.append(&bytes),
+                    Some(Ok(Chunk::Stderr(bytes))) => {
+                        self.log.append(&bytes);
+                        last_came = Instant::now();
+                    }
                     Some(Err(SandboxError::Flooded { bytes })) => {
                         tracing::warn!(run = self.run, bytes, "the output is over its limit");
                         verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.output_bytes });
@@ -192,11 +198,12 @@ impl Watched {
                 if !self.heard.is_empty() && !std::mem::replace(&mut has_waited, true) {
                     beside = Some(host.sandbox.output(container));
                 }
-                last_heard = Instant::now();
+                last_came = Instant::now();
             }
             if let Some(since) = dead_since
                 && self.heard.is_empty()
-                && (!output_open || since.max(last_heard).elapsed() >= LAST_OUTPUT)
+                && waits.is_none()
+                && (!output_open || since.max(last_came).elapsed() >= LAST_OUTPUT)
             {
                 break;
             }

@@ -1,6 +1,7 @@
 //! One process in the place of a container, from its making to its end.
 
 use std::{
+    os::fd::AsFd,
     os::unix::process::ExitStatusExt,
     path::PathBuf,
     process::ExitStatus,
@@ -9,13 +10,16 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::{
+    io::ioctl_fionread,
+    process::{Pid, Signal, kill_process_group},
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     process::ChildStdin,
     sync::watch,
     task::JoinHandle,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use super::{
@@ -27,7 +31,7 @@ use crate::sandbox::{Exit, SandboxError, Spec, State};
 
 /// How long a killed process may take to be gone.
 const DYING: Duration = Duration::from_secs(30);
-/// How long the output may stay open after the end: a process that left the group may hold it.
+/// How long more output is waited for after the end: a process that left the group may hold the pipe open.
 const LINGERING: Duration = Duration::from_secs(2);
 
 /// A process, or what is to become one.
@@ -149,36 +153,66 @@ impl Container {
     /// Stays with the process: keeps its output, and reaps it after having killed what it leaves behind.
     async fn attend(self: Arc<Self>, launched: Launched) {
         let Launched { mut child, end, life, .. } = launched;
-        let stdout = child.stdout.take().map(|pipe| self.pump(pipe, Source::Stdout));
-        let stderr = child.stderr.take().map(|pipe| self.pump(pipe, Source::Stderr));
+        let ended = watch::Sender::new(false);
+        let stdout = child.stdout.take().map(|pipe| self.pump(pipe, Source::Stdout, ended.subscribe()));
+        let stderr = child.stderr.take().map(|pipe| self.pump(pipe, Source::Stderr, ended.subscribe()));
         // Ended, but not yet reaped: the group's number is still its own.
         let _ = end.readable().await;
         self.signal(Signal::KILL);
         *self.leader() = None;
         let code = child.wait().await.map_or(-1, |status| code(&status));
-        let mut pumps: Vec<_> = stdout.into_iter().chain(stderr).collect();
-        if timeout(LINGERING, join_all(&mut pumps)).await.is_err() {
-            pumps.iter().for_each(JoinHandle::abort);
-        }
+        // Nothing of it writes any more: what is in the pipes is read to its end, however long that takes.
+        ended.send_replace(true);
+        join_all(stdout.into_iter().chain(stderr)).await;
         drop(life);
         leftovers::forget(&self.dir);
         self.spool.close();
         self.phase.send_replace(Phase::Ended(Exit { code, oom: false }));
     }
 
-    fn pump(&self, mut pipe: impl AsyncRead + Unpin + Send + 'static, source: Source) -> JoinHandle<()> {
+    fn pump(
+        &self,
+        pipe: impl AsyncRead + AsFd + Unpin + Send + 'static,
+        source: Source,
+        mut ended: watch::Receiver<bool>,
+    ) -> JoinHandle<()> {
         let spool = Arc::clone(&self.spool);
-        tokio::spawn(async move {
-            let mut buffer = vec![0; 64 << 10];
-            // An error is an end, too: a pipe has no other.
-            while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
-                spool.push(source, &buffer[..read]);
-            }
-        })
+        let over = async move {
+            let _ = ended.wait_for(|ended| *ended).await;
+            sleep(LINGERING).await;
+        };
+        tokio::spawn(pump(pipe, over, move |bytes| spool.push(source, bytes)))
     }
 
     fn failed(&self, doing: &str, why: &str) -> SandboxError {
         SandboxError::Engine { doing: format!("{doing} {}", self.id), why: why.to_owned() }
+    }
+}
+
+/// Keeps what a pipe gives, to its end, or until the wait is `over`: then what is in the pipe is the last, and all that a
+/// process wrote that has ended is in it or was read before.
+async fn pump(
+    mut pipe: impl AsyncRead + AsFd + Unpin,
+    over: impl Future<Output = ()>,
+    mut keep: impl FnMut(&[u8]),
+) {
+    let mut buffer = vec![0; 64 << 10];
+    tokio::pin!(over);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut over => break,
+            // An error is an end, too: a pipe has no other.
+            read = pipe.read(&mut buffer) => match read {
+                Ok(read @ 1..) => keep(&buffer[..read]),
+                Ok(0) | Err(_) => return,
+            },
+        }
+    }
+    let left = ioctl_fionread(&pipe).unwrap_or(0);
+    let mut left = pipe.take(left);
+    while let Ok(read @ 1..) = left.read(&mut buffer).await {
+        keep(&buffer[..read]);
     }
 }
 
@@ -202,4 +236,51 @@ pub(super) async fn feed(
 /// The exit code as a container's: 128 + n for signal n.
 fn code(status: &ExitStatus) -> i64 {
     status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(-1).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use rustix::pipe::fcntl_setpipe_size;
+    use tokio::net::unix::pipe;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_in_the_pipe_after_the_end_is_read_to_its_end_though_somebody_holds_it_open() {
+        let (sender, receiver) = pipe::pipe().unwrap();
+        fcntl_setpipe_size(&sender, 1 << 20).unwrap();
+        sender.writable().await.unwrap();
+        let mut written = 0;
+        while let Ok(more) = sender.try_write(&[7; 4096]) {
+            written += more;
+        }
+        assert!(written > 10 * (64 << 10), "{written}");
+        // No time is left to wait for more, and what is written from now on is not the process'.
+        let mut kept = 0;
+        let keep = |bytes: &[u8]| {
+            kept += bytes.len();
+            let _ = sender.try_write(bytes);
+        };
+        timeout(DYING, pump(receiver, ready(()), keep)).await.expect("to end");
+        assert_eq!(kept, written);
+    }
+
+    #[tokio::test]
+    async fn more_is_waited_for_until_the_pipe_is_closed() {
+        let (sender, receiver) = pipe::pipe().unwrap();
+        let mut kept = Vec::new();
+        let writing = async {
+            for part in ["before ", "after"] {
+                sender.writable().await.unwrap();
+                sender.try_write(part.as_bytes()).unwrap();
+                tokio::task::yield_now().await;
+            }
+            drop(sender);
+        };
+        let reading = pump(receiver, pending(), |bytes| kept.extend(bytes));
+        timeout(DYING, async { tokio::join!(reading, writing) }).await.expect("to end");
+        assert_eq!(String::from_utf8_lossy(&kept), "before after");
+    }
 }

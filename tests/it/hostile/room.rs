@@ -17,7 +17,7 @@ use serde_json::json;
 use super::{host::Disk, scene::ask};
 use crate::support::{Daemon, Root, wait_for};
 
-const SETTINGS: &str = "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 32\n";
+const SETTINGS: &str = "log_level = \"debug\"\n[sandbox]\nkind = \"process\"\n[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 32\n";
 
 /// A command that waits in its box.
 struct Waits {
@@ -65,6 +65,13 @@ impl Small {
         while free_mib(&self.root.data("")) >= until {
             file.write_all(&[0; 1 << 20]).unwrap();
         }
+    }
+
+    /// Waits until the daemon has looked at the disk as it is.
+    fn looked(&self) {
+        let looks = || self.root.log().matches("the disk was looked at").count();
+        let before = looks();
+        wait_for("the disk to be looked at", || (looks() > before).then_some(()));
     }
 
     /// Writes what a group may well write, MiB.
@@ -129,13 +136,9 @@ impl Small {
 fn a_group_that_fills_the_disk_is_stopped_before_it_is_full_and_somebody_is_told() {
     let Some(small) = Small::with(&["evil", "good"], c"size=64m") else { return };
     let root = &small.root;
-    // As a container does, in a file in its own folders: first until there is less than is wanted, and when that was
-    // seen, until there is less than half of it.
+    // As a container does, in a file in its own folders, until there is less than is wanted, and more than half of it.
     let mut file = File::create(root.data("ipc/evil/state/filler")).unwrap();
-    small.fill(&mut file, 30);
-    wait_for("the room to be low", || (root.json(&["status"])["state"] == "degraded").then_some(()));
-    assert_eq!(small.running(), ["evil", "good"]);
-    small.fill(&mut file, 6);
+    small.fill(&mut file, 24);
     small.stopped_evil_alone();
     let rows = root.rows(&["runs", "list"]);
     let stopped = rows.iter().find(|row| row["group"] == "evil").unwrap();
@@ -152,6 +155,27 @@ fn a_group_that_fills_the_disk_is_stopped_before_it_is_full_and_somebody_is_told
     wait_for("launching to go on", || (small.running() == ["evil", "good"]).then_some(()));
     assert_eq!(root.said("local:main").len(), 1, "once");
     assert!(!small.daemon.has_ended());
+}
+
+#[test]
+fn who_fills_the_disk_in_small_steps_is_stopped() {
+    let Some(small) = Small::with(&["evil", "good"], c"size=64m") else { return };
+    let mut file = File::create(small.root.data("ipc/evil/state/filler")).unwrap();
+    // Between two looks it never writes as much as a group is stopped for, and in the end little is missing.
+    for until in [54, 42, 30] {
+        small.looked();
+        small.fill(&mut file, until);
+    }
+    small.stopped_evil_alone();
+}
+
+#[test]
+fn nobody_is_stopped_for_what_something_else_wrote_where_little_is_missing() {
+    let Some(small) = Small::with(&["good"], c"size=128m") else { return };
+    small.write_openly("good", 20);
+    let mut file = File::create(small.root.data("filler")).unwrap();
+    small.fill(&mut file, 24);
+    small.stopped_nobody();
 }
 
 #[test]
