@@ -417,9 +417,6 @@ impl Daemon {
             without_room: Mutex::default(),
             unwatched: Mutex::default(),
         });
-        for why in &host.config.unusable {
-            tracing::warn!(%why, "something is set that can't be used");
-        }
         tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = %host.sandbox.kind(), zone = host.config.zone.name, "starting");
 
         let listener = control::bind(&host.root.join("data/g2.sock")).context("binding data/g2.sock")?;

@@ -107,7 +107,7 @@ pub struct Config {
     pub token_file: Option<PathBuf>,
     /// What stood in the files when they were read.
     pub written: Written,
-    /// What was said and can't be used, a sentence each.
+    /// What the environment says and can't be used, a sentence each.
     pub unusable: Vec<String>,
 }
 
@@ -282,10 +282,9 @@ impl Config {
         }
         let parse = |why| ConfigError::Parse { path: path.clone(), why };
         let raw: Raw = toml::from_str(&text).map_err(|e| parse(e.to_string()))?;
-        let dotenv = std::fs::read_to_string(root.join(".env")).unwrap_or_default();
+        let dotenv = dotenv::text(root);
         let mut config = Self::check(raw, environment, &Dotenv::of(&dotenv))?;
         config.written = Written::of(&text, &dotenv).map_err(parse)?;
-        config.unusable.extend(dotenv::odd_lines(&dotenv));
         // What is relative is so to the root, wherever the daemon was started.
         config.token_file = config.token_file.map(|path| root.join(path));
         Ok(config)

@@ -3,7 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::Environment;
+use rustix::{
+    fs::{Access, access},
+    io::Errno,
+};
+
+use crate::{config::Environment, domain::problems::RootFault};
 
 /// Where everything lies: the root, found as the design says.
 ///
@@ -67,6 +72,59 @@ pub fn standing(root: &Path) -> Standing {
     let of_groups = below(root.join("groups")).flat_map(|group| below(group.join("conversations")));
     let trace = of_runs.chain(of_commands).chain(of_groups).chain(of_the_store).next();
     trace.map_or(Standing::Nothing, |trace| Standing::WithoutStore { trace })
+}
+
+/// What a root has, below it.
+const PARTS: [&str; 3] = ["groups", "data", "data/g2.sqlite"];
+
+/// Returns why a root can't be served as it stands: it is not laid out, or not ours to read and write.
+#[must_use]
+pub fn fault(root: &Path) -> Option<RootFault> {
+    let shown = root.display().to_string();
+    let at = |part: &str| if part.is_empty() { root.to_owned() } else { root.join(part) };
+    let name = |path: PathBuf| path.display().to_string();
+    let look = |part: &str| access(at(part), Access::EXISTS);
+    let closed = |part: &str| Some(RootFault::Closed { root: shown.clone(), path: name(at(part)) });
+    if look("") == Err(Errno::ACCESS) || access(root, Access::EXEC_OK) == Err(Errno::ACCESS) {
+        return closed("");
+    }
+    let mut parts = Vec::new();
+    for part in PARTS {
+        match look(part) {
+            Ok(()) => {}
+            Err(Errno::ACCESS) => return closed(part),
+            Err(_) => parts.push(part),
+        }
+    }
+    match standing(root) {
+        Standing::WithoutStore { trace } => {
+            return Some(RootFault::WithoutStore { root: shown, trace: name(trace) });
+        }
+        Standing::Nothing if parts.is_empty() => parts.push("the contents of data/g2.sqlite"),
+        Standing::Nothing | Standing::Root => {}
+    }
+    if !parts.is_empty() {
+        return Some(RootFault::Missing { root: shown, parts });
+    }
+    if let Some(part) = ["groups", "data"].into_iter().find(|part| !root.join(part).is_dir()) {
+        return Some(RootFault::NoFolder { root: shown, path: name(at(part)) });
+    }
+    ["", "groups", "data", "data/g2.sqlite"].into_iter().find_map(|part| {
+        let errno = access(at(part), Access::WRITE_OK).err()?;
+        let (path, why) = (name(at(part)), std::io::Error::from(errno).to_string());
+        Some(match errno {
+            Errno::ROFS => RootFault::ReadOnly { path, why },
+            _ => RootFault::Unwritable { root: shown.clone(), path, why },
+        })
+    })
+}
+
+/// Returns the mode of a file; `None` where there is none, or a link: what that leads to is its owner's business.
+#[must_use]
+pub fn open_mode(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    (!meta.is_symlink()).then(|| meta.mode() & 0o777)
 }
 
 /// What lies in a folder; nothing where there is none.

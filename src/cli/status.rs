@@ -14,7 +14,11 @@ use super::{
 };
 use crate::{
     clock,
-    domain::{problems::Finding, rows::rfc3339_option},
+    config::Config,
+    domain::{
+        problems::{Finding, Problem, sort_out},
+        rows::rfc3339_option,
+    },
     ipc::peek,
     loops::{
         control::{Health, Status, shown},
@@ -127,18 +131,22 @@ async fn run(context: &Context) -> Outcome {
             print(context, &shown, &shown.status.findings)?;
             return if shown.status.state == Health::Healthy { Ok(()) } else { Err(Failure::Quiet(1)) };
         }
-        Err(NoDaemon::Down) => {
-            ("not running", format!("no daemon runs at {}; start it with `g2 serve`", context.root.display()))
-        }
+        Err(NoDaemon::Down) => ("not running", None),
         Err(NoDaemon::Mute(why)) => {
-            ("not answering", Failure::Mute { root: context.root.clone(), why }.to_string())
+            ("not answering", Some(Failure::Mute { root: context.root.clone(), why }.to_string()))
         }
     };
     let held = context.store().ok().and_then(|store| store.holds().ok());
     let held: Option<Vec<String>> = held.map(|holds| holds.iter().map(shown).collect());
-    let mut problems = vec![problem];
-    let findings = look(context, &mut problems).await;
-    problems.extend(findings.iter().map(|finding| finding.text.clone()));
+    let found = look(context).await;
+    let first = found.iter().any(Problem::keeps_from_starting);
+    let problem = problem.unwrap_or_else(|| {
+        let first = if first { " once what keeps it from starting is mended, see below" } else { "" };
+        format!("no daemon runs at {}; start it with `g2 serve`{first}", context.root.display())
+    });
+    let findings = sort_out(found);
+    let problems: Vec<String> =
+        [problem].into_iter().chain(findings.iter().map(|finding| finding.text.clone())).collect();
     let status = Down {
         status: serde_json::json!({
             "state": state, "instance": null, "pid": null, "version": env!("CARGO_PKG_VERSION"), "since": null,
@@ -151,17 +159,25 @@ async fn run(context: &Context) -> Outcome {
     Err(Failure::Quiet(3))
 }
 
-/// Looks what is wrong without a daemon.
-async fn look(context: &Context, problems: &mut Vec<String>) -> Vec<Finding> {
-    let config = match context.config() {
-        Ok(config) => config,
+/// Looks what is wrong without a daemon. With settings that can't be used, the rest is looked at by the defaults.
+async fn look(context: &Context) -> Vec<Problem> {
+    let (config, mut found) = match Config::load(&context.root, &context.environment) {
+        Ok(config) => (config, Vec::new()),
         Err(error) => {
-            problems.push(format!("the settings can't be used: {error:#}"));
-            return Vec::new();
+            let unusable = Problem::NoSettings { why: format!("{:#}", anyhow::Error::new(error)) };
+            match Config::defaults(&context.environment) {
+                Ok(config) => (config, vec![unusable]),
+                Err(_) => return vec![unusable],
+            }
         }
     };
-    let store = context.store().ok();
-    problems::look(&View { config: &config, root: &context.root, store: store.as_ref(), host: None }).await
+    let (store, closed) = match context.store() {
+        Ok(store) => (Some(store), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    let view = View { config: &config, root: &context.root, store: store.as_ref(), closed, host: None };
+    found.extend(problems::gather(&view).await);
+    found
 }
 
 /// One object, or its fields a line each and below them each problem in full, with how to mend it.

@@ -11,7 +11,7 @@ use super::{
     show,
 };
 use crate::{
-    clock,
+    app, clock,
     domain::{engage::Rule, prune::History, states::RunStatus},
     ipc::peek,
     store::Why,
@@ -55,7 +55,8 @@ async fn why(context: &Context, seq: i64) -> Result<Why, Failure> {
     Ok(why)
 }
 
-/// Asks what the store can't know: whether there is a daemon, what keeps it from launching anything, and when a run that is
+/// Asks what the store can't know: whether there is a daemon, what keeps it from launching anything, whether it has
+/// set the group aside, and when a run that is
 /// at work has shown that it lives.
 async fn look_further(context: &Context, why: &mut Why, now: Time) {
     match Client::status(&context.root).await {
@@ -63,6 +64,7 @@ async fn look_further(context: &Context, why: &mut Why, now: Time) {
             if let Some(obstacle) = status.obstacle.filter(|_| why.waits()) {
                 why.wait_for(&format!("this to be mended: {obstacle}"));
             }
+            why.wait_for_release(app::is_alive);
         }
         Err(NoDaemon::Down) => {
             return why.wait_for_daemon("the daemon, which is not running; start it with `g2 serve`");

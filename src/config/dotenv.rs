@@ -44,6 +44,12 @@ pub fn key(secrets: &Secrets) -> Option<&'static str> {
     KEYS.into_iter().find(|name| secrets.0.contains_key(*name))
 }
 
+/// Returns what `.env` says; nothing where it can't be read.
+#[must_use]
+pub fn text(root: &Path) -> String {
+    std::fs::read_to_string(root.join(".env")).unwrap_or_default()
+}
+
 /// Returns what in `.env` nobody reads, a sentence for each line. Values are not repeated.
 #[must_use]
 pub fn odd_lines(text: &str) -> Vec<String> {

@@ -95,6 +95,20 @@ pub struct Finding {
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
+    /// The root can't be served as it stands.
+    Root(RootFault),
+    /// The store can't be opened.
+    StoreClosed { why: String },
+    /// The settings can't be used, and there is no daemon that goes on with those of its start.
+    NoSettings { why: String },
+    /// Agents would run without any sandbox, which is not allowed. `what` would.
+    Unsandboxed { what: String },
+    /// The address of the model's host can't be used.
+    Upstream { text: String, why: String },
+    /// Something is set, in the environment or `.env`, and can't be used; a sentence.
+    Unusable { why: String },
+    /// Other users can read a file of secrets.
+    Secrets { path: String, mode: u32 },
     /// Bytes are short under `path`. `stopped`: the groups whose runs were ended for it.
     Disk { path: String, free: u64, wanted: u64, stopped: Vec<Folder> },
     /// Names of files are short under `path`.
@@ -157,6 +171,53 @@ pub enum Problem {
     Unreadable { what: &'static str, why: String },
 }
 
+/// What is wrong with a root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RootFault {
+    /// This user may not look into `path`.
+    Closed { root: String, path: String },
+    /// Parts of it are not there.
+    Missing { root: String, parts: Vec<&'static str> },
+    /// The store is gone, and `trace` is of its time.
+    WithoutStore { root: String, trace: String },
+    /// A file lies where a folder belongs.
+    NoFolder { root: String, path: String },
+    /// It can't be written: `path` is the first of its parts that this is true of.
+    Unwritable { root: String, path: String, why: String },
+    /// The file system lets nobody write.
+    ReadOnly { path: String, why: String },
+}
+
+impl RootFault {
+    /// Says it, and how to mend it.
+    fn words(&self) -> (String, String) {
+        let owner = |root: &String| {
+            format!("run g2 as the user that owns it, or give it to yours: `chown -R \"$USER\" {root}`")
+        };
+        match self {
+            Self::Closed { root, path } => (format!("{path} can't be looked into by this user"), owner(root)),
+            Self::Missing { root, parts } => (
+                format!("{root} is not laid out: {} missing", parts.join(", ")),
+                format!("lay it out with `g2 --root {root} init`, or name another with --root"),
+            ),
+            Self::WithoutStore { root, trace } => (
+                format!("the store {root}/data/g2.sqlite is gone, and {trace} is of its time"),
+                format!(
+                    "mount its disk or bring it back from a backup; `g2 --root {root} init --fresh` begins anew without it"
+                ),
+            ),
+            Self::NoFolder { root, path } => {
+                (format!("{path} is no folder"), format!("move it away and run `g2 --root {root} init`"))
+            }
+            Self::Unwritable { root, path, why } => (format!("{path} can't be written: {why}"), owner(root)),
+            Self::ReadOnly { path, why } => (
+                format!("{path} can't be written: {why}"),
+                "mount the file system for writing, or choose another root with --root".into(),
+            ),
+        }
+    }
+}
+
 /// What becomes of a group that has much in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldUp {
@@ -170,8 +231,9 @@ pub enum HeldUp {
 
 use Problem::{
     AnswersTwice, Aside, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Inodes, MainGroups,
-    ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude,
-    Pattern, Restart, Rests, RunsFail, Script, SenderList, Settings, Stored, Unreadable, Unwatched, Zone,
+    ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles,
+    OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed,
+    Stored, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -180,6 +242,48 @@ impl Problem {
     pub fn finding(&self) -> Finding {
         use Severity::{Fail, Warn};
         let (code, about, severity, text, fix) = match self {
+            Root(fault) => {
+                let (text, fix) = fault.words();
+                ("root", String::new(), Fail, text, fix)
+            }
+            StoreClosed { why } => (
+                "store",
+                String::new(),
+                Fail,
+                format!("the store can't be opened: {}", quote(why)),
+                "`g2 doctor` checks it and says more; a damaged one is mended with a backup, one of a newer g2 with that".into(),
+            ),
+            NoSettings { why } => (
+                "settings",
+                String::new(),
+                Fail,
+                format!("the settings can't be used: {}", quote(why)),
+                "correct g2.toml; `g2 init` in an empty folder writes one with every setting and its default".into(),
+            ),
+            Unsandboxed { what } => (
+                "sandbox",
+                String::new(),
+                Fail,
+                format!("{} would run without any sandbox, so the daemon does not start", quote(what)),
+                "set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant".into(),
+            ),
+            Upstream { text, why } => (
+                "gateway",
+                String::new(),
+                Fail,
+                format!("{:?} can't be the address of the model's host: {}", quote(text), quote(why)),
+                "set gateway.upstream in g2.toml, or ANTHROPIC_BASE_URL, to one such as https://api.anthropic.com".into(),
+            ),
+            Unusable { why } => {
+                ("settings", why.clone(), Warn, quote(why), "correct it, or take it out".into())
+            }
+            Secrets { path, mode } => (
+                "secrets",
+                path.clone(),
+                Warn,
+                format!("{path} has mode {mode:04o}: other users can read or change what is secret"),
+                format!("`chmod 600 {path}`"),
+            ),
             Disk { path, free, wanted, stopped } => (
                 "disk",
                 String::new(),
@@ -489,7 +593,9 @@ impl Problem {
     /// Whether no run of this group can go well while this is so.
     fn stops(&self, group: &Folder) -> bool {
         match self {
-            Disk { .. } | Inodes { .. } | Engine { .. } => true,
+            // While the disk is low nothing is launched, so nothing fails for it but what was stopped.
+            Disk { stopped, .. } => stopped.contains(group),
+            Engine { .. } => true,
             NoImage { groups, .. }
             | OtherClaude { groups, .. }
             | NoModelKey { groups, .. }
@@ -499,7 +605,15 @@ impl Problem {
                 of == group
             }
             Stored { group: of, held_up, .. } => of == group && *held_up == HeldUp::Stopped,
-            OpenFiles { .. }
+            Root(_)
+            | StoreClosed { .. }
+            | NoSettings { .. }
+            | Unsandboxed { .. }
+            | Upstream { .. }
+            | Unusable { .. }
+            | Secrets { .. }
+            | Inodes { .. }
+            | OpenFiles { .. }
             | MountList { .. }
             | MainGroups { .. }
             | SenderList { .. }
@@ -521,6 +635,51 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// Whether a daemon would not start for it.
+    #[must_use]
+    pub fn keeps_from_starting(&self) -> bool {
+        matches!(
+            self,
+            Root(_) | StoreClosed { .. } | NoSettings { .. } | Unsandboxed { .. } | Upstream { .. }
+        )
+    }
+
+    /// Whether nobody can tell, while this is so, if `other` is mended.
+    fn blinds_to(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Engine { .. }, NoImage { .. } | OtherClaude { .. })
+            | (Disk { .. }, Inodes { .. })
+            | (Settings { .. }, Restart { .. }) => true,
+            // Of the store no more than this is known: nothing that is read there has gone.
+            (
+                Unreadable { .. },
+                Disk { .. }
+                | Inodes { .. }
+                | Engine { .. }
+                | Root(_)
+                | Upstream { .. }
+                | Unusable { .. }
+                | Secrets { .. }
+                | MountList { .. }
+                | SenderList { .. }
+                | Restart { .. }
+                | Settings { .. }
+                | Zone { .. }
+                | Unwatched { .. }
+                | Unreadable { .. },
+            ) => false,
+            (Unreadable { .. }, _) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether both are one problem, seen at different times: its words may count what it has brought about by now.
+    fn is_same(&self, other: &Self) -> bool {
+        self.finding().is_same(&other.finding())
+    }
+}
+
 /// Returns what of the ledger a person has to know. What failed at other times is told by `runs list`.
 #[must_use]
 pub fn of_ledger(ledger: Ledger, now: Time) -> Vec<Problem> {
@@ -539,13 +698,23 @@ pub fn of_ledger(ledger: Ledger, now: Time) -> Vec<Problem> {
 
 /// Puts what was found in order, worst first, and leaves out what another problem explains: each cause stands there once.
 #[must_use]
-pub fn sort_out(mut found: Vec<Problem>) -> Vec<Finding> {
-    let explained: Vec<bool> =
-        found.iter().map(|one| found.iter().any(|other| other != one && other.explains(one))).collect();
-    let mut explained = explained.into_iter();
-    found.retain(|_| !explained.next().unwrap_or(false));
+pub fn sort_out(found: Vec<Problem>) -> Vec<Finding> {
+    in_order(&told(found, &[]))
+}
+
+/// Leaves out what another problem explains, unless it was known before that one was.
+fn told(mut found: Vec<Problem>, known: &[Problem]) -> Vec<Problem> {
+    let explained = |one: &Problem| found.iter().any(|other| other != one && other.explains(one));
+    let was_told = |one: &Problem| known.iter().any(|other| other.is_same(one));
+    let kept: Vec<bool> = found.iter().map(|one| !explained(one) || was_told(one)).collect();
+    let mut kept = kept.into_iter();
+    found.retain(|_| kept.next().unwrap_or(true));
+    found
+}
+
+fn in_order(problems: &[Problem]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
-    for finding in found.iter().map(Problem::finding) {
+    for finding in problems.iter().map(Problem::finding) {
         if !findings.iter().any(|known| known.is_same(&finding) && known.text == finding.text) {
             findings.push(finding);
         }
@@ -555,27 +724,36 @@ pub fn sort_out(mut found: Vec<Problem>) -> Vec<Finding> {
 }
 
 impl Finding {
-    /// Whether both are one problem, seen at different times: its words may count what it has brought about by now.
-    #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
+    /// Whether both are one problem, seen at different times.
+    fn is_same(&self, other: &Self) -> bool {
         self.code == other.code && self.about == other.about
     }
 }
 
-/// What has changed from one look to the next.
+/// A look, compared with the one before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct Compared {
+    /// What is known now, worst first.
+    pub now: Vec<Finding>,
     pub new: Vec<Finding>,
     pub gone: Vec<Finding>,
+    /// What the next look is compared with.
+    pub known: Vec<Problem>,
 }
 
-/// Compares a look with the one before it.
+/// Compares a look with what was `known` before it. What another problem hides, or keeps from being looked at, is not gone.
 #[must_use]
-pub fn changes(before: &[Finding], now: &[Finding]) -> Changes {
-    let only_in = |these: &[Finding], those: &[Finding]| {
-        these.iter().filter(|one| !those.iter().any(|other| other.is_same(one))).cloned().collect()
-    };
-    Changes { new: only_in(now, before), gone: only_in(before, now) }
+pub fn compare(known: &[Problem], found: Vec<Problem>) -> Compared {
+    let is_in = |these: &[Problem], one: &Problem| these.iter().any(|other| other.is_same(one));
+    let missed = known.iter().filter(|one| !is_in(&found, one));
+    let (unseen, gone): (Vec<&Problem>, Vec<&Problem>) =
+        missed.partition(|one| found.iter().any(|other| other.blinds_to(one)));
+    let (unseen, gone): (Vec<_>, Vec<_>) =
+        (unseen.into_iter().cloned().collect(), gone.into_iter().cloned().collect());
+    let mut now = told(found, known);
+    now.extend(unseen);
+    let new: Vec<_> = now.iter().filter(|one| !is_in(known, one)).cloned().collect();
+    Compared { now: in_order(&now), new: in_order(&new), gone: in_order(&gone), known: now }
 }
 
 /// Text of others, on one line and of a bounded length.
@@ -608,22 +786,65 @@ fn was_stopped(groups: &[Folder]) -> String {
 mod tests {
     use super::*;
 
-    fn held(count: usize) -> Finding {
+    fn held(count: usize) -> Problem {
         let (chat, group, reason) = ("local:a".into(), "main".into(), "too much work".into());
-        Held { count, seq: 3, chat, group, reason }.finding()
+        Held { count, seq: 3, chat, group, reason }
+    }
+
+    fn zone() -> Problem {
+        Zone { name: "Mars/Base".into(), meant: None, used: "UTC".into() }
+    }
+
+    fn disk(stopped: Vec<Folder>) -> Problem {
+        Disk { path: "/r".into(), free: 1, wanted: 2, stopped }
+    }
+
+    /// What is new and what is gone.
+    fn changes(known: &[Problem], found: Vec<Problem>) -> (Vec<Finding>, Vec<Finding>) {
+        let Compared { new, gone, .. } = compare(known, found);
+        (new, gone)
     }
 
     #[test]
     fn a_problem_is_told_when_it_appears_and_when_it_is_gone_and_not_when_it_only_grows() {
-        let zone = Zone { name: "Mars/Base".into(), meant: None, used: "UTC".into() }.finding();
-        for (before, now, new, gone) in [
+        for (known, found, new, gone) in [
             (vec![], vec![held(1)], vec![held(1)], vec![]),
             (vec![held(1)], vec![held(2)], vec![], vec![]),
-            (vec![held(1), zone.clone()], vec![zone.clone()], vec![], vec![held(1)]),
-            (vec![held(1)], vec![zone.clone()], vec![zone.clone()], vec![held(1)]),
+            (vec![held(1), zone()], vec![zone()], vec![], vec![held(1)]),
+            (vec![held(1)], vec![zone()], vec![zone()], vec![held(1)]),
         ] {
-            assert_eq!(changes(&before, &now), Changes { new, gone });
+            assert_eq!(changes(&known, found), (in_order(&new), in_order(&gone)));
         }
+    }
+
+    #[test]
+    fn what_is_hidden_or_not_looked_at_is_not_gone_and_stays_in_the_list() {
+        let image = || NoImage { image: "i".into(), groups: vec![main()] };
+        let engine = || Engine { why: "x".into() };
+        let fails = || RunsFail(failing(None, 5, 0));
+        let inodes = || Inodes { path: "/r".into(), free: 1, all: 2 };
+        let broken = || Unreadable { what: "the ledger", why: "x".into() };
+        for (known, found, cause) in [
+            // Nothing of it was mended by a low disk, nor by an engine that went away later.
+            (fails(), vec![disk(vec![]), fails()], disk(vec![])),
+            (fails(), vec![disk(vec![main()]), fails()], disk(vec![main()])),
+            (fails(), vec![engine(), fails()], engine()),
+            // These are not looked at meanwhile.
+            (image(), vec![engine()], engine()),
+            (inodes(), vec![disk(vec![])], disk(vec![])),
+            (fails(), vec![broken()], broken()),
+        ] {
+            let later = compare(std::slice::from_ref(&known), found);
+            assert_eq!((&later.new, &later.gone), (&vec![cause.finding()], &vec![]), "{known:?}");
+            assert!(later.now.contains(&known.finding()), "{known:?}");
+            // Once the cause is mended, it is either still there or gone.
+            let still = compare(&later.known, vec![known.clone()]);
+            assert_eq!((still.new, still.gone), (vec![], vec![cause.finding()]));
+            assert_eq!(compare(&later.known, vec![]).gone.len(), 2);
+        }
+        // What comes after its cause is still left out.
+        let later = compare(&[engine()], vec![engine(), image(), fails()]);
+        assert_eq!((later.now.len(), later.new.len()), (1, 0));
     }
 
     fn main() -> Folder {
@@ -666,7 +887,9 @@ mod tests {
         let image = |groups| NoImage { image: "i".into(), groups };
         for (cause, codes) in [
             (vec![], &["runs_fail"][..]),
-            (vec![Disk { path: path.clone(), free: 1, wanted: 2, stopped: vec![] }], &["disk"]),
+            // A disk that is low has nothing launched: what failed, failed for another reason, unless it was stopped.
+            (vec![disk(vec![])], &["disk", "runs_fail"]),
+            (vec![disk(groups())], &["disk"]),
             (vec![Engine { why: why.clone() }, image(groups())], &["docker"]),
             (vec![image(groups())], &["image"]),
             (vec![image(other())], &["image", "runs_fail"]),

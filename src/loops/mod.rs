@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channels, local::Local},
     config::Config,
-    domain::{bucket::Bucket, holds::Holds, lanes::Event, problems::Finding, room::Disk, zone::Zone},
+    domain::{bucket::Bucket, holds::Holds, lanes::Event, problems::Problem, room::Disk, zone::Zone},
     gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
     sandbox::Sandbox,
@@ -101,7 +101,7 @@ pub struct Host {
     /// Why nothing is launched, while that is so.
     pub obstacle: Mutex<Option<Obstacle>>,
     /// What a person has to mend, as it was last seen.
-    pub known_problems: Mutex<Vec<Finding>>,
+    pub known_problems: Mutex<Vec<Problem>>,
     /// Groups whose runs are ended as the disk has no room for what they write, and why; until there is room again.
     pub without_room: Mutex<BTreeMap<Folder, String>>,
     /// Why no event tells of what comes into the boxes of some groups, while that is so.

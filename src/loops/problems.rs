@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, PoisonError},
     time::Duration,
 };
@@ -19,13 +19,13 @@ use crate::{
         approvals::full,
         engage::takes_everything,
         js_regex::Pattern,
-        problems::{Finding, HeldUp, Problem, changes, of_ledger, sort_out},
+        problems::{Finding, HeldUp, Problem, RootFault, compare, of_ledger, sort_out},
         room::{self, Disk, Intake, Room},
         rows::{Group, Wiring},
         run_settings::{Credentials as Where, Provider, RunSettings},
         states::SandboxName,
     },
-    gateway::{CredentialError, Credentials},
+    gateway::{CredentialError, Credentials, Upstream},
     mounts::{self, NoList},
     sandbox::{
         SandboxError,
@@ -49,8 +49,10 @@ const BESIDES: u64 = 64;
 pub struct View<'a> {
     pub config: &'a Config,
     pub root: &'a Path,
-    /// `None`: it can't be opened, which is looked into elsewhere.
+    /// `None`: it can't be opened.
     pub store: Option<&'a Store>,
+    /// Why it can't be, where that is not looked into elsewhere.
+    pub closed: Option<String>,
     /// The daemon, where it is the one that looks.
     pub host: Option<&'a Host>,
 }
@@ -77,30 +79,49 @@ pub async fn run(host: Arc<Host>) {
 impl Host {
     /// Looks what a person has to mend; what is new since the last look, or gone, is logged.
     pub async fn problems(&self) -> Vec<Finding> {
-        let view =
-            View { config: &self.config, root: &self.root, store: Some(&self.store), host: Some(self) };
-        let now = look(&view).await;
+        let view = View {
+            config: &self.config,
+            root: &self.root,
+            store: Some(&self.store),
+            closed: None,
+            host: Some(self),
+        };
+        let found = gather(&view).await;
         let mut known = self.known_problems.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = changes(&known, &now);
-        for Finding { code, about, text, fix, .. } in &changes.new {
+        let compared = compare(&known, found);
+        for Finding { code, about, text, fix, .. } in &compared.new {
             tracing::warn!(problem = %code, about, mend = fix, "a problem: {text}");
         }
-        for Finding { code, about, text, .. } in &changes.gone {
+        for Finding { code, about, text, .. } in &compared.gone {
             tracing::info!(problem = %code, about, "a problem is gone: {text}");
         }
-        known.clone_from(&now);
-        now
+        *known = compared.known;
+        compared.now
     }
 }
 
 /// Looks at everything.
 pub async fn look(view: &View<'_>) -> Vec<Finding> {
+    sort_out(gather(view).await)
+}
+
+/// Looks at everything, and leaves nothing out.
+pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     let mut found = Vec::new();
+    let root = crate::root::fault(view.root);
+    // What can't be opened as it is not there, or not ours, is told once.
+    if matches!(root, None | Some(RootFault::ReadOnly { .. })) {
+        found.extend(view.closed.clone().map(|why| Problem::StoreClosed { why }));
+    }
+    found.extend(root.map(Problem::Root));
+    upstream(view, &mut found);
+    sandbox(view, &mut found).await;
     disk(view, &mut found);
     mount_list(view, &mut found);
     sender_list(view, &mut found);
     zone(view, &mut found);
     settings(view, &mut found);
+    beside(view, &mut found);
     let mut groups = Vec::new();
     if let Some(store) = view.store {
         match store.groups() {
@@ -117,7 +138,63 @@ pub async fn look(view: &View<'_>) -> Vec<Finding> {
     open_files(view, groups.len(), &mut found);
     found.extend(view.host.and_then(|host| host.unwatched().clone()).map(|why| Problem::Unwatched { why }));
     engine(view, &groups, &mut found).await;
-    sort_out(found)
+    found
+}
+
+/// Whether the gateway can be opened.
+fn upstream(view: &View<'_>, found: &mut Vec<Problem>) {
+    let text = &view.config.upstream;
+    if let Err(error) = Upstream::parse(text) {
+        found.push(Problem::Upstream { text: text.clone(), why: chain(&error) });
+    }
+}
+
+/// What is set in the environment and `.env` and can't be used, and files of secrets that others can read.
+fn beside(view: &View<'_>, found: &mut Vec<Problem>) {
+    let odd = dotenv::odd_lines(&dotenv::text(view.root));
+    let unusable = view.config.unusable.iter().cloned().chain(odd);
+    found.extend(unusable.map(|why| Problem::Unusable { why }));
+    for path in secrets(view.config, view.root) {
+        if let Some(mode) = crate::root::open_mode(&path).filter(|mode| mode & 0o077 != 0) {
+            found.push(Problem::Secrets { path: path.display().to_string(), mode });
+        }
+    }
+}
+
+/// Returns the files that secrets lie in.
+#[must_use]
+pub fn secrets(config: &Config, root: &Path) -> Vec<PathBuf> {
+    [root.join(".env")].into_iter().chain(config.token_file.clone()).collect()
+}
+
+/// Whether a daemon that is started now would refuse to have agents without any sandbox.
+async fn sandbox(view: &View<'_>, found: &mut Vec<Problem>) {
+    let config = view.config;
+    let what = if config.allow_unsandboxed || view.host.is_some() {
+        return;
+    } else if !config.command.is_empty() {
+        format!("agent.command ({})", config.command.join(" "))
+    } else if config.provider == Provider::Claude {
+        "Claude Code".to_owned()
+    } else {
+        return;
+    };
+    let is_refused = match config.sandbox {
+        SandboxKind::Docker => false,
+        SandboxKind::Process => true,
+        // It waits for Docker where that is needed; otherwise it takes what is there.
+        SandboxKind::Auto if needs_engine(view) => false,
+        SandboxKind::Auto => {
+            let adopts = |store: &Store| {
+                store
+                    .active_runs()
+                    .is_ok_and(|runs| runs.iter().any(|run| run.sandbox == SandboxName::Docker))
+            };
+            let answer = timeout(ENGINE, look_at_image(config, &config.image)).await;
+            !view.store.is_some_and(adopts) && !matches!(answer, Ok(Ok(_)))
+        }
+    };
+    found.extend(is_refused.then_some(Problem::Unsandboxed { what }));
 }
 
 /// What is free now, however long ago the daemon has looked.

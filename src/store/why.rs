@@ -69,6 +69,9 @@ pub struct WhyWiring {
     pub tries: u32,
     /// What comes next, where that is known.
     pub next: Option<String>,
+    /// Who launched the run that is in its way or at work on it, where its group is set aside.
+    #[serde(skip)]
+    pub launched_by: Option<String>,
 }
 
 /// A command of a run that had the message.
@@ -106,6 +109,20 @@ impl Why {
     /// Says that there is no daemon, whatever it was waiting for, or whoever had begun with it.
     pub fn wait_for_daemon(&mut self, obstacle: &str) {
         self.put_off(obstacle, WhyWiring::is_open);
+    }
+
+    /// Says which of them wait for their group's release: it is set aside, and its run was launched by a daemon that
+    /// `lives` no more, so nobody reads what it says.
+    pub fn wait_for_release(&mut self, lives: impl Fn(&str) -> bool) {
+        for wiring in &mut self.wirings {
+            if wiring.launched_by.as_deref().is_some_and(|owner| !lives(owner)) {
+                wiring.waited_for = Some(format!(
+                    "its group to be released, which is set aside: `g2 ipc release {}`",
+                    wiring.group
+                ));
+            }
+        }
+        self.answer = answer(self);
     }
 
     fn put_off(&mut self, obstacle: &str, which: fn(&WhyWiring) -> bool) {
@@ -164,6 +181,8 @@ impl Store {
                         (SELECT a.id FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running')) AS active,
                         EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired, l.sticky_at,
                         coalesce(b.unsaid, 0) AS unsaid, b.ended_at, coalesce(b.tries, 0) AS tries,
+                        (SELECT a.owner FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running')
+                           AND EXISTS (SELECT 1 FROM holds h WHERE h.group_folder = a.group_folder AND h.aside)) AS launched_by,
                         max(coalesce(r.started_at, 0), coalesce(r.ready_at, 0),
                             coalesce((SELECT o.created_at FROM outbox o WHERE o.run_id = r.id ORDER BY o.id DESC LIMIT 1), 0),
                             coalesce((SELECT x.at FROM receipts x WHERE x.run_id = r.id AND x.outcome = 'applied' ORDER BY x.claim_id DESC LIMIT 1), 0)) AS last_sign
@@ -205,6 +224,7 @@ impl Store {
                         last_sign: (is_handed && sign > 0).then_some(Time(sign)),
                         tries,
                         next,
+                        launched_by: r.get::<_, Option<String>>("launched_by")?.filter(|_| wired && (waiting || is_handed)),
                         group: r.get("group_folder")?,
                         engages: verdict == Some(Outcome::Wake),
                         verdict,

@@ -171,3 +171,132 @@ fn a_broken_set_up_names_each_cause_once_and_advises_nothing_that_is_done() {
     std::fs::set_permissions(&env, own).unwrap();
     assert_eq!(unwell(&root), []);
 }
+
+/// The rows of a check of `doctor` that are not well, but for files that a test made for all to read.
+fn bad_rows(root: &Root, check: &str) -> Vec<Value> {
+    let mut rows = root.rows(&["doctor"]);
+    rows.retain(|row| row["check"] == check && row["status"] != "ok");
+    rows.retain(|row| !row["detail"].as_str().unwrap().starts_with("other users"));
+    rows
+}
+
+/// Removes the store with its log, as where its disk is not mounted.
+fn remove_store(root: &Root) {
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(root.data(&format!("g2.sqlite{end}")));
+    }
+}
+
+#[test]
+fn what_serve_would_refuse_is_what_status_and_doctor_name() {
+    type Break = fn(&Root);
+    let nothing: Break = |_| {};
+    let cases: [(&str, Break, &str, &str); 9] = [
+        ("", |root| std::fs::remove_dir_all(root.path()).unwrap(), "root", "is not laid out"),
+        ("", remove_store, "root", "data/g2.sqlite missing"),
+        (
+            "",
+            |root| {
+                remove_store(root);
+                std::fs::create_dir_all(root.data("runs/1")).unwrap();
+            },
+            "root",
+            "bring it back from a backup",
+        ),
+        (
+            "",
+            |root| {
+                remove_store(root);
+                std::fs::write(root.data("g2.sqlite"), "").unwrap();
+            },
+            "root",
+            "contents of data/g2.sqlite",
+        ),
+        (
+            "",
+            |root| {
+                remove_store(root);
+                std::fs::write(root.data("g2.sqlite"), "no store".repeat(999)).unwrap();
+            },
+            "store",
+            "not a database",
+        ),
+        (
+            "",
+            |root| std::fs::write(root.path().join("g2.toml"), "log_level = \"chatty\"\n").unwrap(),
+            "settings",
+            "log_level",
+        ),
+        ("[gateway]\nupstream = \"http://api.example\"\n", nothing, "gateway", "http://api.example"),
+        (
+            "[sandbox]\nkind = \"process\"\n[agent]\nprovider = \"claude\"\n",
+            nothing,
+            "sandbox",
+            "Claude Code",
+        ),
+        ("[agent]\nkind = 1\n", nothing, "settings", "unknown field"),
+    ];
+    for (settings, break_it, check, says) in cases {
+        let root = Root::new(settings);
+        let serve = |root: &Root| root.spawn(&[]).wait();
+        break_it(&root);
+        let (codes, exit) = found(&root);
+        assert_eq!((codes[0].as_str(), exit), (check, Some(3)), "{codes:?}");
+        let status = root.json(&["status"]);
+        let first = &status["findings"][0];
+        assert!(format!("{} {}", first["text"], first["fix"]).contains(says), "{first}");
+        assert!(
+            status["problems"][0].as_str().unwrap().contains("once what keeps it from starting is mended")
+        );
+        assert_eq!(codes.iter().filter(|code| *code == check).count(), 1, "{codes:?}");
+        let rows = bad_rows(&root, check);
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        if root.path().exists() {
+            assert_eq!(serve(&root), Some(1), "{check}: {says}");
+        }
+    }
+    // One that starts is not said to be hindered.
+    let root = Root::new("");
+    let problem = root.json(&["status"])["problems"][0].as_str().unwrap().to_owned();
+    assert!(problem.ends_with("start it with `g2 serve`"), "{problem}");
+}
+
+#[test]
+fn what_is_set_beside_the_settings_and_is_not_read_is_in_the_one_list() {
+    let root = Root::new("");
+    let env = root.path().join(".env");
+    let set_mode = |mode| {
+        std::fs::set_permissions(&env, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    std::fs::write(&env, "export ANTHROPIC_API_KEY=sk-secret\nANTHROPIC_API_KY=sk-secret\n").unwrap();
+    set_mode(0o644);
+    assert_eq!(found(&root).0, ["settings", "settings", "secrets"]);
+    let rows = unwell(&root);
+    assert_eq!(rows.iter().filter(|(check, _)| check == "settings").count(), 2, "{rows:?}");
+    assert_eq!(rows.iter().filter(|(check, _)| check == "secrets").count(), 1, "{rows:?}");
+    // The start closes it; what it can't do is read what nobody knows.
+    let _daemon = root.serve();
+    assert_eq!(found(&root), (vec!["settings".to_owned(); 2], Some(1)));
+    set_mode(0o644);
+    let status = root.json(&["status"]);
+    assert!(
+        status.to_string().contains("mode 0644") && !status.to_string().contains("sk-secret"),
+        "{status}"
+    );
+    std::fs::remove_file(&env).unwrap();
+    assert_eq!(found(&root).0, [] as [&str; 0]);
+}
+
+#[test]
+fn settings_that_can_not_be_read_say_nothing_of_what_the_daemon_was_started_with() {
+    let root = Root::new("[sandbox]\nkind = \"process\"\n");
+    let _daemon = root.serve();
+    let settings = "log_level = \"chatty\"\n[sandbox]\nkind = \"process\"\n";
+    std::fs::write(root.path().join("g2.toml"), settings).unwrap();
+    let rows = root.rows(&["doctor"]);
+    let of = |check: &str| rows.iter().filter(|row| row["check"] == check).collect::<Vec<_>>();
+    assert_eq!(of("sandbox").len(), 1, "{rows:?}");
+    let detail = of("sandbox")[0]["detail"].as_str().unwrap();
+    assert_eq!(detail, "agents run as plain child processes of this user: no boundary");
+    assert_eq!((of("docker").len(), of("image").len()), (0, 0), "{rows:?}");
+}

@@ -5,7 +5,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    gateway::{CredentialError, Credentials, Kind, Upstream, UpstreamError},
+    gateway::{CredentialError, Credentials, Kind, Upstream},
     loops::problems::remedy,
 };
 
@@ -17,7 +17,10 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
         settings.is_ok_and(|(settings, _)| !settings.looks_into_requests())
     });
     let reaching: Vec<&str> = reaching.map(|group| group.folder.as_str()).collect();
-    let mut rows = vec![judge_upstream(&config.upstream, Upstream::parse(&config.upstream))];
+    // One that can't be used is a problem of the list.
+    let upstream = Upstream::parse(&config.upstream).ok();
+    let mut rows: Vec<Row> =
+        upstream.map(|to| Row::ok("gateway", format!("requests of agents go to {to}"))).into_iter().collect();
     // Where an agent needs one that is not there, that is a problem of the list.
     if !subject.has_problem("model_key") {
         rows.push(judge_key(credentials.current().map(|credential| credential.kind)));
@@ -38,17 +41,6 @@ fn egress(reaching: &[&str]) -> Row {
         ),
     };
     Row::ok("egress", detail)
-}
-
-fn judge_upstream(text: &str, parsed: Result<Upstream, UpstreamError>) -> Row {
-    match parsed {
-        Ok(upstream) => Row::ok("gateway", format!("requests of agents go to {upstream}")),
-        Err(error) => Row::fail(
-            "gateway",
-            format!("{text:?} can't be the address of the model's host: {error}"),
-            "set gateway.upstream in g2.toml, or ANTHROPIC_BASE_URL, to one such as https://api.anthropic.com",
-        ),
-    }
 }
 
 /// Decides on a key that is there, or that nothing needs.
@@ -80,11 +72,5 @@ mod tests {
         assert_eq!(judge_key(Ok(Kind::Login)).status, Status::Ok);
         let ended = CredentialError::Ended { path: "/r/t".into(), at: ipc_handlers::Time(0) };
         assert_eq!(judge_key(Err(ended)).status, Status::Warn);
-    }
-
-    #[test]
-    fn an_address_without_tls_is_refused() {
-        let text = "http://api.anthropic.com";
-        assert_eq!(judge_upstream(text, Upstream::parse(text)).status, Status::Fail);
     }
 }

@@ -49,6 +49,8 @@ struct Subject {
     root: PathBuf,
     data: PathBuf,
     config: Config,
+    /// Whether these settings can be read, and hold for the daemon too.
+    are_the_daemons: bool,
     /// The daemon, when it answers.
     daemon: Option<control::Status>,
     /// The store, when it can be used.
@@ -70,6 +72,11 @@ impl Subject {
     }
 }
 
+/// Whether a problem is one of `g2.toml` as a whole: nothing is said of one setting.
+fn is_of_settings(problem: &Finding) -> bool {
+    problem.code == "settings" && problem.about.is_empty()
+}
+
 impl Doctor {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let rows = self.look(context).await;
@@ -84,18 +91,14 @@ impl Doctor {
     async fn look(self, context: &Context) -> Vec<Row> {
         let root = context.root.clone();
         let data = root.join("data");
-        let mut rows = root::check(&root);
+        let mut rows = vec![root::check(&root)];
         rows.extend(root::private(&root));
         let loaded = Config::load(&root, &context.environment);
         rows.push(settings::judge(&loaded, &root));
-        rows.extend(settings::unusable(&loaded));
-        rows.extend(settings::secrets(&root.join(".env")));
         let can_be_read = loaded.is_ok();
         // With settings that can't be read, the rest is checked against the defaults.
         let config: Result<Config, ConfigError> = loaded.or_else(|_| Config::defaults(&context.environment));
         let Ok(config) = config else { return rows };
-        rows.extend(config.token_file.as_deref().and_then(settings::secrets));
-
         let (found, store) = store::check(&root, STORE_CHECK);
         rows.extend(found);
         let (found, daemon) = daemon::check(&root).await;
@@ -105,13 +108,15 @@ impl Doctor {
             Some(daemon) => daemon.findings.clone(),
             None => {
                 let store = store.as_ref();
-                problems::look(&View { config: &config, root: &root, store, host: None }).await
+                problems::look(&View { config: &config, root: &root, store, closed: None, host: None }).await
             }
         };
-        // The check of the settings has said why.
-        problems.retain(|problem| can_be_read || problem.code != "settings");
-        let subject = Subject { root, data, config, daemon, store, groups, problems };
+        let are_the_daemons = can_be_read && !problems.iter().any(is_of_settings);
+        // The checks of the settings and of the root have said why.
+        problems.retain(|problem| (can_be_read || !is_of_settings(problem)) && problem.code != "root");
+        let subject = Subject { root, data, config, are_the_daemons, daemon, store, groups, problems };
         rows.extend(subject.problems.iter().map(Row::from));
+        rows.extend(settings::secrets(&subject));
 
         let zone_data = crate::config::zone_data();
         rows.extend(zone::check(&subject.config.zone, &zone_data));

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     config::{ClaudeSettings, Config, SandboxKind},
-    domain::{problems::Finding, rows::Group, run_settings::Provider},
+    domain::{problems::Finding, rows::Group, run_settings::Provider, states::SandboxName},
     loops::problems::{look_at_image, scripts_set},
     sandbox::{SandboxError, docker::Image},
 };
@@ -29,8 +29,16 @@ type OfImage = Result<Image, SandboxError>;
 pub(super) async fn check(subject: &Subject, image: Option<String>) -> Vec<Row> {
     let config = &subject.config;
     let said = subject.daemon.as_ref().map(|daemon| daemon.sandbox.as_str());
-    if config.sandbox == SandboxKind::Process && image.is_none() {
-        return in_force(config, said, Ready::NotAsked);
+    let listed = |check: &str, image: &str| {
+        let names = |problem: &Finding| problem.about.is_empty() || problem.about == image;
+        subject.problems.iter().any(|problem| problem.code == check && names(problem))
+    };
+    let in_force =
+        |ready| in_force(config, said, ready).into_iter().filter(|row| !listed(&row.check, "")).collect();
+    // A daemon whose settings are not these runs agents as it says, and nobody knows what for.
+    let says_process = said == Some(SandboxName::Process.as_str()) && !subject.are_the_daemons;
+    if (config.sandbox == SandboxKind::Process || says_process) && image.is_none() {
+        return in_force(Ready::NotAsked);
     }
     let mut images = vec![image.clone().unwrap_or_else(|| config.image.clone())];
     if image.is_none() {
@@ -48,13 +56,10 @@ pub(super) async fn check(subject: &Subject, image: Option<String>) -> Vec<Row> 
         }
     }
     let ready = if asked.get(&config.image).is_some_and(Result::is_ok) { Ready::Yes } else { Ready::No };
-    let listed = |check: &str, image: &str| {
-        let names = |problem: &Finding| problem.about.is_empty() || problem.about == image;
-        subject.problems.iter().any(|problem| problem.code == check && names(problem))
-    };
     let mut rows = judge(config, &asked, &of_claude(config, &subject.groups), listed);
     if image.is_none() {
-        rows.extend(in_force(config, said, ready));
+        let rows_in_force: Vec<Row> = in_force(ready);
+        rows.extend(rows_in_force);
     }
     rows
 }

@@ -1,9 +1,15 @@
 //! `g2.toml` and `.env`.
 
-use std::{os::unix::fs::PermissionsExt as _, path::Path};
+use std::path::Path;
 
-use super::row::{Row, chain};
-use crate::config::{Config, ConfigError};
+use super::{
+    Subject,
+    row::{Row, chain},
+};
+use crate::{
+    config::{Config, ConfigError},
+    loops::problems::secrets as secrets_of,
+};
 
 /// Decides on the outcome of reading the settings.
 pub(super) fn judge(loaded: &Result<Config, ConfigError>, root: &Path) -> Row {
@@ -24,12 +30,6 @@ pub(super) fn judge(loaded: &Result<Config, ConfigError>, root: &Path) -> Row {
     }
 }
 
-/// What is set and can't be used.
-pub(super) fn unusable(loaded: &Result<Config, ConfigError>) -> Vec<Row> {
-    let all = loaded.as_ref().map_or(&[][..], |config| &config.unusable);
-    all.iter().map(|why| Row::warn("settings", why.clone(), "correct it, or take it out")).collect()
-}
-
 /// A message of the TOML reader without its picture of the line.
 fn one_line(text: &str) -> String {
     let is_picture = |line: &&str| {
@@ -39,21 +39,15 @@ fn one_line(text: &str) -> String {
     lines.join(": ")
 }
 
-/// Looks whether others can read a file of secrets, where there is one.
-pub(super) fn secrets(path: &Path) -> Option<Row> {
-    let meta = std::fs::symlink_metadata(path).ok()?;
-    let mode = meta.permissions().mode() & 0o777;
-    Some(judge_secrets(path, mode, meta.is_symlink()))
-}
-
-fn judge_secrets(path: &Path, mode: u32, is_link: bool) -> Row {
-    // What a link leads to is its owner's business.
-    if is_link || mode & 0o077 == 0 {
-        return Row::ok("secrets", format!("{} is closed to others", path.display()));
-    }
-    let detail =
-        format!("{} has mode {mode:04o}: other users can read or change what is secret", path.display());
-    Row::warn("secrets", detail, format!("`chmod 600 {}`", path.display()))
+/// The files of secrets that are closed to others; one that is not is a problem of the list.
+pub(super) fn secrets(subject: &Subject) -> Vec<Row> {
+    let files = secrets_of(&subject.config, &subject.root).into_iter();
+    let closed = files.filter(|path| path.symlink_metadata().is_ok()).map(|path| path.display().to_string());
+    let listed = |path: &String| subject.problems.iter().any(|p| p.code == "secrets" && p.about == *path);
+    closed
+        .filter(|path| !listed(path))
+        .map(|path| Row::ok("secrets", format!("{path} is closed to others")))
+        .collect()
 }
 
 #[cfg(test)]

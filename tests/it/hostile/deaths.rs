@@ -141,6 +141,11 @@ fn a_run_whose_output_kills_the_daemon_is_not_adopted_at_the_third_start_and_oth
     let seq = root.send("local:evil", "two");
     root.judged(seq);
     assert_eq!(root.said("local:evil"), [] as [&str; 0]);
+    // `why` names the release, not the run that nobody reads; what another group is told is its own.
+    let why = root.why(seq);
+    let answer = why["answer"].as_str().unwrap();
+    assert!(answer.contains("set aside") && answer.contains("`g2 ipc release evil`"), "{why}");
+    assert!(!answer.contains("other work"), "{why}");
     assert_eq!(daemon.terminate(), Some(0));
 
     let _daemon = root.serve();

@@ -93,6 +93,14 @@ fn a_root_is_read_where_nobody_can_write() {
             list.status.success() && text.contains("first") && text.contains("newest"),
             "{log:?}: {text}"
         );
+        // One cause is named once, by both.
+        let doctor = read_only(&root, &["doctor"]).unwrap();
+        let doctor = String::from_utf8(doctor.stdout).unwrap();
+        assert_eq!(doctor.matches("can't be written").count(), 1, "{doctor}");
+        let status = read_only(&root, &["status"]).unwrap();
+        let status = String::from_utf8(status.stdout).unwrap();
+        assert!(status.contains("can't be written: Read-only file system"), "{status}");
+        assert!(status.contains("mount the file system for writing"), "{status}");
         let why = read_only(&root, &["why", "2"]).unwrap();
         assert!(why.status.success(), "{log:?}: {why:?}");
         for list in ["groups", "wirings", "users", "outbox", "tasks", "sessions", "runs", "approvals", "ipc"]

@@ -112,7 +112,9 @@ fn what_is_set_beside_and_can_not_be_used_is_told_at_the_start_and_by_the_doctor
         "without `export`",
         "ANTHROPIC_API_KY",
     ];
-    assert_eq!(root.serve_with(&environment).terminate(), Some(0));
+    let daemon = root.serve_with(&environment);
+    wait_for("all to be told", || told.iter().all(|word| root.log().contains(word)).then_some(()));
+    assert_eq!(daemon.terminate(), Some(0));
     let doctor = root.command(&["--json", "doctor"]).envs(environment).output().unwrap();
     let doctor = String::from_utf8(doctor.stdout).unwrap();
     for text in [root.log(), doctor] {
