@@ -10,13 +10,15 @@ use std::{
 
 use ipc_handlers::{
     token::RunToken,
-    wire::{self, Launch},
+    wire::{self, Launch, Provider},
 };
 
 /// Of how many runs the files are kept.
 const KEPT_RUNS: i64 = 1000;
 /// How much output is kept of a run, bytes.
 const KEPT: u64 = 1 << 20;
+/// How much is kept of a prompt, and of a launch document, bytes; of a script in it a fourth.
+const SHOWN: usize = 1 << 20;
 
 /// The files of one run. Failures to write them are logged once: they are for people, nothing depends on them.
 pub(super) struct RunLog {
@@ -44,15 +46,23 @@ impl RunLog {
     }
 
     pub(super) fn keep_launch(&self, launch: &Launch) {
+        let provider = match &launch.provider {
+            Provider::Scripted { script } => {
+                Provider::Scripted { script: script.as_deref().map(|script| beginning(script, SHOWN / 4)) }
+            }
+            Provider::Claude(claude) => Provider::Claude(claude.clone()),
+        };
         let shown = Launch {
             prompt: "see prompt.txt".into(),
             secrets: wire::Secrets::default(),
             token: RunToken::default(),
+            script: launch.script.as_deref().map(|script| beginning(script, SHOWN / 4)),
+            provider,
             ..launch.clone()
         };
-        let _ = fs::write(self.dir.join("prompt.txt"), &launch.prompt);
-        let _ =
-            fs::write(self.dir.join("launch.json"), serde_json::to_vec_pretty(&shown).unwrap_or_default());
+        let _ = fs::write(self.dir.join("prompt.txt"), beginning(&launch.prompt, SHOWN));
+        let document = serde_json::to_string_pretty(&shown).unwrap_or_default();
+        let _ = fs::write(self.dir.join("launch.json"), beginning(&document, SHOWN));
     }
 
     /// Appends output, up to the bound; then says once that the rest is not kept.
@@ -68,5 +78,45 @@ impl RunLog {
         if self.written >= KEPT {
             let _ = output.write_all(b"\n[g2] the rest is not kept\n");
         }
+    }
+}
+
+/// Returns at most so many bytes of a text, and then says that the rest is not kept.
+fn beginning(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    format!("{}\n[g2] the rest is not kept", &text[..text.floor_char_boundary(most)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_large_script_and_a_large_prompt_only_the_beginning_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let large = "ä".repeat(2 << 20);
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        let log = RunLog::open(dir.path());
+        let empty =
+            serde_json::json!({"prompt": "", "groupFolder": "main", "chatJid": "local:main", "isMain": true});
+        let mut launch: Launch = serde_json::from_value(empty).unwrap();
+        launch.run_id = "7".into();
+        launch.prompt.clone_from(&large);
+        launch.script = Some(large.clone());
+        launch.provider = Provider::Scripted { script: Some(large.clone()) };
+        log.keep_launch(&launch);
+        let kept: Launch = serde_json::from_str(&read("launch.json")).unwrap();
+        assert_eq!(kept.run_id, "7", "what else it says is there");
+        let Provider::Scripted { script } = kept.provider else { panic!("{:?}", kept.provider) };
+        for (text, most) in
+            [(read("prompt.txt"), SHOWN), (kept.script.unwrap(), SHOWN / 4), (script.unwrap(), SHOWN / 4)]
+        {
+            assert!(text.ends_with("[g2] the rest is not kept") && text.len() < most + 100, "{}", text.len());
+        }
+        launch.session_id = Some(large);
+        log.keep_launch(&launch);
+        assert!(read("launch.json").len() < SHOWN + 100, "whatever is large in it");
     }
 }
