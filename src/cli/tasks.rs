@@ -110,6 +110,7 @@ pub(super) struct Add {
     #[arg(long)]
     id: Option<String>,
     /// What the agent is told
+    #[arg(value_parser = prompt)]
     prompt: String,
 }
 
@@ -117,7 +118,7 @@ pub(super) struct Add {
 pub(super) struct Update {
     #[command(flatten)]
     named: Named,
-    #[arg(long)]
+    #[arg(long, value_parser = prompt)]
     prompt: Option<String>,
     /// cron, interval or once
     #[arg(long = "type", value_name = "TYPE")]
@@ -308,4 +309,12 @@ impl Update {
             output: self.output,
         }
     }
+}
+
+/// Reads what a task asks an agent: an empty one asks nothing, as an empty message says nothing.
+fn prompt(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("a prompt is wanted: say what the agent is to do".into());
+    }
+    Ok(text.to_owned())
 }

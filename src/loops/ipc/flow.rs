@@ -227,6 +227,12 @@ impl<'a> Flow<'a> {
         self.handled.waiting.extend(answered.again);
     }
 
+    /// Settles all that was read. Of the same group `later` more are known to wait behind it.
+    pub(super) fn settle_all(&mut self, later: usize) {
+        self.settle(later);
+        self.wait();
+    }
+
     /// Settles and answers what is under way.
     pub(super) fn end(mut self) -> Handled {
         self.settle(0);

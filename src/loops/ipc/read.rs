@@ -100,6 +100,19 @@ impl Taken {
         Self { claimed, refusal: None, age, read: None }
     }
 
+    /// Whether it asks for a list, whose reply may be far longer than the command.
+    pub(super) fn wants_a_list(&self) -> bool {
+        let Some(Ok(Read { bytes, .. })) = &self.read else { return false };
+        // Nearly all others are known by a look at their bytes: names of commands have letters only, or escapes of them.
+        let has = |word: &[u8]| bytes.windows(word.len()).any(|at| at == word);
+        if !(has(b"list_tasks") || has(b"refresh_groups") || has(br"\u")) {
+            return false;
+        }
+        let body = Body::of(bytes);
+        let command = body.envelope().ok().map(|envelope| &envelope.command);
+        matches!(command, Some(Command::ListTasks(_) | Command::RefreshGroups(_)))
+    }
+
     /// How much of it is in memory, bytes.
     pub(super) fn bytes(&self) -> usize {
         match &self.read {

@@ -149,3 +149,14 @@ fn a_task_for_a_chat_of_another_group_is_refused_with_whose_it_is() {
     assert_eq!(ids(&[]), ["task-1", "task-2", "task-3"]);
     assert_eq!(ids(&["--limit", "2"]), ["task-2", "task-3"]);
 }
+
+#[test]
+fn a_task_that_asks_nothing_is_refused() {
+    let root = Root::new("");
+    for prompt in ["", " \n"] {
+        let add = ["tasks", "add", "--group", "main", "--type", "interval", "--value", "60000", prompt];
+        let said = refused(&root, 2, &add);
+        assert!(said.contains("a prompt is wanted"), "{said}");
+    }
+    assert_eq!(root.rows(&["tasks", "list"]).len(), 0);
+}

@@ -84,3 +84,29 @@ fn lists_of_large_tasks_cost_neither_memory_nor_a_neighbour_and_a_restart_goes_o
         });
     }
 }
+
+/// How many lists are wanted where they are far more than a minute may have, and how large each is, about.
+const FLOOD: usize = 400;
+
+#[test]
+fn lists_beyond_the_bytes_of_a_minute_wait_and_hardly_any_more_are_written() {
+    // Two MiB a minute, and 1 MiB a list.
+    let root = super::host::two_groups_with("[limits]\ncommands_mib_per_minute = 2\nmin_free_mib = 1\n");
+    root.serve().terminate();
+    give_heavy_tasks(&root);
+    for n in 0..FLOOD {
+        // Half of them hide what they are from a look at their bytes.
+        let kind = if n % 2 == 0 { "list_tasks" } else { r"list\u005ftasks" };
+        let text = format!(r#"{{"type":"{kind}","requestId":"same-{n:03}"}}"#);
+        root.put_bytes("evil", "tasks", &format!("{n:03}.json"), text.as_bytes());
+    }
+    let _daemon = root.serve();
+    wait_for("the gate to shut", || root.log().contains("more commands than the limits allow").then_some(()));
+    // Those that are taken are answered, and a neighbour is.
+    ask(&root, "good", "beside");
+    let replies = std::fs::read_dir(root.data("ipc/evil/responses")).unwrap();
+    let bytes: u64 = replies.map(|reply| reply.unwrap().metadata().unwrap().len()).sum();
+    println!("{bytes} bytes of replies where 2 MiB a minute are allowed");
+    assert!(bytes >= 2 << 20, "{bytes}");
+    assert!(bytes <= (2 + 12) << 20, "{bytes} bytes were written");
+}

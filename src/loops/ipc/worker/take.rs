@@ -31,6 +31,9 @@ const FEW: usize = 8;
 /// So many places in the crowd a group takes at least: a dozen at once keep the disk busy.
 const LEAST: usize = 32;
 
+/// So many lists are claimed before their replies are counted: each may have 1 MiB where the command has a few bytes.
+const LISTS: usize = 4;
+
 impl Worker {
     /// Claims, reads, settles and answers files; returns how many were claimed.
     pub(super) async fn take(&mut self, files: Vec<(CommandBox, OsString)>, patience: Patience) -> usize {
@@ -204,8 +207,9 @@ fn take_in(
             files = Vec::new().into_iter();
             break;
         };
-        let (mut taken, mut bytes) = (Vec::new(), 0);
+        let (mut taken, mut bytes, mut lists) = (Vec::new(), 0, 0);
         while taken.len() < TOGETHER
+            && lists < LISTS
             && bytes < CLAIMED_AT_ONCE
             && open > 0
             && let Some((in_box, name)) = files.next()
@@ -215,6 +219,7 @@ fn take_in(
                 Ok(None) => {}
                 Ok(Some(file)) => {
                     bytes += file.bytes();
+                    lists += usize::from(file.wants_a_list());
                     taken.push(file);
                 }
                 Err(_) => {
@@ -227,6 +232,10 @@ fn take_in(
             failpoint::reach("ipc.claimed");
             claimed += taken.len();
             flow.take(taken, files.len());
+            if lists >= LISTS {
+                // How long their replies are is known before more are claimed.
+                flow.settle_all(files.len());
+            }
         }
     }
     let left_slow = flow.has_left();
