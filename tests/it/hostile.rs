@@ -5,6 +5,7 @@
 mod crowd;
 mod deaths;
 mod host;
+mod ids;
 mod instances;
 mod lists;
 mod model;

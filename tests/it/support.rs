@@ -185,7 +185,12 @@ impl Root {
     /// Settings under which every agent waits, before it begins, for [`Self::open_gate`]; `toml` comes after them.
     pub(crate) fn close_gate(&self, toml: &str) {
         let (gate, g2) = (self.path().join("gate"), env!("CARGO_BIN_EXE_g2"));
-        let wait = format!("until [ -e '{}' ]; do sleep 0.02; done; exec '{g2}' agent", gate.display());
+        // A shell does not watch its daemon: it is over when the root is gone.
+        let wait = format!(
+            "until [ -e '{}' ]; do [ -d '{}' ] || exit; sleep 0.02; done; exec '{g2}' agent",
+            gate.display(),
+            self.path().display()
+        );
         self.settings(&format!(
             "[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n[agent]\ncommand = [\"/bin/sh\", \"-c\", \"{wait}\"]\n{toml}"
         ));
