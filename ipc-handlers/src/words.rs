@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An enum each variant of which is one word. [`words!`](crate::words) declares them.
+/// An enum each variant of which is one word. [`crate::words!`] declares them.
 pub trait Word: Copy + Eq + fmt::Debug + 'static {
     /// What the words are of, as errors name it: `task status`.
     const CONCEPT: &'static str;
