@@ -1,6 +1,4 @@
 //! Ids of tasks that a group takes before those of others are made.
-#![expect(clippy::disallowed_methods, reason = "looks for a reply")]
-
 use serde_json::json;
 
 use super::{neighbour::Neighbour, place::Place};
