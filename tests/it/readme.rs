@@ -1,4 +1,4 @@
-//! The README's commands work as they are pasted, on a machine that has nothing of ours.
+//! The commands of README.md and of docs/ work as they are pasted, on a machine that has nothing of ours.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "plays a new user in a shell")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
@@ -12,16 +12,19 @@ use std::{
 /// What is run in another way, or not at all: it would take minutes, or the machine's own service manager.
 const NOT_HERE: [&str; 1] = ["cargo install --path . --locked"];
 
-fn readme() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
+/// The front page, and the pages for users behind it.
+fn pages() -> String {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names = ["README.md", "docs/people.md", "docs/agents.md", "docs/service.md"];
+    names.map(|name| fs::read_to_string(top.join(name)).unwrap()).concat()
 }
 
 /// The lines of a section's shell blocks; `None`: of all sections.
 fn lines(section: Option<&str>) -> Vec<String> {
     let (mut here, mut inside, mut found) = (section.is_none(), false, Vec::new());
-    for line in readme().lines() {
+    for line in pages().lines() {
         match line {
-            heading if heading.starts_with("## ") => {
+            heading if heading.starts_with("# ") || heading.starts_with("## ") => {
                 here = section.is_none_or(|s| heading == format!("## {s}"))
             }
             "```sh" => inside = true,
@@ -86,7 +89,7 @@ fn the_tour_can_be_pasted_line_by_line_and_prints_what_it_says() {
 
 #[test]
 fn what_a_new_user_needs_is_named_and_there() {
-    let readme = readme();
+    let pages = pages();
     for named in [
         "cargo install --path . --locked",
         "~/.config/systemd/user/g2.service",
@@ -94,7 +97,7 @@ fn what_a_new_user_needs_is_named_and_there() {
         "loginctl enable-linger",
         "container/agent-runner/SCRIPT.md",
     ] {
-        assert!(readme.contains(named), "{named}");
+        assert!(pages.contains(named), "{named}");
     }
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in ["LICENSE", "container/agent-runner/SCRIPT.md", "tests/bench/FIGURES.md"] {

@@ -43,6 +43,7 @@ fn nothing_stands_at_the_top_but_what_belongs_there() {
         "src",
         "ipc-handlers",
         "container",
+        "docs",
         "groups",
         "data",
         "migrations",
@@ -74,6 +75,7 @@ fn every_folder_opens_with_a_readme_of_one_screen() {
         "container",
         "container/agent-runner",
         "container/skills",
+        "docs",
         "groups",
         "data",
         "migrations",
@@ -86,7 +88,11 @@ fn every_folder_opens_with_a_readme_of_one_screen() {
         let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let lines = text.lines().count();
         assert!(lines > 4, "{} says nothing", path.display());
-        let most = if folder.is_empty() || folder == "src" { 300 } else { 80 };
+        let most = match folder {
+            "" => 150,
+            "src" => 300,
+            _ => 80,
+        };
         assert!(lines <= most, "{} has {lines} lines", path.display());
     }
 }
