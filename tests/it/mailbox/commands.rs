@@ -60,7 +60,7 @@ fn schedule_task_answers_with_the_first_occurrence_of_each_kind() {
     assert_eq!(names(&reply["result"]), ["nextRun", "nextRunLocal", "taskId"]);
     let tasks = root.rows(&["tasks", "list"]);
     let ids: Vec<&Value> = tasks.iter().map(|task| &task["id"]).collect();
-    assert_eq!(ids, ["interval", "cron", "once"]);
+    assert_eq!(ids, ["once", "cron", "interval"]);
     assert_eq!(
         names(&tasks[0]),
         [
