@@ -47,7 +47,8 @@ pub(super) async fn stranded(host: &Arc<Host>, folder: &Folder, kept: &[i64]) ->
     found.into_iter().filter(|claimed| claimed.folder == *folder && !kept.contains(&claimed.id)).collect()
 }
 
-/// Handles claimed files of a group one by one, in order. One over which we panic again is refused as a fault of ours.
+/// Handles claimed files of a group one by one, in order. One over which we panic again is refused as a fault of ours. Where
+/// one has to wait for the world, those behind it are left to be looked at again after it.
 pub(super) async fn one_by_one(
     host: &Arc<Host>,
     folder: &Folder,
@@ -56,6 +57,10 @@ pub(super) async fn one_by_one(
 ) -> Handled {
     let mut all = Handled::default();
     for claimed in claims {
+        if !all.waiting.is_empty() {
+            all.growing.push(claimed);
+            continue;
+        }
         let (working, of, taken) =
             (Arc::clone(host), folder.clone(), vec![Taken::before(claimed.clone(), Duration::ZERO)]);
         let work = move || handle(&working, &of, taken, patience, Slow::Now);
@@ -72,7 +77,7 @@ pub(super) async fn one_by_one(
 async fn refuse(host: &Arc<Host>, folder: &Folder, claimed: Claimed) {
     let (working, of) = (Arc::clone(host), folder.clone());
     let work = move || {
-        let pending = Pending::refused(&working, claimed, Refusal::internal());
+        let Some(pending) = Pending::refused(&working, claimed, Refusal::internal()) else { return };
         if let Some(settled) = Handle::current().block_on(record_our_fault(&working, &pending)) {
             let _unanswered = answer_all(&working, &of, vec![(pending, settled)], 0);
         }

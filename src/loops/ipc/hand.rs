@@ -19,6 +19,7 @@ use std::{ffi::OsStr, sync::Arc};
 
 use ipc_handlers::{Code, Folder, Refusal, Time};
 
+use super::read::file_of;
 use crate::{
     domain::{states::CommandOutcome, zone::Zones},
     failpoint,
@@ -27,7 +28,7 @@ use crate::{
         World,
     },
     root,
-    store::{Body, CommandFile, Proof, Store, StoreError, Transcripts, digest},
+    store::{Body, Store, StoreError, digest},
 };
 
 /// What is needed to act on a root's commands. Only one may act at a time: the daemon, or who holds the root's lock.
@@ -129,22 +130,8 @@ pub async fn finish(
         Err(ReadError::NotAFile(_) | ReadError::Gone) => (Err(unread()), Vec::new(), Vec::new(), no_origin()),
         Err(ReadError::World(error)) => return Err(error.into()),
     };
-    let source = claimed.source.as_ref();
-    let file = CommandFile {
-        claim: claimed.id,
-        group: claimed.folder.clone(),
-        box_name: source.map_or_else(|| "unknown".into(), |s| s.in_box.to_string()),
-        name: source.map_or_else(|| "unknown".into(), |s| s.name.clone()),
-        origin,
-        run: None,
-        written: claimed.written,
-        taken: claimed.taken,
-        proof: Proof::None, // Whoever wrote it, it is dropped.
-        body,
-        digest,
-        transcripts: Transcripts::new(),
-        searched: None,
-    };
+    // Whoever wrote it, it is dropped.
+    let file = file_of(claimed, origin, body, digest);
     // Nothing is scheduled by what is dropped.
     let receipt = hand.store.settle(file, Zones::utc(), now).await?.receipt;
     failpoint::reach("ipc.committed");

@@ -36,42 +36,50 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// A claimed file that is refused whatever it asks for. On a thread that may block.
-    pub(super) fn refused(host: &Host, claimed: Claimed, refusal: Refusal) -> Self {
+    /// A claimed file that is refused whatever it asks for. `None`: the world is in the way of keeping its bytes, and it stays
+    /// claimed until the next start. On a thread that may block.
+    pub(super) fn refused(host: &Host, claimed: Claimed, refusal: Refusal) -> Option<Self> {
         let no_origin = || format!("claim:{}", claimed.id).into_bytes();
         let (kept, digest, origin) = match host.claims.read(&claimed) {
             Ok(read) => (read.bytes.clone(), digest(&read.bytes), read.origin.key),
             Err(ReadError::TooLarge { head, origin, .. }) => (head, Vec::new(), origin.key),
-            Err(ReadError::Gone | ReadError::NotAFile(_) | ReadError::World(_)) => {
-                (Vec::new(), Vec::new(), no_origin())
+            Err(ReadError::Gone | ReadError::NotAFile(_)) => (Vec::new(), Vec::new(), no_origin()),
+            Err(ReadError::World(error)) => {
+                tracing::error!(claim = claimed.id, error = %chain(&error), "a command that we can't handle can't be read either");
+                return None;
             }
         };
-        let (box_name, name) = place(&claimed);
-        let file = CommandFile {
-            claim: claimed.id,
-            group: claimed.folder.clone(),
-            box_name,
-            name,
-            origin,
-            run: None,
-            written: claimed.written,
-            taken: claimed.taken,
-            proof: Proof::None,
-            body: Err(refusal),
-            digest,
-            transcripts: Transcripts::new(),
-            searched: None,
-        };
+        let file = file_of(&claimed, origin, Err(refusal), digest);
         let (kept, concern) = (Arc::new(kept), Concern::Nothing);
-        Self { claimed, file, kept, is_message: false, concern, unanswered: 0 }
+        Some(Self { claimed, file, kept, is_message: false, concern, unanswered: 0 })
     }
 }
 
-/// The box and the name that a claimed file had.
-fn place(claimed: &Claimed) -> (String, String) {
-    match &claimed.source {
+/// Returns a claimed file as the store takes it, of which no run is known and that proves nothing.
+pub(super) fn file_of(
+    claimed: &Claimed,
+    origin: Vec<u8>,
+    body: Result<Arc<Body>, Refusal>,
+    digest: Vec<u8>,
+) -> CommandFile {
+    let (box_name, name) = match &claimed.source {
         Some(source) => (source.in_box.to_string(), source.name.clone()),
         None => ("unknown".to_owned(), "unknown".to_owned()),
+    };
+    CommandFile {
+        claim: claimed.id,
+        group: claimed.folder.clone(),
+        box_name,
+        name,
+        origin,
+        run: None,
+        written: claimed.written,
+        taken: claimed.taken,
+        proof: Proof::None,
+        body,
+        digest,
+        transcripts: Transcripts::new(),
+        searched: None,
     }
 }
 
@@ -184,7 +192,6 @@ pub(super) enum Reading {
 
 pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patience) -> Reading {
     let Taken { claimed, refusal, age, read } = taken;
-    let (box_name, name) = place(&claimed);
     failpoint::reach_of("ipc.reading", claimed.folder.as_str());
     // What has no inode of its own any more is identified by its claim.
     let no_origin = format!("claim:{}", claimed.id).into_bytes();
@@ -245,20 +252,6 @@ pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patien
     let command = body.as_ref().ok().and_then(|body| body.envelope().ok()).map(|envelope| &envelope.command);
     let is_message = matches!(command, Some(Command::SendMessage(_)));
     let concern = Concern::of(command);
-    let file = CommandFile {
-        claim: claimed.id,
-        group: claimed.folder.clone(),
-        box_name,
-        name,
-        origin,
-        run,
-        written: claimed.written,
-        taken: claimed.taken,
-        proof,
-        body,
-        digest,
-        transcripts: Transcripts::new(),
-        searched: None,
-    };
+    let file = CommandFile { run, proof, ..file_of(&claimed, origin, body, digest) };
     Reading::Ready(Box::new(Pending { claimed, file, kept, is_message, concern, unanswered: 0 }))
 }
