@@ -359,3 +359,11 @@ pub(crate) fn skipped(why: &str) {
     assert!(!required, "G2_REQUIRE_ROOT is set, and the test can't do what it needs: {why}");
     eprintln!("skipped: {why}");
 }
+
+/// Whether places at which a daemon ends can be named: in a debug build. Otherwise the test says that it is skipped.
+pub(crate) fn fail_points() -> bool {
+    if !cfg!(debug_assertions) {
+        eprintln!("skipped: no fail points in a release build");
+    }
+    cfg!(debug_assertions)
+}

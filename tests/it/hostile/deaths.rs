@@ -8,7 +8,7 @@ use super::{
     host::two_groups,
     scene::{ask, image, launched},
 };
-use crate::support::{Docked, Root, agent_image, docker, run_docker, wait_for};
+use crate::support::{Docked, Root, agent_image, docker, fail_points, run_docker, wait_for};
 
 const KILLED: i32 = 9;
 
@@ -43,6 +43,9 @@ fn claimed(root: &Root) -> Vec<String> {
 
 #[test]
 fn a_command_that_kills_the_daemon_is_set_aside_at_the_third_start_and_others_go_on() {
+    if !fail_points() {
+        return;
+    }
     let root = two_groups();
     root.serve().terminate();
     // It dies with commands of both in hand; of those only one is the death of it.
@@ -79,6 +82,9 @@ fn a_command_that_kills_the_daemon_is_set_aside_at_the_third_start_and_others_go
 
 #[test]
 fn a_command_that_is_set_aside_can_be_dropped_unread() {
+    if !fail_points() {
+        return;
+    }
     let root = two_groups();
     root.serve().terminate();
     root.put_command("evil", "messages", "bomb.json", &say("never"));
@@ -99,6 +105,9 @@ fn a_command_that_is_set_aside_can_be_dropped_unread() {
 
 #[test]
 fn a_daemon_that_is_killed_while_it_works_sets_nobody_aside() {
+    if !fail_points() {
+        return;
+    }
     let root = two_groups();
     root.serve().terminate();
     for n in 0..5 {
@@ -115,6 +124,9 @@ fn a_daemon_that_is_killed_while_it_works_sets_nobody_aside() {
 
 #[test]
 fn a_run_whose_output_kills_the_daemon_is_not_adopted_at_the_third_start_and_others_go_on() {
+    if !fail_points() {
+        return;
+    }
     if !docker() {
         return;
     }
@@ -162,6 +174,9 @@ fn run_of_evil(root: &Root) -> Value {
 
 #[test]
 fn runs_that_say_nothing_new_are_nobodys_death_however_often_the_daemon_is_killed_at_its_start() {
+    if !fail_points() {
+        return;
+    }
     let Some(root) = Docked::new("") else { return };
     root.g2(&["groups", "add", "good", "--chat", "local:good"]);
     let daemon = root.serve();
@@ -187,6 +202,9 @@ fn put_says(root: &Root, texts: &[String]) {
 
 #[test]
 fn work_that_panics_once_loses_no_command_and_says_each_once_in_order() {
+    if !fail_points() {
+        return;
+    }
     let texts: Vec<String> = (10..40).map(|n| n.to_string()).collect();
     // Before files are claimed, between claim and commit, after it, and on the way to the reply.
     for point in [
@@ -217,6 +235,9 @@ fn work_that_panics_once_loses_no_command_and_says_each_once_in_order() {
 
 #[test]
 fn a_command_over_which_work_panics_each_time_is_refused_as_our_own_fault_and_others_go_on() {
+    if !fail_points() {
+        return;
+    }
     let root = two_groups();
     root.serve().terminate();
     put_says(&root, &["one".into(), "two".into()]);
@@ -238,6 +259,9 @@ fn a_command_over_which_work_panics_each_time_is_refused_as_our_own_fault_and_ot
 
 #[test]
 fn a_start_after_a_death_waits_for_nothing_that_is_slow() {
+    if !fail_points() {
+        return;
+    }
     let root = two_groups();
     root.serve().terminate();
     let archive = json!({"type": "archive_session", "sessionId": "s", "name": "x", "requestId": "archive"});
