@@ -182,7 +182,7 @@ words! {
         /// They are gone.
         #[default]
         Drop = "drop",
-        /// They are context for the next one that does.
+        /// They become context for the next message that engages.
         Accumulate = "accumulate",
     }
 }

@@ -63,7 +63,7 @@ fn about(context: &Context, sandbox: &str) -> Result<String, Failure> {
         (Provider::Scripted, Some(script)) => format!("The agent is the built-in one and follows {script}"),
         (Provider::Scripted, None) => format!(
             "The agent is the built-in one: it repeats what you say. For Claude Code: build its image (container/build.sh), \
-             put ANTHROPIC_API_KEY=… into {root}/.env, set provider = \"claude\" in {root}/g2.toml; `g2 doctor` says what is missing"
+             put ANTHROPIC_API_KEY=… into {root}/.env, set provider = \"claude\" in {root}/g2.toml; `g2 doctor` lists everything that is missing"
         ),
     };
     Ok(format!("{which}.\nAll of it lies in {root}; agents run in the {sandbox} sandbox."))
