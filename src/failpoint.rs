@@ -19,6 +19,8 @@
 //! | `ipc.set_aside` | `done/` or `dead/` is written, the claimed file is still there |
 //! | `hand.noted` | what a person wants done with a claim is written down, its file is where it was |
 //! | `hand.placed` | the file is in `data/claimed/` under that id |
+//! | `feed.written` | changes and their events are written, not committed |
+//! | `feed.committed` | they are committed, the bell is not rung |
 //! | `message.stored` | message and inbox rows are committed |
 //! | `message.judged` | verdicts are committed, with the questions that they raise |
 //! | `approval.made` | an answer made a group, which has no folder and no boxes |

@@ -8,6 +8,7 @@ pub mod chats;
 pub mod deaths;
 pub mod engage;
 pub mod errors;
+pub mod feed;
 pub mod group_config;
 pub mod health;
 pub mod hearing;

@@ -20,13 +20,12 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Host, intake::What, typing::Work};
+use super::{Host, intake::What};
 use crate::{
     domain::{
         judge::{Cause, End},
         lanes::Event,
         repeats::Repeats,
-        typing::Place,
     },
     ipc::Stamp,
     sandbox::output::Parsed,
@@ -77,7 +76,6 @@ struct Watched {
     host: Arc<Host>,
     group: Folder,
     run: i64,
-    is_task: bool,
     container: Option<String>,
     /// The number of the last record that was applied or known.
     seen: u64,
@@ -106,8 +104,6 @@ struct Watched {
     blocked_tool: Option<String>,
     /// What it was handed and has not finished, with when it took it; `None`: it has not been seen to.
     in_hand: BTreeMap<String, Option<Instant>>,
-    /// What its chat is shown of it.
-    work: Work,
     heartbeat: Option<Stamp>,
     ready_limit: Duration,
     /// For how long it may give no sign of life, ms.
@@ -116,14 +112,13 @@ struct Watched {
 }
 
 impl Watched {
-    /// A run of which nothing is known yet. `place` is where it is shown that its agent is at work.
-    fn new(host: &Arc<Host>, group: &Folder, run: i64, is_task: bool, place: Option<Place>) -> Self {
+    /// A run of which nothing is known yet.
+    fn new(host: &Arc<Host>, group: &Folder, run: i64) -> Self {
         let now = Instant::now();
         Self {
             host: Arc::clone(host),
             group: group.clone(),
             run,
-            is_task,
             container: None,
             seen: 0,
             known: 0,
@@ -144,7 +139,6 @@ impl Watched {
             stopped: None,
             blocked_tool: None,
             in_hand: BTreeMap::new(),
-            work: Work::new(Arc::clone(host), run, place),
             heartbeat: None,
             ready_limit: Duration::from_millis(host.config.startup_ms),
             ceiling_ms: host.config.run_settings().ceiling_ms,
@@ -175,19 +169,6 @@ enum Watching {
     LetGo,
 }
 
-/// Where it is shown that the agent of this run is at work: for messages, and not for tasks, of which nobody waits.
-fn place_of(host: &Host, beginning: &Beginning) -> Option<Place> {
-    match beginning {
-        Beginning::Batch(handed) => {
-            Some(Place { chat_jid: handed.chat_jid.clone(), thread: handed.thread.clone() })
-        }
-        Beginning::Adopted(active) if active.task().is_none() => {
-            active.lane.and_then(|lane| host.store.place_of_lane(lane).ok().flatten())
-        }
-        Beginning::Task(_) | Beginning::Adopted(_) | Beginning::Abandoned(_) => None,
-    }
-}
-
 /// Watches over a run until it has ended, then tells the lanes.
 pub(super) async fn supervise(
     host: Arc<Host>,
@@ -196,12 +177,7 @@ pub(super) async fn supervise(
     beginning: Beginning,
     mut orders: mpsc::UnboundedReceiver<Order>,
 ) {
-    let is_task = match &beginning {
-        Beginning::Batch(_) => false,
-        Beginning::Task(_) => true,
-        Beginning::Adopted(active) | Beginning::Abandoned(active) => active.task().is_some(),
-    };
-    let mut watched = Watched::new(&host, &group, run, is_task, place_of(&host, &beginning));
+    let mut watched = Watched::new(&host, &group, run);
     let watching = match beginning {
         Beginning::Batch(handed) => watched.launch(document::of_batch(&host, &handed), &mut orders).await,
         Beginning::Task(handed) => watched.launch(document::of_task(&host, &handed), &mut orders).await,

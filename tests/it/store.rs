@@ -25,6 +25,7 @@ use ipc_handlers::{
 
 mod clocks;
 mod commands;
+mod feed;
 mod prune;
 mod stored;
 mod tasks;

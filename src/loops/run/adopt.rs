@@ -52,7 +52,6 @@ impl Watched {
         if active.kind != RunKind::Message && !active.handled {
             self.in_hand.insert(task_batch(active.id), None);
         }
-        self.show_work();
         // Its start is written down when its stdin is whole: it may take as long as any to become ready.
         if !active.ready && !active.started {
             self.ready_limit = ADOPTED_UNREADY;

@@ -32,7 +32,6 @@ impl Watched {
         orders: &mut mpsc::UnboundedReceiver<Order>,
     ) -> Watching {
         self.in_hand.insert(launching.document.batch_id.clone(), None);
-        self.show_work();
         let unprepared =
             |why| Watching::Ended((End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself));
         let prepared = match prepare(&self.host, &self.group, self.run, launching.is_main).await {

@@ -72,13 +72,12 @@ impl Watched {
             match recorded {
                 Recorded::Known => {}
                 Recorded::Gap { expected } => return Err(Halt::Unwell(Cause::Gap { expected, got: n })),
-                Recorded::Applied { said, idle } => {
+                Recorded::Applied { idle, .. } => {
                     // A record that is read again, after an adoption, is no sign of life; nor is a second `ready`, which
                     // only names the session.
                     let again =
                         kind == wire::Kind::Ready && self.ready && self.protocol == Some(wire::PROTOCOL);
                     if again {
-                        self.host.nudges.settled.ring();
                         continue;
                     }
                     self.last_sign = Instant::now();
@@ -87,12 +86,8 @@ impl Watched {
                         self.is_ready();
                     }
                     self.in_hand.retain(|batch, _| !record.handled.contains(batch));
-                    self.show_work();
                     if kind == wire::Kind::Result {
                         self.last_result = Some(self.last_sign);
-                    }
-                    if said {
-                        self.host.nudges.deliver.notify_one();
                     }
                     if kind == wire::Kind::Ready {
                         self.protocol = Some(wire::PROTOCOL);
@@ -105,10 +100,8 @@ impl Watched {
                     } else {
                         Event::Busy { group }
                     });
-                    self.host.nudges.settled.ring();
                     if status == wire::Status::Error && self.closing.is_none() {
                         // Its turn is over and what it has in hand is not handled: nothing more comes of it.
-                        self.work.set(false);
                         self.ask_close("its turn has failed").await;
                         let _ = self.host.lanes.send(Event::CloseAsked { group: self.group.clone() });
                     }

@@ -224,20 +224,13 @@ impl Watched {
             Order::Handed(batch) => {
                 self.idle = false;
                 self.in_hand.insert(batch_name(batch), None);
-                self.show_work();
             }
             Order::TakenBack(batch) => {
                 self.in_hand.remove(&batch_name(batch));
                 let active = self.host.store.active_run(self.run).ok().flatten();
                 self.idle = active.is_some_and(|active| active.is_idle());
-                self.show_work();
             }
         }
-    }
-
-    /// Has its chat see whether it has something in hand.
-    pub(super) fn show_work(&mut self) {
-        self.work.set(!self.in_hand.is_empty());
     }
 
     pub(super) fn never_ready(&self) -> Cause {
