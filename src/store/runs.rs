@@ -6,10 +6,13 @@ use ipc_handlers::{Folder, Time, wire};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, columns::Columns as _};
-use crate::domain::{
-    rows::Run,
-    states::{RunKind, RunStatus, SandboxName, Via},
-    zone::Zones,
+use crate::{
+    domain::{
+        rows::Run,
+        states::{RunKind, RunStatus, SandboxName, Via},
+        zone::Zones,
+    },
+    failpoint,
 };
 
 mod end;
@@ -17,6 +20,7 @@ mod record;
 mod slot;
 
 pub use end::{EndOfRun, LeftInput, RunEnded};
+use record::Answer;
 pub use record::Recorded;
 pub(super) use slot::next_slot;
 
@@ -126,7 +130,9 @@ impl Store {
     }
 
     /// Applies record number `n` of a run in one transaction: its number, what it says, the batches it has finished
-    /// and, where the generation holds, the session.
+    /// and, where the generation holds, the session. An answer of more than 1 MiB is said in parts, so that nobody waits for
+    /// all of it to be written: each part but the last is a transaction of its own, and is said once however often this is
+    /// called.
     pub async fn record(
         &self,
         run: i64,
@@ -135,7 +141,13 @@ impl Store {
         now: Time,
     ) -> Result<Recorded> {
         let record = record.into();
-        self.write(move |c| record::apply(c, run, n, &record, now)).await
+        let answer = Answer::of(&record);
+        for (at, part) in answer.all_but_last() {
+            let part = part.to_owned();
+            self.write(move |c| record::say_part(c, run, n, (at, &part), now)).await?;
+            failpoint::reach("run.part");
+        }
+        self.write(move |c| record::apply(c, run, n, &record, &answer, now)).await
     }
 
     /// A follow-up could not be placed: it waits again, at no cost.
