@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, Load, WaitingLane, Work},
+    domain::lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, WaitingLane, Work},
     failpoint, store,
 };
 
@@ -161,7 +161,7 @@ impl Dispatch {
         match &event {
             Event::Idle { group } => {
                 let idle = self.live.get(group).is_some_and(|live| {
-                    self.host.store.active_run(live.run).ok().flatten().is_some_and(|run| run.is_idle())
+                    self.host.store.active_run(live.run).ok().flatten().is_some_and(|run| run.life.is_idle())
                 });
                 if !idle {
                     return;
@@ -400,18 +400,4 @@ impl Dispatch {
 
 pub(super) fn waiting_lane(lane: &store::WaitingLane) -> WaitingLane {
     WaitingLane { lane: LaneId(lane.lane), generation: lane.generation, not_before: lane.rest_until }
-}
-
-/// Returns in which state a run on record is.
-#[must_use]
-pub fn adopted_state(run: &store::ActiveRun) -> AdoptedState {
-    if run.closing {
-        AdoptedState::Closing
-    } else if !run.ready {
-        AdoptedState::Starting
-    } else if run.is_idle() {
-        AdoptedState::Ready(Load::Idle)
-    } else {
-        AdoptedState::Ready(Load::Busy)
-    }
 }

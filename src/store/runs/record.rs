@@ -190,7 +190,7 @@ pub(super) fn apply(
         wire::Kind::Ready | wire::Kind::Progress | wire::Kind::BlockedTool => {}
     }
     let after = c.prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?.query_row([run], active_row)?;
-    Ok(Recorded::Applied { said: said.is_some(), idle: with_batches(c, after)?.is_idle() })
+    Ok(Recorded::Applied { said: said.is_some(), idle: after.life.is_idle() })
 }
 
 /// An answer that finishes some batches is about those: of what is still in hand nothing was said by it, unless something
