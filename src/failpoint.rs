@@ -31,6 +31,7 @@
 //! | `run.no_stdin` | it is started, nothing was written to its stdin (Docker) |
 //! | `run.started` | stdin is written and shut |
 //! | `run.reading/GROUP` | a record of this group's run is read, not applied |
+//! | `run.part` | a part of a long answer is committed, its record is not |
 //! | `run.record` | a record is applied |
 //! | `deliver.sending` | an outbox row is marked `sending` |
 //! | `deliver.sent` | the channel has it, the row says `sending` |

@@ -16,6 +16,7 @@ pub mod holds;
 pub mod js_regex;
 pub mod judge;
 pub mod lanes;
+pub mod life;
 pub mod mounts;
 pub mod people;
 pub mod problems;

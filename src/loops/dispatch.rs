@@ -24,7 +24,7 @@ use crate::{
     clock,
     domain::{
         feed::{EventKind, FeedEvent},
-        lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, Load, WaitingLane, Work},
+        lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, WaitingLane, Work},
     },
     failpoint,
     store::{self, News},
@@ -198,7 +198,7 @@ impl Dispatch {
         match &event {
             Event::Idle { group } => {
                 let idle = self.live.get(group).is_some_and(|live| {
-                    self.host.store.active_run(live.run).ok().flatten().is_some_and(|run| run.is_idle())
+                    self.host.store.active_run(live.run).ok().flatten().is_some_and(|run| run.life.is_idle())
                 });
                 if !idle {
                     return;
@@ -434,18 +434,4 @@ impl Dispatch {
 
 pub(super) fn waiting_lane(lane: &store::WaitingLane) -> WaitingLane {
     WaitingLane { lane: LaneId(lane.lane), generation: lane.generation, not_before: lane.rest_until }
-}
-
-/// Returns in which state a run on record is.
-#[must_use]
-pub fn adopted_state(run: &store::ActiveRun) -> AdoptedState {
-    if run.closing {
-        AdoptedState::Closing
-    } else if !run.ready {
-        AdoptedState::Starting
-    } else if run.is_idle() {
-        AdoptedState::Ready(Load::Idle)
-    } else {
-        AdoptedState::Ready(Load::Busy)
-    }
 }

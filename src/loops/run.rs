@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, wire};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     time::Instant,
@@ -25,6 +25,7 @@ use crate::{
     domain::{
         judge::{Cause, End},
         lanes::Event,
+        life::Reached,
         repeats::Repeats,
     },
     ipc::Stamp,
@@ -89,18 +90,13 @@ struct Watched {
     turn: Option<OwnedSemaphorePermit>,
     /// What the log was told of its output.
     noise: Repeats<Noise>,
-    protocol: Option<u32>,
-    /// The image announces no protocol of ours.
-    speaks_v1: bool,
-    ready: bool,
-    idle: bool,
-    closing: Option<Instant>,
-    close_asserted: Option<Instant>,
+    speaks: Speaks,
+    reached: Reached,
+    leaving: Leaving,
     started: Instant,
     last_sign: Instant,
     last_record: Instant,
     last_result: Option<Instant>,
-    stopped: Option<Instant>,
     blocked_tool: Option<String>,
     /// What it was handed and has not finished, with when it took it; `None`: it has not been seen to.
     in_hand: BTreeMap<String, Option<Instant>>,
@@ -109,6 +105,72 @@ struct Watched {
     /// For how long it may give no sign of life, ms.
     ceiling_ms: u64,
     log: RunLog,
+}
+
+/// Which protocol its runner has announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speaks {
+    NotSaid,
+    /// v1's, or it announces none.
+    One,
+    Ours,
+}
+
+impl Speaks {
+    fn of(protocol: Option<u32>) -> Self {
+        match protocol {
+            None => Self::NotSaid,
+            Some(protocol) if protocol < wire::PROTOCOL => Self::One,
+            Some(_) => Self::Ours,
+        }
+    }
+}
+
+/// How far it is on its way out.
+#[derive(Clone, Copy, Debug)]
+enum Leaving {
+    No,
+    /// It has been asked to leave.
+    Asked(Asked),
+    /// The engine has been told to stop it, whether it was asked before or not.
+    Stopped {
+        since: Instant,
+        asked: Option<Asked>,
+    },
+}
+
+/// Since when it has been asked to leave, and when it was told so last.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    since: Instant,
+    last: Option<Instant>,
+}
+
+impl Leaving {
+    /// How it has been asked to leave, if it was.
+    fn asked(&mut self) -> Option<&mut Asked> {
+        match self {
+            Self::No => None,
+            Self::Asked(asked) => Some(asked),
+            Self::Stopped { asked, .. } => asked.as_mut(),
+        }
+    }
+
+    /// It is asked to leave now, unless it was before. Returns whether it was not.
+    fn ask(&mut self, now: Instant) -> bool {
+        let asked = Asked { since: now, last: None };
+        match self {
+            Self::No => *self = Self::Asked(asked),
+            Self::Stopped { asked: before @ None, .. } => *before = Some(asked),
+            Self::Asked(_) | Self::Stopped { .. } => return false,
+        }
+        true
+    }
+
+    /// It is told to stop.
+    fn stop(&mut self, now: Instant) {
+        *self = Self::Stopped { since: now, asked: self.asked().copied() };
+    }
 }
 
 impl Watched {
@@ -126,17 +188,13 @@ impl Watched {
             heard_again: now,
             turn: None,
             noise: Repeats::default(),
-            protocol: None,
-            speaks_v1: false,
-            ready: false,
-            idle: false,
-            closing: None,
-            close_asserted: None,
+            speaks: Speaks::NotSaid,
+            reached: Reached::Queued,
+            leaving: Leaving::No,
             started: now,
             last_sign: now,
             last_record: now,
             last_result: None,
-            stopped: None,
             blocked_tool: None,
             in_hand: BTreeMap::new(),
             heartbeat: None,

@@ -1,5 +1,4 @@
 //! The feed of changes, and the daemon dead before and after each of its commits: who follows it sees each change once.
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
     io::{BufRead as _, BufReader},
