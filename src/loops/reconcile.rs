@@ -154,7 +154,7 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
         let obstacle = match disk.look(&host).await {
             Room::Enough => engine_away(&host).await.map(Obstacle::Engine),
             Room::Low { .. } | Room::Short { .. } => {
-                Some(Obstacle::NoRoom(no_room(&host, disk.is_filled_from_outside())))
+                Some(Obstacle::NoRoom(no_room(&host, disk.is_filled_unseen())))
             }
         };
         match (&obstacle, paused) {
