@@ -50,7 +50,7 @@ pub(super) async fn act(
     }
     for changed in &changes.sessions {
         let config = context.config()?;
-        store.put_out_archives(changed.clone(), config.archives, config.archives_bytes).await?;
+        store.put_out_archives(changed.clone(), config.limits.archives, config.limits.archives_bytes).await?;
         // A live run goes on with the session that it has: it leaves, and the next one has the new one.
         if changes.lanes.iter().any(|(group, ..)| group == changed) {
             tell_to_relaunch(context, changed).await;

@@ -27,6 +27,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0017_replies", include_str!("../../migrations/0017_replies.sql")),
     ("0018_uids", include_str!("../../migrations/0018_uids.sql")),
     ("0019_decisions", include_str!("../../migrations/0019_decisions.sql")),
+    ("0020_archives", include_str!("../../migrations/0020_archives.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -112,7 +112,7 @@ impl Watched {
                     }
                     Some(Err(SandboxError::Flooded { bytes })) => {
                         tracing::warn!(run = self.run, bytes, "the output is over its limit");
-                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.output_bytes });
+                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.sandbox.output_bytes });
                         self.kill(container).await;
                         output_open = false;
                     }
@@ -152,7 +152,7 @@ impl Watched {
                     Some(Ok(_)) => {}
                     Some(Err(SandboxError::Flooded { bytes })) => {
                         tracing::warn!(run = self.run, bytes, "the output is over its limit");
-                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.output_bytes });
+                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.sandbox.output_bytes });
                         self.kill(container).await;
                         beside = None;
                     }
