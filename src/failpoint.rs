@@ -19,6 +19,8 @@
 //! | `ipc.set_aside` | `done/` or `dead/` is written, the claimed file is still there |
 //! | `hand.noted` | what a person wants done with a claim is written down, its file is where it was |
 //! | `hand.placed` | the file is in `data/claimed/` under that id |
+//! | `feed.written` | changes and their events are written, not committed |
+//! | `feed.committed` | they are committed, the bell is not rung |
 //! | `message.stored` | message and inbox rows are committed |
 //! | `message.judged` | verdicts are committed, with the questions that they raise |
 //! | `approval.made` | an answer made a group, which has no folder and no boxes |
@@ -29,6 +31,7 @@
 //! | `run.no_stdin` | it is started, nothing was written to its stdin (Docker) |
 //! | `run.started` | stdin is written and shut |
 //! | `run.reading/GROUP` | a record of this group's run is read, not applied |
+//! | `run.part` | a part of a long answer is committed, its record is not |
 //! | `run.record` | a record is applied |
 //! | `deliver.sending` | an outbox row is marked `sending` |
 //! | `deliver.sent` | the channel has it, the row says `sending` |

@@ -3,10 +3,7 @@
 use anyhow::anyhow;
 use ipc_handlers::{Command, Folder, Outcome};
 
-use super::{
-    Context, Failure,
-    client::{tell_changed, tell_to_relaunch},
-};
+use super::{Context, Failure, client::tell_changed};
 use crate::{
     app::bounds,
     clock,
@@ -42,21 +39,11 @@ pub(super) async fn act(
     let config = context.config()?;
     let (zones, bounds) = (config.zones.clone(), bounds(&config));
     let acted = store.clone().bounded(bounds).act(group.clone(), command, said, zones, clock::now()).await?;
-    let (outcomes, changes) = acted.map_err(|refusal| {
+    let outcomes = acted.map_err(|refusal| {
         anyhow!("{}; {} ({})", as_typed(&refusal.message), as_typed(&refusal.hint), refusal.code)
     })?;
-    for changed in changes.tasks.iter().chain(&changes.groups) {
-        tell_changed(context, Some(changed)).await;
-    }
-    for changed in &changes.sessions {
-        let config = context.config()?;
-        store.put_out_archives(changed.clone(), config.limits.archives, config.limits.archives_bytes).await?;
-        // A live run goes on with the session that it has: it leaves, and the next one has the new one.
-        if changes.lanes.iter().any(|(group, ..)| group == changed) {
-            tell_to_relaunch(context, changed).await;
-        } else {
-            tell_changed(context, Some(changed)).await;
-        }
-    }
+    // A daemon that is up does so too.
+    store.put_out_archives(group.clone(), config.limits.archives, config.limits.archives_bytes).await?;
+    tell_changed(context, Some(group)).await;
     outcomes.into_iter().next().ok_or_else(|| anyhow!("nothing came of it").into())
 }

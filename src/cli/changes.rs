@@ -23,6 +23,7 @@ pub(super) fn is_a_change(command: &Command) -> bool {
         | Command::Schedule(_)
         | Command::Runs(_)
         | Command::Usage(_)
+        | Command::Events(_)
         | Command::Why(_)
         | Command::Doctor(_)
         | Command::Agent => false,

@@ -30,7 +30,6 @@ mod open;
 mod read;
 mod recover;
 mod searches;
-mod show;
 mod transcripts;
 mod worker;
 

@@ -38,6 +38,27 @@ const STEP: usize = 250;
 const TRIES: u32 = 5;
 /// How often the daemon looks.
 const EVERY: Duration = Duration::from_hours(24);
+/// How often it looks whether events of the feed can go, and how long it leaves the writer to others after some went.
+const TRIM_EVERY: Duration = Duration::from_secs(10);
+const TRIM_REST: Duration = Duration::from_millis(20);
+
+/// Removes old events of the feed, a few at a time, until the daemon stops.
+pub async fn trim_feed(host: Arc<Host>) {
+    loop {
+        let rest = match host.store.trim_events(clock::now()).await {
+            Ok(true) => TRIM_REST,
+            Ok(false) => TRIM_EVERY,
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "removing old events failed; it is tried again");
+                TRIM_EVERY
+            }
+        };
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            () = tokio::time::sleep(rest) => {}
+        }
+    }
+}
 
 /// Whether it is done, and who else works on the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

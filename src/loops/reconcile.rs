@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Host, Obstacle,
-    dispatch::{Adoption, adopted_state},
+    dispatch::Adoption,
     intake::What,
     ipc::chain,
     room,
@@ -121,7 +121,7 @@ async fn sort_out(
                     }
                     run.container = Some(container.id);
                 }
-                let state = adopted_state(&run);
+                let state = run.life.adopted();
                 adopted.push(Adoption { run, state });
             }
             Some(container) => {

@@ -66,15 +66,12 @@ fn check_nothing_is_held(host: &Host, folder: &Folder) -> Result<(), String> {
 }
 
 async fn wait_for_end(host: &Host, folder: &Folder, deadline: Instant) -> Result<(), String> {
-    let mut bell = host.nudges.settled.listen();
+    let mut feed = host.store.follow().map_err(|e| chain(&e))?;
     while let Some(run) = host.store.active_run_of(folder).map_err(|e| chain(&e))? {
-        match timeout_at(deadline, bell.changed()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) | Err(_) => {
-                return Err(format!(
-                    "group {folder} is still there: its run {run} does not end; see `g2 runs show {run}`"
-                ));
-            }
+        if timeout_at(deadline, feed.next()).await.is_err() {
+            return Err(format!(
+                "group {folder} is still there: its run {run} does not end; see `g2 runs show {run}`"
+            ));
         }
     }
     Ok(())

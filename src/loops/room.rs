@@ -332,8 +332,7 @@ async fn tell_main(host: &Host, text: String, cause: String) {
         Ok(None) => return tracing::warn!("no chat is main's, so nobody is told"),
         Err(error) => Err(error),
     };
-    match told {
-        Ok(()) => host.nudges.deliver.notify_one(),
-        Err(error) => tracing::error!(error = %chain(&error), "telling main of it failed"),
+    if let Err(error) = told {
+        tracing::error!(error = %chain(&error), "telling main of it failed");
     }
 }

@@ -113,6 +113,12 @@ impl Queue {
         rows.sort_by_key(|row| row.id);
     }
 
+    /// Returns the commands that are not settled.
+    pub(super) fn open_rows(&self, context: &Context, store: &Store) -> Result<Vec<IpcRow>> {
+        let (open, _) = self.open(context, store, clock::now())?;
+        Ok(open.into_iter().map(|open| open.row).collect())
+    }
+
     fn open(&self, context: &Context, store: &Store, now: Time) -> Result<(Vec<Open>, Option<String>)> {
         let data = context.root.join("data");
         let mut groups: Vec<Folder> = store.groups()?.into_iter().map(|group| group.folder).collect();

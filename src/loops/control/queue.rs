@@ -56,7 +56,6 @@ pub(super) async fn drop(host: Arc<Host>, which: Which, reason: String) -> Resul
                 let done = hand::drop_waiting(host.hand(), &boxes, in_box, &name, reason, clock::now());
                 let id = Handle::current().block_on(done)?;
                 host.look_at_holds()?;
-                host.nudges.settled.ring();
                 Ok(id)
             };
             blocking(work).await
