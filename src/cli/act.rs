@@ -43,7 +43,7 @@ pub(super) async fn act(
         anyhow!("{}; {} ({})", as_typed(&refusal.message), as_typed(&refusal.hint), refusal.code)
     })?;
     // A daemon that is up does so too.
-    store.put_out_archives(group.clone(), config.archives, config.archives_bytes).await?;
+    store.put_out_archives(group.clone(), config.limits.archives, config.limits.archives_bytes).await?;
     tell_changed(context, Some(group)).await;
     outcomes.into_iter().next().ok_or_else(|| anyhow!("nothing came of it").into())
 }

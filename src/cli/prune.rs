@@ -62,7 +62,7 @@ impl Prune {
     async fn prune(self, context: &Context) -> Outcome {
         let (store, config, now) = (context.store()?, context.config()?, clock::now());
         let ahead = ahead(now, store.newest()?);
-        let horizon = horizon(&store, now, self.older_than, config.deny_ttl_ms)?;
+        let horizon = horizon(&store, now, self.older_than, config.approvals.deny_ttl_ms)?;
         if !self.dry_run {
             yes_to(&self.yes, horizon)?;
         }

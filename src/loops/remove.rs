@@ -31,7 +31,7 @@ pub(super) async fn group(host: &Arc<Host>, folder: &Folder) -> Result<(), Strin
 }
 
 async fn remove(host: &Arc<Host>, folder: &Folder) -> Result<(), String> {
-    let deadline = Instant::now() + Duration::from_millis(host.config.close_grace_ms) + STOPPING;
+    let deadline = Instant::now() + Duration::from_millis(host.config.health.close_grace_ms) + STOPPING;
     loop {
         if host.store.group(folder).map_err(|e| chain(&e))?.is_none() {
             return Err(format!("group {folder} does not exist"));

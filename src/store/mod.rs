@@ -169,10 +169,9 @@ pub struct Bounds {
     pub stored: u64,
 }
 
-impl Default for Bounds {
-    fn default() -> Self {
-        Self { tasks: TaskLimits::default(), replies: 64 << 20, stored: u64::MAX }
-    }
+impl Bounds {
+    /// No bounds.
+    pub const NONE: Self = Self { tasks: TaskLimits::NONE, replies: u64::MAX, stored: u64::MAX };
 }
 
 /// The store of one root. Clones share the writer and the readers.
@@ -242,7 +241,7 @@ impl Store {
             readers: Arc::new(Readers { place, idle: Mutex::default() }),
             path,
             asking: Arc::default(),
-            bounds: Bounds::default(),
+            bounds: Bounds::NONE,
         })
     }
 
