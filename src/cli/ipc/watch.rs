@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{super::out, Context, Outcome, look::Queue};
+use super::{super::out, Context, Outcome};
 use crate::{
     domain::{rows::IpcRow, states::QueueState},
+    ops::ipc::look::Queue,
     store::Store,
 };
 
@@ -30,12 +31,12 @@ pub(super) async fn run(
     let mut known = BTreeSet::new();
     let from = store.last_claim()? + 1;
     let mut queue = Queue { group, state: Some(QueueState::Claimed), limit: None, from };
-    let claimed = queue.rows(context, store)?.rows.iter().filter_map(|row| row.id).min();
+    let claimed = queue.rows(&context.root, store)?.rows.iter().filter_map(|row| row.id).min();
     queue = Queue { state: None, from: claimed.map_or(from, |id| id.min(from)), ..queue };
     let mut left = count.unwrap_or(usize::MAX);
     let mut first = true;
     while left > 0 {
-        let rows = queue.rows(context, store)?.rows;
+        let rows = queue.rows(&context.root, store)?.rows;
         for row in &rows {
             if !first && left > 0 && !known.contains(&key(row)) {
                 left -= 1;
