@@ -37,9 +37,8 @@ use crate::{
         dispatch::Dispatch,
         intake::{self, Intake, What},
         problems, prune, reconcile, schedule,
-        snapshots::{self, Shown, Snapshots},
-        typing::{self, AtWork},
-        usage,
+        snapshots::{self, Snapshots},
+        typing, usage,
     },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::{Asking, Bounds, Store},
@@ -383,6 +382,7 @@ impl Daemon {
         let (intake, aside) = Intake::begin(root.join("data"), found, since);
         set_aside(&store, aside, since).await?;
         let holds = Holds::new(store.holds()?);
+        let snapshots = Snapshots::new(store.follow()?);
         let host = Arc::new(Host {
             holds: RwLock::new(holds),
             intake,
@@ -404,9 +404,8 @@ impl Daemon {
             boxes: RwLock::default(),
             allowances: Mutex::default(),
             crowd: Semaphore::new(loops::ipc::CROWD),
-            nudges: Arc::default(),
-            snapshots: Snapshots::default(),
-            at_work: AtWork::default(),
+            due: Notify::new(),
+            snapshots,
             stop: CancellationToken::new(),
             retire: CancellationToken::new(),
             look_again: Notify::new(),
@@ -419,6 +418,14 @@ impl Daemon {
         tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = %host.sandbox.kind(), zone = host.config.zone.name, "starting");
 
         let listener = control::bind(&host.root.join("data/g2.sock")).context("binding data/g2.sock")?;
+        for group in host.store.groups()? {
+            // Made by an answer, or a command, that the last daemon died over.
+            if !host.root.join("groups").join(group.folder.as_str()).exists() {
+                control::lay_out(&host, &group.folder);
+            }
+        }
+        // What the last daemon committed and did not show is shown before it is answered.
+        snapshots::want_all(&host);
         // What was claimed before goes first: order within a group is that of the claims.
         let left = loops::ipc::recover(&host).await;
         let mailbox_stop = CancellationToken::new();
@@ -435,13 +442,6 @@ impl Daemon {
         let recovered = reconcile::recover(&host).await;
         mailbox.spawn(snapshots::run(Arc::clone(&host), mailbox_stop.clone()));
         mailbox.spawn(usage::run(Arc::clone(&host), mailbox_stop.clone()));
-        for group in host.store.groups()? {
-            // Made by an answer that the last daemon died over.
-            if !host.root.join("groups").join(group.folder.as_str()).exists() {
-                control::lay_out(&host, &group.folder);
-            }
-            host.snapshots.soon(&group.folder, Shown::All);
-        }
         let mut tasks = JoinSet::new();
         let held = recovered.held();
         let dispatch = Dispatch::new(Arc::clone(&host), recovered.adopted, held);
@@ -450,6 +450,7 @@ impl Daemon {
         tasks.spawn(schedule::run(Arc::clone(&host)));
         tasks.spawn(deliver::run(host.post()));
         tasks.spawn(typing::run(Arc::clone(&host)));
+        tasks.spawn(prune::trim_feed(Arc::clone(&host)));
         tasks.spawn(problems::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
         if host.config.keep_days > 0 {
@@ -474,7 +475,7 @@ impl Daemon {
 
     /// Has every run finish its turn and leave, then stops. A run that takes longer than its grace is let go of.
     pub async fn retire(self) {
-        let mut bell = self.host.nudges.settled.listen();
+        let mut bell = self.host.store.bell();
         self.host.retire.cancel();
         let grace = Duration::from_millis(self.host.config.close_grace_ms) + RETIRE;
         let gone = async {

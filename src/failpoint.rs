@@ -23,6 +23,8 @@
 //! | `op.group_laid_out` | it has its folder, and no boxes |
 //! | `op.group_emptied` | the run of a group that is removed has left, and its commands are settled |
 //! | `op.group_removed` | its rows are gone, its boxes are there |
+//! | `feed.written` | changes and their events are written, not committed |
+//! | `feed.committed` | they are committed, the bell is not rung |
 //! | `message.stored` | message and inbox rows are committed |
 //! | `message.judged` | verdicts are committed, with the questions that they raise |
 //! | `approval.made` | an answer made a group, which has no folder and no boxes |
@@ -33,6 +35,7 @@
 //! | `run.no_stdin` | it is started, nothing was written to its stdin (Docker) |
 //! | `run.started` | stdin is written and shut |
 //! | `run.reading/GROUP` | a record of this group's run is read, not applied |
+//! | `run.part` | a part of a long answer is committed, its record is not |
 //! | `run.record` | a record is applied |
 //! | `deliver.sending` | an outbox row is marked `sending` |
 //! | `deliver.sent` | the channel has it, the row says `sending` |

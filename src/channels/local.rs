@@ -1,5 +1,5 @@
-//! The channel of this machine's own terminals. What is said goes to whoever listens on the daemon's socket; nobody
-//! listening is no failure: the outbox keeps it, and `g2 outbox list` shows it.
+//! The channel of this machine's own terminals. Those that listen on the daemon's socket read what is said from the feed once
+//! it is committed as said; nobody listening is no failure: the outbox keeps it, and `g2 outbox list` shows it.
 
 use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
@@ -10,29 +10,22 @@ use crate::domain::{
     typing::{Place, Signal},
 };
 
-/// How many deliveries a slow listener may lag behind before it has to read them from the store.
+/// How many signals a slow listener may lag behind; what it misses is said again.
 const BACKLOG: usize = 1024;
 
 /// The `local` channel. Clones speak to the same listeners.
 #[derive(Clone)]
 pub struct Local {
-    listeners: broadcast::Sender<Delivery>,
     typing: broadcast::Sender<Signal>,
 }
 
 impl Default for Local {
     fn default() -> Self {
-        Self { listeners: broadcast::Sender::new(BACKLOG), typing: broadcast::Sender::new(BACKLOG) }
+        Self { typing: broadcast::Sender::new(BACKLOG) }
     }
 }
 
 impl Local {
-    /// Listens to everything that is said from now on, in every local chat.
-    #[must_use]
-    pub fn listen(&self) -> broadcast::Receiver<Delivery> {
-        self.listeners.subscribe()
-    }
-
     /// Hears from now on where an agent is at work. What a slow listener misses is said again while it is so.
     #[must_use]
     pub fn watch_typing(&self) -> broadcast::Receiver<Signal> {
@@ -50,8 +43,7 @@ impl Channel for Local {
         true
     }
 
-    fn send<'a>(&'a self, delivery: &'a Delivery) -> BoxFuture<'a, Result<(), ChannelError>> {
-        let _ = self.listeners.send(delivery.clone());
+    fn send<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<(), ChannelError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 

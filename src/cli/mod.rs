@@ -21,6 +21,7 @@ mod doctor;
 mod dropped;
 mod editor;
 mod engage;
+mod events;
 mod filter;
 mod groups;
 mod ipc;
@@ -135,6 +136,8 @@ enum Command {
     /// What programs may have changed over the daemon's socket
     #[command(subcommand)]
     Ops(ops::Ops),
+    /// Show what changed, in order, and with --follow go on as it changes
+    Events(events::Events),
     /// Tell what became of a message
     Why(why::WhyCommand),
     Prune(prune::Prune),
@@ -336,6 +339,7 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Approvals(approvals) => approvals.run(context).await,
         Command::Ipc(ipc) => ipc.run(context).await,
         Command::Ops(ops) => ops.run(),
+        Command::Events(events) => events.run(context).await,
         Command::Why(why) => why.run(context).await,
         Command::Prune(prune) => prune.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,

@@ -11,16 +11,18 @@ use tokio::{
         UnixListener, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::broadcast::{self, error::RecvError},
+    sync::broadcast,
     task::JoinSet,
 };
 
 use super::{Host, keeper};
 use crate::{
     clock,
-    domain::{approvals, problems::Finding, rows::Delivery, states::SandboxName, typing::Signal},
+    domain::{
+        approvals, feed::EventKind, problems::Finding, rows::Delivery, states::SandboxName, typing::Signal,
+    },
     ops::{self, Answer, By, Op, OpError},
-    store::{self, Heard},
+    store::{self, Heard, News},
 };
 
 mod answers;
@@ -191,7 +193,6 @@ pub fn bind(path: &Path) -> std::io::Result<UnixListener> {
 struct Client {
     host: Arc<Host>,
     out: OwnedWriteHalf,
-    said: broadcast::Receiver<Delivery>,
     /// The chat that is listened to, and the last outbox row that was told.
     listening: Option<(String, i64)>,
     typing: broadcast::Receiver<Signal>,
@@ -213,11 +214,10 @@ async fn serve(host: Arc<Host>, stream: UnixStream, since: Time) {
         Err(error) => return tracing::warn!(%error, "a client without credentials was turned away"),
     };
     let (input, out) = stream.into_split();
-    let (said, typing) = (host.local.listen(), host.local.watch_typing());
+    let typing = host.local.watch_typing();
     let client = Client {
         host,
         out,
-        said,
         listening: None,
         typing,
         watching: None,
@@ -231,7 +231,7 @@ async fn serve(host: Arc<Host>, stream: UnixStream, since: Time) {
 
 impl Client {
     async fn run(mut self, mut lines: Lines<OwnedReadHalf>) -> std::io::Result<()> {
-        let mut bell = self.host.nudges.settled.listen();
+        let mut feed = self.host.store.follow().map_err(std::io::Error::other)?;
         loop {
             tokio::select! {
                 line = lines.next() => {
@@ -251,22 +251,20 @@ impl Client {
                     if let Some(answer) = answer {
                         self.tell(&answer).await?;
                     }
-                    self.hear_people().await?;
                     self.check_rest().await?;
                 }
-                said = self.said.recv() => self.pass_on(said).await?,
                 signal = self.typing.recv(), if self.watching.is_some() => {
                     // What was missed is said again.
                     if let Ok(Signal { place, on }) = signal && self.watching.as_ref() == Some(&place.chat_jid) {
                         self.tell(&Response::Typing { thread: place.thread, on }).await?;
                     }
                 }
-                changed = bell.changed() => {
-                    if changed.is_err() {
-                        return Ok(());
+                news = feed.next() => {
+                    self.tell_said(&news).await?;
+                    self.hear_people(&news).await?;
+                    if self.resting.as_ref().is_some_and(|chat| news.in_chat(chat)) {
+                        self.check_rest().await?;
                     }
-                    self.hear_people().await?;
-                    self.check_rest().await?;
                 }
             }
         }
@@ -278,35 +276,28 @@ impl Client {
         self.out.write_all(&line).await
     }
 
-    async fn pass_on(&mut self, said: Result<Delivery, RecvError>) -> std::io::Result<()> {
-        match said {
-            Ok(delivery) => self.pass(delivery).await,
-            Err(RecvError::Lagged(_)) => self.catch_up().await,
-            Err(RecvError::Closed) => Ok(()),
+    /// Tells what was said to its chat since.
+    async fn tell_said(&mut self, news: &News) -> std::io::Result<()> {
+        match &self.listening {
+            Some((chat, _)) if news.in_chat(chat) && news.any(&[EventKind::Said]) => self.catch_up().await,
+            Some(_) | None => Ok(()),
         }
     }
 
-    async fn pass(&mut self, delivery: Delivery) -> std::io::Result<()> {
-        let Some((chat, last)) = &mut self.listening else { return Ok(()) };
-        if *chat != delivery.chat_jid || delivery.id <= *last {
-            return Ok(());
-        }
-        *last = delivery.id;
-        self.tell(&Response::Said(delivery)).await
-    }
-
-    /// Too slow for the broadcast: the store has what was missed.
     async fn catch_up(&mut self) -> std::io::Result<()> {
         let Some((chat, last)) = self.listening.clone() else { return Ok(()) };
         for delivery in self.host.store.said_since(&chat, last).unwrap_or_default() {
-            self.pass(delivery).await?;
+            self.listening = Some((chat.clone(), delivery.id));
+            self.tell(&Response::Said(delivery)).await?;
         }
         Ok(())
     }
 
     /// Tells what people have said since, as far as it is judged.
-    async fn hear_people(&mut self) -> std::io::Result<()> {
-        let Some((chat, last)) = self.people.clone() else { return Ok(()) };
+    async fn hear_people(&mut self, news: &News) -> std::io::Result<()> {
+        let Some((chat, last)) = self.people.clone().filter(|(chat, _)| news.in_chat(chat)) else {
+            return Ok(());
+        };
         for Heard { seq, line, asleep } in self.host.store.heard_since(&chat, last, 100).unwrap_or_default() {
             self.people = Some((chat.clone(), seq));
             if let store::By::Person { name, .. } = line.by {
@@ -323,9 +314,6 @@ impl Client {
         }
         self.resting = None;
         // What was said before the rest is told before it.
-        while let Ok(delivery) = self.said.try_recv() {
-            self.pass(delivery).await?;
-        }
         self.catch_up().await?;
         self.tell(&Response::Rest).await
     }

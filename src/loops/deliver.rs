@@ -1,16 +1,24 @@
 //! Says what is to be said: one worker per chat that has something to say, so a slow chat delays no other, and each
 //! works strictly by outbox id.
 
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
 
-use tokio::task::JoinSet;
+use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::Nudges;
 use crate::{
     channels::{Channel, ChannelError, Channels},
     clock,
-    domain::{retry, rows::Delivery},
+    domain::{
+        feed::{EventKind, FeedEvent},
+        retry,
+        rows::Delivery,
+    },
     failpoint,
     store::{NextDelivery, Store, StoreError, channel_of},
 };
@@ -25,22 +33,30 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Post {
     pub store: Store,
     pub channels: Arc<Channels>,
-    pub nudges: Arc<Nudges>,
     pub stop: CancellationToken,
 }
 
 /// Runs until the daemon stops; a delivery under way is finished first.
 pub async fn run(post: Post) {
+    let mut feed = match post.store.follow() {
+        Ok(feed) => feed,
+        Err(error) => return tracing::error!(%error, "reading the feed of changes failed; nothing is said"),
+    };
     let mut workers = JoinSet::new();
-    let mut busy: BTreeSet<String> = BTreeSet::new();
+    // Each chat at work, with what wakes it while it rests.
+    let mut busy: BTreeMap<String, Arc<Notify>> = BTreeMap::new();
     let mut look = true;
     loop {
         if look {
             match post.store.chats_with_outbox() {
                 Ok(chats) => {
-                    for chat in chats.into_iter().filter(|chat| !busy.contains(chat)).collect::<Vec<_>>() {
-                        busy.insert(chat.clone());
-                        workers.spawn(empty(post.clone(), chat));
+                    for chat in chats {
+                        let post = &post;
+                        if let Entry::Vacant(free) = busy.entry(chat) {
+                            let (wake, chat) = (Arc::<Notify>::default(), free.key().clone());
+                            workers.spawn(empty(post.clone(), chat, Arc::clone(&wake)));
+                            free.insert(wake);
+                        }
                     }
                 }
                 Err(error) => tracing::error!(%error, "reading the outbox failed"),
@@ -48,7 +64,16 @@ pub async fn run(post: Post) {
         }
         tokio::select! {
             () = post.stop.cancelled() => break,
-            () = post.nudges.deliver.notified() => look = true,
+            news = feed.next() => {
+                let said = |event: &&Arc<FeedEvent>| event.kind == EventKind::Say;
+                for chat in news.events.iter().filter(said).filter_map(|event| event.chat.as_deref()) {
+                    match busy.get(chat) {
+                        Some(wake) => wake.notify_one(),
+                        None => look = true,
+                    }
+                }
+                look |= news.missed;
+            }
             Some(done) = workers.join_next() => {
                 // The workers saw nothing more; rows that came in between are seen by this look, one for all of them.
                 for chat in std::iter::once(done).chain(std::iter::from_fn(|| workers.try_join_next())).flatten() {
@@ -62,7 +87,7 @@ pub async fn run(post: Post) {
 }
 
 /// Says everything that a chat has to say; returns the chat when there is nothing more.
-async fn empty(post: Post, chat: String) -> String {
+async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
     let mut begun = None;
     loop {
         let next = match begun.take() {
@@ -78,29 +103,27 @@ async fn empty(post: Post, chat: String) -> String {
                     Ok(next) => begun = next,
                     Err(error) => {
                         tracing::error!(%error, outbox = delivery.id, "recording a delivery failed; it is looked at again");
-                        pause(&post, 1000).await;
+                        pause(&post, &wake, 1000).await;
                     }
                 }
             }
             Ok(NextDelivery::NotBefore(at)) => {
-                pause(&post, at.ms_since(clock::now()).clamp(1, 60_000).unsigned_abs()).await;
+                pause(&post, &wake, at.ms_since(clock::now()).clamp(1, 60_000).unsigned_abs()).await;
             }
-            Ok(NextDelivery::Nothing) => {
-                post.nudges.settled.ring();
-                return chat;
-            }
+            Ok(NextDelivery::Nothing) => return chat,
             Err(error) => {
                 tracing::error!(%error, chat, "reading a chat's outbox failed; looking again in a second");
-                pause(&post, 1000).await;
+                pause(&post, &wake, 1000).await;
             }
         }
     }
 }
 
-async fn pause(post: &Post, ms: u64) {
+/// Rests, until something more is to be said to the chat.
+async fn pause(post: &Post, wake: &Notify, ms: u64) {
     tokio::select! {
         () = post.stop.cancelled() => {}
-        () = post.nudges.deliver.notified() => post.nudges.deliver.notify_one(),
+        () = wake.notified() => {}
         () = tokio::time::sleep(Duration::from_millis(ms)) => {}
     }
 }
@@ -135,7 +158,6 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
                 Some(post.store.delivered_and_next(delivery.id, &delivery.chat_jid, now).await?)
             };
             tracing::debug!(outbox = delivery.id, chat = delivery.chat_jid, "said");
-            post.nudges.settled.ring();
             Ok(next)
         }
         Err(error) => {

@@ -19,12 +19,15 @@ use super::{
     Host,
     ipc::chain,
     run::{self, Beginning, Order},
-    snapshots,
 };
 use crate::{
     clock,
-    domain::lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, Load, WaitingLane, Work},
-    failpoint, store,
+    domain::{
+        feed::{EventKind, FeedEvent},
+        lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, WaitingLane, Work},
+    },
+    failpoint,
+    store::{self, News},
 };
 
 mod judging;
@@ -58,6 +61,8 @@ pub struct Dispatch {
     supervised: HashMap<task::Id, (Folder, i64)>,
     actions: VecDeque<Action>,
     judging: Judging,
+    /// There may be something to judge.
+    to_judge: bool,
 }
 
 impl Dispatch {
@@ -74,6 +79,7 @@ impl Dispatch {
             supervised: HashMap::new(),
             actions: VecDeque::new(),
             judging,
+            to_judge: true,
         };
         // What is known to be in the way now is looked at again by another loop.
         if this.host.obstacle().is_some() {
@@ -106,6 +112,12 @@ impl Dispatch {
         mut news: mpsc::UnboundedReceiver<Event>,
         mut adoptions: mpsc::UnboundedReceiver<Adoption>,
     ) {
+        let mut feed = match self.host.store.follow() {
+            Ok(feed) => feed,
+            Err(error) => {
+                return tracing::error!(error = %chain(&error), "reading the feed of changes failed; nothing is started");
+            }
+        };
         match self.host.store.waiting_lanes() {
             Ok(waiting) => {
                 for lane in waiting {
@@ -119,7 +131,9 @@ impl Dispatch {
         let mut hourly = tokio::time::interval(EXPIRE);
         self.look_for_due_tasks();
         loop {
-            self.judge_all().await;
+            if std::mem::take(&mut self.to_judge) {
+                self.judge_all().await;
+            }
             self.perform_all().await;
             let wake = self.lanes.next_wake().map_or(Duration::from_secs(3600), |at| {
                 Duration::from_millis(at.ms_since(clock::now()).max(0).unsigned_abs())
@@ -133,8 +147,9 @@ impl Dispatch {
                         let _ = live.orders.send(Order::Close);
                     }
                 }
-                () = self.host.nudges.dispatch.notified() => {}
-                () = self.host.nudges.due.notified() => self.look_for_due_tasks(),
+                news = feed.next() => self.read(&news),
+                () = std::future::ready(()), if self.to_judge => {}
+                () = self.host.due.notified() => self.look_for_due_tasks(),
                 Some(event) = news.recv() => {
                     self.hear(event);
                     while let Ok(event) = news.try_recv() {
@@ -152,6 +167,28 @@ impl Dispatch {
         while self.runs.join_next().await.is_some() {}
     }
 
+    /// Takes in what was committed.
+    fn read(&mut self, news: &News) {
+        self.to_judge |= news.any(&[EventKind::Inbox]);
+        let cleared =
+            |event: &FeedEvent| event.subject.parse().ok().filter(|_| event.kind == EventKind::Cleared);
+        let mut lanes: Vec<i64> = news.events.iter().filter_map(|event| cleared(event)).collect();
+        if news.missed {
+            self.look_for_due_tasks();
+            let active = self.host.store.active_runs().unwrap_or_default();
+            lanes.extend(active.iter().filter_map(|run| run.lane));
+        }
+        for lane in lanes {
+            match self.host.store.session_of_lane(lane) {
+                Ok(Some((group, generation))) => {
+                    self.tell(Event::SessionCleared { group, lane: LaneId(lane), generation });
+                }
+                Ok(None) => {}
+                Err(error) => tracing::error!(error = %chain(&error), "reading a lane's session failed"),
+            }
+        }
+    }
+
     fn tell(&mut self, event: Event) {
         self.actions.extend(self.lanes.on(event, clock::now()));
     }
@@ -161,7 +198,7 @@ impl Dispatch {
         match &event {
             Event::Idle { group } => {
                 let idle = self.live.get(group).is_some_and(|live| {
-                    self.host.store.active_run(live.run).ok().flatten().is_some_and(|run| run.is_idle())
+                    self.host.store.active_run(live.run).ok().flatten().is_some_and(|run| run.life.is_idle())
                 });
                 if !idle {
                     return;
@@ -169,7 +206,6 @@ impl Dispatch {
             }
             Event::Ended { group, waiting } => {
                 self.live.remove(group);
-                self.host.nudges.settled.ring();
                 return self.ended(group.clone(), waiting.clone());
             }
             _ => {}
@@ -259,8 +295,6 @@ impl Dispatch {
         match handed {
             Ok(Some(handed)) => {
                 tracing::info!(group = %group, run = handed.run, task, "run queued");
-                host.nudges.schedule.notify_one();
-                snapshots::tasks_changed_soon(&host, &group);
                 self.supervise(group, handed.run, Beginning::Task(Box::new(handed)));
             }
             Ok(None) => self.nothing_to_start(group, None),
@@ -289,7 +323,7 @@ impl Dispatch {
         let host = Arc::clone(&self.host);
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(WORLD_REST_MS.unsigned_abs())).await;
-            host.nudges.due.notify_one();
+            host.due.notify_one();
         });
     }
 
@@ -400,18 +434,4 @@ impl Dispatch {
 
 pub(super) fn waiting_lane(lane: &store::WaitingLane) -> WaitingLane {
     WaitingLane { lane: LaneId(lane.lane), generation: lane.generation, not_before: lane.rest_until }
-}
-
-/// Returns in which state a run on record is.
-#[must_use]
-pub fn adopted_state(run: &store::ActiveRun) -> AdoptedState {
-    if run.closing {
-        AdoptedState::Closing
-    } else if !run.ready {
-        AdoptedState::Starting
-    } else if run.is_idle() {
-        AdoptedState::Ready(Load::Idle)
-    } else {
-        AdoptedState::Ready(Load::Busy)
-    }
 }

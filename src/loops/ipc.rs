@@ -33,7 +33,6 @@ mod open;
 mod read;
 mod recover;
 mod searches;
-mod show;
 mod transcripts;
 mod worker;
 

@@ -10,7 +10,11 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{Host, ipc::Ask, snapshots};
+use super::{
+    Host,
+    ipc::{Ask, chain},
+    snapshots,
+};
 use crate::{
     domain::lanes::{Event, Holding},
     ipc::{Claimed, GroupBoxes},
@@ -77,14 +81,11 @@ impl Serving {
 
     async fn wait_for_end(&self, group: &Folder) -> Result<(), OpError> {
         let deadline = Instant::now() + Duration::from_millis(self.0.config.close_grace_ms) + STOPPING;
-        let mut bell = self.0.nudges.settled.listen();
+        let mut feed = self.0.store.follow()?;
         while let Some(run) = self.0.store.active_run_of(group)? {
-            match timeout_at(deadline, bell.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) | Err(_) => {
-                    let still = format!("group {group} is still there: its run {run} does not end");
-                    return Err(OpError::refused(still).hint(format!("see `g2 runs show {run}`")));
-                }
+            if timeout_at(deadline, feed.next()).await.is_err() {
+                let still = format!("group {group} is still there: its run {run} does not end");
+                return Err(OpError::refused(still).hint(format!("see `g2 runs show {run}`")));
             }
         }
         Ok(())
@@ -138,18 +139,19 @@ impl Keeper for Serving {
     }
 }
 
-/// Takes in what was changed in the store, about a group or about who knows what.
+/// Takes in what was changed in the store, about a group or about who knows what. When it returns, boxes and snapshots are as
+/// the store is.
 pub(super) async fn changed(host: &Arc<Host>, group: Option<Folder>) {
+    if let Err(error) = host.store.look_at_feed() {
+        tracing::error!(error = %chain(&error), "reading the feed of changes failed; it is read again in a second");
+    }
     let (done, opened) = oneshot::channel();
     if host.mailboxes.send(Ask::Groups(done)).is_ok() {
         let _ = opened.await;
     }
-    match &group {
-        Some(group) => snapshots::changed(host, group).await,
-        None => snapshots::write_all(host).await,
+    let at_work = Arc::clone(host);
+    let written = spawn_blocking(move || snapshots::write_awaited(&at_work, group.as_ref().as_slice()));
+    if let Err(fault) = written.await {
+        tracing::error!(%fault, "our own fault: following the feed of changes failed");
     }
-    host.nudges.dispatch.notify_one();
-    host.nudges.deliver.notify_one();
-    host.nudges.schedule.notify_one();
-    host.nudges.settled.ring();
 }

@@ -1,5 +1,5 @@
-//! The loops of the daemon. Each waits for a nudge or a time, reads the world, decides with `domain`, and acts: one
-//! path for the normal case, the retry and the restart. Loops never call each other, they nudge.
+//! The loops of the daemon. Each waits for news of the store's feed or a time, reads the world, decides with `domain`, and
+//! acts: one path for the normal case, the retry and the restart. What one loop commits, the others read in the feed.
 //!
 //! | loop | waits for | does |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | `dispatch` | messages, tasks, runs | judges the inbox, owns the lanes, starts, pipes and closes runs |
 //! | `run` | one container | launches or adopts it, applies its records, judges its health, ends it |
 //! | `ipc` | command files | claims, reads, settles and answers them |
-//! | `schedule` | the next due instant | nudges `dispatch` |
+//! | `schedule` | the next due instant | has `dispatch` look for due tasks |
 //! | `deliver` | the outbox | says what is to be said, in order within a chat |
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | what is shown | writes the files in which agents read the state of things |
@@ -24,7 +24,7 @@ use std::{
 };
 
 use ipc_handlers::Folder;
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -81,10 +81,9 @@ pub struct Host {
     pub intake: Intake,
     /// User and group of containers, which own the boxes; `None`: the daemon's own.
     pub box_owner: Option<Owner>,
-    pub nudges: Arc<Nudges>,
+    /// Tasks may be due.
+    pub due: Notify,
     pub snapshots: Snapshots,
-    /// For which chats agents are at work.
-    pub at_work: typing::AtWork,
     /// News for the lanes.
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the ipc loop.
@@ -136,38 +135,6 @@ pub struct Allowance {
     pub messages: Bucket,
     /// The bytes of its command files, with their replies, and of what its records say.
     pub bytes: Bucket,
-}
-
-/// Wake-ups that carry no data.
-#[derive(Default)]
-pub struct Nudges {
-    pub dispatch: Notify,
-    /// Tasks may be due.
-    pub due: Notify,
-    pub deliver: Notify,
-    pub schedule: Notify,
-    /// Bumped whenever something was finished; whoever waits for rest looks again.
-    pub settled: Bell,
-}
-
-/// A wake-up for many.
-pub struct Bell(watch::Sender<()>);
-
-impl Default for Bell {
-    fn default() -> Self {
-        Self(watch::Sender::new(()))
-    }
-}
-
-impl Bell {
-    pub fn ring(&self) {
-        self.0.send_replace(());
-    }
-
-    #[must_use]
-    pub fn listen(&self) -> watch::Receiver<()> {
-        self.0.subscribe()
-    }
 }
 
 impl Host {
@@ -289,7 +256,6 @@ impl Host {
         deliver::Post {
             store: self.store.clone(),
             channels: Arc::clone(&self.channels),
-            nudges: Arc::clone(&self.nudges),
             stop: self.stop.clone(),
         }
     }

@@ -18,6 +18,7 @@ use crate::{
     domain::{
         approvals::full,
         engage::takes_everything,
+        feed::EventKind,
         js_regex::Pattern,
         problems::{Finding, HeldUp, Problem, RootFault, compare, of_ledger, sort_out},
         room::{self, Disk, Intake, Room},
@@ -40,6 +41,15 @@ const ENGINE: Duration = Duration::from_secs(1);
 /// How often the daemon looks by itself, and how soon after something was finished at most.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 const SOONEST: Duration = Duration::from_secs(5);
+/// What may bring a problem, or its end.
+const FINISHED: [EventKind; 6] = [
+    EventKind::Run,
+    EventKind::Said,
+    EventKind::Unsaid,
+    EventKind::Command,
+    EventKind::Judged,
+    EventKind::Finished,
+];
 /// Descriptors that are held for each group, that a run takes while it lives, and for everything else.
 const PER_GROUP: u64 = 6;
 const PER_RUN: u64 = 16;
@@ -59,20 +69,19 @@ pub struct View<'a> {
 
 /// Tells the log what appears and what is gone, until the daemon stops.
 pub async fn run(host: Arc<Host>) {
-    let mut finished = host.nudges.settled.listen();
+    let Ok(mut feed) = host.store.follow() else { return };
     loop {
         let _ = host.problems().await;
         let looked = Instant::now();
         tokio::select! {
             () = host.stop.cancelled() => return,
             () = tokio::time::sleep(LOOK_AGAIN) => continue,
-            changed = finished.changed() => if changed.is_err() { return },
+            () = async { while !feed.next().await.any(&FINISHED) {} } => {}
         }
         tokio::select! {
             () = host.stop.cancelled() => return,
             () = tokio::time::sleep_until(looked + SOONEST) => {}
         }
-        finished.mark_unchanged();
     }
 }
 

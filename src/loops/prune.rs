@@ -38,6 +38,27 @@ const STEP: usize = 250;
 const TRIES: u32 = 5;
 /// How often the daemon looks.
 const EVERY: Duration = Duration::from_hours(24);
+/// How often it looks whether events of the feed can go, and how long it leaves the writer to others after some went.
+const TRIM_EVERY: Duration = Duration::from_secs(10);
+const TRIM_REST: Duration = Duration::from_millis(20);
+
+/// Removes old events of the feed, a few at a time, until the daemon stops.
+pub async fn trim_feed(host: Arc<Host>) {
+    loop {
+        let rest = match host.store.trim_events(clock::now()).await {
+            Ok(true) => TRIM_REST,
+            Ok(false) => TRIM_EVERY,
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "removing old events failed; it is tried again");
+                TRIM_EVERY
+            }
+        };
+        tokio::select! {
+            () = host.stop.cancelled() => return,
+            () = tokio::time::sleep(rest) => {}
+        }
+    }
+}
 
 /// Whether it is done, and who else works on the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,61 +113,46 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
     pruned.rows.insert("dropped", dropped(store, horizon.before, how).await?);
     let folders = root::run_folders(data).map_err(PruneError::Folders)?;
     let mut unneeded: BTreeSet<i64> = store.runs_gone(&folders)?.into_iter().collect();
+    if how == How::DryRun {
+        let (store, keep) = (store.clone(), keep);
+        for (what, ids) in blocking(move || Ok(store.history(&keep)?)).await? {
+            pruned.rows.insert(what.name(), ids.len());
+            if what == History::Runs {
+                unneeded.extend(folders.iter().filter(|run| ids.binary_search(run).is_ok()));
+            }
+        }
+        pruned.run_folders = unneeded.len();
+        return Ok(pruned);
+    }
     for what in History::ALL {
         let (mut after, mut count) = (0, 0);
         loop {
-            let ids = history(store, what, &keep, after, how).await?;
+            let ids = next_history(store, what, &keep, after).await?;
             let Some(last) = ids.last() else { break };
             after = *last;
             if what == History::Runs {
                 unneeded.extend(folders.iter().filter(|run| ids.binary_search(run).is_ok()));
             }
-            count += match how {
-                How::DryRun => ids.len(),
-                How::Beside | How::Alone => {
-                    step(how, || store.remove_history(what, keep.clone(), ids.clone())).await?
-                }
-            };
+            count += step(how, || store.remove_history(what, keep.clone(), ids.clone())).await?;
         }
         pruned.rows.insert(what.name(), count);
     }
     failpoint::reach("prune.rows");
-    if how != How::DryRun {
-        // Of those that were kept after all, for something that came meanwhile, the folder is too.
-        let unneeded = store.runs_gone(&unneeded.into_iter().collect::<Vec<_>>())?;
-        pruned.run_folders = unneeded.len();
-        let data = data.to_owned();
-        blocking(move || {
-            unneeded
-                .iter()
-                .try_for_each(|run| root::remove_run_folder(&data, *run))
-                .map_err(PruneError::Folders)
-        })
-        .await?;
-    } else {
-        pruned.run_folders = unneeded.len();
-    }
+    // Of those that were kept after all, for something that came meanwhile, the folder is too.
+    let unneeded = store.runs_gone(&unneeded.into_iter().collect::<Vec<_>>())?;
+    pruned.run_folders = unneeded.len();
+    let data = data.to_owned();
+    blocking(move || {
+        unneeded.iter().try_for_each(|run| root::remove_run_folder(&data, *run)).map_err(PruneError::Folders)
+    })
+    .await?;
     Ok(pruned)
 }
 
-/// Looks for history above an id, on a thread that may block: where most is kept, this reads through most of a table. A
-/// dry run finds all of it the first time.
-async fn history(
-    store: &Store,
-    what: History,
-    keep: &Keep,
-    after: i64,
-    how: How,
-) -> Result<Vec<i64>, PruneError> {
+/// Looks for history above an id, on a thread that may block: where most is kept, this reads through most of a table.
+async fn next_history(store: &Store, what: History, keep: &Keep, after: i64) -> Result<Vec<i64>, PruneError> {
     let (store, keep) = (store.clone(), keep.clone());
-    blocking(move || {
-        Ok(match how {
-            How::DryRun if after > 0 => Vec::new(),
-            How::DryRun => store.history(what, &keep)?,
-            How::Beside | How::Alone => store.next_history(what, &keep, after, STEP)?,
-        })
-    })
-    .await
+    blocking(move || Ok(store.next_history(what, &keep, after, STEP)?)).await
 }
 
 /// Looks at the boxes, and then at what is claimed.

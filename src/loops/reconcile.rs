@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Host, Obstacle,
-    dispatch::{Adoption, adopted_state},
+    dispatch::Adoption,
     intake::What,
     ipc::chain,
     room,
@@ -121,7 +121,7 @@ async fn sort_out(
                     }
                     run.container = Some(container.id);
                 }
-                let state = adopted_state(&run);
+                let state = run.life.adopted();
                 adopted.push(Adoption { run, state });
             }
             Some(container) => {
@@ -154,7 +154,7 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
         let obstacle = match disk.look(&host).await {
             Room::Enough => engine_away(&host).await.map(Obstacle::Engine),
             Room::Low { .. } | Room::Short { .. } => {
-                Some(Obstacle::NoRoom(no_room(&host, disk.is_filled_from_outside())))
+                Some(Obstacle::NoRoom(no_room(&host, disk.is_filled_unseen())))
             }
         };
         match (&obstacle, paused) {

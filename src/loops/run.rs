@@ -14,19 +14,19 @@ use std::{
     time::Duration,
 };
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, wire};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     time::Instant,
 };
 
-use super::{Host, intake::What, typing::Work};
+use super::{Host, intake::What};
 use crate::{
     domain::{
         judge::{Cause, End},
         lanes::Event,
+        life::Reached,
         repeats::Repeats,
-        typing::Place,
     },
     ipc::Stamp,
     sandbox::output::Parsed,
@@ -77,7 +77,6 @@ struct Watched {
     host: Arc<Host>,
     group: Folder,
     run: i64,
-    is_task: bool,
     container: Option<String>,
     /// The number of the last record that was applied or known.
     seen: u64,
@@ -91,23 +90,16 @@ struct Watched {
     turn: Option<OwnedSemaphorePermit>,
     /// What the log was told of its output.
     noise: Repeats<Noise>,
-    protocol: Option<u32>,
-    /// The image announces no protocol of ours.
-    speaks_v1: bool,
-    ready: bool,
-    idle: bool,
-    closing: Option<Instant>,
-    close_asserted: Option<Instant>,
+    speaks: Speaks,
+    reached: Reached,
+    leaving: Leaving,
     started: Instant,
     last_sign: Instant,
     last_record: Instant,
     last_result: Option<Instant>,
-    stopped: Option<Instant>,
     blocked_tool: Option<String>,
     /// What it was handed and has not finished, with when it took it; `None`: it has not been seen to.
     in_hand: BTreeMap<String, Option<Instant>>,
-    /// What its chat is shown of it.
-    work: Work,
     heartbeat: Option<Stamp>,
     ready_limit: Duration,
     /// For how long it may give no sign of life, ms.
@@ -115,15 +107,80 @@ struct Watched {
     log: RunLog,
 }
 
+/// Which protocol its runner has announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speaks {
+    NotSaid,
+    /// v1's, or it announces none.
+    One,
+    Ours,
+}
+
+impl Speaks {
+    fn of(protocol: Option<u32>) -> Self {
+        match protocol {
+            None => Self::NotSaid,
+            Some(protocol) if protocol < wire::PROTOCOL => Self::One,
+            Some(_) => Self::Ours,
+        }
+    }
+}
+
+/// How far it is on its way out.
+#[derive(Clone, Copy, Debug)]
+enum Leaving {
+    No,
+    /// It has been asked to leave.
+    Asked(Asked),
+    /// The engine has been told to stop it, whether it was asked before or not.
+    Stopped {
+        since: Instant,
+        asked: Option<Asked>,
+    },
+}
+
+/// Since when it has been asked to leave, and when it was told so last.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    since: Instant,
+    last: Option<Instant>,
+}
+
+impl Leaving {
+    /// How it has been asked to leave, if it was.
+    fn asked(&mut self) -> Option<&mut Asked> {
+        match self {
+            Self::No => None,
+            Self::Asked(asked) => Some(asked),
+            Self::Stopped { asked, .. } => asked.as_mut(),
+        }
+    }
+
+    /// It is asked to leave now, unless it was before. Returns whether it was not.
+    fn ask(&mut self, now: Instant) -> bool {
+        let asked = Asked { since: now, last: None };
+        match self {
+            Self::No => *self = Self::Asked(asked),
+            Self::Stopped { asked: before @ None, .. } => *before = Some(asked),
+            Self::Asked(_) | Self::Stopped { .. } => return false,
+        }
+        true
+    }
+
+    /// It is told to stop.
+    fn stop(&mut self, now: Instant) {
+        *self = Self::Stopped { since: now, asked: self.asked().copied() };
+    }
+}
+
 impl Watched {
-    /// A run of which nothing is known yet. `place` is where it is shown that its agent is at work.
-    fn new(host: &Arc<Host>, group: &Folder, run: i64, is_task: bool, place: Option<Place>) -> Self {
+    /// A run of which nothing is known yet.
+    fn new(host: &Arc<Host>, group: &Folder, run: i64) -> Self {
         let now = Instant::now();
         Self {
             host: Arc::clone(host),
             group: group.clone(),
             run,
-            is_task,
             container: None,
             seen: 0,
             known: 0,
@@ -131,20 +188,15 @@ impl Watched {
             heard_again: now,
             turn: None,
             noise: Repeats::default(),
-            protocol: None,
-            speaks_v1: false,
-            ready: false,
-            idle: false,
-            closing: None,
-            close_asserted: None,
+            speaks: Speaks::NotSaid,
+            reached: Reached::Queued,
+            leaving: Leaving::No,
             started: now,
             last_sign: now,
             last_record: now,
             last_result: None,
-            stopped: None,
             blocked_tool: None,
             in_hand: BTreeMap::new(),
-            work: Work::new(Arc::clone(host), run, place),
             heartbeat: None,
             ready_limit: Duration::from_millis(host.config.startup_ms),
             ceiling_ms: host.config.run_settings().ceiling_ms,
@@ -175,19 +227,6 @@ enum Watching {
     LetGo,
 }
 
-/// Where it is shown that the agent of this run is at work: for messages, and not for tasks, of which nobody waits.
-fn place_of(host: &Host, beginning: &Beginning) -> Option<Place> {
-    match beginning {
-        Beginning::Batch(handed) => {
-            Some(Place { chat_jid: handed.chat_jid.clone(), thread: handed.thread.clone() })
-        }
-        Beginning::Adopted(active) if active.task().is_none() => {
-            active.lane.and_then(|lane| host.store.place_of_lane(lane).ok().flatten())
-        }
-        Beginning::Task(_) | Beginning::Adopted(_) | Beginning::Abandoned(_) => None,
-    }
-}
-
 /// Watches over a run until it has ended, then tells the lanes.
 pub(super) async fn supervise(
     host: Arc<Host>,
@@ -196,12 +235,7 @@ pub(super) async fn supervise(
     beginning: Beginning,
     mut orders: mpsc::UnboundedReceiver<Order>,
 ) {
-    let is_task = match &beginning {
-        Beginning::Batch(_) => false,
-        Beginning::Task(_) => true,
-        Beginning::Adopted(active) | Beginning::Abandoned(active) => active.task().is_some(),
-    };
-    let mut watched = Watched::new(&host, &group, run, is_task, place_of(&host, &beginning));
+    let mut watched = Watched::new(&host, &group, run);
     let watching = match beginning {
         Beginning::Batch(handed) => watched.launch(document::of_batch(&host, &handed), &mut orders).await,
         Beginning::Task(handed) => watched.launch(document::of_task(&host, &handed), &mut orders).await,

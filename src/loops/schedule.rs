@@ -3,13 +3,19 @@
 use std::{sync::Arc, time::Duration};
 
 use super::Host;
-use crate::clock;
+use crate::{clock, domain::feed::EventKind};
 
 /// However far off the next task is, the clock is looked at this often: it may have been set.
 const LONGEST_SLEEP_MS: i64 = 60_000;
 
 /// Runs until the daemon stops.
 pub async fn run(host: Arc<Host>) {
+    let mut feed = match host.store.follow() {
+        Ok(feed) => feed,
+        Err(error) => {
+            return tracing::error!(%error, "reading the feed of changes failed; no task is started");
+        }
+    };
     loop {
         let now = clock::now();
         let sleep_ms = match host.store.next_due(now) {
@@ -20,11 +26,13 @@ pub async fn run(host: Arc<Host>) {
                 1000
             }
         };
+        let sleep = tokio::time::sleep(Duration::from_millis(sleep_ms.unsigned_abs()));
+        let tasks_changed = async { while !feed.next().await.any(&[EventKind::Task]) {} };
         tokio::select! {
             () = host.stop.cancelled() => return,
-            () = host.nudges.schedule.notified() => {}
-            () = tokio::time::sleep(Duration::from_millis(sleep_ms.unsigned_abs())) => {}
+            () = tasks_changed => {}
+            () = sleep => {}
         }
-        host.nudges.due.notify_one();
+        host.due.notify_one();
     }
 }

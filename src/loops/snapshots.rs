@@ -1,24 +1,31 @@
 //! The files in which an agent reads the state of things: `current_tasks.json`, `available_groups.json`,
 //! `session_history.json`, as v1 wrote them. Written atomically, each from a state that was read after its turn came.
 //!
-//! What somebody waits for is written at once; the rest [`soon`](Snapshots::soon), once for all changes until then: a
-//! list that many commands change is not written for each of them. However much there is to show, none is larger than
+//! What changed is read from the feed; at the start every group's are written. What somebody waits for is written at once; the
+//! rest [`soon`](Snapshots::soon), once for all changes until then: a list that many commands change is not written for each. However much there is to show, none is larger than
 //! `LARGEST`, or main's list of tasks than `LARGEST_OF_MAIN`.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use ipc_handlers::{Folder, shown::AvailableGroups};
 use serde::ser::{SerializeSeq as _, Serializer as _};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{Host, ipc::chain};
-use crate::{clock, store::StoreError};
+use super::{
+    Host,
+    ipc::{Ask, chain},
+};
+use crate::{
+    clock,
+    domain::feed::EventKind,
+    store::{Follower, News, StoreError},
+};
 
 /// Which of a group's snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,23 +34,50 @@ pub enum Shown {
     All,
 }
 
+/// Which snapshots of a group are not as the store is.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    shown: Shown,
+    /// Whoever's command brought it waits for it.
+    at_once: bool,
+}
+
 /// Which snapshots are to be written, and whose turn it is.
-#[derive(Default)]
 pub struct Snapshots {
     /// One writer at a time per group, so that an older state never lands on a newer one.
     turns: Mutex<BTreeMap<Folder, Arc<Mutex<()>>>>,
-    wanted: Mutex<BTreeMap<Folder, Shown>>,
+    wanted: Mutex<BTreeMap<Folder, Wanted>>,
     nudge: Notify,
+    feed: Mutex<Follower>,
 }
 
 impl Snapshots {
+    /// Nothing is to be written but what the feed tells from here on.
+    #[must_use]
+    pub fn new(feed: Follower) -> Self {
+        Self {
+            turns: Mutex::default(),
+            wanted: Mutex::default(),
+            nudge: Notify::new(),
+            feed: Mutex::new(feed),
+        }
+    }
+
     /// Has snapshots of a group written in a moment.
     pub fn soon(&self, group: &Folder, shown: Shown) {
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = wanted.entry(group.clone()).or_insert(shown);
-        *known = shown.max(*known);
+        self.want(group, Wanted { shown, at_once: false });
+    }
+
+    fn want(&self, group: &Folder, new: Wanted) {
+        let mut wanted = self.wanted();
+        let known = wanted.entry(group.clone()).or_insert(new);
+        *known = Wanted { shown: new.shown.max(known.shown), at_once: new.at_once || known.at_once };
         drop(wanted);
         self.nudge.notify_one();
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, BTreeMap<Folder, Wanted>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn turn(&self, group: &Folder) -> Arc<Mutex<()>> {
@@ -61,19 +95,43 @@ const LEISURE: u32 = 9;
 /// However long a list is, the rest after it is no longer.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
-/// Writes what is wanted soon, until `stop`. Whatever is wanted then is written first.
+/// How long after a change the feed is read: what comes at once is read at once.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// Follows the feed, and writes what it makes wanted, until `stop`. Whatever is wanted then is written first.
 pub async fn run(host: Arc<Host>, stop: CancellationToken) {
+    tokio::join!(follow(&host, &stop), write_soon(&host, &stop));
+}
+
+/// Takes in what the feed tells, where nobody else did before answering a command.
+async fn follow(host: &Arc<Host>, stop: &CancellationToken) {
+    let mut bell = host.store.bell();
+    bell.mark_changed();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            changed = bell.changed() => if changed.is_err() { return },
+        }
+        let at_work = Arc::clone(host);
+        if let Err(fault) = tokio::task::spawn_blocking(move || catch_up(&at_work)).await {
+            tracing::error!(%fault, "our own fault: following the feed of changes failed");
+        }
+        tokio::time::sleep(GATHER).await;
+    }
+}
+
+async fn write_soon(host: &Arc<Host>, stop: &CancellationToken) {
     loop {
         tokio::select! {
             () = host.snapshots.nudge.notified() => {}
             () = stop.cancelled() => {}
         }
-        let wanted =
-            std::mem::take(&mut *host.snapshots.wanted.lock().unwrap_or_else(PoisonError::into_inner));
         let last = stop.is_cancelled();
-        for (group, shown) in wanted {
+        let wanted: Vec<Folder> = host.snapshots.wanted().keys().cloned().collect();
+        for group in wanted {
             let began = clock::monotonic();
-            write(&host, &group, shown).await;
+            let at_work = Arc::clone(host);
+            let _ = tokio::task::spawn_blocking(move || write_wanted(&at_work, &group)).await;
             let rest = (began.elapsed() * LEISURE).min(LONGEST_REST);
             if !last && !stop.is_cancelled() {
                 tokio::time::sleep(rest).await;
@@ -85,48 +143,121 @@ pub async fn run(host: Arc<Host>, stop: CancellationToken) {
     }
 }
 
-/// Writes all snapshots of `group`, and of main, which sees every group's.
-pub async fn changed(host: &Arc<Host>, group: &Folder) {
-    write(host, group, Shown::All).await;
-    match host.store.main_group() {
-        Ok(main) => {
-            if let Some(main) = main.filter(|main| main != group) {
-                write(host, &main, Shown::All).await;
+/// Takes in what was committed since the last time: which snapshots are to be written, whose boxes are to be opened, whose
+/// archive is to be kept within its bounds. Everything that was committed before this call is taken in when it returns,
+/// by whichever thread. On a thread that may block.
+pub fn catch_up(host: &Host) {
+    let mut feed = host.snapshots.feed.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        match feed.look() {
+            Ok(news) if news.events.is_empty() && !news.missed => return,
+            Ok(news) => take_in(host, &news),
+            Err(error) => {
+                return tracing::error!(error = %chain(&error), "reading the feed of changes failed; snapshots are late");
             }
         }
-        Err(error) => tracing::error!(error = %chain(&error), "finding main for a snapshot failed"),
     }
 }
 
-/// Has the lists of tasks of `group`, and of main, written in a moment.
-pub(super) fn tasks_changed_soon(host: &Host, group: &Folder) {
-    host.snapshots.soon(group, Shown::Tasks);
-    show_main(host, group);
-}
-
-/// Has the tasks of a group, which changed, shown to main in a moment.
-fn show_main(host: &Host, group: &Folder) {
-    match host.store.main_group() {
-        Ok(main) => {
-            if let Some(main) = main.filter(|main| main != group) {
-                host.snapshots.soon(&main, Shown::Tasks);
-            }
-        }
-        Err(error) => tracing::error!(error = %chain(&error), "finding main for a snapshot failed"),
+fn take_in(host: &Host, news: &News) {
+    let main = host.store.main_group().unwrap_or_else(|error| {
+        tracing::error!(error = %chain(&error), "finding main for a snapshot failed");
+        None
+    });
+    if news.missed {
+        want_all(host);
+    }
+    let of = |kind: EventKind| {
+        let some = news.events.iter().filter(move |event| event.kind == kind);
+        some.filter_map(|event| event.group.as_ref()).collect::<BTreeSet<&Folder>>()
+    };
+    let made = of(EventKind::Group);
+    if !made.is_empty() {
+        made.iter().for_each(|group| lay_out(host, group));
+    }
+    if news.any(&[EventKind::Group, EventKind::Hold]) {
+        // Its worker looks at what is there by then. Nobody waits for that: at the start the loop does not run yet.
+        let (done, _) = oneshot::channel();
+        let _ = host.mailboxes.send(Ask::Groups(done));
+    }
+    let sessions = of(EventKind::Session);
+    sessions.iter().for_each(|group| put_out_archives(host, group));
+    let (now, soon) =
+        (Wanted { shown: Shown::All, at_once: true }, Wanted { shown: Shown::Tasks, at_once: false });
+    made.union(&sessions).for_each(|group| host.snapshots.want(group, now));
+    let tasks = of(EventKind::Task);
+    tasks.iter().for_each(|group| host.snapshots.want(group, soon));
+    // Main sees every group's.
+    let Some(main) = main else { return };
+    if !tasks.is_empty() {
+        host.snapshots.want(&main, soon);
+    }
+    if news.any(&[EventKind::Group, EventKind::Wiring]) {
+        host.snapshots.want(&main, now);
+    } else if news.any(&[EventKind::Chat]) {
+        host.snapshots.soon(&main, Shown::All);
     }
 }
 
-/// Writes the snapshots of every group.
-pub async fn write_all(host: &Arc<Host>) {
+/// Has all snapshots of every group written in a moment.
+pub fn want_all(host: &Host) {
     match host.store.groups() {
-        Ok(groups) => {
-            for group in groups {
-                write(host, &group.folder, Shown::All).await;
-            }
-        }
+        Ok(groups) => groups.iter().for_each(|group| host.snapshots.soon(&group.folder, Shown::All)),
         Err(error) => {
             tracing::error!(error = %chain(&error), "reading the groups for their snapshots failed")
         }
+    }
+}
+
+/// Groups that were made have their folder and their boxes before anybody is told of them.
+fn lay_out(host: &Host, group: &Folder) {
+    match host.store.group(group) {
+        Ok(None) => return,
+        Ok(Some(_)) => {}
+        Err(error) => {
+            return tracing::error!(group = %group, error = %chain(&error), "reading a group failed");
+        }
+    }
+    if let Err(error) = crate::ipc::lay_out_group(&host.root, group, host.box_owner) {
+        tracing::error!(group = %group, error = %chain(&error), "laying out a group's folder failed; it is done when the group is launched");
+    }
+    if let Err(error) = host.boxes(group) {
+        tracing::error!(group = %group, error = %chain(&error), "opening the boxes failed");
+    }
+}
+
+/// Keeps the archive of a group within its bounds. What a crash leaves undone is done after the next change.
+fn put_out_archives(host: &Host, group: &Folder) {
+    let (most, bytes) = (host.config.archives, host.config.archives_bytes);
+    let put_out =
+        tokio::runtime::Handle::current().block_on(host.store.put_out_archives(group.clone(), most, bytes));
+    match put_out {
+        Ok(0) => {}
+        Ok(count) => tracing::info!(group = %group, count, "the oldest archived sessions were put out"),
+        Err(error) => {
+            tracing::warn!(group = %group, error = %chain(&error), "putting archived sessions out failed; it is tried again after the next change")
+        }
+    }
+}
+
+/// Writes the snapshots that somebody waits for, and those of `asked` where they are not as the store is, before it returns.
+/// On a thread that may block.
+pub fn write_awaited(host: &Host, asked: &[&Folder]) {
+    catch_up(host);
+    let mut awaited: BTreeSet<Folder> = asked.iter().copied().cloned().collect();
+    awaited.extend(
+        host.snapshots.wanted().iter().filter(|(_, wanted)| wanted.at_once).map(|(group, _)| group.clone()),
+    );
+    awaited.iter().for_each(|group| write_wanted(host, group));
+}
+
+/// Writes what is wanted of a group. Whoever is at it already is waited for.
+fn write_wanted(host: &Host, group: &Folder) {
+    let turn = host.snapshots.turn(group);
+    let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let wanted = host.snapshots.wanted().remove(group);
+    if let Some(Wanted { shown, .. }) = wanted {
+        put_or_tell(host, group, shown);
     }
 }
 
@@ -137,9 +268,13 @@ pub async fn write(host: &Arc<Host>, group: &Folder, shown: Shown) {
 }
 
 /// Writes snapshots of a group, on a thread that may block.
-pub fn write_now(host: &Host, group: &Folder, shown: Shown) {
+fn write_now(host: &Host, group: &Folder, shown: Shown) {
     let turn = host.snapshots.turn(group);
     let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+    put_or_tell(host, group, shown);
+}
+
+fn put_or_tell(host: &Host, group: &Folder, shown: Shown) {
     if let Err(error) = put_all(host, group, shown) {
         tracing::error!(group = %group, error, "writing a snapshot failed");
     }

@@ -1,89 +1,87 @@
-//! Shows in chats that an agent works for them: from the moment a batch is handed over until it is finished with, or
-//! its run has ended. Best effort: a channel that hangs delays nobody, and nothing waits for it.
+//! Shows in chats that an agent works for them: from the moment a batch is handed over until it is finished with, as the
+//! feed tells it. Best effort: a channel that hangs delays nobody, and nothing waits for it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     future::poll_fn,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
 use futures_util::future::BoxFuture;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{sync::mpsc, time::Instant};
 
-use super::Host;
+use super::{Host, ipc::chain};
 use crate::{
     channels::Channels,
-    domain::typing::{Place, RENEW, Signal, Typing},
-    store::channel_of,
+    domain::{
+        feed::EventKind,
+        typing::{Place, RENEW, Signal, Typing},
+    },
+    store::{News, Store, StoreError, channel_of},
 };
-
-/// Which runs have something of which chat in hand. Kept by their supervisors, so a run that nobody watches (yet) shows
-/// nothing.
-#[derive(Default)]
-pub struct AtWork {
-    runs: Mutex<BTreeMap<i64, Place>>,
-    changed: Notify,
-}
-
-impl AtWork {
-    fn runs(&self) -> MutexGuard<'_, BTreeMap<i64, Place>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begins(&self, run: i64, place: &Place) {
-        self.runs().insert(run, place.clone());
-        self.changed.notify_one();
-    }
-
-    fn rests(&self, run: i64) {
-        self.runs().remove(&run);
-        self.changed.notify_one();
-    }
-
-    fn places(&self) -> BTreeSet<Place> {
-        self.runs().values().cloned().collect()
-    }
-}
-
-/// A run's say in it. Dropped, however its supervisor ends, it shows nothing any more.
-pub(super) struct Work {
-    host: Arc<Host>,
-    run: i64,
-    /// `None`: nothing is shown for it.
-    place: Option<Place>,
-    at_work: bool,
-}
-
-impl Work {
-    pub(super) fn new(host: Arc<Host>, run: i64, place: Option<Place>) -> Self {
-        Self { host, run, place, at_work: false }
-    }
-
-    pub(super) fn set(&mut self, at_work: bool) {
-        let Some(place) = self.place.as_ref().filter(|_| at_work != self.at_work) else { return };
-        self.at_work = at_work;
-        if at_work {
-            self.host.at_work.begins(self.run, place);
-        } else {
-            self.host.at_work.rests(self.run);
-        }
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        self.set(false);
-    }
-}
 
 /// Runs until the daemon stops. What is shown then expires, or the next daemon goes on with it.
 pub async fn run(host: Arc<Host>) {
+    let (tell, told) = mpsc::channel(TOLD);
     tokio::select! {
         () = host.stop.cancelled() => {}
-        never = show(&host.at_work, &host.channels) => match never {},
+        () = follow(&host.store, tell) => {}
+        never = show(told, &host.channels) => match never {},
+    }
+}
+
+/// How many changes wait to be shown at most.
+const TOLD: usize = 64;
+
+/// A batch that an agent has in hand, with where its messages came from; `None`: no longer.
+type Change = (i64, Option<Place>);
+
+/// Tells each batch that is handed over, and each that is finished, in the order of the feed.
+async fn follow(store: &Store, tell: mpsc::Sender<Change>) {
+    let failed = |error: StoreError| {
+        tracing::error!(error = %chain(&error), "reading what agents have in hand failed; it is not shown in chats");
+    };
+    let Ok(mut feed) = store.follow().map_err(failed) else { return std::future::pending().await };
+    let mut known: BTreeMap<i64, Place> = BTreeMap::new();
+    let mut missed = true;
+    loop {
+        let mut changes: Vec<Change> = Vec::new();
+        if missed {
+            let now: BTreeMap<i64, Place> = store
+                .in_hand()
+                .unwrap_or_else(|error| {
+                    failed(error);
+                    Vec::new()
+                })
+                .into_iter()
+                .collect();
+            changes.extend(known.keys().filter(|batch| !now.contains_key(batch)).map(|batch| (*batch, None)));
+            changes.extend(now.into_iter().map(|(batch, place)| (batch, Some(place))));
+        }
+        let news = if missed { News::default() } else { feed.next().await };
+        for event in &news.events {
+            let Ok(batch) = event.subject.parse() else { continue };
+            if event.kind == EventKind::Finished {
+                changes.push((batch, None));
+            } else if event.kind == EventKind::Handed
+                && let Ok(Some(place)) = store.place_of_batch(batch)
+            {
+                changes.push((batch, Some(place)));
+            }
+        }
+        missed = news.missed;
+        for change in changes {
+            match &change {
+                (batch, Some(place)) => drop(known.insert(*batch, place.clone())),
+                (batch, None) => drop(known.remove(batch)),
+            }
+            if tell.send(change).await.is_err() {
+                return;
+            }
+        }
     }
 }
 
@@ -110,17 +108,23 @@ impl<'a> Calls<'a> {
     }
 }
 
-async fn show(at_work: &AtWork, channels: &Channels) -> Infallible {
+async fn show(mut told: mpsc::Receiver<Change>, channels: &Channels) -> Infallible {
     let begun = Instant::now();
+    let mut in_hand: BTreeMap<i64, Place> = BTreeMap::new();
     let mut typing = Typing::default();
     let mut calls = Calls::default();
     loop {
-        for signal in typing.look(&at_work.places(), begun.elapsed()) {
+        let places: BTreeSet<Place> = in_hand.values().cloned().collect();
+        for signal in typing.look(&places, begun.elapsed()) {
             calls.begin(channels, signal);
         }
         let next = begun + typing.next_look().unwrap_or(begun.elapsed() + Duration::from_secs(3600));
         tokio::select! {
-            () = at_work.changed.notified() => {}
+            // However soon a turn is over, it was shown.
+            Some((batch, place)) = told.recv() => match place {
+                Some(place) => drop(in_hand.insert(batch, place)),
+                None => drop(in_hand.remove(&batch)),
+            },
             () = tokio::time::sleep_until(next) => {}
             never = poll_fn(|cx| calls.poll(cx)) => match never {},
         }
@@ -129,8 +133,6 @@ async fn show(at_work: &AtWork, channels: &Channels) -> Infallible {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::mpsc;
-
     use super::*;
     use crate::{
         channels::{Channel, ChannelError},
@@ -172,28 +174,30 @@ mod tests {
         let (told, mut heard) = mpsc::unbounded_channel();
         let channel = |name, hangs| Box::new(Told { name, hangs, told: told.clone() }) as Box<dyn Channel>;
         let channels = Channels::new(vec![channel("dead", true), channel("local", false)]);
-        let at_work = AtWork::default();
+        let (tell, changes) = mpsc::channel(9);
+        let begins = async |batch, place| tell.send((batch, Some(place))).await.unwrap();
+        let rests = async |batch| tell.send((batch, None)).await.unwrap();
         let mut expect = async |step: &str, chat: &str, thread: &str, on: bool| {
             let next = heard.recv().await.unwrap();
             assert_eq!(next, (chat.to_owned(), thread.to_owned(), on), "{step}");
         };
         let test = async {
-            at_work.begins(1, &place("dead:a", ""));
+            begins(1, place("dead:a", "")).await;
             expect("the first hangs", "dead:a", "", true).await;
-            at_work.begins(2, &place("local:b", "7"));
+            begins(2, place("local:b", "7")).await;
             expect("another channel", "local:b", "7", true).await;
-            at_work.begins(3, &place("dead:c", ""));
+            begins(3, place("dead:c", "")).await;
             expect("another chat of it", "dead:c", "", true).await;
-            at_work.begins(4, &place("local:b", "7"));
-            at_work.rests(2);
-            at_work.rests(1);
+            begins(4, place("local:b", "7")).await;
+            rests(2).await;
+            rests(1).await;
             expect("the end, though its begin hangs", "dead:a", "", false).await;
-            at_work.rests(4);
+            rests(4).await;
             expect("the last of two at work for one chat", "local:b", "7", false).await;
         };
         tokio::select! {
             () = test => {}
-            never = show(&at_work, &channels) => match never {},
+            never = show(changes, &channels) => match never {},
         }
     }
 
@@ -214,14 +218,15 @@ mod tests {
         let (told, mut heard) = mpsc::unbounded_channel();
         let channels =
             Channels::new(vec![Box::new(Plain), Box::new(Told { name: "local", hangs: false, told })]);
-        let at_work = AtWork::default();
-        at_work.begins(1, &place("gone:a", ""));
-        at_work.begins(2, &place("plain:a", ""));
-        at_work.begins(3, &place("z", ""));
-        at_work.begins(4, &place("local:z", ""));
+        let (tell, changes) = mpsc::channel(9);
+        let begins = async |batch, place| tell.send((batch, Some(place))).await.unwrap();
+        begins(1, place("gone:a", "")).await;
+        begins(2, place("plain:a", "")).await;
+        begins(3, place("z", "")).await;
+        begins(4, place("local:z", "")).await;
         tokio::select! {
             next = heard.recv() => assert_eq!(next, Some(("local:z".to_owned(), String::new(), true))),
-            never = show(&at_work, &channels) => match never {},
+            never = show(changes, &channels) => match never {},
         }
     }
 }

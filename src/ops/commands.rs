@@ -16,19 +16,10 @@ pub(super) async fn act(
     let config = world.config()?;
     let caller = by.caller(group)?;
     let now = clock::now();
-    let acted = world.store.act(caller, command, said, config.zones.clone(), now).await?;
-    let (outcomes, changes) = acted?;
-    for changed in changes.tasks.iter().chain(&changes.groups) {
-        world.keeper.changed(Some(changed)).await?;
-    }
-    for changed in &changes.sessions {
-        world.store.put_out_archives(changed.clone(), config.archives, config.archives_bytes).await?;
-        // A live run goes on with the session that it has: it leaves, and the next one has the new one.
-        if changes.lanes.iter().any(|(group, ..)| group == changed) {
-            world.keeper.relaunch(changed);
-        }
-        world.keeper.changed(Some(changed)).await?;
-    }
+    let outcomes = world.store.act(caller, command, said, config.zones.clone(), now).await??;
+    world.store.put_out_archives(group.clone(), config.archives, config.archives_bytes).await?;
+    // Whoever follows the feed does the rest: a live run whose session is another now is asked to leave.
+    world.keeper.changed(Some(group)).await?;
     let outcome = outcomes.into_iter().next();
     Ok((outcome.ok_or_else(|| OpError::new(OpCode::Failed, "nothing came of it"))?, now))
 }

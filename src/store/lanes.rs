@@ -40,13 +40,40 @@ impl Store {
     }
 
     /// Returns the chat and thread of a lane.
-    pub fn place_of_lane(&self, lane: i64) -> Result<Option<Place>> {
+    pub fn place_of_batch(&self, batch: i64) -> Result<Option<Place>> {
         self.read(|c| {
-            Ok(c.prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
-                .query_row([lane], |r| Ok(Place { chat_jid: r.get("chat_jid")?, thread: r.get("thread")? }))
+            Ok(c.prepare_cached(
+                "SELECT l.chat_jid, l.thread FROM batches b JOIN lanes l ON l.id = b.lane_id WHERE b.id = ?1",
+            )?
+            .query_row([batch], place_row)
+            .optional()?)
+        })
+    }
+
+    /// Returns the batches that agents have in hand, with where their messages came from.
+    pub fn in_hand(&self) -> Result<Vec<(i64, Place)>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT b.id, l.chat_jid, l.thread FROM batches b INDEXED BY batches_open JOIN lanes l ON l.id = b.lane_id
+                 WHERE b.state IN ('handed', 'claimed', 'returned') AND b.state <> 'returned'",
+            )?
+            .query_map([], |r| Ok((r.get("id")?, place_row(r)?)))?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns whose a lane is, and how often its session was another one.
+    pub fn session_of_lane(&self, lane: i64) -> Result<Option<(Folder, i64)>> {
+        self.read(|c| {
+            Ok(c.prepare_cached("SELECT group_folder, generation FROM lanes WHERE id = ?1")?
+                .query_row([lane], |r| Ok((r.folder("group_folder")?, r.get("generation")?)))
                 .optional()?)
         })
     }
+}
+
+fn place_row(r: &Row<'_>) -> rusqlite::Result<Place> {
+    Ok(Place { chat_jid: r.get("chat_jid")?, thread: r.get("thread")? })
 }
 
 /// Lanes that wait, of one group or of all, in the order in which their oldest waiting row came.

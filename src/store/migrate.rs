@@ -27,6 +27,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0017_replies", include_str!("../../migrations/0017_replies.sql")),
     ("0018_uids", include_str!("../../migrations/0018_uids.sql")),
     ("0019_decisions", include_str!("../../migrations/0019_decisions.sql")),
+    ("0020_said_parts", include_str!("../../migrations/0020_said_parts.sql")),
+    ("0021_events", include_str!("../../migrations/0021_events.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -19,6 +19,7 @@ mod chats;
 mod check;
 mod columns;
 mod conversation;
+mod events;
 mod groups;
 mod handover;
 mod health;
@@ -49,6 +50,7 @@ pub use by_hand::{Note, SettledFile};
 pub use chats::channel_of;
 pub use check::{Inspection, Soundness, inspect};
 pub use conversation::{By, Conversation, Heard, Line};
+pub use events::{Follower, News};
 pub use groups::{NewGroup, NewWiring};
 pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use health::Health;
@@ -56,7 +58,7 @@ pub use lanes::WaitingLane;
 pub use messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use outbox::NextDelivery;
 pub use prune::{Size, shrink};
-pub use receipts::{Body, Changes, CommandFile, Proof, Receipt, Settled, digest};
+pub use receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};
 pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
 pub use search::{INDEXED_AT_ONCE, Searched};
 pub use sessions::Transcripts;
@@ -189,6 +191,7 @@ pub struct Store {
     asking: Arc<Asking>,
     bounds: Bounds,
     indexes: Arc<search::Indexes>,
+    feed: Arc<events::Feed>,
 }
 
 struct Readers {
@@ -236,8 +239,10 @@ impl Store {
 
     fn of(connection: Connection, place: Place) -> Result<Self> {
         let path = place.path().to_owned();
+        let feed = Arc::new(events::Feed::new());
         Ok(Self {
-            writer: Writer::start(connection)?,
+            writer: Writer::start(connection, Arc::clone(&feed))?,
+            feed,
             indexes: Arc::new(search::Indexes::beside(&path)),
             readers: Arc::new(Readers { place, idle: Mutex::default() }),
             path,

@@ -26,6 +26,7 @@ use super::*;
 use crate::domain::{
     access,
     engage::{Outcome, Rule},
+    feed::EventKind,
     judge::{Cause, End},
     rows::{Inbound, UnknownDeliveries},
     states::SandboxName,
@@ -62,14 +63,14 @@ fn hear(event: TraceEvent<'_>) {
 #[rustfmt::skip]
 const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
-    ("anybody, without SQL", &["path", "asking", "bounded", "is_read_only"]),
+    ("anybody, without SQL", &["path", "asking", "bounded", "is_read_only", "follow_from", "watch_others_every"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
         "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "runs_gone", "was_given", "size",
     ]),
     ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
         "act", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
-        "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "forget_note", "grant_role", "groups",
+        "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry", "outbox_row",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
         "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "speaker", "story", "task_history", "tasks", "groups_of_task", "tried_as", "unanswered",
@@ -80,11 +81,14 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
 /// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
 /// long walk.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 29] = [
+const SHORT: [(&str, &str, &str); 32] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
     ("INSERT INTO lanes", "SCAN runs", "only while a foreign key is broken, which none is"),
+    ("INSERT INTO groups", "SCAN roles", "only while a foreign key is broken, which none is"),
+    ("FROM batches b INDEXED BY batches_open", "SCAN b USING INDEX batches_open", "what agents have in hand"),
+    ("FROM events ORDER BY seq", "SCAN events", "one row, the oldest or the newest"),
     ("FROM outbox", "SCAN outbox USING INDEX outbox_open", "what is still to be said"),
     ("WITH RECURSIVE open (jid)", "SCAN open", "its own rows: the chats that have something to say, each by an index"),
     ("FROM inbox", "SCAN i USING INDEX inbox_unjudged", "what is still to be judged"),
@@ -204,7 +208,7 @@ async fn of_messages(store: &Store) {
     messages(store, &["1", "2", "3"]).await;
     store.message_by_id("local:main", "1").unwrap();
     let lane = store.waiting_lanes_of(&main_folder()).unwrap()[0].lane;
-    store.place_of_lane(lane).unwrap();
+    store.session_of_lane(lane).unwrap();
     store.group_of_lane(lane).unwrap();
     let first = lane_run(store, lane).await;
     store.group(&main_folder()).unwrap();
@@ -221,6 +225,8 @@ async fn of_messages(store: &Store) {
     let second = store.pipe(first.run, lane, LIMITS, NOW).await.unwrap().unwrap();
     store.batches_claimed(first.run, vec![second.batch]).await.unwrap();
     store.batch_content(second.batch, LIMITS).unwrap().unwrap();
+    assert!(store.place_of_batch(second.batch).unwrap().is_some());
+    assert_eq!(store.in_hand().unwrap().len(), 2);
     let answer = Record {
         result: Some("hi".into()),
         new_session_id: Some("s".into()),
@@ -316,6 +322,18 @@ async fn of_tasks(store: &Store) {
     }
 }
 
+async fn of_the_feed(store: &Store) {
+    let mut feed = store.follow().unwrap();
+    messages(store, &["for the feed"]).await;
+    assert!(feed.look().unwrap().any(&[EventKind::Judged]));
+    let newest = store.newest_event().unwrap();
+    assert!(store.events_after(newest - 3, 2).unwrap().len() == 2);
+    store.look_at_feed().unwrap();
+    while store.trim_events(Time(i64::MAX)).await.unwrap() {}
+    assert_eq!(store.events_after(0, 2).unwrap(), []);
+    assert_eq!(*store.bell().borrow(), newest, "no number is given again");
+}
+
 async fn of_the_outbox(store: &Store) {
     assert_eq!(store.chats_with_outbox().unwrap(), ["local:main"]);
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
@@ -377,6 +395,7 @@ async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) {
     of_tasks(&store).await;
     of_the_outbox(&store).await;
     questions::of_questions(&store).await;
+    of_the_feed(&store).await;
     of_starts(&store).await;
     EAR.set(None);
     let heard = heard.lock().unwrap().clone();

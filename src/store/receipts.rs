@@ -1,10 +1,9 @@
 //! Commands: from the bytes of a claimed file to its receipt, in one savepoint. Whatever the outcome, there is one.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use ipc_handlers::{
     Caller, Code, Command, Folder, Outcome, Refusal, Time,
-    effect::Lanes,
     envelope::{self, Envelope, Rejected},
     token::{Claims, Fault},
 };
@@ -12,10 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Bounds, Result, Store, StoreError,
-    columns::Columns as _,
-    search::Searched,
-    sessions::{Transcripts, generations},
+    Bounds, Result, Store, StoreError, columns::Columns as _, search::Searched, sessions::Transcripts,
     writer::in_savepoint,
 };
 use crate::domain::{states::CommandOutcome, zone::Zones};
@@ -84,7 +80,7 @@ pub fn digest(bytes: &[u8]) -> Vec<u8> {
 
 impl CommandFile {
     /// Returns the command that it holds, if it holds one.
-    fn envelope(&self) -> Option<&Envelope> {
+    pub fn envelope(&self) -> Option<&Envelope> {
         self.body.as_ref().ok().and_then(|body| body.envelope().ok())
     }
 }
@@ -108,33 +104,6 @@ pub struct Settled {
     pub receipt: Receipt,
     /// Whether this call decided it (and not an earlier one).
     pub fresh: bool,
-    pub changes: Changes,
-}
-
-/// What is shown or served elsewhere and is something else now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// Groups whose list of tasks changed; main sees it too.
-    pub tasks: BTreeSet<Folder>,
-    /// Groups whose archived sessions changed.
-    pub sessions: BTreeSet<Folder>,
-    /// Groups that were made, or have other settings now.
-    pub groups: BTreeSet<Folder>,
-    /// The chats were asked for anew.
-    pub chats: bool,
-    /// Something is to be said.
-    pub said: bool,
-    /// Lanes with the generation that they have now: a run of an older one is to leave.
-    pub lanes: Vec<(Folder, i64, i64)>,
-}
-
-impl Changes {
-    /// Lanes have another session now.
-    fn moved(&mut self, c: &Connection, group: &Folder, lanes: Lanes) -> Result<()> {
-        self.sessions.insert(group.clone());
-        self.lanes.extend(generations(c, group, lanes)?);
-        Ok(())
-    }
 }
 
 /// The proof that a command file was dealt with.
@@ -226,7 +195,7 @@ impl Store {
         .await
     }
 
-    /// Does what is asked for otherwise than by a file, as if `caller` asked. Returns what came of it with what changed, or
+    /// Does what is asked for otherwise than by a file, as if `caller` asked. Returns what came of it, or
     /// why it is refused.
     pub async fn act(
         &self,
@@ -235,11 +204,11 @@ impl Store {
         said: Transcripts,
         zones: Zones,
         now: Time,
-    ) -> Result<std::result::Result<(Vec<Outcome>, Changes), Refusal>> {
+    ) -> Result<std::result::Result<Vec<Outcome>, Refusal>> {
         let rules = Rules { zones, bounds: self.bounds };
         self.write(move |c| {
             let acted = act::act(c, &act::Cause::Person(&said), &caller, &command, &rules, now)?;
-            Ok(acted.map(|acted| (acted.outcomes, acted.changes)))
+            Ok(acted.map(|acted| acted.outcomes))
         })
         .await
     }

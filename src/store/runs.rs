@@ -6,10 +6,15 @@ use ipc_handlers::{Folder, Time, wire};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, columns::Columns as _};
-use crate::domain::{
-    rows::Run,
-    states::{RunKind, RunStatus, SandboxName, Via},
-    zone::Zones,
+use crate::{
+    domain::{
+        lanes::Load,
+        life::{Life, Reached},
+        rows::Run,
+        states::{RunKind, RunStatus, SandboxName, Via},
+        zone::Zones,
+    },
+    failpoint,
 };
 
 mod end;
@@ -17,6 +22,7 @@ mod record;
 mod slot;
 
 pub use end::{EndOfRun, LeftInput, RunEnded};
+use record::Answer;
 pub use record::Recorded;
 pub(super) use slot::next_slot;
 
@@ -33,10 +39,7 @@ pub struct ActiveRun {
     pub owner: Option<String>,
     pub sandbox: SandboxName,
     pub container: Option<String>,
-    pub started: bool,
-    pub ready: bool,
-    pub closing: bool,
-    pub deferred: bool,
+    pub life: Life,
     /// The turn of a task's run is over.
     pub handled: bool,
     pub protocol: Option<u32>,
@@ -46,14 +49,6 @@ pub struct ActiveRun {
 }
 
 impl ActiveRun {
-    /// Whether its agent has finished with everything it was handed.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.ready
-            && !self.deferred
-            && if self.kind == RunKind::Message { self.open.is_empty() } else { self.handled }
-    }
-
     /// Returns the task's id when it is a task's run.
     #[must_use]
     pub fn task(&self) -> Option<&str> {
@@ -126,7 +121,9 @@ impl Store {
     }
 
     /// Applies record number `n` of a run in one transaction: its number, what it says, the batches it has finished
-    /// and, where the generation holds, the session.
+    /// and, where the generation holds, the session. An answer of more than 1 MiB is said in parts, so that nobody waits for
+    /// all of it to be written: each part but the last is a transaction of its own, and is said once however often this is
+    /// called.
     pub async fn record(
         &self,
         run: i64,
@@ -135,7 +132,13 @@ impl Store {
         now: Time,
     ) -> Result<Recorded> {
         let record = record.into();
-        self.write(move |c| record::apply(c, run, n, &record, now)).await
+        let answer = Answer::of(&record);
+        for (at, part) in answer.all_but_last() {
+            let part = part.to_owned();
+            self.write(move |c| record::say_part(c, run, n, (at, &part), now)).await?;
+            failpoint::reach("run.part");
+        }
+        self.write(move |c| record::apply(c, run, n, &record, &answer, now)).await
     }
 
     /// A follow-up could not be placed: it waits again, at no cost.
@@ -251,29 +254,42 @@ impl Store {
     }
 }
 
-const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, source, generation, status, owner, sandbox, container, started_at IS NOT NULL AS started, ready_at IS NOT NULL AS ready, closing_at IS NOT NULL AS closing, deferred, handled_at IS NOT NULL AS handled, protocol, last_seq FROM runs";
+const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, source, generation, status, owner, sandbox, container, started_at IS NOT NULL AS started, ready_at IS NOT NULL AS ready, closing_at IS NOT NULL AS closing, deferred, handled_at IS NOT NULL AS handled, protocol, last_seq,
+  EXISTS (SELECT 1 FROM batches b WHERE b.run_id = runs.id AND b.state IN ('handed', 'claimed')) AS in_hand FROM runs";
 
 fn active_row(r: &Row<'_>) -> rusqlite::Result<ActiveRun> {
+    let (kind, handled) = (r.word("runs", "kind")?, r.get("handled")?);
     Ok(ActiveRun {
         id: r.get("id")?,
         group: r.folder("group_folder")?,
         lane: r.get("lane_id")?,
-        kind: r.word("runs", "kind")?,
+        kind,
         source: r.get("source")?,
         generation: r.get("generation")?,
         status: r.word("runs", "status")?,
         owner: r.get("owner")?,
         sandbox: r.word("runs", "sandbox")?,
         container: r.get("container")?,
-        started: r.get("started")?,
-        ready: r.get("ready")?,
-        closing: r.get("closing")?,
-        deferred: r.get("deferred")?,
-        handled: r.get("handled")?,
+        life: life(r, kind, handled)?,
+        handled,
         protocol: r.get("protocol")?,
         last_seq: u64::try_from(r.get::<_, i64>("last_seq")?).unwrap_or(0),
         open: Vec::new(),
     })
+}
+
+fn life(r: &Row<'_>, kind: RunKind, handled: bool) -> rusqlite::Result<Life> {
+    let in_hand = match kind {
+        RunKind::Message => r.get("in_hand")?,
+        RunKind::Task | RunKind::Heartbeat => !handled,
+    };
+    let load = if in_hand || r.get("deferred")? { Load::Busy } else { Load::Idle };
+    let reached = match (r.get("ready")?, r.get("started")?) {
+        (true, _) => Reached::Ready(load),
+        (false, true) => Reached::Started,
+        (false, false) => Reached::Queued,
+    };
+    Ok(if r.get("closing")? { Life::Leaving(reached) } else { Life::Serving(reached) })
 }
 
 fn with_batches(c: &Connection, mut run: ActiveRun) -> Result<ActiveRun> {

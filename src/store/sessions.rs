@@ -259,17 +259,6 @@ pub(super) fn renew(c: &Connection, group: &Folder) -> Result<()> {
     Ok(())
 }
 
-/// Returns lanes with the generation that they have now.
-pub(super) fn generations(c: &Connection, group: &Folder, lanes: Lanes) -> Result<Vec<(Folder, i64, i64)>> {
-    Ok(c.prepare_cached(
-        "SELECT id, generation FROM lanes WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2)",
-    )?
-    .query_map(params![group.as_str(), one(lanes)], |r| {
-        Ok((group.clone(), r.get("id")?, r.get("generation")?))
-    })?
-    .collect::<rusqlite::Result<_>>()?)
-}
-
 /// Returns the archived session of this number, if it is of `scope`.
 pub(super) fn archived(c: &Connection, id: i64, scope: Option<&Folder>) -> Result<Option<(Folder, String)>> {
     Ok(c.prepare_cached(

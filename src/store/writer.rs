@@ -1,12 +1,19 @@
 //! The one thread that writes. Work that waits is committed together, a savepoint each, so that one failing piece
 //! doesn't sink its neighbours and a durable commit is shared by everybody who waits for one.
 
-use std::sync::mpsc;
+use std::sync::{
+    Arc,
+    mpsc::{self, RecvTimeoutError},
+};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::StoreError;
+use super::{
+    StoreError,
+    events::{self, Feed},
+};
+use crate::failpoint;
 
 /// At most so many pieces of work share one commit.
 const BATCH: usize = 512;
@@ -23,11 +30,11 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+    pub(super) fn start(connection: Connection, feed: Arc<Feed>) -> Result<Self, StoreError> {
         let (jobs, waiting) = mpsc::channel();
         std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || run(&connection, &waiting))
+            .spawn(move || run(&connection, &waiting, &feed))
             .map_err(StoreError::Thread)?;
         Ok(Self { jobs })
     }
@@ -83,34 +90,70 @@ pub(super) fn execute(connection: &Connection, sql: &'static str) -> rusqlite::R
     connection.prepare_cached(sql)?.execute([]).map(drop)
 }
 
-fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>) {
-    while let Ok(first) = waiting.recv() {
-        // A transaction that can't begin, or ends by itself (disk full, I/O error), fails everything in it: the
-        // callers know how to try again.
-        if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
-            first(None)(Err(error.into()));
-            continue;
-        }
-        let mut done = vec![first(Some(connection))];
-        // A full disk or an I/O error can end the transaction in the middle: what came before is gone with it.
-        while done.len() < BATCH && !connection.is_autocommit() {
-            let Ok(next) = waiting.try_recv() else { break };
-            done.push(next(Some(connection)));
-        }
-        if connection.is_autocommit() {
-            let lost = || StoreError::Commit("the transaction was rolled back".into());
-            done.into_iter().for_each(|tell| tell(Err(lost())));
-            continue;
-        }
-        match execute(connection, "COMMIT") {
-            Ok(()) => done.into_iter().for_each(|tell| tell(Ok(()))),
-            Err(error) => {
-                let _ = connection.execute_batch("ROLLBACK");
-                let text = error.to_string();
-                done.into_iter().for_each(|tell| tell(Err(StoreError::Commit(text.clone()))));
+fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed) {
+    let mut others = data_version(connection);
+    loop {
+        match waiting.recv_timeout(feed.look_every()) {
+            Ok(first) => {
+                if commit(connection, first, waiting, feed) {
+                    continue;
+                }
             }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        // Another process committed: of its changes we are told nothing else.
+        let now = data_version(connection);
+        if now != others {
+            others = now;
+            feed.ring(events::newest(connection).unwrap_or(0));
         }
     }
+}
+
+/// What changes when another connection commits; `None` when it can't be read.
+fn data_version(connection: &Connection) -> Option<i64> {
+    connection.prepare_cached("PRAGMA data_version").ok()?.query_row([], |r| r.get(0)).ok()
+}
+
+/// Commits what waits together, rings the bell, and tells those who wait for it: in that order, so that whoever knows of
+/// his change finds it in the feed. Returns whether something was written.
+fn commit(connection: &Connection, first: Job, waiting: &mpsc::Receiver<Job>, feed: &Feed) -> bool {
+    // A transaction that can't begin, or ends by itself (disk full, I/O error), fails everything in it: the
+    // callers know how to try again.
+    if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
+        first(None)(Err(error.into()));
+        return false;
+    }
+    let before = connection.total_changes();
+    let mut done = vec![first(Some(connection))];
+    // A full disk or an I/O error can end the transaction in the middle: what came before is gone with it.
+    while done.len() < BATCH && !connection.is_autocommit() {
+        let Ok(next) = waiting.try_recv() else { break };
+        done.push(next(Some(connection)));
+    }
+    if connection.is_autocommit() {
+        let lost = || StoreError::Commit("the transaction was rolled back".into());
+        done.into_iter().for_each(|tell| tell(Err(lost())));
+        return false;
+    }
+    let changed = connection.total_changes() != before;
+    failpoint::reach("feed.written");
+    match execute(connection, "COMMIT") {
+        Ok(()) => {
+            if changed {
+                failpoint::reach("feed.committed");
+                feed.ring(events::newest(connection).unwrap_or(0));
+            }
+            done.into_iter().for_each(|tell| tell(Ok(())));
+        }
+        Err(error) => {
+            let _ = connection.execute_batch("ROLLBACK");
+            let text = error.to_string();
+            done.into_iter().for_each(|tell| tell(Err(StoreError::Commit(text.clone()))));
+        }
+    }
+    changed
 }
 
 #[cfg(test)]
@@ -121,7 +164,7 @@ mod tests {
     async fn what_shared_a_transaction_that_sqlite_ended_is_told_so_and_the_next_is_a_new_one() {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
-        let writer = Writer::start(connection).unwrap();
+        let writer = Writer::start(connection, Arc::new(Feed::new())).unwrap();
         let (hold, held) = mpsc::channel::<()>();
         // While the first piece is at work, the others come to wait for the same commit.
         let first = writer.write(move |c| {

@@ -101,6 +101,7 @@ const ROWS: &[(&[&str], &[&str])] = &[
             "error",
         ],
     ),
+    (&["events"], &["seq", "at", "kind", "group", "chat", "subject"]),
     (
         &["tasks", "list"],
         &[

@@ -9,10 +9,7 @@ use futures_util::future::BoxFuture;
 use g2::{
     channels::{Channel, ChannelError, Channels},
     domain::{rows::Delivery, zone::Zones},
-    loops::{
-        Nudges,
-        deliver::{self, Post},
-    },
+    loops::deliver::{self, Post},
     store::{Body, CommandFile, NewGroup, Proof, Store, Transcripts, digest},
 };
 use ipc_handlers::{Folder, Time};
@@ -63,7 +60,7 @@ impl World {
         let (heard, slow) = (Arc::default(), Arc::new(Semaphore::new(0)));
         let fake = Fake { heard: Arc::clone(&heard), slow: Arc::clone(&slow) };
         let channels = Arc::new(Channels::new(vec![Box::new(fake)]));
-        let post = Post { store, channels, nudges: Arc::<Nudges>::default(), stop: Default::default() };
+        let post = Post { store, channels, stop: Default::default() };
         Self { _dir: dir, post, heard, slow, claims: 0 }
     }
 
@@ -88,12 +85,11 @@ impl World {
         };
         let settled = self.post.store.settle(file, Zones::utc(), Time(0)).await.unwrap();
         assert_eq!(settled.receipt.outcome, CommandOutcome::Applied);
-        self.post.nudges.deliver.notify_one();
     }
 
     /// Waits until so many of a chat's rows are said.
     async fn said(&self, chat: &str, count: usize) {
-        let mut bell = self.post.nudges.settled.listen();
+        let mut bell = self.post.store.bell();
         let said = || {
             let rows = self.post.store.outbox(Some(chat), None).unwrap();
             rows.iter().filter(|row| row.status == DeliveryStatus::Sent).count()

@@ -25,6 +25,7 @@ use ipc_handlers::{
 
 mod clocks;
 mod commands;
+mod feed;
 mod prune;
 mod stored;
 mod tasks;
@@ -240,6 +241,38 @@ async fn a_record_is_applied_once_and_a_gap_is_told() {
     assert_eq!(world.store.record(handed.run, 2, record.clone(), NOW).await.unwrap(), Recorded::Known);
     assert_eq!(world.store.record(handed.run, 4, record, NOW).await.unwrap(), Recorded::Gap { expected: 3 });
     assert_eq!(world.texts("local:main"), ["answer"]);
+}
+
+#[tokio::test]
+async fn a_long_answer_is_said_in_parts_each_once_and_is_about_what_it_finishes_alone() {
+    let world = world().await;
+    world.message("local:main", "k", "one", Outcome::Wake).await;
+    let lane = world.lane();
+    let handed = world.start(lane).await;
+    world.ready(handed.run).await;
+    world.message("local:main", "k2", "two", Outcome::Wake).await;
+    let next = world.store.pipe(handed.run, lane, LIMITS, NOW).await.unwrap().unwrap();
+    let long = "line\n".repeat(500_000);
+    let record = say(&long, &[handed.batch]);
+    // It ends after its second transaction.
+    let mut applying = std::pin::pin!(world.store.record(handed.run, 2, record.clone(), NOW));
+    while world.texts("local:main").is_empty() {
+        assert!(
+            std::future::poll_fn(|cx| std::task::Poll::Ready(applying.as_mut().poll(cx).is_pending())).await
+        );
+        tokio::task::yield_now().await;
+    }
+    let applied = world.store.record(handed.run, 2, record.clone(), NOW).await.unwrap();
+    assert_eq!(applied, Recorded::Applied { said: true, idle: false });
+    assert_eq!(world.store.record(handed.run, 2, record, NOW).await.unwrap(), Recorded::Known);
+    let texts = world.texts("local:main");
+    assert!(texts.len() == 3 && texts.iter().all(|text| text.len() <= 1 << 20), "{}", texts.len());
+    // What stands around an answer is trimmed.
+    assert_eq!(texts.concat(), long.trim_end());
+    // The follow-up is in hand, and nothing was said of it.
+    world.end(handed.run, End::Exited { code: 3, oom: false }, Cause::Itself).await;
+    let again = world.start(world.lane()).await;
+    assert_eq!(again.batch, next.batch);
 }
 
 #[tokio::test]

@@ -1,25 +1,25 @@
-//! `g2 ipc watch`: a line for each command as it reaches a new state, by looking; so it works with the daemon down too.
+//! `g2 ipc watch`: a line for each command as it reaches a new state. What is settled is read from the feed, in order; what waits
+//! or is claimed is no row but a file, so the folders are looked at. Both work with the daemon down too.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{super::out, Context, Outcome};
 use crate::{
-    domain::{rows::IpcRow, states::QueueState},
+    clock,
+    domain::{feed::EventKind, rows::IpcRow, states::QueueState},
     ops::ipc::look::Queue,
-    store::Store,
+    store::{IpcFilter, News, Store},
 };
 
-/// How often it looks.
+/// How often the folders are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How many settled commands are remembered, whose files may lie there for a moment longer.
+const SETTLED: usize = 4096;
 
 type Key = (Option<i64>, String, String, String, QueueState);
 
 fn key(row: &IpcRow) -> Key {
     (row.id, row.group.clone(), row.box_name.clone(), row.name.clone(), row.state)
-}
-
-fn is_settled(row: &IpcRow) -> bool {
-    row.state.outcome().is_some()
 }
 
 pub(super) async fn run(
@@ -28,33 +28,44 @@ pub(super) async fn run(
     group: Option<String>,
     count: Option<usize>,
 ) -> Outcome {
-    let mut known = BTreeSet::new();
-    let from = store.last_claim()? + 1;
-    let mut queue = Queue { group, state: Some(QueueState::Claimed), limit: None, from };
-    let claimed = queue.rows(&context.root, store)?.rows.iter().filter_map(|row| row.id).min();
-    queue = Queue { state: None, from: claimed.map_or(from, |id| id.min(from)), ..queue };
+    store.watch_others_every(LOOK_EVERY);
+    let mut feed = store.follow()?;
+    let queue = Queue { group, state: None, limit: None, from: 0 };
+    let mut known: BTreeSet<Key> = queue.open_rows(&context.root, store)?.iter().map(key).collect();
+    let mut settled = BTreeSet::new();
     let mut left = count.unwrap_or(usize::MAX);
-    let mut first = true;
     while left > 0 {
-        let rows = queue.rows(&context.root, store)?.rows;
-        for row in &rows {
-            if !first && left > 0 && !known.contains(&key(row)) {
-                left -= 1;
-                tell(context, row)?;
-            }
+        // What is settled after this look was seen as open by it, or is not seen as open at all.
+        let open = queue.open_rows(&context.root, store)?;
+        store.look_at_feed()?;
+        let now_settled = settled_rows(store, &queue, &feed.look()?)?;
+        let still_open = open.iter().filter(|row| row.id.is_none_or(|id| !settled.contains(&id)));
+        let new = still_open.filter(|row| !known.contains(&key(row)));
+        for row in new.chain(&now_settled).take(left) {
+            left -= 1;
+            tell(context, row)?;
         }
-        // Whatever is claimed now, and comes after it, may be settled later; what came before is told.
-        let open = rows.iter().filter(|row| !is_settled(row)).filter_map(|row| row.id).min();
-        let settled = rows.iter().filter(|row| is_settled(row)).filter_map(|row| row.id).max();
-        queue.from = open.unwrap_or(i64::MAX).min(settled.map_or(queue.from, |id| id + 1).max(queue.from));
-        known = rows.iter().map(key).collect();
-        first = false;
+        settled.extend(now_settled.iter().filter_map(|row| row.id));
+        while settled.len() > SETTLED {
+            settled.pop_first();
+        }
+        known = open.iter().map(key).collect();
         tokio::select! {
             _ = tokio::signal::ctrl_c() => return Ok(()),
             () = tokio::time::sleep(if left > 0 { LOOK_EVERY } else { Duration::ZERO }) => {}
         }
     }
     Ok(())
+}
+
+/// Returns the commands that were settled, in the order in which they were.
+fn settled_rows(store: &Store, queue: &Queue, news: &News) -> Result<Vec<IpcRow>, crate::store::StoreError> {
+    let of_commands = news.events.iter().filter(|event| event.kind == EventKind::Command);
+    let claims: Vec<i64> = of_commands.filter_map(|event| event.subject.parse().ok()).collect();
+    let Some(from) = claims.iter().min().copied() else { return Ok(Vec::new()) };
+    let filter = IpcFilter { group: queue.group.clone(), from, ..IpcFilter::default() };
+    let rows = store.ipc_rows(&filter, clock::now())?;
+    Ok(claims.iter().filter_map(|id| rows.iter().find(|row| row.id == Some(*id)).cloned()).collect())
 }
 
 fn tell(context: &Context, row: &IpcRow) -> Outcome {

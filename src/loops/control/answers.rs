@@ -18,23 +18,19 @@ pub(super) async fn click(host: &Arc<Host>, press: &str, sender: &str) -> Respon
     let by = user_id("local:", sender);
     match host.store.click(press, &by, clock::now()).await {
         Ok(Decided { how, says, made }) => {
-            follow(host, how == How::Done, made).await;
+            follow(host, made).await;
             Response::Answered { done: how == How::Done, says }
         }
         Err(error) => Response::Error { message: error.to_string() },
     }
 }
 
-/// Has the other loops look at what an answer brought about: something to say, a group that has no folder yet.
-pub(super) async fn follow(host: &Arc<Host>, said: bool, made: Option<Folder>) {
+/// Sees to what an answer brought about: a group that has no folder yet.
+pub(super) async fn follow(host: &Arc<Host>, made: Option<Folder>) {
     if let Some(made) = made {
         failpoint::reach("approval.made");
         lay_out(host, &made);
         changed(host, Some(made)).await;
-    }
-    if said {
-        host.nudges.deliver.notify_one();
-        host.nudges.dispatch.notify_one();
     }
 }
 

@@ -54,14 +54,11 @@ pub(super) async fn accept(host: &Arc<Host>, message: Incoming) -> Response {
     match host.store.accept(inbound(host, message, now), now).await {
         Ok(accepted) => {
             failpoint::reach("message.stored");
-            let Accepted { seq, wired, note, said, made } = accepted;
+            let Accepted { seq, wired, note, made, .. } = accepted;
             if let Some(what) = &note {
                 tracing::info!(seq, what, "a message was no prompt, or not yet");
             }
-            host.nudges.dispatch.notify_one();
-            // What no wiring sees is never judged; those who listen to people see it now.
-            host.nudges.settled.ring();
-            answers::follow(host, said, made).await;
+            answers::follow(host, made).await;
             Response::Accepted { seq, wired, note }
         }
         Err(error) => Response::Error { message: format!("the message could not be stored: {error}") },

@@ -102,23 +102,17 @@ impl Dispatch {
                 judged.push(verdict);
             }
             match self.host.store.judge(judged, clock::now()).await {
-                Ok(AllJudged { said, again }) => {
+                Ok(AllJudged { again, .. }) => {
                     failpoint::reach("message.judged");
-                    if said {
-                        self.host.nudges.deliver.notify_one();
-                    }
-                    if again {
-                        self.host.nudges.dispatch.notify_one();
-                    }
+                    self.to_judge |= again;
                 }
                 Err(error) => {
                     tracing::error!(error = %chain(&error), "writing judgements failed; looking again in a second");
                     tokio::time::sleep(Duration::from_secs(1)).await;
-                    self.host.nudges.dispatch.notify_one();
+                    self.to_judge = true;
                     return;
                 }
             }
-            self.host.nudges.settled.ring();
             for (group, lane, generation, not_before) in woken {
                 self.tell(Event::Waiting {
                     group,

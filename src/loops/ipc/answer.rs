@@ -2,15 +2,17 @@
 
 use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 
-use ipc_handlers::{Code, Folder, Refusal};
+use ipc_handlers::{Code, Command, Folder, Refusal};
 
 use super::{
-    super::Host,
+    super::{
+        Host,
+        snapshots::{self, Shown},
+    },
     chain,
     fault::{Panicked, blocking},
     read::Pending,
     searches::search,
-    show,
 };
 use crate::{
     clock,
@@ -158,7 +160,7 @@ pub(super) fn answer_all(
         return Answered { again, shown_in: Duration::ZERO };
     }
     let began = clock::monotonic();
-    show::changes(host, folder, &answers);
+    show(host, folder, &answers);
     let shown_in = began.elapsed();
     let mut unplaced = BTreeSet::new();
     for (pending, settled) in &answers {
@@ -193,8 +195,37 @@ pub(super) fn answer_all(
             again.push(pending);
         }
     }
-    host.nudges.settled.ring();
     Answered { again, shown_in }
+}
+
+/// Brings what the commands of a group changed to where it is looked at: before the reply, where somebody waits for it.
+fn show(host: &Host, folder: &Folder, answers: &[(Pending, Settled)]) {
+    let mut asked = false;
+    for (pending, settled) in answers {
+        let applied = settled.receipt.outcome == CommandOutcome::Applied;
+        let command = pending.file.envelope().map(|envelope| &envelope.command).filter(|_| applied);
+        match command {
+            Some(Command::RefreshGroups(_)) => {
+                // The list says when it was made.
+                host.snapshots.soon(folder, Shown::All);
+                asked |= settled.receipt.request_id.is_some();
+            }
+            Some(
+                Command::ScheduleTask(_)
+                | Command::UpdateTask(_)
+                | Command::PauseTask(_)
+                | Command::ResumeTask(_)
+                | Command::CancelTask(_)
+                | Command::ClearSession(_)
+                | Command::ResumeSession(_)
+                | Command::ArchiveSession(_)
+                | Command::RegisterGroup(_),
+            ) => asked |= settled.receipt.request_id.is_some(),
+            Some(Command::SendMessage(_) | Command::ListTasks(_) | Command::SearchSessions(_)) | None => {}
+        }
+    }
+    let own = asked.then_some(folder);
+    snapshots::write_awaited(host, own.as_slice());
 }
 
 /// What came of answering.

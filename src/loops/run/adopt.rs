@@ -5,9 +5,12 @@ use std::{sync::Arc, time::Duration};
 use ipc_handlers::wire;
 use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 
-use super::{Order, STALE, Watched, Watching, document::prompt_of, model::looks};
+use super::{Order, STALE, Speaks, Watched, Watching, document::prompt_of, model::looks};
 use crate::{
-    domain::states::{RunKind, Via},
+    domain::{
+        life::{Life, Reached},
+        states::{RunKind, Via},
+    },
     gateway::Looks,
     loops::ipc::chain,
     store::{ActiveRun, batch_name, task_batch},
@@ -43,24 +46,22 @@ impl Watched {
         if let Some((settings, _)) = settings {
             self.ceiling_ms = settings.ceiling_ms;
         }
-        self.protocol = active.protocol;
-        self.ready = active.ready;
-        self.idle = active.is_idle();
+        self.speaks = Speaks::of(active.protocol);
+        self.reached = active.life.reached();
         for (batch, _) in &active.open {
             self.in_hand.insert(batch_name(*batch), None);
         }
         if active.kind != RunKind::Message && !active.handled {
             self.in_hand.insert(task_batch(active.id), None);
         }
-        self.show_work();
         // Its start is written down when its stdin is whole: it may take as long as any to become ready.
-        if !active.ready && !active.started {
+        if self.reached == Reached::Queued {
             self.ready_limit = ADOPTED_UNREADY;
         }
-        if active.closing {
-            self.closing = Some(Instant::now());
+        if matches!(active.life, Life::Leaving(_)) {
+            self.leaving.ask(Instant::now());
         }
-        if active.ready && self.protocol.unwrap_or(1) >= 2 {
+        if self.is_up() && self.speaks == Speaks::Ours {
             self.publish_again(&active).await;
         }
         self.watch(&container, orders).await

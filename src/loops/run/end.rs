@@ -14,7 +14,6 @@ use crate::{
         Host,
         dispatch::waiting_lane,
         ipc::{self, chain},
-        snapshots,
     },
     sandbox::SandboxError,
     store::{ActiveRun, EndOfRun, LeftInput, StoreError},
@@ -32,7 +31,6 @@ impl Watched {
     /// `None` when the daemon stops first: the next one goes on here.
     pub(super) async fn end(&mut self, ending: Ending) -> Option<Vec<WaitingLane>> {
         let host = Arc::clone(&self.host);
-        self.work.set(false);
         if let Some(container) = &self.container
             && !self.make_sure_that_it_is_dead(container).await
         {
@@ -71,9 +69,6 @@ impl Watched {
             }
         };
         failpoint::reach("run.ended");
-        if self.is_task {
-            snapshots::tasks_changed_soon(&host, &self.group);
-        }
         if let Some(container) = &self.container
             && let Err(error) = host.sandbox.remove(container).await
         {
@@ -84,10 +79,6 @@ impl Watched {
             let _ = spawn_blocking(move || boxes.forget_inputs(&kept)).await;
         }
         RunLog::forget_old(&host.root.join("data/runs"), self.run);
-        host.nudges.deliver.notify_one();
-        host.nudges.schedule.notify_one();
-        host.nudges.dispatch.notify_one();
-        host.nudges.settled.ring();
         Some(waiting)
     }
 
@@ -132,6 +123,6 @@ impl Watched {
 
 /// Ends a run on record whose container is known to be gone, or that never had one.
 pub(in crate::loops) async fn end_without_container(host: &Arc<Host>, active: &ActiveRun, ending: Ending) {
-    let mut watched = Watched::new(host, &active.group, active.id, active.task().is_some(), None);
+    let mut watched = Watched::new(host, &active.group, active.id);
     let _ = watched.end(ending).await;
 }

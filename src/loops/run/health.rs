@@ -4,13 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{task::spawn_blocking, time::Instant};
 
-use super::Watched;
+use super::{Asked, Leaving, Speaks, Watched};
 use crate::{
     clock,
     domain::{
-        health::{self, HealthLimits, Leaving, Readiness, Runner, Verdict, Vitals},
+        health::{self, HealthLimits, Readiness, Runner, Verdict, Vitals},
         judge::Cause,
-        lanes::Event,
+        lanes::{Event, Load},
+        life::Reached,
     },
     loops::ipc::chain,
 };
@@ -21,7 +22,7 @@ const CLOSE_AGAIN: Duration = Duration::from_secs(2);
 impl Watched {
     /// One look at the run's health.
     pub(super) async fn look_after(&mut self, container: &str) -> Option<Cause> {
-        if self.closing.is_some() && self.close_asserted.is_none_or(|at| at.elapsed() >= CLOSE_AGAIN) {
+        if self.leaving.asked().is_some_and(|asked| asked.last.is_none_or(|at| at.elapsed() >= CLOSE_AGAIN)) {
             self.assert_close().await;
         }
         let without_room = self.host.without_room().get(&self.group).cloned();
@@ -32,13 +33,13 @@ impl Watched {
         let boxes = self.host.boxes(&self.group).ok()?;
         let stamp = boxes.heartbeat();
         // Before it is known to be ready no stamp counts, nor is one remembered: it may be that of its first work.
-        if self.ready && stamp.is_some() && stamp != self.heartbeat {
+        if self.is_up() && stamp.is_some() && stamp != self.heartbeat {
             self.last_sign = Instant::now();
             self.heartbeat = stamp;
         }
         // After the heartbeat: one that is older than the taking must not count as younger.
         let taken = Instant::now();
-        if self.ready {
+        if self.is_up() {
             for (batch, since) in self.in_hand.iter_mut().filter(|(_, since)| since.is_none()) {
                 if boxes.is_unread(batch) {
                     continue;
@@ -57,16 +58,16 @@ impl Watched {
         let config = self.host.config.clone();
         let verdict = health::judge(
             &Vitals {
-                runner: match self.protocol {
-                    Some(1) => Runner::One,
-                    Some(_) | None => {
-                        Runner::Two(if self.ready { Readiness::Ready } else { Readiness::NotYet })
+                runner: match self.speaks {
+                    Speaks::One => Runner::One,
+                    Speaks::Ours | Speaks::NotSaid => {
+                        Runner::Two(if self.is_up() { Readiness::Ready } else { Readiness::NotYet })
                     }
                 },
-                leaving: match (self.stopped, self.closing) {
-                    (Some(since), _) => Leaving::Stopping(ms(since)),
-                    (None, Some(since)) => Leaving::Closing(ms(since)),
-                    (None, None) => Leaving::No,
+                leaving: match self.leaving {
+                    Leaving::No => health::Leaving::No,
+                    Leaving::Asked(Asked { since, .. }) => health::Leaving::Closing(ms(since)),
+                    Leaving::Stopped { since, .. } => health::Leaving::Stopping(ms(since)),
                 },
                 started_ms: ms(self.started),
                 quiet_ms: ms(self.last_sign),
@@ -100,7 +101,7 @@ impl Watched {
             }
             Verdict::Stop { reason } => {
                 tracing::warn!(run = self.run, reason, "stopping a container");
-                self.stopped = Some(Instant::now());
+                self.leaving.stop(Instant::now());
                 let (host, id) = (Arc::clone(&self.host), container.to_owned());
                 // The engine waits for the container; we go on reading.
                 tokio::spawn(async move {
@@ -108,12 +109,12 @@ impl Watched {
                         tracing::warn!(container = id, error = %chain(&error), "stopping failed");
                     }
                 });
-                (!self.idle).then_some(Cause::Unwell { reason })
+                (self.reached != Reached::Ready(Load::Idle)).then_some(Cause::Unwell { reason })
             }
             Verdict::Kill { reason } => {
                 tracing::warn!(run = self.run, reason, "killing a container");
                 self.kill(container).await;
-                Some(if self.ready || self.protocol == Some(1) {
+                Some(if self.is_up() || self.speaks == Speaks::One {
                     Cause::Unwell { reason }
                 } else {
                     self.never_ready()
@@ -123,9 +124,8 @@ impl Watched {
     }
 
     pub(super) async fn ask_close(&mut self, why: &str) {
-        if self.closing.is_none() {
+        if self.leaving.ask(Instant::now()) {
             tracing::info!(run = self.run, group = %self.group, why, "closing");
-            self.closing = Some(Instant::now());
             if let Err(error) = self.host.store.run_closing(self.run, clock::now()).await {
                 tracing::error!(run = self.run, error = %chain(&error), "recording a close failed");
             }
@@ -134,12 +134,19 @@ impl Watched {
     }
 
     pub(super) async fn assert_close(&mut self) {
-        self.close_asserted = Some(Instant::now());
+        if let Some(asked) = self.leaving.asked() {
+            asked.last = Some(Instant::now());
+        }
         let Ok(boxes) = self.host.boxes(&self.group) else { return };
         let asked = spawn_blocking(move || boxes.ask_close().map_err(|e| e.to_string())).await;
         if let Ok(Err(error)) = asked {
             tracing::warn!(run = self.run, error, "asking a runner to leave failed; it is tried again");
         }
+    }
+
+    /// Whether its agent is up.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.reached, Reached::Ready(_))
     }
 
     pub(super) async fn kill(&self, container: &str) {

@@ -32,7 +32,6 @@ impl Watched {
         orders: &mut mpsc::UnboundedReceiver<Order>,
     ) -> Watching {
         self.in_hand.insert(launching.document.batch_id.clone(), None);
-        self.show_work();
         let unprepared =
             |why| Watching::Ended((End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself));
         let prepared = match prepare(&self.host, &self.group, self.run, launching.is_main).await {
@@ -42,16 +41,19 @@ impl Watched {
         let mut document = wire::Launch { provider: prepared.provider, ..launching.document };
         self.ceiling_ms = prepared.settings.ceiling_ms;
         self.log.keep_launch(&document);
-        match self.create(&prepared.spec).await {
-            Ok(container) => self.container = Some(container),
+        let speaks_v1 = match self.create(&prepared.spec).await {
+            Ok((container, protocol)) => {
+                self.container = Some(container);
+                protocol < wire::PROTOCOL
+            }
             Err(ending) => return Watching::Ended(ending),
-        }
+        };
         // Read as late as can be, and gone with the bytes once they are written.
-        document.secrets = match model::secrets(&self.host, &prepared.settings, self.speaks_v1) {
+        document.secrets = match model::secrets(&self.host, &prepared.settings, speaks_v1) {
             Ok(secrets) => secrets,
             Err(why) => return unprepared(why),
         };
-        if !self.speaks_v1 {
+        if !speaks_v1 {
             document.token = token_of(&self.host, &document, self.run, clock::now());
         }
         let stdin = serde_json::to_vec(&document).unwrap_or_default();
@@ -70,14 +72,14 @@ impl Watched {
         if let Err(error) = self.host.store.run_started(self.run, clock::now()).await {
             tracing::error!(run = self.run, error = %chain(&error), "recording a start failed");
         }
-        if self.speaks_v1 {
+        if speaks_v1 {
             self.ready_without_saying_so().await;
         }
         self.watch(&container, orders).await
     }
 
-    /// Makes the container and writes its id down.
-    async fn create(&mut self, spec: &Spec) -> Result<String, Ending> {
+    /// Makes the container and writes its id down. Returns that, and the protocol that its image announces.
+    async fn create(&self, spec: &Spec) -> Result<(String, u32), Ending> {
         let world = |why: String| (End::NotNow { why }, Cause::Itself);
         let boxes = self.host.boxes(&self.group).map_err(|e| world(chain(&e)))?;
         let emptied = spawn_blocking(move || {
@@ -95,7 +97,6 @@ impl Watched {
         renewed.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
         snapshots::write(&self.host, &self.group, Shown::All).await;
         let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
-        self.speaks_v1 = protocol < wire::PROTOCOL;
         tracing::debug!(run = self.run, group = %self.group, "asking for a container");
         let container = match self.host.sandbox.create(spec).await {
             Err(SandboxError::NameTaken { .. }) => {
@@ -111,7 +112,7 @@ impl Watched {
             return Err(world(format!("recording the container failed: {}", chain(&error))));
         }
         failpoint::reach("run.recorded");
-        Ok(container)
+        Ok((container, protocol))
     }
 
     /// An engine that is away is nobody's fault, and looked after by another loop; the rest costs a try.

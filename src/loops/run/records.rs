@@ -5,12 +5,13 @@ use std::{sync::Arc, time::Duration};
 use ipc_handlers::wire;
 use tokio::time::Instant;
 
-use super::{Halt, Watched, noise::Noise};
+use super::{Halt, Speaks, Watched, noise::Noise};
 use crate::{
     clock,
     domain::{
         judge::Cause,
-        lanes::Event,
+        lanes::{Event, Load},
+        life::Reached,
         states::{RunKind, Via},
     },
     failpoint,
@@ -34,7 +35,7 @@ impl Watched {
                     continue;
                 }
             };
-            if record.seq.is_none() && self.protocol.is_some_and(|p| p >= wire::PROTOCOL) {
+            if record.seq.is_none() && self.speaks == Speaks::Ours {
                 self.heard_without_number();
                 continue;
             }
@@ -72,13 +73,11 @@ impl Watched {
             match recorded {
                 Recorded::Known => {}
                 Recorded::Gap { expected } => return Err(Halt::Unwell(Cause::Gap { expected, got: n })),
-                Recorded::Applied { said, idle } => {
+                Recorded::Applied { idle, .. } => {
                     // A record that is read again, after an adoption, is no sign of life; nor is a second `ready`, which
                     // only names the session.
-                    let again =
-                        kind == wire::Kind::Ready && self.ready && self.protocol == Some(wire::PROTOCOL);
+                    let again = kind == wire::Kind::Ready && self.is_up() && self.speaks == Speaks::Ours;
                     if again {
-                        self.host.nudges.settled.ring();
                         continue;
                     }
                     self.last_sign = Instant::now();
@@ -87,28 +86,22 @@ impl Watched {
                         self.is_ready();
                     }
                     self.in_hand.retain(|batch, _| !record.handled.contains(batch));
-                    self.show_work();
                     if kind == wire::Kind::Result {
                         self.last_result = Some(self.last_sign);
                     }
-                    if said {
-                        self.host.nudges.deliver.notify_one();
-                    }
                     if kind == wire::Kind::Ready {
-                        self.protocol = Some(wire::PROTOCOL);
+                        self.speaks = Speaks::Ours;
                         let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
                     }
-                    self.idle = idle;
+                    self.reached = self.reached.with(if idle { Load::Idle } else { Load::Busy });
                     let group = self.group.clone();
                     let _ = self.host.lanes.send(if idle {
                         Event::Idle { group }
                     } else {
                         Event::Busy { group }
                     });
-                    self.host.nudges.settled.ring();
-                    if status == wire::Status::Error && self.closing.is_none() {
+                    if status == wire::Status::Error && self.leaving.asked().is_none() {
                         // Its turn is over and what it has in hand is not handled: nothing more comes of it.
-                        self.work.set(false);
                         self.ask_close("its turn has failed").await;
                         let _ = self.host.lanes.send(Event::CloseAsked { group: self.group.clone() });
                     }
@@ -142,7 +135,7 @@ impl Watched {
 
     /// A v1 runner says nothing until it has an answer: it counts as ready once it was started.
     pub(super) async fn ready_without_saying_so(&mut self) {
-        self.protocol = Some(1);
+        self.speaks = Speaks::One;
         self.is_ready();
         if let Err(error) = self.host.store.run_ready_without_saying_so(self.run, clock::now()).await {
             tracing::error!(run = self.run, error = %chain(&error), "recording readiness failed");
@@ -152,7 +145,7 @@ impl Watched {
 
     /// Its agent is up, and has what came with the launch in hand.
     pub(super) fn is_ready(&mut self) {
-        self.ready = true;
+        self.reached = Reached::Ready(Load::Busy);
         let now = Instant::now();
         self.in_hand.values_mut().for_each(|since| *since = since.or(Some(now)));
     }
@@ -160,10 +153,10 @@ impl Watched {
     /// A runner whose records carry no numbers speaks v1: it is ready as soon as it runs, and a result finishes the
     /// batches whose input it has taken away.
     async fn in_v1_terms(&mut self, mut record: wire::Record) -> wire::Record {
-        if record.seq.is_some() || self.protocol.is_some_and(|p| p >= 2) {
+        if record.seq.is_some() || self.speaks == Speaks::Ours {
             return record;
         }
-        if self.protocol.is_none() {
+        if self.speaks == Speaks::NotSaid {
             self.ready_without_saying_so().await;
         }
         if record.status == wire::Status::Success && record.handled.is_empty() {

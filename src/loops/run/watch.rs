@@ -7,7 +7,10 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{ASK_AGAIN, Halt, Order, Watched, Watching};
 use crate::{
-    domain::judge::{Cause, End},
+    domain::{
+        judge::{Cause, End},
+        lanes::Load,
+    },
     loops::{intake::What, ipc::chain},
     sandbox::{
         Chunk, Exit, SandboxError,
@@ -214,7 +217,7 @@ impl Watched {
             Some(Err(SandboxError::Gone { .. })) | None => End::Gone,
             Some(Err(error)) => End::Engine { doing: "waiting for the container".into(), why: chain(&error) },
         };
-        let asked = if self.closing.is_some() { Cause::Closed } else { Cause::Itself };
+        let asked = if self.leaving.asked().is_some() { Cause::Closed } else { Cause::Itself };
         Watching::Ended((end, verdict.unwrap_or(asked)))
     }
 
@@ -222,22 +225,16 @@ impl Watched {
         match order {
             Order::Close => self.ask_close("asked to leave").await,
             Order::Handed(batch) => {
-                self.idle = false;
+                self.reached = self.reached.with(Load::Busy);
                 self.in_hand.insert(batch_name(batch), None);
-                self.show_work();
             }
             Order::TakenBack(batch) => {
                 self.in_hand.remove(&batch_name(batch));
                 let active = self.host.store.active_run(self.run).ok().flatten();
-                self.idle = active.is_some_and(|active| active.is_idle());
-                self.show_work();
+                let is_idle = active.is_some_and(|active| active.life.is_idle());
+                self.reached = self.reached.with(if is_idle { Load::Idle } else { Load::Busy });
             }
         }
-    }
-
-    /// Has its chat see whether it has something in hand.
-    pub(super) fn show_work(&mut self) {
-        self.work.set(!self.in_hand.is_empty());
     }
 
     pub(super) fn never_ready(&self) -> Cause {

@@ -133,6 +133,15 @@ impl Queue {
         rows.sort_by_key(|row| row.id);
     }
 
+    /// Returns the commands that are not settled.
+    ///
+    /// # Errors
+    /// The store's and the world's.
+    pub fn open_rows(&self, root: &Path, store: &Store) -> Result<Vec<IpcRow>> {
+        let (open, _) = self.open(root, store, clock::now())?;
+        Ok(open.into_iter().map(|open| open.row).collect())
+    }
+
     fn open(&self, root: &Path, store: &Store, now: Time) -> Result<(Vec<Open>, Option<String>)> {
         let data = root.join("data");
         let mut groups: Vec<Folder> = store.groups()?.into_iter().map(|group| group.folder).collect();

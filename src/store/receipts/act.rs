@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use super::{
     super::{Result, search::Searched, sessions::Transcripts, writer::execute},
-    Changes, CommandFile, Rules,
+    CommandFile, Rules,
     effects::apply,
     facts::facts,
 };
@@ -62,7 +62,6 @@ impl Cause<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct Acted {
     pub(super) outcomes: Vec<Outcome>,
-    pub(super) changes: Changes,
     /// The zone in which it was decided.
     pub(super) zone: jiff::tz::TimeZone,
 }
@@ -82,9 +81,9 @@ pub(super) fn act(
         Err(refusal) => return Ok(Err(refusal)),
     };
     execute(c, "SAVEPOINT effects")?;
-    let mut acted = Acted { outcomes: Vec::new(), changes: Changes::default(), zone: facts.zone };
+    let mut acted = Acted { outcomes: Vec::new(), zone: facts.zone };
     for effect in &effects {
-        match apply(c, cause, caller, effect, &rules.bounds, &mut acted.changes, now)? {
+        match apply(c, cause, caller, effect, &rules.bounds, now)? {
             Ok(outcome) => acted.outcomes.push(outcome),
             Err(not_applied) => {
                 execute(c, "ROLLBACK TO effects")?;

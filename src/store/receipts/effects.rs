@@ -5,7 +5,6 @@ use rusqlite::Connection;
 
 use super::{
     super::{Bounds, Result},
-    Changes,
     act::Cause,
 };
 
@@ -24,7 +23,6 @@ pub(super) fn apply(
     caller: &Caller,
     effect: &Effect,
     bounds: &Bounds,
-    changes: &mut Changes,
     now: Time,
 ) -> Applied {
     let said = cause.transcripts();
@@ -32,28 +30,26 @@ pub(super) fn apply(
         Effect::Say { chat_jid, text, unclosed, sender, reply_to } => {
             let (sender, reply_to) = (sender.as_deref(), reply_to.as_deref());
             let message = say::Message { chat_jid, text, unclosed: *unclosed, sender, reply_to };
-            say::apply(c, cause, caller, &message, changes, now)
+            say::apply(c, cause, caller, &message, now)
         }
-        Effect::CreateTask(new) => task::create(c, new, &bounds.tasks, changes, now),
+        Effect::CreateTask(new) => task::create(c, new, &bounds.tasks, now),
         Effect::ListTasks { scope, after, limit } => task::list(c, scope, *after, *limit),
-        Effect::ChangeTask { id, group, change } => {
-            task::change(c, group, id, change, &bounds.tasks, changes)
-        }
-        Effect::CancelTask { id, group } => task::cancel(c, group, id, changes),
-        Effect::RegisterGroup(made) => group::register(c, made, changes, now),
-        Effect::ListGroups => group::list(c, changes),
+        Effect::ChangeTask { id, group, change } => task::change(c, group, id, change, &bounds.tasks),
+        Effect::CancelTask { id, group } => task::cancel(c, group, id),
+        Effect::RegisterGroup(made) => group::register(c, made, now),
+        Effect::ListGroups => group::list(c),
         Effect::ClearSession { target, lanes, archive_as } => {
-            session::clear(c, target, *lanes, archive_as.as_deref(), said, changes, now)
+            session::clear(c, target, *lanes, archive_as.as_deref(), said, now)
         }
         Effect::ResumeSession { target, lanes, archive, save_as } => {
             let resume =
                 session::Resume { target, lanes: *lanes, archive: *archive, save_as: save_as.as_deref() };
-            session::resume(c, &resume, said, changes, now)
+            session::resume(c, &resume, said, now)
         }
         Effect::SearchSessions { target, query, limit } => session::search(cause, target, query, *limit),
         Effect::ArchiveSession { target, session_id, name, content } => {
             let archive = session::Archive { target, session_id, name, content: content.as_deref() };
-            session::archive(c, &archive, said, changes, now)
+            session::archive(c, &archive, said, now)
         }
     }
 }

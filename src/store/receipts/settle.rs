@@ -1,8 +1,6 @@
 //! One file: known already, answered already, or decided now; then its receipt.
 
-use ipc_handlers::{
-    Caller, Code, Command, Fault, Folder, Refusal, Rejected, RequestId, Time, effect::Lanes, envelope, reply,
-};
+use ipc_handlers::{Caller, Code, Fault, Folder, Refusal, Rejected, RequestId, Time, envelope, reply};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
@@ -11,7 +9,7 @@ use super::{
         by_hand::{self, Note},
         stored::stored_by,
     },
-    Changes, CommandFile, LONG_REPLY, Proof, Receipt, Rules, Settled,
+    CommandFile, LONG_REPLY, Proof, Receipt, Rules, Settled,
     act::{Cause, act},
     facts::run_seat,
     proof::run_of_token,
@@ -35,7 +33,6 @@ pub(super) struct Verdict {
     pub(super) refusal: Option<Refusal>,
     pub(super) reply: Option<Vec<u8>>,
     pub(super) replay_of: Option<i64>,
-    pub(super) changes: Changes,
 }
 
 impl Verdict {
@@ -48,7 +45,6 @@ impl Verdict {
             refusal: Some(refusal),
             reply,
             replay_of: None,
-            changes: Changes::default(),
         }
     }
 }
@@ -65,12 +61,11 @@ pub(super) fn settle(c: &Connection, file: &CommandFile, rules: &Rules, now: Tim
         )?,
     };
     if let Some(receipt) = known {
-        let changes = changed_before(c, file, &receipt)?;
         let reply = match &receipt.reply {
             None => answered_anew(c, file, &receipt, rules, now)?,
             Some(_) => receipt.reply.clone(),
         };
-        return Ok(Settled { receipt: Receipt { reply, ..receipt }, fresh: false, changes });
+        return Ok(Settled { receipt: Receipt { reply, ..receipt }, fresh: false });
     }
     let note = by_hand::note(c, file.claim)?;
     let tried_again = matches!(note, Some(Note::RetryOf(_)));
@@ -230,7 +225,6 @@ pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Ti
             at: now,
         },
         fresh: true,
-        changes: verdict.changes,
     })
 }
 
@@ -272,7 +266,6 @@ fn repeat(c: &Connection, claim: i64) -> Result<Option<Verdict>> {
         refusal,
         reply: first.reply,
         replay_of: Some(claim),
-        changes: Changes::default(),
     }))
 }
 
@@ -317,47 +310,7 @@ fn decide(
             refusal: None,
             reply: Some(reply::accepted(envelope, &acted.outcomes, &acted.zone)),
             replay_of: None,
-            changes: acted.changes,
         }),
         Err(refusal) => Ok(Verdict::refused(kind, id, refusal)),
     }
-}
-
-/// Tells again what a command changed that was committed but may not have been shown: a daemon died in between.
-fn changed_before(c: &Connection, file: &CommandFile, receipt: &Receipt) -> Result<Changes> {
-    let mut changes = Changes::default();
-    let command = file.envelope().filter(|_| receipt.outcome == CommandOutcome::Applied);
-    let Some(command) = command.map(|envelope| &envelope.command) else { return Ok(changes) };
-    let sessions_of = match command {
-        Command::ClearSession(command) => Some(&command.target_folder),
-        Command::ResumeSession(command) => Some(&command.target_folder),
-        Command::ArchiveSession(command) => Some(&command.target_folder),
-        Command::RegisterGroup(command) => {
-            changes.groups.insert(command.folder.clone());
-            changes.moved(c, &command.folder, Lanes::All)?;
-            None
-        }
-        Command::SendMessage(_) => {
-            changes.said = true;
-            None
-        }
-        Command::RefreshGroups(_) => {
-            changes.chats = true;
-            None
-        }
-        Command::ScheduleTask(_)
-        | Command::UpdateTask(_)
-        | Command::PauseTask(_)
-        | Command::ResumeTask(_)
-        | Command::CancelTask(_)
-        | Command::ListTasks(_)
-        | Command::SearchSessions(_) => {
-            changes.tasks.insert(file.group.clone());
-            None
-        }
-    };
-    if let Some(target) = sessions_of {
-        changes.moved(c, target.as_ref().unwrap_or(&file.group), Lanes::All)?;
-    }
-    Ok(changes)
 }

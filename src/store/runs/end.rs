@@ -62,7 +62,7 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     let ended = Ended {
         end: end.end.clone(),
         cause: end.cause.clone(),
-        runner: match (row.protocol, row.ready) {
+        runner: match (row.protocol, row.life.is_ready()) {
             (Some(1), _) => Runner::One,
             (_, true) => Runner::Two(Readiness::Ready),
             (_, false) => Runner::Two(Readiness::NotYet),

@@ -20,6 +20,10 @@ use super::{
 
 /// How much is kept of what a run of a task said, characters.
 const LONGEST_RESULT: i64 = 16 << 10;
+/// How much of an answer is said in one transaction, bytes: as much as a command file may say.
+const LONGEST_PART: usize = 1 << 20;
+/// How far before the end of a part a line may end for it to end there, bytes.
+const NEAR: usize = 64 << 10;
 
 /// What a record changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,20 +40,85 @@ pub enum Recorded {
     Gap { expected: u64 },
 }
 
-pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now: Time) -> Result<Recorded> {
-    let row = c
-        .prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?
+/// What an answer says, as it may leave the host. Made beside the writer: a record is as long as 10 MiB.
+pub(super) struct Answer {
+    /// At most [`LONGEST_PART`] bytes each; together they are the text. None: nothing is said.
+    parts: Vec<String>,
+    /// It holds something, all of which is for nobody.
+    unsaid: bool,
+}
+
+impl Answer {
+    pub(super) fn of(record: &wire::Record) -> Self {
+        let Some(result) = record.answer() else { return Self { parts: Vec::new(), unsaid: false } };
+        let text = strip_internal(result);
+        let unsaid = text.is_empty() && is_all_internal(result);
+        Self { parts: parts(text), unsaid }
+    }
+
+    /// The parts that are said before the record is applied, each with its place.
+    pub(super) fn all_but_last(&self) -> impl Iterator<Item = (i64, &str)> {
+        let before = self.parts.split_last().map_or(&[][..], |(_, before)| before);
+        (0..).zip(before.iter().map(String::as_str))
+    }
+}
+
+/// Cuts a text into parts of at most [`LONGEST_PART`] bytes, behind a line's end where one is near.
+fn parts(text: String) -> Vec<String> {
+    if text.len() <= LONGEST_PART {
+        return if text.is_empty() { Vec::new() } else { vec![text] };
+    }
+    let mut parts = Vec::new();
+    let mut rest = text.as_str();
+    while rest.len() > LONGEST_PART {
+        let most = rest.floor_char_boundary(LONGEST_PART);
+        let near = rest.floor_char_boundary(most - NEAR);
+        let end = rest[near..most].rfind('\n').map_or(most, |at| near + at + 1);
+        let (part, behind) = rest.split_at(end);
+        parts.push(part.to_owned());
+        rest = behind;
+    }
+    parts.push(rest.to_owned());
+    parts
+}
+
+/// Says one part of a long answer before its record is applied, unless it was said already.
+pub(super) fn say_part(c: &Connection, run: i64, n: u64, (at, part): (i64, &str), now: Time) -> Result<()> {
+    let row = row_of(c, run)?;
+    if n != row.last_seq + 1 || row.status.is_over() || !is_for_a_chat(c, &row)? {
+        return Ok(());
+    }
+    let next = "UPDATE runs SET said_parts = said_parts + 1 WHERE id = ?1 AND said_parts = ?2";
+    if c.prepare_cached(next)?.execute([run, at])? == 1 {
+        put(c, &row, n, part, now)?;
+    }
+    Ok(())
+}
+
+fn row_of(c: &Connection, run: i64) -> Result<ActiveRun> {
+    c.prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?
         .query_row([run], active_row)
         .optional()?
-        .ok_or_else(|| StoreError::NotFound { what: "run", id: run.to_string() })?;
+        .ok_or_else(|| StoreError::NotFound { what: "run", id: run.to_string() })
+}
+
+pub(super) fn apply(
+    c: &Connection,
+    run: i64,
+    n: u64,
+    record: &wire::Record,
+    answer: &Answer,
+    now: Time,
+) -> Result<Recorded> {
+    let row = row_of(c, run)?;
     if n <= row.last_seq || row.status.is_over() {
         return Ok(Recorded::Known);
     }
     if n != row.last_seq + 1 {
         return Ok(Recorded::Gap { expected: row.last_seq + 1 });
     }
-    let n = i64::try_from(n).unwrap_or(i64::MAX);
-    c.prepare_cached("UPDATE runs SET last_seq = ?2 WHERE id = ?1")?.execute([run, n])?;
+    let seq = i64::try_from(n).unwrap_or(i64::MAX);
+    c.prepare_cached("UPDATE runs SET last_seq = ?2, said_parts = 0 WHERE id = ?1")?.execute([run, seq])?;
     if record.kind == wire::Kind::Ready {
         c.prepare_cached("UPDATE runs SET ready_at = coalesce(ready_at, ?2), protocol = ?3 WHERE id = ?1")?
             .execute(params![run, now.0, record.protocol.unwrap_or(wire::PROTOCOL)])?;
@@ -58,8 +127,8 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
         )?
         .execute([run])?;
     }
-    let said = say_result(c, &row, n, record, now)?;
-    let unsaid = record.answer().is_some_and(is_all_internal);
+    let said = say_answer(c, &row, n, answer, now)?;
+    let unsaid = answer.unsaid;
     if unsaid && record.handled.is_empty() {
         c.prepare_cached(
             "UPDATE batches SET unsaid = 1 WHERE run_id = ?1 AND state IN ('handed', 'claimed')",
@@ -108,7 +177,7 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
         }
     }
     if let Some(row) = said.filter(|_| !record.handled.is_empty()) {
-        not_about_the_rest(c, run, row)?;
+        not_about_the_rest(c, run, row, &cause(run, n))?;
     }
     match record.kind {
         wire::Kind::Deferred => {
@@ -121,67 +190,86 @@ pub(super) fn apply(c: &Connection, run: i64, n: u64, record: &wire::Record, now
         wire::Kind::Ready | wire::Kind::Progress | wire::Kind::BlockedTool => {}
     }
     let after = c.prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?.query_row([run], active_row)?;
-    Ok(Recorded::Applied { said: said.is_some(), idle: with_batches(c, after)?.is_idle() })
+    Ok(Recorded::Applied { said: said.is_some(), idle: after.life.is_idle() })
 }
 
 /// An answer that finishes some batches is about those: of what is still in hand nothing was said by it, unless something
 /// was before.
-fn not_about_the_rest(c: &Connection, run: i64, row: i64) -> Result<()> {
+fn not_about_the_rest(c: &Connection, run: i64, row: i64, cause: &str) -> Result<()> {
     c.prepare_cached(
         "UPDATE batches SET outbox_mark = ?2 WHERE run_id = ?1 AND state IN ('handed', 'claimed') AND outbox_mark < ?2
-           AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = ?1 AND o.id > batches.outbox_mark AND o.id < ?2)",
+           AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = ?1 AND o.id > batches.outbox_mark AND o.id < ?2 AND o.cause <> ?3)",
     )?
-    .execute([run, row])?;
+    .execute(params![run, row, cause])?;
     Ok(())
 }
 
-/// Puts what a result says into the outbox, and returns its row; a task's only where its `output` is `chat`.
-fn say_result(
-    c: &Connection,
-    run: &ActiveRun,
-    n: i64,
-    record: &wire::Record,
-    now: Time,
-) -> Result<Option<i64>> {
-    let Some(result) = record.answer() else { return Ok(None) };
-    let text = strip_internal(result);
-    if text.is_empty() {
-        return Ok(None);
-    }
+/// Puts what is left to say of an answer into the outbox, and returns its row.
+fn say_answer(c: &Connection, run: &ActiveRun, n: u64, answer: &Answer, now: Time) -> Result<Option<i64>> {
+    let Some(last) = answer.parts.last() else { return Ok(None) };
     if let Some(task) = run.task() {
+        // The beginning is all that is kept there.
+        let text = &answer.parts[0];
         let short: String = text.chars().take(200).collect();
-        let group = run.group.as_str();
         c.prepare_cached("UPDATE tasks SET last_result = ?2 WHERE id = ?1 AND group_folder = ?3")?
-            .execute(params![task, short, group])?;
+            .execute(params![task, short, run.group.as_str()])?;
         c.prepare_cached(
             "UPDATE runs SET result = substr(coalesce(result || char(10), '') || ?2, 1, ?3) WHERE id = ?1",
         )?
         .execute(params![run.id, text, LONGEST_RESULT])?;
-        let to_chat: bool = c
-            .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1 AND group_folder = ?2 AND output = 'chat')",
-            )?
-            .query_row([task, group], |r| r.get(0))?;
-        if !to_chat {
-            return Ok(None);
-        }
     }
+    if is_for_a_chat(c, run)? { put(c, run, n, last, now).map(Some) } else { Ok(None) }
+}
+
+/// Whether what a run answers is said to its chat: a task's only where its `output` is `chat`.
+fn is_for_a_chat(c: &Connection, run: &ActiveRun) -> Result<bool> {
+    let Some(task) = run.task() else { return Ok(true) };
+    Ok(c.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1 AND group_folder = ?2 AND output = 'chat')",
+    )?
+    .query_row([task, run.group.as_str()], |r| r.get(0))?)
+}
+
+/// What the outbox names as the cause of what a record says.
+fn cause(run: i64, n: u64) -> String {
+    format!("run {run} record {n}")
+}
+
+fn put(c: &Connection, run: &ActiveRun, n: u64, text: &str, now: Time) -> Result<i64> {
     let (chat, thread): (String, String) = c
         .prepare_cached("SELECT chat_jid, thread FROM runs WHERE id = ?1")?
         .query_row([run.id], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
-    let cause = format!("run {} record {n}", run.id);
-    let row = say(
+    say(
         c,
         &Say {
             chat_jid: &chat,
             thread: &thread,
-            text: &text,
-            cause: &cause,
+            text,
+            cause: &cause(run.id, n),
             run: Some(run.id),
             group: Some(run.group.as_str()),
             ..Say::default()
         },
         now,
-    )?;
-    Ok(Some(row))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_bounded_end_behind_lines_and_make_up_the_text() {
+        let lines = "a line of some words\n".repeat(120_000);
+        for text in [String::new(), "short".into(), "x".repeat(LONGEST_PART), "ä".repeat(LONGEST_PART), lines]
+        {
+            let cut = parts(text.clone());
+            assert!(cut.iter().all(|part| !part.is_empty() && part.len() <= LONGEST_PART));
+            assert_eq!(cut.concat(), text);
+            assert_eq!(cut.len(), text.len().div_ceil(LONGEST_PART));
+            if text.contains('\n') {
+                assert!(cut.iter().all(|part| part.ends_with('\n')));
+            }
+        }
+    }
 }

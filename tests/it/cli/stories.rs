@@ -164,3 +164,24 @@ fn watching_the_mailbox_prints_each_command_as_it_gets_somewhere() {
     let row: Value = serde_json::from_slice(&output.stdout).unwrap();
     has(&row, &["id", "group", "box", "name", "type", "state", "age_ms"]);
 }
+
+#[test]
+fn events_are_told_from_a_number_an_instant_or_an_age_of_one_group_or_all() {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    let all = root.rows(&["events"]);
+    let of = |arguments: &[&str]| root.rows(&[&["events"], arguments].concat());
+    let last = all.last().unwrap()["seq"].to_string();
+    assert!(of(&["--since", &last]).is_empty());
+    assert_eq!(of(&["--limit", "2"]), all[all.len() - 2..]);
+    assert_eq!(of(&["--since", "1d"]), all);
+    assert_eq!(of(&["--since", "2020-01-01T00:00:00Z"]), all);
+    assert!(of(&["--since", "2099-01-01T00:00:00Z"]).is_empty());
+    let family = of(&["--group", "family"]);
+    let kinds: Vec<&str> = family.iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"group") && kinds.contains(&"wiring"), "{family:?}");
+    assert!(family.iter().all(|event| event["group"] == "family"));
+    assert_eq!(root.run(&["events", "--group", "nobody"]).status.code(), Some(1));
+    assert_eq!(root.run(&["events", "--since", "yesterday"]).status.code(), Some(1));
+    assert!(root.g2(&["events"]).contains("local:family"));
+}

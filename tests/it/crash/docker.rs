@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `run.created` `run.recorded` | it, created | removes it by force; nothing spent |
 //! | `run.no_stdin` | it, running or just left, without its prompt | ends it; one of two free returns |
-//! | `run.started` `run.record` | it, at work | adopts it: the turn ends once, in the same run |
+//! | `run.started` `run.part` `run.record` | it, at work | adopts it: the turn ends once, in the same run |
 //! | … and it ended meanwhile | it, exited | adopts it: every record counts |
 //! | `run.piped` | it, waiting | puts the follow-up into its box again |
 //! | `run.ending` `run.ended` | it, exited, its run open or ended | ends the run once, removes it |
@@ -147,6 +147,23 @@ fn a_turn_survives_its_daemon_at_every_record_and_is_said_once() {
         send(&root, CHAT, "again");
         rest(&root, CHAT);
         assert_eq!((root.said(CHAT).len(), runs(&root).len()), (6, 1), "{point}");
+    });
+}
+
+#[test]
+fn a_long_answer_is_said_once_whichever_part_its_daemon_dies_behind() {
+    for_each(&["run.part:1", "run.part:2"], |point| {
+        let Some(root) = House::new("") else { return };
+        let long = "a line of an answer\n".repeat(120_000);
+        root.script(None, &json!([{"do": [{"say": long}]}]));
+        die_at(&root, point, || tell(&root, CHAT, "count"));
+        let left = root.container();
+        let _daemon = root.serve();
+        send(&root, CHAT, "count");
+        rest(&root, CHAT);
+        let said = root.said(CHAT);
+        assert!(said.len() == 3 && said.concat() == long.trim_end(), "{point}: {} parts", said.len());
+        assert_eq!((runs(&root), root.container()), (vec!["running".to_owned()], left), "{point}: adopted");
     });
 }
 

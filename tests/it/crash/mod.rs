@@ -9,6 +9,7 @@
 //! | `commands` | a command file of each kind, at each step from its box to `done/` |
 //! | `order` | several files, and files that a lost rename puts back |
 //! | `approvals` | a question to the owner, at each step from the stranger's message to its answer |
+//! | `feed` | anything, before and after each commit, while somebody follows the feed of changes |
 //! | `messages` | a message, at each step to its answer; agents are child processes |
 //! | `docker` | the same with containers, which outlive the daemon and are adopted |
 //! | `power` | the disk stops at a step; the file system is what its journal says |
@@ -21,6 +22,7 @@ mod approvals;
 mod client;
 mod commands;
 mod docker;
+mod feed;
 mod ledger;
 mod messages;
 mod order;

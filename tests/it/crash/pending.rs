@@ -98,11 +98,12 @@ fn sixty_messages_are_answered_once_each_over_a_kill_in_their_middle() {
     });
 }
 
-/// A run that has `one` in its hands for ever, and `two` in its box.
+/// A run that has `one` in its hands for ever, or until its group is released, and `two` in its box.
 fn piped_and_stuck(first_turn: &str) -> (Root, crate::support::Daemon) {
     let root = Root::new("");
     root.script(None, &json!([]));
     answers(&root, first_turn);
+    root.g2(&["ipc", "hold", "main"]);
     let daemon = root.serve();
     let first = send(&root, CHAT, "one");
     wait_for("the first one to be in hand", || {
@@ -137,6 +138,7 @@ fn an_agent_that_dies_without_a_word_gives_back_what_was_piped_and_it_is_read_on
 fn an_agent_that_dies_after_a_word_keeps_that_turn_and_loses_no_other() {
     let begun = json!({"command": {"box": "messages", "json": {"type": "send_message", "requestId": "r", "chatJid": CHAT, "text": "begun"}}});
     let (root, _daemon) = piped_and_stuck(&json!([{"do": [begun, {"hang": true}]}]).to_string());
+    root.g2(&["ipc", "release", "main"]);
     wait_for("its word", || (root.said(CHAT) == ["begun"]).then_some(()));
     kill_the_agent(&root);
     rest(&root, CHAT);
@@ -151,11 +153,17 @@ fn an_agent_that_dies_after_a_word_keeps_that_turn_and_loses_no_other() {
 
 #[test]
 fn what_was_piped_into_a_run_that_is_asked_to_leave_is_answered_by_the_next_and_never_by_a_task() {
-    let (root, _daemon) = piped_and_stuck(r#"[{"do": [{"wait_ms": 300}, {"say": "answer to one"}]}]"#);
+    // It waits for a reply, and its group is held.
+    let asks = json!({"box": "tasks", "json": {"type": "list_tasks", "requestId": "r"}});
+    let turn = json!([{"do": [{"command": asks}, {"say": "answer to one"}]}]);
+    let (root, _daemon) = piped_and_stuck(&turn.to_string());
     // Asked to leave while it has not looked into its box again; a task of the same group waits beside.
     let task = json!({"type": "schedule_task", "taskId": "t", "prompt": "water the plants", "schedule_type": "once", "schedule_value": "2020-01-01T00:00:00Z"});
     root.put_command("main", "tasks", "t.json", &task);
     root.g2(&["groups", "set", "main", "timeout=5000000"]);
+    let asked = root.data("ipc/main/input/_close");
+    wait_for("it to be asked to leave", || asked.exists().then_some(()));
+    root.g2(&["ipc", "release", "main"]);
     rest(&root, CHAT);
     wait_for("the task to be over", || {
         (root.json(&["tasks", "show", "t"])["status"] == "completed").then_some(())

@@ -77,9 +77,10 @@ fn no_record_takes_much_more_memory_than_it_is_long_nor_holds_a_neighbour_up() {
         // This one stays, and is read again by the next daemon.
         attacked(&place, &daemon, &neighbour, "tree:3", |run| run["records"] == 6);
         let said = root.rows(&["outbox", "list", "--chat", "local:evil"]);
-        let lists =
-            said.iter().filter(|row| row["text"].as_str().unwrap().starts_with("[{\"a\":0},{\"a\":0},"));
+        let texts = || said.iter().map(|row| row["text"].as_str().unwrap());
+        let lists = texts().filter(|text| text.starts_with("[{\"a\":0},{\"a\":0},"));
         assert_eq!(lists.count(), 3, "what is no string is said as JSON writes it");
+        assert!(texts().all(|text| text.len() <= 1 << 20), "each as long as a file's at most");
         let Place::Container(docked) = &place else { continue };
         daemon.kill();
         let daemon = docked.serve();

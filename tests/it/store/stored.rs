@@ -125,7 +125,7 @@ async fn run(steps: Vec<Step>) {
                     working: Vec::new(),
                 };
                 for what in History::ALL {
-                    let ids = world.store.history(what, &keep).unwrap();
+                    let ids = world.store.next_history(what, &keep, 0, usize::MAX).unwrap();
                     world.store.remove_history(what, keep.clone(), ids).await.unwrap();
                 }
             }

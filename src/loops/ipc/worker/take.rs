@@ -160,7 +160,6 @@ impl Worker {
             if let Err(error) = Handle::current().block_on(finish) {
                 tracing::warn!(claim = claimed.id, error = %chain(&error), "dropping a command failed; a restart does the rest");
             }
-            host.nudges.settled.ring();
         };
         let _ = blocking(&self.folder, "dropping a command", drop).await;
         None

@@ -1,20 +1,17 @@
 //! Groups: registered, and what could be.
 
-use ipc_handlers::{
-    Folder, NotApplied, Outcome, Time,
-    effect::{Lanes, Registration},
-};
+use ipc_handlers::{Folder, NotApplied, Outcome, Time, effect::Registration};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     super::super::{approvals, chats, groups, sessions, uids},
-    Applied, Changes,
+    Applied,
 };
 use crate::domain::group_config::{BadGroupConfig, GroupConfig};
 
 /// Makes the group, or changes it, and wires it to the chat. Whoever registers it again has its live run leave, so that
 /// the next one has the new settings.
-pub(super) fn register(c: &Connection, made: &Registration, changes: &mut Changes, now: Time) -> Applied {
+pub(super) fn register(c: &Connection, made: &Registration, now: Time) -> Applied {
     let folder = &made.folder;
     let config = match &made.config {
         None => None,
@@ -62,14 +59,12 @@ pub(super) fn register(c: &Connection, made: &Registration, changes: &mut Change
         made.ignored.as_str(), made.trigger, now.0
     ])?;
     if !wired {
-        changes.said |= approvals::wired(c, &made.chat_jid, folder, now)?;
+        approvals::wired(c, &made.chat_jid, folder, now)?;
     }
     groups::wiring_changed(c, folder, &made.chat_jid)?;
     if known && (wired || made.config.is_some()) {
         sessions::renew(c, folder)?;
-        changes.moved(c, folder, Lanes::All)?;
     }
-    changes.groups.insert(folder.clone());
     Ok(Ok(Outcome::Registered { folder: folder.clone(), jid: made.chat_jid.clone() }))
 }
 
@@ -106,8 +101,7 @@ fn open_chat(c: &Connection, made: &Registration, now: Time) -> super::super::su
 }
 
 /// Reads the chats that an agent could be registered for.
-pub(super) fn list(c: &Connection, changes: &mut Changes) -> Applied {
-    changes.chats = true;
+pub(super) fn list(c: &Connection) -> Applied {
     let (groups, more) = groups::available(c, super::super::LONGEST_REPLY)?;
     Ok(Ok(Outcome::Groups { groups, more }))
 }

@@ -6,7 +6,6 @@ use rusqlite::{Connection, OptionalExtension};
 use super::{
     super::{
         super::outbox::{Say, say},
-        Changes,
         act::Cause,
     },
     Applied,
@@ -27,7 +26,6 @@ pub(super) fn apply(
     cause: &Cause<'_>,
     caller: &Caller,
     message: &Message<'_>,
-    changes: &mut Changes,
     now: Time,
 ) -> Applied {
     // The thread of the run that speaks, when it speaks to its own chat.
@@ -53,6 +51,5 @@ pub(super) fn apply(
         },
         now,
     )?;
-    changes.said = true;
     Ok(Ok(Outcome::Said { outbox_id, unclosed: message.unclosed }))
 }

@@ -11,7 +11,7 @@ use super::{
         },
         act::Cause,
     },
-    Applied, Changes,
+    Applied,
 };
 
 /// Makes lanes forget their session, and that their agent was addressed.
@@ -21,7 +21,6 @@ pub(super) fn clear(
     lanes: Lanes,
     archive_as: Option<&str>,
     said: &Transcripts,
-    changes: &mut Changes,
     now: Time,
 ) -> Applied {
     let archived_id = match archive_as {
@@ -30,7 +29,6 @@ pub(super) fn clear(
     };
     sessions::give(c, target, lanes, None)?;
     sessions::unstick(c, target, lanes)?;
-    changes.moved(c, target, lanes)?;
     Ok(Ok(Outcome::SessionCleared { archived_id }))
 }
 
@@ -43,13 +41,7 @@ pub(super) struct Resume<'a> {
 }
 
 /// Makes lanes go on with an archived session, which is then no archive any more.
-pub(super) fn resume(
-    c: &Connection,
-    resume: &Resume<'_>,
-    said: &Transcripts,
-    changes: &mut Changes,
-    now: Time,
-) -> Applied {
+pub(super) fn resume(c: &Connection, resume: &Resume<'_>, said: &Transcripts, now: Time) -> Applied {
     let Resume { target, lanes, archive, save_as } = *resume;
     let Some((_, session_id)) = sessions::archived(c, archive, Some(target))? else {
         return Ok(Err(NotApplied::ArchiveGone { id: archive }));
@@ -60,7 +52,6 @@ pub(super) fn resume(
     sessions::make_lanes(c, target)?;
     sessions::give(c, target, lanes, Some(&session_id))?;
     sessions::unarchive(c, archive)?;
-    changes.moved(c, target, lanes)?;
     Ok(Ok(Outcome::SessionResumed { session_id }))
 }
 
@@ -79,16 +70,9 @@ pub(super) struct Archive<'a> {
 }
 
 /// Keeps a session, which goes on.
-pub(super) fn archive(
-    c: &Connection,
-    archive: &Archive<'_>,
-    said: &Transcripts,
-    changes: &mut Changes,
-    now: Time,
-) -> Applied {
+pub(super) fn archive(c: &Connection, archive: &Archive<'_>, said: &Transcripts, now: Time) -> Applied {
     let read = said.get(archive.session_id).map(String::as_str);
     let content = archive.content.or(read).unwrap_or_default();
     let id = sessions::archive(c, archive.target, archive.session_id, archive.name, content, now)?;
-    changes.sessions.insert(archive.target.clone());
     Ok(Ok(Outcome::SessionArchived { id }))
 }

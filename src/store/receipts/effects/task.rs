@@ -11,18 +11,12 @@ use super::{
         super::{Result, tasks},
         LONGEST_REPLY,
     },
-    Applied, Changes, within,
+    Applied, within,
 };
 use crate::domain::tasks::TaskLimits;
 
 /// Stores a new task, under its own id or one that we make: `task-N`, with the row's number.
-pub(super) fn create(
-    c: &Connection,
-    new: &NewTask,
-    limits: &TaskLimits,
-    changes: &mut Changes,
-    now: Time,
-) -> Applied {
+pub(super) fn create(c: &Connection, new: &NewTask, limits: &TaskLimits, now: Time) -> Applied {
     let group = new.group.as_str();
     if let Some(too_long) = too_long(Some(&new.prompt), new.script.as_ref(), limits) {
         return Ok(Err(too_long));
@@ -52,7 +46,6 @@ pub(super) fn create(
         Some(id) => id.clone(),
         None => name(c, c.last_insert_rowid(), group)?,
     };
-    changes.tasks.insert(new.group.clone());
     Ok(Ok(Outcome::TaskCreated { task_id, group: new.group.clone(), next_run: new.next_run }))
 }
 
@@ -88,11 +81,10 @@ pub(super) fn list(c: &Connection, scope: &Scope, after: Option<i64>, limit: Opt
 }
 
 /// Removes a task.
-pub(super) fn cancel(c: &Connection, group: &Folder, id: &str, changes: &mut Changes) -> Applied {
+pub(super) fn cancel(c: &Connection, group: &Folder, id: &str) -> Applied {
     if !tasks::cancel(c, group, id)? {
         return Ok(Err(NotApplied::TaskGone { id: id.to_owned() }));
     }
-    changes.tasks.insert(group.clone());
     Ok(Ok(Outcome::TaskCancelled { task_id: id.to_owned() }))
 }
 
@@ -103,7 +95,6 @@ pub(super) fn change(
     id: &str,
     change: &TaskChange,
     limits: &TaskLimits,
-    changes: &mut Changes,
 ) -> Applied {
     if let Some(too_long) = too_long(change.prompt.as_ref(), change.script.as_ref(), limits) {
         return Ok(Err(too_long));
@@ -140,6 +131,5 @@ pub(super) fn change(
     if after > limits.bytes && after > before {
         return Ok(Err(NotApplied::TasksTooLarge { group: task.group, most: limits.bytes }));
     }
-    changes.tasks.insert(task.group);
     Ok(Ok(Outcome::TaskChanged { task_id: task.id, status: task.status, next_run: task.next_run }))
 }

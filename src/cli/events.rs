@@ -1,0 +1,157 @@
+//! `g2 events`: the feed of changes, for people and scripts. It reads the store, so it works with the daemon down too.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use ipc_handlers::{Folder, Time};
+
+use super::{Context, Outcome, out, show};
+use crate::{
+    clock,
+    domain::feed::FeedEvent,
+    store::{News, Store},
+};
+
+/// How soon a change is shown that the daemon, or another process, commits.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How many events are read at a time.
+const PAGE: usize = 1000;
+
+pub(super) const KINDS: &str = "\
+Each line is one change: its number, when, its kind, the group and the chat that it is about, and the id of what changed.
+The numbers count up; a script that stops goes on with `--since` and the last number it has seen.
+
+Kinds: message (came in), inbox (is to be judged), judged, handed (given to an agent), finished, cleared (a lane has
+another session), run, say (is to be said), said, unsaid (could not be said), command (settled), task, session (archived),
+group, wiring, chat, person, question, hold. More of each: g2 messages, runs, outbox, ipc, tasks, sessions, groups, …
+
+Examples:
+  g2 events --since 15m
+  g2 events --follow --json --group family | jq -c 'select(.kind == \"said\")'
+
+Events are kept for a day, and at most 200 000 of them.";
+
+#[derive(Debug, Args)]
+#[command(after_help = KINDS)]
+pub(super) struct Events {
+    /// Show only changes of this group
+    #[arg(long, value_name = "FOLDER")]
+    group: Option<String>,
+    /// Show only changes after this: an event's number, an instant (RFC 3339), or an age (90s, 15m, 2h, 1d)
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Show only the newest N
+    #[arg(long, value_name = "N", conflicts_with = "follow")]
+    limit: Option<usize>,
+    /// Go on: print each change when it is made, with --json one object a line
+    #[arg(long)]
+    follow: bool,
+}
+
+impl Events {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let group = self.group.as_deref().map(Folder::parse).transpose().context("reading --group")?;
+        let store = context.store()?;
+        let is_shown = |event: &FeedEvent| group.is_none() || event.group == group;
+        let cursor = match self.since.as_deref() {
+            Some(text) => since(&store, text, clock::now())?,
+            None if self.follow => store.newest_event()?,
+            None => 0,
+        };
+        if self.follow {
+            return follow(context, &store, cursor, is_shown).await;
+        }
+        let (mut cursor, mut rows) = (cursor, Vec::new());
+        loop {
+            let page = store.events_after(cursor, PAGE)?;
+            let Some(last) = page.last() else { break };
+            cursor = last.seq;
+            rows.extend(page.into_iter().filter(|event| is_shown(event)));
+            if let Some(limit) = self.limit {
+                rows.drain(..rows.len().saturating_sub(limit));
+            }
+        }
+        super::filter::check_group(&store, &rows, self.group.as_deref())?;
+        show::rows(context, &rows, &["seq", "at", "kind", "group", "chat", "subject"])
+    }
+}
+
+async fn follow(
+    context: &Context,
+    store: &Store,
+    cursor: i64,
+    is_shown: impl Fn(&FeedEvent) -> bool,
+) -> Outcome {
+    store.watch_others_every(LOOK_EVERY);
+    let mut feed = store.follow_from(cursor);
+    store.look_at_feed()?;
+    loop {
+        let News { events, missed } = tokio::select! {
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+            news = feed.next() => news,
+        };
+        if missed {
+            out::tell("events before these are not kept any more");
+        }
+        for event in events.iter().filter(|event| is_shown(event)) {
+            if context.json {
+                out::json(serde_json::to_string(event.as_ref()).unwrap_or_default())?;
+                continue;
+            }
+            let of = |name: Option<&str>| name.unwrap_or("-").to_owned();
+            out::line(format!(
+                "{} {} {} {} {} {}",
+                event.seq,
+                event.at,
+                event.kind,
+                of(event.group.as_ref().map(Folder::as_str)),
+                of(event.chat.as_deref()),
+                event.subject
+            ))?;
+        }
+    }
+}
+
+/// Returns the number of the last event that is not wanted.
+fn since(store: &Store, text: &str, now: Time) -> anyhow::Result<i64> {
+    if let Ok(number) = text.parse::<i64>() {
+        return Ok(number);
+    }
+    let at = match age_ms(text) {
+        Some(age) => now.plus_ms(-age),
+        None => Time::from_jiff(text.parse().map_err(|_| {
+            anyhow!("{text:?} is no event's number, no instant (RFC 3339) and no age (90s, 15m, 2h, 1d)")
+        })?),
+    };
+    Ok(store.event_before(at)?)
+}
+
+/// Reads an age of one unit, ms.
+fn age_ms(text: &str) -> Option<i64> {
+    let unit = match text.chars().last()? {
+        's' => 1000,
+        'm' => 60_000,
+        'h' => 3_600_000,
+        'd' => 24 * 3_600_000,
+        _ => return None,
+    };
+    text[..text.len() - 1].parse::<u32>().ok().map(|count| i64::from(count).saturating_mul(unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_has_one_unit() {
+        for (text, ms) in
+            [("90s", Some(90_000)), ("15m", Some(900_000)), ("2h", Some(7_200_000)), ("1d", Some(86_400_000))]
+        {
+            assert_eq!(age_ms(text), ms);
+        }
+        for bad in ["", "s", "-1s", "1", "1h30m", "1w", "1é", "99999999999d"] {
+            assert_eq!(age_ms(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The feed of changes: each change once and in order, whoever made it, wherever its reader begins; and no longer than a day.
+
+use std::time::Duration;
+
+use g2::{
+    domain::feed::{EventKind, FeedEvent, MOST_EVENTS},
+    store::Follower,
+};
+
+use super::*;
+use crate::support::DEADLINE;
+
+/// A generator of numbers that are the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// A reader that is stopped in the middle again and again, and goes on from the last event it has read.
+struct Reader {
+    feed: Follower,
+    from: i64,
+    read: Vec<i64>,
+}
+
+impl Reader {
+    fn new(store: &Store, from: i64) -> Self {
+        Self { feed: store.follow_from(from), from, read: Vec::new() }
+    }
+
+    fn look(&mut self) {
+        let news = self.feed.look().unwrap();
+        assert!(!news.missed);
+        self.read.extend(news.events.iter().map(|event| event.seq));
+    }
+}
+
+#[tokio::test]
+async fn each_reader_is_told_each_change_once_and_in_order_wherever_it_begins_and_whenever_it_stops() {
+    for seed in 0..20 {
+        let world = world().await;
+        let mut dice = Dice(seed);
+        let mut readers: Vec<Reader> = Vec::new();
+        for step in 0..120 {
+            match dice.below(6) {
+                0 => {
+                    let newest =
+                        i64::try_from(dice.below(1000)).unwrap().min(world.store.newest_event().unwrap());
+                    readers.push(Reader::new(&world.store, newest));
+                }
+                1 => {
+                    // Its process ends; the next one goes on where it was.
+                    if let Some(reader) = readers.last_mut() {
+                        reader.feed = world.store.follow_from(reader.feed.cursor());
+                    }
+                }
+                2 => readers.iter_mut().for_each(Reader::look),
+                3 => {
+                    // A change that is refused is none, and has no event.
+                    assert!(world.store.retry_outbox(1_000_000).await.is_err());
+                }
+                _ => {
+                    let verdict = if dice.below(2) == 0 { Outcome::Wake } else { Outcome::Ignore };
+                    world.message("local:main", &step.to_string(), "hello", verdict).await;
+                }
+            }
+        }
+        let all: Vec<i64> = world.store.events_after(0, usize::MAX).unwrap().iter().map(|e| e.seq).collect();
+        assert!(all.is_sorted_by(|a, b| a < b));
+        for reader in &mut readers {
+            reader.look();
+            let expected: Vec<i64> = all.iter().copied().filter(|seq| *seq > reader.from).collect();
+            assert_eq!(reader.read, expected, "seed {seed}");
+        }
+    }
+}
+
+fn kinds(events: &[FeedEvent]) -> Vec<EventKind> {
+    events.iter().map(|event| event.kind).collect()
+}
+
+#[tokio::test]
+async fn a_message_is_followed_from_its_coming_to_its_answer() {
+    let world = world().await;
+    let before = world.store.newest_event().unwrap();
+    world.message("local:family", "1", "hello", Outcome::Wake).await;
+    let handed = world.start(world.lane()).await;
+    world.ready(handed.run).await;
+    world.store.record(handed.run, 2, say("hi", &[handed.batch]), NOW).await.unwrap();
+    let NextDelivery::Now(row) = world.store.begin_delivery("local:family", NOW).await.unwrap() else {
+        panic!()
+    };
+    world.store.delivered(row.id, NOW).await.unwrap();
+    world.end(handed.run, End::Exited { code: 0, oom: false }, Cause::Itself).await;
+    let events = world.store.events_after(before, 100).unwrap();
+    use EventKind::*;
+    let expected = [Message, Inbox, Judged, Handed, Run, Run, Run, Say, Finished, Said, Run];
+    let mut found = kinds(&events);
+    // What one transaction writes has no order of its own.
+    found[3..5].sort();
+    found[7..9].sort_by_key(|kind| *kind != Say);
+    assert_eq!(found, expected, "{events:?}");
+    for event in &events {
+        assert_eq!(event.chat.as_deref(), Some("local:family"), "{event:?}");
+        assert!(event.group == Some(folder("family")) || matches!(event.kind, Message), "{event:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_another_process_commits_is_told_within_two_seconds() {
+    let world = world().await;
+    let mut feed = world.store.follow().unwrap();
+    // A store of its own, as a second process has one.
+    let other = Store::open(world.store.path()).unwrap();
+    other.tell("local:main".into(), "from elsewhere".into(), "test".into(), NOW).await.unwrap();
+    let news = tokio::time::timeout(DEADLINE, feed.next()).await.unwrap();
+    assert_eq!(news.events.iter().map(|event| event.kind).collect::<Vec<_>>(), [EventKind::Say]);
+}
+
+#[tokio::test]
+async fn events_are_kept_for_a_day_and_until_they_are_read() {
+    let world = world().await;
+    let mut slow = world.store.follow().unwrap();
+    for n in 0..700 {
+        world.store.tell("local:main".into(), n.to_string(), "test".into(), NOW).await.unwrap();
+    }
+    let newest = world.store.newest_event().unwrap();
+    let count = || world.store.events_after(0, usize::MAX).unwrap().len();
+    let (now, whole) = (Time(i64::MAX / 2), count());
+    let young = world.store.events_after(0, 1).unwrap()[0].at.plus_ms(3_600_000);
+    assert!(!world.store.trim_events(young).await.unwrap(), "an hour old");
+    let read = slow.cursor();
+    while world.store.trim_events(now).await.unwrap() {}
+    assert_eq!(count(), 700, "what the slowest reader has not read stays");
+    assert!(whole > 700 && world.store.events_after(0, 1).unwrap()[0].seq == read + 1);
+    assert_eq!(slow.look().unwrap().events.len(), 700);
+    assert!(world.store.trim_events(now).await.unwrap(), "a step removes some");
+    assert!(count() > 0 && count() < 700, "and not all: {}", count());
+    while world.store.trim_events(now).await.unwrap() {}
+    assert_eq!((count(), world.store.newest_event().unwrap()), (0, newest));
+    world.store.tell("local:main".into(), "next".into(), "test".into(), NOW).await.unwrap();
+    let next = slow.look().unwrap();
+    assert_eq!((next.missed, next.events[0].seq), (false, newest + 1), "no number is given twice");
+}
+
+#[tokio::test]
+async fn a_reader_that_is_slower_than_the_bound_is_told_that_it_missed_some() {
+    let world = world().await;
+    let mut slow = world.store.follow().unwrap();
+    let begun = slow.cursor();
+    rusqlite::Connection::open(world.store.path())
+        .unwrap()
+        .execute(
+            "INSERT INTO events (seq, kind, subject) VALUES (?1, 'chat', 'c'), (?2, 'chat', 'd')",
+            [begun + 1, begun + 2 + MOST_EVENTS],
+        )
+        .unwrap();
+    while world.store.trim_events(NOW).await.unwrap() {}
+    world.store.look_at_feed().unwrap();
+    let news = tokio::time::timeout(Duration::from_secs(30), slow.next()).await.unwrap();
+    assert!(news.missed && news.any(&[EventKind::Task]) && news.in_chat("local:other"));
+    assert_eq!(news.events.iter().map(|event| event.subject.as_str()).collect::<Vec<_>>(), ["d"]);
+    assert!(!slow.look().unwrap().missed);
+}
