@@ -6,11 +6,7 @@ use clap::Args;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{
-    Context, Failure, Outcome,
-    client::{Client, make_boxes},
-    show,
-};
+use super::{Context, Failure, Outcome, client::Client, show};
 use crate::{
     app::{self, Daemon, History},
     config::{Config, Written},
@@ -61,7 +57,7 @@ impl Init {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let history = if self.fresh { History::MoveAside } else { History::Refuse };
         app::found(&context.root, &context.config()?, history).await?;
-        make_boxes(context, None).await?;
+        app::lay_out_boxes(&context.root).await?;
         show::done(
             context,
             &format!("{} is laid out; start it with `g2 --root {0} serve`", context.root.display()),

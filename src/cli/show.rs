@@ -5,7 +5,7 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{Context, Outcome, out};
-use crate::domain::screen::acts;
+use crate::{domain::screen::acts, ops::Answer};
 
 /// How many characters of a name a table shows; `--json` has it whole.
 const WIDEST_NAME: usize = 48;
@@ -65,6 +65,12 @@ pub(super) fn object<T: Serialize>(context: &Context, thing: &T) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Prints what came of an operation: its row for programs, a sentence for people.
+pub(super) fn answer(context: &Context, answer: &Answer) -> Outcome {
+    answer.notes.iter().for_each(out::tell);
+    if context.json { out::json(&answer.row) } else { out::line(&answer.says) }
 }
 
 /// Prints that something was done.

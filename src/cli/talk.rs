@@ -113,7 +113,8 @@ impl Talk<'_> {
                     Response::Rest
                     | Response::Listening
                     | Response::Status(_)
-                    | Response::Command { .. }
+                    | Response::OpDone(_)
+                    | Response::OpRefused { .. }
                     | Response::Answered { .. }
                     | Response::Done => {}
                 },

@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use ipc_handlers::{Folder, Time, words};
+use ipc_handlers::{Time, words};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::AsyncWriteExt as _,
@@ -11,32 +11,26 @@ use tokio::{
         UnixListener, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{broadcast, oneshot},
-    task::{JoinSet, spawn_blocking},
+    sync::broadcast,
+    task::JoinSet,
 };
 
-use super::{
-    Host,
-    ipc::{Ask, chain},
-    remove, snapshots,
-};
+use super::{Host, keeper};
 use crate::{
     clock,
     domain::{
-        approvals, feed::EventKind, lanes::Event, problems::Finding, rows::Delivery, states::SandboxName,
-        typing::Signal,
+        approvals, feed::EventKind, problems::Finding, rows::Delivery, states::SandboxName, typing::Signal,
     },
-    store::{By, Heard, News},
+    ops::{self, Answer, By, Op, OpError},
+    store::{self, Heard, News},
 };
 
 mod answers;
 mod incoming;
 mod lines;
-mod queue;
 pub use answers::lay_out;
 pub use incoming::Incoming;
 use lines::{Line, Lines};
-pub use queue::{Which, shown};
 
 /// The longest line: the longest message with each byte escaped, and what stands around it.
 const LONGEST_LINE: usize = 6 * incoming::LONGEST_TEXT + (64 << 10);
@@ -62,24 +56,16 @@ pub enum Request {
     Ping,
     /// How the daemon is.
     Status,
-    /// Something in the store was changed by another process: look again. Answered when boxes and snapshots are as
-    /// they should be.
-    Changed {
-        /// The group that the change is about; absent: it may be about any.
-        #[serde(default)]
-        group: Option<Folder>,
-        /// Its next run needs other settings than its live one has: that one is asked to leave.
-        #[serde(default)]
-        relaunch: bool,
-    },
-    /// Set a command aside that waits or is claimed, or remove what is kept of a dead one. Answered with its id.
-    DropCommand { which: Which, reason: String },
-    /// Decide a refused or dead command anew. Answered with the id of the try.
-    RetryCommand { id: i64 },
     /// A button was pressed: `press` is what came with it.
     Click { press: String, sender: String },
-    /// Have a group's run leave, settle what lies in its boxes, and remove it.
-    RemoveGroup { folder: Folder },
+    /// Do an operation: `{"name": NAME, "args": {…}}`, one of those that `g2 ops schema` lists.
+    Op {
+        #[serde(rename = "do")]
+        asked: serde_json::Value,
+        /// Who called `sudo` to ask; only heard of root.
+        #[serde(default)]
+        sudo_user: Option<String>,
+    },
 }
 
 /// What a client is told.
@@ -120,8 +106,11 @@ pub enum Response {
     Listening,
     Status(Box<Status>),
     Done,
-    Command {
-        id: i64,
+    /// The operation is done.
+    OpDone(Answer),
+    /// The operation is not done, unless its code is `unknown`.
+    OpRefused {
+        error: OpError,
     },
     Error {
         message: String,
@@ -213,19 +202,30 @@ struct Client {
     /// The chat whose people are listened to, and the last message that was told.
     people: Option<(String, i64)>,
     since: Time,
+    /// The user at the other end.
+    user: u32,
 }
 
 async fn serve(host: Arc<Host>, stream: UnixStream, since: Time) {
     let us = rustix::process::geteuid().as_raw();
-    match stream.peer_cred() {
-        Ok(peer) if peer.uid() == us || peer.uid() == 0 => {}
+    let user = match stream.peer_cred() {
+        Ok(peer) if peer.uid() == us || peer.uid() == 0 => peer.uid(),
         Ok(peer) => return tracing::warn!(uid = peer.uid(), "a client of another user was turned away"),
         Err(error) => return tracing::warn!(%error, "a client without credentials was turned away"),
-    }
+    };
     let (input, out) = stream.into_split();
     let typing = host.local.watch_typing();
-    let client =
-        Client { host, out, listening: None, typing, watching: None, resting: None, people: None, since };
+    let client = Client {
+        host,
+        out,
+        listening: None,
+        typing,
+        watching: None,
+        resting: None,
+        people: None,
+        since,
+        user,
+    };
     let _ = client.run(Lines::new(input, LONGEST_LINE)).await;
 }
 
@@ -300,7 +300,7 @@ impl Client {
         };
         for Heard { seq, line, asleep } in self.host.store.heard_since(&chat, last, 100).unwrap_or_default() {
             self.people = Some((chat.clone(), seq));
-            if let By::Person { name, .. } = line.by {
+            if let store::By::Person { name, .. } = line.by {
                 self.tell(&Response::Heard { seq, name, text: line.text, cut: line.cut, asleep }).await?;
             }
         }
@@ -338,47 +338,19 @@ impl Client {
             }
             Request::Ping => Some(Response::Done),
             Request::Status => Some(Response::Status(Box::new(status(&self.host, self.since).await))),
-            Request::Changed { group, relaunch } => {
-                if let Some(group) = group.clone().filter(|_| relaunch) {
-                    let _ = self.host.lanes.send(Event::CloseAsked { group });
-                }
-                changed(&self.host, group).await;
-                Some(Response::Done)
-            }
-            Request::DropCommand { which, reason } => {
-                Some(by_hand(queue::drop(Arc::clone(&self.host), which, reason)).await)
-            }
-            Request::RetryCommand { id } => Some(by_hand(queue::retry(Arc::clone(&self.host), id)).await),
             Request::Click { press, sender } => Some(answers::click(&self.host, &press, &sender).await),
-            Request::RemoveGroup { folder } => Some(match remove::group(&self.host, &folder).await {
-                Ok(()) => Response::Done,
-                Err(why) => Response::Error { message: why },
-            }),
+            Request::Op { asked, sudo_user } => {
+                let by = By::owner(self.user, sudo_user);
+                let done = match Op::read(asked) {
+                    Ok(op) => keeper::perform(&self.host, by, op).await,
+                    Err(wrong) => Err(wrong),
+                };
+                Some(match done {
+                    Ok(answer) => Response::OpDone(answer),
+                    Err(error) => Response::OpRefused { error },
+                })
+            }
         }
-    }
-}
-
-async fn by_hand(work: impl Future<Output = Result<i64, String>>) -> Response {
-    match work.await {
-        Ok(id) => Response::Command { id },
-        Err(message) => Response::Error { message },
-    }
-}
-
-/// Takes in what another process changed in the store, about a group or about who knows what. When it returns, boxes and
-/// snapshots are as the store is.
-pub(super) async fn changed(host: &Arc<Host>, group: Option<Folder>) {
-    if let Err(error) = host.store.look_at_feed() {
-        tracing::error!(error = %chain(&error), "reading the feed of changes failed; it is read again in a second");
-    }
-    let (done, opened) = oneshot::channel();
-    if host.mailboxes.send(Ask::Groups(done)).is_ok() {
-        let _ = opened.await;
-    }
-    let at_work = Arc::clone(host);
-    let written = spawn_blocking(move || snapshots::write_awaited(&at_work, group.as_ref().as_slice()));
-    if let Err(fault) = written.await {
-        tracing::error!(%fault, "our own fault: following the feed of changes failed");
     }
 }
 
@@ -415,7 +387,7 @@ pub async fn status(host: &Host, since: Time) -> Status {
         approvals_pending,
         sandbox: host.sandbox.kind(),
         obstacle: host.obstacle().map(|obstacle| obstacle.to_string()),
-        held: host.store.holds().unwrap_or_default().iter().map(queue::shown).collect(),
+        held: host.store.holds().unwrap_or_default().iter().map(ops::ipc::shown).collect(),
         problems,
         findings,
     }

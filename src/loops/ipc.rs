@@ -25,7 +25,6 @@ mod answer;
 mod fault;
 mod flow;
 mod gate;
-pub mod hand;
 mod open;
 mod read;
 mod recover;
@@ -33,11 +32,9 @@ mod searches;
 mod transcripts;
 mod worker;
 
-pub use hand::Hand;
 pub use open::renew_boxes;
 use open::{Line, act_on_identity, look_at_identity, open_groups, reopen, watch_again};
 pub use recover::{Left, recover};
-pub use transcripts::read_transcript;
 use worker::Job;
 
 /// How many files all groups that take in more than a few have in hand at a time: somebody else's command waits for no more

@@ -33,11 +33,13 @@ use crate::{
     domain::{bucket::Bucket, holds::Holds, lanes::Event, problems::Problem, room::Disk, zone::Zone},
     gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
+    ops::ipc::Hand,
     sandbox::Sandbox,
     store::{HandoverLimits, Store},
 };
 
 use intake::Intake;
+pub use keeper::Operations;
 use snapshots::Snapshots;
 
 pub mod control;
@@ -45,10 +47,10 @@ pub mod deliver;
 pub mod dispatch;
 pub mod intake;
 pub mod ipc;
+mod keeper;
 pub mod problems;
 pub mod prune;
 pub mod reconcile;
-mod remove;
 mod room;
 mod run;
 pub mod schedule;
@@ -99,6 +101,8 @@ pub struct Host {
     pub look_again: Notify,
     /// Why nothing is launched, while that is so.
     pub obstacle: Mutex<Option<Obstacle>>,
+    /// The operations under way.
+    pub operations: keeper::Operations,
     /// What a person has to mend, as it was last seen.
     pub known_problems: Mutex<Vec<Problem>>,
     /// Groups whose runs are ended as the disk has no room for what they write, and why; until there is room again.
@@ -188,8 +192,8 @@ impl Host {
 
     /// Returns what is needed to act on commands.
     #[must_use]
-    pub fn hand(&self) -> ipc::Hand<'_> {
-        ipc::Hand { store: &self.store, dirs: &self.dirs, claims: &self.claims }
+    pub fn hand(&self) -> Hand<'_> {
+        Hand { store: &self.store, dirs: &self.dirs, claims: &self.claims }
     }
 
     /// Returns why nothing is launched, while that is so.

@@ -71,6 +71,7 @@ fn every_folder_opens_with_a_readme_of_one_screen() {
         "src/sandbox",
         "src/ipc",
         "src/loops",
+        "src/ops",
         "ipc-handlers",
         "container",
         "container/agent-runner",
@@ -111,10 +112,12 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("root", &["config"]),
     ("mounts", &["config", "domain", "root"]),
     ("senders", &["config", "domain"]),
+    ("ops", &["ops", "store", "channels", "ipc", "domain", "config", "root", "clock", "failpoint"]),
     (
         "loops",
         &[
             "loops",
+            "ops",
             "store",
             "channels",
             "sandbox",
@@ -133,6 +136,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         "app",
         &[
             "loops",
+            "ops",
             "store",
             "channels",
             "sandbox",

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use ipc_handlers::Folder;
 
-use super::{Response, changed};
+use super::Response;
 use crate::{
     clock,
     domain::people::user_id,
     failpoint,
-    loops::{Host, ipc::chain},
+    loops::{Host, ipc::chain, keeper::changed},
     store::{Decided, How},
 };
 

@@ -13,7 +13,6 @@ use super::{
         fault::{blocking, one_by_one, stranded},
         flow::{CLAIMED_AT_ONCE, Flow, Handled, Slow, TOGETHER, handle},
         gate::{self, Open},
-        hand,
         read::{Patience, Taken, claim},
     },
     Worker,
@@ -23,6 +22,7 @@ use crate::{
     domain::room::Intake,
     failpoint,
     ipc::{Claimed, CommandBox},
+    ops::ipc::hand,
     store::Note,
 };
 
