@@ -199,7 +199,11 @@ async fn lock(root: &Path) -> Result<File> {
 /// Returns what the settings let each group have in the store.
 #[must_use]
 pub fn bounds(config: &Config) -> Bounds {
-    Bounds { tasks: config.tasks, replies: config.replies_bytes, stored: config.stored_bytes }
+    Bounds {
+        tasks: config.limits.tasks(),
+        replies: config.limits.replies_bytes,
+        stored: config.limits.stored_bytes,
+    }
 }
 
 /// Returns how people are asked by a daemon with these settings.
@@ -207,7 +211,7 @@ pub fn bounds(config: &Config) -> Bounds {
 pub fn asking(config: &Config) -> Asking {
     Asking {
         channels: vec!["local".into()],
-        deny_ttl_ms: config.deny_ttl_ms,
+        deny_ttl_ms: config.approvals.deny_ttl_ms,
         trigger: format!("@{}", config.assistant_name),
     }
 }
@@ -269,29 +273,29 @@ async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<B
         tracing::warn!(runs = killed.join(" "), "killed children that outlived their daemon");
     }
     let process = || -> Result<Box<dyn Sandbox>> {
-        if !config.command.is_empty() && !config.allow_unsandboxed {
+        if !config.agent.command.is_empty() && !config.sandbox.allow_unsandboxed {
             bail!(
                 "agent.command would run without any sandbox; set sandbox.allow_unsandboxed = true if that is meant"
             );
         }
-        if config.provider == Provider::Claude && !config.allow_unsandboxed {
+        if config.agent.provider == Provider::Claude && !config.sandbox.allow_unsandboxed {
             bail!(
                 "claude would run without any sandbox; set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant"
             );
         }
         Ok(Box::new(children))
     };
-    match config.sandbox {
+    match config.sandbox.kind {
         SandboxKind::Docker => docker(),
         SandboxKind::Process => process(),
         SandboxKind::Auto => {
             // Containers that live are adopted, and Claude Code waits for Docker rather than run without.
-            let needs = config.provider == Provider::Claude && !config.allow_unsandboxed;
+            let needs = config.agent.provider == Provider::Claude && !config.sandbox.allow_unsandboxed;
             if needs || store.active_runs()?.iter().any(|run| run.sandbox == SandboxName::Docker) {
                 return docker();
             }
             let engine = docker()?;
-            match engine.check(&config.image).await {
+            match engine.check(&config.sandbox.image).await {
                 Ok(()) => Ok(engine),
                 Err(error) => {
                     tracing::info!(why = %error, "agents run as plain child processes: the process sandbox, which is no boundary");
@@ -338,9 +342,9 @@ async fn set_aside(store: &Store, groups: std::collections::BTreeSet<Folder>, no
 /// # Errors
 /// When the address of the model's host can't be used.
 fn open_gateway(root: &Path, config: &Config) -> Result<Gateway> {
-    let upstream = Upstream::parse(&config.upstream)
-        .with_context(|| format!("the setting gateway.upstream can't be {:?}", config.upstream))?;
-    let credentials = Credentials::new(root.join(".env"), config.token_file.clone());
+    let upstream = Upstream::parse(&config.gateway.upstream)
+        .with_context(|| format!("the setting gateway.upstream can't be {:?}", config.gateway.upstream))?;
+    let credentials = Credentials::new(root.join(".env"), config.gateway.token_file.clone());
     Ok(Gateway::new(upstream, credentials, gateway::Limits::default()))
 }
 
@@ -371,7 +375,7 @@ impl Daemon {
         let asking = Asking { channels: channels.names(), ..asking(&config) };
         let store = store.asking(asking).bounded(bounds(&config));
         store.expire_approvals(clock::now()).await?;
-        store.recover_deliveries(channels.idempotent(), config.on_unknown, clock::now()).await?;
+        store.recover_deliveries(channels.idempotent(), config.outbox.on_unknown, clock::now()).await?;
         let (lanes, news) = mpsc::unbounded_channel();
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
@@ -453,9 +457,9 @@ impl Daemon {
         tasks.spawn(prune::trim_feed(Arc::clone(&host)));
         tasks.spawn(problems::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
-        if host.config.keep_days > 0 {
+        if host.config.limits.keep_days > 0 {
             let config = &host.config;
-            tasks.spawn(prune::run(Arc::clone(&host), config.keep_days, config.keep_first));
+            tasks.spawn(prune::run(Arc::clone(&host), config.limits.keep_days, config.limits.keep_first));
         }
         Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })
     }
@@ -477,7 +481,7 @@ impl Daemon {
     pub async fn retire(self) {
         let mut bell = self.host.store.bell();
         self.host.retire.cancel();
-        let grace = Duration::from_millis(self.host.config.close_grace_ms) + RETIRE;
+        let grace = Duration::from_millis(self.host.config.health.close_grace_ms) + RETIRE;
         let gone = async {
             while self.host.store.active_runs().is_ok_and(|runs| !runs.is_empty())
                 && bell.changed().await.is_ok()

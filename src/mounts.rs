@@ -145,7 +145,7 @@ fn off_limits(config: &Config, root: &Path) -> Vec<OffLimits> {
         ("/dev".into(), "the devices of this machine"),
     ];
     all.extend(list_path(config).and_then(|list| Some((list.parent()?.to_owned(), "the mount allowlist"))));
-    all.extend(config.token_file.clone().map(|file| (file, "the file of the model's key")));
+    all.extend(config.gateway.token_file.clone().map(|file| (file, "the file of the model's key")));
     let own = config.docker_host.as_deref().and_then(|host| host.strip_prefix("unix://"));
     let engines = ENGINES.into_iter().chain(own).map(|path| (PathBuf::from(path), "the container engine"));
     all.extend(engines);

@@ -80,7 +80,7 @@ impl Serving {
     }
 
     async fn wait_for_end(&self, group: &Folder) -> Result<(), OpError> {
-        let deadline = Instant::now() + Duration::from_millis(self.0.config.close_grace_ms) + STOPPING;
+        let deadline = Instant::now() + Duration::from_millis(self.0.config.health.close_grace_ms) + STOPPING;
         let mut feed = self.0.store.follow()?;
         while let Some(run) = self.0.store.active_run_of(group)? {
             if timeout_at(deadline, feed.next()).await.is_err() {

@@ -158,9 +158,9 @@ impl Host {
         let allowance = all.entry(group.clone()).or_insert_with(|| {
             let now = crate::clock::now();
             Allowance {
-                commands: Bucket::new(self.config.commands_per_minute, now),
-                messages: Bucket::new(self.config.messages_per_minute, now),
-                bytes: Bucket::new(self.config.command_bytes_per_minute, now),
+                commands: Bucket::new(self.config.limits.commands_per_minute, now),
+                messages: Bucket::new(self.config.limits.messages_per_minute, now),
+                bytes: Bucket::new(self.config.limits.command_bytes_per_minute, now),
             }
         });
         look(allowance)
@@ -208,7 +208,7 @@ impl Host {
         let data = self.root.join("data");
         let (free_inodes, all_inodes) = crate::root::inodes(&data);
         let free = crate::root::free_bytes(&data).unwrap_or(u64::MAX);
-        Disk { free, inside: 0, wanted: self.config.min_free_bytes, free_inodes, all_inodes }
+        Disk { free, inside: 0, wanted: self.config.limits.min_free_bytes, free_inodes, all_inodes }
     }
 
     /// Returns the disk as it is now, with what is free inside of the store.
@@ -230,7 +230,7 @@ impl Host {
     /// The store's.
     pub fn owner_next(&self, group: &Folder) -> Result<Option<Owner>, crate::store::StoreError> {
         let Some(agent) = self.box_owner else { return Ok(None) };
-        let Some(base) = self.config.uid_base else { return Ok(Some(agent)) };
+        let Some(base) = self.config.sandbox.uid_base else { return Ok(Some(agent)) };
         let number = self.store.group_uid(group)?.number;
         let uid = number.and_then(|number| base.checked_add(number)).filter(|uid| *uid < u32::MAX);
         Ok(Some(uid.map_or(agent, |uid| (uid, uid))))
@@ -264,9 +264,9 @@ impl Host {
     #[must_use]
     pub fn handover_limits(&self) -> HandoverLimits {
         HandoverLimits {
-            messages: self.config.batch_messages,
-            bytes: self.config.batch_bytes,
-            context: self.config.max_context,
+            messages: self.config.limits.batch_messages,
+            bytes: self.config.limits.batch_bytes,
+            context: self.config.limits.max_context,
         }
     }
 

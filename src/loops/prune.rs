@@ -252,7 +252,7 @@ pub async fn run(host: Arc<Host>, days: u32, first: Duration) {
 }
 
 async fn pass(host: &Host, days: u32) -> Result<Pruned, PruneError> {
-    let horizon = horizon(&host.store, clock::now(), days, host.config.deny_ttl_ms)?;
+    let horizon = horizon(&host.store, clock::now(), days, host.config.approvals.deny_ttl_ms)?;
     prune(&host.store, &host.root.join("data"), horizon, How::Beside).await
 }
 

@@ -167,7 +167,7 @@ impl Watched {
 
     /// Has groups stopped that have far more in the store than is kept, and main's chat told whose commands wait.
     async fn look_at_the_store(&mut self, host: &Host, stored: &BTreeMap<Folder, u64>, disk: &Disk) {
-        let most = host.config.stored_bytes;
+        let most = host.config.limits.stored_bytes;
         for (group, bytes) in stored {
             let (mib, left) = (bytes >> 20, disk.left() >> 20);
             if room::is_over(*bytes, most) {
@@ -275,7 +275,7 @@ fn folders_of(host: &Host, group: &Folder) -> Vec<PathBuf> {
 
 /// Lets go of groups that were stopped, but for those of which too much is stored still.
 fn release(host: &Host, stored: &BTreeMap<Folder, u64>) {
-    let most = host.config.stored_bytes;
+    let most = host.config.limits.stored_bytes;
     let is_over = |group: &Folder| stored.get(group).is_some_and(|bytes| room::is_over(*bytes, most));
     host.without_room().retain(|group, _| {
         let stays = is_over(group);

@@ -198,7 +198,7 @@ impl Watched {
             blocked_tool: None,
             in_hand: BTreeMap::new(),
             heartbeat: None,
-            ready_limit: Duration::from_millis(host.config.startup_ms),
+            ready_limit: Duration::from_millis(host.config.health.startup_ms),
             ceiling_ms: host.config.run_settings().ceiling_ms,
             log: RunLog::open(&host.run_dir(run)),
         }

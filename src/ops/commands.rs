@@ -17,7 +17,7 @@ pub(super) async fn act(
     let caller = by.caller(group)?;
     let now = clock::now();
     let outcomes = world.store.act(caller, command, said, config.zones.clone(), now).await??;
-    world.store.put_out_archives(group.clone(), config.archives, config.archives_bytes).await?;
+    world.store.put_out_archives(group.clone(), config.limits.archives, config.limits.archives_bytes).await?;
     // Whoever follows the feed does the rest: a live run whose session is another now is asked to leave.
     world.keeper.changed(Some(group)).await?;
     let outcome = outcomes.into_iter().next();

@@ -295,7 +295,7 @@ async fn of_commands(store: &Store) {
     store.search(main_folder(), "w".into(), 1, INDEXED_AT_ONCE, &|| false).unwrap();
     store.chat_of_main().unwrap();
     store.session_history(&main_folder(), 1 << 20).unwrap();
-    store.put_out_archives(main_folder(), 0, 0).await.unwrap();
+    store.put_out_archives(main_folder(), Some(0), Some(0)).await.unwrap();
 }
 
 async fn of_tasks(store: &Store) {
@@ -360,7 +360,6 @@ async fn of_starts(store: &Store) {
     store.waiting_lanes().unwrap();
     store.messages_waiting().unwrap();
     store.active_runs().unwrap();
-    store.groups_with_a_run().unwrap();
     store.last_claim().unwrap();
     store.recover_deliveries(vec!["local".into()], UnknownDeliveries::Resend, NOW).await.unwrap();
     store.outbox_pending().unwrap();

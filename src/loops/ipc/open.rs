@@ -68,7 +68,7 @@ pub(super) fn open_groups(
         };
         let watched = watch_boxes(host, watch, &boxes);
         // The worker's first look comes after this: for what is here now no scan is needed.
-        let _ = boxes.changed();
+        let _ = boxes.changed(crate::clock::now());
         let (jobs, queue) = mpsc::unbounded_channel();
         let (sender, hints) = hints(HINTS);
         let now = Instant::now();

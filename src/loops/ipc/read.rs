@@ -151,7 +151,7 @@ fn proof(host: &Host, bytes: Option<&[u8]>) -> Proof {
     match bytes.and_then(|bytes| token::verify(&host.token_key, bytes)) {
         Some(Ok(claims)) => Proof::Claims(Box::new(claims)),
         Some(Err(fault)) => Proof::Bad(fault),
-        None if host.config.require_token => Proof::Missing,
+        None if host.config.ipc.require_token => Proof::Missing,
         None => Proof::None,
     }
 }

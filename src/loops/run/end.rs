@@ -45,7 +45,8 @@ impl Watched {
         let input = self.claim_back().await;
         failpoint::reach("run.ending");
         let (end, cause) = ending;
-        let end = EndOfRun { run: self.run, end, cause, input, retry_base_ms: host.config.retry_base_ms };
+        let end =
+            EndOfRun { run: self.run, end, cause, input, retry_base_ms: host.config.limits.retry_base_ms };
         let mut pause = Duration::from_secs(1);
         let waiting = loop {
             match host.store.end_run(end.clone(), host.config.zones.clone(), clock::now()).await {

@@ -86,9 +86,9 @@ impl Watched {
             &HealthLimits {
                 ready_ms: i64::try_from(self.ready_limit.as_millis()).unwrap_or(i64::MAX),
                 ceiling_ms: limit(self.ceiling_ms),
-                claim_ms: limit(config.claim_ms),
-                leave_ms: limit(config.close_grace_ms),
-                idle_ms: limit(config.idle_ms),
+                claim_ms: limit(config.health.claim_ms),
+                leave_ms: limit(config.health.close_grace_ms),
+                idle_ms: limit(config.health.idle_ms),
                 ..HealthLimits::default()
             },
         );

@@ -78,7 +78,7 @@ pub(super) fn claude(
     directories: Vec<String>,
     timezone: Option<String>,
 ) -> wire::Claude {
-    let claude = host.config.claude.clone();
+    let claude = host.config.agent.claude.clone();
     wire::Claude {
         path: claude.path,
         version: claude.version,

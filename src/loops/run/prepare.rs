@@ -61,7 +61,8 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
     let row = host.store.group(group).map_err(|e| chain(&e))?.ok_or("the group was removed")?;
     let (settings, own) = host.config.run_settings().for_group(&row).map_err(|e| chain(&e))?;
     let place = if host.sandbox.kind() == SandboxName::Process { Place::Host } else { Place::Container };
-    if place == Place::Host && settings.provider == Provider::Claude && !host.config.allow_unsandboxed {
+    if place == Place::Host && settings.provider == Provider::Claude && !host.config.sandbox.allow_unsandboxed
+    {
         return Err(
             "claude would run without any sandbox; start Docker and set sandbox.kind = \"docker\", or set \
                     sandbox.allow_unsandboxed = true if that is meant"
@@ -122,7 +123,7 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
         group: group.clone(),
         instance: host.instance.clone(),
         image: settings.image.clone(),
-        command: host.config.command.clone(),
+        command: host.config.agent.command.clone(),
         mounts,
         env,
         user: owner.unwrap_or_else(crate::root::own_ids),
@@ -130,7 +131,7 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
             run_settings::Network::Model => Network::None,
             run_settings::Network::Open => Network::Open,
         },
-        labels: match host.config.selinux {
+        labels: match host.config.sandbox.selinux {
             Selinux::Keep => Labels::Keep,
             Selinux::Shared => Labels::Shared,
             Selinux::Private => Labels::Private,
@@ -141,7 +142,7 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
             memory_bytes: settings.memory_bytes,
             cpus: settings.cpus,
             pids: settings.pids,
-            output_bytes: host.config.output_bytes,
+            output_bytes: host.config.sandbox.output_bytes,
         },
         seat: Seat { group: folders.group, ipc: folders.ipc },
     };
@@ -149,7 +150,7 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
 }
 
 fn script(host: &Host, row: &Group) -> Result<Option<String>, String> {
-    let path = row.script.as_ref().map(PathBuf::from).or_else(|| host.config.script.clone());
+    let path = row.script.as_ref().map(PathBuf::from).or_else(|| host.config.agent.script.clone());
     let Some(path) = path.map(|path| host.root.join(path)) else { return Ok(None) };
     let text = crate::root::read_script(&path);
     text.map(Some).map_err(|e| format!("the agent's script {} can't be read: {e}", path.display()))
@@ -246,7 +247,7 @@ impl Folders {
             mounts.push(mount(self.global.clone(), "/workspace/global", access, Whose::Shared));
         }
         let aws = host.config.home.as_ref().map(|home| home.join(".aws")).filter(|aws| aws.is_dir());
-        if let Some(aws) = aws.filter(|_| host.config.aws.is_for(is_main)) {
+        if let Some(aws) = aws.filter(|_| host.config.sandbox.aws.is_for(is_main)) {
             mounts.push(mount(aws, "/home/node/.aws", Access::ReadOnly, Whose::Shared));
         }
         if is_main && host.sandbox.kind() != SandboxName::Process {

@@ -115,7 +115,7 @@ impl Watched {
                     }
                     Some(Err(SandboxError::Flooded { bytes })) => {
                         tracing::warn!(run = self.run, bytes, "the output is over its limit");
-                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.output_bytes });
+                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.sandbox.output_bytes });
                         self.kill(container).await;
                         output_open = false;
                     }
@@ -155,7 +155,7 @@ impl Watched {
                     Some(Ok(_)) => {}
                     Some(Err(SandboxError::Flooded { bytes })) => {
                         tracing::warn!(run = self.run, bytes, "the output is over its limit");
-                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.output_bytes });
+                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.sandbox.output_bytes });
                         self.kill(container).await;
                         beside = None;
                     }

@@ -130,7 +130,7 @@ async fn run(steps: Vec<Step>) {
                 }
             }
             Step::PutOutArchives => {
-                world.store.put_out_archives(folder("family"), 1, u64::MAX).await.unwrap();
+                world.store.put_out_archives(folder("family"), Some(1), None).await.unwrap();
             }
             // Its tasks go with it.
             Step::RemoveFamily => drop(world.store.remove_group(folder("family")).await),
@@ -152,7 +152,7 @@ proptest! {
 #[tokio::test]
 async fn who_has_put_in_as_much_as_is_kept_may_only_end_and_free_and_nobody_else_is_refused() {
     let mut world = world().await;
-    world.store = world.store.bounded(g2::store::Bounds { stored: 100_000, ..Default::default() });
+    world.store = world.store.bounded(g2::store::Bounds { stored: 100_000, ..g2::store::Bounds::NONE });
     let settle = |group, claim, json: Value| {
         let file = command(group, claim, json.to_string().as_bytes());
         let settling = world.store.settle(file, Zones::utc(), NOW);
