@@ -216,10 +216,9 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_with_what_to_do() {
-        use rusqlite::{Error, ffi};
+        use crate::store::{Fault, StoreError};
         let of = |code| {
-            let error = Error::SqliteFailure(ffi::Error::new(code), None);
-            let error = crate::loops::prune::PruneError::from(crate::store::StoreError::from(error));
+            let error = crate::loops::prune::PruneError::from(StoreError::from(Fault::of(code)));
             format!("{:#}", mended(anyhow::Error::new(error)))
         };
         assert!(of(4874).starts_with("there is no room left on the store's disk"), "{}", of(4874));

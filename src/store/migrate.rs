@@ -55,7 +55,9 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
         if now_at > step {
             continue;
         }
-        transaction.execute_batch(sql).map_err(|source| StoreError::Migration { name, source })?;
+        transaction
+            .execute_batch(sql)
+            .map_err(|error| StoreError::Migration { name, source: error.into() })?;
         transaction.pragma_update(None, "user_version", step + 1)?;
         transaction.commit()?;
     }

@@ -151,7 +151,7 @@ impl Store {
 /// # Errors
 /// When SQLite can't, for want of room above all; then it is as it was.
 pub fn shrink(path: &Path) -> Result<()> {
-    let failed = |source| StoreError::Open { path: path.to_owned(), source };
+    let failed = |error: rusqlite::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
     let mut connection = Connection::open(path).map_err(failed)?;
     super::prepare(&mut connection).map_err(failed)?;
     connection.pragma_update(None, "synchronous", "FULL")?;

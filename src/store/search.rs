@@ -15,7 +15,7 @@ use std::{
 };
 
 use ipc_handlers::{Folder, NotApplied, shown::FoundSession};
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Result, Store, StoreError, sessions::session_row};
 use crate::domain::{
@@ -245,12 +245,7 @@ impl Indexes {
 }
 
 fn is_broken(error: &StoreError) -> bool {
-    let StoreError::Sqlite(error) = error else { return false };
-    // A file that ends too early says so by an error of its own.
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-        || error
-            .sqlite_error()
-            .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ)
+    matches!(error, StoreError::Sqlite(fault) if fault.is_broken())
 }
 
 /// Brings the index of a group up to what is archived now: all that is gone, and of what is new the newest, so many bytes,
@@ -477,11 +472,7 @@ fn interrupted_by<T: Send>(
         let outcome = work();
         drop(done);
         match outcome {
-            Err(StoreError::Sqlite(error))
-                if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) =>
-            {
-                Ok(None)
-            }
+            Err(StoreError::Sqlite(fault)) if fault.is_interrupted() => Ok(None),
             outcome => outcome,
         }
     })

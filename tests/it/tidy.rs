@@ -190,6 +190,11 @@ fn sql_is_written_in_the_store_only() {
     for (path, text) in files("src", "rs").into_iter().chain(files("ipc-handlers/src", "rs")) {
         if !path.starts_with("src/store") {
             assert!(!sql.is_match(&text), "{} has SQL", path.display());
+            assert!(
+                !text.contains("rusqlite"),
+                "{} names rusqlite, which the store alone may",
+                path.display()
+            );
         }
     }
 }
