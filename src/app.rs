@@ -26,6 +26,7 @@ use crate::{
     config::{Config, SandboxKind},
     domain::{
         deaths,
+        errors::chain,
         holds::{Hold, Holds},
         run_settings::Provider,
         states::SandboxName,
@@ -298,7 +299,7 @@ async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<B
             match engine.check(&config.sandbox.image).await {
                 Ok(()) => Ok(engine),
                 Err(error) => {
-                    tracing::info!(why = %error, "agents run as plain child processes: the process sandbox, which is no boundary");
+                    tracing::info!(why = %chain(&error), "agents run as plain child processes: the process sandbox, which is no boundary");
                     process()
                 }
             }
@@ -473,7 +474,7 @@ impl Daemon {
         self.host.intake.end();
         // A socket that is there without a daemon tells of one that ended otherwise.
         if let Err(error) = crate::root::remove_stale_socket(&socket_path(&self.host.root)) {
-            tracing::warn!(%error, "removing data/g2.sock failed");
+            tracing::warn!(error = %chain(&error), "removing data/g2.sock failed");
         }
     }
 

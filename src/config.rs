@@ -134,8 +134,8 @@ impl Config {
 
     fn of(path: &Path, text: &str, environment: &Environment, dotenv: &str) -> Result<Self, ConfigError> {
         let mut file = layers::read(path, text)?;
-        let written =
-            Written::of(text, dotenv).map_err(|why| ConfigError::Parse { path: path.to_owned(), why })?;
+        let written = Written::of(text, dotenv)
+            .map_err(|error| ConfigError::Parse { path: path.to_owned(), why: error.to_string() })?;
         if let Some(url) = dotenv::value(dotenv, "ANTHROPIC_BASE_URL") {
             file.gateway.upstream = url;
         }

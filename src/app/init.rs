@@ -12,6 +12,7 @@ use super::{box_owner, lock, open_store, private_dir};
 use crate::{
     clock,
     config::{self, Config},
+    domain::errors::chain,
     ops::{Alone, Keeper as _},
     root::{Standing, keep_private, make_private_file, standing},
     store::{NewGroup, NewWiring},
@@ -142,7 +143,7 @@ pub async fn init(root: &Path, config: &Config) -> Result<()> {
     }
     // A copy of the store may have been made just now.
     for (path, error) in keep_private(root) {
-        tracing::warn!(path = %path.display(), %error, "other users may look into it, and it can't be closed");
+        tracing::warn!(path = %path.display(), error = %chain(&error), "other users may look into it, and it can't be closed");
     }
     Ok(())
 }

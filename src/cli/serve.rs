@@ -10,6 +10,7 @@ use super::{Context, Failure, Outcome, client::Client, show};
 use crate::{
     app::{self, Daemon, History},
     config::{Config, Written},
+    domain::errors::chain,
     loops::Host,
     root,
 };
@@ -113,7 +114,7 @@ impl Signals {
     fn read_again(&self) {
         match (Config::written_now(&self.root), &self.written) {
             (Err(error), _) => {
-                tracing::error!(%error, "settings are read again and can't be used; those of the start hold")
+                tracing::error!(error = %chain(&error), "settings are read again and can't be used; those of the start hold")
             }
             (Ok(now), Some(then)) if *then != now => {
                 tracing::warn!("settings are read again: restart for {}", then.differences(&now).join(", "));
@@ -161,7 +162,7 @@ async fn answers(context: &Context) -> anyhow::Result<()> {
 /// Tells the service manager. One that is not there is no error.
 fn tell_manager(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "telling the service manager failed");
+        tracing::warn!(error = %chain(&error), "telling the service manager failed");
     }
 }
 

@@ -13,10 +13,10 @@ impl Written {
     ///
     /// # Errors
     /// The reader's words.
-    pub(super) fn of(toml: &str, dotenv: &str) -> Result<Self, String> {
+    pub(super) fn of(toml: &str, dotenv: &str) -> Result<Self, toml::de::Error> {
         let mut found = BTreeMap::new();
         for text in [defaults().as_str(), toml] {
-            let table: toml::Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
+            let table: toml::Table = text.parse()?;
             flatten("", &table, &mut found);
         }
         // The rest of `.env` is read whenever it is used.

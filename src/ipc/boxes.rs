@@ -11,6 +11,7 @@ mod renew;
 mod state;
 
 use std::{
+    cell::LazyCell,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -51,6 +52,8 @@ pub struct GroupBoxes {
     boxes: [Held; 5],
     /// For each command box: what was last seen of it.
     seen: Mutex<[Option<Seen>; 2]>,
+    /// The same for each box, when its flags and its project were looked at.
+    attributes_seen: Mutex<[Option<Seen>; 5]>,
 }
 
 /// A directory held open, and which one that is.
@@ -133,6 +136,7 @@ impl GroupBoxes {
             group,
             boxes,
             seen: Mutex::default(),
+            attributes_seen: Mutex::default(),
         })
     }
 
@@ -172,15 +176,16 @@ impl GroupBoxes {
 
     /// Compares device and inode of each box with those held. A box whose mode its container has changed, be it to lock
     /// us out or to let others in, is its own alone again; one to which it gave flags or a project has those of the folder
-    /// above it.
+    /// above it. Either gives the box a new change stamp: one whose stamp is known is not asked for its flags.
     ///
     /// # Errors
     /// [`World`] when a folder can't be looked at.
-    pub fn identity(&self) -> Result<Identity, World> {
+    pub fn identity(&self, now: Time) -> Result<Identity, World> {
         let group = dir::stat(&self.host.ipc, self.folder.as_str());
         let is_linked = group.is_ok_and(|stat| self.group.is(&stat));
-        let model = Attributes::of(&self.group.fd);
-        for b in BoxName::ALL {
+        let model = LazyCell::new(|| Attributes::of(&self.group.fd));
+        let mut seen = self.attributes_seen.lock().unwrap_or_else(PoisonError::into_inner);
+        for (b, last) in BoxName::ALL.into_iter().zip(seen.iter_mut()) {
             let held = self.held(b);
             let looking = |e| World::new("looking at", self.path_of(b).display().to_string(), e);
             let here = match dir::stat(&self.group.fd, b.as_str()) {
@@ -191,9 +196,14 @@ impl GroupBoxes {
             if here.st_mode & 0o7777 != 0o700 {
                 rustix::fs::fchmod(&held.fd, Mode::from_raw_mode(0o700)).map_err(looking)?;
             }
-            if let Some(model) = &model {
+            let here = Seen::at(box_stamp(&here), now);
+            if last.is_some_and(|before| before.settled && before.stamp == here.stamp) {
+                continue;
+            }
+            if let Some(model) = &*model {
                 model.give_to(&held.fd).map_err(looking)?;
             }
+            *last = Some(here);
         }
         Ok(Identity::Same)
     }

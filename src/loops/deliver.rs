@@ -15,6 +15,7 @@ use crate::{
     channels::{Channel, ChannelError, Channels},
     clock,
     domain::{
+        errors::chain,
         feed::{EventKind, FeedEvent},
         retry,
         rows::Delivery,
@@ -167,7 +168,7 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
                 }
                 ChannelError::Transient(_) | ChannelError::Permanent(_) => None,
             };
-            tracing::warn!(outbox = delivery.id, chat = delivery.chat_jid, %error, again = again.is_some(), "could not be said");
+            tracing::warn!(outbox = delivery.id, chat = delivery.chat_jid, error = %chain(&error), again = again.is_some(), "could not be said");
             post.store.delivery_failed(delivery.id, &error.to_string(), again, clock::now()).await?;
             Ok(None)
         }

@@ -227,7 +227,8 @@ enum Watching {
     LetGo,
 }
 
-/// Watches over a run until it has ended, then tells the lanes.
+/// Watches over a run until it has ended, then tells the lanes. What is logged meanwhile names it and its group.
+#[tracing::instrument(name = "run", level = "error", skip_all, fields(run, %group))]
 pub(super) async fn supervise(
     host: Arc<Host>,
     group: Folder,

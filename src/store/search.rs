@@ -18,7 +18,10 @@ use ipc_handlers::{Folder, NotApplied, shown::FoundSession};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Result, Store, StoreError, sessions::session_row};
-use crate::domain::search::{Tally, Wanted, fold, scores};
+use crate::domain::{
+    errors::chain,
+    search::{Tally, Wanted, fold, scores},
+};
 
 /// How many groups' indexes are held open.
 const HELD: usize = 8;
@@ -139,7 +142,7 @@ impl Store {
             let trimmed =
                 self.read(|c| self.indexes.with(group, |index| catch_up(index, c, group, 0, &|| false)));
             if let Err(error) = trimmed {
-                tracing::warn!(group = %group, %error, "what was deleted is in the index until the next search");
+                tracing::warn!(group = %group, error = %chain(&error), "what was deleted is in the index until the next search");
             }
         }
     }
@@ -174,7 +177,7 @@ impl Indexes {
         };
         let (held, outcome) = match index.and_then(|held| Ok((work(&held.index)?, held))) {
             Err(error) if is_broken(&error) => {
-                tracing::warn!(group = %group, %error, "the index of archived sessions is broken and made anew");
+                tracing::warn!(group = %group, error = %chain(&error), "the index of archived sessions is broken and made anew");
                 self.remove_file(group);
                 let held = self.open(group)?;
                 let outcome = work(&held.index);
@@ -235,7 +238,7 @@ impl Indexes {
             if let Err(error) = std::fs::remove_file(&path)
                 && error.kind() != std::io::ErrorKind::NotFound
             {
-                tracing::warn!(path = %path.display(), %error, "an index can't be removed");
+                tracing::warn!(path = %path.display(), error = %chain(&error), "an index can't be removed");
             }
         }
     }
@@ -464,7 +467,7 @@ fn interrupted_by<T: Send>(
         };
         let watched = std::thread::Builder::new().name("search-stop".into()).spawn_scoped(threads, watch);
         if let Err(error) = watched {
-            tracing::warn!(%error, "no thread for a search's end; it is asked between sessions only");
+            tracing::warn!(error = %chain(&error), "no thread for a search's end; it is asked between sessions only");
         }
         let outcome = work();
         drop(done);

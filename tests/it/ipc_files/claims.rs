@@ -1,9 +1,5 @@
 //! From a box to `claimed/` and on: links, devices, swaps, sizes, names, writers.
 
-use std::os::unix::fs::MetadataExt as _;
-
-use ipc_handlers::Time;
-
 use super::*;
 
 #[test]
@@ -82,14 +78,14 @@ fn no_link_is_followed_when_it_is_claimed() {
 fn a_box_swapped_for_a_link_leads_nowhere_and_is_noticed() {
     let w = world();
     fs::write(w.at(BoxName::Tasks, "mine.json"), "{}").unwrap();
-    assert_eq!(w.boxes.identity().unwrap(), Identity::Same);
+    assert_eq!(w.boxes.identity(Time(0)).unwrap(), Identity::Same);
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("allowlist.json"), "{}").unwrap();
     for b in BoxName::ALL {
         fs::rename(w.boxes.path_of(b), w.root.path().join(b.as_str())).unwrap();
         symlink(outside.path(), w.boxes.path_of(b)).unwrap();
     }
-    assert_eq!(w.boxes.identity().unwrap(), Identity::Replaced(BoxName::Messages));
+    assert_eq!(w.boxes.identity(Time(0)).unwrap(), Identity::Replaced(BoxName::Messages));
     let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
     assert_eq!(listed.entries.iter().map(|e| e.name.as_os_str()).collect::<Vec<_>>(), ["mine.json"]);
     assert!(matches!(w.claim("allowlist.json"), Err(ClaimError::Gone)));
