@@ -10,6 +10,8 @@ use std::{
 
 use regex::Regex;
 
+mod layers;
+
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -95,85 +97,6 @@ fn every_folder_opens_with_a_readme_of_one_screen() {
             _ => 80,
         };
         assert!(lines <= most, "{} has {lines} lines", path.display());
-    }
-}
-
-/// Which modules of the daemon a module may name. Adapters never meet; decisions know nobody.
-const MAY_NAME: &[(&str, &[&str])] = &[
-    ("clock", &[]),
-    ("failpoint", &[]),
-    ("domain", &["domain"]),
-    ("ipc", &["ipc", "failpoint"]),
-    ("sandbox", &["sandbox", "domain", "failpoint"]),
-    ("channels", &["channels", "domain"]),
-    ("store", &["store", "domain", "failpoint"]),
-    ("gateway", &["gateway", "domain", "config", "clock"]),
-    ("config", &["domain"]),
-    ("root", &["config"]),
-    ("mounts", &["config", "domain", "root"]),
-    ("senders", &["config", "domain"]),
-    ("ops", &["ops", "store", "channels", "ipc", "domain", "config", "root", "clock", "failpoint"]),
-    (
-        "loops",
-        &[
-            "loops",
-            "ops",
-            "store",
-            "channels",
-            "sandbox",
-            "ipc",
-            "gateway",
-            "domain",
-            "config",
-            "mounts",
-            "senders",
-            "root",
-            "clock",
-            "failpoint",
-        ],
-    ),
-    (
-        "app",
-        &[
-            "loops",
-            "ops",
-            "store",
-            "channels",
-            "sandbox",
-            "ipc",
-            "gateway",
-            "domain",
-            "config",
-            "mounts",
-            "senders",
-            "root",
-            "clock",
-            "failpoint",
-        ],
-    ),
-];
-
-#[test]
-fn dependencies_point_one_way() {
-    // `use crate::{a::…, b::…}` and `crate::a::…` alike.
-    let direct = Regex::new(r"\bcrate::([a-z_]+)").unwrap();
-    let grouped = Regex::new(r"(?s)use crate::\{(.*?)\n\};").unwrap();
-    let head = Regex::new(r"(?m)^    ([a-z_]+)").unwrap();
-    let all: Vec<&str> = MAY_NAME.iter().map(|(name, _)| *name).chain(["cli"]).collect();
-    for (path, text) in files("src", "rs") {
-        let module = path.components().nth(1).unwrap().as_os_str().to_str().unwrap().trim_end_matches(".rs");
-        let Some((_, allowed)) = MAY_NAME.iter().find(|(name, _)| *name == module) else { continue };
-        let mut named: Vec<String> = direct.captures_iter(&text).map(|c| c[1].to_owned()).collect();
-        for group in grouped.captures_iter(&text) {
-            named.extend(head.captures_iter(&group[1]).map(|c| c[1].to_owned()));
-        }
-        for name in named.iter().filter(|name| all.contains(&name.as_str())) {
-            assert!(
-                allowed.contains(&name.as_str()),
-                "{} names {name}, which {module} may not",
-                path.display()
-            );
-        }
     }
 }
 
