@@ -25,8 +25,8 @@ pub(super) enum Approvals {
         /// Those that were answered, and those that nobody answered in time, too
         #[arg(long)]
         all: bool,
-        /// The newest so many only
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// One question, and what was done about it
@@ -72,8 +72,7 @@ impl Approvals {
         match self {
             Self::List { all, limit } => {
                 let store = context.store()?;
-                let mut rows = store.approvals(all)?;
-                rows.drain(..rows.len().saturating_sub(limit.unwrap_or(usize::MAX)));
+                let rows = store.newest_approvals(all, limit)?;
                 show::rows(
                     context,
                     &rows,

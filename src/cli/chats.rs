@@ -22,7 +22,8 @@ What its channel says of name, kind and threads is taken in with the next messag
 pub(super) enum Chats {
     /// Every chat that somebody has spoken in or a group is wired to
     List {
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// Change what is known of a chat, or what becomes of strangers there
@@ -38,8 +39,7 @@ impl Chats {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         match self {
             Self::List { limit } => {
-                let mut chats = context.store()?.chats()?;
-                chats.truncate(limit.unwrap_or(usize::MAX));
+                let chats = context.store()?.chats(limit)?;
                 show::rows(
                     context,
                     &chats,

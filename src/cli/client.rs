@@ -119,22 +119,35 @@ impl Client {
         };
         let asked = serde_json::to_value(op)
             .map_err(|error| OpError::new(OpCode::Failed, format!("asking the daemon: {error}")))?;
-        match self.call(&Request::Op { asked, sudo_user }).await.map_err(lost)? {
+        self.ask(&Request::Op { asked, sudo_user }).await.map_err(lost)?;
+        match self.answer().await.map_err(lost)? {
             Response::OpDone(answer) => Ok(answer),
             Response::OpRefused { error } => Err(error),
+            // It was not understood, so it is not done.
+            Response::Error { message } => Err(OpError::new(OpCode::Failed, message)),
             _ => Err(lost(anyhow::anyhow!("the daemon gave an answer to something else"))),
         }
     }
 
-    /// Asks, and waits for an answer that is none of what is told meanwhile.
-    pub(super) async fn call(&mut self, request: &Request) -> anyhow::Result<Response> {
-        self.ask(request).await?;
+    /// Waits for an answer that is none of what is told meanwhile.
+    async fn answer(&mut self) -> anyhow::Result<Response> {
         loop {
             match self.hear().await? {
                 Response::Said(_) | Response::Heard { .. } | Response::Typing { .. } => {}
-                Response::Error { message } => bail!(message),
                 answer => return Ok(answer),
             }
+        }
+    }
+
+    /// Asks, and waits for an answer.
+    ///
+    /// # Errors
+    /// The daemon's, too.
+    pub(super) async fn call(&mut self, request: &Request) -> anyhow::Result<Response> {
+        self.ask(request).await?;
+        match self.answer().await? {
+            Response::Error { message } => bail!(message),
+            answer => Ok(answer),
         }
     }
 }

@@ -7,9 +7,10 @@ use crate::ops::people::clear_dropped;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Dropped {
-    /// By chat, group, sender and rule, newest first
+    /// By chat, group, sender and rule; the one that was counted last comes last
     List {
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// Begin counting anew

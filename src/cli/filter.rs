@@ -1,9 +1,9 @@
 //! Filters by a group or a chat: an empty list of something that is not there is a mistake, and said to be one.
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use ipc_handlers::Folder;
 
-use crate::store::Store;
+use crate::{ops::OpError, store::Store};
 
 /// Refuses an empty list of a group that is not there. A group that was removed may still have rows.
 ///
@@ -14,7 +14,9 @@ pub(super) fn check_group<T>(store: &Store, rows: &[T], group: Option<&str>) -> 
     let folder = Folder::parse(name).context("reading --group")?;
     match store.group(&folder)? {
         Some(_) => Ok(()),
-        None => bail!("there is no group {folder}; `g2 groups list` shows all"),
+        None => Err(OpError::not_found(format!("there is no group {folder}"))
+            .hint("`g2 groups list` shows all")
+            .into()),
     }
 }
 
@@ -26,6 +28,8 @@ pub(super) fn check_chat<T>(store: &Store, rows: &[T], chat: Option<&str>) -> an
     let Some(jid) = chat.filter(|_| rows.is_empty()) else { return Ok(()) };
     match store.chat(jid)? {
         Some(_) => Ok(()),
-        None => bail!("there is no chat {jid}; `g2 chats list` shows all"),
+        None => Err(OpError::not_found(format!("there is no chat {jid}"))
+            .hint("`g2 chats list` shows all")
+            .into()),
     }
 }

@@ -1,6 +1,6 @@
 //! `g2 groups`.
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
@@ -8,6 +8,7 @@ use super::{Context, Outcome, client::perform, confirm::Yes, show, word::setting
 use crate::{
     domain::rows::Group,
     ops::{
+        OpError,
         args::{Jid, Trigger},
         groups,
     },
@@ -42,7 +43,8 @@ same folder finds them.";
 pub(super) enum Groups {
     /// Every group
     List {
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// Add a group and wire a chat to it
@@ -85,8 +87,7 @@ impl Groups {
         let store = context.store()?;
         match self {
             Self::List { limit } => {
-                let mut groups = store.groups()?;
-                groups.truncate(limit.unwrap_or(usize::MAX));
+                let groups = store.newest_groups(limit)?;
                 show::rows(context, &groups, &["folder", "name", "is_main", "trigger", "provider", "chats"])
             }
             Self::Add { folder, chat, name, trigger, main } => {
@@ -96,7 +97,7 @@ impl Groups {
             }
             Self::Show { folder } => {
                 let folder = Folder::parse(&folder).context("showing a group")?;
-                let group = store.group(&folder)?.ok_or_else(|| anyhow!("group {folder} does not exist"))?;
+                let group = store.group(&folder)?.ok_or_else(|| none(&folder))?;
                 show::object(context, &group)
             }
             Self::Set { folder, settings } => {
@@ -106,13 +107,17 @@ impl Groups {
             }
             Self::Remove { folder, yes } => {
                 let folder = Folder::parse(&folder).context("removing a group")?;
-                let group = store.group(&folder)?.ok_or_else(|| anyhow!("group {folder} does not exist"))?;
+                let group = store.group(&folder)?.ok_or_else(|| none(&folder))?;
                 yes.to(&loss(&store, &group)?)?;
                 drop(store);
                 show::answer(context, &perform(context, groups::remove::Args { folder }).await?)
             }
         }
     }
+}
+
+fn none(folder: &Folder) -> OpError {
+    OpError::not_found(format!("group {folder} does not exist"))
 }
 
 /// What goes with a group.

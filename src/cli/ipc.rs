@@ -33,8 +33,8 @@ pub(super) enum Ipc {
         /// Only this state
         #[arg(long, value_parser = word::<QueueState>())]
         state: Option<QueueState>,
-        /// The newest so many only
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// One command: its file, its reply or why it was refused

@@ -17,7 +17,8 @@ pub(super) enum Members {
         /// Of this group only
         #[arg(long, value_name = "FOLDER")]
         group: Option<String>,
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// Have a group know somebody
@@ -41,9 +42,8 @@ impl Members {
             Self::List { group, limit } => {
                 let store = context.store()?;
                 let folder = group.as_deref().map(Folder::parse).transpose().context("listing members")?;
-                let mut members = store.members(folder.as_ref())?;
+                let members = store.newest_members(folder.as_ref(), limit)?;
                 check_group(&store, &members, group.as_deref())?;
-                members.truncate(limit.unwrap_or(usize::MAX));
                 show::rows(context, &members, &["group", "user", "name", "added_by", "added_at"])
             }
             Self::Add { group, user } => {

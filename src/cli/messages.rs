@@ -13,8 +13,8 @@ pub(super) enum Messages {
         /// Only those that were to wake an agent, or may be yet, and that have no answer; `g2 why SEQ` says why
         #[arg(long)]
         unanswered: bool,
-        /// The newest so many only
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
 }

@@ -11,8 +11,8 @@ pub(super) enum Outbox {
     List {
         #[arg(long, value_name = "JID")]
         chat: Option<String>,
-        /// The newest so many only
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// Say once more what failed

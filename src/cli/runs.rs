@@ -18,8 +18,8 @@ use crate::{
 pub(super) enum Runs {
     /// Runs, the newest last
     List {
-        /// The newest so many only
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// One run, with what it used of the model and the newest of what it was refused

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     ops::{
-        Op,
+        Op, OpError,
         sessions::{archive, clear, delete, resume},
     },
     store::Store,
@@ -17,11 +17,12 @@ use crate::{
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Sessions {
-    /// Every conversation: those of lanes, then the archived ones, newest first
+    /// Every conversation: the archived ones, oldest first, then those that go on now
     List {
         #[arg(long)]
         group: Option<String>,
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// Archived conversations in which all these words occur, best first; of several groups the best of each, then the
@@ -72,9 +73,8 @@ impl Sessions {
         match self {
             Self::List { group, limit } => {
                 let folder = group.as_deref().map(Folder::parse).transpose().context("listing sessions")?;
-                let mut rows = store.sessions(folder.as_ref())?;
+                let rows = store.sessions(folder.as_ref(), limit)?;
                 check_group(&store, &rows, group.as_deref())?;
-                rows.truncate(limit.unwrap_or(usize::MAX));
                 show::rows(
                     context,
                     &rows,
@@ -85,7 +85,7 @@ impl Sessions {
             Self::Show { id } => {
                 let (found, content) = store
                     .archived_session(id)?
-                    .ok_or_else(|| anyhow!("no archived session has the number {id}"))?;
+                    .ok_or_else(|| OpError::not_found(format!("no archived session has the number {id}")))?;
                 let mut whole = serde_json::to_value(&found.session).unwrap_or_default();
                 whole["group"] = found.group.to_string().into();
                 whole["content"] = content.into();
@@ -98,7 +98,7 @@ impl Sessions {
             Self::Delete { id, yes } => {
                 let (found, _) = store
                     .archived_session(id)?
-                    .ok_or_else(|| anyhow!("archived session {id} does not exist"))?;
+                    .ok_or_else(|| OpError::not_found(format!("archived session {id} does not exist")))?;
                 yes.to(&format!(
                     "what was said in archived session {id} ({}) is removed for good",
                     found.session.name
@@ -126,7 +126,7 @@ async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
 
 fn existing(store: &Store, group: &str) -> anyhow::Result<Folder> {
     let group = Folder::parse(group)?;
-    store.group(&group)?.ok_or_else(|| anyhow!("group {group} does not exist"))?;
+    store.group(&group)?.ok_or_else(|| OpError::not_found(format!("group {group} does not exist")))?;
     Ok(group)
 }
 

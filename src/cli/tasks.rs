@@ -1,6 +1,6 @@
 //! `g2 tasks`.
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use ipc_handlers::{
     Folder,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     ops::{
-        Op,
+        Op, OpError,
         args::{Jid, Prompt},
         tasks::{add, cancel, group_of, pause, resume, run, update},
     },
@@ -29,7 +29,8 @@ pub(super) enum Tasks {
     List {
         #[arg(long)]
         group: Option<String>,
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// One task
@@ -50,8 +51,8 @@ pub(super) enum Tasks {
     History {
         #[command(flatten)]
         named: Named,
-        /// The newest so many only
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
 }
@@ -166,8 +167,8 @@ async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
     }
 }
 
-fn gone(id: &str) -> anyhow::Error {
-    anyhow!("task {id} does not exist")
+fn gone(id: &str) -> OpError {
+    OpError::not_found(format!("task {id} does not exist"))
 }
 
 fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<usize>) -> Outcome {
@@ -181,16 +182,15 @@ fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<u
 
 fn history(context: &Context, store: &Store, named: &Named, limit: Option<usize>) -> Outcome {
     let id = &named.id;
-    let kept = || anyhow!("task {id} does not exist, and no run of it is kept");
+    let kept = || OpError::not_found(format!("task {id} does not exist, and no run of it is kept"));
     if named.group.is_none() && store.groups_of_task(id)?.is_empty() {
         return Err(kept().into());
     }
     let group = named.group(store)?;
-    let mut runs = store.task_history(&group, id)?;
+    let runs = store.task_history(&group, id, limit)?;
     if runs.is_empty() && store.task(&group, id)?.is_none() {
         return Err(kept().into());
     }
-    runs.drain(..runs.len().saturating_sub(limit.unwrap_or(usize::MAX)));
     show::rows(
         context,
         &runs,

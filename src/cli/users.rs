@@ -14,7 +14,8 @@ use crate::ops::{
 pub(super) enum Users {
     /// Everybody who is known, with what they may decide and which groups know them
     List {
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// Add somebody, or change their name or where they are asked
@@ -45,8 +46,7 @@ impl Users {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         match self {
             Self::List { limit } => {
-                let mut users = context.store()?.users()?;
-                users.truncate(limit.unwrap_or(usize::MAX));
+                let users = context.store()?.newest_users(limit)?;
                 show::rows(context, &users, &["id", "name", "roles", "member_of", "dm_chat"])
             }
             Self::Add { id, name, dm } => {

@@ -19,7 +19,8 @@ use crate::ops::{args::Jid, wirings};
 pub(super) enum Wirings {
     /// Every wiring
     List {
-        #[arg(long)]
+        /// Show only the newest N
+        #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// Wire a chat to a group
@@ -75,8 +76,7 @@ impl Wirings {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         match self {
             Self::List { limit } => {
-                let mut wirings = context.store()?.wirings()?;
-                wirings.truncate(limit.unwrap_or(usize::MAX));
+                let wirings = context.store()?.newest_wirings(limit)?;
                 show::rows(
                     context,
                     &wirings,

@@ -113,7 +113,8 @@ impl From<Refusal> for OpError {
             Code::RateLimited | Code::NoRoom => OpCode::NoRoom,
             Code::Internal => OpCode::Failed,
         };
-        Self::new(code, refusal.message).hint(refusal.hint)
+        // The mailbox has a finer code.
+        Self::new(code, refusal.message).hint(format!("{} ({})", refusal.hint, refusal.code))
     }
 }
 

@@ -7,7 +7,7 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, columns::Columns as _, folder};
+use super::{Result, Store, at_most, columns::Columns as _, folder, oldest_first};
 use crate::domain::{
     approvals::{
         Action, Approval, ApprovalEvent, Choice, Decision, Kind, Rights, State,
@@ -209,11 +209,16 @@ fn place(c: &Connection, jid: &str) -> Result<(String, ChatKind)> {
 impl Store {
     /// Returns questions in order: the open ones and those that could not be said, or all.
     pub fn approvals(&self, all: bool) -> Result<Vec<Approval>> {
+        self.newest_approvals(all, None)
+    }
+
+    /// Returns the same; with `limit`, the newest ones.
+    pub fn newest_approvals(&self, all: bool, limit: Option<usize>) -> Result<Vec<Approval>> {
         self.read(|c| {
             let open = "INDEXED BY approvals_open_by_end WHERE state IN ('pending', 'undeliverable')";
             let which = if all { "" } else { open };
-            let mut rows = c.prepare_cached(&format!("{APPROVAL} {which} ORDER BY id"))?;
-            let found = rows.query_map([], approval_row)?.collect::<rusqlite::Result<Vec<_>>>()?;
+            let mut rows = c.prepare_cached(&format!("{APPROVAL} {which} ORDER BY id DESC LIMIT ?1"))?;
+            let found = oldest_first(rows.query_map([at_most(limit)], approval_row)?)?;
             found.into_iter().map(|row| with_messages(c, row)).collect()
         })
     }

@@ -3,7 +3,7 @@
 use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, columns::Columns as _};
+use super::{Result, Store, StoreError, at_most, columns::Columns as _, oldest_first};
 use crate::domain::{
     access::UnknownSenders,
     chats::{ChatInfo, Kind},
@@ -18,11 +18,11 @@ impl Store {
         })
     }
 
-    /// Returns every chat, by address.
-    pub fn chats(&self) -> Result<Vec<Chat>> {
+    /// Returns chats in the order in which they were first heard of; with `limit`, the newest ones.
+    pub fn chats(&self, limit: Option<usize>) -> Result<Vec<Chat>> {
         self.read(|c| {
-            let mut all = c.prepare_cached(&format!("{CHAT} ORDER BY jid"))?;
-            Ok(all.query_map([], chat_row)?.collect::<rusqlite::Result<_>>()?)
+            let newest = &format!("{CHAT} ORDER BY created_at DESC, rowid DESC LIMIT ?1");
+            oldest_first(c.prepare_cached(newest)?.query_map([at_most(limit)], chat_row)?)
         })
     }
 

@@ -8,8 +8,8 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
-    Result, Store, StoreError, approvals, chats::ensure_chat, columns::Columns as _, messages::replay_held,
-    tasks,
+    Result, Store, StoreError, approvals, at_most, chats::ensure_chat, columns::Columns as _,
+    messages::replay_held, oldest_first, tasks,
 };
 use crate::domain::{
     approvals::name::{BadName, check_free},
@@ -128,11 +128,18 @@ impl Store {
 
     /// Returns every group, by folder, with its chats.
     pub fn groups(&self) -> Result<Vec<Group>> {
+        let mut groups = self.newest_groups(None)?;
+        groups.sort_by(|a, b| a.folder.cmp(&b.folder));
+        Ok(groups)
+    }
+
+    /// Returns groups in the order in which they were made, with their chats; with `limit`, the newest ones.
+    pub fn newest_groups(&self, limit: Option<usize>) -> Result<Vec<Group>> {
         self.read(|c| {
             let mut wired =
                 c.prepare_cached("SELECT chat_jid FROM wirings WHERE group_folder = ?1 ORDER BY id")?;
-            let mut all = c.prepare_cached(&format!("{GROUP} ORDER BY folder"))?;
-            let mut groups = all.query_map([], group_row)?.collect::<rusqlite::Result<Vec<_>>>()?;
+            let newest = &format!("{GROUP} ORDER BY created_at DESC, rowid DESC LIMIT ?1");
+            let mut groups = oldest_first(c.prepare_cached(newest)?.query_map([at_most(limit)], group_row)?)?;
             for group in &mut groups {
                 group.chats = wired
                     .query_map([group.folder.as_str()], |r| r.get(0))?
@@ -237,15 +244,20 @@ impl Store {
         .await
     }
 
-    /// Returns every wiring.
+    /// Returns every wiring, in the order in which they were made.
     pub fn wirings(&self) -> Result<Vec<Wiring>> {
+        self.newest_wirings(None)
+    }
+
+    /// Returns wirings in the order in which they were made; with `limit`, the newest ones.
+    pub fn newest_wirings(&self, limit: Option<usize>) -> Result<Vec<Wiring>> {
         self.read(|c| {
             let mut sticky = c.prepare_cached(
                 "SELECT thread, sticky_at FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND sticky_at IS NOT NULL ORDER BY thread",
             )?;
-            let mut all = c.prepare_cached("SELECT id, group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, trigger FROM wirings ORDER BY id")?;
-            let mut wirings = all
-                .query_map([], |r| {
+            let mut all = c.prepare_cached("SELECT id, group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, trigger FROM wirings ORDER BY id DESC LIMIT ?1")?;
+            let newest = all
+                .query_map([at_most(limit)], |r| {
                     Ok(Wiring {
                         id: r.get("id")?,
                         group: r.folder("group_folder")?,
@@ -257,8 +269,8 @@ impl Store {
                         trigger: r.get("trigger")?,
                         sticky: Vec::new(),
                     })
-                })?
-                .collect::<rusqlite::Result<Vec<_>>>()?;
+                })?;
+            let mut wirings = oldest_first(newest)?;
             for wiring in wirings.iter_mut().filter(|w| w.engage_mode == EngageMode::MentionSticky) {
                 wiring.sticky = sticky
                     .query_map([wiring.group.as_str(), &wiring.chat_jid], |r| {

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{
     Result, Store,
     approvals::{self, Contact, Reply, YES_TO},
+    at_most,
     chats::{self, ensure_chat},
     columns::Columns as _,
     people,
@@ -295,7 +296,7 @@ impl Store {
     /// Returns messages in order, of one chat or all; with `limit`, the newest ones.
     pub fn messages(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<Message>> {
         self.read(|c| {
-            let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+            let limit = at_most(limit);
             let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
             let mut rows = c.prepare_cached(&format!(
                 "SELECT * FROM ({MESSAGE} WHERE {which} ORDER BY seq DESC LIMIT ?2) ORDER BY seq"

@@ -314,6 +314,18 @@ fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Returns a limit as SQL has it: negative is none.
+fn at_most(limit: Option<usize>) -> i64 {
+    limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// Returns rows that are read newest first, oldest first.
+fn oldest_first<T>(newest: impl Iterator<Item = rusqlite::Result<T>>) -> Result<Vec<T>> {
+    let mut rows = newest.collect::<rusqlite::Result<Vec<T>>>()?;
+    rows.reverse();
+    Ok(rows)
+}
+
 /// Returns the folder of a row; what is in the store was checked on its way in.
 fn folder(text: String) -> rusqlite::Result<ipc_handlers::Folder> {
     ipc_handlers::Folder::parse(&text).map_err(|error| {

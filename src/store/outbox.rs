@@ -3,7 +3,7 @@
 use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, approvals, columns::Columns as _};
+use super::{Result, Store, StoreError, approvals, at_most, columns::Columns as _};
 pub(super) use crate::domain::rows::Button;
 use crate::domain::{
     retry::{self, Rest},
@@ -113,7 +113,7 @@ impl Store {
     /// Returns outbox rows in order, of one chat or all; with `limit`, the newest ones.
     pub fn outbox(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<OutboxRow>> {
         self.read(|c| {
-            let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+            let limit = at_most(limit);
             let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
             let mut rows = c.prepare_cached(&format!(
                 "SELECT * FROM ({OUTBOX} WHERE {which} ORDER BY id DESC LIMIT ?2) ORDER BY id"

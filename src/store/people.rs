@@ -3,7 +3,7 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Result, Store, StoreError, columns::Columns as _};
+use super::{Result, Store, StoreError, at_most, columns::Columns as _, oldest_first};
 use crate::domain::{
     access::Standing,
     people::Role,
@@ -106,17 +106,22 @@ impl Store {
         .await
     }
 
-    /// Returns every user, by id, with their roles and memberships.
+    /// Returns every user, in the order in which they were added, with their roles and memberships.
     pub fn users(&self) -> Result<Vec<User>> {
+        self.newest_users(None)
+    }
+
+    /// Returns users in the order in which they were added; with `limit`, the newest ones.
+    pub fn newest_users(&self, limit: Option<usize>) -> Result<Vec<User>> {
         self.read(|c| {
             let mut roles = c.prepare_cached(
                 "SELECT role || CASE WHEN group_folder IS NULL THEN '' ELSE ':' || group_folder END FROM roles WHERE user_id = ?1 ORDER BY role DESC, group_folder",
             )?;
             let mut members =
                 c.prepare_cached("SELECT group_folder FROM members WHERE user_id = ?1 ORDER BY group_folder")?;
-            let mut all = c.prepare_cached("SELECT id, name, dm_chat, created_at FROM users ORDER BY id")?;
-            let mut users = all
-                .query_map([], |r| {
+            let mut all = c.prepare_cached("SELECT id, name, dm_chat, created_at FROM users ORDER BY created_at DESC, rowid DESC LIMIT ?1")?;
+            let newest = all
+                .query_map([at_most(limit)], |r| {
                     Ok(User {
                         id: r.get("id")?,
                         name: r.get("name")?,
@@ -125,8 +130,8 @@ impl Store {
                         roles: Vec::new(),
                         member_of: Vec::new(),
                     })
-                })?
-                .collect::<rusqlite::Result<Vec<_>>>()?;
+                })?;
+            let mut users = oldest_first(newest)?;
             for user in &mut users {
                 user.roles = roles.query_map([&user.id], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
                 user.member_of = members.query_map([&user.id], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
@@ -135,24 +140,27 @@ impl Store {
         })
     }
 
-    /// Returns whom groups know by a row of their own, one group's or all.
+    /// Returns whom groups know by a row of their own, one group's or all, in the order in which they were added.
     pub fn members(&self, group: Option<&Folder>) -> Result<Vec<Member>> {
+        self.newest_members(group, None)
+    }
+
+    /// Returns the same; with `limit`, the newest ones.
+    pub fn newest_members(&self, group: Option<&Folder>, limit: Option<usize>) -> Result<Vec<Member>> {
         self.read(|c| {
             let mut all = c.prepare_cached(
                 "SELECT m.group_folder, m.user_id, u.name, m.added_by, m.added_at FROM members m JOIN users u ON u.id = m.user_id
-                 WHERE ?1 IS NULL OR m.group_folder = ?1 ORDER BY m.group_folder, m.user_id",
+                 WHERE ?1 IS NULL OR m.group_folder = ?1 ORDER BY m.added_at DESC, m.group_folder DESC, m.user_id DESC LIMIT ?2",
             )?;
-            Ok(all
-                .query_map(params![group.map(Folder::as_str)], |r| {
-                    Ok(Member {
-                        group: r.folder("group_folder")?,
-                        user: r.get("user_id")?,
-                        name: r.get("name")?,
-                        added_by: r.get("added_by")?,
-                        added_at: r.time("added_at")?,
-                    })
-                })?
-                .collect::<rusqlite::Result<_>>()?)
+            oldest_first(all.query_map(params![group.map(Folder::as_str), at_most(limit)], |r| {
+                Ok(Member {
+                    group: r.folder("group_folder")?,
+                    user: r.get("user_id")?,
+                    name: r.get("name")?,
+                    added_by: r.get("added_by")?,
+                    added_at: r.time("added_at")?,
+                })
+            })?)
         })
     }
 
@@ -166,16 +174,15 @@ impl Store {
         self.write(|c| Ok(c.execute("DELETE FROM dropped", [])?)).await
     }
 
-    /// Returns what was not heard, newest first.
+    /// Returns what was not heard, what was counted last at the end; with `limit`, the newest rows.
     pub fn dropped(&self, limit: Option<usize>) -> Result<Vec<Dropped>> {
         self.read(|c| {
-            let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
             let mut all = c.prepare_cached(
                 "SELECT chat_jid, NULLIF(group_folder, '') AS group_folder, sender, sender_name, rule, reason, count, first_at, last_at, last_seq
                  FROM dropped ORDER BY last_at DESC, last_seq DESC LIMIT ?1",
             )?;
-            Ok(all
-                .query_map([limit], |r| {
+            oldest_first(all
+                .query_map([at_most(limit)], |r| {
                     Ok(Dropped {
                         chat_jid: r.get("chat_jid")?,
                         group: r.get("group_folder")?,
@@ -188,8 +195,7 @@ impl Store {
                         last_at: r.time("last_at")?,
                         last_seq: r.get("last_seq")?,
                     })
-                })?
-                .collect::<rusqlite::Result<_>>()?)
+                })?)
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ipc_handlers::{Folder, Time, wire};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, columns::Columns as _};
+use super::{Result, Store, at_most, columns::Columns as _};
 use crate::{
     domain::{
         lanes::Load,
@@ -183,7 +183,7 @@ impl Store {
     /// Returns runs, newest last; with `limit`, the newest ones.
     pub fn runs(&self, limit: Option<usize>) -> Result<Vec<Run>> {
         self.read(|c| {
-            let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+            let limit = at_most(limit);
             let mut rows = c.prepare_cached(
                 "SELECT * FROM (SELECT id, group_folder, chat_jid, thread, kind, source, status, owner, sandbox, container, started_at, ended_at, last_seq, error
                  FROM runs ORDER BY id DESC LIMIT ?1) ORDER BY id",

@@ -11,8 +11,8 @@ use ipc_handlers::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, columns::Columns as _};
-use crate::domain::{rows::Session, states::SessionState};
+use super::{Result, Store, StoreError, at_most, columns::Columns as _, oldest_first};
+use crate::domain::rows::Session;
 
 /// What an archived session takes in a list beside its names, bytes.
 const SESSION_ROW: usize = 160;
@@ -64,46 +64,32 @@ impl Store {
         })
     }
 
-    /// Returns every session, of one group or all: those of lanes, then the archived ones, newest first.
-    pub fn sessions(&self, group: Option<&Folder>) -> Result<Vec<Session>> {
+    /// Returns sessions of one group or all: the archived ones, oldest first, then those that lanes have now; with `limit`, the
+    /// last ones of these.
+    pub fn sessions(&self, group: Option<&Folder>, limit: Option<usize>) -> Result<Vec<Session>> {
         self.read(|c| {
-            let group = group.map(Folder::as_str);
-            let mut live = c.prepare_cached(
-                "SELECT group_folder, session_id, chat_jid, nullif(thread, '') AS thread FROM lanes WHERE session_id IS NOT NULL AND (?1 IS NULL OR group_folder = ?1) ORDER BY group_folder, id",
+            let mut newest = c.prepare_cached(
+                "SELECT * FROM (
+                   SELECT 'live' AS state, id AS n, NULL AS id, group_folder, NULL AS name, session_id, chat_jid,
+                          nullif(thread, '') AS thread, NULL AS archived_at
+                   FROM lanes WHERE session_id IS NOT NULL AND (?1 IS NULL OR group_folder = ?1)
+                   UNION ALL
+                   SELECT 'archived', id, id, group_folder, name, session_id, NULL, NULL, archived_at
+                   FROM archives WHERE ?1 IS NULL OR group_folder = ?1
+                 ) ORDER BY state DESC, archived_at DESC, n DESC LIMIT ?2",
             )?;
-            let mut sessions = live
-                .query_map([group], |r| {
-                    Ok(Session {
-                        id: None,
-                        group: r.folder("group_folder")?,
-                        state: SessionState::Live,
-                        name: None,
-                        session_id: r.get("session_id")?,
-                        chat_jid: r.get("chat_jid")?,
-                        thread: r.get("thread")?,
-                        archived_at: None,
-                    })
-                })?
-                .collect::<rusqlite::Result<Vec<_>>>()?;
-            let mut archived = c.prepare_cached(
-                "SELECT id, group_folder, name, session_id, archived_at FROM archives WHERE ?1 IS NULL OR group_folder = ?1 ORDER BY archived_at DESC, id DESC",
-            )?;
-            let archived = archived.query_map([group], |r| {
+            oldest_first(newest.query_map(params![group.map(Folder::as_str), at_most(limit)], |r| {
                 Ok(Session {
                     id: r.get("id")?,
                     group: r.folder("group_folder")?,
-                    state: SessionState::Archived,
+                    state: r.word("sessions", "state")?,
                     name: r.get("name")?,
                     session_id: r.get("session_id")?,
-                    chat_jid: None,
-                    thread: None,
-                    archived_at: Some(r.time("archived_at")?),
+                    chat_jid: r.get("chat_jid")?,
+                    thread: r.get("thread")?,
+                    archived_at: r.time_or_null("archived_at")?,
                 })
-            })?;
-            for session in archived {
-                sessions.push(session?);
-            }
-            Ok(sessions)
+            })?)
         })
     }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use ipc_handlers::{Folder, Schedule, TaskRow, TaskStatus, Time, facts::TaskFacts};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Result, Store, StoreError, columns::Columns as _, folder, groups::zone_of};
+use super::{
+    Result, Store, StoreError, at_most, columns::Columns as _, folder, groups::zone_of, oldest_first,
+};
 use crate::domain::{
     rows::{Task, TaskRun},
     tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, page, select, shown},
@@ -137,13 +139,13 @@ impl Store {
         .await
     }
 
-    /// Returns each time a task of a group ran, oldest first; of one that was cancelled too.
-    pub fn task_history(&self, group: &Folder, id: &str) -> Result<Vec<TaskRun>> {
+    /// Returns each time a task of a group ran, oldest first; of one that was cancelled too. With `limit`, the newest ones.
+    pub fn task_history(&self, group: &Folder, id: &str, limit: Option<usize>) -> Result<Vec<TaskRun>> {
         self.read(|c| {
-            Ok(c.prepare_cached(
-                "SELECT id, slot, attempt, status, started_at, ended_at, result, error FROM runs WHERE source = 'task:' || ?1 AND group_folder = ?2 ORDER BY id",
-            )?
-            .query_map([id, group.as_str()], |r| {
+            let mut newest = c.prepare_cached(
+                "SELECT id, slot, attempt, status, started_at, ended_at, result, error FROM runs WHERE source = 'task:' || ?1 AND group_folder = ?2 ORDER BY id DESC LIMIT ?3",
+            )?;
+            oldest_first(newest.query_map(params![id, group.as_str(), at_most(limit)], |r| {
                 Ok(TaskRun {
                     run: r.get("id")?,
                     due: r.time_or_null("slot")?,
@@ -154,8 +156,7 @@ impl Store {
                     result: r.get("result")?,
                     error: r.get("error")?,
                 })
-            })?
-            .collect::<rusqlite::Result<_>>()?)
+            })?)
         })
     }
 }
@@ -303,13 +304,8 @@ pub(super) fn sum_of(c: &Connection, group: &Folder) -> Result<(usize, u64)> {
 
 fn tasks(c: &Connection, group: Option<&Folder>, limit: Option<usize>) -> Result<Vec<Task>> {
     let which = if group.is_some() { "WHERE group_folder = ?1" } else { "WHERE ?1 IS NULL" };
-    let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
-    let mut tasks = c
-        .prepare_cached(&format!("{TASK} {which} ORDER BY n DESC LIMIT ?2"))?
-        .query_map(params![group.map(Folder::as_str), limit], task_row)?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
-    tasks.reverse();
-    Ok(tasks)
+    let mut newest = c.prepare_cached(&format!("{TASK} {which} ORDER BY n DESC LIMIT ?2"))?;
+    oldest_first(newest.query_map(params![group.map(Folder::as_str), at_most(limit)], task_row)?)
 }
 
 pub(super) fn task(c: &Connection, group: &Folder, id: &str) -> Result<Option<Task>> {

@@ -290,7 +290,7 @@ impl Store {
     /// all, with `limit` the newest ones.
     pub fn unanswered(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<Message>> {
         self.read(|c| {
-            let limit = limit.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+            let limit = super::at_most(limit);
             let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
             // The batch of an inbox row is the last one of its lane that begins no later.
             let mut rows = c.prepare_cached(&format!(

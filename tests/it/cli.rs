@@ -195,6 +195,34 @@ fn a_limit_gives_so_many_rows() {
 }
 
 #[test]
+fn every_list_is_oldest_first_and_a_limit_gives_the_newest() {
+    let root = lived_in();
+    for (n, name) in ["zoo", "bar"].into_iter().enumerate() {
+        let chat = format!("local:{name}");
+        root.g2(&["groups", "add", name, "--chat", &chat]);
+        root.g2(&["users", "add", &format!("tg:{}", 9 - n)]);
+        root.g2(&["members", "add", "--group", name, &format!("tg:{n}")]);
+        root.g2(&["sessions", "archive", "main", name, "--session", &format!("s-{}", 9 - n)]);
+    }
+    for (list, field, whole) in [
+        ("groups", "folder", &["main", "zoo", "bar"][..]),
+        ("wirings", "group", &["main", "zoo", "bar"]),
+        ("chats", "jid", &["local:main", "local:zoo", "local:bar"]),
+        ("users", "id", &["local:me", "tg:9", "tg:0", "tg:8", "tg:1"]),
+        ("members", "group", &["zoo", "bar"]),
+        ("sessions", "name", &["zoo", "bar", ""]),
+    ] {
+        let names = |more: &[&str]| -> Vec<String> {
+            let rows = root.rows(&[&[list, "list"], more].concat());
+            rows.iter().map(|row| row[field].as_str().unwrap_or_default().to_owned()).collect()
+        };
+        assert_eq!(names(&[]), whole, "{list}");
+        assert_eq!(names(&["--limit", "1"]), whole[whole.len() - 1..], "{list}");
+        assert!(names(&["--limit", "0"]).is_empty(), "{list}");
+    }
+}
+
+#[test]
 fn each_thing_can_be_shown_by_its_id_and_what_is_not_there_is_refused() {
     let root = lived_in();
     has(&root.json(&["groups", "show", "main"]), &["folder", "chats"]);

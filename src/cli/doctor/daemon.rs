@@ -51,7 +51,8 @@ fn look_at_lock(path: &Path) -> Lock {
     match file.try_lock_shared() {
         Ok(()) => Lock::Free,
         Err(TryLockError::WouldBlock) => {
-            Lock::Held(fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()))
+            let text = fs::read_to_string(path).unwrap_or_default();
+            Lock::Held(text.split_whitespace().next().and_then(|pid| pid.parse().ok()))
         }
         Err(TryLockError::Error(error)) => Lock::Unreadable(error.to_string()),
     }

@@ -36,7 +36,7 @@ fn conversations(
 ) -> Result<Conversations, OpError> {
     let (live, archived): (Vec<Session>, Vec<Session>) = world
         .store
-        .sessions(Some(group))?
+        .sessions(Some(group), None)?
         .into_iter()
         .partition(|session| session.state == SessionState::Live);
     let archived = archived.into_iter().filter(|session| keep(session)).collect();

@@ -118,7 +118,7 @@ fn a_new_agent_is_made_once_and_whole_wherever_the_daemon_died() {
             .iter()
             .map(|row| row["folder"].as_str().unwrap().to_owned())
             .collect();
-        assert_eq!(folders, ["chess", "main"], "{point}");
+        assert_eq!(folders, ["main", "chess"], "{point}");
         let memory = std::fs::read_to_string(root.path().join("groups/chess/CLAUDE.md")).unwrap_or_default();
         assert_eq!(memory, "template", "{point}");
         assert!(root.data("ipc/chess/messages").is_dir(), "{point}");

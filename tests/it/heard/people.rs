@@ -38,12 +38,12 @@ fn users_roles_and_members_are_kept_whether_the_daemon_is_up_or_down() {
         root.g2(&["members", "add", "--group", "family", "local:bob"]);
         root.g2(&["members", "add", "--group", "family", "local:bob"]);
         let users = root.rows(&["users", "list"]);
-        assert_eq!(ids(&users, "id"), ["local:bob", "local:me", "tg:42"]);
+        assert_eq!(ids(&users, "id"), ["local:me", "tg:42", "local:bob"]);
         assert_eq!(
-            [&users[0]["name"], &users[0]["member_of"], &users[1]["roles"], &users[2]["roles"]],
+            [&users[2]["name"], &users[2]["member_of"], &users[0]["roles"], &users[1]["roles"]],
             [&json!("bob"), &json!(["family"]), &json!(["owner"]), &json!(["admin", "admin:family"])]
         );
-        assert_eq!([&users[2]["name"], &users[2]["dm_chat"]], [&json!("Ann"), &json!("tg:42")]);
+        assert_eq!([&users[1]["name"], &users[1]["dm_chat"]], [&json!("Ann"), &json!("tg:42")]);
         let members = root.rows(&["members", "list", "--group", "family"]);
         assert_eq!(
             [&members[0]["user"], &members[0]["added_by"]],
@@ -52,7 +52,7 @@ fn users_roles_and_members_are_kept_whether_the_daemon_is_up_or_down() {
         let at = members[0]["added_at"].as_str().unwrap();
         assert!(at.len() == 24 && at.ends_with('Z'), "{at}");
         root.g2(&["users", "role", "tg:42", "none", "--group", "family"]);
-        assert_eq!(root.rows(&["users", "list"])[2]["roles"], json!(["admin"]));
+        assert_eq!(root.rows(&["users", "list"])[1]["roles"], json!(["admin"]));
         root.g2(&["members", "remove", "--group", "family", "local:bob"]);
         root.g2(&["users", "remove", "tg:42"]);
         root.g2(&["users", "remove", "local:bob"]);
@@ -144,7 +144,7 @@ fn what_is_not_heard_is_counted_by_sender() {
         .iter()
         .map(|row| (row["sender"].as_str().unwrap().to_owned(), row["count"].as_i64().unwrap()))
         .collect();
-    assert_eq!(counts, [("local:eve".to_owned(), 2), ("local:mallory".to_owned(), 1)]);
+    assert_eq!(counts, [("local:mallory".to_owned(), 1), ("local:eve".to_owned(), 2)]);
     assert_eq!(root.rows(&["dropped", "list", "--limit", "1"]).len(), 1);
 }
 

@@ -15,9 +15,11 @@ fn live(root: &Root, group: &str) -> Option<String> {
     rows.iter().find(|row| row["state"] == "live").map(|row| row["session_id"].as_str().unwrap().to_owned())
 }
 
+/// The archived sessions of a group, newest first.
 fn archived(root: &Root, group: &str) -> Vec<Value> {
     let mut rows = root.rows(&["sessions", "list", "--group", group]);
     rows.retain(|row| row["state"] == "archived");
+    rows.reverse();
     rows
 }
 

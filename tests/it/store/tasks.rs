@@ -100,7 +100,13 @@ async fn a_task_of_the_same_id_in_another_group_is_another_task() {
     assert_eq!(state("main"), (TaskStatus::Completed, Some("of main".into())));
     assert_eq!(state("family"), (TaskStatus::Active, None));
     let ran = |group: &str| {
-        world.store.task_history(&folder(group), "t").unwrap().iter().map(|run| run.run).collect::<Vec<_>>()
+        world
+            .store
+            .task_history(&folder(group), "t", None)
+            .unwrap()
+            .iter()
+            .map(|run| run.run)
+            .collect::<Vec<_>>()
     };
     assert_eq!((ran("main"), ran("family")), (vec![runs[0]], vec![runs[1]]));
     // Main's own comes first, whoever else has one; others' it names.
