@@ -31,7 +31,17 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "app", "loops", "ops", ADAPTERS, "domain", "config", "mounts", "senders", "root", "clock", "failpoint",
+            "app",
+            "loops",
+            "ops",
+            ADAPTERS,
+            "domain",
+            "config",
+            "mounts",
+            "senders",
+            "root",
+            "clock",
+            "failpoint",
             "memory",
         ],
     ),
