@@ -227,8 +227,7 @@ enum Watching {
     LetGo,
 }
 
-/// Watches over a run until it has ended, then tells the lanes. What is logged meanwhile names it and its group.
-#[tracing::instrument(name = "run", level = "error", skip_all, fields(run, %group))]
+/// Watches over a run until it has ended, then tells the lanes.
 pub(super) async fn supervise(
     host: Arc<Host>,
     group: Folder,

@@ -160,18 +160,6 @@ fn no_field_of_a_log_line_takes_the_place_of_its_text() {
 }
 
 #[test]
-fn an_error_is_logged_with_its_causes() {
-    let bare = Regex::new(r"tracing::\w+!\([^;]*?[%?](error|e|err)\b").unwrap();
-    for (path, text) in files("src", "rs") {
-        let tests = text.find("#[cfg(test)]").unwrap_or(text.len());
-        let found = bare.find(&text[..tests]).map(|found| found.as_str());
-        assert!(found.is_none(), "{} logs {found:?}; write `error = %chain(&error)`", path.display());
-    }
-    assert!(bare.is_match("tracing::info!(group, %error, \"x\")"));
-    assert!(!bare.is_match("tracing::info!(group, error = %chain(&error), \"x\")"));
-}
-
-#[test]
 fn what_is_foreign_reaches_a_terminal_by_three_doors_only() {
     // Each lets nothing through that acts on a terminal. `clippy::print_stdout` and `print_stderr` keep the macros out.
     let doors = ["src/cli/editor.rs", "src/cli/log.rs", "src/cli/out.rs"].map(Path::new);

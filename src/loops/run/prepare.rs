@@ -77,8 +77,7 @@ pub(super) async fn prepare(
 ) -> Result<Prepared, Unprepared> {
     let (host, group) = (Arc::clone(host), group.clone());
     let (at, of) = (Arc::clone(&host), group.clone());
-    let span = tracing::Span::current();
-    let prepared = spawn_blocking(move || span.in_scope(|| now(&at, &of, run, is_main)));
+    let prepared = spawn_blocking(move || now(&at, &of, run, is_main));
     let prepared = prepared.await??;
     // All of it is given away by now; from here on a daemon that starts knows whose it is.
     if prepared.moved {
@@ -102,12 +101,12 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
     if let (true, Some(owner), Some((former, _))) = (moved, owner, former) {
         let boxes = host.boxes(group)?;
         boxes.give(owner, former)?;
-        tracing::info!(uid = owner.0, former, "the agent is a user of its own number from now on");
+        tracing::info!(run, group = %group, uid = owner.0, former, "the agent is a user of its own number from now on");
     }
-    folders.make(host, is_main, owner, former.map(|(uid, _)| uid))?;
+    folders.make(host, group, is_main, owner, former.map(|(uid, _)| uid))?;
     let extra = mounts::extra(&host.config, &host.root, &own.mounts, is_main);
     for (request, why) in &extra.refused {
-        tracing::warn!(path = request.host_path, why, "an extra mount is not made");
+        tracing::warn!(run, group = %group, path = request.host_path, why, "an extra mount is not made");
     }
     let way = model::way(host, run, &settings, place, owner)?;
     let zone = host.config.zones.of(own.timezone.as_deref()).name;
@@ -226,6 +225,7 @@ impl Folders {
     fn make(
         &self,
         host: &Host,
+        group: &Folder,
         is_main: bool,
         owner: Option<Owner>,
         former: Option<u32>,
@@ -238,17 +238,17 @@ impl Folders {
                 match ipc::give_folder(folder, owner, former) {
                     Ok(0) => {}
                     Ok(given) => {
-                        tracing::info!(given, folder = %folder.display(), "what was root's or its former user's is the agent's now")
+                        tracing::info!(group = %group, given, folder = %folder.display(), "what was root's or its former user's is the agent's now")
                     }
                     Err(error) => {
-                        tracing::warn!(error = %chain(&error), "the agent may be unable to write there")
+                        tracing::warn!(group = %group, error = %chain(&error), "the agent may be unable to write there")
                     }
                 }
             }
         }
         let skills = host.root.join("container/skills");
         if let Err(error) = host.dirs.put_skills(&skills, &self.sessions, owner) {
-            tracing::warn!(error = %chain(&error), "the agent goes without some of its skills");
+            tracing::warn!(group = %group, error = %chain(&error), "the agent goes without some of its skills");
         }
         Ok(())
     }
@@ -289,7 +289,7 @@ impl Folders {
                     }));
                 }
                 Err(error) => {
-                    tracing::warn!(error = %chain(&error), "the project can't be shown to the main group")
+                    tracing::warn!(run, error = %chain(&error), "the project can't be shown to the main group")
                 }
             }
         }
