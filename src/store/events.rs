@@ -324,7 +324,8 @@ fn event_row(r: &Row<'_>) -> rusqlite::Result<FeedEvent> {
         seq: r.get("seq")?,
         at: r.time("at")?,
         kind: r.word("events", "kind")?,
-        group: group.map(super::folder).transpose()?,
+        // A group whose name is none stops nobody's feed: who reads the group itself tells of it.
+        group: group.and_then(|group| ipc_handlers::Folder::parse(&group).ok()),
         chat: r.get("chat_jid")?,
         subject: r.get("subject")?,
     })

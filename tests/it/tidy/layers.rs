@@ -167,6 +167,7 @@ fn a_path_is_found_however_it_is_written() {
         "app",
         "cli::log::start",
         "domain::lanes",
+        "ipc",
         "ipc::*",
         "loops::ipc::chain",
         "loops::room::*",
