@@ -4,6 +4,7 @@ use std::{io::ErrorKind, path::Path, time::Duration};
 
 use anyhow::{Context as _, bail};
 use ipc_handlers::Folder;
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     net::{
@@ -16,6 +17,7 @@ use tokio::{
 use super::{Context, Failure, out};
 use crate::{
     app::{self, socket_path},
+    channels::local::{Ask, Told},
     loops::control::{Request, Response, Status},
     root::SocketName,
 };
@@ -89,14 +91,18 @@ impl Client {
         }
     }
 
-    pub(super) async fn ask(&mut self, request: &Request) -> anyhow::Result<()> {
+    pub(super) async fn ask(&mut self, request: &impl Serialize) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         self.out.write_all(&line).await.context("asking the daemon")
     }
 
-    /// Waits for what the daemon says next. Safe to cancel.
-    pub(super) async fn hear(&mut self) -> anyhow::Result<Response> {
+    /// Waits for what the daemon says next of chats. Safe to cancel.
+    pub(super) async fn hear(&mut self) -> anyhow::Result<Told> {
+        self.next().await
+    }
+
+    async fn next<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
         match self.lines.next_line().await.context("listening to the daemon")? {
             Some(line) => {
                 serde_json::from_str(&line).context("understanding the daemon; is it of the same version?")
@@ -105,13 +111,22 @@ impl Client {
         }
     }
 
-    /// Asks, and waits for an answer that is none of what is told meanwhile.
+    /// Asks the daemon, and waits for its answer.
     pub(super) async fn call(&mut self, request: &Request) -> anyhow::Result<Response> {
         self.ask(request).await?;
+        match self.next().await? {
+            Response::Error { message } => bail!(message),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Asks for something of a chat, and waits for an answer that is none of what is told meanwhile.
+    pub(super) async fn call_chat(&mut self, ask: &Ask) -> anyhow::Result<Told> {
+        self.ask(ask).await?;
         loop {
             match self.hear().await? {
-                Response::Said(_) | Response::Heard { .. } | Response::Typing { .. } => {}
-                Response::Error { message } => bail!(message),
+                Told::Said(_) | Told::Heard { .. } | Told::Typing { .. } => {}
+                Told::Error { message } => bail!(message),
                 answer => return Ok(answer),
             }
         }

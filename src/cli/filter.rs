@@ -3,10 +3,7 @@
 use anyhow::{Context as _, bail};
 use ipc_handlers::Folder;
 
-use crate::{
-    channels,
-    store::{Store, channel_of},
-};
+use crate::{channels, domain::addresses::channel_of, store::Store};
 
 use super::out;
 

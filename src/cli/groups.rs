@@ -19,7 +19,7 @@ use super::{
 use crate::{
     app, clock,
     domain::{
-        chats::Kind,
+        addresses::kind_of,
         engage::{ChatKind, Engages, default_for},
         group_config::{BadGroupConfig, COLUMNS, KEYS},
         rows::{Chat, Group},
@@ -239,7 +239,7 @@ fn wiring_for(folder: &Folder, chat: &str, main: bool, known: Option<&Chat>) -> 
 
 /// When a wiring engages that was made without saying so.
 pub(super) fn default_mode(chat: &str, known: Option<&Chat>) -> Engages {
-    let kind = known.map_or(Kind::of_address(chat), |chat| chat.kind);
+    let kind = known.map_or(kind_of(chat), |chat| chat.kind);
     let kind = ChatKind::of_columns(kind, known.is_some_and(|chat| chat.threaded));
     default_for(kind).0
 }

@@ -8,10 +8,11 @@ use crate::{
     app,
     config::{Config, Environment},
     domain::{
+        addresses::channel_of,
         people::{check_speaker, check_user},
         screen::hides,
     },
-    store::{Store, StoreError, channel_of},
+    store::{Store, StoreError},
 };
 
 mod act;

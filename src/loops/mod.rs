@@ -252,6 +252,7 @@ impl Host {
         deliver::Post {
             store: self.store.clone(),
             channels: Arc::clone(&self.channels),
+            unknown: self.config.on_unknown,
             stop: self.stop.clone(),
         }
     }

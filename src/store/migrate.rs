@@ -29,6 +29,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0019_decisions", include_str!("../../migrations/0019_decisions.sql")),
     ("0020_said_parts", include_str!("../../migrations/0020_said_parts.sql")),
     ("0021_events", include_str!("../../migrations/0021_events.sql")),
+    ("0022_channels", include_str!("../../migrations/0022_channels.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -104,7 +104,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("domain", &["domain"]),
     ("ipc", &["ipc", "failpoint"]),
     ("sandbox", &["sandbox", "domain", "failpoint"]),
-    ("channels", &["channels", "domain"]),
+    ("channels", &["channels", "store", "domain", "clock", "failpoint"]),
     ("store", &["store", "domain", "failpoint"]),
     ("gateway", &["gateway", "domain", "config", "clock"]),
     ("config", &["domain"]),
