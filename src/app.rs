@@ -26,12 +26,13 @@ use crate::{
     config::{Config, SandboxKind},
     domain::{
         deaths,
+        errors::chain,
         holds::{Hold, Holds},
         run_settings::Provider,
         states::SandboxName,
     },
     gateway::{self, Credentials, Gateway, Upstream},
-    ipc::{self, Claims, GroupBoxes, HostDirs, Swept, Watch},
+    ipc::{self, Claims, HostDirs, Watch},
     loops::{
         self, Host, control, deliver,
         dispatch::Dispatch,
@@ -44,12 +45,12 @@ use crate::{
     store::{Asking, Bounds, Store},
 };
 
-mod by_hand;
+mod alone;
 mod init;
 mod shrink;
 
-pub use by_hand::{drop_command, lay_out_boxes, retry_command};
-pub use init::{History, check_root, found, init};
+pub use alone::{Tried, perform_alone};
+pub use init::{History, check_root, found, init, lay_out_boxes};
 pub use shrink::{Shrunk, shrink};
 
 /// How many hints of file events may wait before they degrade to a scan.
@@ -57,6 +58,10 @@ const HINTS: usize = 16_384;
 /// How often a lock that somebody holds is tried again: a look at it from outside holds it for an instant.
 const LOCK_TRIES: u32 = 5;
 const LOCK_AGAIN: Duration = Duration::from_millis(50);
+/// How often one that is held for a change is tried again: half a minute.
+const CHANGE_TRIES: u32 = 600;
+/// What stands behind the process id in a lock that is held for a change.
+const CHANGE: &str = " change";
 /// How long runs that were told to leave have beyond their own grace.
 const RETIRE: Duration = Duration::from_secs(20);
 /// User and group of agents when the daemon is root.
@@ -106,14 +111,40 @@ pub fn open_store(root: &Path) -> Result<Store> {
     Ok(store)
 }
 
-/// Takes the root's lock. It is never unlinked; after locking, the file on disk must still be the one that was locked.
-/// Whoever holds it has written its process id into it.
-///
-/// # Errors
-/// Who holds it, or what could not be opened.
-async fn lock(root: &Path) -> Result<File> {
+/// What the root's lock is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lock {
+    /// To serve it, or to lay it out.
+    Service,
+    /// For one operation, which ends soon.
+    Change,
+}
+
+/// Who holds the root's lock, as the file says.
+#[derive(Debug)]
+struct Holder(String);
+
+impl Holder {
+    /// Whether it is one operation, which ends soon.
+    fn is_change(&self) -> bool {
+        self.0.trim().ends_with(CHANGE)
+    }
+
+    /// Says who serves the root.
+    fn serves(&self, root: &Path) -> String {
+        let pid = self.0.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
+        let who = pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
+        format!(
+            "another g2{who} serves {}; `g2 --root {0} chat` talks to it, `g2 --root {0} status` shows how it is",
+            root.display()
+        )
+    }
+}
+
+/// Tries to take the root's lock. It is never unlinked; after locking, the file on disk must still be the one that was
+/// locked. Whoever holds it has written its process id into it, and whether it is for a change.
+fn try_lock(root: &Path, purpose: Lock) -> Result<std::result::Result<File, Holder>> {
     let path = root.join("data/lock");
-    let mut tries = LOCK_TRIES;
     loop {
         let file = File::options()
             .create(true)
@@ -124,21 +155,8 @@ async fn lock(root: &Path) -> Result<File> {
             .with_context(|| format!("opening {}", path.display()))?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) if tries > 0 => {
-                tries -= 1;
-                tokio::time::sleep(LOCK_AGAIN).await;
-                continue;
-            }
             Err(TryLockError::WouldBlock) => {
-                let who = fs::read_to_string(&path).unwrap_or_default();
-                let who = who
-                    .trim()
-                    .parse::<u32>()
-                    .map_or_else(|_| String::new(), |pid| format!(" (process {pid})"));
-                bail!(
-                    "another g2{who} serves {}; `g2 --root {0} chat` talks to it, `g2 --root {0} status` shows how it is",
-                    root.display()
-                )
+                return Ok(Err(Holder(fs::read_to_string(&path).unwrap_or_default())));
             }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("locking {}", path.display()));
@@ -147,18 +165,46 @@ async fn lock(root: &Path) -> Result<File> {
         if fs::metadata(&path)
             .is_ok_and(|on_disk| file.metadata().is_ok_and(|held| held.ino() == on_disk.ino()))
         {
+            let mut text = std::process::id().to_string();
+            if purpose == Lock::Change {
+                text.push_str(CHANGE);
+            }
             file.set_len(0)
-                .and_then(|()| file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0))
+                .and_then(|()| file.write_all_at(format!("{text}\n").as_bytes(), 0))
                 .with_context(|| format!("writing {}", path.display()))?;
-            return Ok(file);
+            return Ok(Ok(file));
         }
+    }
+}
+
+/// Takes the root's lock, to serve it or to lay it out. A change that is under way is waited for.
+///
+/// # Errors
+/// Who holds it, or what could not be opened.
+async fn lock(root: &Path) -> Result<File> {
+    let (mut tries, mut changes) = (LOCK_TRIES, CHANGE_TRIES);
+    loop {
+        let holder = match try_lock(root, Lock::Service)? {
+            Ok(file) => return Ok(file),
+            Err(holder) => holder,
+        };
+        let left = if holder.is_change() { &mut changes } else { &mut tries };
+        match left.checked_sub(1) {
+            Some(fewer) => *left = fewer,
+            None => bail!(holder.serves(root)),
+        }
+        tokio::time::sleep(LOCK_AGAIN).await;
     }
 }
 
 /// Returns what the settings let each group have in the store.
 #[must_use]
 pub fn bounds(config: &Config) -> Bounds {
-    Bounds { tasks: config.tasks, replies: config.replies_bytes, stored: config.stored_bytes }
+    Bounds {
+        tasks: config.limits.tasks(),
+        replies: config.limits.replies_bytes,
+        stored: config.limits.stored_bytes,
+    }
 }
 
 /// Returns how people are asked by a daemon with these settings.
@@ -166,7 +212,7 @@ pub fn bounds(config: &Config) -> Bounds {
 pub fn asking(config: &Config) -> Asking {
     Asking {
         channels: vec!["local".into()],
-        deny_ttl_ms: config.deny_ttl_ms,
+        deny_ttl_ms: config.approvals.deny_ttl_ms,
         trigger: format!("@{}", config.assistant_name),
     }
 }
@@ -175,39 +221,6 @@ pub fn asking(config: &Config) -> Asking {
 #[must_use]
 pub fn box_owner() -> Option<ipc::Owner> {
     (crate::root::own_ids().0 == 0).then_some(AGENT)
-}
-
-/// Returns the same for one group, whose agent may be a user of its own.
-///
-/// # Errors
-/// The store's.
-pub fn box_owner_of(store: &Store, group: &Folder) -> Result<Option<ipc::Owner>> {
-    let Some(agent) = box_owner() else { return Ok(None) };
-    Ok(Some(store.group_uid(group)?.owner(agent)))
-}
-
-/// Removes a group of a root that no daemon serves.
-///
-/// # Errors
-/// When a daemon serves it after all, when commands of the group wait (a daemon settles them first), when a run of it
-/// is on record, or when something can't be removed.
-pub async fn remove_group(root: &Path, folder: &Folder) -> Result<()> {
-    let _lock = lock(root).await?;
-    let data = root.join("data");
-    let claimed = ipc::peek::claimed(&data)?.into_iter().filter(|c| c.group == folder.as_str()).count();
-    // A directory is never settled: it goes with the boxes.
-    let waiting = ipc::peek::waiting(&data, [folder], 1)?;
-    let left = waiting.seen - waiting.directories + claimed;
-    if left > 0 {
-        bail!(
-            "{left} commands of group {folder} are not settled yet; start the daemon with `g2 serve`, then remove the group"
-        );
-    }
-    open_store(root)?.remove_group(folder.clone()).await?;
-    let dirs = HostDirs::open(&data)?;
-    GroupBoxes::open(&dirs, folder, None)?.remove()?;
-    while dirs.sweep(usize::MAX)? == Swept::More {}
-    Ok(())
 }
 
 /// Returns the root's instance id: a new one when `data/` is not where it was made (a copy adopts nothing).
@@ -222,20 +235,10 @@ async fn instance(root: &Path, store: &Store) -> Result<String> {
             "this root is a copy, or was moved: it gets an instance of its own and adopts nothing"
         );
     }
-    let id = new_id()?;
+    let id = crate::root::new_id().context("reading a random id from the kernel")?;
     store.set_meta("instance", &id).await?;
     store.set_meta("place", &place).await?;
     Ok(id)
-}
-
-/// Returns a new random id.
-///
-/// # Errors
-/// When the kernel gives none.
-pub fn new_id() -> Result<String> {
-    let text =
-        fs::read_to_string("/proc/sys/kernel/random/uuid").context("reading a random id from the kernel")?;
-    Ok(text.trim().replace('-', ""))
 }
 
 /// Who owns the runs of this process: instance, boot, process and when it was started.
@@ -271,32 +274,32 @@ async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<B
         tracing::warn!(runs = killed.join(" "), "killed children that outlived their daemon");
     }
     let process = || -> Result<Box<dyn Sandbox>> {
-        if !config.command.is_empty() && !config.allow_unsandboxed {
+        if !config.agent.command.is_empty() && !config.sandbox.allow_unsandboxed {
             bail!(
                 "agent.command would run without any sandbox; set sandbox.allow_unsandboxed = true if that is meant"
             );
         }
-        if config.provider == Provider::Claude && !config.allow_unsandboxed {
+        if config.agent.provider == Provider::Claude && !config.sandbox.allow_unsandboxed {
             bail!(
                 "claude would run without any sandbox; set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant"
             );
         }
         Ok(Box::new(children))
     };
-    match config.sandbox {
+    match config.sandbox.kind {
         SandboxKind::Docker => docker(),
         SandboxKind::Process => process(),
         SandboxKind::Auto => {
             // Containers that live are adopted, and Claude Code waits for Docker rather than run without.
-            let needs = config.provider == Provider::Claude && !config.allow_unsandboxed;
+            let needs = config.agent.provider == Provider::Claude && !config.sandbox.allow_unsandboxed;
             if needs || store.active_runs()?.iter().any(|run| run.sandbox == SandboxName::Docker) {
                 return docker();
             }
             let engine = docker()?;
-            match engine.check(&config.image).await {
+            match engine.check(&config.sandbox.image).await {
                 Ok(()) => Ok(engine),
                 Err(error) => {
-                    tracing::info!(why = %error, "agents run as plain child processes: the process sandbox, which is no boundary");
+                    tracing::info!(why = %chain(&error), "agents run as plain child processes: the process sandbox, which is no boundary");
                     process()
                 }
             }
@@ -340,9 +343,9 @@ async fn set_aside(store: &Store, groups: std::collections::BTreeSet<Folder>, no
 /// # Errors
 /// When the address of the model's host can't be used.
 fn open_gateway(root: &Path, config: &Config) -> Result<Gateway> {
-    let upstream = Upstream::parse(&config.upstream)
-        .with_context(|| format!("the setting gateway.upstream can't be {:?}", config.upstream))?;
-    let credentials = Credentials::new(root.join(".env"), config.token_file.clone());
+    let upstream = Upstream::parse(&config.gateway.upstream)
+        .with_context(|| format!("the setting gateway.upstream can't be {:?}", config.gateway.upstream))?;
+    let credentials = Credentials::new(root.join(".env"), config.gateway.token_file.clone());
     Ok(Gateway::new(upstream, credentials, gateway::Limits::default()))
 }
 
@@ -373,7 +376,9 @@ impl Daemon {
         let asking = Asking { channels: channels.names(), ..asking(&config) };
         let store = store.asking(asking).bounded(bounds(&config));
         store.expire_approvals(clock::now()).await?;
-        store.recover_deliveries(channels.that_know_our_ids(), config.on_unknown, clock::now()).await?;
+        store
+            .recover_deliveries(channels.that_know_our_ids(), config.outbox.on_unknown, clock::now())
+            .await?;
         let (lanes, news) = mpsc::unbounded_channel();
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
@@ -412,6 +417,7 @@ impl Daemon {
             retire: CancellationToken::new(),
             look_again: Notify::new(),
             obstacle: Mutex::default(),
+            operations: loops::Operations::default(),
             known_problems: Mutex::default(),
             without_room: Mutex::default(),
             unwatched: Mutex::default(),
@@ -458,9 +464,9 @@ impl Daemon {
         tasks.spawn(prune::trim_feed(Arc::clone(&host)));
         tasks.spawn(problems::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));
-        if host.config.keep_days > 0 {
+        if host.config.limits.keep_days > 0 {
             let config = &host.config;
-            tasks.spawn(prune::run(Arc::clone(&host), config.keep_days, config.keep_first));
+            tasks.spawn(prune::run(Arc::clone(&host), config.limits.keep_days, config.limits.keep_first));
         }
         Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })
     }
@@ -474,7 +480,7 @@ impl Daemon {
         self.host.intake.end();
         // A socket that is there without a daemon tells of one that ended otherwise.
         if let Err(error) = crate::root::remove_stale_socket(&socket_path(&self.host.root)) {
-            tracing::warn!(%error, "removing data/g2.sock failed");
+            tracing::warn!(error = %chain(&error), "removing data/g2.sock failed");
         }
     }
 
@@ -482,7 +488,7 @@ impl Daemon {
     pub async fn retire(self) {
         let mut bell = self.host.store.bell();
         self.host.retire.cancel();
-        let grace = Duration::from_millis(self.host.config.close_grace_ms) + RETIRE;
+        let grace = Duration::from_millis(self.host.config.health.close_grace_ms) + RETIRE;
         let gone = async {
             while self.host.store.active_runs().is_ok_and(|runs| !runs.is_empty())
                 && bell.changed().await.is_ok()

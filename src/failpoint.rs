@@ -19,6 +19,10 @@
 //! | `ipc.set_aside` | `done/` or `dead/` is written, the claimed file is still there |
 //! | `hand.noted` | what a person wants done with a claim is written down, its file is where it was |
 //! | `hand.placed` | the file is in `data/claimed/` under that id |
+//! | `op.group_stored` | a group's row is committed, it has no folder and no boxes |
+//! | `op.group_laid_out` | it has its folder, and no boxes |
+//! | `op.group_emptied` | the run of a group that is removed has left, and its commands are settled |
+//! | `op.group_removed` | its rows are gone, its boxes are there |
 //! | `feed.written` | changes and their events are written, not committed |
 //! | `feed.committed` | they are committed, the bell is not rung |
 //! | `message.stored` | message and inbox rows are committed |

@@ -13,6 +13,7 @@ pub mod ipc;
 pub mod loops;
 pub mod memory;
 pub mod mounts;
+pub mod ops;
 pub mod root;
 pub mod sandbox;
 pub mod senders;

@@ -12,8 +12,12 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     config::Config,
-    domain::mounts::{
-        Allowlist, Found, FoundKind, Granted, MountRequest, OffLimits, Rules, decide, expand, is_shown,
+    domain::{
+        errors::chain,
+        mounts::{
+            Allowlist, Found, FoundKind, Granted, MountRequest, NotFound, OffLimits, Rules, decide, expand,
+            is_shown,
+        },
     },
 };
 
@@ -95,10 +99,10 @@ pub fn extra(config: &Config, root: &Path, requests: &[MountRequest], is_main: b
     let off_limits = off_limits(config, root);
     let rules = Rules { list: &list, roots: &roots, off_limits: &off_limits, is_main };
     for request in requests {
-        let found = real(&request.host_path).and_then(look).map_err(|e| e.to_string());
+        let found = real(&request.host_path).and_then(look).map_err(|e| NotFound(e.to_string()));
         match decide(request, found, rules, &extra.granted) {
             Ok(granted) => extra.granted.push(granted),
-            Err(refusal) => extra.refused.push((request.clone(), refusal.to_string())),
+            Err(refusal) => extra.refused.push((request.clone(), chain(&refusal))),
         }
     }
     extra
@@ -145,7 +149,7 @@ fn off_limits(config: &Config, root: &Path) -> Vec<OffLimits> {
         ("/dev".into(), "the devices of this machine"),
     ];
     all.extend(list_path(config).and_then(|list| Some((list.parent()?.to_owned(), "the mount allowlist"))));
-    all.extend(config.token_file.clone().map(|file| (file, "the file of the model's key")));
+    all.extend(config.gateway.token_file.clone().map(|file| (file, "the file of the model's key")));
     let own = config.docker_host.as_deref().and_then(|host| host.strip_prefix("unix://"));
     let engines = ENGINES.into_iter().chain(own).map(|path| (PathBuf::from(path), "the container engine"));
     all.extend(engines);

@@ -229,6 +229,15 @@ pub fn append_change(data: &Path, line: &str) -> std::io::Result<()> {
     file.write_all(format!("{line}\n").as_bytes())
 }
 
+/// Returns a new random id: 32 hexadecimal digits.
+///
+/// # Errors
+/// The kernel gives none.
+pub fn new_id() -> std::io::Result<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+    Ok(text.trim().replace('-', ""))
+}
+
 /// Returns what the kernel says of this process, a line each; empty where it says nothing.
 #[must_use]
 pub fn own_status() -> String {

@@ -8,10 +8,12 @@ use ipc_handlers::{
     effect::{EngageMode, IgnoredMessages, SenderScope},
 };
 
-use super::{lock, open_store, private_dir};
+use super::{box_owner, lock, open_store, private_dir};
 use crate::{
     clock,
     config::{self, Config},
+    domain::errors::chain,
+    ops::{Alone, Keeper as _},
     root::{Standing, keep_private, make_private_file, standing},
     store::{NewGroup, NewWiring},
 };
@@ -48,6 +50,22 @@ pub async fn found(root: &Path, config: &Config, history: History) -> Result<()>
         (Standing::Root | Standing::Nothing, _) => {}
     }
     init(root, config).await
+}
+
+/// Makes the boxes that groups of a root lack, so that commands can be put into them. A daemon that serves the root has made
+/// them.
+///
+/// # Errors
+/// When a folder can't be made or given away.
+pub async fn lay_out_boxes(root: &Path) -> Result<()> {
+    let Ok(_lock) = lock(root).await else { return Ok(()) };
+    let store = open_store(root)?;
+    let keeper = Alone::new(root, &store, box_owner());
+    for group in store.groups()? {
+        let made = keeper.boxes(&group.folder);
+        made.with_context(|| format!("making the boxes of group {}", group.folder))?;
+    }
+    Ok(())
 }
 
 /// Whether a root is there to work with.
@@ -125,7 +143,7 @@ pub async fn init(root: &Path, config: &Config) -> Result<()> {
     }
     // A copy of the store may have been made just now.
     for (path, error) in keep_private(root) {
-        tracing::warn!(path = %path.display(), %error, "other users may look into it, and it can't be closed");
+        tracing::warn!(path = %path.display(), error = %chain(&error), "other users may look into it, and it can't be closed");
     }
     Ok(())
 }

@@ -1,25 +1,21 @@
 //! `g2 approvals`: questions about strangers and new chats, and their answers.
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 use serde::Serialize;
 
-use super::{
-    Context, Failure, Outcome,
-    client::{lay_out, tell_changed},
-    jid,
-    prune::missing,
-    show,
-};
+use super::{Context, Outcome, client::perform, show};
 use crate::{
-    app, clock,
     domain::{
         approvals::{Approval, ApprovalEvent},
-        people::user_by_hand,
         prune::History,
     },
-    store::{Decided, How, Pick, Store},
+    ops::{
+        approvals::{approve, deny, deny_many},
+        args::Jid,
+        missing,
+    },
 };
 
 #[derive(Debug, Subcommand)]
@@ -53,8 +49,8 @@ pub(super) enum Approvals {
         #[arg(required_unless_present_any = ["chat", "all"])]
         id: Option<i64>,
         /// To every open question about this chat and its senders
-        #[arg(long, value_name = "JID", value_parser = jid, conflicts_with = "id")]
-        chat: Option<String>,
+        #[arg(long, value_name = "JID", conflicts_with = "id")]
+        chat: Option<Jid>,
         /// To every open question
         #[arg(long, conflicts_with_all = ["id", "chat"])]
         all: bool,
@@ -73,9 +69,9 @@ struct Shown {
 
 impl Approvals {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let store = context.store()?.asking(app::asking(&context.config()?));
         match self {
             Self::List { all, limit } => {
+                let store = context.store()?;
                 let mut rows = store.approvals(all)?;
                 rows.drain(..rows.len().saturating_sub(limit.unwrap_or(usize::MAX)));
                 show::rows(
@@ -96,47 +92,21 @@ impl Approvals {
                 )
             }
             Self::Show { id } => {
+                let store = context.store()?;
                 let (approval, events) =
                     store.approval(id)?.ok_or_else(|| missing(&store, History::Approvals, id))?;
                 show::object(context, &Shown { approval, events })
             }
             Self::Approve { id, group, new, user } => {
-                let pick = match (group, new) {
-                    (Some(group), _) => Pick::Connect(Folder::parse(&group).context("connecting a chat")?),
-                    (None, Some(name)) => Pick::New(name),
-                    (None, None) => Pick::Yes,
-                };
-                decide(context, &store, id, pick, &user).await
+                let group = group.as_deref().map(Folder::parse).transpose().context("connecting a chat")?;
+                show::answer(context, &perform(context, approve::Args { id, group, new, user }).await?)
             }
-            Self::Deny { id: Some(id), user, .. } => decide(context, &store, id, Pick::No, &user).await,
+            Self::Deny { id: Some(id), user, .. } => {
+                show::answer(context, &perform(context, deny::Args { id, user }).await?)
+            }
             Self::Deny { id: None, chat, user, .. } => {
-                let why = match &chat {
-                    Some(chat) => format!("g2 approvals deny --chat {chat}"),
-                    None => "g2 approvals deny --all".to_owned(),
-                };
-                let by = user_by_hand(&user);
-                let (closed, left) = store.deny_many(chat.as_deref(), &by, &why, clock::now()).await?;
-                tell_changed(context, None).await;
-                if left > 0 {
-                    return Err(Failure::Failed(anyhow!(
-                        "{closed} questions are closed; {by} may not answer {left} others"
-                    )));
-                }
-                show::done(context, &format!("{closed} questions are closed"))
+                show::answer(context, &perform(context, deny_many::Args { chat, user }).await?)
             }
         }
     }
-}
-
-async fn decide(context: &Context, store: &Store, id: i64, pick: Pick, user: &str) -> Outcome {
-    let by = user_by_hand(user);
-    let Decided { how, says, made } = store.decide(id, pick, &by, clock::now()).await?;
-    if how != How::Done {
-        return Err(Failure::Failed(anyhow!(says)));
-    }
-    match &made {
-        Some(made) => lay_out(context, made).await?,
-        None => tell_changed(context, None).await,
-    }
-    show::done(context, &says)
 }

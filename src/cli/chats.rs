@@ -1,9 +1,12 @@
 //! `g2 chats`: what is known of chats, and what becomes of strangers there.
 
-use anyhow::anyhow;
+use std::str::FromStr;
+
+use anyhow::{anyhow, bail};
 use clap::Subcommand;
 
-use super::{Context, Outcome, client::tell_changed, jid, show};
+use super::{Context, Outcome, client::perform, show, word::setting};
+use crate::ops::{args::Jid, people::set_chat};
 
 const SETTINGS: &str = "\
 Keys:
@@ -25,8 +28,7 @@ pub(super) enum Chats {
     /// Change what is known of a chat, or what becomes of strangers there
     #[command(after_help = SETTINGS)]
     Set {
-        #[arg(value_parser = jid)]
-        chat: String,
+        chat: Jid,
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
@@ -34,10 +36,9 @@ pub(super) enum Chats {
 
 impl Chats {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let store = context.store()?;
         match self {
             Self::List { limit } => {
-                let mut chats = store.chats()?;
+                let mut chats = context.store()?.chats()?;
                 chats.truncate(limit.unwrap_or(usize::MAX));
                 show::rows(
                     context,
@@ -46,17 +47,29 @@ impl Chats {
                 )
             }
             Self::Set { chat, settings } => {
-                let settings = settings.iter().map(|text| setting(text)).collect::<anyhow::Result<_>>()?;
-                store.set_chat(&chat, settings).await?;
-                // Agents are shown the names of chats.
-                tell_changed(context, None).await;
-                show::done(context, &format!("chat {chat} is changed"))
+                let mut args = set_chat::Args { chat, policy: None, name: None, kind: None, threaded: None };
+                settings.iter().try_for_each(|text| set(&mut args, text))?;
+                show::answer(context, &perform(context, args).await?)
             }
         }
     }
 }
 
-fn setting(text: &str) -> anyhow::Result<(String, String)> {
-    let (key, value) = text.split_once('=').ok_or_else(|| anyhow!("{text:?} is no KEY=VALUE"))?;
-    Ok((key.to_owned(), value.to_owned()))
+/// Reads `KEY=VALUE` of a chat. The last of several holds.
+fn set(args: &mut set_chat::Args, text: &str) -> anyhow::Result<()> {
+    let (key, text) = setting(text)?;
+    match key.as_str() {
+        "policy" | "unknown_sender_policy" => {
+            args.policy = Some(one_of(&key, &text, "strict, request_approval or public")?);
+        }
+        "name" => args.name = Some(text),
+        "kind" => args.kind = Some(one_of(&key, &text, "direct or group")?),
+        "threaded" => args.threaded = Some(one_of(&key, &text, "true or false")?),
+        _ => bail!("a chat has no setting {key:?}; there are policy, kind, name and threaded"),
+    }
+    Ok(())
+}
+
+fn one_of<T: FromStr>(key: &str, text: &str, values: &str) -> anyhow::Result<T> {
+    text.parse().map_err(|_| anyhow!("{key} can't be {text:?}: it is {values}"))
 }

@@ -3,7 +3,6 @@
 use std::{io::ErrorKind, path::Path, time::Duration};
 
 use anyhow::{Context as _, bail};
-use ipc_handlers::Folder;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -14,12 +13,14 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Context, Failure, out};
+use super::{Context, Failure};
 use crate::{
-    app::{self, socket_path},
+    app::{self, Tried, socket_path},
     channels::local::{Ask, Told},
+    clock,
     loops::control::{Request, Response, Status},
-    root::SocketName,
+    ops::{Answer, By, Op, OpCode, OpError},
+    root::{SocketName, own_ids},
 };
 
 /// A connection to the daemon.
@@ -30,6 +31,10 @@ pub(super) struct Client {
 
 /// How long the daemon may take to answer what costs it nothing.
 const ANSWER: Duration = Duration::from_secs(2);
+/// How long somebody may hold the root's lock without listening.
+const BUSY: Duration = Duration::from_secs(10);
+/// How often it is looked whether they still do.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// Why there is nobody to talk to.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +116,22 @@ impl Client {
         }
     }
 
+    /// Has the daemon do an operation, once: after a lost connection nobody knows whether it did.
+    async fn perform(mut self, op: &Op, sudo_user: Option<String>) -> Result<Answer, OpError> {
+        let lost = |error: anyhow::Error| {
+            let name = op.name();
+            OpError::new(OpCode::Unknown, format!("nobody knows whether {name} was done: {error:#}"))
+                .hint("look before you try it again")
+        };
+        let asked = serde_json::to_value(op)
+            .map_err(|error| OpError::new(OpCode::Failed, format!("asking the daemon: {error}")))?;
+        match self.call(&Request::Op { asked, sudo_user }).await.map_err(lost)? {
+            Response::OpDone(answer) => Ok(answer),
+            Response::OpRefused { error } => Err(error),
+            _ => Err(lost(anyhow::anyhow!("the daemon gave an answer to something else"))),
+        }
+    }
+
     /// Asks the daemon, and waits for its answer.
     pub(super) async fn call(&mut self, request: &Request) -> anyhow::Result<Response> {
         self.ask(request).await?;
@@ -133,42 +154,32 @@ impl Client {
     }
 }
 
-/// Makes the boxes that a group lacks, or every group does, where no daemon is up, so that commands can be put into them;
-/// one that is up does so when it is told of the group.
-pub(super) async fn make_boxes(context: &Context, only: Option<&Folder>) -> anyhow::Result<()> {
-    match Client::connect(&context.root).await {
-        Err(NoDaemon::Down) => app::lay_out_boxes(&context.root, only).await,
-        Ok(_) | Err(NoDaemon::Mute(_)) => Ok(()),
-    }
-}
-
-/// Makes the folder and the boxes of a new group, and tells a daemon that is up of it.
-pub(super) async fn lay_out(context: &Context, group: &Folder) -> anyhow::Result<()> {
-    crate::ipc::lay_out_group(&context.root, group, app::box_owner()).context("making the group's folder")?;
-    make_boxes(context, Some(group)).await?;
-    tell_changed(context, Some(group)).await;
-    Ok(())
-}
-
-/// Tells a daemon that is up to look at what was changed, of this group if it is known; one that is down reads it when it
-/// starts.
-pub(super) async fn tell_changed(context: &Context, group: Option<&Folder>) {
-    tell(context, Request::Changed { group: group.cloned(), relaunch: false }).await;
-}
-
-/// As [`tell_changed`]; the group's live run is asked to leave, so that the next one has the new settings.
-pub(super) async fn tell_to_relaunch(context: &Context, group: &Folder) {
-    tell(context, Request::Changed { group: Some(group.clone()), relaunch: true }).await;
-}
-
-async fn tell(context: &Context, request: Request) {
-    let told = match Client::connect(&context.root).await {
-        Ok(mut client) => client.call(&request).await.map(drop),
-        Err(NoDaemon::Down) => Ok(()),
-        Err(mute) => Err(mute.into()),
-    };
-    if let Err(error) = told {
-        out::tell(format!("the change is stored, but telling the daemon failed: {error:#}"));
+/// Does an operation: in the daemon where one is up, otherwise here, under the root's lock.
+///
+/// # Errors
+/// [`Failure::Op`] with what is wrong; [`Failure::Mute`] where a daemon is up and does not answer.
+pub(super) async fn perform(context: &Context, op: impl Into<Op>) -> Result<Answer, Failure> {
+    let op = op.into();
+    app::check_root(&context.root)?;
+    let sudo_user = context.environment.get("SUDO_USER").map(str::to_owned);
+    let waiting = clock::monotonic();
+    loop {
+        let mute = match Client::connect(&context.root).await {
+            Ok(client) => return Ok(client.perform(&op, sudo_user).await?),
+            Err(NoDaemon::Down) => None,
+            Err(NoDaemon::Mute(why)) => Some(why),
+        };
+        let settings = context.config().map_err(|error| format!("{error:#}"));
+        let by = By::owner(own_ids().0, sudo_user.clone());
+        let tried =
+            app::perform_alone(&context.root, settings.as_ref().map_err(String::as_str), &by, op.clone());
+        match (tried.await?, mute) {
+            (Tried::Performed(done), _) => return Ok(done?),
+            (Tried::Busy(_), Some(why)) => return Err(Failure::Mute { root: context.root.clone(), why }),
+            // A daemon that is about to listen, or another operation.
+            (Tried::Busy(_), None) if waiting.elapsed() < BUSY => tokio::time::sleep(AGAIN).await,
+            (Tried::Busy(who), None) => return Err(anyhow::anyhow!(who).into()),
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use clap::Subcommand;
 
-use super::{Context, Outcome, show};
+use super::{Context, Outcome, client::perform, show};
+use crate::ops::people::clear_dropped;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Dropped {
@@ -17,17 +18,13 @@ pub(super) enum Dropped {
 
 impl Dropped {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let store = context.store()?;
         match self {
             Self::List { limit } => show::rows(
                 context,
-                &store.dropped(limit)?,
+                &context.store()?.dropped(limit)?,
                 &["chat_jid", "group", "sender", "rule", "count", "last_at", "last_seq", "reason"],
             ),
-            Self::Clear => {
-                let rows = store.clear_dropped().await?;
-                show::done(context, &format!("{rows} rows are removed; the messages stay"))
-            }
+            Self::Clear => show::answer(context, &perform(context, clear_dropped::Args {}).await?),
         }
     }
 }

@@ -3,9 +3,7 @@
 use anyhow::{Context as _, bail};
 use ipc_handlers::Folder;
 
-use crate::{channels, domain::addresses::channel_of, store::Store};
-
-use super::out;
+use crate::store::Store;
 
 /// Refuses an empty list of a group that is not there. A group that was removed may still have rows.
 ///
@@ -29,16 +27,5 @@ pub(super) fn check_chat<T>(store: &Store, rows: &[T], chat: Option<&str>) -> an
     match store.chat(jid)? {
         Some(_) => Ok(()),
         None => bail!("there is no chat {jid}; `g2 chats list` shows all"),
-    }
-}
-
-/// Says that a chat is on a platform that this program does not reach.
-pub(super) fn tell_unserved(jid: &str) {
-    let channel = channel_of(jid);
-    if !channels::NAMES.contains(&channel) {
-        out::tell(format!(
-            "no channel reaches {jid}: this program has {}; nothing comes in from there, and nothing can be said there",
-            channels::NAMES.join(", ")
-        ));
     }
 }

@@ -2,11 +2,21 @@
 
 use clap::Subcommand;
 
-use super::{Context, Outcome, confirm::Yes, filter::check_group, out, show, word::word};
-use crate::domain::states::QueueState;
+use super::{Context, Outcome, client::perform, confirm::Yes, filter::check_group, out, show, word::word};
+use crate::{
+    domain::states::{CommandOutcome, QueueState},
+    ops::{
+        Op,
+        ipc::{
+            self, hold,
+            look::{Found, Queue, find},
+            release, retry,
+        },
+    },
+    root,
+    store::Store,
+};
 
-mod act;
-mod look;
 mod send;
 mod trace;
 mod watch;
@@ -92,7 +102,7 @@ impl Ipc {
         match self {
             Self::List { group, state, limit } => {
                 let rows =
-                    look::Queue { group: group.clone(), state, limit, from: 0 }.rows(context, &store)?;
+                    Queue { group: group.clone(), state, limit, from: 0 }.rows(&context.root, &store)?;
                 check_group(&store, &rows.rows, group.as_deref())?;
                 show::rows(context, &rows.rows, &COLUMNS)?;
                 match (rows.cut, limit) {
@@ -107,12 +117,32 @@ impl Ipc {
                 watch::run(context, &store, group, count).await
             }
             Self::Trace { what } => trace::run(context, &store, &what).await,
-            Self::Hold { what, reason } => act::hold(context, &store, &what, reason).await,
-            Self::Release { what } => act::release(context, &store, &what).await,
-            Self::Retry { what } => act::retry(context, &store, &what).await,
-            Self::Drop { what, reason, yes } => act::drop(context, &store, &what, reason, &yes).await,
+            Self::Hold { what, reason } => change(context, hold::Args { what, reason }).await,
+            Self::Release { what } => change(context, release::Args { what }).await,
+            Self::Retry { what } => change(context, retry::Args { what }).await,
+            Self::Drop { what, reason, yes } => {
+                confirm_loss(context, &store, &what, &yes)?;
+                drop(store);
+                change(context, ipc::drop::Args { what, reason }).await
+            }
             Self::Send(send) => send.run(context, &store).await,
             Self::Schema => Ok(()),
         }
     }
+}
+
+async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
+    show::answer(context, &perform(context, op).await?)
+}
+
+/// Asks before what is kept of a dead command is removed. Anything else that is dropped is kept, and can be tried again.
+fn confirm_loss(context: &Context, store: &Store, what: &str, yes: &Yes) -> Outcome {
+    if let Found::Settled(id) = find(&context.root, store, what)?
+        && let Some(file) = store.settled_file(id)?
+        && file.outcome == CommandOutcome::Malformed
+        && root::read_kept_bytes(&context.root.join("data"), &file.group, id, true).is_some()
+    {
+        yes.to(&format!("what is kept of dead command {id} is removed for good"))?;
+    }
+    Ok(())
 }

@@ -37,7 +37,7 @@ where
             to.event_format(Door { inside: format::format().with_target(false), line: for_people }).boxed()
         }
         LogFormat::Json => {
-            let inside = format::format().json().flatten_event(true);
+            let inside = format::format().json().flatten_event(true).with_span_list(false);
             to.fmt_fields(format::JsonFields::new()).event_format(Door { inside, line: for_programs }).boxed()
         }
     }

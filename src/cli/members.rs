@@ -1,11 +1,14 @@
-//! `g2 members`: whom groups know. It is read with each message, so a daemon that is up needs no telling.
+//! `g2 members`: whom groups know.
 
 use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
-use super::{Context, Outcome, filter::check_group, show, user, users::BY_HAND};
-use crate::clock;
+use super::{Context, Outcome, client::perform, filter::check_group, show};
+use crate::ops::{
+    args::UserId,
+    people::{add_member, remove_member},
+};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Members {
@@ -22,23 +25,21 @@ pub(super) enum Members {
         #[arg(long, value_name = "FOLDER")]
         group: String,
         /// CHANNEL:NAME as messages name their senders, such as local:ada or tg:12345
-        #[arg(value_parser = user)]
-        user: String,
+        user: UserId,
     },
     /// Have a group know somebody no more
     Remove {
         #[arg(long, value_name = "FOLDER")]
         group: String,
-        #[arg(value_parser = user)]
-        user: String,
+        user: UserId,
     },
 }
 
 impl Members {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let store = context.store()?;
         match self {
             Self::List { group, limit } => {
+                let store = context.store()?;
                 let folder = group.as_deref().map(Folder::parse).transpose().context("listing members")?;
                 let mut members = store.members(folder.as_ref())?;
                 check_group(&store, &members, group.as_deref())?;
@@ -47,13 +48,12 @@ impl Members {
             }
             Self::Add { group, user } => {
                 let group = Folder::parse(&group).context("adding a member")?;
-                store.add_member(&user, group.clone(), BY_HAND, clock::now()).await?;
-                show::done(context, &format!("group {group} knows {user}"))
+                show::answer(context, &perform(context, add_member::Args { group, user }).await?)
             }
             Self::Remove { group, user } => {
                 let group = Folder::parse(&group).context("removing a member")?;
-                store.remove_member(&user, group.clone()).await?;
-                show::done(context, &format!("group {group} does not know {user} any more"))
+                let which = remove_member::Args(add_member::Args { group, user });
+                show::answer(context, &perform(context, which).await?)
             }
         }
     }

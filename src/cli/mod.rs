@@ -1,5 +1,4 @@
-//! The command line: one file per command. It works on the store directly, whether the daemon is up or down, and tells
-//! a daemon that is up to look again; what only a daemon can do goes over its socket.
+//! The command line: one file per command. It parses, has an operation done or reads the store, and prints.
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -7,15 +6,11 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::{
     app,
     config::{Config, Environment},
-    domain::{
-        addresses::channel_of,
-        people::{check_speaker, check_user},
-        screen::hides,
-    },
+    domain::people::check_speaker,
+    ops::{OpCode, OpError, args::Jid},
     store::{Store, StoreError},
 };
 
-mod act;
 mod approvals;
 mod changes;
 mod chat;
@@ -33,6 +28,7 @@ mod ipc;
 mod log;
 mod members;
 mod messages;
+mod ops;
 mod out;
 mod outbox;
 mod prune;
@@ -137,6 +133,9 @@ enum Command {
     /// The mailbox: what waits, is claimed, applied, refused, dead
     #[command(subcommand)]
     Ipc(ipc::Ipc),
+    /// What programs may have changed over the daemon's socket
+    #[command(subcommand)]
+    Ops(ops::Ops),
     /// Show what changed, in order, and with --follow go on as it changes
     Events(events::Events),
     /// Tell what became of a message
@@ -162,6 +161,9 @@ pub(crate) enum Failure {
     /// 1: failed, refused or timed out.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
+    /// 1: an operation was refused, or failed.
+    #[error(transparent)]
+    Op(#[from] OpError),
     /// 2: something has to be said that was not.
     #[error("{0}")]
     Usage(String),
@@ -187,11 +189,26 @@ impl From<StoreError> for Failure {
 impl Failure {
     fn code(&self) -> u8 {
         match self {
-            Self::Failed(_) => 1,
+            Self::Failed(_) | Self::Op(_) => 1,
             Self::Usage(_) => 2,
             Self::NotRunning(_) | Self::Mute { .. } => 3,
             Self::Quiet(code) => *code,
         }
+    }
+
+    /// The failure for programs; none where the answer is on stdout already.
+    fn error(&self) -> Option<OpError> {
+        Some(match self {
+            Self::Op(error) => error.clone(),
+            Self::Failed(error) => match error.downcast_ref::<OpError>() {
+                Some(error) => error.clone(),
+                None => OpError::of_sentence(OpCode::Failed, &self.to_string()),
+            },
+            Self::Usage(text) => OpError::of_sentence(OpCode::Invalid, text),
+            Self::NotRunning(_) => OpError::of_sentence(OpCode::NotRunning, &self.to_string()),
+            Self::Mute { .. } => OpError::of_sentence(OpCode::NotAnswering, &self.to_string()),
+            Self::Quiet(_) => return None,
+        })
     }
 }
 
@@ -211,16 +228,7 @@ impl Context {
 
 /// Reads a chat's address.
 fn jid(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.len() > 512 || text.chars().any(|c| c == ' ' || hides(c)) {
-        return Err(
-            "a chat's address is CHANNEL:NAME, such as local:family, without blanks and what is not seen"
-                .into(),
-        );
-    }
-    if channel_of(text) == "unknown" {
-        return Err(format!("no channel has such an address; use CHANNEL:NAME, such as local:{text}"));
-    }
-    Ok(text.to_owned())
+    text.parse::<Jid>().map(String::from)
 }
 
 /// Reads the name under which somebody speaks.
@@ -231,17 +239,12 @@ fn speaker(text: &str) -> Result<String, String> {
     check_speaker(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
 }
 
-/// Reads a user's id.
-fn user(text: &str) -> Result<String, String> {
-    check_user(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
-}
-
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
     crate::memory::be_frugal();
     let environment = Environment::of_process();
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|wrong| wrong_usage(&wrong));
     if matches!(arguments.command, Command::Agent) {
         return agent_runner::main();
     }
@@ -276,12 +279,31 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let text = failure.to_string();
-            if !text.is_empty() {
-                out::tell(text);
+            match (text.is_empty(), failure.error()) {
+                (true, _) | (_, None) => {}
+                (false, Some(error)) if context.json => {
+                    out::tell_json(&serde_json::json!({ "error": error }))
+                }
+                (false, Some(_)) => out::tell(text),
             }
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Says how the command line is wrong, or prints the help that it asks for, and ends the process.
+fn wrong_usage(wrong: &clap::Error) -> ! {
+    // Nothing was understood, so this is looked for by its name.
+    let json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
+    if wrong.use_stderr() && json {
+        let text = wrong.to_string();
+        let (message, hint) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let message = message.trim().trim_start_matches("error: ");
+        let error = OpError::new(OpCode::Invalid, message).hint(hint.trim());
+        out::tell_json(&serde_json::json!({ "error": error }));
+        std::process::exit(2);
+    }
+    wrong.exit()
 }
 
 /// Threads for work on files, at most: a start with many groups would make hundreds otherwise, all waiting for one disk.
@@ -316,6 +338,7 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Usage(usage) => usage.run(context),
         Command::Approvals(approvals) => approvals.run(context).await,
         Command::Ipc(ipc) => ipc.run(context).await,
+        Command::Ops(ops) => ops.run(),
         Command::Events(events) => events.run(context).await,
         Command::Why(why) => why.run(context).await,
         Command::Prune(prune) => prune.run(context).await,
@@ -356,24 +379,5 @@ mod tests {
         assert!(speaker("").unwrap_err().contains("leave `--as` out"));
         assert_eq!(speaker("bob").as_deref(), Ok("bob"));
         assert!(speaker("\u{3164}").is_err());
-    }
-
-    #[test]
-    fn an_address_has_no_blanks_and_is_not_empty() {
-        for good in ["local:main", "tg:-100123", "1203@g.us", "dc:1/2"] {
-            assert_eq!(jid(good).as_deref(), Ok(good));
-        }
-        for bad in [
-            "",
-            "nochannel",
-            "somebody@example.org",
-            "local: main",
-            "a\nb",
-            "local:ma\u{200b}in",
-            "local:\u{3164}",
-            &"x".repeat(513),
-        ] {
-            assert!(jid(bad).is_err(), "{bad:?}");
-        }
     }
 }

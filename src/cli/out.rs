@@ -33,6 +33,12 @@ pub(super) fn tell(what: impl std::fmt::Display) {
     eprintln!("g2: {}", for_people(&what.to_string(), &std::io::stderr()));
 }
 
+/// Tells a program something beside the output: one JSON document, exactly.
+#[expect(clippy::print_stderr, reason = "the door to stderr for what is no log")]
+pub(super) fn tell_json(document: &serde_json::Value) {
+    eprintln!("{document}");
+}
+
 /// Asks people something; the answer comes on the same line.
 #[expect(clippy::print_stderr, reason = "the door to stderr for what is no log")]
 pub(super) fn ask(what: &str) {

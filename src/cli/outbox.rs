@@ -2,8 +2,8 @@
 
 use clap::Subcommand;
 
-use super::{Context, Failure, Outcome, client::tell_changed, filter::check_chat, prune::missing, show};
-use crate::{domain::prune::History, store::StoreError};
+use super::{Context, Outcome, client::perform, filter::check_chat, show};
+use crate::ops::outbox::retry;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Outbox {
@@ -21,9 +21,9 @@ pub(super) enum Outbox {
 
 impl Outbox {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let store = context.store()?;
         match self {
             Self::List { chat, limit } => {
+                let store = context.store()?;
                 let rows = store.outbox(chat.as_deref(), limit)?;
                 check_chat(&store, &rows, chat.as_deref())?;
                 show::rows(
@@ -32,14 +32,7 @@ impl Outbox {
                     &["id", "chat_jid", "status", "attempts", "cause", "created_at", "text"],
                 )
             }
-            Self::Retry { id } => {
-                store.retry_outbox(id).await.map_err(|error| match error {
-                    StoreError::NotFound { .. } => missing(&store, History::Outbox, id).into(),
-                    other => Failure::from(other),
-                })?;
-                tell_changed(context, None).await;
-                show::done(context, &format!("outbox row {id} is sent again"))
-            }
+            Self::Retry { id } => show::answer(context, &perform(context, retry::Args { id }).await?),
         }
     }
 }

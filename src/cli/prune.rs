@@ -1,6 +1,5 @@
 //! `g2 prune`: removes what is only history.
 
-use anyhow::anyhow;
 use clap::Args;
 use ipc_handlers::Time;
 use serde_json::{Value, json};
@@ -62,7 +61,7 @@ impl Prune {
     async fn prune(self, context: &Context) -> Outcome {
         let (store, config, now) = (context.store()?, context.config()?, clock::now());
         let ahead = ahead(now, store.newest()?);
-        let horizon = horizon(&store, now, self.older_than, config.deny_ttl_ms)?;
+        let horizon = horizon(&store, now, self.older_than, config.approvals.deny_ttl_ms)?;
         if !self.dry_run {
             yes_to(&self.yes, horizon)?;
         }
@@ -115,27 +114,6 @@ fn mended(error: anyhow::Error) -> anyhow::Error {
         return error.context("there is no room left on the store's disk, and removing needs some too: free some MiB there, then do it again");
     }
     error
-}
-
-/// Says that something does not exist: that it was removed, where it once did.
-pub(super) fn missing(store: &Store, what: History, id: i64) -> anyhow::Error {
-    let name = match what {
-        History::Approvals => "question",
-        History::Messages => "message",
-        History::Outbox => "outbox row",
-        History::Batches => "batch",
-        History::Runs => "run",
-        History::Receipts | History::ByHand => "command",
-    };
-    let removed = "it was only history, and was removed (`g2 prune --help`)";
-    match store.was_given(what, id) {
-        Ok(true) if name == "command" => {
-            anyhow!("nothing is kept of command {id}: {removed}, or nothing came of its claim")
-        }
-        Ok(true) => anyhow!("{name} {id} does not exist any more: {removed}"),
-        Ok(false) => anyhow!("{name} {id} does not exist"),
-        Err(error) => error.into(),
-    }
 }
 
 /// Gives room back to the disk, where that can be; returns why it was not. What was removed is all the same.
@@ -216,10 +194,9 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_with_what_to_do() {
-        use rusqlite::{Error, ffi};
+        use crate::store::{Fault, StoreError};
         let of = |code| {
-            let error = Error::SqliteFailure(ffi::Error::new(code), None);
-            let error = crate::loops::prune::PruneError::from(crate::store::StoreError::from(error));
+            let error = crate::loops::prune::PruneError::from(StoreError::from(Fault::of(code)));
             format!("{:#}", mended(anyhow::Error::new(error)))
         };
         assert!(of(4874).starts_with("there is no room left on the store's disk"), "{}", of(4874));

@@ -4,11 +4,14 @@ use anyhow::anyhow;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{Context, Outcome, out, prune::missing, show};
-use crate::domain::{
-    prune::History,
-    rows::Run,
-    usage::{RefusalRow, Total},
+use super::{Context, Failure, Outcome, out, show};
+use crate::{
+    domain::{
+        prune::History,
+        rows::Run,
+        usage::{RefusalRow, Total},
+    },
+    ops::missing,
 };
 
 #[derive(Debug, Subcommand)]
@@ -38,12 +41,9 @@ struct Shown {
 impl Runs {
     pub(super) fn run(self, context: &Context) -> Outcome {
         let store = context.store()?;
-        let one = |id: i64| -> anyhow::Result<_> {
-            store
-                .runs(None)?
-                .into_iter()
-                .find(|run| run.id == id)
-                .ok_or_else(|| missing(&store, History::Runs, id))
+        let one = |id: i64| -> Result<_, Failure> {
+            let found = store.runs(None)?.into_iter().find(|run| run.id == id);
+            Ok(found.ok_or_else(|| missing(&store, History::Runs, id))?)
         };
         match self {
             Self::List { limit } => show::rows(

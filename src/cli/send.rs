@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 use serde_json::json;
 
 use super::{Context, Failure, Outcome, client::Client, jid, out, speaker};
 use crate::{
-    app,
     channels::local::{Ask, Incoming, Told},
     domain::rows::Delivery,
+    root::new_id,
 };
 
 #[derive(Debug, Args)]
@@ -47,7 +47,7 @@ impl Send {
             chat: self.chat.clone(),
             sender: self.sender,
             text: self.text,
-            key: app::new_id()?,
+            key: new_id().context("making a key")?,
             mention: self.mention,
             thread: self.thread,
             reply_to: self.reply_to,
@@ -147,7 +147,7 @@ pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> Outco
 
 /// A message by somebody at this machine.
 pub(super) fn said(chat: &str, sender: &str, text: String) -> anyhow::Result<Ask> {
-    let key = app::new_id()?;
+    let key = new_id().context("making a key")?;
     let message =
         Incoming { chat: chat.to_owned(), sender: sender.to_owned(), text, key, ..Incoming::default() };
     Ok(Ask::Send(Box::new(message)))

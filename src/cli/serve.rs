@@ -6,14 +6,11 @@ use clap::Args;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{
-    Context, Failure, Outcome,
-    client::{Client, make_boxes},
-    show,
-};
+use super::{Context, Failure, Outcome, client::Client, show};
 use crate::{
     app::{self, Daemon, History},
     config::{Config, Written},
+    domain::errors::chain,
     loops::Host,
     root,
 };
@@ -61,7 +58,7 @@ impl Init {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let history = if self.fresh { History::MoveAside } else { History::Refuse };
         app::found(&context.root, &context.config()?, history).await?;
-        make_boxes(context, None).await?;
+        app::lay_out_boxes(&context.root).await?;
         show::done(
             context,
             &format!("{} is laid out; start it with `g2 --root {0} serve`", context.root.display()),
@@ -117,7 +114,7 @@ impl Signals {
     fn read_again(&self) {
         match (Config::written_now(&self.root), &self.written) {
             (Err(error), _) => {
-                tracing::error!(%error, "settings are read again and can't be used; those of the start hold")
+                tracing::error!(error = %chain(&error), "settings are read again and can't be used; those of the start hold")
             }
             (Ok(now), Some(then)) if *then != now => {
                 tracing::warn!("settings are read again: restart for {}", then.differences(&now).join(", "));
@@ -165,7 +162,7 @@ async fn answers(context: &Context) -> anyhow::Result<()> {
 /// Tells the service manager. One that is not there is no error.
 fn tell_manager(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "telling the service manager failed");
+        tracing::warn!(error = %chain(&error), "telling the service manager failed");
     }
 }
 

@@ -2,16 +2,17 @@
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
-use ipc_handlers::{
-    Command, Folder, Outcome as Effected, Refusal,
-    commands::{ArchiveSession, ClearSession, ResumeSession, search_sessions::check_query},
-    effect::Lanes,
-};
+use ipc_handlers::{Folder, Refusal, commands::search_sessions::check_query};
 
-use super::{Context, Outcome, act::act, client::tell_changed, confirm::Yes, filter::check_group, out, show};
+use super::{
+    Context, Failure, Outcome, client::perform, confirm::Yes, filter::check_group, show, word::as_typed,
+};
 use crate::{
-    loops::ipc::read_transcript,
-    store::{Store, Transcripts},
+    ops::{
+        Op,
+        sessions::{archive, clear, delete, resume},
+    },
+    store::Store,
 };
 
 #[derive(Debug, Subcommand)]
@@ -90,7 +91,10 @@ impl Sessions {
                 whole["content"] = content.into();
                 show::object(context, &whole)
             }
-            Self::Archive { group, name, session } => archive(context, &store, &group, &name, session).await,
+            Self::Archive { group, name, session } => {
+                let group = Folder::parse(&group).context("archiving sessions")?;
+                change(context, archive::Args { group, name, session }).await
+            }
             Self::Delete { id, yes } => {
                 let (found, _) = store
                     .archived_session(id)?
@@ -99,19 +103,24 @@ impl Sessions {
                     "what was said in archived session {id} ({}) is removed for good",
                     found.session.name
                 ))?;
-                let group = store.delete_archive(id).await?;
-                tell_changed(context, Some(&group)).await;
-                show::done(context, &format!("archived session {id} of group {group} is deleted"))
+                drop(store);
+                change(context, delete::Args { id }).await
             }
-            Self::Resume { id, save_name } => resume(context, &store, id, save_name).await,
+            Self::Resume { id, save_name } => change(context, resume::Args { id, save_name }).await,
             Self::Clear { group, name } => {
-                let group = existing(&store, &group)?;
-                let said = live(context, &store, &group, name.is_some())?;
-                let command = Command::ClearSession(ClearSession { name, target_folder: None });
-                act(context, &store, &group, command, said).await?;
-                show::done(context, &format!("group {group} begins afresh"))
+                let group = Folder::parse(&group).context("clearing sessions")?;
+                change(context, clear::Args { group, name }).await
             }
         }
+    }
+}
+
+/// Has something done to sessions. What is wrong is said in the words of the command line.
+async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
+    match perform(context, op).await {
+        Ok(answer) => show::answer(context, &answer),
+        Err(Failure::Op(error)) => Err(Failure::Op(as_typed(error))),
+        Err(other) => Err(other),
     }
 }
 
@@ -119,26 +128,6 @@ fn existing(store: &Store, group: &str) -> anyhow::Result<Folder> {
     let group = Folder::parse(group)?;
     store.group(&group)?.ok_or_else(|| anyhow!("group {group} does not exist"))?;
     Ok(group)
-}
-
-/// What was said in the conversations that a group has now.
-fn live(context: &Context, store: &Store, group: &Folder, wanted: bool) -> anyhow::Result<Transcripts> {
-    let sessions = if wanted { store.live_sessions(group, Lanes::All)? } else { Vec::new() };
-    Ok(said(context, group, &sessions))
-}
-
-fn said(context: &Context, group: &Folder, sessions: &[String]) -> Transcripts {
-    let mut said = Transcripts::new();
-    for session in sessions {
-        match read_transcript(&context.root, group, session, sessions.len(), &|| false) {
-            Ok(Some(page)) => drop(said.insert(session.clone(), page)),
-            Ok(None) => {}
-            Err(error) => {
-                out::tell(format!("{error:#}; the session is archived without what was said"));
-            }
-        }
-    }
-    said
 }
 
 fn search(context: &Context, store: &Store, query: &str, group: Option<String>, limit: i64) -> Outcome {
@@ -163,47 +152,4 @@ fn search(context: &Context, store: &Store, query: &str, group: Option<String>, 
     let limit = usize::try_from(limit).unwrap_or(0);
     let rows: Vec<_> = rows.into_iter().take(limit).map(|(_, row)| row).collect();
     show::rows(context, &rows, &["id", "group", "name", "archived_at", "snippet"])
-}
-
-async fn archive(
-    context: &Context,
-    store: &Store,
-    group: &str,
-    name: &str,
-    session: Option<String>,
-) -> Outcome {
-    let group = existing(store, group)?;
-    let sessions = match session {
-        Some(session) => vec![session],
-        None => store.live_sessions(&group, Lanes::All)?,
-    };
-    if sessions.is_empty() {
-        return Err(anyhow!("group {group} has no conversation to archive").into());
-    }
-    for session in sessions {
-        if !ipc_handlers::names::is_session_id(&session) {
-            return Err(anyhow!("{session:?} is no session id").into());
-        }
-        let transcripts = said(context, &group, std::slice::from_ref(&session));
-        let command = Command::ArchiveSession(ArchiveSession {
-            session_id: session.clone(),
-            name: name.to_owned(),
-            content: None,
-            target_folder: None,
-        });
-        if let Effected::SessionArchived { id } = act(context, store, &group, command, transcripts).await? {
-            show::done(context, &format!("session {session} is archived with the number {id}"))?;
-        }
-    }
-    Ok(())
-}
-
-async fn resume(context: &Context, store: &Store, id: i64, save_name: Option<String>) -> Outcome {
-    let (found, _) =
-        store.archived_session(id)?.ok_or_else(|| anyhow!("no archived session has the number {id}"))?;
-    let group = existing(store, found.group.as_str())?;
-    let said = live(context, store, &group, save_name.is_some())?;
-    let command = ResumeSession { session_history_id: id, save_name, target_folder: None };
-    act(context, store, &group, Command::ResumeSession(command), said).await?;
-    show::done(context, &format!("group {group} goes on with {:?}", found.session.name))
 }

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::{Context, Outcome, out};
-use crate::domain::screen::acts;
+use crate::{domain::screen::acts, ops::Answer};
 
 /// How many characters of a name a table shows; `--json` has it whole.
 const WIDEST_NAME: usize = 48;
@@ -15,6 +16,11 @@ pub(super) fn rows<T: Serialize>(context: &Context, rows: &[T], columns: &[&str]
     if context.json {
         return out::json(json_lines(&values));
     }
+    out::text(&table(&values, columns))
+}
+
+/// Returns rows as an aligned table.
+fn table(values: &[Value], columns: &[&str]) -> String {
     let mut table: Vec<Vec<String>> = vec![columns.iter().map(|c| (*c).to_uppercase()).collect()];
     table.extend(
         values
@@ -22,16 +28,20 @@ pub(super) fn rows<T: Serialize>(context: &Context, rows: &[T], columns: &[&str]
             .map(|value| columns.iter().map(|column| in_a_column(column, cell(&value[*column]))).collect()),
     );
     let widths: Vec<usize> = (0..columns.len())
-        .map(|column| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .map(|column| table.iter().map(|row| row[column].width()).max().unwrap_or(0))
         .collect();
     let mut whole = String::new();
     for row in table {
-        let line: Vec<String> =
-            row.iter().zip(&widths).map(|(text, width)| format!("{text:width$}")).collect();
+        let line: Vec<String> = row.iter().zip(&widths).map(|(text, width)| padded(text, *width)).collect();
         whole.push_str(line.join("  ").trim_end());
         whole.push('\n');
     }
-    out::text(&whole)
+    whole
+}
+
+/// Returns a text with blanks after it, so that it takes `width` columns of a terminal.
+fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 
 /// Prints one thing: a JSON object, or its fields a line each.
@@ -55,6 +65,12 @@ pub(super) fn object<T: Serialize>(context: &Context, thing: &T) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Prints what came of an operation: its row for programs, a sentence for people.
+pub(super) fn answer(context: &Context, answer: &Answer) -> Outcome {
+    answer.notes.iter().for_each(out::tell);
+    if context.json { out::json(&answer.row) } else { out::line(&answer.says) }
 }
 
 /// Prints that something was done.
@@ -100,6 +116,13 @@ pub(super) fn cell(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_stand_below_each_other_whatever_script_a_name_is_in() {
+        let row = |name: &str| serde_json::json!({"name": name, "id": 7});
+        let shown = table(&[row("日本"), row("Zoe\u{308}"), row("abcde")], &["name", "id"]);
+        assert_eq!(shown, "NAME   ID\n日本   7\nZoe\u{308}    7\nabcde  7\n");
+    }
 
     #[test]
     fn nothing_in_a_cell_acts_on_a_terminal_or_turns_its_text_around() {

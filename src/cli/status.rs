@@ -21,9 +21,10 @@ use crate::{
     },
     ipc::peek,
     loops::{
-        control::{Health, Status, shown},
+        control::{Health, Status},
         problems::{self, View},
     },
+    ops::ipc::shown,
 };
 
 pub(super) const FIELDS: &str = "\

@@ -1,22 +1,26 @@
 //! `g2 tasks`.
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use ipc_handlers::{
-    Command, Folder, Outcome as Effected,
-    commands::{CancelTask, PauseTask, ResumeTask, ScheduleTask, UpdateTask},
+    Folder,
     effect::{CatchUp, ContextMode, OutputMode},
-    reply,
-    schedule::ScheduleValue,
 };
 
 use super::{
-    Context, Failure, Outcome, act::act, client::tell_changed, filter, filter::check_group, jid, show,
-    word::word,
+    Context, Failure, Outcome,
+    client::perform,
+    filter::check_group,
+    show,
+    word::{as_typed, word},
 };
 use crate::{
-    clock,
-    store::{Store, Transcripts},
+    ops::{
+        Op,
+        args::{Jid, Prompt},
+        tasks::{add, cancel, group_of, pause, resume, run, update},
+    },
+    store::Store,
 };
 
 #[derive(Debug, Subcommand)]
@@ -62,21 +66,17 @@ pub(super) struct Named {
 }
 
 impl Named {
+    fn parsed(self) -> anyhow::Result<run::Named> {
+        let group = self.group.as_deref().map(Folder::parse).transpose();
+        let group = group.with_context(|| format!("looking for task {}", self.id))?;
+        Ok(run::Named { id: self.id, group })
+    }
+
     /// Returns whose task it is.
-    fn group(&self, store: &Store) -> anyhow::Result<Folder> {
-        let id = &self.id;
-        if let Some(group) = &self.group {
-            return Folder::parse(group).with_context(|| format!("looking for task {id}"));
-        }
-        let groups = store.groups_of_task(id)?;
-        match groups.as_slice() {
-            [only] => Ok(only.clone()),
-            [] => Err(anyhow!("task {id} does not exist")),
-            several => {
-                let names: Vec<&str> = several.iter().map(Folder::as_str).collect();
-                Err(anyhow!("groups {} have a task {id}; say which with --group", names.join(", ")))
-            }
-        }
+    fn group(&self, store: &Store) -> Result<Folder, Failure> {
+        let group = self.group.as_deref().map(Folder::parse).transpose();
+        let group = group.with_context(|| format!("looking for task {}", self.id))?;
+        Ok(group_of(store, &self.id, group.as_ref())?)
     }
 }
 
@@ -86,8 +86,8 @@ pub(super) struct Add {
     #[arg(long)]
     group: String,
     /// The chat it is for; by default the group's only one
-    #[arg(long, value_name = "JID", value_parser = jid)]
-    chat: Option<String>,
+    #[arg(long, value_name = "JID")]
+    chat: Option<Jid>,
     /// cron, interval or once
     #[arg(long = "type", value_name = "TYPE")]
     kind: String,
@@ -110,16 +110,15 @@ pub(super) struct Add {
     #[arg(long)]
     id: Option<String>,
     /// What the agent is told
-    #[arg(value_parser = prompt)]
-    prompt: String,
+    prompt: Prompt,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Update {
     #[command(flatten)]
     named: Named,
-    #[arg(long, value_parser = prompt)]
-    prompt: Option<String>,
+    #[arg(long)]
+    prompt: Option<Prompt>,
     /// cron, interval or once
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
@@ -139,40 +138,31 @@ pub(super) struct Update {
 
 impl Tasks {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let store = context.store()?;
         match self {
-            Self::List { group, limit } => list(context, &store, group, limit),
+            Self::List { group, limit } => list(context, &context.store()?, group, limit),
             Self::Show(named) => {
+                let store = context.store()?;
                 let group = named.group(&store)?;
                 let task = store.task(&group, &named.id)?.ok_or_else(|| gone(&named.id))?;
                 show::object(context, &task)
             }
-            Self::Add(add) => add.run(context, &store).await,
-            Self::Update(update) => {
-                let group = update.named.group(&store)?;
-                let id = update.named.id.clone();
-                change(context, &store, &group, &id, Command::UpdateTask(update.command())).await
-            }
-            Self::Pause(named) => {
-                let command = PauseTask { task_id: named.id.clone(), target_folder: None };
-                change(context, &store, &named.group(&store)?, &named.id, Command::PauseTask(command)).await
-            }
-            Self::Resume(named) => {
-                let command = ResumeTask { task_id: named.id.clone(), target_folder: None };
-                change(context, &store, &named.group(&store)?, &named.id, Command::ResumeTask(command)).await
-            }
-            Self::Cancel(named) => {
-                let command = CancelTask { task_id: named.id.clone(), target_folder: None };
-                change(context, &store, &named.group(&store)?, &named.id, Command::CancelTask(command)).await
-            }
-            Self::Run(named) => {
-                let group = named.group(&store)?;
-                store.run_task_now(&group, &named.id, clock::now()).await?;
-                tell_changed(context, Some(&group)).await;
-                show::done(context, &format!("task {} is due now", named.id))
-            }
-            Self::History { named, limit } => history(context, &store, &named, limit),
+            Self::Add(add) => change(context, add.parsed()?).await,
+            Self::Update(update) => change(context, update.parsed()?).await,
+            Self::Pause(named) => change(context, pause::Args(named.parsed()?)).await,
+            Self::Resume(named) => change(context, resume::Args(named.parsed()?)).await,
+            Self::Cancel(named) => change(context, cancel::Args(named.parsed()?)).await,
+            Self::Run(named) => change(context, run::Args(named.parsed()?)).await,
+            Self::History { named, limit } => history(context, &context.store()?, &named, limit),
         }
+    }
+}
+
+/// Has something done to a task. What is wrong is said in the words of the command line.
+async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
+    match perform(context, op).await {
+        Ok(answer) => show::answer(context, &answer),
+        Err(Failure::Op(error)) => Err(Failure::Op(as_typed(error))),
+        Err(other) => Err(other),
     }
 }
 
@@ -208,113 +198,18 @@ fn history(context: &Context, store: &Store, named: &Named, limit: Option<usize>
     )
 }
 
-/// Does something to a task of a group and prints what became of it.
-async fn change(context: &Context, store: &Store, group: &Folder, id: &str, command: Command) -> Outcome {
-    if store.task(group, id)?.is_none() {
-        return Err(gone(id).into());
-    }
-    // As its group, with main's rights: its own tasks come first.
-    let effected = act(context, store, group, command, Transcripts::new()).await?;
-    print(context, store, group, id, effected)
-}
-
-fn print(context: &Context, store: &Store, group: &Folder, id: &str, effected: Effected) -> Outcome {
-    if context.json
-        && let Some(task) = store.task(group, id)?
-    {
-        return show::object(context, &task);
-    }
-    // As the clocks of its group show it.
-    let local = |at| -> anyhow::Result<String> {
-        Ok(reply::local(at, &store.zone_of(group, &context.config()?.zones)?.zone))
-    };
-    let said = match effected {
-        Effected::TaskCreated { next_run, ref task_id, .. } if next_run <= clock::now() => {
-            format!("task {task_id} is due already ({}): it runs now", local(next_run)?)
-        }
-        Effected::TaskCreated { task_id, next_run, .. } => {
-            format!("task {task_id} runs first at {}", local(next_run)?)
-        }
-        Effected::TaskChanged { task_id, status, next_run } => {
-            let next = next_run.map_or_else(|| Ok("never".into()), local)?;
-            format!("task {task_id} is {}, next run: {next}", status.as_str())
-        }
-        _ => format!("task {id} is cancelled"),
-    };
-    show::done(context, &said)
-}
-
 impl Add {
-    async fn run(self, context: &Context, store: &Store) -> Outcome {
-        let group = Folder::parse(&self.group).context("making a task")?;
-        if store.group(&group)?.is_none() {
-            return Err(anyhow!("group {group} does not exist").into());
-        }
-        if let Some(chat) = &self.chat {
-            is_chat_of(store, &group, chat)?;
-        }
-        let command = Command::ScheduleTask(ScheduleTask {
-            prompt: self.prompt,
-            schedule_type: self.kind,
-            schedule_value: ScheduleValue::Text(self.value),
-            target_jid: self.chat.clone(),
-            context_mode: self.context,
-            script: self.script,
-            task_id: self.id,
-            catch_up: self.catch_up,
-            output: self.output,
-        });
-        let effected = act(context, store, &group, command, Transcripts::new()).await?;
-        if let Some(chat) = &self.chat {
-            filter::tell_unserved(chat);
-        }
-        let Effected::TaskCreated { task_id, group, .. } = &effected else {
-            return Err(Failure::Failed(anyhow!("no task was made")));
-        };
-        let (id, group) = (task_id.clone(), group.clone());
-        print(context, store, &group, &id, effected)
-    }
-}
-
-/// Refuses a task of one group for a chat that only others are wired to: it would be theirs.
-fn is_chat_of(store: &Store, group: &Folder, chat: &str) -> anyhow::Result<()> {
-    let wired: Vec<Folder> =
-        store.wirings()?.into_iter().filter(|w| w.chat_jid == chat).map(|w| w.group).collect();
-    if wired.contains(group) {
-        return Ok(());
-    }
-    let others: Vec<&str> = wired.iter().map(Folder::as_str).collect();
-    match others.as_slice() {
-        [] => {
-            bail!("no group is wired to {chat}; wire one with `g2 wirings add --group {group} --chat {chat}`")
-        }
-        [other, ..] => bail!(
-            "group {group} is not wired to {chat}, which is a chat of {}; make the task with `--group {other}`, or wire {group} to it",
-            others.join(" and ")
-        ),
+    fn parsed(self) -> anyhow::Result<add::Args> {
+        let Self { group, chat, kind, value, context, catch_up, output, script, id, prompt } = self;
+        let group = Folder::parse(&group).context("making a task")?;
+        Ok(add::Args { group, chat, kind, value, context, catch_up, output, script, id, prompt })
     }
 }
 
 impl Update {
-    fn command(self) -> UpdateTask {
-        UpdateTask {
-            task_id: self.named.id,
-            target_folder: None,
-            prompt: self.prompt,
-            script: self.script,
-            schedule_type: self.kind,
-            schedule_value: self.value.map(ScheduleValue::Text),
-            context_mode: self.context,
-            catch_up: self.catch_up,
-            output: self.output,
-        }
+    fn parsed(self) -> anyhow::Result<update::Args> {
+        let Self { named, prompt, kind, value, context, catch_up, output, script } = self;
+        let run::Named { id, group } = named.parsed()?;
+        Ok(update::Args { id, group, prompt, kind, value, context, catch_up, output, script })
     }
-}
-
-/// Reads what a task asks an agent: an empty one asks nothing, as an empty message says nothing.
-fn prompt(text: &str) -> Result<String, String> {
-    if text.trim().is_empty() {
-        return Err("a prompt is wanted: say what the agent is to do".into());
-    }
-    Ok(text.to_owned())
 }

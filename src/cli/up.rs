@@ -56,9 +56,10 @@ fn about(context: &Context, sandbox: &str) -> Result<String, Failure> {
     let config = context.config()?;
     let main = context.store()?.groups()?.into_iter().find(|group| group.is_main);
     let own = main.as_ref().and_then(|group| Provider::parse(group.provider.as_deref()?).ok());
-    let script = main.and_then(|group| group.script).or(config.script.map(|path| path.display().to_string()));
+    let script =
+        main.and_then(|group| group.script).or(config.agent.script.map(|path| path.display().to_string()));
     let root = context.root.display();
-    let which = match (own.unwrap_or(config.provider), script) {
+    let which = match (own.unwrap_or(config.agent.provider), script) {
         (Provider::Claude, _) => "The agent is Claude Code".to_owned(),
         (Provider::Scripted, Some(script)) => format!("The agent is the built-in one and follows {script}"),
         (Provider::Scripted, None) => format!(

@@ -6,14 +6,13 @@ use ipc_handlers::{Folder, Time};
 use super::{
     Context, Failure, Outcome,
     client::{Client, NoDaemon},
-    jid, out,
-    prune::missing,
-    show,
+    jid, out, show,
 };
 use crate::{
     app, clock,
     domain::{engage::Rule, prune::History, states::RunStatus},
     ipc::peek,
+    ops::missing,
     store::Why,
 };
 

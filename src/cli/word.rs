@@ -1,7 +1,49 @@
 //! Arguments that are one of a closed set of words; help lists them.
 
+use anyhow::anyhow;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ipc_handlers::Word;
+
+use crate::ops::OpError;
+
+/// How the fields of a command are called where a person types them.
+const TYPED: [(&str, &str); 9] = [
+    ("field \"targetJid\"", "--chat"),
+    ("targetJid", "--chat"),
+    ("\"schedule_type\":\"cron\",\"schedule_value\":\"0 9 * * *\"", "--type cron --value \"0 9 * * *\""),
+    ("schedule_type \"interval\"", "--type interval"),
+    ("schedule_type", "--type"),
+    ("schedule_value", "--value"),
+    ("context_mode", "--context"),
+    ("taskId", "--id"),
+    ("available_groups.json", "`g2 groups list`"),
+];
+
+/// Says what is wrong with a command of agents in the words of the command line.
+pub(super) fn as_typed(error: OpError) -> OpError {
+    let typed = |text: String| TYPED.iter().fold(text, |text, (field, option)| text.replace(field, option));
+    OpError { message: typed(error.message), hint: typed(error.hint), ..error }
+}
+
+/// Reads `KEY=VALUE`.
+///
+/// # Errors
+/// There is no `=` in it.
+pub(super) fn setting(text: &str) -> anyhow::Result<(String, String)> {
+    let (key, value) = text.split_once('=').ok_or_else(|| anyhow!("{text:?} is no KEY=VALUE"))?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Reads the value of a setting that is one of the words of `W`.
+///
+/// # Errors
+/// It is none; the error lists them.
+pub(super) fn value<W: Word>(key: &str, value: &str) -> anyhow::Result<W> {
+    W::from_word(value).map_err(|_| {
+        let words = W::CHOICES.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+        anyhow!("{value:?} is no value for {key}; use one of {words}")
+    })
+}
 
 /// Reads one of the words of `W`.
 pub(super) fn word<W: Word + Send + Sync>() -> impl TypedValueParser<Value = W> {

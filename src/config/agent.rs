@@ -4,92 +4,54 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::ConfigError;
-use crate::domain::run_settings::{NoSuchValue, Provider};
+use super::units::{path_or_none, text_or_none, word};
+use crate::domain::run_settings::Provider;
 
-/// The version of the Claude Code CLI that the runner was tried with.
-const CLAUDE_VERSION: &str = "2.1.197";
+/// Which program is the agent.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agent {
+    #[serde(deserialize_with = "provider")]
+    pub provider: Provider,
+    /// The program that runs in the container instead of the image's own; empty: the image's.
+    pub command: Vec<String>,
+    #[serde(deserialize_with = "path_or_none")]
+    pub script: Option<PathBuf>,
+    pub claude: ClaudeSettings,
+}
 
 /// How the Claude Code CLI is run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ClaudeSettings {
     /// The program inside; empty: `claude`, looked up in `PATH`.
     pub path: String,
     /// The only version that may run; `None`: any.
+    #[serde(deserialize_with = "text_or_none")]
     pub version: Option<String>,
+    #[serde(deserialize_with = "text_or_none")]
     pub model: Option<String>,
+    #[serde(deserialize_with = "text_or_none")]
     pub append_system_prompt: Option<String>,
     /// The CLI's own tools that are offered; empty: the runner's list.
     pub tools: Vec<String>,
     /// Whose settings files count: `user`, `project`, `local`; empty: nobody's, as an agent can write them all.
+    #[serde(deserialize_with = "setting_sources")]
     pub setting_sources: Vec<String>,
     /// For how long the CLI may say nothing while it waits for the model, ms; 0: the runner's default.
     pub stall_timeout_ms: u64,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct RawAgent {
-    pub(super) provider: Option<String>,
-    pub(super) command: Vec<String>,
-    pub(super) script: Option<PathBuf>,
-    pub(super) claude: RawClaude,
+fn provider<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Provider, D::Error> {
+    word(from, "agent.provider", Provider::parse)
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct RawClaude {
-    path: String,
-    version: Option<String>,
-    model: String,
-    append_system_prompt: String,
-    tools: Vec<String>,
-    setting_sources: Option<Vec<String>>,
-    stall_timeout_ms: u64,
-}
-
-impl RawAgent {
-    pub(super) fn provider(&self) -> Result<Provider, ConfigError> {
-        word("agent.provider", self.provider.as_deref(), Provider::Scripted, Provider::parse)
-    }
-}
-
-impl RawClaude {
-    pub(super) fn check(self) -> Result<ClaudeSettings, ConfigError> {
-        let some = |text: String| Some(text).filter(|text| !text.is_empty());
-        let setting_sources = self.setting_sources.unwrap_or_default();
-        if let Some(odd) =
-            setting_sources.iter().find(|s| !["user", "project", "local"].contains(&s.as_str()))
-        {
-            return Err(ConfigError::Value {
-                name: "agent.claude.setting_sources",
-                value: odd.clone(),
-                why: "use \"user\", \"project\" and \"local\"",
-            });
-        }
-        Ok(ClaudeSettings {
-            path: self.path,
-            version: some(self.version.unwrap_or_else(|| CLAUDE_VERSION.into())),
-            model: some(self.model),
-            append_system_prompt: some(self.append_system_prompt),
-            tools: self.tools,
-            setting_sources,
-            stall_timeout_ms: self.stall_timeout_ms,
-        })
-    }
-}
-
-/// Reads a setting that is one of a few words.
-pub(super) fn word<T>(
-    name: &'static str,
-    text: Option<&str>,
-    default: T,
-    parse: impl FnOnce(&str) -> Result<T, NoSuchValue>,
-) -> Result<T, ConfigError> {
-    match text {
-        None => Ok(default),
-        Some(text) => {
-            parse(text).map_err(|why| ConfigError::Value { name, value: text.to_owned(), why: why.0 })
-        }
+fn setting_sources<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let sources = Vec::<String>::deserialize(from)?;
+    match sources.iter().find(|source| !["user", "project", "local"].contains(&source.as_str())) {
+        None => Ok(sources),
+        Some(odd) => Err(serde::de::Error::custom(format!(
+            "agent.claude.setting_sources can't be {odd:?}: use \"user\", \"project\" and \"local\""
+        ))),
     }
 }

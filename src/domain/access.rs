@@ -20,6 +20,7 @@ words! {
 
 words! {
     /// What becomes of senders that a group does not know, by chat.
+    #[derive(schemars::JsonSchema)]
     pub enum UnknownSenders: "policy for unknown senders" {
         /// They are not heard.
         Strict = "strict",

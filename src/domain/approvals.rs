@@ -56,6 +56,7 @@ pub fn full(open: &[Approval]) -> Option<String> {
 
 words! {
     /// What a question is about.
+    #[derive(schemars::JsonSchema)]
     pub enum Kind: "kind of question" {
         /// Whether a sender is to be heard.
         Sender = "sender",
@@ -66,6 +67,7 @@ words! {
 
 words! {
     /// How a question stands.
+    #[derive(schemars::JsonSchema)]
     pub enum State: "state of a question" {
         /// Somebody was asked.
         Pending = "pending",
@@ -103,6 +105,7 @@ pub enum Action {
 
 words! {
     /// What an answer does, in a word.
+    #[derive(schemars::JsonSchema)]
     pub enum Decision: "answer to a question" {
         Allow = "allow",
         Deny = "deny",

@@ -4,6 +4,7 @@ use ipc_handlers::words;
 
 words! {
     /// What kind of place a chat is.
+    #[derive(schemars::JsonSchema)]
     pub enum Kind: "chat kind" {
         /// One person and the agent.
         Direct = "direct",

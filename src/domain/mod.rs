@@ -27,7 +27,6 @@ pub mod prune;
 pub mod repeats;
 pub mod retry;
 pub mod room;
-pub mod rounds;
 pub mod rows;
 pub mod run_settings;
 pub mod scan;

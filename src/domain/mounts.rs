@@ -115,6 +115,11 @@ pub struct Granted {
     pub writable: bool,
 }
 
+/// Why it can't be told what lies at a path: the operating system's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotFound(pub String);
+
 /// Why a mount is not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MountRefusal {
@@ -122,8 +127,8 @@ pub enum MountRefusal {
     ContainerPath(String),
     #[error("{EXTRA}/{0} is there already, or lies in or around a mount that is")]
     Taken(String),
-    #[error("{path} can't be resolved: {why}")]
-    NotThere { path: String, why: String },
+    #[error("{path} can't be resolved")]
+    NotThere { path: String, source: NotFound },
     #[error("{0} is neither a folder nor a file")]
     Kind(String),
     #[error("{0} is no UTF-8, which an engine can't be told")]
@@ -143,7 +148,7 @@ pub enum MountRefusal {
 /// [`MountRefusal`]
 pub fn decide(
     request: &MountRequest,
-    found: Result<Found, String>,
+    found: Result<Found, NotFound>,
     rules: Rules<'_>,
     taken: &[Granted],
 ) -> Result<Granted, MountRefusal> {
@@ -152,7 +157,7 @@ pub fn decide(
     if taken.iter().any(|other| overlap(Path::new(&other.inside), Path::new(&inside))) {
         return Err(MountRefusal::Taken(name));
     }
-    let found = found.map_err(|why| MountRefusal::NotThere { path: request.host_path.clone(), why })?;
+    let found = found.map_err(|source| MountRefusal::NotThere { path: request.host_path.clone(), source })?;
     let path = found.real.display().to_string();
     match found.kind {
         FoundKind::Folder | FoundKind::File => {}

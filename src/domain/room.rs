@@ -29,7 +29,7 @@ pub enum Room {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     pub group: Folder,
-    /// What its folders take now, the files without a name that its processes hold, and what it has in the store, bytes.
+    /// What its folders take now, and what it has in the store, bytes.
     pub now: u64,
     /// What they took when they were first weighed since there was plenty of room, or since somebody was stopped; `None`:
     /// nobody looked.
@@ -37,8 +37,6 @@ pub struct Written {
     /// What it wrote since there was room, as far as the files say that it changed since, bytes; `None`: there was none
     /// since the daemon is up.
     pub wrote: Option<u64>,
-    /// Whether there can't be more than that.
-    pub in_full: bool,
 }
 
 /// Who fills the disk.
@@ -47,13 +45,11 @@ pub enum Filler<'w> {
     /// These groups, by so many bytes each since they were first weighed, or since there was room: one, or more that wrote
     /// the same. They are stopped.
     Groups(Vec<&'w Folder>, u64),
-    /// One of these, most likely: so many bytes are gone that nobody was seen to write, and they can't be weighed in full.
-    /// They are stopped.
-    Unweighed(Vec<&'w Folder>, u64),
     /// Not everybody was weighed before; the next look tells.
     NotKnown,
-    /// No group wrote enough to matter: something else fills it, and nobody is stopped for that.
-    Outside,
+    /// No group's folders show it: something else fills the disk, or files of a group that can't be weighed. Nobody is
+    /// stopped for that; nothing is started or taken in until there is room again.
+    NotSeen,
 }
 
 /// A disk as it is, and what is wanted of it.
@@ -184,9 +180,7 @@ pub fn wrote(changed: u64, lost: u64) -> u64 {
 /// that is nobody's fault. One that was not weighed before, as the disk was filled between two looks, is told by what it
 /// wrote between them.
 ///
-/// What nobody is seen to have written is not laid on whoever wrote something: who can't be weighed in full is taken to
-/// have written it, where it is more than what any group wrote. If all of them can, and they wrote less than half of what
-/// is gone together, it was somebody else.
+/// Where the groups together wrote less than half of what is gone, none of them is blamed for the rest.
 #[must_use]
 pub fn filler(missing: u64, lost: u64, written: &[Written]) -> Filler<'_> {
     let enough = LEAST.max(missing / 2);
@@ -195,15 +189,10 @@ pub fn filler(missing: u64, lost: u64, written: &[Written]) -> Filler<'_> {
     let unseen = lost.saturating_sub(seen);
     let most = written.iter().filter_map(grown).max();
     let who = |most| written.iter().filter(|w| grown(w) == Some(most)).map(|w| &w.group).collect();
-    let suspects: Vec<_> = written.iter().filter(|w| !w.in_full).map(|w| &w.group).collect();
     match most {
-        _ if written.iter().any(|w| grown(w).is_none()) && unseen > seen => Filler::NotKnown,
-        Some(most) if unseen >= enough && unseen > most && !suspects.is_empty() => {
-            Filler::Unweighed(suspects, unseen)
-        }
         Some(most) if most >= LEAST && seen >= enough && unseen <= seen => Filler::Groups(who(most), most),
         _ if written.iter().any(|w| grown(w).is_none()) => Filler::NotKnown,
-        _ => Filler::Outside,
+        _ => Filler::NotSeen,
     }
 }
 
@@ -293,17 +282,16 @@ mod tests {
                 now: now * MIB,
                 before: before.map(|mib| mib * MIB),
                 wrote: None,
-                in_full: true,
             };
             rows.iter().map(row).collect()
         };
         let [b, evil, good] = ["b", "evil", "good"].map(|name| Folder::parse(name).unwrap());
         for (missing, rows, expected) in [
-            (100, &[][..], Filler::Outside),
+            (100, &[][..], Filler::NotSeen),
             // Somebody outside fills the disk, beside groups that write a little.
-            (100, &[("good", 905, Some(900)), ("evil", 44, Some(0))], Filler::Outside),
-            (1, &[("good", 915, Some(900)), ("evil", 5, Some(9))], Filler::Outside),
-            (1_000, &[("good", 249, Some(0)), ("evil", 249, Some(0))], Filler::Outside),
+            (100, &[("good", 905, Some(900)), ("evil", 44, Some(0))], Filler::NotSeen),
+            (1, &[("good", 915, Some(900)), ("evil", 5, Some(9))], Filler::NotSeen),
+            (1_000, &[("good", 249, Some(0)), ("evil", 249, Some(0))], Filler::NotSeen),
             // Three do that share it: none of them wrote half of what is missing.
             (
                 1_000,
@@ -350,64 +338,26 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_is_seen_to_have_written_is_laid_on_nobody_who_can_be_weighed() {
+    fn what_nobody_is_seen_to_have_written_is_laid_on_nobody() {
         const MIB: u64 = 1 << 20;
-        let [evil, evil2, good] = ["evil", "evil2", "good"].map(|name| Folder::parse(name).unwrap());
+        let [evil, good] = ["evil", "good"].map(|name| Folder::parse(name).unwrap());
         for (missing, lost, rows, expected) in [
             // A hidden file, beside somebody who wrote a little; the first missing byte is enough.
-            (1, 900, &[("good", Some(20), true), ("evil", Some(0), true)][..], Filler::Outside),
-            (1, 41, &[("good", Some(20), true)], Filler::Outside),
-            (1, 40, &[("good", Some(20), true)], Filler::Groups(vec![&good], 20 * MIB)),
-            (
-                1,
-                900,
-                &[("good", Some(20), true), ("evil", Some(0), false)],
-                Filler::Unweighed(vec![&evil], 880 * MIB),
-            ),
-            (
-                1,
-                900,
-                &[("good", Some(20), false), ("evil", Some(0), true)],
-                Filler::Unweighed(vec![&good], 880 * MIB),
-            ),
-            (
-                1,
-                900,
-                &[("good", Some(20), true), ("evil", Some(0), false), ("evil2", Some(5), false)],
-                Filler::Unweighed(vec![&evil, &evil2], 875 * MIB),
-            ),
-            // Who was seen to write more than what is hidden is the one, hidden or not.
-            (
-                1,
-                60,
-                &[("good", Some(40), true), ("evil", Some(1), false)],
-                Filler::Groups(vec![&good], 40 * MIB),
-            ),
-            (
-                1,
-                60,
-                &[("good", Some(1), true), ("evil", Some(40), false)],
-                Filler::Groups(vec![&evil], 40 * MIB),
-            ),
-            // Together the others were seen to write most of it, but none of them as much as is hidden.
-            (
-                1,
-                100,
-                &[("good", Some(30), true), ("evil2", Some(30), true), ("evil", Some(0), false)],
-                Filler::Unweighed(vec![&evil], 40 * MIB),
-            ),
-            // Too little is hidden to matter.
-            (1, 20, &[("good", Some(1), true), ("evil", Some(4), false)], Filler::Outside),
-            (100, 45, &[("good", Some(1), true), ("evil", Some(4), false)], Filler::Outside),
+            (1, 900, &[("good", Some(20)), ("evil", Some(0))][..], Filler::NotSeen),
+            (1, 41, &[("good", Some(20))], Filler::NotSeen),
+            (1, 40, &[("good", Some(20))], Filler::Groups(vec![&good], 20 * MIB)),
+            // Who was seen to write more than what is hidden is the one.
+            (1, 60, &[("good", Some(40)), ("evil", Some(1))], Filler::Groups(vec![&good], 40 * MIB)),
+            (1, 60, &[("good", Some(1)), ("evil", Some(40))], Filler::Groups(vec![&evil], 40 * MIB)),
+            (100, 45, &[("good", Some(1)), ("evil", Some(4))], Filler::NotSeen),
             // Who was not weighed before may have had it, or have written it.
-            (1, 900, &[("good", Some(20), true), ("evil", None, false)], Filler::NotKnown),
+            (1, 900, &[("good", Some(20)), ("evil", None)], Filler::NotKnown),
         ] {
-            let row = |(group, grown, in_full): &(&str, Option<u64>, bool)| Written {
+            let row = |(group, grown): &(&str, Option<u64>)| Written {
                 group: Folder::parse(group).unwrap(),
                 now: (grown.unwrap_or(0) + 7) * MIB,
                 before: grown.map(|_| 7 * MIB),
                 wrote: None,
-                in_full: *in_full,
             };
             let rows: Vec<Written> = rows.iter().map(row).collect();
             assert_eq!(filler(missing * MIB, lost * MIB, &rows), expected, "{missing} {lost} {rows:?}");
@@ -423,7 +373,6 @@ mod tests {
                 now: now * MIB,
                 before: before.map(|mib| mib * MIB),
                 wrote: wrote.map(|mib| mib * MIB),
-                in_full: true,
             };
             rows.iter().map(row).collect()
         };
@@ -438,10 +387,10 @@ mod tests {
                 Filler::Groups(vec![&evil], 60 * MIB),
             ),
             // Nobody did: that is known at once.
-            (&[("good", 900, None, Some(3)), ("evil", 500, None, Some(0))], Filler::Outside),
-            (&[("good", 900, None, Some(49))], Filler::Outside),
+            (&[("good", 900, None, Some(3)), ("evil", 500, None, Some(0))], Filler::NotSeen),
+            (&[("good", 900, None, Some(49))], Filler::NotSeen),
             // What was weighed says more than what files were changed.
-            (&[("good", 900, Some(899), Some(900))], Filler::Outside),
+            (&[("good", 900, Some(899), Some(900))], Filler::NotSeen),
             // After a start nothing is known of those who were not weighed.
             (&[("good", 900, None, None), ("evil", 500, None, Some(1))], Filler::NotKnown),
         ] {

@@ -4,6 +4,7 @@ use ipc_handlers::{
     Code, Folder, ScheduleKind, TaskStatus, Time,
     effect::{CatchUp, ContextMode, EngageMode, IgnoredMessages, OutputMode, SenderScope},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
@@ -27,7 +28,7 @@ pub fn rfc3339_option<S: Serializer>(time: &Option<Time>, s: S) -> Result<S::Ok,
 }
 
 /// An agent with a folder, memory, mailbox and container settings.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Group {
     pub folder: Folder,
     pub name: String,
@@ -56,7 +57,7 @@ impl Group {
 }
 
 /// An address on a channel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Chat {
     pub jid: String,
     pub channel: String,
@@ -69,7 +70,7 @@ pub struct Chat {
 }
 
 /// A chat wired to a group, with the rules that say when it engages.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Wiring {
     pub id: i64,
     pub group: Folder,
@@ -85,11 +86,12 @@ pub struct Wiring {
 }
 
 /// A thread of a chat in which an agent was addressed, and listens on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StickyThread {
     /// Empty: the chat itself.
     pub thread: String,
     #[serde(serialize_with = "rfc3339")]
+    #[schemars(with = "String")]
     pub since: Time,
 }
 
@@ -126,7 +128,7 @@ pub struct Message {
 }
 
 /// What is to be said to a chat.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OutboxRow {
     pub id: i64,
     pub chat_jid: String,
@@ -139,14 +141,16 @@ pub struct OutboxRow {
     /// Why it is said: `run 3 record 2`, `command 17`, `notice: …`.
     pub cause: String,
     #[serde(serialize_with = "rfc3339")]
+    #[schemars(with = "String")]
     pub created_at: Time,
     #[serde(serialize_with = "rfc3339_option")]
+    #[schemars(with = "Option<String>")]
     pub sent_at: Option<Time>,
     pub error: Option<String>,
 }
 
 /// A scheduled prompt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Task {
     pub id: String,
     pub group: Folder,
@@ -160,8 +164,10 @@ pub struct Task {
     pub output: OutputMode,
     pub status: TaskStatus,
     #[serde(serialize_with = "rfc3339_option")]
+    #[schemars(with = "Option<String>")]
     pub next_run: Option<Time>,
     #[serde(serialize_with = "rfc3339_option")]
+    #[schemars(with = "Option<String>")]
     pub last_run: Option<Time>,
     pub last_result: Option<String>,
 }
@@ -186,7 +192,7 @@ pub struct TaskRun {
 }
 
 /// A conversation of an agent: one that a lane has, or an archived one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Session {
     /// The number of an archived one.
     pub id: Option<i64>,
@@ -199,6 +205,7 @@ pub struct Session {
     pub chat_jid: Option<String>,
     pub thread: Option<String>,
     #[serde(serialize_with = "rfc3339_option")]
+    #[schemars(with = "Option<String>")]
     pub archived_at: Option<Time>,
 }
 
@@ -225,7 +232,7 @@ pub struct Run {
 }
 
 /// One command of the mailbox, wherever it stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct IpcRow {
     /// The claim id; `null` while the file waits in its box.
     pub id: Option<i64>,
@@ -268,7 +275,7 @@ pub struct Inbound {
 }
 
 /// Somebody, with what they may decide.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct User {
     /// `channel:handle`.
     pub id: String,
@@ -280,17 +287,19 @@ pub struct User {
     /// Where they are asked; `None`: in the chat that their id names.
     pub dm_chat: Option<String>,
     #[serde(serialize_with = "rfc3339")]
+    #[schemars(with = "String")]
     pub created_at: Time,
 }
 
 /// Whom a group knows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Member {
     pub group: Folder,
     pub user: String,
     pub name: String,
     pub added_by: String,
     #[serde(serialize_with = "rfc3339")]
+    #[schemars(with = "String")]
     pub added_at: Time,
 }
 

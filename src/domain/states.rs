@@ -80,6 +80,7 @@ words! {
 
 words! {
     /// How far a row of the outbox is.
+    #[derive(schemars::JsonSchema)]
     pub enum DeliveryStatus: "delivery status" {
         /// It waits for its turn.
         Pending = "pending",
@@ -106,6 +107,7 @@ words! {
 
 words! {
     /// Where a command of the mailbox stands, as people see it.
+    #[derive(schemars::JsonSchema)]
     pub enum QueueState: "state of a command" {
         /// Its file lies in its box.
         Waiting = "waiting",
@@ -145,6 +147,7 @@ impl QueueState {
 
 words! {
     /// Whether a lane has a session, or it is kept.
+    #[derive(schemars::JsonSchema)]
     pub enum SessionState: "session state" {
         Live = "live",
         Archived = "archived",

@@ -17,10 +17,10 @@ pub struct TaskLimits {
     pub script: usize,
 }
 
-impl Default for TaskLimits {
-    fn default() -> Self {
-        Self { count: 1_000, bytes: 8 << 20, prompt: 64 << 10, script: 64 << 10 }
-    }
+impl TaskLimits {
+    /// Any number of tasks of any size.
+    pub const NONE: Self =
+        Self { count: usize::MAX, bytes: u64::MAX, prompt: usize::MAX, script: usize::MAX };
 }
 
 /// How much of a prompt or a script is shown in a list, bytes.

@@ -4,6 +4,7 @@
 //! database, once opened by the caller, reads its own files when it is asked for a zone.)
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
+use strsim::osa_distance;
 
 /// The zone data in use.
 #[derive(Clone, Debug)]
@@ -161,7 +162,7 @@ pub fn suggestion(name: &str) -> Option<&'static str> {
         let full = comparable(zone);
         let city = full.rsplit('/').next().unwrap_or_default();
         // A city alone is what people write first; it counts a little less than the whole name.
-        (2 * distance(&wanted, &full)).min(2 * distance(&wanted, city) + 1)
+        (2 * osa_distance(&wanted, &full)).min(2 * osa_distance(&wanted, city) + 1)
     };
     let (best, zone) = names.map(|zone| (closeness(zone), zone)).min_by_key(|(closeness, _)| *closeness)?;
     (best <= 2 * allowed + 1).then_some(zone)
@@ -184,27 +185,6 @@ fn release(version: &str) -> Option<(u16, usize, &str)> {
 
 fn comparable(name: &str) -> String {
     name.trim().to_ascii_lowercase().replace([' ', '-'], "_")
-}
-
-/// Returns how many characters must be added, removed, replaced or swapped with their neighbour to get from one name
-/// to the other.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before_last: Vec<usize> = vec![];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = replaced.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(before_last[j - 2] + 1);
-            }
-            row.push(best);
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
 }
 
 #[cfg(test)]

@@ -11,11 +11,12 @@ mod renew;
 mod state;
 
 use std::{
+    cell::LazyCell,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, Time};
 use rustix::{
     fd::{AsFd as _, OwnedFd},
     fs::{Mode, Stat},
@@ -49,8 +50,10 @@ pub struct GroupBoxes {
     owner: Mutex<Option<Owner>>,
     group: Held,
     boxes: [Held; 5],
-    /// For each command box: its stamp when it was last reported as changed, and how often that was.
-    seen: Mutex<[Option<(BoxStamp, Report)>; 2]>,
+    /// For each command box: what was last seen of it.
+    seen: Mutex<[Option<Seen>; 2]>,
+    /// The same for each box, when its flags and its project were looked at.
+    attributes_seen: Mutex<[Option<Seen>; 5]>,
 }
 
 /// A directory held open, and which one that is.
@@ -64,12 +67,30 @@ struct Held {
 /// What changes when a directory's entries do: modification and change time.
 type BoxStamp = [(i64, u64); 2];
 
+/// How old a stamp is before no later change can leave it as it is, ms: some ticks of the kernel's clock, of which the
+/// longest take 10 ms.
+const TICKS_MS: i64 = 100;
+/// The same of a file system that stamps in whole seconds, or in every second one.
+const COARSE_MS: i64 = 2_500;
+
+/// What a look has seen of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Report {
-    /// Once: a name that came in the same tick of the kernel's clock would leave the stamp as it is.
-    Once,
-    /// Again at the next look; what comes later has another stamp.
-    Twice,
+struct Seen {
+    stamp: BoxStamp,
+    /// Whether the stamp was old enough then: what came later has another one.
+    settled: bool,
+}
+
+impl Seen {
+    fn at(stamp: BoxStamp, now: Time) -> Self {
+        let newest =
+            stamp.iter().map(|(seconds, nanos)| seconds * 1_000 + (*nanos / 1_000_000).cast_signed()).max();
+        let is_coarse = stamp.iter().all(|(_, nanos)| *nanos == 0);
+        let enough = if is_coarse { COARSE_MS } else { TICKS_MS };
+        // One that is ahead is of a clock that was set back since: what changes now has an earlier one.
+        let settled = newest.is_some_and(|newest| now.0.abs_diff(newest) >= enough.cast_unsigned());
+        Self { stamp, settled }
+    }
 }
 
 /// Whether the boxes on disk are those that are held.
@@ -115,6 +136,7 @@ impl GroupBoxes {
             group,
             boxes,
             seen: Mutex::default(),
+            attributes_seen: Mutex::default(),
         })
     }
 
@@ -154,15 +176,16 @@ impl GroupBoxes {
 
     /// Compares device and inode of each box with those held. A box whose mode its container has changed, be it to lock
     /// us out or to let others in, is its own alone again; one to which it gave flags or a project has those of the folder
-    /// above it.
+    /// above it. Either gives the box a new change stamp: one whose stamp is known is not asked for its flags.
     ///
     /// # Errors
     /// [`World`] when a folder can't be looked at.
-    pub fn identity(&self) -> Result<Identity, World> {
+    pub fn identity(&self, now: Time) -> Result<Identity, World> {
         let group = dir::stat(&self.host.ipc, self.folder.as_str());
         let is_linked = group.is_ok_and(|stat| self.group.is(&stat));
-        let model = Attributes::of(&self.group.fd);
-        for b in BoxName::ALL {
+        let model = LazyCell::new(|| Attributes::of(&self.group.fd));
+        let mut seen = self.attributes_seen.lock().unwrap_or_else(PoisonError::into_inner);
+        for (b, last) in BoxName::ALL.into_iter().zip(seen.iter_mut()) {
             let held = self.held(b);
             let looking = |e| World::new("looking at", self.path_of(b).display().to_string(), e);
             let here = match dir::stat(&self.group.fd, b.as_str()) {
@@ -173,34 +196,36 @@ impl GroupBoxes {
             if here.st_mode & 0o7777 != 0o700 {
                 rustix::fs::fchmod(&held.fd, Mode::from_raw_mode(0o700)).map_err(looking)?;
             }
-            if let Some(model) = &model {
+            let here = Seen::at(box_stamp(&here), now);
+            if last.is_some_and(|before| before.settled && before.stamp == here.stamp) {
+                continue;
+            }
+            if let Some(model) = &*model {
                 model.give_to(&held.fd).map_err(looking)?;
             }
+            *last = Some(here);
         }
         Ok(Identity::Same)
     }
 
-    /// Returns the command boxes whose entries changed since the last call; the first call says both.
+    /// Returns the command boxes whose entries may have changed since the last call; the first call says both.
     ///
-    /// Costs one `fstat` a box. A change is reported by two calls running, as a second file may come within the tick of
-    /// the kernel's clock that the first one came in; so leave at least 20 ms between calls.
+    /// Costs one `fstat` a box. A second file may come within the tick of the file system's clock that the first one came
+    /// in, and leave the box's stamp as it is. So a box is reported until its stamp was some ticks old at a call.
     ///
     /// # Errors
     /// [`World`] when a held box can't be looked at.
-    pub fn changed(&self) -> Result<Vec<CommandBox>, World> {
+    pub fn changed(&self, now: Time) -> Result<Vec<CommandBox>, World> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Vec::new();
         for (b, last) in CommandBox::ALL.into_iter().zip(seen.iter_mut()) {
             let stat = rustix::fs::fstat(&self.held(b.name()).fd)
                 .map_err(|e| World::new("looking at", self.path_of(b.name()).display().to_string(), e))?;
-            let now = box_stamp(&stat);
-            let report = match *last {
-                Some((then, Report::Twice)) if then == now => continue,
-                Some((then, Report::Once)) if then == now => Report::Twice,
-                Some(_) | None => Report::Once,
-            };
-            *last = Some((now, report));
-            changed.push(b);
+            let here = Seen::at(box_stamp(&stat), now);
+            match last.replace(here) {
+                Some(before) if before.settled && before.stamp == here.stamp => *last = Some(before),
+                Some(_) | None => changed.push(b),
+            }
         }
         Ok(changed)
     }
@@ -265,4 +290,24 @@ impl Held {
 
 fn box_stamp(stat: &Stat) -> BoxStamp {
     [(stat.st_mtime, stat.st_mtime_nsec), (stat.st_ctime, stat.st_ctime_nsec)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_settled_once_no_change_can_leave_it_as_it_is() {
+        let of = |stamp: (i64, u64), now: i64| Seen::at([(7, 5), stamp], Time(now)).settled;
+        // In nanoseconds, by ticks.
+        assert!(!of((1_000, 400_000_000), 1_000_400));
+        assert!(!of((1_000, 400_000_000), 1_000_499));
+        assert!(of((1_000, 400_000_000), 1_000_500));
+        // A clock that is read a little late, or was set back.
+        assert!(!of((1_000, 400_000_000), 1_000_301));
+        assert!(of((1_000, 400_000_000), 999_000));
+        // In whole seconds.
+        let coarse = |now| Seen::at([(1_000, 0); 2], Time(now)).settled;
+        assert!(!coarse(1_002_400) && coarse(1_002_500));
+    }
 }

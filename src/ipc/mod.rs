@@ -2,7 +2,6 @@
 
 pub mod boxes;
 mod dir;
-mod held;
 mod host;
 mod inside;
 mod kernel;
@@ -23,7 +22,6 @@ pub use boxes::{
     ClaimError, Emptied, Entry, GroupBoxes, Identity, InputLeft, InputState, Listing, PutError, Stamp,
     StateError,
 };
-pub use held::weigh_held;
 pub use host::{HostDirs, Owner, sync_all};
 pub use inside::{Inside, InsideError, read_inside};
 pub use kernel::Writer;

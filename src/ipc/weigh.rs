@@ -34,12 +34,6 @@ pub enum Gap {
     Deep,
     #[error("more than {0} names")]
     Names(usize),
-    #[error("a process that can't be looked into")]
-    Process,
-    #[error("more than {0} open files")]
-    Descriptors(usize),
-    #[error("open files on their way in a socket")]
-    Sent,
 }
 
 impl std::ops::AddAssign for Weight {

@@ -11,25 +11,19 @@ use tokio::{
         UnixListener, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::oneshot,
-    task::{JoinSet, spawn_blocking},
+    task::JoinSet,
 };
 
-use super::{
-    Host,
-    ipc::{Ask, chain},
-    remove, snapshots,
-};
+use super::{Host, keeper};
 use crate::{
     channels::local,
     clock,
-    domain::{approvals, lanes::Event, problems::Finding, states::SandboxName},
+    domain::{approvals, errors::chain, problems::Finding, states::SandboxName},
+    ops::{self, Answer, By, Op, OpError},
 };
 
 mod lines;
-mod queue;
 use lines::{Line, Lines};
-pub use queue::{Which, shown};
 
 /// The longest line: the longest message with each byte escaped, and what stands around it.
 const LONGEST_LINE: usize = 6 * local::LONGEST_TEXT + (64 << 10);
@@ -41,22 +35,14 @@ pub enum Request {
     Ping,
     /// How the daemon is.
     Status,
-    /// Something in the store was changed by another process: look again. Answered when boxes and snapshots are as
-    /// they should be.
-    Changed {
-        /// The group that the change is about; absent: it may be about any.
+    /// Do an operation: `{"name": NAME, "args": {…}}`, one of those that `g2 ops schema` lists.
+    Op {
+        #[serde(rename = "do")]
+        asked: serde_json::Value,
+        /// Who called `sudo` to ask; only heard of root.
         #[serde(default)]
-        group: Option<Folder>,
-        /// Its next run needs other settings than its live one has: that one is asked to leave.
-        #[serde(default)]
-        relaunch: bool,
+        sudo_user: Option<String>,
     },
-    /// Set a command aside that waits or is claimed, or remove what is kept of a dead one. Answered with its id.
-    DropCommand { which: Which, reason: String },
-    /// Decide a refused or dead command anew. Answered with the id of the try.
-    RetryCommand { id: i64 },
-    /// Have a group's run leave, settle what lies in its boxes, and remove it.
-    RemoveGroup { folder: Folder },
 }
 
 /// What a client is told by the daemon; what a terminal is told of its chats is [`local::Told`].
@@ -65,8 +51,15 @@ pub enum Request {
 pub enum Response {
     Status(Box<Status>),
     Done,
-    Command { id: i64 },
-    Error { message: String },
+    /// The operation is done.
+    OpDone(Answer),
+    /// The operation is not done, unless its code is `unknown`.
+    OpRefused {
+        error: OpError,
+    },
+    Error {
+        message: String,
+    },
 }
 
 words! {
@@ -147,18 +140,20 @@ struct Client {
     out: OwnedWriteHalf,
     chats: local::Session,
     since: Time,
+    /// The user at the other end.
+    user: u32,
 }
 
 async fn serve(host: Arc<Host>, stream: UnixStream, since: Time) {
     let us = rustix::process::geteuid().as_raw();
-    match stream.peer_cred() {
-        Ok(peer) if peer.uid() == us || peer.uid() == 0 => {}
+    let user = match stream.peer_cred() {
+        Ok(peer) if peer.uid() == us || peer.uid() == 0 => peer.uid(),
         Ok(peer) => return tracing::warn!(uid = peer.uid(), "a client of another user was turned away"),
         Err(error) => return tracing::warn!(%error, "a client without credentials was turned away"),
-    }
+    };
     let (input, out) = stream.into_split();
     let chats = local::Session::new(&host.local, &host.store);
-    let client = Client { host, out, chats, since };
+    let client = Client { host, out, chats, since, user };
     let _ = client.run(Lines::new(input, LONGEST_LINE)).await;
 }
 
@@ -233,46 +228,18 @@ impl Client {
         match request {
             Request::Ping => Response::Done,
             Request::Status => Response::Status(Box::new(status(&self.host, self.since).await)),
-            Request::Changed { group, relaunch } => {
-                if let Some(group) = group.clone().filter(|_| relaunch) {
-                    let _ = self.host.lanes.send(Event::CloseAsked { group });
+            Request::Op { asked, sudo_user } => {
+                let by = By::owner(self.user, sudo_user);
+                let done = match Op::read(asked) {
+                    Ok(op) => keeper::perform(&self.host, by, op).await,
+                    Err(wrong) => Err(wrong),
+                };
+                match done {
+                    Ok(answer) => Response::OpDone(answer),
+                    Err(error) => Response::OpRefused { error },
                 }
-                changed(&self.host, group).await;
-                Response::Done
             }
-            Request::DropCommand { which, reason } => {
-                by_hand(queue::drop(Arc::clone(&self.host), which, reason)).await
-            }
-            Request::RetryCommand { id } => by_hand(queue::retry(Arc::clone(&self.host), id)).await,
-            Request::RemoveGroup { folder } => match remove::group(&self.host, &folder).await {
-                Ok(()) => Response::Done,
-                Err(why) => Response::Error { message: why },
-            },
         }
-    }
-}
-
-async fn by_hand(work: impl Future<Output = Result<i64, String>>) -> Response {
-    match work.await {
-        Ok(id) => Response::Command { id },
-        Err(message) => Response::Error { message },
-    }
-}
-
-/// Takes in what another process changed in the store, about a group or about who knows what. When it returns, boxes and
-/// snapshots are as the store is.
-pub(super) async fn changed(host: &Arc<Host>, group: Option<Folder>) {
-    if let Err(error) = host.store.look_at_feed() {
-        tracing::error!(error = %chain(&error), "reading the feed of changes failed; it is read again in a second");
-    }
-    let (done, opened) = oneshot::channel();
-    if host.mailboxes.send(Ask::Groups(done)).is_ok() {
-        let _ = opened.await;
-    }
-    let at_work = Arc::clone(host);
-    let written = spawn_blocking(move || snapshots::write_awaited(&at_work, group.as_ref().as_slice()));
-    if let Err(fault) = written.await {
-        tracing::error!(%fault, "our own fault: following the feed of changes failed");
     }
 }
 
@@ -316,7 +283,7 @@ pub async fn status(host: &Host, since: Time) -> Status {
         approvals_pending,
         sandbox: host.sandbox.kind(),
         obstacle: host.obstacle().map(|obstacle| obstacle.to_string()),
-        held: host.store.holds().unwrap_or_default().iter().map(queue::shown).collect(),
+        held: host.store.holds().unwrap_or_default().iter().map(ops::ipc::shown).collect(),
         problems,
         findings,
     }

@@ -69,7 +69,7 @@ impl Dispatch {
     /// Takes over what was found alive, and groups whose state is not known yet.
     #[must_use]
     pub fn new(host: Arc<Host>, adopted: Vec<Adoption>, held: Vec<Folder>) -> Self {
-        let lanes = Lanes::new(host.config.max_containers);
+        let lanes = Lanes::new(host.config.limits.max_containers);
         let judging = Judging::new(&host.config);
         let mut this = Self {
             host,

@@ -14,7 +14,10 @@ use ipc_handlers::{Folder, Time};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    domain::deaths::{self, Death},
+    domain::{
+        deaths::{self, Death},
+        errors::chain,
+    },
     root,
 };
 
@@ -57,7 +60,7 @@ impl Intake {
     #[must_use]
     pub fn begin(data: PathBuf, found: Found, now: Time) -> (Self, BTreeSet<Folder>) {
         let known = root::read_starts(&data).unwrap_or_else(|error| {
-            tracing::warn!(%error, "data/starts.json can't be read; earlier starts count as well ended");
+            tracing::warn!(error = %chain(&error), "data/starts.json can't be read; earlier starts count as well ended");
             None
         });
         let written = known.is_some();
@@ -137,7 +140,7 @@ impl Intake {
             if std::mem::take(&mut state.written)
                 && let Err(error) = root::write_starts(&self.data, None)
             {
-                tracing::warn!(%error, "data/starts.json can't be removed");
+                tracing::warn!(error = %chain(&error), "data/starts.json can't be removed");
             }
             return;
         }
@@ -146,7 +149,7 @@ impl Intake {
         let all: Vec<&Death> = state.before.iter().chain(&now).collect();
         let text = serde_json::to_vec(&all).unwrap_or_default();
         if let Err(error) = root::write_starts(&self.data, Some(&text)) {
-            tracing::warn!(%error, "data/starts.json can't be written; a death of this start is not known to the next");
+            tracing::warn!(error = %chain(&error), "data/starts.json can't be written; a death of this start is not known to the next");
         }
         state.written = true;
     }

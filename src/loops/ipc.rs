@@ -1,5 +1,5 @@
 //! Command files, from their box to their receipt. One worker per group, so that no group's files wait for another's;
-//! events are hints, and scans are the truth: every two seconds of groups at work, within thirty of each other one.
+//! events are hints, and looks are the truth: every two seconds the change stamp of each box, and a scan where it is new.
 //!
 //! ```text
 //! hint or scan ─▶ claim ─▶ read ─▶ settle (one savepoint: receipt, effects) ─▶ snapshots, reply, done/ or dead/, unlink
@@ -8,11 +8,7 @@
 //! Files are claimed in the order of their events and settled in the order of their claims; those that wait are
 //! committed together. What a writer may still be busy with is looked at again while others go on.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ipc_handlers::Folder;
 use tokio::sync::{mpsc, oneshot};
@@ -21,15 +17,14 @@ use tokio_util::sync::CancellationToken;
 use super::Host;
 pub(super) use crate::domain::errors::chain;
 use crate::{
-    domain::rounds::Rounds,
-    ipc::{Claimed, Hint, Hints, Swept, Watch},
+    clock,
+    ipc::{Claimed, GroupBoxes, Hint, Hints, Swept, Watch},
 };
 
 mod answer;
 mod fault;
 mod flow;
 mod gate;
-pub mod hand;
 mod open;
 mod read;
 mod recover;
@@ -37,11 +32,9 @@ mod searches;
 mod transcripts;
 mod worker;
 
-pub use hand::Hand;
 pub use open::renew_boxes;
 use open::{Line, act_on_identity, look_at_identity, open_groups, reopen, watch_again};
 pub use recover::{Left, recover};
-pub use transcripts::read_transcript;
 use worker::Job;
 
 /// How many files all groups that take in more than a few have in hand at a time: somebody else's command waits for no more
@@ -84,9 +77,8 @@ pub async fn run(
     }
     let mut checked = None;
     let mut looking = tokio::task::JoinSet::new();
-    let mut rounds = Rounds::default();
-    let mut every = tokio::time::interval(host.config.scan_every);
-    let mut blind = tokio::time::interval(BLIND.min(host.config.scan_every));
+    let mut every = tokio::time::interval(host.config.limits.scan_every);
+    let mut blind = tokio::time::interval(BLIND.min(host.config.limits.scan_every));
     let mut again = tokio::time::interval(WATCH_AGAIN);
     for interval in [&mut every, &mut blind, &mut again] {
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -100,7 +92,6 @@ pub async fn run(
             Some(hint) = hints.recv() => match hint {
                 Hint::File { folder, in_box, name } => {
                     if let Some(worker) = workers.get(&folder) {
-                        rounds.heard(&folder);
                         worker.hints.send(Hint::File { folder, in_box, name });
                     }
                 }
@@ -152,7 +143,7 @@ pub async fn run(
                     // Of a group whose boxes could not be opened.
                     open_groups(&host, &watch, &mut workers, &mut running, &mut growing);
                 }
-                scan_changed(&host, &workers, &mut rounds);
+                scan_changed(&host, &workers);
                 // A container may see to it that something is thrown away all the time.
                 if sweeping.is_finished() && host.dirs.has_discarded() {
                     sweeping = sweep(&host);
@@ -206,25 +197,20 @@ fn rescan_all(workers: &BTreeMap<Folder, Line>) {
     }
 }
 
-/// Has the workers scan whose turn it is and whose boxes have changed. Each time that is every group at work and every one
-/// that no event tells of.
-fn scan_changed(host: &Arc<Host>, workers: &BTreeMap<Folder, Line>, rounds: &mut Rounds) {
-    let running = host.store.groups_with_a_run().unwrap_or_else(|error| {
-        tracing::error!(error = %chain(&error), "finding the groups at work failed");
-        BTreeSet::new()
-    });
-    let unwatched = |group: &Folder| workers.get(group).is_none_or(|worker| !worker.watched);
-    let chosen = rounds.next(workers, |group| running.contains(group) || unwatched(group));
+/// Has the workers scan whose boxes have changed.
+fn scan_changed(host: &Host, workers: &BTreeMap<Folder, Line>) {
     let open = host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for folder in chosen {
+    for (folder, worker) in workers {
         // What can't be looked at now is opened again by the scan.
-        let idle =
-            open.get(&folder).is_some_and(|boxes| boxes.changed().is_ok_and(|changed| changed.is_empty()));
-        if !idle && let Some(worker) = workers.get(&folder) {
-            rounds.heard(&folder);
+        if open.get(folder).is_none_or(|boxes| has_changed(boxes) != Some(false)) {
             let _ = worker.jobs.send(Job::Scan(worker.sight()));
         }
     }
+}
+
+/// Whether something may have come into a group's boxes since the last look; `None` where they can't be looked at.
+fn has_changed(boxes: &GroupBoxes) -> Option<bool> {
+    Some(!boxes.changed(clock::now()).ok()?.is_empty())
 }
 
 /// Has the workers scan whose boxes have changed without an event telling of it.
@@ -232,7 +218,7 @@ fn scan_unwatched(host: &Host, workers: &BTreeMap<Folder, Line>) {
     let open = host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
     for (folder, worker) in workers.iter().filter(|(_, worker)| !worker.watched) {
         // What can't be looked at is opened again by the scan of all.
-        if open.get(folder).is_some_and(|boxes| boxes.changed().is_ok_and(|changed| !changed.is_empty())) {
+        if open.get(folder).is_some_and(|boxes| has_changed(boxes) == Some(true)) {
             let _ = worker.jobs.send(Job::Scan(worker.sight()));
         }
     }

@@ -33,11 +33,13 @@ use crate::{
     domain::{bucket::Bucket, holds::Holds, lanes::Event, problems::Problem, room::Disk, zone::Zone},
     gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
+    ops::ipc::Hand,
     sandbox::Sandbox,
     store::{HandoverLimits, Store},
 };
 
 use intake::Intake;
+pub use keeper::Operations;
 use snapshots::Snapshots;
 
 pub mod control;
@@ -45,10 +47,10 @@ pub mod deliver;
 pub mod dispatch;
 pub mod intake;
 pub mod ipc;
+mod keeper;
 pub mod problems;
 pub mod prune;
 pub mod reconcile;
-mod remove;
 mod room;
 mod run;
 pub mod schedule;
@@ -99,6 +101,8 @@ pub struct Host {
     pub look_again: Notify,
     /// Why nothing is launched, while that is so.
     pub obstacle: Mutex<Option<Obstacle>>,
+    /// The operations under way.
+    pub operations: keeper::Operations,
     /// What a person has to mend, as it was last seen.
     pub known_problems: Mutex<Vec<Problem>>,
     /// Groups whose runs are ended as the disk has no room for what they write, and why; until there is room again.
@@ -154,9 +158,9 @@ impl Host {
         let allowance = all.entry(group.clone()).or_insert_with(|| {
             let now = crate::clock::now();
             Allowance {
-                commands: Bucket::new(self.config.commands_per_minute, now),
-                messages: Bucket::new(self.config.messages_per_minute, now),
-                bytes: Bucket::new(self.config.command_bytes_per_minute, now),
+                commands: Bucket::new(self.config.limits.commands_per_minute, now),
+                messages: Bucket::new(self.config.limits.messages_per_minute, now),
+                bytes: Bucket::new(self.config.limits.command_bytes_per_minute, now),
             }
         });
         look(allowance)
@@ -188,8 +192,8 @@ impl Host {
 
     /// Returns what is needed to act on commands.
     #[must_use]
-    pub fn hand(&self) -> ipc::Hand<'_> {
-        ipc::Hand { store: &self.store, dirs: &self.dirs, claims: &self.claims }
+    pub fn hand(&self) -> Hand<'_> {
+        Hand { store: &self.store, dirs: &self.dirs, claims: &self.claims }
     }
 
     /// Returns why nothing is launched, while that is so.
@@ -204,7 +208,7 @@ impl Host {
         let data = self.root.join("data");
         let (free_inodes, all_inodes) = crate::root::inodes(&data);
         let free = crate::root::free_bytes(&data).unwrap_or(u64::MAX);
-        Disk { free, inside: 0, wanted: self.config.min_free_bytes, free_inodes, all_inodes }
+        Disk { free, inside: 0, wanted: self.config.limits.min_free_bytes, free_inodes, all_inodes }
     }
 
     /// Returns the disk as it is now, with what is free inside of the store.
@@ -226,7 +230,7 @@ impl Host {
     /// The store's.
     pub fn owner_next(&self, group: &Folder) -> Result<Option<Owner>, crate::store::StoreError> {
         let Some(agent) = self.box_owner else { return Ok(None) };
-        let Some(base) = self.config.uid_base else { return Ok(Some(agent)) };
+        let Some(base) = self.config.sandbox.uid_base else { return Ok(Some(agent)) };
         let number = self.store.group_uid(group)?.number;
         let uid = number.and_then(|number| base.checked_add(number)).filter(|uid| *uid < u32::MAX);
         Ok(Some(uid.map_or(agent, |uid| (uid, uid))))
@@ -252,7 +256,7 @@ impl Host {
         deliver::Post {
             store: self.store.clone(),
             channels: Arc::clone(&self.channels),
-            unknown: self.config.on_unknown,
+            unknown: self.config.outbox.on_unknown,
             stop: self.stop.clone(),
         }
     }
@@ -261,9 +265,9 @@ impl Host {
     #[must_use]
     pub fn handover_limits(&self) -> HandoverLimits {
         HandoverLimits {
-            messages: self.config.batch_messages,
-            bytes: self.config.batch_bytes,
-            context: self.config.max_context,
+            messages: self.config.limits.batch_messages,
+            bytes: self.config.limits.batch_bytes,
+            context: self.config.limits.max_context,
         }
     }
 

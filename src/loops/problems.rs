@@ -152,7 +152,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
 
 /// Whether the gateway can be opened.
 fn upstream(view: &View<'_>, found: &mut Vec<Problem>) {
-    let text = &view.config.upstream;
+    let text = &view.config.gateway.upstream;
     if let Err(error) = Upstream::parse(text) {
         found.push(Problem::Upstream { text: text.clone(), why: chain(&error) });
     }
@@ -173,22 +173,22 @@ fn beside(view: &View<'_>, found: &mut Vec<Problem>) {
 /// Returns the files that secrets lie in.
 #[must_use]
 pub fn secrets(config: &Config, root: &Path) -> Vec<PathBuf> {
-    [root.join(".env")].into_iter().chain(config.token_file.clone()).collect()
+    [root.join(".env")].into_iter().chain(config.gateway.token_file.clone()).collect()
 }
 
 /// Whether a daemon that is started now would refuse to have agents without any sandbox.
 async fn sandbox(view: &View<'_>, found: &mut Vec<Problem>) {
     let config = view.config;
-    let what = if config.allow_unsandboxed || view.host.is_some() {
+    let what = if config.sandbox.allow_unsandboxed || view.host.is_some() {
         return;
-    } else if !config.command.is_empty() {
-        format!("agent.command ({})", config.command.join(" "))
-    } else if config.provider == Provider::Claude {
+    } else if !config.agent.command.is_empty() {
+        format!("agent.command ({})", config.agent.command.join(" "))
+    } else if config.agent.provider == Provider::Claude {
         "Claude Code".to_owned()
     } else {
         return;
     };
-    let is_refused = match config.sandbox {
+    let is_refused = match config.sandbox.kind {
         SandboxKind::Docker => false,
         SandboxKind::Process => true,
         // It waits for Docker where that is needed; otherwise it takes what is there.
@@ -199,7 +199,7 @@ async fn sandbox(view: &View<'_>, found: &mut Vec<Problem>) {
                     .active_runs()
                     .is_ok_and(|runs| runs.iter().any(|run| run.sandbox == SandboxName::Docker))
             };
-            let answer = timeout(ENGINE, look_at_image(config, &config.image)).await;
+            let answer = timeout(ENGINE, look_at_image(config, &config.sandbox.image)).await;
             !view.store.is_some_and(adopts) && !matches!(answer, Ok(Ok(_)))
         }
     };
@@ -212,7 +212,7 @@ fn disk(view: &View<'_>, found: &mut Vec<Problem>) {
     let data = if data.is_dir() { data } else { view.root.to_owned() };
     let Some(free) = crate::root::free_bytes(&data) else { return };
     let (free_inodes, inodes) = crate::root::inodes(&data);
-    let wanted = view.config.min_free_bytes;
+    let wanted = view.config.limits.min_free_bytes;
     let path = data.display().to_string();
     let inside = view.store.and_then(|store| store.size().ok()).map_or(0, |size| size.free);
     let disk = Disk { free, inside, wanted, free_inodes, all_inodes: inodes };
@@ -247,7 +247,7 @@ fn stored(view: &View<'_>, store: &Store, disk: &Disk, found: &mut Vec<Problem>)
             return found.push(Problem::Unreadable { what: "what is stored of groups", why: chain(&error) });
         }
     };
-    let (most, left) = (view.config.stored_bytes, disk.left());
+    let (most, left) = (view.config.limits.stored_bytes, disk.left());
     for (group, bytes) in all {
         let held_up = if room::is_over(bytes, most) {
             HeldUp::Stopped
@@ -265,7 +265,7 @@ fn stored(view: &View<'_>, store: &Store, disk: &Disk, found: &mut Vec<Problem>)
 /// The hard limit: the daemon raises its own to that.
 fn open_files(view: &View<'_>, groups: usize, found: &mut Vec<Problem>) {
     use rustix::process::{Resource, getrlimit};
-    let runs = view.config.max_containers.get() as u64;
+    let runs = view.config.limits.max_containers.get() as u64;
     let wanted = wanted_files(groups as u64, runs);
     if let Some(limit) = getrlimit(Resource::Nofile).maximum
         && limit < wanted
@@ -306,7 +306,7 @@ fn of_groups(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
         }
     }
     if !of_gateway.is_empty() {
-        let keys = Credentials::new(view.root.join(".env"), view.config.token_file.clone());
+        let keys = Credentials::new(view.root.join(".env"), view.config.gateway.token_file.clone());
         if let Err(error) = keys.current() {
             found.push(Problem::NoModelKey {
                 why: chain(&error),
@@ -345,7 +345,7 @@ pub fn remedy(error: &CredentialError) -> &'static str {
 #[must_use]
 pub fn scripts_set(config: &Config, groups: &[Group]) -> BTreeMap<String, (Vec<String>, Vec<Folder>)> {
     let mut set: BTreeMap<String, (Vec<String>, Vec<Folder>)> = BTreeMap::new();
-    if let Some(script) = &config.script {
+    if let Some(script) = &config.agent.script {
         let (of, followers) = set.entry(script.display().to_string()).or_default();
         of.push("[agent] script".into());
         followers.extend(groups.iter().filter(|g| g.script.is_none()).map(|g| g.folder.clone()));
@@ -497,12 +497,12 @@ async fn engine(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
 
 /// Where nothing else is chosen an engine that is away means plain child processes; Claude Code is not driven as one.
 fn needs_engine(view: &View<'_>) -> bool {
-    match (view.host, view.config.sandbox) {
+    match (view.host, view.config.sandbox.kind) {
         (Some(host), _) => host.sandbox.kind() == SandboxName::Docker,
         (None, SandboxKind::Docker) => true,
         (None, SandboxKind::Process) => false,
         (None, SandboxKind::Auto) => {
-            view.config.provider == Provider::Claude && !view.config.allow_unsandboxed
+            view.config.agent.provider == Provider::Claude && !view.config.sandbox.allow_unsandboxed
         }
     }
 }
@@ -518,9 +518,9 @@ struct Used {
 fn images(config: &Config, groups: &[Group]) -> BTreeMap<String, Used> {
     let mut used: BTreeMap<String, Used> = BTreeMap::new();
     for group in groups {
-        let of = used.entry(group.image.clone().unwrap_or_else(|| config.image.clone())).or_default();
+        let of = used.entry(group.image.clone().unwrap_or_else(|| config.sandbox.image.clone())).or_default();
         of.by.push(group.folder.clone());
-        if group.provider.as_deref().unwrap_or(config.provider.name()) == Provider::Claude.name() {
+        if group.provider.as_deref().unwrap_or(config.agent.provider.name()) == Provider::Claude.name() {
             of.by_claude.push(group.folder.clone());
         }
     }
@@ -546,7 +546,7 @@ fn judge_image(
         Err(SandboxError::NoImage { .. }) => return Some(Problem::NoImage { image, groups: used.by }),
         Err(error) => return Some(Problem::Engine { why: chain(&error) }),
     };
-    let (wanted, held) = (config.claude.version.as_ref()?, is.claude?);
+    let (wanted, held) = (config.agent.claude.version.as_ref()?, is.claude?);
     (!used.by_claude.is_empty() && *wanted != held).then(|| Problem::OtherClaude {
         image,
         held,

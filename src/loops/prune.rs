@@ -119,61 +119,46 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
     pruned.rows.insert("message_marks", marks);
     let folders = root::run_folders(data).map_err(PruneError::Folders)?;
     let mut unneeded: BTreeSet<i64> = store.runs_gone(&folders)?.into_iter().collect();
+    if how == How::DryRun {
+        let (store, keep) = (store.clone(), keep);
+        for (what, ids) in blocking(move || Ok(store.history(&keep)?)).await? {
+            pruned.rows.insert(what.name(), ids.len());
+            if what == History::Runs {
+                unneeded.extend(folders.iter().filter(|run| ids.binary_search(run).is_ok()));
+            }
+        }
+        pruned.run_folders = unneeded.len();
+        return Ok(pruned);
+    }
     for what in History::ALL {
         let (mut after, mut count) = (0, 0);
         loop {
-            let ids = history(store, what, &keep, after, how).await?;
+            let ids = next_history(store, what, &keep, after).await?;
             let Some(last) = ids.last() else { break };
             after = *last;
             if what == History::Runs {
                 unneeded.extend(folders.iter().filter(|run| ids.binary_search(run).is_ok()));
             }
-            count += match how {
-                How::DryRun => ids.len(),
-                How::Beside | How::Alone => {
-                    step(how, || store.remove_history(what, keep.clone(), ids.clone())).await?
-                }
-            };
+            count += step(how, || store.remove_history(what, keep.clone(), ids.clone())).await?;
         }
         pruned.rows.insert(what.name(), count);
     }
     failpoint::reach("prune.rows");
-    if how != How::DryRun {
-        // Of those that were kept after all, for something that came meanwhile, the folder is too.
-        let unneeded = store.runs_gone(&unneeded.into_iter().collect::<Vec<_>>())?;
-        pruned.run_folders = unneeded.len();
-        let data = data.to_owned();
-        blocking(move || {
-            unneeded
-                .iter()
-                .try_for_each(|run| root::remove_run_folder(&data, *run))
-                .map_err(PruneError::Folders)
-        })
-        .await?;
-    } else {
-        pruned.run_folders = unneeded.len();
-    }
+    // Of those that were kept after all, for something that came meanwhile, the folder is too.
+    let unneeded = store.runs_gone(&unneeded.into_iter().collect::<Vec<_>>())?;
+    pruned.run_folders = unneeded.len();
+    let data = data.to_owned();
+    blocking(move || {
+        unneeded.iter().try_for_each(|run| root::remove_run_folder(&data, *run)).map_err(PruneError::Folders)
+    })
+    .await?;
     Ok(pruned)
 }
 
-/// Looks for history above an id, on a thread that may block: where most is kept, this reads through most of a table. A
-/// dry run finds all of it the first time.
-async fn history(
-    store: &Store,
-    what: History,
-    keep: &Keep,
-    after: i64,
-    how: How,
-) -> Result<Vec<i64>, PruneError> {
+/// Looks for history above an id, on a thread that may block: where most is kept, this reads through most of a table.
+async fn next_history(store: &Store, what: History, keep: &Keep, after: i64) -> Result<Vec<i64>, PruneError> {
     let (store, keep) = (store.clone(), keep.clone());
-    blocking(move || {
-        Ok(match how {
-            How::DryRun if after > 0 => Vec::new(),
-            How::DryRun => store.history(what, &keep)?,
-            How::Beside | How::Alone => store.next_history(what, &keep, after, STEP)?,
-        })
-    })
-    .await
+    blocking(move || Ok(store.next_history(what, &keep, after, STEP)?)).await
 }
 
 /// Looks at the boxes, and then at what is claimed.
@@ -276,7 +261,7 @@ pub async fn run(host: Arc<Host>, days: u32, first: Duration) {
 }
 
 async fn pass(host: &Host, days: u32) -> Result<Pruned, PruneError> {
-    let horizon = horizon(&host.store, clock::now(), days, host.config.deny_ttl_ms)?;
+    let horizon = horizon(&host.store, clock::now(), days, host.config.approvals.deny_ttl_ms)?;
     prune(&host.store, &host.root.join("data"), horizon, How::Beside).await
 }
 

@@ -154,7 +154,7 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
         let obstacle = match disk.look(&host).await {
             Room::Enough => engine_away(&host).await.map(Obstacle::Engine),
             Room::Low { .. } | Room::Short { .. } => {
-                Some(Obstacle::NoRoom(no_room(&host, disk.is_filled_from_outside())))
+                Some(Obstacle::NoRoom(no_room(&host, disk.is_filled_unseen())))
             }
         };
         match (&obstacle, paused) {
@@ -198,7 +198,7 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
 /// Says why the disk lets nothing be launched.
 fn no_room(host: &Host, from_outside: bool) -> String {
     let data = host.root.join("data");
-    let (free, wanted) = (crate::root::free_bytes(&data).unwrap_or(0), host.config.min_free_bytes);
+    let (free, wanted) = (crate::root::free_bytes(&data).unwrap_or(0), host.config.limits.min_free_bytes);
     let shown = data.display();
     let mut why = if free < wanted {
         let (free, wanted) = (free >> 20, wanted >> 20);

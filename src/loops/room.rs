@@ -17,14 +17,17 @@ use crate::{
         lanes::{Event, Holding},
         room::{self, A_NAME, Disk, Filler, Free, Intake, LEAST, Room, Written},
     },
-    ipc::{BoxName, Gap, Weight, weigh, weigh_held},
+    ipc::{BoxName, Weight, weigh},
 };
 
-/// How many names of one of a group's folders are weighed, and how many of the files that its processes hold.
+/// How many names of one of a group's folders are weighed.
 const NAMES: usize = 500_000;
 
 /// How long the room has to be low before somebody is stopped for it.
 const LASTS: Duration = Duration::from_secs(3);
+
+/// How many groups a notice names.
+const NAMED: usize = 8;
 
 /// What is remembered from one look to the next.
 #[derive(Default)]
@@ -44,14 +47,14 @@ pub(super) struct Watched {
     ahead: BTreeSet<Folder>,
     /// What was free when there was plenty of room last, or when `before` was weighed, whichever is later.
     free: Option<Free>,
-    /// Something else than a group fills the disk, and main's chat was told.
-    from_outside: bool,
+    /// No group's folders show what fills the disk, and main's chat was told.
+    not_seen: bool,
 }
 
 impl Watched {
-    /// Whether something else than a group was found to fill the disk.
-    pub(super) const fn is_filled_from_outside(&self) -> bool {
-        self.from_outside
+    /// Whether the disk is filled by what no group's folders show.
+    pub(super) const fn is_filled_unseen(&self) -> bool {
+        self.not_seen
     }
 
     /// Looks at the disk, and has the group stopped that fills it where that is needed; returns how much room there is.
@@ -75,7 +78,7 @@ impl Watched {
                 }
                 self.room = now;
                 self.nobody_at = None;
-                self.from_outside = false;
+                self.not_seen = false;
                 release(host, &stored);
                 self.stored = stored;
             }
@@ -133,7 +136,6 @@ impl Watched {
             now: now.all,
             before: self.before.get(group).copied(),
             wrote: self.wrote(now, free_now),
-            in_full: now.gap.is_none(),
         };
         let written: Vec<Written> = now.iter().map(written).collect();
         let free_mib = disk.free >> 20;
@@ -148,17 +150,11 @@ impl Watched {
                 }
                 self.weigh_anew();
             }
-            Filler::Unweighed(groups, unseen) => {
-                for group in groups {
-                    stop_for_the_disk(host, group, free_mib, &unweighed(unseen, now[group].gap)).await;
-                }
-                self.weigh_anew();
-            }
-            Filler::Outside => {
+            Filler::NotSeen => {
                 self.nobody_at = Some(free_now);
-                if !self.from_outside && host.without_room().is_empty() {
-                    self.from_outside = true;
-                    tell_of_outside(host, free_mib).await;
+                if !self.not_seen && host.without_room().is_empty() {
+                    self.not_seen = true;
+                    tell_of_nobody(host, free_mib, &partly_weighed(&now)).await;
                 }
             }
             Filler::NotKnown => {}
@@ -171,7 +167,7 @@ impl Watched {
 
     /// Has groups stopped that have far more in the store than is kept, and main's chat told whose commands wait.
     async fn look_at_the_store(&mut self, host: &Host, stored: &BTreeMap<Folder, u64>, disk: &Disk) {
-        let most = host.config.stored_bytes;
+        let most = host.config.limits.stored_bytes;
         for (group, bytes) in stored {
             let (mib, left) = (bytes >> 20, disk.left() >> 20);
             if room::is_over(*bytes, most) {
@@ -226,8 +222,8 @@ fn stored(host: &Host) -> BTreeMap<Folder, u64> {
 }
 
 impl Watched {
-    /// Weighs what the containers that run can write to, with the files that they hold without a name, and what is kept
-    /// of commands, of groups that put something into the store, too; and what of it was changed since there was room.
+    /// Weighs what the containers that run can write to, and what is kept of commands, of groups that put something into
+    /// the store, too; and what of it was changed since there was room.
     async fn weigh(
         &self,
         host: &Arc<Host>,
@@ -241,33 +237,30 @@ impl Watched {
                 return BTreeMap::new();
             }
         };
-        let mut containers: BTreeMap<Folder, Option<String>> =
-            running.into_iter().map(|run| (run.group, run.container)).collect();
+        let mut groups: BTreeSet<Folder> = running.into_iter().map(|run| run.group).collect();
         // What was put into the store, and what came to that since there was room.
         let mut put = BTreeMap::new();
         for (group, bytes) in stored {
             let grown = bytes.saturating_sub(*self.stored.get(group).unwrap_or(&0));
             if grown > 0 {
-                containers.entry(group.clone()).or_default();
+                groups.insert(group.clone());
             }
             put.insert(group.clone(), Weight { all: *bytes, changed: grown, gap: None });
         }
         if whom == Whom::New {
-            containers.retain(|group, _| !self.before.contains_key(group));
+            groups.retain(|group| !self.before.contains_key(group));
         }
         let host = Arc::clone(host);
         let since = self.room.map_or(Time(i64::MAX), |(at, _)| at);
-        let weigh_one = move |(group, container): (Folder, Option<String>)| {
+        let weigh_one = move |group: Folder| {
             let folders = folders_of(&host, &group);
             let mut whole = put.get(&group).copied().unwrap_or_default();
             for folder in &folders {
                 whole += weigh(folder, A_NAME, NAMES, since);
             }
-            let processes = container.map_or_else(Vec::new, |id| host.sandbox.processes(&id));
-            whole += weigh_held(&processes, &folders, A_NAME, NAMES, since);
             (group, whole)
         };
-        let weigh_them = move || containers.into_iter().map(weigh_one).collect();
+        let weigh_them = move || groups.into_iter().map(weigh_one).collect();
         spawn_blocking(weigh_them).await.unwrap_or_default()
     }
 }
@@ -282,7 +275,7 @@ fn folders_of(host: &Host, group: &Folder) -> Vec<PathBuf> {
 
 /// Lets go of groups that were stopped, but for those of which too much is stored still.
 fn release(host: &Host, stored: &BTreeMap<Folder, u64>) {
-    let most = host.config.stored_bytes;
+    let most = host.config.limits.stored_bytes;
     let is_over = |group: &Folder| stored.get(group).is_some_and(|bytes| room::is_over(*bytes, most));
     host.without_room().retain(|group, _| {
         let stays = is_over(group);
@@ -293,13 +286,10 @@ fn release(host: &Host, stored: &BTreeMap<Folder, u64>) {
     });
 }
 
-/// Why a group is stopped that can't be weighed in full.
-fn unweighed(unseen: u64, gap: Option<Gap>) -> String {
-    let has = gap.map_or_else(String::new, |gap| format!(": it has {gap}"));
-    format!(
-        "{} MiB were written lately that no group shows, and the group can't be weighed{has}",
-        unseen >> 20
-    )
+/// Returns the groups whose folders can't be weighed in full, each with the reason, the first [`NAMED`] of them.
+fn partly_weighed(weights: &BTreeMap<Folder, Weight>) -> String {
+    let partly = weights.iter().filter_map(|(group, weight)| Some(format!("{group} ({})", weight.gap?)));
+    partly.take(NAMED).collect::<Vec<_>>().join(", ")
 }
 
 /// Stops a group that fills the disk.
@@ -322,11 +312,16 @@ async fn stop(host: &Host, group: &Folder, reason: String, then: &str) {
     tell_main(host, text, format!("notice: no room for {group}")).await;
 }
 
-/// Has main's chat told that no group is to blame.
-async fn tell_of_outside(host: &Host, free_mib: u64) {
-    tracing::error!(free_mib, "the disk is nearly full, and no group was seen filling it");
+/// Has main's chat told that no group was seen filling the disk.
+async fn tell_of_nobody(host: &Host, free_mib: u64, partly: &str) {
+    tracing::error!(free_mib, partly, "the disk is nearly full, and no group was seen filling it");
+    let partly = if partly.is_empty() {
+        String::new()
+    } else {
+        format!(" Not weighed in full: the folders of {partly}.")
+    };
     let text = format!(
-        "The disk is nearly full ({free_mib} MiB are free). No group was seen filling it, so it is something else, and I stopped nobody. Nothing is started until there is room again."
+        "The disk is nearly full ({free_mib} MiB are free). No group's folders show who fills it, so I stopped nobody: it is something else, or files that were removed and that a process still holds open.{partly} Nothing is started and no command is taken in until there is room again."
     );
     tell_main(host, text, "notice: no room".to_owned()).await;
 }

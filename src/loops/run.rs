@@ -198,7 +198,7 @@ impl Watched {
             blocked_tool: None,
             in_hand: BTreeMap::new(),
             heartbeat: None,
-            ready_limit: Duration::from_millis(host.config.startup_ms),
+            ready_limit: Duration::from_millis(host.config.health.startup_ms),
             ceiling_ms: host.config.run_settings().ceiling_ms,
             log: RunLog::open(&host.run_dir(run)),
         }
@@ -227,7 +227,8 @@ enum Watching {
     LetGo,
 }
 
-/// Watches over a run until it has ended, then tells the lanes.
+/// Watches over a run until it has ended, then tells the lanes. What is logged meanwhile names it and its group.
+#[tracing::instrument(name = "run", level = "error", skip_all, fields(run, %group))]
 pub(super) async fn supervise(
     host: Arc<Host>,
     group: Folder,

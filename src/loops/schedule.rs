@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use super::Host;
-use crate::{clock, domain::feed::EventKind};
+use crate::{
+    clock,
+    domain::{errors::chain, feed::EventKind},
+};
 
 /// However far off the next task is, the clock is looked at this often: it may have been set.
 const LONGEST_SLEEP_MS: i64 = 60_000;
@@ -13,7 +16,7 @@ pub async fn run(host: Arc<Host>) {
     let mut feed = match host.store.follow() {
         Ok(feed) => feed,
         Err(error) => {
-            return tracing::error!(%error, "reading the feed of changes failed; no task is started");
+            return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no task is started");
         }
     };
     loop {
@@ -22,7 +25,7 @@ pub async fn run(host: Arc<Host>) {
             Ok(Some(due)) => due.ms_since(now).clamp(0, LONGEST_SLEEP_MS),
             Ok(None) => LONGEST_SLEEP_MS,
             Err(error) => {
-                tracing::error!(%error, "reading the next due task failed; looking again in a second");
+                tracing::error!(error = %chain(&error), "reading the next due task failed; looking again in a second");
                 1000
             }
         };

@@ -228,7 +228,7 @@ fn lay_out(host: &Host, group: &Folder) {
 
 /// Keeps the archive of a group within its bounds. What a crash leaves undone is done after the next change.
 fn put_out_archives(host: &Host, group: &Folder) {
-    let (most, bytes) = (host.config.archives, host.config.archives_bytes);
+    let (most, bytes) = (host.config.limits.archives, host.config.limits.archives_bytes);
     let put_out =
         tokio::runtime::Handle::current().block_on(host.store.put_out_archives(group.clone(), most, bytes));
     match put_out {

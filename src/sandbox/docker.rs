@@ -41,7 +41,7 @@ use self::{
     look::{Look, Stage},
     spec::{LABEL_GROUP, LABEL_INSTANCE, LABEL_RUN},
 };
-use super::{Chunk, Exit, Found, STDIN, Sandbox, SandboxError, Spec, processes};
+use super::{Chunk, Exit, Found, STDIN, Sandbox, SandboxError, Spec};
 use crate::domain::states::SandboxName;
 
 /// How often we look at what can't tell us itself.
@@ -294,10 +294,6 @@ impl Sandbox for DockerSandbox {
 
     fn output(&self, id: &str) -> BoxStream<'static, Result<Chunk, SandboxError>> {
         follow::output(Arc::clone(&self.shared), id.to_owned())
-    }
-
-    fn processes(&self, id: &str) -> Vec<i32> {
-        processes::of_container(id)
     }
 
     fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Exit, SandboxError>> {

@@ -196,9 +196,6 @@ pub trait Sandbox: Send + Sync {
     /// line of more than 16 KiB; every other byte is there.
     fn output(&self, id: &str) -> BoxStream<'static, Result<Chunk, SandboxError>>;
 
-    /// The processes in it by this machine's numbers, as far as they are seen from here; none where they are not.
-    fn processes(&self, id: &str) -> Vec<i32>;
-
     /// Waits for the end, before the start too. How it ended stays known until it is removed.
     fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Exit, SandboxError>>;
 

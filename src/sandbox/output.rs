@@ -238,7 +238,7 @@ impl Scan {
 fn read(body: &[u8]) -> Option<Parsed> {
     Some(match json::record(body) {
         Ok(record) => Parsed::Record(record),
-        Err(why) => garbage(Reason::Unreadable(why), body),
+        Err(why) => garbage(Reason::Unreadable(why.0), body),
     })
 }
 

@@ -36,7 +36,7 @@ use rustix::{
 use tokio::time::timeout;
 
 use self::{container::Container, launch::Launcher, spool::Spool};
-use super::{Chunk, Exit, Found, STDIN, Sandbox, SandboxError, Spec, processes};
+use super::{Chunk, Exit, Found, STDIN, Sandbox, SandboxError, Spec};
 use crate::domain::states::SandboxName;
 
 /// Child processes of this daemon.
@@ -175,12 +175,6 @@ impl Sandbox for ProcessSandbox {
             Ok(container) => Arc::clone(&container.spool).read(),
             Err(error) => stream::iter([Err(error)]).boxed(),
         }
-    }
-
-    /// Those that stayed in its group.
-    fn processes(&self, id: &str) -> Vec<i32> {
-        let leader = self.container(id).ok().and_then(|container| *container.leader());
-        leader.map_or_else(Vec::new, |leader| processes::of_group(leader.as_raw_nonzero().get()))
     }
 
     fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Exit, SandboxError>> {

@@ -15,33 +15,13 @@ pub(super) struct Process {
 
 /// Returns all that are there.
 pub(super) fn all() -> io::Result<Vec<Process>> {
-    Ok(pids()?.filter_map(process).collect())
+    let pids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    Ok(pids.filter_map(process).collect())
 }
 
 /// Returns one, if it is there.
 pub(super) fn process(pid: i32) -> Option<Process> {
     parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// Returns the processes in a group.
-pub(super) fn of_group(group: i32) -> Vec<i32> {
-    let all = all().unwrap_or_default().into_iter();
-    all.filter(|one| one.group == group && !one.zombie).map(|one| one.pid).collect()
-}
-
-/// Returns the processes in control groups that bear the id of a container, as engines name them.
-pub(super) fn of_container(id: &str) -> Vec<i32> {
-    if id.is_empty() {
-        return Vec::new();
-    }
-    let is_in =
-        |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|groups| groups.contains(id));
-    let lives = |pid: &i32| process(*pid).is_some_and(|process| !process.zombie);
-    pids().map(|pids| pids.filter(|pid| is_in(pid) && lives(pid)).collect()).unwrap_or_default()
-}
-
-fn pids() -> io::Result<impl Iterator<Item = i32>> {
-    Ok(fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
 }
 
 /// Reads a line of `/proc/<pid>/stat`. The program's name in it may hold anything, blanks and brackets too.
@@ -67,6 +47,5 @@ mod tests {
         assert_eq!((process.pid, process.group, process.started, process.zombie), (42, 40, 777, false));
         assert!(parse(&stat.replace(") S 1", ") Z 1")).unwrap().zombie);
         assert!(parse("").is_none());
-        assert_eq!(of_container(""), Vec::<i32>::new(), "no container is all there is");
     }
 }

@@ -38,7 +38,7 @@ pub enum Soundness {
 /// # Errors
 /// [`StoreError::Open`] when it can't be opened or is no database.
 pub fn inspect(path: &Path, limit: Duration) -> Result<Inspection> {
-    let failed = |source| StoreError::Open { path: path.to_owned(), source };
+    let failed = |error: rusqlite::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
     let place = Place::of(path)?;
     let connection = place.connect()?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;

@@ -29,7 +29,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0019_decisions", include_str!("../../migrations/0019_decisions.sql")),
     ("0020_said_parts", include_str!("../../migrations/0020_said_parts.sql")),
     ("0021_events", include_str!("../../migrations/0021_events.sql")),
-    ("0022_channels", include_str!("../../migrations/0022_channels.sql")),
+    ("0022_archives", include_str!("../../migrations/0022_archives.sql")),
+    ("0023_channels", include_str!("../../migrations/0023_channels.sql")),
 ];
 
 /// The schema version that this program writes.
@@ -55,7 +56,9 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
         if now_at > step {
             continue;
         }
-        transaction.execute_batch(sql).map_err(|source| StoreError::Migration { name, source })?;
+        transaction
+            .execute_batch(sql)
+            .map_err(|error| StoreError::Migration { name, source: error.into() })?;
         transaction.pragma_update(None, "user_version", step + 1)?;
         transaction.commit()?;
     }

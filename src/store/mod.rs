@@ -20,6 +20,7 @@ mod check;
 mod columns;
 mod conversation;
 mod events;
+mod fault;
 mod groups;
 mod handover;
 mod health;
@@ -50,6 +51,7 @@ pub use by_hand::{Note, SettledFile};
 pub use check::{Inspection, Soundness, inspect};
 pub use conversation::{By, Conversation, Heard, Line};
 pub use events::{Follower, News};
+pub use fault::Fault;
 pub use groups::{NewGroup, NewWiring};
 pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use health::Health;
@@ -75,7 +77,7 @@ const LOG_BYTES: i64 = 16 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("opening the store at {path} failed")]
-    Open { path: PathBuf, source: rusqlite::Error },
+    Open { path: PathBuf, source: Fault },
     #[error(
         "the store at {path} has schema {found}, newer than the {known} this program knows; install the newer g2"
     )]
@@ -93,11 +95,14 @@ pub enum StoreError {
         error: std::io::Error,
     },
     #[error("migration {name} failed; the store is as it was before it")]
-    Migration { name: &'static str, source: rusqlite::Error },
+    Migration { name: &'static str, source: Fault },
     #[error("the store refused")]
-    Sqlite(#[from] rusqlite::Error),
-    #[error("committing failed: {0}")]
-    Commit(String),
+    Sqlite(#[from] Fault),
+    #[error("committing failed")]
+    Commit(#[source] Fault),
+    /// Something else in the same transaction ended it.
+    #[error("the transaction was rolled back")]
+    RolledBack,
     #[error("starting the store's writer failed")]
     Thread(std::io::Error),
     #[error("the store is closed")]
@@ -121,35 +126,23 @@ pub enum StoreError {
 /// Whether this, or what it came from, is that the disk has no room left for the store or for what lies beside it.
 #[must_use]
 pub fn is_no_room(error: &(dyn std::error::Error + 'static)) -> bool {
-    use rusqlite::{ErrorCode, ffi};
     let mut causes = std::iter::successors(Some(error), |error| error.source());
-    causes.any(|cause| {
-        let sqlite = cause.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error);
-        sqlite.is_some_and(|error| {
-            error.code == ErrorCode::DiskFull || error.extended_code == ffi::SQLITE_IOERR_SHMSIZE
-        }) || matches!(cause.downcast_ref(), Some(StoreError::Commit(text)) if text.contains("disk is full"))
-    })
+    causes.any(|cause| cause.downcast_ref().is_some_and(Fault::is_no_room))
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error.into())
+    }
 }
 
 impl StoreError {
     /// Whether trying again later may help (busy, disk full, I/O error): the world's fault.
     #[must_use]
     pub fn is_worlds_fault(&self) -> bool {
-        use rusqlite::ErrorCode;
         match self {
-            Self::Sqlite(error) => matches!(
-                error.sqlite_error_code(),
-                Some(
-                    ErrorCode::DatabaseBusy
-                        | ErrorCode::DatabaseLocked
-                        | ErrorCode::DiskFull
-                        | ErrorCode::SystemIoFailure
-                        | ErrorCode::OutOfMemory
-                        | ErrorCode::CannotOpen
-                        | ErrorCode::ReadOnly
-                )
-            ),
-            Self::Commit(_) | Self::Closed | Self::Index { .. } => true,
+            Self::Sqlite(fault) => fault.may_pass(),
+            Self::Commit(_) | Self::RolledBack | Self::Closed | Self::Index { .. } => true,
             Self::Open { .. }
             | Self::Newer { .. }
             | Self::Older { .. }
@@ -175,10 +168,9 @@ pub struct Bounds {
     pub stored: u64,
 }
 
-impl Default for Bounds {
-    fn default() -> Self {
-        Self { tasks: TaskLimits::default(), replies: 64 << 20, stored: u64::MAX }
-    }
+impl Bounds {
+    /// No bounds.
+    pub const NONE: Self = Self { tasks: TaskLimits::NONE, replies: u64::MAX, stored: u64::MAX };
 }
 
 /// The store of one root. Clones share the writer and the readers.
@@ -217,7 +209,8 @@ impl Store {
             connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
             Ok(connection)
         };
-        let mut connection = open().map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+        let mut connection =
+            open().map_err(|error| StoreError::Open { path: path.to_owned(), source: error.into() })?;
         migrate::migrate(&mut connection, path)?;
         Self::of(connection, place)
     }
@@ -225,7 +218,8 @@ impl Store {
     /// Opens a store on a file system that nobody writes to: whatever is to change it fails.
     fn of_what_can_be_read(place: Place) -> Result<Self> {
         let mut connection = place.connect()?;
-        let open = |source| StoreError::Open { path: place.path().to_owned(), source };
+        let open =
+            |error: rusqlite::Error| StoreError::Open { path: place.path().to_owned(), source: error.into() };
         prepare(&mut connection).map_err(open)?;
         let found: usize = connection.query_row("PRAGMA user_version", [], |r| r.get(0)).map_err(open)?;
         let (path, known) = (place.path().to_owned(), migrate::VERSION);
@@ -246,7 +240,7 @@ impl Store {
             readers: Arc::new(Readers { place, idle: Mutex::default() }),
             path,
             asking: Arc::default(),
-            bounds: Bounds::default(),
+            bounds: Bounds::NONE,
         })
     }
 
@@ -357,13 +351,13 @@ mod tests {
 
     #[test]
     fn that_there_is_no_room_is_known_however_sqlite_says_it() {
-        let of = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        let of = Fault::of;
         // Full; no room for the index of its log; another fault of the disk.
         for (code, no_room) in [(13, true), (4874, true), (266, false)] {
             let open = StoreError::Open { path: PathBuf::from("/x"), source: of(code) };
             assert_eq!((is_no_room(&of(code)), is_no_room(&open)), (no_room, no_room), "{code}");
         }
-        assert!(is_no_room(&StoreError::Commit("database or disk is full".into())));
+        assert!(is_no_room(&StoreError::Commit(of(13))) && !is_no_room(&StoreError::Commit(of(266))));
         assert!(!is_no_room(&StoreError::Closed));
     }
 }

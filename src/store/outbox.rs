@@ -183,6 +183,14 @@ impl Store {
         })
     }
 
+    /// Returns one row.
+    pub fn outbox_row(&self, id: i64) -> Result<Option<OutboxRow>> {
+        self.read(|c| {
+            let mut one = c.prepare_cached(&format!("{OUTBOX} WHERE id = ?1"))?;
+            Ok(one.query_row([id], outbox_row).optional()?)
+        })
+    }
+
     /// Returns what was said to a chat after the row `after`, in order.
     pub fn said_since(&self, chat: &str, after: i64) -> Result<Vec<Delivery>> {
         self.read(|c| {

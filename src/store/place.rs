@@ -73,7 +73,7 @@ impl Place {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | if self.name.starts_with("file:") { OpenFlags::SQLITE_OPEN_URI } else { OpenFlags::empty() };
         Connection::open_with_flags(&self.name, flags)
-            .map_err(|source| StoreError::Open { path: self.path.clone(), source })
+            .map_err(|error| StoreError::Open { path: self.path.clone(), source: error.into() })
     }
 }
 

@@ -73,7 +73,7 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
     ("a person at the command line", &[
         "act", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
-        "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry",
+        "hold", "ipc_rows", "live_sessions", "members", "messages", "note", "note_drop", "note_retry", "outbox_row",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
         "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "speaker", "story", "task_history", "tasks", "groups_of_task", "tried_as", "unanswered",
         "unstick", "usage", "usage_of_run", "users", "visit",
@@ -299,7 +299,7 @@ async fn of_commands(store: &Store) {
     store.search(main_folder(), "w".into(), 1, INDEXED_AT_ONCE, &|| false).unwrap();
     store.chat_of_main().unwrap();
     store.session_history(&main_folder(), 1 << 20).unwrap();
-    store.put_out_archives(main_folder(), 0, 0).await.unwrap();
+    store.put_out_archives(main_folder(), Some(0), Some(0)).await.unwrap();
 }
 
 async fn of_tasks(store: &Store) {
@@ -387,7 +387,6 @@ async fn of_starts(store: &Store) {
     store.waiting_lanes().unwrap();
     store.messages_waiting().unwrap();
     store.active_runs().unwrap();
-    store.groups_with_a_run().unwrap();
     store.last_claim().unwrap();
     store.recover_deliveries(vec!["local".into()], UnknownDeliveries::Resend, NOW).await.unwrap();
     store.outbox_pending().unwrap();

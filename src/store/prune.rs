@@ -1,8 +1,8 @@
 //! Removing what is only history, a bounded transaction at a time.
 //!
-//! There are two views of it ([`View`]). A removal goes by what is there: a row stays as long as one that refers to it
-//! does, so that it is right whatever comes while it is under way. A look alone (`--dry-run`) has every row there still, and
-//! asks of those that refer to one whether they are history themselves. Where nothing comes meanwhile both find the same.
+//! A row stays as long as one that refers to it does, so that a removal is right whatever comes while it is under way. A look
+//! alone (`--dry-run`) goes by the same conditions. Instead of removing rows it notes in temporary tables which ones a removal
+//! would leave ([`Left`]). Where nothing comes meanwhile both find the same.
 //!
 //! What goes is looked for beside the writer, and looked at again where it is removed. The work is in proportion to the
 //! rows that there are, however many of them one run has.
@@ -30,25 +30,32 @@ pub struct Size {
 }
 
 impl Store {
-    /// Returns all that a removal would remove, in order of its ids. Changes nothing; reads beside the writer.
-    pub fn history(&self, what: History, keep: &Keep) -> Result<Vec<i64>> {
-        self.look(what, keep, View::Whole, 0, usize::MAX)
+    /// Returns the ids of all that a removal would remove, each list in order. Changes nothing; reads beside the writer.
+    pub fn history(&self, keep: &Keep) -> Result<Vec<(History, Vec<i64>)>> {
+        // On a connection that is closed afterwards, and its temporary tables with it.
+        let mut connection = self.readers.place.connect()?;
+        super::prepare(&mut connection)?;
+        let snapshot = connection.transaction()?;
+        let values = Values::of(keep);
+        let mut all = Vec::new();
+        for what in History::ALL {
+            let with = values.and(&[&0_i64, &i64::MAX]);
+            let ids = found(&snapshot, &search(what, Left::Noted), &with)?;
+            if let Some((make, fill)) = notes(what) {
+                snapshot.execute_batch(&make)?;
+                snapshot.execute(&fill, [serde_json::json!(ids).to_string()])?;
+            }
+            all.push((what, ids));
+        }
+        Ok(all)
     }
 
     /// Returns what can be removed now that what goes before it was, above `after` and at most `most`, in order of its
     /// ids. Reads beside the writer.
     pub fn next_history(&self, what: History, keep: &Keep, after: i64, most: usize) -> Result<Vec<i64>> {
-        self.look(what, keep, View::Left, after, most)
-    }
-
-    fn look(&self, what: History, keep: &Keep, view: View, after: i64, most: usize) -> Result<Vec<i64>> {
-        self.read(|c| {
-            let values = Values::of(keep);
-            let most = i64::try_from(most).unwrap_or(i64::MAX);
-            let with = values.and(&[&after, &most]);
-            let mut found = c.prepare_cached(&search(what, view))?;
-            Ok(found.query_map(with.as_slice(), |r| r.get(0))?.collect::<rusqlite::Result<_>>()?)
-        })
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let values = Values::of(keep);
+        self.read(|c| found(c, &search(what, Left::InTables), &values.and(&[&after, &most])))
     }
 
     /// Removes those of `ids` that can go still, with what hangs on them; returns how many.
@@ -162,7 +169,7 @@ impl Store {
 /// # Errors
 /// When SQLite can't, for want of room above all; then it is as it was.
 pub fn shrink(path: &Path) -> Result<()> {
-    let failed = |source| StoreError::Open { path: path.to_owned(), source };
+    let failed = |error: rusqlite::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
     let mut connection = Connection::open(path).map_err(failed)?;
     super::prepare(&mut connection).map_err(failed)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -170,6 +177,11 @@ pub fn shrink(path: &Path) -> Result<()> {
     // Else the file keeps its length until the log is used anew. A reader that is in the way is no fault.
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     Ok(())
+}
+
+/// Returns the ids that a statement finds.
+fn found(c: &Connection, sql: &str, values: &[&dyn ToSql]) -> Result<Vec<i64>> {
+    Ok(c.prepare_cached(sql)?.query_map(values, |r| r.get(0))?.collect::<rusqlite::Result<_>>()?)
 }
 
 /// The table, and the column of its ids.
@@ -225,38 +237,29 @@ impl Values {
     }
 }
 
-/// Whether what refers to history is there still.
+/// Where the rows are that are left of the tables which were dealt with before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum View {
-    /// All of it is: it counts where it is not history itself.
-    Whole,
-    /// What is history was removed before: what is left counts.
-    Left,
+enum Left {
+    /// In their tables: what was history is removed.
+    InTables,
+    /// Noted in temporary tables of a look that removes nothing.
+    Noted,
 }
 
-impl View {
-    /// The condition under which a row that refers to another keeps it.
-    fn keeps(self, what: History, x: &str) -> String {
+impl Left {
+    /// Returns the table that holds the rows of `what` that are left.
+    fn of(self, what: History) -> String {
         match self {
-            Self::Whole => format!("{} IS NOT TRUE", is_history(self, what, x)),
-            Self::Left => "TRUE".to_owned(),
+            Self::InTables => table(what).0.to_owned(),
+            Self::Noted => format!("temp.left_{}", table(what).0),
         }
     }
 
-    /// The condition under which no row keeps `run`, a column. A look goes through each table once, for all runs; a
-    /// removal asks an index for the first row of this one.
+    /// The condition under which no row that is left keeps `run`, a column.
     fn no_row_of(self, what: History, run: &str) -> String {
+        let left = self.of(what);
         let names = |named_by: &str, given: &str| {
-            let table = table(what).0;
-            match self {
-                Self::Whole => format!(
-                    "{run} NOT IN (SELECT {named_by} FROM {table} k WHERE {given} IS NOT NULL AND {})",
-                    self.keeps(what, "k")
-                ),
-                Self::Left => format!(
-                    "NOT EXISTS (SELECT 1 FROM {table} k WHERE {named_by} = {run} AND {given} IS NOT NULL)"
-                ),
-            }
+            format!("NOT EXISTS (SELECT 1 FROM {left} k WHERE {named_by} = {run} AND {given} IS NOT NULL)")
         };
         let of_run = names("k.run_id", "k.run_id");
         match what {
@@ -269,17 +272,39 @@ impl View {
     }
 }
 
+/// The statements that make the table in which a look notes the rows of `what` that are left, and the one that fills it.
+/// It holds the columns by which rows keep other rows. Nothing is kept by a row of what is missing here. ?1 is a JSON array
+/// of the ids that would go.
+fn notes(what: History) -> Option<(String, String)> {
+    let (table, id) = table(what);
+    let (more, indexes): (&[&str], &[&str]) = match what {
+        History::Approvals | History::Messages => (&[], &[]),
+        History::Batches | History::Outbox => (&["run_id"], &["run_id"]),
+        History::Receipts => (&["run_id", "token_id"], &["run_id", "CAST(token_id AS INTEGER)"]),
+        History::ByHand | History::Runs => return None,
+    };
+    let columns: String = more.iter().map(|column| format!(", {column}")).collect();
+    let mut make = format!("CREATE TEMP TABLE left_{table} ({id} INTEGER PRIMARY KEY{columns});");
+    for (n, of) in indexes.iter().enumerate() {
+        make.push_str(&format!("CREATE INDEX temp.left_{table}_{n} ON left_{table} ({of});"));
+    }
+    let fill = format!(
+        "INSERT INTO temp.left_{table} SELECT {id}{columns} FROM {table} WHERE {id} NOT IN (SELECT value FROM json_each(?1))"
+    );
+    Some((make, fill))
+}
+
 /// The statement that looks for history. ?8 is the id above which it looks, ?9 how many it finds at most.
-fn search(what: History, view: View) -> String {
+fn search(what: History, left: Left) -> String {
     let (table, id) = table(what);
     format!(
         "SELECT x.{id} FROM {table} x WHERE x.{id} > ?8 AND {} ORDER BY x.{id} LIMIT ?9",
-        is_history(view, what, "x")
+        is_history(left, what, "x")
     )
 }
 
 /// The condition under which row `x` is history. ?1 … ?7 are [`Values`].
-fn is_history(view: View, what: History, x: &str) -> String {
+fn is_history(left: Left, what: History, x: &str) -> String {
     match what {
         History::Approvals => format!(
             "({x}.state IN ('approved', 'expired') AND {x}.decided_at <= ?1 OR {x}.state = 'denied' AND {x}.decided_at <= ?3)"
@@ -290,10 +315,10 @@ fn is_history(view: View, what: History, x: &str) -> String {
             "({x}.received_at <= ?1 AND {x}.seq < (SELECT max(l.seq) FROM messages l WHERE l.chat_jid = {x}.chat_jid)
               AND ({x}.from_me OR {x}.bot OR EXISTS (
                 SELECT 1 FROM messages l WHERE l.chat_jid = {x}.chat_jid AND l.seq > {x}.seq AND NOT l.from_me AND NOT l.bot))
-              AND NOT EXISTS (SELECT 1 FROM approval_messages w JOIN approvals a ON a.id = w.approval_id
-                WHERE w.seq = {x}.seq AND {})
+              AND NOT EXISTS (SELECT 1 FROM approval_messages w JOIN {} a ON a.id = w.approval_id
+                WHERE w.seq = {x}.seq)
               AND NOT EXISTS (SELECT 1 FROM inbox i JOIN lanes l ON l.id = i.lane_id WHERE i.seq = {x}.seq AND {IS_THROUGH} IS NOT TRUE))",
-            view.keeps(History::Approvals, "a")
+            left.of(History::Approvals)
         ),
         // What was said after an open question in its chat tells whom an answer is meant for, and an answer may be a reply
         // to anything that was said about it.
@@ -301,14 +326,14 @@ fn is_history(view: View, what: History, x: &str) -> String {
             "({x}.status = 'sent' AND {x}.sent_at <= ?1 AND {x}.created_at <= ?1 AND {}
               AND NOT EXISTS (SELECT 1 FROM approvals q WHERE q.card_chat = {x}.chat_jid AND q.state = 'pending'
                 AND (q.card <= {x}.id OR {x}.cause = 'approval ' || q.id)))",
-            its_run_is_through(view, x)
+            its_run_is_through(left, x)
         ),
         // What became of a message that is kept is told by its batch.
         History::Batches => format!(
             "({x}.state IN ('done', 'failed') AND {x}.ended_at <= ?1 AND NOT EXISTS (
-                SELECT 1 FROM inbox n INDEXED BY inbox_by_lane JOIN messages m ON m.seq = n.seq
-                WHERE n.lane_id = {x}.lane_id AND n.n BETWEEN {x}.first AND {x}.last AND n.verdict IN ('wake', 'context') AND {}))",
-            view.keeps(History::Messages, "m")
+                SELECT 1 FROM inbox n INDEXED BY inbox_by_lane JOIN {} m ON m.seq = n.seq
+                WHERE n.lane_id = {x}.lane_id AND n.n BETWEEN {x}.first AND {x}.last AND n.verdict IN ('wake', 'context')))",
+            left.of(History::Messages)
         ),
         // The token of a command that waits in a box, or that is tried again, names its run.
         History::Runs => format!(
@@ -316,9 +341,9 @@ fn is_history(view: View, what: History, x: &str) -> String {
               AND {x}.group_folder NOT IN (SELECT value FROM json_each(?7))
               AND NOT EXISTS (SELECT 1 FROM json_each(?5) g WHERE g.key = {x}.group_folder AND g.value <= {x}.ended_at)
               AND {} AND {} AND {})",
-            view.no_row_of(History::Batches, &format!("{x}.id")),
-            view.no_row_of(History::Outbox, &format!("{x}.id")),
-            view.no_row_of(History::Receipts, &format!("{x}.id"))
+            left.no_row_of(History::Batches, &format!("{x}.id")),
+            left.no_row_of(History::Outbox, &format!("{x}.id")),
+            left.no_row_of(History::Receipts, &format!("{x}.id"))
         ),
         // Its file is gone from `claimed/` and from its box, it is not being tried again, and the newest one's id is where
         // the next ones begin.
@@ -330,14 +355,14 @@ fn is_history(view: View, what: History, x: &str) -> String {
               AND NOT EXISTS (SELECT 1 FROM by_hand b WHERE b.retry_of = {x}.claim_id
                 AND (b.at > ?2 OR b.claim_id IN (SELECT value FROM json_each(?4))))
               AND {})",
-            its_run_is_through(view, x)
+            its_run_is_through(left, x)
         ),
         // A command is tried again once: as long as it is there, so is the note that it was.
         History::ByHand => format!(
             "({x}.at <= ?2 AND {x}.claim_id < (SELECT max(claim_id) FROM receipts)
               AND {x}.claim_id NOT IN (SELECT value FROM json_each(?4))
-              AND NOT EXISTS (SELECT 1 FROM receipts t WHERE t.claim_id IN ({x}.claim_id, {x}.retry_of) AND {}))",
-            view.keeps(History::Receipts, "t")
+              AND NOT EXISTS (SELECT 1 FROM {} t WHERE t.claim_id IN ({x}.claim_id, {x}.retry_of)))",
+            left.of(History::Receipts)
         ),
     }
 }
@@ -348,10 +373,10 @@ const IS_THROUGH: &str = "(i.verdict = 'ignore' OR i.verdict IN ('wake', 'contex
     WHERE o.lane_id = l.id AND o.state IN ('handed', 'claimed', 'returned') AND i.n BETWEEN o.first AND o.last))";
 
 /// The condition under which the run of row `x`, if it is of one, has ended, and no message is kept that it was given.
-fn its_run_is_through(view: View, x: &str) -> String {
+fn its_run_is_through(left: Left, x: &str) -> String {
     format!(
         "({x}.run_id IS NULL OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = {x}.run_id AND r.ended_at IS NULL) AND {})",
-        view.no_row_of(History::Batches, &format!("{x}.run_id"))
+        left.no_row_of(History::Batches, &format!("{x}.run_id"))
     )
 }
 
@@ -359,7 +384,7 @@ fn its_run_is_through(view: View, x: &str) -> String {
 fn removals(what: History) -> Vec<String> {
     let (table, id) = table(what);
     let these = |x: &str| {
-        format!("{x}.{id} IN (SELECT value FROM json_each(?8)) AND {}", is_history(View::Left, what, x))
+        format!("{x}.{id} IN (SELECT value FROM json_each(?8)) AND {}", is_history(Left::InTables, what, x))
     };
     let hanging = match what {
         History::Messages => Some(("inbox", "seq")),

@@ -195,11 +195,11 @@ impl Store {
         .await
     }
 
-    /// Does what a person asks for at the command line, with main's rights, as if `group` asked. Returns what came of it, or
+    /// Does what is asked for otherwise than by a file, as if `caller` asked. Returns what came of it, or
     /// why it is refused.
     pub async fn act(
         &self,
-        group: Folder,
+        caller: Caller,
         command: Command,
         said: Transcripts,
         zones: Zones,
@@ -207,7 +207,6 @@ impl Store {
     ) -> Result<std::result::Result<Vec<Outcome>, Refusal>> {
         let rules = Rules { zones, bounds: self.bounds };
         self.write(move |c| {
-            let caller = Caller { group, is_main: true, run: None };
             let acted = act::act(c, &act::Cause::Person(&said), &caller, &command, &rules, now)?;
             Ok(acted.map(|acted| acted.outcomes))
         })

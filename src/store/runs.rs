@@ -1,6 +1,6 @@
 //! The run ledger: from the row's making to its end. Every ending goes through [`Store::end_run`].
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use ipc_handlers::{Folder, Time, wire};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -161,17 +161,6 @@ impl Store {
             ))?;
             let runs = rows.query_map([], active_row)?.collect::<rusqlite::Result<Vec<_>>>()?;
             runs.into_iter().map(|run| with_batches(c, run)).collect()
-        })
-    }
-
-    /// Returns the groups with a run that has not ended.
-    pub fn groups_with_a_run(&self) -> Result<BTreeSet<Folder>> {
-        self.read(|c| {
-            Ok(c.prepare_cached(
-                "SELECT group_folder FROM runs INDEXED BY runs_one_per_group WHERE status IN ('queued', 'running')",
-            )?
-            .query_map([], |r| r.folder(0))?
-            .collect::<rusqlite::Result<_>>()?)
         })
     }
 

@@ -15,10 +15,13 @@ use std::{
 };
 
 use ipc_handlers::{Folder, NotApplied, shown::FoundSession};
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Result, Store, StoreError, sessions::session_row};
-use crate::domain::search::{Tally, Wanted, fold, scores};
+use crate::domain::{
+    errors::chain,
+    search::{Tally, Wanted, fold, scores},
+};
 
 /// How many groups' indexes are held open.
 const HELD: usize = 8;
@@ -139,7 +142,7 @@ impl Store {
             let trimmed =
                 self.read(|c| self.indexes.with(group, |index| catch_up(index, c, group, 0, &|| false)));
             if let Err(error) = trimmed {
-                tracing::warn!(group = %group, %error, "what was deleted is in the index until the next search");
+                tracing::warn!(group = %group, error = %chain(&error), "what was deleted is in the index until the next search");
             }
         }
     }
@@ -174,7 +177,7 @@ impl Indexes {
         };
         let (held, outcome) = match index.and_then(|held| Ok((work(&held.index)?, held))) {
             Err(error) if is_broken(&error) => {
-                tracing::warn!(group = %group, %error, "the index of archived sessions is broken and made anew");
+                tracing::warn!(group = %group, error = %chain(&error), "the index of archived sessions is broken and made anew");
                 self.remove_file(group);
                 let held = self.open(group)?;
                 let outcome = work(&held.index);
@@ -235,19 +238,14 @@ impl Indexes {
             if let Err(error) = std::fs::remove_file(&path)
                 && error.kind() != std::io::ErrorKind::NotFound
             {
-                tracing::warn!(path = %path.display(), %error, "an index can't be removed");
+                tracing::warn!(path = %path.display(), error = %chain(&error), "an index can't be removed");
             }
         }
     }
 }
 
 fn is_broken(error: &StoreError) -> bool {
-    let StoreError::Sqlite(error) = error else { return false };
-    // A file that ends too early says so by an error of its own.
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-        || error
-            .sqlite_error()
-            .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ)
+    matches!(error, StoreError::Sqlite(fault) if fault.is_broken())
 }
 
 /// Brings the index of a group up to what is archived now: all that is gone, and of what is new the newest, so many bytes,
@@ -469,16 +467,12 @@ fn interrupted_by<T: Send>(
         };
         let watched = std::thread::Builder::new().name("search-stop".into()).spawn_scoped(threads, watch);
         if let Err(error) = watched {
-            tracing::warn!(%error, "no thread for a search's end; it is asked between sessions only");
+            tracing::warn!(error = %chain(&error), "no thread for a search's end; it is asked between sessions only");
         }
         let outcome = work();
         drop(done);
         match outcome {
-            Err(StoreError::Sqlite(error))
-                if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) =>
-            {
-                Ok(None)
-            }
+            Err(StoreError::Sqlite(fault)) if fault.is_interrupted() => Ok(None),
             outcome => outcome,
         }
     })

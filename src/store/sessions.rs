@@ -108,12 +108,23 @@ impl Store {
     }
 
     /// Removes the oldest archived sessions of a group beyond so many, or so many bytes of what was said; returns how many.
-    /// The newest one stays in any case.
+    /// The newest one stays in any case. `None`: no limit.
     ///
     /// # Errors
     /// The store's.
-    pub async fn put_out_archives(&self, group: Folder, keep: usize, bytes: u64) -> Result<usize> {
-        let limits = (i64::try_from(keep).unwrap_or(i64::MAX), i64::try_from(bytes).unwrap_or(i64::MAX));
+    pub async fn put_out_archives(
+        &self,
+        group: Folder,
+        keep: Option<usize>,
+        bytes: Option<u64>,
+    ) -> Result<usize> {
+        let limits = (
+            keep.and_then(|keep| i64::try_from(keep).ok()).unwrap_or(i64::MAX),
+            bytes.and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(i64::MAX),
+        );
+        if limits == (i64::MAX, i64::MAX) {
+            return Ok(0);
+        }
         let (count, size) = self.read(|c| kept(c, &group))?;
         if count <= limits.0 && size <= limits.1 {
             return Ok(0);
@@ -206,7 +217,8 @@ pub(super) fn archive_live(
     Ok(last)
 }
 
-/// Keeps a session; one that was kept before is brought up to date. Nothing said now takes nothing away.
+/// Keeps a session as it is now under a name; what was kept of it under another name stays. One that was kept under this name
+/// before is brought up to date. Nothing said now takes nothing away.
 pub(super) fn archive(
     c: &Connection,
     group: &Folder,
@@ -215,14 +227,13 @@ pub(super) fn archive(
     content: &str,
     now: Time,
 ) -> Result<i64> {
-    c.prepare_cached(
+    Ok(c.prepare_cached(
         "INSERT INTO archives (group_folder, session_id, name, content, archived_at) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (group_folder, session_id) DO UPDATE SET name = excluded.name, archived_at = excluded.archived_at, revision = revision + 1,
-           content = CASE WHEN excluded.content = '' THEN content ELSE excluded.content END",
+         ON CONFLICT (group_folder, session_id, name) DO UPDATE SET archived_at = excluded.archived_at, revision = revision + 1,
+           content = CASE WHEN excluded.content = '' THEN content ELSE excluded.content END
+         RETURNING id",
     )?
-    .execute(params![group.as_str(), session, name, content, now.0])?;
-    Ok(c.prepare_cached("SELECT id FROM archives WHERE group_folder = ?1 AND session_id = ?2")?
-        .query_row([group.as_str(), session], |r| r.get(0))?)
+    .query_row(params![group.as_str(), session, name, content, now.0], |r| r.get("id"))?)
 }
 
 /// Gives lanes another session, or none.

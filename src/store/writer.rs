@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{
-    StoreError,
+    Fault, StoreError,
     events::{self, Feed},
 };
 use crate::failpoint;
@@ -133,7 +133,7 @@ fn commit(connection: &Connection, first: Job, waiting: &mpsc::Receiver<Job>, fe
         done.push(next(Some(connection)));
     }
     if connection.is_autocommit() {
-        let lost = || StoreError::Commit("the transaction was rolled back".into());
+        let lost = || StoreError::RolledBack;
         done.into_iter().for_each(|tell| tell(Err(lost())));
         return false;
     }
@@ -149,8 +149,8 @@ fn commit(connection: &Connection, first: Job, waiting: &mpsc::Receiver<Job>, fe
         }
         Err(error) => {
             let _ = connection.execute_batch("ROLLBACK");
-            let text = error.to_string();
-            done.into_iter().for_each(|tell| tell(Err(StoreError::Commit(text.clone()))));
+            let fault = Fault::from(error);
+            done.into_iter().for_each(|tell| tell(Err(StoreError::Commit(fault.clone()))));
         }
     }
     changed
@@ -178,8 +178,8 @@ mod tests {
         });
         let third = writer.write(|c| c.execute("INSERT INTO t VALUES (3)", []).map_err(Into::into));
         hold.send(()).unwrap();
-        assert!(matches!(first.await, Err(StoreError::Commit(_))), "what came before is gone with it");
-        assert!(matches!(second.await, Err(StoreError::Commit(_))));
+        assert!(matches!(first.await, Err(StoreError::RolledBack)), "what came before is gone with it");
+        assert!(matches!(second.await, Err(StoreError::RolledBack)));
         assert_eq!(third.await.unwrap(), 1, "what comes after is in a transaction of its own");
         let kept: Vec<i64> = writer
             .write(|c| {

@@ -26,6 +26,7 @@ mod inbound;
 mod ipc_files;
 mod launch;
 mod mailbox;
+mod ops;
 mod problems;
 mod prune;
 mod queue;

@@ -1,5 +1,4 @@
 //! What every sandbox must do, run on both, and what each of them promises on top.
-#![expect(clippy::disallowed_methods, reason = "writes and unlinks what a container holds")]
 #![expect(clippy::unwrap_used, reason = "what a test does not expect fails it")]
 
 mod from_inside;
@@ -51,7 +50,6 @@ on_both! {
     the_exit_code_is_the_programs_own
     killing_takes_along_what_was_started_inside
     the_end_takes_along_what_was_started_inside
-    files_that_are_held_inside_without_a_name_are_weighed
     memory_is_bounded
     each_state_is_listed_with_its_labels
     only_containers_of_the_instance_are_listed
@@ -158,23 +156,6 @@ async fn the_end_takes_along_what_was_started_inside(house: House) {
     assert_eq!(code, 0);
     assert!(lock.exists());
     eventually("the child is gone", || !is_held(&lock)).await;
-}
-
-async fn files_that_are_held_inside_without_a_name_are_weighed(house: House) {
-    let lock = house.group().join("lock");
-    let id = house.launch(&["child-holds", &house.inside("lock")], b"").await;
-    eventually("the child holds the lock", || is_held(&lock)).await;
-    let weight = || {
-        let processes = house.sandbox.processes(&id);
-        g2::ipc::weigh_held(&processes, &[house.group()], 0, 10_000, ipc_handlers::Time(0))
-    };
-    std::fs::write(&lock, vec![1; 100_000]).unwrap();
-    assert_eq!(weight().all, 0, "it has a name");
-    std::fs::remove_file(&lock).unwrap();
-    assert!((100_000..200_000).contains(&weight().all), "{:?}", weight());
-    house.sandbox.kill(&id).await.unwrap();
-    house.code(&id).await;
-    assert_eq!(house.sandbox.processes(&id), Vec::<i32>::new());
 }
 
 async fn memory_is_bounded(house: House) {

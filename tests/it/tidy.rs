@@ -71,6 +71,7 @@ fn every_folder_opens_with_a_readme_of_one_screen() {
         "src/sandbox",
         "src/ipc",
         "src/loops",
+        "src/ops",
         "ipc-handlers",
         "container",
         "container/agent-runner",
@@ -111,10 +112,12 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("root", &["config"]),
     ("mounts", &["config", "domain", "root"]),
     ("senders", &["config", "domain"]),
+    ("ops", &["ops", "store", "channels", "ipc", "domain", "config", "root", "clock", "failpoint"]),
     (
         "loops",
         &[
             "loops",
+            "ops",
             "store",
             "channels",
             "sandbox",
@@ -133,6 +136,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         "app",
         &[
             "loops",
+            "ops",
             "store",
             "channels",
             "sandbox",
@@ -190,6 +194,11 @@ fn sql_is_written_in_the_store_only() {
     for (path, text) in files("src", "rs").into_iter().chain(files("ipc-handlers/src", "rs")) {
         if !path.starts_with("src/store") {
             assert!(!sql.is_match(&text), "{} has SQL", path.display());
+            assert!(
+                !text.contains("rusqlite"),
+                "{} names rusqlite, which the store alone may",
+                path.display()
+            );
         }
     }
 }
@@ -225,6 +234,18 @@ fn no_field_of_a_log_line_takes_the_place_of_its_text() {
         assert!(!field.is_match(&text), "{} logs a field `message`; name it otherwise", path.display());
     }
     assert!(field.is_match("tracing::info!(group, message = 1, \"x\")"));
+}
+
+#[test]
+fn an_error_is_logged_with_its_causes() {
+    let bare = Regex::new(r"tracing::\w+!\([^;]*?[%?](error|e|err)\b").unwrap();
+    for (path, text) in files("src", "rs") {
+        let tests = text.find("#[cfg(test)]").unwrap_or(text.len());
+        let found = bare.find(&text[..tests]).map(|found| found.as_str());
+        assert!(found.is_none(), "{} logs {found:?}; write `error = %chain(&error)`", path.display());
+    }
+    assert!(bare.is_match("tracing::info!(group, %error, \"x\")"));
+    assert!(!bare.is_match("tracing::info!(group, error = %chain(&error), \"x\")"));
 }
 
 #[test]
@@ -306,10 +327,21 @@ fn a_member_depends_on_what_it_may() {
         let section = text.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap().to_owned();
         section.lines().filter_map(|line| line.split_once('.')).map(|(name, _)| name.to_owned()).collect()
     };
-    let pure: BTreeSet<String> =
-        ["base64", "chrono", "cron", "hmac", "jiff", "schemars", "serde", "serde_json", "sha2", "thiserror"]
-            .map(str::to_owned)
-            .into();
+    let pure: BTreeSet<String> = [
+        "base64",
+        "chrono",
+        "cron",
+        "hmac",
+        "jiff",
+        "schemars",
+        "serde",
+        "serde_json",
+        "sha2",
+        "strsim",
+        "thiserror",
+    ]
+    .map(str::to_owned)
+    .into();
     let handlers = dependencies("ipc-handlers/Cargo.toml");
     assert!(handlers.is_subset(&pure), "ipc-handlers depends on {:?}", handlers.difference(&pure));
     let runner = dependencies("container/agent-runner/Cargo.toml");

@@ -221,30 +221,14 @@ pub(crate) fn known_types() -> String {
 
 /// Returns the type that was probably meant: the one with the fewest letters to change, a third of them at most.
 pub(crate) fn nearest(type_name: &str) -> Option<&'static str> {
-    let meant: Vec<char> =
+    let meant: String =
         type_name.trim().to_ascii_lowercase().replace(['-', ' '], "_").chars().take(64).collect();
     CATALOGUE
         .iter()
-        .map(|entry| (distance(&meant, entry.type_name), entry.type_name))
+        .map(|entry| (strsim::levenshtein(&meant, entry.type_name), entry.type_name))
         .filter(|(changes, name)| changes * 3 <= name.len())
         .min()
         .map(|(_, name)| name)
-}
-
-/// Returns how many letters must be put in, taken out or changed to get from one to the other.
-fn distance(from: &[char], to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]

@@ -11,14 +11,14 @@ use crate::{
 
 pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let config = &subject.config;
-    let credentials = Credentials::new(subject.root.join(".env"), config.token_file.clone());
+    let credentials = Credentials::new(subject.root.join(".env"), config.gateway.token_file.clone());
     let reaching = subject.groups.iter().filter(|group| {
         let settings = config.run_settings().for_group(group);
         settings.is_ok_and(|(settings, _)| !settings.looks_into_requests())
     });
     let reaching: Vec<&str> = reaching.map(|group| group.folder.as_str()).collect();
     // One that can't be used is a problem of the list.
-    let upstream = Upstream::parse(&config.upstream).ok();
+    let upstream = Upstream::parse(&config.gateway.upstream).ok();
     let mut rows: Vec<Row> =
         upstream.map(|to| Row::ok("gateway", format!("requests of agents go to {to}"))).into_iter().collect();
     // Where an agent needs one that is not there, that is a problem of the list.

@@ -89,15 +89,24 @@ fn boxes(subject: &Subject) -> Vec<Row> {
 }
 
 fn archives(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
-    let (most, bytes) = (subject.config.archives, subject.config.archives_bytes);
+    let (most, bytes) = (subject.config.limits.archives, subject.config.limits.archives_bytes);
     let mut bad = Vec::new();
     for group in &subject.groups {
         match store.archives_kept(&group.folder) {
-            Ok(kept) => bad.extend(judge_archives(&group.folder, kept, most, bytes)),
+            Ok(kept) => {
+                let kept = (kept.0.unsigned_abs(), kept.1.unsigned_abs());
+                bad.extend(judge_archives(
+                    &group.folder,
+                    kept,
+                    most,
+                    bytes,
+                    subject.config.limits.stored_bytes,
+                ));
+            }
             Err(error) => bad.push(Row::fail("archives", chain(&error), "see the store's row")),
         }
     }
-    all_or("archives", bad, format!("each group has fewer than {most} archived sessions, and room for more"))
+    all_or("archives", bad, "each group has room for more archived sessions".into())
 }
 
 /// What each group has in the store, and whether that is counted rightly.
@@ -122,20 +131,39 @@ fn stored(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
     }
 }
 
-/// Decides on one group's archived sessions: how many there are, and of how many bytes.
-fn judge_archives(group: &ipc_handlers::Folder, kept: (i64, i64), most: usize, bytes: u64) -> Option<Row> {
-    let nearly =
-        |is: i64, limit: u64| u64::try_from(is).unwrap_or(0).saturating_mul(10) >= limit.saturating_mul(9);
-    (nearly(kept.0, most as u64) || nearly(kept.1, bytes)).then(|| {
-        Row::warn(
+/// From how many archived sessions on a group's are told of, where no limit is set.
+const MANY_ARCHIVES: u64 = 1_000;
+
+/// Decides on one group's archived sessions: how many there are, and of how many bytes. Where no limit is set, they are told
+/// of from a quarter of what may be stored of a group.
+fn judge_archives(
+    group: &ipc_handlers::Folder,
+    kept: (u64, u64),
+    most: Option<usize>,
+    bytes: Option<u64>,
+    stored: u64,
+) -> Option<Row> {
+    let has = format!("group {group} has {} archived sessions of {} MiB", kept.0, kept.1 >> 20);
+    let nearly = |is: u64, limit: Option<u64>| {
+        limit.is_some_and(|limit| is.saturating_mul(10) >= limit.saturating_mul(9))
+    };
+    if nearly(kept.0, most.map(|most| most as u64)) || nearly(kept.1, bytes) {
+        let limit = |limit: Option<u64>, unit: &str| limit.map(|limit| format!("{limit}{unit}"));
+        let limits = [limit(most.map(|most| most as u64), ""), limit(bytes.map(|bytes| bytes >> 20), " MiB")];
+        return Some(Row::warn(
             "archives",
             format!(
-                "group {group} has {} archived sessions of {} MiB; of more than {most}, or {} MiB, the oldest are put out",
-                kept.0,
-                kept.1 >> 20,
-                bytes >> 20
+                "{has}; beyond {} the oldest are removed",
+                limits.into_iter().flatten().collect::<Vec<_>>().join(" or ")
             ),
             "raise limits.archives or limits.archives_mib, or delete some: `g2 sessions delete ID`",
+        ));
+    }
+    (most.is_none() && kept.0 >= MANY_ARCHIVES || bytes.is_none() && kept.1 >= stored / 4).then(|| {
+        Row::warn(
+            "archives",
+            format!("{has}, and none is removed by itself"),
+            "delete some: `g2 sessions delete ID`; or set limits.archives or limits.archives_mib",
         )
     })
 }
@@ -212,6 +240,18 @@ fn wired(groups: &[Group]) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn archives_are_told_of_before_their_limit_and_as_they_grow_where_there_is_none() {
+        let group = ipc_handlers::Folder::parse("g").unwrap();
+        let of = |kept, most, bytes| judge_archives(&group, kept, most, bytes, 400).map(|row| row.detail);
+        assert_eq!(of((8, 80), Some(10), Some(100)), None);
+        assert!(of((9, 0), Some(10), None).unwrap().contains("beyond 10 the oldest are removed"));
+        assert!(of((0, 90), None, Some(100)).is_some());
+        assert_eq!(of((999, 99), None, None), None);
+        assert!(of((1_000, 0), None, None).unwrap().contains("none is removed by itself"));
+        assert!(of((0, 100), None, None).is_some());
+    }
     use crate::cli::doctor::row::Status;
 
     #[test]

@@ -86,7 +86,7 @@ fn extra(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
 
 /// Whether each agent can be a user of its own, where that is asked for.
 fn uids(subject: &Subject) -> Option<Row> {
-    let base = subject.config.uid_base?;
+    let base = subject.config.sandbox.uid_base?;
     let data = std::fs::symlink_metadata(&subject.data).ok()?;
     Some(match data.uid() {
         0 => Row::ok(

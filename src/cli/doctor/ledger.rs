@@ -81,7 +81,7 @@ fn held(holds: &[Hold]) -> Row {
     let Some(first) = holds.iter().find(|hold| !hold.aside) else {
         return Row::ok("holds", "nobody holds a command");
     };
-    let name = crate::loops::control::shown(first);
+    let name = crate::ops::ipc::shown(first);
     let why = first.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     Row::warn(
         "holds",

@@ -19,7 +19,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     if let Ok(stat) = rustix::fs::statvfs(data) {
         let shown = data.display().to_string();
         let free = stat.f_bavail.saturating_mul(stat.f_frsize) >> 20;
-        let wanted = subject.config.min_free_bytes >> 20;
+        let wanted = subject.config.limits.min_free_bytes >> 20;
         let detail = format!("{free} MiB are free under {shown}; {wanted} MiB are wanted");
         rows.extend(subject.all_is_well("disk", detail));
         rows.extend(subject.all_is_well("inodes", inodes(&shown, stat.f_files, stat.f_favail)));
@@ -28,7 +28,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let process = subject.daemon.as_ref().map_or_else(|| "self".to_owned(), |daemon| daemon.pid.to_string());
     let limits = fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
     if let Some(limit) = open_files_limit(&limits) {
-        let runs = subject.config.max_containers.get() as u64;
+        let runs = subject.config.limits.max_containers.get() as u64;
         let wanted = wanted_files(groups, runs);
         let detail =
             format!("{groups} groups and {runs} runs need about {wanted} open files; {limit} are allowed");

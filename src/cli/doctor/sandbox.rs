@@ -37,10 +37,10 @@ pub(super) async fn check(subject: &Subject, image: Option<String>) -> Vec<Row> 
         |ready| in_force(config, said, ready).into_iter().filter(|row| !listed(&row.check, "")).collect();
     // A daemon whose settings are not these runs agents as it says, and nobody knows what for.
     let says_process = said == Some(SandboxName::Process.as_str()) && !subject.are_the_daemons;
-    if (config.sandbox == SandboxKind::Process || says_process) && image.is_none() {
+    if (config.sandbox.kind == SandboxKind::Process || says_process) && image.is_none() {
         return in_force(Ready::NotAsked);
     }
-    let mut images = vec![image.clone().unwrap_or_else(|| config.image.clone())];
+    let mut images = vec![image.clone().unwrap_or_else(|| config.sandbox.image.clone())];
     if image.is_none() {
         images.extend(subject.groups.iter().filter_map(|group| group.image.clone()));
         images.sort();
@@ -55,7 +55,8 @@ pub(super) async fn check(subject: &Subject, image: Option<String>) -> Vec<Row> 
             break;
         }
     }
-    let ready = if asked.get(&config.image).is_some_and(Result::is_ok) { Ready::Yes } else { Ready::No };
+    let ready =
+        if asked.get(&config.sandbox.image).is_some_and(Result::is_ok) { Ready::Yes } else { Ready::No };
     let mut rows = judge(config, &asked, &of_claude(config, &subject.groups), listed);
     if image.is_none() {
         let rows_in_force: Vec<Row> = in_force(ready);
@@ -84,10 +85,11 @@ async fn ask(config: &Config, image: &str) -> OfImage {
 /// The images in which Claude Code is to run.
 fn of_claude<'a>(config: &'a Config, groups: &'a [Group]) -> BTreeSet<&'a str> {
     let drives = |group: &&Group| {
-        group.provider.as_deref().unwrap_or(config.provider.name()) == Provider::Claude.name()
+        group.provider.as_deref().unwrap_or(config.agent.provider.name()) == Provider::Claude.name()
     };
-    let own = groups.iter().filter(drives).map(|group| group.image.as_deref().unwrap_or(&config.image));
-    let all = (config.provider == Provider::Claude).then_some(config.image.as_str());
+    let own =
+        groups.iter().filter(drives).map(|group| group.image.as_deref().unwrap_or(&config.sandbox.image));
+    let all = (config.agent.provider == Provider::Claude).then_some(config.sandbox.image.as_str());
     own.chain(all).collect()
 }
 
@@ -101,8 +103,10 @@ fn judge(
 ) -> Vec<Row> {
     // Where nothing else is chosen an engine that is away means plain child processes, which the next row tells.
     // Claude Code is not driven as one, so it waits.
-    let missing = |check, image: &str, detail: String, fix: String| match config.sandbox {
-        SandboxKind::Auto | SandboxKind::Process if config.allow_unsandboxed || !claude.contains(image) => {
+    let missing = |check, image: &str, detail: String, fix: String| match config.sandbox.kind {
+        SandboxKind::Auto | SandboxKind::Process
+            if config.sandbox.allow_unsandboxed || !claude.contains(image) =>
+        {
             Row::warn(check, detail, fix)
         }
         SandboxKind::Docker | SandboxKind::Auto | SandboxKind::Process => Row::fail(check, detail, fix),
@@ -128,7 +132,7 @@ fn judge(
             ),
             Ok(is) => (
                 reached,
-                Some(image_row(image, is, claude.contains(image.as_str()).then_some(&config.claude))),
+                Some(image_row(image, is, claude.contains(image.as_str()).then_some(&config.agent.claude))),
             ),
         };
         if !rows.contains(&engine) && !listed(&engine.check, "") {
@@ -195,25 +199,25 @@ fn host(config: &Config) -> String {
 
 /// Decides on what agents run in: what the daemon says, otherwise what it would choose.
 fn in_force(config: &Config, said: Option<&str>, ready: Ready) -> Vec<Row> {
-    let kind = said.unwrap_or(match (config.sandbox, ready) {
+    let kind = said.unwrap_or(match (config.sandbox.kind, ready) {
         (SandboxKind::Docker, _) | (SandboxKind::Auto, Ready::Yes) => "docker",
         (SandboxKind::Process, _) | (SandboxKind::Auto, Ready::No | Ready::NotAsked) => "process",
     });
     if kind == "docker" {
         return vec![Row::ok("sandbox", "agents run in containers")];
     }
-    if !config.command.is_empty() && !config.allow_unsandboxed {
+    if !config.agent.command.is_empty() && !config.sandbox.allow_unsandboxed {
         return vec![Row::fail(
             "sandbox",
             format!(
                 "agent.command ({}) would run without any sandbox, so the daemon does not start",
-                config.command.join(" ")
+                config.agent.command.join(" ")
             ),
             "set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant",
         )];
     }
-    if config.provider == Provider::Claude && !config.allow_unsandboxed {
-        if config.sandbox == SandboxKind::Auto {
+    if config.agent.provider == Provider::Claude && !config.sandbox.allow_unsandboxed {
+        if config.sandbox.kind == SandboxKind::Auto {
             return vec![Row::ok("sandbox", "agents run in containers, once those can be made")];
         }
         return vec![Row::fail(

@@ -7,17 +7,18 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ipc_handlers::Folder;
 
 use super::{
-    super::{Failure, out},
+    super::{Failure, client::perform, out, word::word},
     Context, Outcome, show,
 };
 use crate::{
-    app, clock,
+    clock,
     domain::states::QueueState,
-    ipc::{COMMAND_LIMIT, CommandBox, post::post, read_inside},
+    ipc::{COMMAND_LIMIT, read_inside},
+    ops::ipc::send,
     store::Store,
 };
 
@@ -31,40 +32,25 @@ pub(in crate::cli) struct Send {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Which box it is put into
-    #[arg(long = "box", value_enum, default_value_t = Into::Tasks)]
-    in_box: Into,
+    #[arg(long = "box", default_value_t = send::Into::Tasks, value_parser = word::<send::Into>())]
+    in_box: send::Into,
     /// Wait so many seconds until it is settled, and print the reply
     #[arg(long, value_name = "SECS")]
     wait: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Into {
-    Messages,
-    Tasks,
-}
-
 impl Send {
     pub(super) async fn run(self, context: &Context, store: &Store) -> Outcome {
         let group = Folder::parse(&self.group).context("sending a command")?;
-        if store.group(&group)?.is_none() {
-            return Err(anyhow!("group {group} does not exist").into());
-        }
-        let bytes = read(&self.file)?;
-        let in_box = match self.in_box {
-            Into::Messages => CommandBox::Messages,
-            Into::Tasks => CommandBox::Tasks,
-        };
-        let (now, after) = (clock::now(), store.last_claim()?);
-        let name = format!("{:013}-sent-{}.json", now.0, &app::new_id()?[..8]);
-        post(&context.root.join("data"), &group, in_box, &name, &bytes).context("sending a command")?;
-        let Some(secs) = self.wait else {
-            return show::done(context, &format!("{group}/{in_box}/{name}"));
-        };
+        let (command, in_box) = (read(&self.file)?.into(), self.in_box);
+        let after = store.last_claim()?;
+        let answer = perform(context, send::Args { group: group.clone(), in_box, command }).await?;
+        let Some(secs) = self.wait else { return show::answer(context, &answer) };
+        let name = answer.row["name"].as_str().unwrap_or_default();
         let settled = async {
             loop {
                 let row =
-                    store.command_of_file(group.as_str(), in_box.as_str(), &name, after, clock::now())?;
+                    store.command_of_file(group.as_str(), in_box.as_str(), name, after, clock::now())?;
                 match row.and_then(|row| row.id) {
                     Some(id) => return Ok::<_, Failure>(id),
                     None => tokio::time::sleep(LOOK_EVERY).await,

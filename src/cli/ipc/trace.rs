@@ -5,15 +5,22 @@ use serde_json::{Value, json};
 
 use super::{
     super::{client::Client, out},
-    Context, Outcome,
-    look::{Found, Open, find},
-    show,
+    Context, Outcome, show,
 };
-use crate::{clock, domain::states::QueueState, ipc::peek, store::Store};
+use crate::{
+    clock,
+    domain::states::QueueState,
+    ipc::peek,
+    ops::ipc::{
+        look::{Found, Open, find},
+        shown,
+    },
+    store::Store,
+};
 
 /// Prints a command's row, its file, its reply or why it was refused.
 pub(super) fn show(context: &Context, store: &Store, what: &str) -> Outcome {
-    let (mut whole, file) = match find(context, store, what)? {
+    let (mut whole, file) = match find(&context.root, store, what)? {
         Found::Settled(id) => {
             let story =
                 store.story(id, clock::now())?.ok_or_else(|| anyhow!("command {id} does not exist"))?;
@@ -36,7 +43,7 @@ pub(super) fn show(context: &Context, store: &Store, what: &str) -> Outcome {
 
 /// Prints the whole story of a command.
 pub(super) async fn run(context: &Context, store: &Store, what: &str) -> Outcome {
-    let whole = match find(context, store, what)? {
+    let whole = match find(&context.root, store, what)? {
         Found::Settled(id) => {
             let story =
                 store.story(id, clock::now())?.ok_or_else(|| anyhow!("command {id} does not exist"))?;
@@ -89,7 +96,7 @@ async fn waits_for(context: &Context, store: &Store, open: &Open) -> anyhow::Res
         && let Some(hold) = hold
     {
         let why = hold.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let name = crate::loops::control::shown(&hold);
+        let name = shown(&hold);
         return Ok(format!("held since {}{why}; `g2 ipc release {name}` lets it go", hold.at));
     }
     if Client::connect(&context.root).await.is_err() {

@@ -3,10 +3,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{super::out, Context, Outcome, look::Queue};
+use super::{super::out, Context, Outcome};
 use crate::{
     clock,
     domain::{feed::EventKind, rows::IpcRow, states::QueueState},
+    ops::ipc::look::Queue,
     store::{IpcFilter, News, Store},
 };
 
@@ -30,12 +31,12 @@ pub(super) async fn run(
     store.watch_others_every(LOOK_EVERY);
     let mut feed = store.follow()?;
     let queue = Queue { group, state: None, limit: None, from: 0 };
-    let mut known: BTreeSet<Key> = queue.open_rows(context, store)?.iter().map(key).collect();
+    let mut known: BTreeSet<Key> = queue.open_rows(&context.root, store)?.iter().map(key).collect();
     let mut settled = BTreeSet::new();
     let mut left = count.unwrap_or(usize::MAX);
     while left > 0 {
         // What is settled after this look was seen as open by it, or is not seen as open at all.
-        let open = queue.open_rows(context, store)?;
+        let open = queue.open_rows(&context.root, store)?;
         store.look_at_feed()?;
         let now_settled = settled_rows(store, &queue, &feed.look()?)?;
         let still_open = open.iter().filter(|row| row.id.is_none_or(|id| !settled.contains(&id)));

@@ -1,13 +1,14 @@
 //! A question as the command line shows it.
 
 use ipc_handlers::{Folder, Time};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::{Action, Kind, State};
 use crate::domain::rows::{rfc3339, rfc3339_option};
 
 /// A question to people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Approval {
     pub id: i64,
     pub kind: Kind,
@@ -23,27 +24,34 @@ pub struct Approval {
     /// What it can be answered with, in order.
     pub options: Vec<String>,
     #[serde(serialize_with = "rfc3339")]
+    #[schemars(with = "String")]
     pub created_at: Time,
     #[serde(serialize_with = "rfc3339")]
+    #[schemars(with = "String")]
     pub expires_at: Time,
     #[serde(serialize_with = "rfc3339_option")]
+    #[schemars(with = "Option<String>")]
     pub decided_at: Option<Time>,
     pub decided_by: Option<String>,
     /// What the answer was. In JSON `decision`, with the group if it names one (`connect family`), and that as `decided_group`.
     #[serde(flatten, serialize_with = "decided")]
+    #[schemars(with = "Decided")]
     pub decision: Option<Action>,
     /// The messages that wait, or waited, for the answer.
     pub messages: Vec<i64>,
 }
 
+/// An answer, as `--json` has it.
+#[derive(Serialize, JsonSchema)]
+struct Decided {
+    /// With the group if the answer names one: `connect family`.
+    decision: Option<String>,
+    decided_group: Option<Folder>,
+}
+
 fn decided<S: Serializer>(action: &Option<Action>, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Decided<'a> {
-        decision: Option<String>,
-        decided_group: Option<&'a Folder>,
-    }
     let action = action.as_ref();
-    Decided { decision: action.map(Action::name), decided_group: action.and_then(Action::group) }
+    Decided { decision: action.map(Action::name), decided_group: action.and_then(Action::group).cloned() }
         .serialize(serializer)
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::errors::chain;
 
 fn list(non_main_read_only: bool) -> Allowlist {
     serde_json::from_value(serde_json::json!({
@@ -119,8 +120,8 @@ fn two_mounts_never_meet() {
 fn what_is_not_there_or_no_folder_is_refused() {
     let (list, roots) = (list(false), [Some("/home/me/open".into()), None, None]);
     let rules = Rules { list: &list, roots: &roots, off_limits: &[], is_main: true };
-    let refusal = |found| decide(&ask("~/open/x", None, None), found, rules, &[]).unwrap_err().to_string();
-    assert!(refusal(Err("no such file".into())).contains("no such file"));
+    let refusal = |found| chain(&decide(&ask("~/open/x", None, None), found, rules, &[]).unwrap_err());
+    assert!(refusal(Err(NotFound("no such file".into()))).contains("no such file"));
     let socket = Found { real: "/home/me/open/x".into(), kind: FoundKind::Other };
     assert!(refusal(Ok(socket)).contains("neither a folder nor a file"));
 }

@@ -2,15 +2,15 @@
 
 use std::io;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use futures_util::StreamExt as _;
+use tokio::io::AsyncRead;
+use tokio_util::{
+    bytes::BytesMut,
+    codec::{Decoder, FramedRead, LinesCodec, LinesCodecError},
+};
 
-/// Lines of a stream, each of `limit` bytes at most.
-pub(super) struct Lines<R> {
-    input: BufReader<R>,
-    /// What has come of the next line.
-    begun: Vec<u8>,
-    limit: usize,
-}
+/// Lines of a stream, each of at most `limit` bytes.
+pub(super) struct Lines<R>(FramedRead<R, Bounded>);
 
 /// One line, without its end.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,31 +24,39 @@ pub(super) enum Line {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(super) fn new(input: R, limit: usize) -> Self {
-        Self { input: BufReader::new(input), begun: Vec::new(), limit }
+        Self(FramedRead::new(input, Bounded(LinesCodec::new_with_max_length(limit))))
     }
 
     /// Returns the next line; `None` at the end of the stream, where a line without its end counts for nothing.
     /// Safe to cancel.
     pub(super) async fn next(&mut self) -> io::Result<Option<Line>> {
-        loop {
-            let some = self.input.fill_buf().await?;
-            if some.is_empty() {
-                return Ok(None);
+        self.0.next().await.transpose()
+    }
+}
+
+struct Bounded(LinesCodec);
+
+impl Decoder for Bounded {
+    type Item = Line;
+    type Error = io::Error;
+
+    fn decode(&mut self, bytes: &mut BytesMut) -> io::Result<Option<Line>> {
+        match self.0.decode(bytes) {
+            Ok(line) => Ok(line.map(Line::Text)),
+            Err(LinesCodecError::MaxLineLengthExceeded) => Ok(Some(Line::TooLong)),
+            Err(LinesCodecError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                Ok(Some(Line::Bytes))
             }
-            let (bytes, ends) = match some.iter().position(|byte| *byte == b'\n') {
-                Some(at) => (at, true),
-                None => (some.len(), false),
-            };
-            if self.begun.len() + bytes > self.limit {
-                return Ok(Some(Line::TooLong));
-            }
-            self.begun.extend_from_slice(&some[..bytes]);
-            self.input.consume(bytes + usize::from(ends));
-            if ends {
-                let line = String::from_utf8(std::mem::take(&mut self.begun));
-                return Ok(Some(line.map_or(Line::Bytes, Line::Text)));
-            }
+            Err(LinesCodecError::Io(error)) => Err(error),
         }
+    }
+
+    fn decode_eof(&mut self, bytes: &mut BytesMut) -> io::Result<Option<Line>> {
+        let line = self.decode(bytes)?;
+        if line.is_none() {
+            bytes.clear();
+        }
+        Ok(line)
     }
 }
 
@@ -72,7 +80,7 @@ mod tests {
     #[tokio::test]
     async fn lines_are_text_or_bytes_or_too_long_and_a_half_one_at_the_end_is_none() {
         let text = |t: &str| Line::Text(t.to_owned());
-        assert_eq!(all(b"a\n\nb\r\nc", 9).await, [text("a"), text(""), text("b\r")]);
+        assert_eq!(all(b"a\n\nb\r\nc", 9).await, [text("a"), text(""), text("b")]);
         assert_eq!(all(b"\xff\nok\n", 9).await, [Line::Bytes, text("ok")]);
         assert_eq!(all(b"1234\n12345\n", 4).await, [text("1234"), Line::TooLong]);
         assert_eq!(all(&[b'x'; 100_000], 70_000).await, [Line::TooLong]);

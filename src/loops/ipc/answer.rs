@@ -255,7 +255,7 @@ fn put_reply(host: &Host, claimed: &Claimed, receipt: &Receipt) -> Placed {
             Placed::NotNow
         }
         Err(error) => {
-            tracing::warn!(claim = claimed.id, %error, "a reply could not be placed and is given up");
+            tracing::warn!(claim = claimed.id, error = %chain(&error), "a reply could not be placed and is given up");
             Placed::Done
         }
     }

@@ -26,7 +26,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Panicked> {
     spawn_blocking(work).await.map_err(|error| {
         if error.is_panic() {
-            tracing::error!(group = %folder, doing, %error, "our own fault: work on a group's commands panicked; they are looked at again, one by one");
+            tracing::error!(group = %folder, doing, error = %chain(&error), "our own fault: work on a group's commands panicked; they are looked at again, one by one");
         }
         Panicked
     })

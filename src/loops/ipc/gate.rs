@@ -65,7 +65,7 @@ impl Gate {
         let (commands, messages, bytes) = host.allow(folder, |left| {
             (left.commands.available(now), left.messages.available(now), left.bytes.available(now))
         });
-        let free = unsettled < host.config.waiting_bytes && messages > 0 && bytes > 0;
+        let free = unsettled < host.config.limits.waiting_bytes && messages > 0 && bytes > 0;
         let intake = intake(host, folder);
         // Which of them are messages is known when they are read.
         let open = if free && intake == Intake::Open { commands.min(messages.max(TOGETHER)) } else { 0 };
@@ -134,7 +134,7 @@ pub(super) fn intake(host: &Host, folder: &Folder) -> Intake {
         return Intake::Over;
     }
     let stored = host.store.stored_by(folder).unwrap_or(0);
-    let most = host.config.stored_bytes;
+    let most = host.config.limits.stored_bytes;
     match room::intake(stored, most, &host.disk()) {
         Intake::Open => Intake::Open,
         // To look into the store takes longer.
@@ -181,7 +181,7 @@ pub(super) fn refuse_excess(host: &Arc<Host>, folder: &Folder) -> Vec<Claimed> {
 /// Returns the newest files that are more than may wait, as many as are refused at a time: no more of them are in memory,
 /// however many there are.
 fn excess_of(host: &Host, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)> {
-    let most = host.config.waiting_files;
+    let most = host.config.limits.waiting_files;
     let newest =
         CommandBox::ALL.map(|in_box| boxes.list_newest(in_box, REFUSED).map(|found| (in_box, found)));
     let count: usize = newest.iter().flatten().map(|(_, found)| found.waiting).sum();
@@ -205,7 +205,7 @@ fn excess_of(host: &Host, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)> {
 /// Refuses these, committed together, and answers them; returns whether the store could take it.
 fn refuse(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>) -> bool {
     let now = clock::now();
-    let most = host.config.waiting_files;
+    let most = host.config.limits.waiting_files;
     let refused = pending.iter().map(|p| host.store.refuse(p.file.clone(), Refusal::rate_limited(most), now));
     let outcomes = tokio::runtime::Handle::current().block_on(join_all(refused));
     let mut answers = Vec::new();

@@ -47,7 +47,7 @@ pub(super) fn open_groups(
 ) {
     let groups = match host.store.groups() {
         Ok(groups) => groups,
-        Err(error) => return tracing::error!(%error, "reading the groups failed"),
+        Err(error) => return tracing::error!(error = %chain(&error), "reading the groups failed"),
     };
     let known: BTreeSet<Folder> = groups.into_iter().map(|g| g.folder).collect();
     let gone: Vec<Folder> = workers.keys().filter(|folder| !known.contains(*folder)).cloned().collect();
@@ -68,7 +68,7 @@ pub(super) fn open_groups(
         };
         let watched = watch_boxes(host, watch, &boxes);
         // The worker's first look comes after this: for what is here now no scan is needed.
-        let _ = boxes.changed();
+        let _ = boxes.changed(crate::clock::now());
         let (jobs, queue) = mpsc::unbounded_channel();
         let (sender, hints) = hints(HINTS);
         let now = Instant::now();
@@ -163,7 +163,7 @@ pub(super) fn look_at_identity(host: &Host, looking: &mut JoinSet<Vec<Looked>>, 
         *last = some.last().map(|boxes| boxes.folder().clone());
     }
     looking.spawn_blocking(move || {
-        some.iter().map(|boxes| (boxes.folder().clone(), boxes.identity())).collect()
+        some.iter().map(|boxes| (boxes.folder().clone(), boxes.identity(crate::clock::now()))).collect()
     });
 }
 
@@ -192,14 +192,16 @@ pub(super) fn act_on_identity(
 }
 
 /// Sees to it that files can be put into each box of a group that has no container. Blocks.
-pub fn renew_boxes(host: &Host, group: &Folder) -> Result<(), String> {
-    let boxes = host.boxes(group).map_err(|e| chain(&e))?;
-    let renewed = boxes.renew().map_err(|e| chain(&e))?;
+///
+/// # Errors
+/// [`World`] when a box can't be opened or made anew.
+pub fn renew_boxes(host: &Host, group: &Folder) -> Result<(), World> {
+    let renewed = host.boxes(group)?.renew()?;
     if !renewed.is_empty() {
         tracing::warn!(%group, ?renewed, "nothing could be put into these boxes; they are made anew");
         // The watcher tells that they are gone, and has them watched anew.
         host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(group);
-        host.boxes(group).map_err(|e| chain(&e))?;
+        host.boxes(group)?;
     }
     Ok(())
 }

@@ -16,7 +16,8 @@ use super::{super::Host, chain, searches::Concern};
 use crate::{
     failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, World, Writer},
-    store::{self, Body, CommandFile, Proof, Transcripts, digest},
+    ops::ipc::hand::file_of,
+    store::{self, Body, CommandFile, Proof, digest},
 };
 
 /// How long a file that can't be parsed is given to become whole.
@@ -52,34 +53,6 @@ impl Pending {
         let file = file_of(&claimed, origin, Err(refusal), digest);
         let (kept, concern) = (Arc::new(kept), Concern::Nothing);
         Some(Self { claimed, file, kept, is_message: false, concern, unanswered: 0 })
-    }
-}
-
-/// Returns a claimed file as the store takes it, of which no run is known and that proves nothing.
-pub(super) fn file_of(
-    claimed: &Claimed,
-    origin: Vec<u8>,
-    body: Result<Arc<Body>, Refusal>,
-    digest: Vec<u8>,
-) -> CommandFile {
-    let (box_name, name) = match &claimed.source {
-        Some(source) => (source.in_box.to_string(), source.name.clone()),
-        None => ("unknown".to_owned(), "unknown".to_owned()),
-    };
-    CommandFile {
-        claim: claimed.id,
-        group: claimed.folder.clone(),
-        box_name,
-        name,
-        origin,
-        run: None,
-        written: claimed.written,
-        taken: claimed.taken,
-        proof: Proof::None,
-        body,
-        digest,
-        transcripts: Transcripts::new(),
-        searched: None,
     }
 }
 
@@ -178,7 +151,7 @@ fn proof(host: &Host, bytes: Option<&[u8]>) -> Proof {
     match bytes.and_then(|bytes| token::verify(&host.token_key, bytes)) {
         Some(Ok(claims)) => Proof::Claims(Box::new(claims)),
         Some(Err(fault)) => Proof::Bad(fault),
-        None if host.config.require_token => Proof::Missing,
+        None if host.config.ipc.require_token => Proof::Missing,
         None => Proof::None,
     }
 }

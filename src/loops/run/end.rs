@@ -45,22 +45,23 @@ impl Watched {
         let input = self.claim_back().await;
         failpoint::reach("run.ending");
         let (end, cause) = ending;
-        let end = EndOfRun { run: self.run, end, cause, input, retry_base_ms: host.config.retry_base_ms };
+        let end =
+            EndOfRun { run: self.run, end, cause, input, retry_base_ms: host.config.limits.retry_base_ms };
         let mut pause = Duration::from_secs(1);
         let waiting = loop {
             match host.store.end_run(end.clone(), host.config.zones.clone(), clock::now()).await {
                 Ok(ended) => {
                     match &ended.error {
                         Some(error) => {
-                            tracing::warn!(run = self.run, group = %self.group, error, "run ended badly")
+                            tracing::warn!(error, "run ended badly")
                         }
-                        None => tracing::info!(run = self.run, group = %self.group, "run ended"),
+                        None => tracing::info!("run ended"),
                     }
                     break ended.waiting.iter().map(waiting_lane).collect();
                 }
                 Err(StoreError::Closed) => return None,
                 Err(error) => {
-                    tracing::error!(run = self.run, error = %chain(&error), "ending a run failed; it is tried again");
+                    tracing::error!(error = %chain(&error), "ending a run failed; it is tried again");
                     tokio::select! {
                         () = host.stop.cancelled() => return None,
                         () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
@@ -72,7 +73,7 @@ impl Watched {
         if let Some(container) = &self.container
             && let Err(error) = host.sandbox.remove(container).await
         {
-            tracing::warn!(run = self.run, error = %chain(&error), "removing a container failed; the next start does it");
+            tracing::warn!(error = %chain(&error), "removing a container failed; the next start does it");
         }
         if let Ok(boxes) = host.boxes(&self.group) {
             let kept = host.run_dir(self.run).join("input");
@@ -89,9 +90,9 @@ impl Watched {
             match tokio::time::timeout(DYING, self.host.sandbox.wait(container)).await {
                 Ok(Ok(_) | Err(SandboxError::Gone { .. })) => return true,
                 Ok(Err(error)) => {
-                    tracing::warn!(run = self.run, error = %chain(&error), "whether a container is dead can't be told; it is asked again");
+                    tracing::warn!(error = %chain(&error), "whether a container is dead can't be told; it is asked again");
                 }
-                Err(_) => tracing::warn!(run = self.run, "a killed container is not dead yet"),
+                Err(_) => tracing::warn!("a killed container is not dead yet"),
             }
             tokio::select! {
                 () = self.host.stop.cancelled(), if self.host.sandbox.survives_us() => return false,
@@ -114,7 +115,7 @@ impl Watched {
                     .collect(),
             ),
             Err(error) => {
-                tracing::warn!(run = self.run, error = %chain(&error), "claiming input back failed; its batches count as taken");
+                tracing::warn!(error = %chain(&error), "claiming input back failed; its batches count as taken");
                 None
             }
         }

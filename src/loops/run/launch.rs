@@ -9,7 +9,7 @@ use super::{
     Ending, Order, Watched, Watching,
     document::{Launching, token_of},
     model,
-    prepare::prepare,
+    prepare::{Unprepared, prepare},
 };
 use crate::{
     clock,
@@ -32,8 +32,10 @@ impl Watched {
         orders: &mut mpsc::UnboundedReceiver<Order>,
     ) -> Watching {
         self.in_hand.insert(launching.document.batch_id.clone(), None);
-        let unprepared =
-            |why| Watching::Ended((End::Engine { doing: "preparing the launch".into(), why }, Cause::Itself));
+        let unprepared = |why: Unprepared| {
+            let end = End::Engine { doing: "preparing the launch".into(), why: chain(&why) };
+            Watching::Ended((end, Cause::Itself))
+        };
         let prepared = match prepare(&self.host, &self.group, self.run, launching.is_main).await {
             Ok(prepared) => prepared,
             Err(why) => return unprepared(why),
@@ -70,7 +72,7 @@ impl Watched {
         }
         failpoint::reach("run.started");
         if let Err(error) = self.host.store.run_started(self.run, clock::now()).await {
-            tracing::error!(run = self.run, error = %chain(&error), "recording a start failed");
+            tracing::error!(error = %chain(&error), "recording a start failed");
         }
         if speaks_v1 {
             self.ready_without_saying_so().await;
@@ -94,10 +96,10 @@ impl Watched {
         emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
         let (host, group) = (Arc::clone(&self.host), self.group.clone());
         let renewed = spawn_blocking(move || crate::loops::ipc::renew_boxes(&host, &group));
-        renewed.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
+        renewed.await.map_err(|e| world(chain(&e)))?.map_err(|e| world(chain(&e)))?;
         snapshots::write(&self.host, &self.group, Shown::All).await;
         let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
-        tracing::debug!(run = self.run, group = %self.group, "asking for a container");
+        tracing::debug!("asking for a container");
         let container = match self.host.sandbox.create(spec).await {
             Err(SandboxError::NameTaken { .. }) => {
                 self.remove_leftover().await;

@@ -13,6 +13,8 @@ use ipc_handlers::{
     wire::{self, Launch, Provider},
 };
 
+use crate::domain::errors::chain;
+
 /// Of how many runs the files are kept.
 const KEPT_RUNS: i64 = 1000;
 /// How much output is kept of a run, bytes.
@@ -30,7 +32,7 @@ pub(super) struct RunLog {
 impl RunLog {
     pub(super) fn open(dir: &Path) -> Self {
         if let Err(error) = fs::create_dir_all(dir) {
-            tracing::warn!(path = %dir.display(), %error, "making a run's folder failed; it will have no log");
+            tracing::warn!(path = %dir.display(), error = %chain(&error), "making a run's folder failed; it will have no log");
         }
         let path = dir.join("container.log");
         let output = File::options().create(true).append(true).open(&path).ok();

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use ipc_handlers::wire;
 
-use super::prepare::Place;
+use super::prepare::{Place, Unprepared};
 use crate::{
     config::dotenv,
     domain::run_settings::{Credentials, Provider, RunSettings},
-    gateway::{Kind, Looks, NAME},
+    gateway::{Kind, Looks, NAME, SocketError},
     ipc::Owner,
-    loops::{Host, ipc::chain},
+    loops::Host,
     sandbox::{Access, Mount, Whose},
 };
 
@@ -36,14 +36,14 @@ pub(super) fn way(
     settings: &RunSettings,
     place: Place,
     owner: Option<Owner>,
-) -> Result<Way, String> {
+) -> Result<Way, SocketError> {
     match (settings.provider, settings.credentials) {
         (Provider::Scripted, _) | (Provider::Claude, Credentials::Stdin) => {
             Ok(Way { mount: None, env: BTreeMap::new(), base_url: DIRECT.to_owned() })
         }
         (Provider::Claude, Credentials::Gateway) => {
             let folder = host.gateway_dir(run);
-            host.gateway.open(run, &folder, owner, looks(settings)).map_err(|e| chain(&e))?;
+            host.gateway.open(run, &folder, owner, looks(settings))?;
             let socket = match place {
                 Place::Container => format!("{INSIDE}/{NAME}"),
                 Place::Host => folder.join(NAME).display().to_string(),
@@ -78,7 +78,7 @@ pub(super) fn claude(
     directories: Vec<String>,
     timezone: Option<String>,
 ) -> wire::Claude {
-    let claude = host.config.claude.clone();
+    let claude = host.config.agent.claude.clone();
     wire::Claude {
         path: claude.path,
         version: claude.version,
@@ -95,12 +95,14 @@ pub(super) fn claude(
 }
 
 /// Reads the secrets of `.env` for a runner that is to be given them, just before they are written to it.
-pub(super) fn secrets(host: &Host, settings: &RunSettings, speaks_v1: bool) -> Result<wire::Secrets, String> {
+pub(super) fn secrets(
+    host: &Host,
+    settings: &RunSettings,
+    speaks_v1: bool,
+) -> Result<wire::Secrets, Unprepared> {
     let wanted = settings.provider == Provider::Claude || speaks_v1;
     match settings.credentials {
-        Credentials::Stdin if wanted => {
-            dotenv::secrets(&host.root).map_err(|e| format!("the secrets in .env can't be read: {e}"))
-        }
+        Credentials::Stdin if wanted => dotenv::secrets(&host.root).map_err(Unprepared::Secrets),
         Credentials::Stdin | Credentials::Gateway => Ok(wire::Secrets::default()),
     }
 }

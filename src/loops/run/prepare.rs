@@ -1,22 +1,24 @@
 //! Everything that a launch needs besides what is to be said: its settings, its folders, its container.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
 use ipc_handlers::{Folder, wire};
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 
 use super::model;
 use crate::{
     domain::{
         mounts::Granted,
         rows::Group,
-        run_settings::{self, Provider, RunSettings, Selinux},
+        run_settings::{self, BadSettings, Provider, RunSettings, Selinux},
         states::SandboxName,
     },
-    ipc::{self, Owner},
+    gateway::SocketError,
+    ipc::{self, Owner, World},
     loops::{Host, ipc::chain},
     mounts,
     sandbox::{Access, Labels, Limits, Mount, Network, Seat, Spec, Whose},
+    store::StoreError,
 };
 
 /// The agent's home inside.
@@ -38,48 +40,74 @@ pub(super) enum Place {
     Host,
 }
 
+/// Why a launch can't be prepared.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unprepared {
+    #[error("the group was removed")]
+    Removed,
+    #[error(
+        "claude would run without any sandbox; start Docker and set sandbox.kind = \"docker\", or set \
+         sandbox.allow_unsandboxed = true if that is meant"
+    )]
+    NoSandbox,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Settings(#[from] BadSettings),
+    #[error(transparent)]
+    World(#[from] World),
+    #[error(transparent)]
+    Gateway(#[from] SocketError),
+    #[error("making the group's folders failed")]
+    Folders(#[source] io::Error),
+    #[error("the agent's script {path} can't be read", path = path.display())]
+    Script { path: PathBuf, source: io::Error },
+    #[error("the secrets in .env can't be read")]
+    Secrets(#[source] io::Error),
+    #[error(transparent)]
+    Panicked(#[from] JoinError),
+}
+
 /// Prepares a launch. An error is for the run's row.
 pub(super) async fn prepare(
     host: &Arc<Host>,
     group: &Folder,
     run: i64,
     is_main: bool,
-) -> Result<Prepared, String> {
+) -> Result<Prepared, Unprepared> {
     let (host, group) = (Arc::clone(host), group.clone());
     let (at, of) = (Arc::clone(&host), group.clone());
-    let prepared = spawn_blocking(move || now(&at, &of, run, is_main));
-    let prepared = prepared.await.map_err(|e| e.to_string())??;
+    let span = tracing::Span::current();
+    let prepared = spawn_blocking(move || span.in_scope(|| now(&at, &of, run, is_main)));
+    let prepared = prepared.await??;
     // All of it is given away by now; from here on a daemon that starts knows whose it is.
     if prepared.moved {
         let uid = host.box_owner.filter(|agent| *agent != prepared.spec.user).map(|_| prepared.spec.user.0);
-        host.store.set_group_uid(group, uid).await.map_err(|e| chain(&e))?;
+        host.store.set_group_uid(group, uid).await?;
     }
     Ok(prepared)
 }
 
-fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared, String> {
-    let row = host.store.group(group).map_err(|e| chain(&e))?.ok_or("the group was removed")?;
-    let (settings, own) = host.config.run_settings().for_group(&row).map_err(|e| chain(&e))?;
+fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared, Unprepared> {
+    let row = host.store.group(group)?.ok_or(Unprepared::Removed)?;
+    let (settings, own) = host.config.run_settings().for_group(&row)?;
     let place = if host.sandbox.kind() == SandboxName::Process { Place::Host } else { Place::Container };
-    if place == Place::Host && settings.provider == Provider::Claude && !host.config.allow_unsandboxed {
-        return Err(
-            "claude would run without any sandbox; start Docker and set sandbox.kind = \"docker\", or set \
-                    sandbox.allow_unsandboxed = true if that is meant"
-                .to_owned(),
-        );
+    if place == Place::Host && settings.provider == Provider::Claude && !host.config.sandbox.allow_unsandboxed
+    {
+        return Err(Unprepared::NoSandbox);
     }
     let folders = Folders::of(host, group);
-    let (former, owner) = (host.owner_now(group), host.owner_next(group).map_err(|e| chain(&e))?);
+    let (former, owner) = (host.owner_now(group), host.owner_next(group)?);
     let moved = former != owner;
     if let (true, Some(owner), Some((former, _))) = (moved, owner, former) {
-        let boxes = host.boxes(group).map_err(|e| chain(&e))?;
-        boxes.give(owner, former).map_err(|e| chain(&e))?;
-        tracing::info!(run, group = %group, uid = owner.0, former, "the agent is a user of its own number from now on");
+        let boxes = host.boxes(group)?;
+        boxes.give(owner, former)?;
+        tracing::info!(uid = owner.0, former, "the agent is a user of its own number from now on");
     }
-    folders.make(host, group, is_main, owner, former.map(|(uid, _)| uid))?;
+    folders.make(host, is_main, owner, former.map(|(uid, _)| uid))?;
     let extra = mounts::extra(&host.config, &host.root, &own.mounts, is_main);
     for (request, why) in &extra.refused {
-        tracing::warn!(run, group = %group, path = request.host_path, why, "an extra mount is not made");
+        tracing::warn!(path = request.host_path, why, "an extra mount is not made");
     }
     let way = model::way(host, run, &settings, place, owner)?;
     let zone = host.config.zones.of(own.timezone.as_deref()).name;
@@ -122,7 +150,7 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
         group: group.clone(),
         instance: host.instance.clone(),
         image: settings.image.clone(),
-        command: host.config.command.clone(),
+        command: host.config.agent.command.clone(),
         mounts,
         env,
         user: owner.unwrap_or_else(crate::root::own_ids),
@@ -130,7 +158,7 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
             run_settings::Network::Model => Network::None,
             run_settings::Network::Open => Network::Open,
         },
-        labels: match host.config.selinux {
+        labels: match host.config.sandbox.selinux {
             Selinux::Keep => Labels::Keep,
             Selinux::Shared => Labels::Shared,
             Selinux::Private => Labels::Private,
@@ -141,18 +169,20 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
             memory_bytes: settings.memory_bytes,
             cpus: settings.cpus,
             pids: settings.pids,
-            output_bytes: host.config.output_bytes,
+            output_bytes: host.config.sandbox.output_bytes,
         },
         seat: Seat { group: folders.group, ipc: folders.ipc },
     };
     Ok(Prepared { settings, spec, provider, moved })
 }
 
-fn script(host: &Host, row: &Group) -> Result<Option<String>, String> {
-    let path = row.script.as_ref().map(PathBuf::from).or_else(|| host.config.script.clone());
+fn script(host: &Host, row: &Group) -> Result<Option<String>, Unprepared> {
+    let path = row.script.as_ref().map(PathBuf::from).or_else(|| host.config.agent.script.clone());
     let Some(path) = path.map(|path| host.root.join(path)) else { return Ok(None) };
-    let text = crate::root::read_script(&path);
-    text.map(Some).map_err(|e| format!("the agent's script {} can't be read: {e}", path.display()))
+    match crate::root::read_script(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(source) => Err(Unprepared::Script { path, source }),
+    }
 }
 
 /// The folders whose `CLAUDE.md` an agent reads besides its own.
@@ -196,30 +226,29 @@ impl Folders {
     fn make(
         &self,
         host: &Host,
-        group: &Folder,
         is_main: bool,
         owner: Option<Owner>,
         former: Option<u32>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unprepared> {
         crate::root::make_agent_folders(&[&self.group, &self.sessions], owner)
-            .map_err(|e| format!("making the group's folders failed: {e}"))?;
+            .map_err(Unprepared::Folders)?;
         if let Some(owner) = owner {
             let global = is_main.then_some(&self.global).filter(|global| global.is_dir());
             for folder in [&self.group, &self.sessions].into_iter().chain(global) {
                 match ipc::give_folder(folder, owner, former) {
                     Ok(0) => {}
                     Ok(given) => {
-                        tracing::info!(group = %group, given, folder = %folder.display(), "what was root's or its former user's is the agent's now")
+                        tracing::info!(given, folder = %folder.display(), "what was root's or its former user's is the agent's now")
                     }
                     Err(error) => {
-                        tracing::warn!(group = %group, error = %chain(&error), "the agent may be unable to write there")
+                        tracing::warn!(error = %chain(&error), "the agent may be unable to write there")
                     }
                 }
             }
         }
         let skills = host.root.join("container/skills");
         if let Err(error) = host.dirs.put_skills(&skills, &self.sessions, owner) {
-            tracing::warn!(group = %group, error = %chain(&error), "the agent goes without some of its skills");
+            tracing::warn!(error = %chain(&error), "the agent goes without some of its skills");
         }
         Ok(())
     }
@@ -246,7 +275,7 @@ impl Folders {
             mounts.push(mount(self.global.clone(), "/workspace/global", access, Whose::Shared));
         }
         let aws = host.config.home.as_ref().map(|home| home.join(".aws")).filter(|aws| aws.is_dir());
-        if let Some(aws) = aws.filter(|_| host.config.aws.is_for(is_main)) {
+        if let Some(aws) = aws.filter(|_| host.config.sandbox.aws.is_for(is_main)) {
             mounts.push(mount(aws, "/home/node/.aws", Access::ReadOnly, Whose::Shared));
         }
         if is_main && host.sandbox.kind() != SandboxName::Process {
@@ -259,7 +288,9 @@ impl Folders {
                         mount(path, &inside, Access::ReadOnly, Whose::Shared)
                     }));
                 }
-                Err(error) => tracing::warn!(run, %error, "the project can't be shown to the main group"),
+                Err(error) => {
+                    tracing::warn!(error = %chain(&error), "the project can't be shown to the main group")
+                }
             }
         }
         mounts

@@ -25,11 +25,16 @@ use super::{MAX_HANDLED, MAX_RECORD, MAX_SAMPLE};
 /// The longest word of a closed list, and the longest name of a batch, bytes.
 const LONGEST_WORD: usize = 64;
 
-/// Returns the record in `bytes`, or what is wrong with them, in at most [`MAX_SAMPLE`] characters.
-pub(super) fn record(bytes: &[u8]) -> Result<Record, String> {
+/// What is wrong with bytes that are no record, in at most [`MAX_SAMPLE`] characters.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NoRecord(pub(super) String);
+
+/// Returns the record in `bytes`.
+pub(super) fn record(bytes: &[u8]) -> Result<Record, NoRecord> {
     let wrong = match read(bytes) {
         Ok(record) => return Ok(record),
-        Err(error) => error.to_string().chars().take(MAX_SAMPLE).collect(),
+        Err(error) => NoRecord(error.to_string().chars().take(MAX_SAMPLE).collect()),
     };
     mend(bytes).and_then(|text| read(text.as_bytes()).ok()).ok_or(wrong)
 }
@@ -428,7 +433,7 @@ mod tests {
     fn a_result_that_would_be_written_longer_than_a_record_may_be_is_none() {
         let long =
             |piece: &str| format!("{{\"status\":\"success\",\"result\":[{}0]}}", piece.repeat(1 << 20));
-        assert!(record(long("1e15,").as_bytes()).unwrap_err().contains("too long"));
+        assert!(record(long("1e15,").as_bytes()).unwrap_err().0.contains("too long"));
         assert_eq!(record(long("1,").as_bytes()).unwrap().result.unwrap().len(), (2 << 20) + 3);
     }
 
@@ -460,7 +465,7 @@ mod tests {
             format!("{{\"status\":[\"{long}\"]}}"),
             format!("{{\"status\":\"success\",\"seq\":\"{long}\"}}"),
         ] {
-            assert!(record(bad.as_bytes()).unwrap_err().chars().count() <= MAX_SAMPLE);
+            assert!(record(bad.as_bytes()).unwrap_err().0.chars().count() <= MAX_SAMPLE);
         }
     }
 

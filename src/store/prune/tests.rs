@@ -81,16 +81,21 @@ fn work(n: i64) -> (i64, i64) {
     let c = Connection::open(dir.path().join("g2.sqlite")).unwrap();
     busy_run(&c, n);
     let values = Values::of(&keep);
-    let dry = History::ALL
-        .map(|what| steps(&c, &search(what, View::Whole), &values.and(&[&0, &i64::MAX])))
-        .into_iter()
-        .sum();
+    let mut dry = 0;
+    for what in History::ALL {
+        dry += steps(&c, &search(what, Left::Noted), &values.and(&[&0, &i64::MAX]));
+        if let Some((make, fill)) = notes(what) {
+            c.execute_batch(&make).unwrap();
+            let ids = found(&c, &search(what, Left::Noted), &values.and(&[&0, &i64::MAX])).unwrap();
+            dry += steps(&c, &fill, &[&serde_json::json!(ids).to_string()]);
+        }
+    }
     let mut real = 0;
     for what in History::ALL {
         let mut after = 0;
         loop {
             let ids = store.next_history(what, &keep, after, 250).unwrap();
-            real += steps(&c, &search(what, View::Left), &values.and(&[&after, &250]));
+            real += steps(&c, &search(what, Left::InTables), &values.and(&[&after, &250]));
             let Some(last) = ids.last() else { break };
             after = *last;
             let ids = serde_json::json!(ids).to_string();

@@ -252,11 +252,15 @@ async fn what_was_archived_anew_is_not_found_by_what_it_was_before_its_turn_come
 #[tokio::test]
 async fn a_session_that_is_archived_twice_in_one_moment_is_found_as_it_is_now() {
     let all = Archive::new();
-    for name in ["first name", "other name"] {
-        all.keep("main", "s-1", name, "of equal length", 1).await;
-        assert_eq!(all.found("main", name), ["s-1"], "{name}");
+    for said in ["first words", "other words"] {
+        all.keep("main", "s-1", "x", said, 1).await;
+        assert_eq!(all.found("main", said), ["s-1"], "{said}");
     }
     assert_eq!(all.found("main", "first"), Vec::<String>::new());
+    // Under another name both are there.
+    all.keep("main", "s-1", "y", "third words", 1).await;
+    assert_eq!(all.found("main", "other words"), ["s-1"]);
+    assert_eq!(all.found("main", "third words"), ["s-1"]);
 }
 
 #[tokio::test]

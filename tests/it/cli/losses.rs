@@ -104,10 +104,10 @@ fn who_changed_what_is_kept_in_a_log_with_the_daemon_up_or_down() {
     let user = rustix::process::geteuid().as_raw();
     let expected = [
         "done: g2 --root ROOT init",
-        r"done: g2 --root ROOT groups add family --chat local:family --name 'The family'\''s'",
-        "done: g2 --root ROOT groups set family timeout=5000",
-        "failed: g2 --root ROOT groups set none timeout=5000",
-        "done: g2 --root ROOT groups remove family --yes",
+        r"done: groups.add chat=local:family folder=family main=false name='The family'\''s'",
+        r#"done: groups.set folder=family settings='{"timeout":"5000"}'"#,
+        r#"failed: groups.set folder=none settings='{"timeout":"5000"}'"#,
+        "done: groups.remove folder=family",
     ];
     assert_eq!(lines.len(), expected.len(), "{text}");
     for (line, expected) in lines.iter().zip(expected) {

@@ -1,15 +1,12 @@
 //! A disk that gets full: who filled it is stopped, and nobody else. These need root, for a disk of their own.
 #![expect(clippy::disallowed_methods, reason = "plays the agents and the machine")]
-#![expect(clippy::disallowed_types, reason = "a process of a group's, beside its agent")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
     ffi::CStr,
     fs::{self, File},
     io::Write as _,
-    os::unix::process::CommandExt as _,
     path::Path,
-    process::{Child, Command},
 };
 
 use serde_json::json;
@@ -77,18 +74,6 @@ impl Small {
     /// Writes what a group may well write, MiB.
     fn write_openly(&self, group: &str, mib: usize) {
         fs::write(self.root.data("ipc").join(group).join("state/own"), vec![0; mib << 20]).unwrap();
-    }
-
-    /// A process of a group's that holds a file, until the group's run is killed.
-    fn hold(&self, group: &str, file: &File) -> Child {
-        let runs = self.root.rows(&["runs", "list"]);
-        let run = runs.iter().find(|run| run["group"] == group && run["ended_at"].is_null()).unwrap();
-        let note = fs::read(self.root.data("runs").join(run["id"].to_string()).join("process.json")).unwrap();
-        let note: serde_json::Value = serde_json::from_slice(&note).unwrap();
-        let leader = i32::try_from(note["pid"].as_i64().unwrap()).unwrap();
-        let mut sleeper = Command::new("sleep");
-        sleeper.arg("600").process_group(leader).stdin(file.try_clone().unwrap());
-        sleeper.spawn().unwrap()
     }
 
     /// A command that is not taken in, as there is no room.
@@ -188,34 +173,26 @@ fn a_group_that_fills_the_disk_between_two_looks_is_stopped() {
 }
 
 #[test]
-fn who_hides_what_it_wrote_is_stopped_and_not_who_wrote_something_in_the_open() {
+fn for_what_no_folder_shows_nobody_is_stopped_nothing_goes_on_and_main_is_told_whose_folders_hide_something()
+{
     let Some(small) = Small::with(&["evil", "good"], c"size=96m") else { return };
     let deep = small.root.data("ipc/evil/state").join("d/".repeat(300));
     fs::create_dir_all(&deep).unwrap();
     let mut file = File::create(deep.join("filler")).unwrap();
     small.write_openly("good", 20);
     small.fill(&mut file, 6);
-    let told = small.stopped_evil_alone();
-    assert!(told.contains("folders deeper than 256"), "{told}");
+    let told = wait_for("main to be told", || small.root.said("local:main").pop());
+    assert!(told.contains("I stopped nobody"), "{told}");
+    assert!(told.contains("the folders of evil (folders deeper than 256)."), "{told}");
+    assert_eq!(small.running(), ["evil", "good"]);
+    let waiting = [small.waits("evil", "of-evil"), small.waits("good", "of-good")];
+    file.set_len(0).unwrap();
+    small.goes_on(&waiting);
+    assert_eq!(small.root.said("local:main").len(), 1, "once");
 }
 
 #[test]
-fn who_holds_what_it_wrote_without_a_name_is_stopped_and_not_who_has_deep_folders() {
-    let Some(small) = Small::with(&["evil", "good"], c"size=96m") else { return };
-    let root = &small.root;
-    fs::create_dir_all(root.data("ipc/good/state").join("d/".repeat(300))).unwrap();
-    let filler = root.data("ipc/evil/state/filler");
-    let mut file = File::create(&filler).unwrap();
-    let mut holder = small.hold("evil", &file);
-    fs::remove_file(&filler).unwrap();
-    small.fill(&mut file, 6);
-    let told = small.stopped_evil_alone();
-    assert!(told.contains("the group wrote"), "{told}");
-    holder.wait().unwrap();
-}
-
-#[test]
-fn nobody_is_stopped_for_a_file_that_has_no_name_any_more_and_that_no_group_holds() {
+fn nobody_is_stopped_for_a_file_that_has_no_name_any_more() {
     let Some(small) = Small::with(&["good"], c"size=96m") else { return };
     let filler = small.root.data("filler");
     let mut file = File::create(&filler).unwrap();

@@ -24,7 +24,7 @@ fn boxes_belong_to_the_container_and_what_is_above_them_does_not() {
     assert_eq!((snapshot.uid(), snapshot.permissions().mode() & 0o777), (0, 0o644));
     assert!(matches!(boxes.write_snapshot("../x.json", b""), Err(PutError::BadName(_))));
     fs::set_permissions(boxes.path_of(BoxName::Tasks), fs::Permissions::from_mode(0o0)).unwrap();
-    assert_eq!(boxes.identity().unwrap(), Identity::Same);
+    assert_eq!(boxes.identity(Time(0)).unwrap(), Identity::Same);
     assert_eq!(fs::metadata(boxes.path_of(BoxName::Tasks)).unwrap().permissions().mode() & 0o700, 0o700);
     boxes.remove().unwrap();
     assert!(!w.root.path().join("ipc/v1").exists());

@@ -121,9 +121,12 @@ fn a_transcript_is_kept_once_however_often_it_is_archived() {
     let place = root.data("sessions/main/.claude/projects/-workspace-group/s-1.jsonl");
     fs::remove_file(&place).unwrap();
     std::os::unix::fs::symlink(root.path().join("g2.toml"), &place).unwrap();
-    assert_eq!(ask(&root, "main", archive("two"), "r2")["result"]["id"], *id);
+    assert_eq!(ask(&root, "main", archive("one"), "r2")["result"]["id"], *id);
     assert_eq!(archived(&root, "main").len(), 1);
-    assert_eq!(archived(&root, "main")[0]["name"], "two");
+    // Under another name it is kept beside the first.
+    assert_ne!(ask(&root, "main", archive("two"), "r3")["result"]["id"], *id);
+    let names: Vec<Value> = archived(&root, "main").iter().map(|row| row["name"].clone()).collect();
+    assert_eq!(names, ["two", "one"]);
     assert_eq!(content(id), "**User**: first words", "what was kept is not lost");
 }
 

@@ -37,7 +37,7 @@ fn a_refused_command_is_decided_anew_once_its_cause_is_mended_and_only_once() {
     let _daemon = root.serve();
     let done = root.json(&["ipc", "retry", "1"]);
     let id = done["id"].as_i64().unwrap();
-    assert_eq!(done["command"]["state"], "applied", "{done}");
+    assert_eq!(done["state"], "applied", "{done}");
     wait_for("it to be said", || (root.said("local:new") == ["hi"]).then_some(()));
     assert_eq!(root.reply("family", "r")["ok"], true);
     let (first, second) = (root.json(&["ipc", "trace", "1"]), root.json(&["ipc", "trace", &id.to_string()]));
@@ -63,7 +63,7 @@ fn a_refused_command_is_decided_anew_once_its_cause_is_mended_and_only_once() {
 fn a_retry_without_a_daemon_is_decided_by_the_next_one() {
     let root = refused_once();
     let done = root.json(&["ipc", "retry", "r"]);
-    assert_eq!((&done["id"], &done["command"]), (&json!(2), &Value::Null));
+    assert_eq!((&done["id"], &done["state"]), (&json!(2), &json!("claimed")));
     assert_eq!(root.rows(&["ipc", "list", "--state", "claimed"])[0]["box"], "messages");
     let _daemon = root.serve();
     wait_for("it to be said", || (root.said("local:new") == ["hi"]).then_some(()));
@@ -81,7 +81,7 @@ fn what_was_cut_or_is_kept_no_more_is_not_tried_again_and_a_dead_one_is_dropped_
     assert!(told(&root, &["ipc", "retry", "big.json"]).contains("64 KiB"));
     // What is malformed stays it, as a command of its own.
     let again = root.json(&["ipc", "retry", &bad]);
-    assert_eq!(again["command"]["state"], "dead", "{again}");
+    assert_eq!(again["state"], "dead", "{again}");
     root.g2(&["ipc", "drop", "1", "--yes"]);
     assert!(!root.data("dead/main/1.json").exists() && !root.data("dead/main/1.why.json").exists());
     daemon.terminate();
@@ -102,7 +102,7 @@ fn what_waits_or_is_claimed_is_dropped_with_an_answer_with_the_daemon_up_or_down
         let (name, request) = (format!("{n}.json"), format!("r{n}"));
         root.put_command("main", "messages", &name, &say("never", &request));
         let dropped = root.json(&["ipc", "drop", &format!("main/messages/{name}"), "--reason", "not now"]);
-        assert_eq!(dropped["command"]["state"], "refused", "{dropped}");
+        assert_eq!(dropped["state"], "refused", "{dropped}");
         let reply = root.reply("main", &request);
         assert_eq!(reply["error"]["code"], "not_authorized");
         assert!(reply["error"]["message"].as_str().unwrap().ends_with("not now"), "{reply}");
@@ -121,7 +121,7 @@ fn what_waits_or_is_claimed_is_dropped_with_an_answer_with_the_daemon_up_or_down
     });
     assert_eq!((&claimed["box"], &claimed["name"]), (&json!("tasks"), &json!("growing.json")));
     let dropped = root.json(&["ipc", "drop", &claimed["id"].to_string()]);
-    assert_eq!((&dropped["id"], &dropped["command"]["state"]), (&claimed["id"], &json!("refused")));
+    assert_eq!((&dropped["id"], &dropped["state"]), (&claimed["id"], &json!("refused")));
     drop((writer, daemon));
     assert!(root.said("local:main").is_empty());
     assert!(told(&root, &["ipc", "drop", "2"]).contains("is settled"));

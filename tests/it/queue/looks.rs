@@ -38,7 +38,7 @@ fn names_of_any_bytes_links_and_fifos_are_shown_on_one_line_and_never_opened() {
     let story = root.json(&["ipc", "trace", "\\xff\\n\\u{1b}[2J.json"]);
     assert!(story["answer"].as_str().unwrap().contains("not running"), "{story}");
     // A link is dropped, not what it leads to.
-    assert_eq!(root.json(&["ipc", "drop", "link.json"])["command"]["state"], "refused");
+    assert_eq!(root.json(&["ipc", "drop", "link.json"])["state"], "refused");
     assert!(secret.exists() && fs::symlink_metadata(in_box.join("link.json")).is_err());
     root.g2(&["ipc", "drop", "\\xff\\n\\u{1b}[2J.json"]);
     assert_eq!(root.run(&["ipc", "drop", "folder.json"]).status.code(), Some(1));
@@ -58,8 +58,12 @@ fn of_a_box_with_very_many_files_the_oldest_are_listed_and_the_rest_is_counted()
     let output = root.run(&["--json", "ipc", "list"]);
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(rows.len(), 10_000);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("10501 commands wait; the list is cut after the oldest 10000"), "{told}");
+    let told: Value = serde_json::from_slice(&output.stderr).unwrap();
+    let told = &told["error"];
+    assert_eq!(
+        (&told["message"], &told["hint"]),
+        (&json!("10501 commands wait"), &json!("the list is cut after the oldest 10000"))
+    );
     assert_eq!(output.status.code(), Some(1), "the list is not whole");
     assert_eq!(root.rows(&["ipc", "list", "--limit", "3"]).len(), 3);
     assert!(root.rows(&["ipc", "list", "--state", "applied"]).is_empty());
@@ -91,7 +95,7 @@ fn a_group_with_very_many_files_hides_no_other_groups() {
     assert_eq!(root.rows(&["ipc", "list", "--group", "main", "--state", "held"]).len(), 1);
     let table = root.g2(&["ipc", "list", "--group", "main"]);
     assert!(table.lines().all(|line| line.chars().count() < 200), "{table}");
-    assert_eq!(root.json(&["ipc", "drop", "mine"])["command"]["state"], "refused");
+    assert_eq!(root.json(&["ipc", "drop", "mine"])["state"], "refused");
 }
 
 #[test]

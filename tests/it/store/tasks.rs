@@ -137,7 +137,7 @@ fn reply(settled: &g2::store::Settled) -> serde_json::Value {
 async fn a_group_has_no_more_tasks_and_no_larger_ones_than_it_may_and_keeps_what_it_had() {
     let world = world().await;
     let tasks = TaskLimits { count: 3, bytes: 1_000, prompt: 600, script: 100 };
-    let store = world.store.clone().bounded(Bounds { tasks, ..Bounds::default() });
+    let store = world.store.clone().bounded(Bounds { tasks, ..Bounds::NONE });
     let mut claim = 0;
     let mut tell = |group: &str, json: serde_json::Value| {
         claim += 1;
@@ -224,7 +224,7 @@ async fn a_list_is_a_page_of_a_mebibyte_and_its_pages_are_the_whole() {
 #[tokio::test]
 async fn replies_are_bounded_in_one_commit_and_in_all_and_who_asks_again_is_answered() {
     let world = world().await;
-    let store = world.store.clone().bounded(Bounds { replies: 3 << 20, ..Bounds::default() });
+    let store = world.store.clone().bounded(Bounds { replies: 3 << 20, ..Bounds::NONE });
     heavy(&world, "family", 10, 60_000);
     let list = |claim: i64, request: usize| {
         command("family", claim, format!(r#"{{"type":"list_tasks","requestId":"r{request}"}}"#).as_bytes())

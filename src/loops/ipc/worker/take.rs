@@ -13,7 +13,6 @@ use super::{
         fault::{blocking, one_by_one, stranded},
         flow::{CLAIMED_AT_ONCE, Flow, Handled, Slow, TOGETHER, handle},
         gate::{self, Open},
-        hand,
         read::{Patience, Taken, claim},
     },
     Worker,
@@ -23,6 +22,7 @@ use crate::{
     domain::room::Intake,
     failpoint,
     ipc::{Claimed, CommandBox},
+    ops::ipc::hand,
     store::Note,
 };
 
@@ -47,7 +47,7 @@ impl Worker {
             let wanted = if files.len() > FEW { files.len().clamp(LEAST, TOGETHER) } else { 0 };
             let places = self.host.crowd.acquire_many(u32::try_from(wanted).unwrap_or(0)).await;
             let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-            let room = host.config.waiting_bytes.saturating_sub(self.unsettled);
+            let room = host.config.limits.waiting_bytes.saturating_sub(self.unsettled);
             // One thread from the claim to the answer: each change of threads would cost more than the work.
             let slow = if wanted == 0 { Slow::Now } else { Slow::Later };
             let taking = move || take_in(&host, &folder, files, open, room, patience, slow);

@@ -19,16 +19,16 @@ use std::{ffi::OsStr, sync::Arc};
 
 use ipc_handlers::{Code, Folder, Refusal, Time};
 
-use super::read::file_of;
+use super::super::{OpCode, OpError};
 use crate::{
-    domain::{states::CommandOutcome, zone::Zones},
+    domain::{errors::chain, states::CommandOutcome, zone::Zones},
     failpoint,
     ipc::{
         ClaimError, Claimed, Claims, CommandBox, GroupBoxes, HostDirs, PutError, ReadError, Source, Why,
         World,
     },
     root,
-    store::{Body, Store, StoreError, digest},
+    store::{Body, CommandFile, Proof, Store, StoreError, Transcripts, digest},
 };
 
 /// What is needed to act on a root's commands. Only one may act at a time: the daemon, or who holds the root's lock.
@@ -62,6 +62,22 @@ pub enum HandError {
     Store(#[from] StoreError),
     #[error(transparent)]
     World(#[from] World),
+}
+
+impl From<HandError> for OpError {
+    fn from(error: HandError) -> Self {
+        let code = match error {
+            HandError::NoSuchCommand(_) | HandError::Gone(_) => OpCode::NotFound,
+            HandError::Directory(_)
+            | HandError::Settled(..)
+            | HandError::Applied(_)
+            | HandError::NotKept(_)
+            | HandError::Cut(_) => OpCode::Refused,
+            HandError::Store(error) => return error.into(),
+            HandError::World(error) => return error.into(),
+        };
+        Self::of_sentence(code, &chain(&error))
+    }
 }
 
 /// Takes a waiting file out of its box and sets it aside; returns its id.
@@ -194,5 +210,34 @@ pub async fn retry(hand: Hand<'_>, of: i64, now: Time) -> Result<Claimed, HandEr
             hand.store.forget_note(id).await?;
             Err(error.into())
         }
+    }
+}
+
+/// Returns a claimed file as the store takes it, of which no run is known and that proves nothing.
+#[must_use]
+pub fn file_of(
+    claimed: &Claimed,
+    origin: Vec<u8>,
+    body: Result<Arc<Body>, Refusal>,
+    digest: Vec<u8>,
+) -> CommandFile {
+    let (box_name, name) = match &claimed.source {
+        Some(source) => (source.in_box.to_string(), source.name.clone()),
+        None => ("unknown".to_owned(), "unknown".to_owned()),
+    };
+    CommandFile {
+        claim: claimed.id,
+        group: claimed.folder.clone(),
+        box_name,
+        name,
+        origin,
+        run: None,
+        written: claimed.written,
+        taken: claimed.taken,
+        proof: Proof::None,
+        body,
+        digest,
+        transcripts: Transcripts::new(),
+        searched: None,
     }
 }

@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use anyhow::{Result, bail};
 use ipc_handlers::{Folder, RequestId, Time, envelope};
 
-use super::{super::prune::missing, Context};
+use super::super::{OpError, missing};
 use crate::{
     clock,
     domain::{holds::Holds, prune::History, rows::IpcRow, screen::escaped, states::QueueState},
@@ -25,52 +24,73 @@ const MOST_SEARCHED: usize = 100_000;
 /// How many of those that could be meant are named.
 const SHOWN: usize = 5;
 
-/// There is no command of this name.
-#[derive(Debug, thiserror::Error)]
-#[error("no command is called {0}; `g2 ipc list` names them all")]
-pub(super) struct NoSuchCommand(String);
+type Result<T> = std::result::Result<T, OpError>;
 
 /// What of the queue is asked for.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    pub(super) group: Option<String>,
-    pub(super) state: Option<QueueState>,
-    pub(super) limit: Option<usize>,
+pub struct Queue {
+    pub group: Option<String>,
+    pub state: Option<QueueState>,
+    pub limit: Option<usize>,
     /// Of the settled ones, only this id and later.
-    pub(super) from: i64,
+    pub from: i64,
 }
 
 /// The rows that were asked for, oldest first.
 #[derive(Debug)]
-pub(super) struct Rows {
-    pub(super) rows: Vec<IpcRow>,
+pub struct Rows {
+    pub rows: Vec<IpcRow>,
     /// Says so when more waits than is listed.
-    pub(super) cut: Option<String>,
+    pub cut: Option<String>,
 }
 
 /// A command that is not settled.
 #[derive(Clone, Debug)]
-pub(super) struct Open {
-    pub(super) lying: Lying,
-    pub(super) row: IpcRow,
+pub struct Open {
+    pub lying: Lying,
+    pub row: IpcRow,
+}
+
+/// A waiting file: whose box it lies in, and its name's bytes.
+#[derive(Clone, Debug)]
+pub struct WaitingFile {
+    pub group: Folder,
+    pub in_box: CommandBox,
+    pub name: Vec<u8>,
+}
+
+impl Open {
+    /// Returns the file of a command that waits; `None`: it is claimed.
+    ///
+    /// # Errors
+    /// It lies where no box is.
+    pub fn waiting_file(&self) -> Result<Option<WaitingFile>> {
+        if self.lying.claim.is_some() {
+            return Ok(None);
+        }
+        let in_box = self.lying.in_box.ok_or_else(|| OpError::refused("its box is not known"))?;
+        let group = Folder::parse(&self.lying.group).map_err(|error| OpError::invalid(error.to_string()))?;
+        let name = std::os::unix::ffi::OsStrExt::as_bytes(self.lying.file.as_os_str()).to_vec();
+        Ok(Some(WaitingFile { group, in_box, name }))
+    }
 }
 
 /// A command, wherever it is.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub enum Found {
     Settled(i64),
     Open(Box<Open>),
 }
 
 impl Queue {
-    pub(super) fn rows(&self, context: &Context, store: &Store) -> Result<Rows> {
+    pub fn rows(&self, root: &Path, store: &Store) -> Result<Rows> {
         let now = clock::now();
         // Files move on while we read, so they are looked for where they come from first: none is missed.
         let settled_before = store.last_claim()?;
         let outcome = self.state.map(QueueState::outcome);
         let (mut open, mut cut) = (Vec::new(), None);
         if !matches!(outcome, Some(Some(_))) {
-            (open, cut) = self.open(context, store, now)?;
+            (open, cut) = self.open(root, store, now)?;
         }
         let mut rows = Vec::new();
         let settled = !matches!(outcome, Some(None));
@@ -114,13 +134,16 @@ impl Queue {
     }
 
     /// Returns the commands that are not settled.
-    pub(super) fn open_rows(&self, context: &Context, store: &Store) -> Result<Vec<IpcRow>> {
-        let (open, _) = self.open(context, store, clock::now())?;
+    ///
+    /// # Errors
+    /// The store's and the world's.
+    pub fn open_rows(&self, root: &Path, store: &Store) -> Result<Vec<IpcRow>> {
+        let (open, _) = self.open(root, store, clock::now())?;
         Ok(open.into_iter().map(|open| open.row).collect())
     }
 
-    fn open(&self, context: &Context, store: &Store, now: Time) -> Result<(Vec<Open>, Option<String>)> {
-        let data = context.root.join("data");
+    fn open(&self, root: &Path, store: &Store, now: Time) -> Result<(Vec<Open>, Option<String>)> {
+        let data = root.join("data");
         let mut groups: Vec<Folder> = store.groups()?.into_iter().map(|group| group.folder).collect();
         groups.retain(|folder| self.group.as_deref().is_none_or(|group| folder.as_str() == group));
         let waiting = peek::waiting(&data, &groups, MOST_WAITING)?;
@@ -188,13 +211,7 @@ fn row(lying: &Lying, head: Option<&[u8]>, holds: &Holds, now: Time) -> IpcRow {
         && Folder::parse(&lying.group).is_ok_and(|group| {
             holds.file(&group, in_box, std::os::unix::ffi::OsStrExt::as_bytes(lying.file.as_os_str()))
         });
-    let (kind, request_id) = match head.map(envelope::parse) {
-        Some(Ok(known)) => {
-            (Some(known.command.type_name().to_owned()), known.request_id.map(|id| id.as_str().to_owned()))
-        }
-        Some(Err(rejected)) => (rejected.type_name, rejected.request_id.map(|id| id.as_str().to_owned())),
-        None => (None, None),
-    };
+    let (kind, request_id) = head.map(asked).unwrap_or_default();
     IpcRow {
         id: lying.claim,
         group: lying.group.clone(),
@@ -213,11 +230,73 @@ fn row(lying: &Lying, head: Option<&[u8]>, holds: &Holds, now: Time) -> IpcRow {
     }
 }
 
+/// Returns the row of a claimed command, if there is one of this id.
+///
+/// # Errors
+/// The store's and the world's.
+pub fn claimed_row(root: &Path, store: &Store, id: i64) -> Result<Option<IpcRow>> {
+    let data = root.join("data");
+    let holds = Holds::new(store.holds()?);
+    let lying = peek::claimed(&data)?.into_iter().find(|lying| lying.claim == Some(id));
+    Ok(lying.map(|lying| row(&lying, peek::head(&data, &lying).as_deref(), &holds, clock::now())))
+}
+
+/// Returns the row of a command that was put into its box just now.
+///
+/// # Errors
+/// The store's.
+pub fn row_of_new(
+    store: &Store,
+    group: &Folder,
+    in_box: CommandBox,
+    name: &str,
+    bytes: &[u8],
+) -> Result<IpcRow> {
+    let held = Holds::new(store.holds()?).file(group, in_box.as_str(), name.as_bytes());
+    let (kind, request_id) = asked(bytes);
+    Ok(IpcRow {
+        id: None,
+        group: group.to_string(),
+        box_name: in_box.to_string(),
+        name: name.to_owned(),
+        kind,
+        request_id,
+        state: if held { QueueState::Held } else { QueueState::Waiting },
+        age_ms: 0,
+        code: None,
+        reason: None,
+    })
+}
+
+/// What a command asks for, and by which request id, as far as its first bytes say.
+fn asked(head: &[u8]) -> (Option<String>, Option<String>) {
+    match envelope::parse(head) {
+        Ok(known) => {
+            (Some(known.command.type_name().to_owned()), known.request_id.map(|id| id.as_str().to_owned()))
+        }
+        Err(rejected) => (rejected.type_name, rejected.request_id.map(|id| id.as_str().to_owned())),
+    }
+}
+
 /// Finds the command that `what` names: an id, a request id, or a file. Of several that are settled the newest is meant;
 /// of several that wait, none is.
-pub(super) fn find(context: &Context, store: &Store, what: &str) -> Result<Found> {
+///
+/// # Errors
+/// There is no such command, or several could be meant; the store's and the world's.
+pub fn find(root: &Path, store: &Store, what: &str) -> Result<Found> {
+    look_for(root, store, what)?.ok_or_else(|| {
+        OpError::not_found(format!("no command is called {}", escaped(what)))
+            .hint("`g2 ipc list` names them all")
+    })
+}
+
+/// Like [`find`]; `None` when there is no command of that name.
+///
+/// # Errors
+/// Several could be meant, or it was removed; the store's and the world's.
+pub fn look_for(root: &Path, store: &Store, what: &str) -> Result<Option<Found>> {
     let now = clock::now();
-    let data = context.root.join("data");
+    let data = root.join("data");
     let holds = Holds::new(store.holds()?);
     let look_into = |lying: Lying| {
         let row = row(&lying, peek::head(&data, &lying).as_deref(), &holds, now);
@@ -226,10 +305,10 @@ pub(super) fn find(context: &Context, store: &Store, what: &str) -> Result<Found
     let claimed = peek::claimed(&data)?;
     if let Ok(id) = what.parse::<i64>() {
         if store.settled_file(id)?.is_some() {
-            return Ok(Found::Settled(id));
+            return Ok(Some(Found::Settled(id)));
         }
         if let Some(lying) = claimed.iter().find(|lying| lying.claim == Some(id)) {
-            return Ok(Found::Open(Box::new(look_into(lying.clone()))));
+            return Ok(Some(Found::Open(Box::new(look_into(lying.clone())))));
         }
     }
     let is_place = |group: &str, in_box: &str, name: &str| {
@@ -265,10 +344,11 @@ pub(super) fn find(context: &Context, store: &Store, what: &str) -> Result<Found
     if found.len() > 1 {
         let place = |open: &Open| format!("{}/{}/{}", open.row.group, open.row.box_name, open.row.name);
         let all: Vec<String> = found.iter().map(place).collect();
-        bail!("{what} can be any of {}; name one as GROUP/BOX/NAME", all.join(", "));
+        return Err(OpError::invalid(format!("{what} can be any of {}", all.join(", ")))
+            .hint("name one as GROUP/BOX/NAME"));
     }
     if let Some(open) = found.pop() {
-        return Ok(Found::Open(Box::new(open)));
+        return Ok(Some(Found::Open(Box::new(open))));
     }
     let name = what.rsplit('/').next().unwrap_or(what);
     let settled = store.commands_called(if what.contains('/') { name } else { what }, now)?;
@@ -276,19 +356,20 @@ pub(super) fn find(context: &Context, store: &Store, what: &str) -> Result<Found
         is_place(&row.group, &row.box_name, &row.name) || row.request_id.as_deref() == Some(what)
     };
     if let Some(id) = settled.iter().rev().find(named).and_then(|row| row.id) {
-        return Ok(Found::Settled(id));
+        return Ok(Some(Found::Settled(id)));
     }
     if unread > 0 {
-        bail!(
-            "no command that was looked at is called {}, but so many wait that not all were; name it as GROUP/BOX/NAME",
+        return Err(OpError::not_found(format!(
+            "no command that was looked at is called {}, but so many wait that not all were",
             escaped(what)
-        );
+        ))
+        .hint("name it as GROUP/BOX/NAME"));
     }
     if let Some(id) = what.parse().ok().filter(|id| store.was_given(History::Receipts, *id).unwrap_or(false))
     {
         return Err(missing(store, History::Receipts, id));
     }
-    Err(NoSuchCommand(escaped(what)).into())
+    Ok(None)
 }
 
 /// Returns what waits at `GROUP/BOX/NAME`.

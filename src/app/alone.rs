@@ -1,0 +1,38 @@
+//! Operations on a root that no daemon serves: the daemon's own, under the root's lock.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::{Lock, asking, bounds, box_owner, open_store, try_lock};
+use crate::{
+    config::Config,
+    ops::{Alone, Answer, By, Op, OpError, World, perform},
+};
+
+/// What became of an operation.
+#[derive(Debug)]
+pub enum Tried {
+    Performed(std::result::Result<Answer, OpError>),
+    /// Somebody holds the lock, as this sentence says: a daemon, or another operation.
+    Busy(String),
+}
+
+/// Does an operation on a root that no daemon serves.
+///
+/// # Errors
+/// The lock or the store can't be opened; nothing is done then.
+pub async fn perform_alone(root: &Path, settings: Result<&Config, &str>, by: &By, op: Op) -> Result<Tried> {
+    let _lock = match try_lock(root, Lock::Change)? {
+        Ok(lock) => lock,
+        Err(holder) => return Ok(Tried::Busy(holder.serves(root))),
+    };
+    let mut store = open_store(root)?;
+    if let Ok(config) = settings {
+        store = store.asking(asking(config)).bounded(bounds(config));
+    }
+    let box_owner = box_owner();
+    let keeper = Alone::new(root, &store, box_owner);
+    let world = World { root, settings, store: &store, box_owner, keeper: &keeper };
+    Ok(Tried::Performed(perform(&world, by, op).await))
+}

@@ -1,0 +1,19 @@
+//! `g2 ops`: what programs may have done over the daemon's socket.
+
+use clap::Subcommand;
+
+use super::{Outcome, out};
+use crate::ops;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Ops {
+    /// JSON Schema of every operation: its arguments, its row, how it fails
+    Schema,
+}
+
+impl Ops {
+    pub(super) fn run(&self) -> Outcome {
+        let Self::Schema = self;
+        out::json(serde_json::to_string_pretty(&ops::schema()).unwrap_or_default())
+    }
+}

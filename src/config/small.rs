@@ -1,0 +1,52 @@
+//! `[approvals]`, `[outbox]`, `[gateway]` and `[ipc]`: the sections that say little.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::units::{minutes_ms, path_or_none, word};
+use crate::domain::{rows::UnknownDeliveries, run_settings::NoSuchValue};
+
+/// Questions about strangers and new chats.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Approvals {
+    /// How long a no to a question is remembered, ms; 0: it is not.
+    #[serde(rename = "deny_ttl_minutes", deserialize_with = "minutes_ms")]
+    pub deny_ttl_ms: i64,
+}
+
+/// What is said to chats.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outbox {
+    #[serde(deserialize_with = "on_unknown")]
+    pub on_unknown: UnknownDeliveries,
+}
+
+/// The containers' way to the model.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gateway {
+    /// The address of the model's host.
+    pub upstream: String,
+    /// Where the key is kept when it is not in `.env`.
+    #[serde(deserialize_with = "path_or_none")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// Agents' command files.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ipc {
+    /// Whether a command needs its run's token; without, the box that it lies in says whose it is.
+    pub require_token: bool,
+}
+
+fn on_unknown<'de, D: serde::Deserializer<'de>>(from: D) -> Result<UnknownDeliveries, D::Error> {
+    word(from, "outbox.on_unknown", |text| match text {
+        "resend" => Ok(UnknownDeliveries::Resend),
+        "leave" => Ok(UnknownDeliveries::Leave),
+        _ => Err(NoSuchValue("use \"resend\" or \"leave\"")),
+    })
+}

@@ -1,0 +1,115 @@
+//! A root that no daemon serves: what the daemon's loops would do at once is done here, or left to its start.
+
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+};
+
+use ipc_handlers::Folder;
+
+use super::{Keeper, Later, OpError, ipc::Hand};
+use crate::{
+    ipc::{Claimed, Claims, GroupBoxes, HostDirs, Owner, Swept, peek},
+    store::{Store, StoreError},
+};
+
+/// The keeper of a root whose lock we hold.
+pub struct Alone<'a> {
+    root: &'a Path,
+    store: &'a Store,
+    /// User and group of containers; `None`: our own.
+    agent: Option<Owner>,
+    dirs: OnceLock<Arc<HostDirs>>,
+    claims: OnceLock<Claims>,
+}
+
+impl<'a> Alone<'a> {
+    /// Keeps a root. Only for who holds its lock.
+    #[must_use]
+    pub fn new(root: &'a Path, store: &'a Store, agent: Option<Owner>) -> Self {
+        Self { root, store, agent, dirs: OnceLock::new(), claims: OnceLock::new() }
+    }
+
+    /// Returns the folders in `data/`, opened when they are first needed.
+    fn dirs(&self) -> Result<&Arc<HostDirs>, OpError> {
+        if let Some(dirs) = self.dirs.get() {
+            return Ok(dirs);
+        }
+        let dirs = HostDirs::open(&self.root.join("data"))?;
+        Ok(self.dirs.get_or_init(|| dirs))
+    }
+
+    fn lay_out(&self, group: Option<&Folder>) -> Result<(), OpError> {
+        let Some(group) = group else { return Ok(()) };
+        if self.store.group(group)?.is_some() {
+            return self.boxes(group).map(drop);
+        }
+        // It was removed.
+        GroupBoxes::open(self.dirs()?, group, None)?.remove()?;
+        while self.dirs()?.sweep(usize::MAX)? == (Swept::More {}) {}
+        Ok(())
+    }
+
+    /// Nobody is here who settles commands.
+    fn check_empty(&self, group: &Folder) -> Result<(), OpError> {
+        let data = self.root.join("data");
+        let claimed = peek::claimed(&data)?.into_iter().filter(|c| c.group == group.as_str()).count();
+        // A directory is never settled: it goes with the boxes.
+        let waiting = peek::waiting(&data, [group], 1)?;
+        match waiting.seen - waiting.directories + claimed {
+            0 => Ok(()),
+            left => Err(OpError::refused(format!("{left} commands of group {group} are not settled yet"))
+                .hint("start the daemon with `g2 serve`, then remove the group")),
+        }
+    }
+}
+
+/// Returns whose a group's boxes are, where containers run as `agent`; `None`: ours.
+///
+/// # Errors
+/// The store's.
+pub fn owner_of(store: &Store, group: &Folder, agent: Option<Owner>) -> Result<Option<Owner>, StoreError> {
+    let Some(agent) = agent else { return Ok(None) };
+    Ok(Some(store.group_uid(group)?.owner(agent)))
+}
+
+impl Keeper for Alone<'_> {
+    fn changed<'a>(&'a self, group: Option<&'a Folder>) -> Later<'a, Result<(), OpError>> {
+        Box::pin(async move { self.lay_out(group) })
+    }
+
+    fn relaunch(&self, _: &Folder) {}
+
+    fn keep_out(&self, _: &Folder) {}
+
+    fn let_in(&self, _: &Folder) {}
+
+    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
+        Box::pin(async move { self.check_empty(group) })
+    }
+
+    fn boxes(&self, group: &Folder) -> Result<Arc<GroupBoxes>, OpError> {
+        let owner = owner_of(self.store, group, self.agent)?;
+        Ok(Arc::new(GroupBoxes::open(self.dirs()?, group, owner)?))
+    }
+
+    fn hand(&self) -> Result<Hand<'_>, OpError> {
+        let dirs = self.dirs()?;
+        let claims = match self.claims.get() {
+            Some(claims) => claims,
+            None => {
+                let opened = Claims::open(dirs, self.store.last_claim()?)?;
+                self.claims.get_or_init(|| opened)
+            }
+        };
+        Ok(Hand { store: self.store, dirs, claims })
+    }
+
+    fn settle(&self, claimed: Claimed) -> Later<'_, Option<Claimed>> {
+        Box::pin(std::future::ready(Some(claimed)))
+    }
+
+    fn is_serving(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,47 @@
+//! Saying no to many open questions at once.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpCode, OpError, Operation, World, args::Jid},
+    answerer, us,
+};
+use crate::clock;
+
+/// Which questions, and who says no.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Those about this chat and its senders; left out: all.
+    #[serde(default)]
+    pub chat: Option<Jid>,
+    /// Who says so: a user who may.
+    #[serde(default = "us")]
+    pub user: String,
+}
+
+/// How many questions are closed.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Denied {
+    pub closed: usize,
+}
+
+impl Operation for Args {
+    type Row = Denied;
+
+    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Denied>, OpError> {
+        let (chat, by) = (self.chat.as_ref().map(Jid::as_str), answerer(by, &self.user));
+        let why = match chat {
+            Some(chat) => format!("g2 approvals deny --chat {chat}"),
+            None => "g2 approvals deny --all".to_owned(),
+        };
+        let (closed, left) = world.store.deny_many(chat, &by, &why, clock::now()).await?;
+        world.keeper.changed(None).await?;
+        if left > 0 {
+            let says = format!("{closed} questions are closed; {by} may not answer {left} others");
+            return Err(OpError::of_sentence(OpCode::NotAuthorized, &says));
+        }
+        Ok(Done::new(Denied { closed }, format!("{closed} questions are closed")))
+    }
+}

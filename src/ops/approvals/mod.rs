@@ -1,0 +1,51 @@
+//! Questions about strangers and new chats, and their answers.
+
+use super::{By, Done, OpCode, OpError, World, missing};
+use crate::{
+    clock,
+    domain::{approvals::Approval, people::user_by_hand, prune::History},
+    failpoint, ipc,
+    store::{Decided, How, Pick},
+};
+
+pub mod approve;
+pub mod deny;
+pub mod deny_many;
+
+/// Who answers where nobody else is named: the owner of this machine.
+fn us() -> String {
+    "local:me".into()
+}
+
+/// Returns who answers: a person in a chat is themselves, whoever they name.
+fn answerer(by: &By, named: &str) -> String {
+    match by {
+        By::Owner { .. } | By::Agent { .. } => user_by_hand(named),
+        By::Person { user, .. } => user.clone(),
+    }
+}
+
+/// Answers a question, and makes the folder and the boxes of a group that comes of it.
+async fn decide(
+    world: &World<'_>,
+    by: &By,
+    id: i64,
+    pick: Pick,
+    user: &str,
+) -> Result<Done<Approval>, OpError> {
+    let gone = || missing(world.store, History::Approvals, id);
+    let user = answerer(by, user);
+    let Decided { how, says, made } = world.store.decide(id, pick, &user, clock::now()).await?;
+    match how {
+        How::Done => {}
+        How::NotAllowed => return Err(OpError::of_sentence(OpCode::NotAuthorized, &says)),
+        How::Late | How::Not => return Err(OpError::of_sentence(OpCode::Refused, &says)),
+    }
+    if let Some(made) = &made {
+        failpoint::reach("approval.made");
+        ipc::lay_out_group(world.root, made, world.box_owner)?;
+    }
+    world.keeper.changed(made.as_ref()).await?;
+    let (row, _) = world.store.approval(id)?.ok_or_else(gone)?;
+    Ok(Done::new(row, says))
+}

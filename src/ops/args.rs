@@ -1,0 +1,134 @@
+//! Arguments that are checked as they are read, wherever they come from.
+
+use std::{fmt, str::FromStr};
+
+use ipc_handlers::seen::is_seen;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    channels,
+    domain::{addresses::channel_of, people::check_user, screen::hides},
+};
+
+/// Declares a text that is checked as it is read.
+macro_rules! checked {
+    ($(#[$meta:meta])* $name:ident, $check:expr) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Returns the text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                let check: fn(&str) -> Result<(), String> = $check;
+                check(text).map(|()| Self(text.to_owned()))
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(checked: $name) -> Self {
+                checked.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+checked! {
+    /// A chat's address, such as `local:family` or `tg:-100123`.
+    Jid, |text| {
+        if text.is_empty() || text.len() > 512 || text.chars().any(|c| c == ' ' || hides(c)) {
+            return Err(
+                "a chat's address is CHANNEL:NAME, such as local:family, without blanks and what is not seen"
+                    .into(),
+            );
+        }
+        if channel_of(text) == "unknown" {
+            return Err(format!("no channel has such an address; use CHANNEL:NAME, such as local:{text}"));
+        }
+        Ok(())
+    }
+}
+
+checked! {
+    /// A user's id as messages name their senders, such as `local:ada` or `tg:12345`.
+    UserId, |text| check_user(text).map_err(|bad| bad.to_string())
+}
+
+checked! {
+    /// What a message starts with to mention a group, such as `@G2`.
+    Trigger, |text| match is_seen(text) {
+        true => Ok(()),
+        false => Err(format!("a trigger shows something, and holds nothing that is not seen: {text:?}")),
+    }
+}
+
+checked! {
+    /// What a task asks an agent: an empty one asks nothing, as an empty message says nothing.
+    Prompt, |text| match text.trim().is_empty() {
+        true => Err("a prompt is wanted: say what the agent is to do".into()),
+        false => Ok(()),
+    }
+}
+
+impl Jid {
+    /// Says that a chat is on a platform that this program does not reach, where that is so.
+    pub(super) fn unserved(&self) -> Option<String> {
+        if channels::NAMES.contains(&channel_of(&self.0)) {
+            return None;
+        }
+        Some(format!(
+            "no channel reaches {self}: this program has {}; nothing comes in from there, and nothing can be said there",
+            channels::NAMES.join(", ")
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_no_blanks_and_is_not_empty() {
+        for good in ["local:main", "tg:-100123", "1203@g.us", "dc:1/2"] {
+            assert_eq!(good.parse::<Jid>().map(String::from).as_deref(), Ok(good));
+        }
+        for bad in [
+            "",
+            "nochannel",
+            "somebody@example.org",
+            "local: main",
+            "a\nb",
+            "local:ma\u{200b}in",
+            "local:\u{3164}",
+            &"x".repeat(513),
+        ] {
+            assert!(bad.parse::<Jid>().is_err(), "{bad:?}");
+            assert!(serde_json::from_value::<Jid>(bad.into()).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Why an operation was not done.
+
+use ipc_handlers::{Code, Refusal, words};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    domain::{errors::chain, prune::History},
+    ipc,
+    store::{Store, StoreError},
+};
+
+words! {
+    /// The kinds of failure, for programs.
+    #[derive(JsonSchema)]
+    pub enum OpCode: "kind of failure" {
+        /// An argument is wrong, or one is missing.
+        Invalid = "invalid",
+        /// There is no such thing.
+        NotFound = "not_found",
+        /// A rule or the present state forbids it; nothing is changed.
+        Refused = "refused",
+        /// Whoever asks may not do this.
+        NotAuthorized = "not_authorized",
+        /// No room is left for it, or too much waits already.
+        NoRoom = "no_room",
+        /// The machine, the store or this program failed.
+        Failed = "failed",
+        /// The connection was lost before the answer: nobody knows whether it was done.
+        Unknown = "unknown",
+        /// No daemon runs, and this needs one.
+        NotRunning = "not_running",
+        /// The daemon does not answer.
+        NotAnswering = "not_answering",
+    }
+}
+
+/// Why an operation was not done: what is wrong, and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[error("{message}{}{hint}", if hint.is_empty() { "" } else { "; " })]
+pub struct OpError {
+    pub code: OpCode,
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it; empty: the message says all.
+    #[serde(default)]
+    pub hint: String,
+}
+
+impl OpError {
+    /// Returns a failure without a hint.
+    pub fn new(code: OpCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: String::new() }
+    }
+
+    /// Returns a failure of a sentence for people: what stands after its first semicolon is the hint.
+    pub fn of_sentence(code: OpCode, sentence: &str) -> Self {
+        let (message, hint) = sentence.split_once("; ").unwrap_or((sentence, ""));
+        Self::new(code, message).hint(hint)
+    }
+
+    /// An argument is wrong.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(OpCode::Invalid, message)
+    }
+
+    /// There is no such thing.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(OpCode::NotFound, message)
+    }
+
+    /// A rule or the present state forbids it.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::new(OpCode::Refused, message)
+    }
+
+    /// Says how to mend it.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: hint.into(), ..self }
+    }
+}
+
+impl From<StoreError> for OpError {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::Refused(why) => Self::of_sentence(OpCode::Refused, why),
+            StoreError::NotFound { .. } => Self::not_found(error.to_string()),
+            _ => Self::new(OpCode::Failed, chain(&error)),
+        }
+    }
+}
+
+impl From<ipc::World> for OpError {
+    fn from(error: ipc::World) -> Self {
+        Self::new(OpCode::Failed, chain(&error))
+    }
+}
+
+impl From<Refusal> for OpError {
+    fn from(refusal: Refusal) -> Self {
+        let code = match refusal.code {
+            Code::Malformed
+            | Code::TooLarge
+            | Code::UnsupportedVersion
+            | Code::UnknownCommand
+            | Code::MissingField
+            | Code::InvalidField
+            | Code::InvalidSchedule => OpCode::Invalid,
+            Code::NotAuthorized => OpCode::NotAuthorized,
+            Code::NotFound => OpCode::NotFound,
+            Code::Conflict => OpCode::Refused,
+            Code::RateLimited | Code::NoRoom => OpCode::NoRoom,
+            Code::Internal => OpCode::Failed,
+        };
+        Self::new(code, refusal.message).hint(refusal.hint)
+    }
+}
+
+/// Says that a row of the history does not exist: that it was removed, where it once did.
+#[must_use]
+pub fn missing(store: &Store, what: History, id: i64) -> OpError {
+    let name = match what {
+        History::Approvals => "question",
+        History::Messages => "message",
+        History::Outbox => "outbox row",
+        History::Batches => "batch",
+        History::Runs => "run",
+        History::Receipts | History::ByHand => "command",
+    };
+    let removed = "it was only history, and was removed (`g2 prune --help`)";
+    match store.was_given(what, id) {
+        Ok(true) if name == "command" => OpError::not_found(format!(
+            "nothing is kept of command {id}: {removed}, or nothing came of its claim"
+        )),
+        Ok(true) => OpError::not_found(format!("{name} {id} does not exist any more: {removed}")),
+        Ok(false) => OpError::not_found(format!("{name} {id} does not exist")),
+        Err(error) => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_is_told_as_it_was_and_its_hint_stands_by_itself() {
+        let error = OpError::of_sentence(OpCode::Refused, "a is there; change it with `b`; or not");
+        assert_eq!(
+            (error.message.as_str(), error.hint.as_str()),
+            ("a is there", "change it with `b`; or not")
+        );
+        assert_eq!(error.to_string(), "a is there; change it with `b`; or not");
+        assert_eq!(OpError::of_sentence(OpCode::Refused, "a is there").to_string(), "a is there");
+    }
+}

@@ -1,0 +1,86 @@
+//! Adding a group.
+
+use ipc_handlers::{
+    Folder,
+    effect::{IgnoredMessages, SenderScope},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::{
+    By, Done, OpError, Operation, World,
+    args::{Jid, Trigger},
+    wirings::{default_mode, two_answer},
+};
+use crate::{
+    clock,
+    domain::{
+        engage::Engages,
+        rows::{Chat, Group},
+    },
+    failpoint, ipc,
+    store::{NewGroup, NewWiring},
+};
+
+/// Which group, and how it begins.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Its folder under `groups/`, and its name in every command.
+    pub folder: Folder,
+    /// The chat that it answers in.
+    pub chat: Jid,
+    /// A name for people, which no other group has; by default the folder.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// What a message starts with to mention it; by default @ and the assistant's name.
+    #[serde(default)]
+    pub trigger: Option<Trigger>,
+    /// Whether it is the privileged group.
+    #[serde(default)]
+    pub main: bool,
+}
+
+impl Operation for Args {
+    type Row = Group;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
+        let Self { folder, chat, name, trigger, main } = self;
+        let assistant = &world.config()?.assistant_name;
+        let group = NewGroup {
+            folder: folder.clone(),
+            name: name.unwrap_or_else(|| folder.to_string()),
+            is_main: main,
+            trigger: trigger.map_or_else(|| format!("@{assistant}"), String::from),
+        };
+        let known = world.store.chat(chat.as_str())?;
+        let wiring = wiring_for(&folder, &chat, main, known.as_ref());
+        // A daemon that dies from here on finds the row when it starts, and makes the rest.
+        world.store.add_group(group, vec![wiring], clock::now()).await?;
+        failpoint::reach("op.group_stored");
+        ipc::lay_out_group(world.root, &folder, world.box_owner)?;
+        failpoint::reach("op.group_laid_out");
+        world.keeper.changed(Some(&folder)).await?;
+        let notes = two_answer(world.store, &folder, &chat)?.into_iter().chain(chat.unserved());
+        let says = format!("group {folder} answers in {chat}");
+        Ok(Done::new(world.group(&folder)?, says).noting(notes))
+    }
+}
+
+/// How a new group engages in its chat: as the main group on every message, otherwise as fits the kind of the chat.
+fn wiring_for(folder: &Folder, chat: &Jid, main: bool, known: Option<&Chat>) -> NewWiring {
+    let mode = if main { Engages::Pattern(".".into()) } else { default_mode(chat, known) };
+    let (engage_mode, engage_pattern) = mode.columns();
+    let ignored = match engage_pattern {
+        Some(_) => IgnoredMessages::Drop,
+        None => IgnoredMessages::Accumulate,
+    };
+    NewWiring {
+        group: folder.clone(),
+        chat_jid: chat.to_string(),
+        ignored_message_policy: ignored,
+        engage_mode,
+        engage_pattern,
+        sender_scope: SenderScope::All,
+    }
+}

@@ -1,0 +1,5 @@
+//! Groups: agents with a folder, memory and mailbox.
+
+pub mod add;
+pub mod remove;
+pub mod set;

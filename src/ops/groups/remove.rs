@@ -1,0 +1,66 @@
+//! Removing a group: its run leaves, its boxes are emptied, then its rows and its boxes go. Its folder under `groups/`
+//! stays, and so does what the agent keeps of its sessions.
+
+use std::time::Duration;
+
+use ipc_handlers::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::super::{By, Done, OpError, Operation, World};
+use crate::{domain::rows::Group, failpoint, ipc::peek, store::StoreError};
+
+/// For how long the group is emptied again where a message began another run meanwhile.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// Which group.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub folder: Folder,
+}
+
+impl Operation for Args {
+    type Row = Group;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
+        let Self { folder } = self;
+        let row = world.group(&folder)?;
+        // Nothing is started in it meanwhile, whatever waits there.
+        world.keeper.keep_out(&folder);
+        let removed = remove(world, &folder).await;
+        world.keeper.let_in(&folder);
+        removed?;
+        Ok(Done::new(row, format!("group {folder} is removed; groups/{folder} stays")))
+    }
+}
+
+async fn remove(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
+    let deadline = Instant::now() + AGAIN;
+    loop {
+        world.group(folder)?;
+        check_nothing_is_held(world, folder)?;
+        world.keeper.empty(folder).await?;
+        failpoint::reach("op.group_emptied");
+        match world.store.remove_group(folder.clone()).await {
+            Ok(()) => break,
+            // A message came in meanwhile and began another run.
+            Err(StoreError::Refused(_)) if world.keeper.is_serving() && Instant::now() < deadline => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    failpoint::reach("op.group_removed");
+    world.keeper.changed(Some(folder)).await
+}
+
+/// What is held is not settled with the rest, and would be lost with its box.
+fn check_nothing_is_held(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
+    let held = world.store.holds()?.iter().any(|hold| hold.group == *folder);
+    if held && peek::waiting(&world.root.join("data"), [folder], 1)?.seen > 0 {
+        return Err(OpError::refused(format!("commands of group {folder} are held")).hint(format!(
+            "let them go with `g2 ipc release {folder}` or drop them, then remove the group"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Changing a group's own settings.
+
+use std::collections::BTreeMap;
+
+use ipc_handlers::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::{By, Done, OpError, Operation, World, args::Trigger};
+use crate::{
+    clock, config,
+    domain::{
+        group_config::{BadGroupConfig, COLUMNS, KEYS},
+        rows::Group,
+        run_settings::Provider,
+        zone::suggestion,
+    },
+};
+
+/// What a run is not launched with: it may change while one lives.
+const FOR_PEOPLE: [&str; 2] = ["name", "trigger"];
+
+/// Which group, and what is changed. All of it or nothing.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub folder: Folder,
+    /// Settings by their keys, as `g2 groups set --help` lists them. An empty value makes one as for all groups again.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Operation for Args {
+    type Row = Group;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
+        let Self { folder, settings } = self;
+        settings.iter().try_for_each(|(key, value)| check(key, value))?;
+        fits(world, &world.group(&folder)?, &settings)?;
+        let zones = match settings.contains_key("timezone") {
+            true => Some(world.config()?.zones.clone()),
+            false => None,
+        };
+        let relaunch = settings.keys().any(|key| !FOR_PEOPLE.contains(&key.as_str()));
+        world.store.set_group(folder.clone(), settings.into_iter().collect(), zones, clock::now()).await?;
+        // What a run is launched with can't be changed while it lives.
+        if relaunch {
+            world.keeper.relaunch(&folder);
+        }
+        world.keeper.changed(Some(&folder)).await?;
+        Ok(Done::new(world.group(&folder)?, format!("group {folder} is changed")))
+    }
+}
+
+fn check(key: &str, value: &str) -> Result<(), OpError> {
+    let bad = |error: BadGroupConfig| OpError::of_sentence(super::super::OpCode::Invalid, &error.to_string());
+    match (key, value) {
+        (unknown, _) if !KEYS.contains(&unknown) => Err(bad(BadGroupConfig::UnknownKey(unknown.to_owned()))),
+        ("name" | "trigger", "") => Err(OpError::invalid(format!("a group's {key} can't be empty"))),
+        ("trigger", text) => text.parse::<Trigger>().map(drop).map_err(OpError::invalid),
+        ("provider", name) if !name.is_empty() => Provider::parse(name)
+            .map(drop)
+            .map_err(|why| OpError::invalid(format!("provider can't be {name:?}: {why}"))),
+        ("timezone", name) if !name.is_empty() && config::zone_data().get(name).is_none() => {
+            let meant = suggestion(name).map(|zone| format!("did you mean {zone}?")).unwrap_or_default();
+            Err(OpError::invalid(format!("timezone can't be {name:?}: there is no such zone")).hint(meant))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the group can be launched with these settings on top of its own and of everybody's.
+fn fits(world: &World<'_>, group: &Group, settings: &BTreeMap<String, String>) -> Result<(), OpError> {
+    let invalid = |error: &dyn std::fmt::Display| {
+        OpError::of_sentence(super::super::OpCode::Invalid, &error.to_string())
+    };
+    let mut config = group.config().map_err(|error| invalid(&error))?;
+    for (key, value) in settings.iter().filter(|(key, _)| !COLUMNS.contains(&key.as_str())) {
+        config = config.with(key, value).map_err(|error| invalid(&error))?;
+    }
+    // Settings that can't be read are told by whatever needs them.
+    if let Ok(all) = world.settings {
+        all.run_settings().of(None, None, &config).map_err(|error| invalid(&error))?;
+    }
+    Ok(())
+}

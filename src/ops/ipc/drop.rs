@@ -1,0 +1,81 @@
+//! Setting a command aside that waits or is claimed, answered as refused; removing what is kept of a dead one.
+
+use std::ffi::OsString;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World},
+    hand,
+    look::{Found, WaitingFile, find},
+    row, state,
+};
+use crate::{
+    clock,
+    domain::{rows::IpcRow, states::CommandOutcome},
+};
+
+/// Which command, and why.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Its id, its request id, or its file: NAME, GROUP/NAME or GROUP/BOX/NAME.
+    pub what: String,
+    /// Why; its agent is told.
+    #[serde(default = "no_reason")]
+    pub reason: String,
+}
+
+fn no_reason() -> String {
+    "no reason was given".into()
+}
+
+impl Operation for Args {
+    type Row = IpcRow;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<IpcRow>, OpError> {
+        use std::os::unix::ffi::OsStringExt as _;
+        let Self { what, reason } = self;
+        let hand = world.keeper.hand()?;
+        let id = match find(world.root, world.store, &what)? {
+            Found::Settled(id) => {
+                match world.store.settled_file(id)? {
+                    Some(file) if file.outcome == CommandOutcome::Malformed => {
+                        hand::drop_dead(hand, &file.group, id)?;
+                    }
+                    Some(_) | None => claimed(world, id, reason).await?,
+                }
+                id
+            }
+            Found::Open(open) => match open.waiting_file()? {
+                Some(WaitingFile { group, in_box, name }) => {
+                    let (boxes, name) = (world.keeper.boxes(&group)?, OsString::from_vec(name));
+                    let id = hand::drop_waiting(hand, &boxes, in_box, &name, reason, clock::now()).await?;
+                    world.keeper.changed(Some(&group)).await?;
+                    id
+                }
+                None => {
+                    let id = open.lying.claim.unwrap_or_default();
+                    claimed(world, id, reason).await?;
+                    id
+                }
+            },
+        };
+        let row = row(world.root, world.store, id)?;
+        let says = format!("{what} is dropped; command {id} is {}", state(&row));
+        Ok(Done::new(row, says))
+    }
+}
+
+/// Sets a claimed command aside.
+async fn claimed(world: &World<'_>, id: i64, reason: String) -> Result<(), OpError> {
+    let (hand, now) = (world.keeper.hand()?, clock::now());
+    let claimed = hand::note_drop(hand, id, reason, now).await?;
+    let Some(claimed) = world.keeper.settle(claimed).await else { return Ok(()) };
+    let boxes = match world.store.group(&claimed.folder)? {
+        Some(group) => Some(world.keeper.boxes(&group.folder)?),
+        None => None,
+    };
+    Ok(hand::finish(hand, boxes.as_deref(), &claimed, now).await?)
+}

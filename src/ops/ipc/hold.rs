@@ -1,0 +1,122 @@
+//! Keeping a group's commands, or one that waits, from being claimed.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use ipc_handlers::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World},
+    look::{Found, find, look_for},
+    shown,
+};
+use crate::{
+    clock,
+    domain::{holds::Hold, screen::escaped},
+    ipc::display_name,
+};
+
+/// What is held, and why.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// A group, or a waiting command: its request id, or its file as NAME, GROUP/NAME or GROUP/BOX/NAME.
+    pub what: String,
+    /// Why, for those who look.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// Something that is held, or was.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Held {
+    pub group: Folder,
+    /// The box of one file; none: all of the group's commands.
+    #[serde(rename = "box")]
+    pub box_name: Option<String>,
+    /// The file's name, escaped where it is no plain text.
+    pub name: Option<String>,
+    /// Whether it is held now.
+    pub held: bool,
+    pub reason: Option<String>,
+}
+
+/// What can be held.
+pub(super) struct Target {
+    pub(super) group: Folder,
+    /// Its box, and its name's bytes; none: all of the group's.
+    pub(super) file: Option<(String, Vec<u8>)>,
+}
+
+impl Target {
+    pub(super) fn of(world: &World<'_>, what: &str) -> Result<Self, OpError> {
+        let (root, store) = (world.root, world.store);
+        if let Ok(group) = Folder::parse(what)
+            && store.group(&group)?.is_some()
+        {
+            return Ok(Self { group, file: None });
+        }
+        // What is held need not be there any more.
+        if let Some(hold) = store.holds()?.into_iter().find(|hold| shown(hold) == what) {
+            return Ok(Self { group: hold.group, file: hold.file });
+        }
+        match look_for(root, store, what)? {
+            Some(Found::Open(open)) => match open.waiting_file()? {
+                Some(file) => {
+                    Ok(Self { group: file.group, file: Some((file.in_box.to_string(), file.name)) })
+                }
+                None => Err(OpError::refused(format!("{what} is claimed already"))
+                    .hint(format!("`g2 ipc drop {what}` sets it aside"))),
+            },
+            Some(Found::Settled(id)) => Err(OpError::refused(format!("command {id} is settled already"))
+                .hint(format!("see `g2 ipc trace {id}`"))),
+            None => Err(OpError::not_found(format!(
+                "there is neither a group nor a command called {}",
+                escaped(what)
+            ))
+            .hint("`g2 groups list` names the groups, `g2 ipc list` the commands")),
+        }
+    }
+
+    pub(super) fn row(&self, held: bool, reason: Option<String>) -> Held {
+        let name = |(_, name): &(String, Vec<u8>)| display_name(std::ffi::OsStr::from_bytes(name));
+        Held {
+            group: self.group.clone(),
+            box_name: self.file.as_ref().map(|(in_box, _)| in_box.clone()),
+            name: self.file.as_ref().map(name),
+            held,
+            reason,
+        }
+    }
+}
+
+impl Operation for Args {
+    type Row = Held;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Held>, OpError> {
+        let Self { what, reason } = self;
+        let target = Target::of(world, &what)?;
+        let (group, file) = (target.group.clone(), target.file.clone());
+        let is_file = file.is_some();
+        let hold = Hold { group, file, reason: reason.clone(), at: clock::now(), aside: false };
+        let name = shown(&hold);
+        world.store.hold(hold).await?;
+        world.keeper.changed(Some(&target.group)).await?;
+        // It may have been claimed before anybody was told.
+        if is_file && !waits(world, &name)? {
+            world.store.release(target.group.clone(), target.file.clone()).await?;
+            return Err(OpError::refused(format!("{name} was claimed meanwhile"))
+                .hint(format!("see `g2 ipc trace {name}`")));
+        }
+        let says = format!("{name} is held until `g2 ipc release {name}`");
+        Ok(Done::new(target.row(true, reason), says))
+    }
+}
+
+fn waits(world: &World<'_>, name: &str) -> Result<bool, OpError> {
+    match find(world.root, world.store, name) {
+        Ok(Found::Open(open)) => Ok(open.waiting_file()?.is_some()),
+        Ok(Found::Settled(_)) | Err(_) => Ok(false),
+    }
+}

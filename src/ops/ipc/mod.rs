@@ -1,0 +1,51 @@
+//! The mailbox: holding, dropping, trying again and putting in commands.
+
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
+
+use crate::{
+    clock,
+    domain::{holds::Hold, rows::IpcRow},
+    ipc::display_name,
+    store::Store,
+};
+
+use super::OpError;
+
+pub mod drop;
+pub mod hand;
+pub mod hold;
+pub mod look;
+pub mod release;
+pub mod retry;
+pub mod send;
+
+pub use hand::Hand;
+
+/// Returns what is held, as people name it.
+#[must_use]
+pub fn shown(hold: &Hold) -> String {
+    match &hold.file {
+        None => hold.group.to_string(),
+        Some((in_box, name)) => {
+            format!("{}/{in_box}/{}", hold.group, display_name(OsStr::from_bytes(name)))
+        }
+    }
+}
+
+/// Returns a command's row, settled or claimed.
+fn row(root: &Path, store: &Store, id: i64) -> Result<IpcRow, OpError> {
+    if let Some(story) = store.story(id, clock::now())? {
+        return Ok(story.row);
+    }
+    look::claimed_row(root, store, id)?
+        .ok_or_else(|| OpError::not_found(format!("command {id} does not exist")))
+}
+
+/// Says how a command is now.
+fn state(row: &IpcRow) -> String {
+    match (row.state.outcome(), &row.reason) {
+        (None, _) => "claimed; a daemon decides it".into(),
+        (Some(_), None) => row.state.to_string(),
+        (Some(_), Some(reason)) => format!("{}: {reason}", row.state),
+    }
+}

@@ -1,0 +1,31 @@
+//! Letting go of what is held: of a group with all its files, or of one file.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World},
+    hold::{Held, Target},
+};
+
+/// What is let go.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// A group, or a waiting command: its request id, or its file as NAME, GROUP/NAME or GROUP/BOX/NAME.
+    pub what: String,
+}
+
+impl Operation for Args {
+    type Row = Held;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Held>, OpError> {
+        let Self { what } = self;
+        let target = Target::of(world, &what)?;
+        if world.store.release(target.group.clone(), target.file.clone()).await? == 0 {
+            return Err(OpError::refused(format!("{what} is not held")));
+        }
+        world.keeper.changed(Some(&target.group)).await?;
+        Ok(Done::new(target.row(false, None), format!("{what} is held no more")))
+    }
+}

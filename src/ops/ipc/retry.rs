@@ -1,0 +1,42 @@
+//! Deciding a refused or dead command once more, as a new one.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World},
+    hand,
+    look::{Found, find},
+    row, state,
+};
+use crate::{clock, domain::rows::IpcRow};
+
+/// Which command.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Its id, its request id, or its file: NAME, GROUP/NAME or GROUP/BOX/NAME.
+    pub what: String,
+}
+
+impl Operation for Args {
+    type Row = IpcRow;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<IpcRow>, OpError> {
+        let Self { what } = self;
+        let of = match find(world.root, world.store, &what)? {
+            Found::Settled(id) => id,
+            Found::Open(open) => {
+                let says = format!("{what} is {} and was not decided yet", open.row.state);
+                return Err(OpError::refused(says));
+            }
+        };
+        let claimed = hand::retry(world.keeper.hand()?, of, clock::now()).await?;
+        let id = claimed.id;
+        // Where nobody settles commands, the next daemon decides it.
+        world.keeper.settle(claimed).await;
+        let row = row(world.root, world.store, id)?;
+        let says = format!("command {of} is tried again as {id}; command {id} is {}", state(&row));
+        Ok(Done::new(row, says))
+    }
+}

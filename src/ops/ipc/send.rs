@@ -1,0 +1,90 @@
+//! Putting a command into a group's box, as its agent would.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ipc_handlers::{Folder, words};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpCode, OpError, Operation, World},
+    look,
+};
+use crate::{
+    clock,
+    domain::{errors::chain, rows::IpcRow},
+    ipc::{COMMAND_LIMIT, CommandBox, post},
+    root::new_id,
+};
+
+words! {
+    /// The boxes that take commands.
+    #[derive(Default, JsonSchema)]
+    pub enum Into: "box" {
+        Messages = "messages",
+        #[default]
+        Tasks = "tasks",
+    }
+}
+
+/// The bytes of a command file.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// As text.
+    Text(String),
+    /// In base64, for bytes that are no text.
+    Base64(String),
+}
+
+impl From<Vec<u8>> for Content {
+    fn from(bytes: Vec<u8>) -> Self {
+        String::from_utf8(bytes)
+            .map_or_else(|bytes| Self::Base64(STANDARD.encode(bytes.as_bytes())), Self::Text)
+    }
+}
+
+impl Content {
+    fn bytes(self) -> Result<Vec<u8>, OpError> {
+        match self {
+            Self::Text(text) => Ok(text.into_bytes()),
+            Self::Base64(text) => STANDARD
+                .decode(text)
+                .map_err(|error| OpError::invalid(format!("the command is no base64: {error}"))),
+        }
+    }
+}
+
+/// Whose box, and the command.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub group: Folder,
+    #[serde(default, rename = "box")]
+    pub in_box: Into,
+    /// The file's bytes, at most 1 MiB.
+    pub command: Content,
+}
+
+impl Operation for Args {
+    type Row = IpcRow;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<IpcRow>, OpError> {
+        let Self { group, in_box, command } = self;
+        world.group(&group)?;
+        let bytes = command.bytes()?;
+        if bytes.len() as u64 > COMMAND_LIMIT {
+            return Err(OpError::invalid(format!("the command has more than {COMMAND_LIMIT} bytes")));
+        }
+        let in_box = match in_box {
+            Into::Messages => CommandBox::Messages,
+            Into::Tasks => CommandBox::Tasks,
+        };
+        let id = new_id().map_err(|error| OpError::new(OpCode::Failed, format!("making a name: {error}")))?;
+        let name = format!("{:013}-sent-{}.json", clock::now().0, &id[..8]);
+        post::post(&world.root.join("data"), &group, in_box, &name, &bytes).map_err(|error| {
+            OpError::of_sentence(OpCode::Failed, &format!("sending a command: {}", chain(&error)))
+        })?;
+        let row = look::row_of_new(world.store, &group, in_box, &name, &bytes)?;
+        Ok(Done::new(row, format!("{group}/{in_box}/{name}")))
+    }
+}

@@ -1,0 +1,304 @@
+#![doc = include_str!("README.md")]
+
+use std::{future::Future, path::Path, pin::Pin, sync::Arc};
+
+use ipc_handlers::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    clock,
+    config::Config,
+    ipc::{Claimed, GroupBoxes, Owner},
+    store::Store,
+};
+
+pub mod alone;
+pub mod args;
+pub mod audit;
+mod by;
+mod error;
+mod schema;
+
+mod commands;
+
+pub mod approvals;
+pub mod groups;
+pub mod ipc;
+pub mod outbox;
+pub mod people;
+pub mod sessions;
+pub mod tasks;
+pub mod wirings;
+
+pub use alone::Alone;
+pub use by::By;
+pub use error::{OpCode, OpError, missing};
+pub use schema::schema;
+
+/// What an operation works on.
+pub struct World<'a> {
+    pub root: &'a Path,
+    /// The settings, or why they can't be read.
+    pub settings: Result<&'a Config, &'a str>,
+    pub store: &'a Store,
+    /// User and group of containers; `None`: our own.
+    pub box_owner: Option<Owner>,
+    pub keeper: &'a dyn Keeper,
+}
+
+impl World<'_> {
+    /// Returns the settings.
+    ///
+    /// # Errors
+    /// Why they can't be read.
+    fn config(&self) -> Result<&Config, OpError> {
+        self.settings.map_err(|why| OpError::new(OpCode::Failed, why))
+    }
+
+    /// Returns a group's row.
+    ///
+    /// # Errors
+    /// There is none; the store's.
+    fn group(&self, folder: &Folder) -> Result<crate::domain::rows::Group, OpError> {
+        self.store.group(folder)?.ok_or_else(|| OpError::not_found(format!("group {folder} does not exist")))
+    }
+}
+
+/// Work that is waited for.
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Who keeps a root while an operation runs: the daemon that serves it, or a program that holds its lock.
+pub trait Keeper: Send + Sync {
+    /// Has everybody look at what was changed in the store, about a group or about who knows what. Done when the boxes are
+    /// as they should be, and the snapshots.
+    ///
+    /// # Errors
+    /// The world's.
+    fn changed<'a>(&'a self, group: Option<&'a Folder>) -> Later<'a, Result<(), OpError>>;
+
+    /// Asks a group's live run to leave: its next one needs other settings than this one has.
+    fn relaunch(&self, group: &Folder);
+
+    /// Has nothing started in a group until [`Keeper::let_in`].
+    fn keep_out(&self, group: &Folder);
+
+    /// Ends [`Keeper::keep_out`]. For whatever else the group is held, it stays held.
+    fn let_in(&self, group: &Folder);
+
+    /// Has a group's run leave, and settles what lies in its boxes.
+    ///
+    /// # Errors
+    /// The run does not end, or nobody is there who settles what lies there.
+    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>>;
+
+    /// Returns a group's boxes, opening them where they are not.
+    ///
+    /// # Errors
+    /// The world's.
+    fn boxes(&self, group: &Folder) -> Result<Arc<GroupBoxes>, OpError>;
+
+    /// Returns what is needed to act on commands.
+    ///
+    /// # Errors
+    /// The world's.
+    fn hand(&self) -> Result<ipc::Hand<'_>, OpError>;
+
+    /// Has a claimed command settled as it is, by who settles its group's. Where nobody does, it is given back.
+    fn settle(&self, claimed: Claimed) -> Later<'_, Option<Claimed>>;
+
+    /// Whether a run may begin meanwhile, so that emptying the group again is worth it.
+    fn is_serving(&self) -> bool;
+}
+
+/// What came of an operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done<R> {
+    /// What was made or changed, as it is now; of what was removed, as it was.
+    pub row: R,
+    /// What was done, in one sentence for people.
+    pub says: String,
+    /// What else people should know, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl<R> Done<R> {
+    fn new(row: R, says: impl Into<String>) -> Self {
+        Self { row, says: says.into(), notes: Vec::new() }
+    }
+
+    fn noting(mut self, notes: impl IntoIterator<Item = String>) -> Self {
+        self.notes.extend(notes);
+        self
+    }
+}
+
+/// What came of an operation, as it is told over the socket and by `--json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    /// What was made or changed, as it is now; of what was removed, as it was.
+    pub row: Value,
+    /// What was done, in one sentence for people.
+    pub says: String,
+    /// What else people should know, a sentence each.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// The arguments of one operation, and what it does.
+trait Operation {
+    /// What it makes or changes.
+    type Row: Serialize + JsonSchema;
+
+    /// Does it.
+    fn run(self, world: &World<'_>, by: &By)
+    -> impl Future<Output = Result<Done<Self::Row>, OpError>> + Send;
+}
+
+async fn erased<O: Operation>(operation: O, world: &World<'_>, by: &By) -> Result<Answer, OpError> {
+    let Done { row, says, notes } = operation.run(world, by).await?;
+    let row = serde_json::to_value(row).map_err(|error| OpError::new(OpCode::Failed, error.to_string()))?;
+    Ok(Answer { row, says, notes })
+}
+
+/// The one list of operations: what each is called, its arguments, what it does.
+macro_rules! operations {
+    ($( $(#[doc = $doc:literal])+ $variant:ident = $name:literal: $args:ty; )+) => {
+        /// An operation with its arguments.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        #[serde(tag = "name", content = "args")]
+        pub enum Op {
+            $( $(#[doc = $doc])+ #[serde(rename = $name)] $variant($args), )+
+        }
+
+        impl Op {
+            /// The name of every operation.
+            pub const NAMES: &'static [&'static str] = &[$($name),+];
+
+            /// Returns the name.
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self { $( Self::$variant(_) => $name, )+ }
+            }
+
+            /// Does it. Nothing is looked at but the operation's own rules.
+            async fn act(self, world: &World<'_>, by: &By) -> Result<Answer, OpError> {
+                match self { $( Self::$variant(args) => Box::pin(erased(args, world, by)).await, )+ }
+            }
+        }
+
+        $( impl From<$args> for Op {
+            fn from(args: $args) -> Self {
+                Self::$variant(args)
+            }
+        } )+
+
+        /// Describes each operation: its name, what it does, its arguments, its row.
+        fn each_described(mut visit: impl FnMut(schema::Described)) {
+            $( visit(schema::Described::of::<$args, <$args as Operation>::Row>($name, concat!($($doc),+))); )+
+        }
+    };
+}
+
+operations! {
+    /// Adds a group and wires a chat to it.
+    GroupsAdd = "groups.add": groups::add::Args;
+    /// Changes a group's own settings, all of them or none.
+    GroupsSet = "groups.set": groups::set::Args;
+    /// Removes a group with its mailbox, once its run has left and its commands are settled.
+    GroupsRemove = "groups.remove": groups::remove::Args;
+    /// Wires a chat to a group.
+    WiringsAdd = "wirings.add": wirings::add::Args;
+    /// Changes when a wiring engages and whom it hears, all of it or nothing.
+    WiringsSet = "wirings.set": wirings::set::Args;
+    /// Has a `mention-sticky` agent wait until it is addressed again.
+    WiringsUnstick = "wirings.unstick": wirings::unstick::Args;
+    /// Removes a wiring.
+    WiringsRemove = "wirings.remove": wirings::remove::Args;
+    /// Adds a user, or changes their name or where they are asked.
+    UsersAdd = "users.add": people::add::Args;
+    /// Makes somebody an owner or an admin, or takes roles away.
+    UsersRole = "users.role": people::give_role::Args;
+    /// Removes a user with their roles and memberships.
+    UsersRemove = "users.remove": people::remove::Args;
+    /// Has a group know somebody.
+    MembersAdd = "members.add": people::add_member::Args;
+    /// Has a group know somebody no more.
+    MembersRemove = "members.remove": people::remove_member::Args;
+    /// Changes what is known of a chat, or what becomes of strangers there, all of it or nothing.
+    ChatsSet = "chats.set": people::set_chat::Args;
+    /// Counts anew what would have woken an agent and was not heard.
+    DroppedClear = "dropped.clear": people::clear_dropped::Args;
+    /// Answers a question with yes: the sender is heard, or the chat is connected.
+    ApprovalsApprove = "approvals.approve": approvals::approve::Args;
+    /// Answers a question with no.
+    ApprovalsDeny = "approvals.deny": approvals::deny::Args;
+    /// Answers every open question with no, or those about one chat.
+    ApprovalsDenyMany = "approvals.deny_many": approvals::deny_many::Args;
+    /// Makes a task.
+    TasksAdd = "tasks.add": tasks::add::Args;
+    /// Changes what a task says or when it runs, all of it or nothing.
+    TasksUpdate = "tasks.update": tasks::update::Args;
+    /// Has a task rest until it is resumed.
+    TasksPause = "tasks.pause": tasks::pause::Args;
+    /// Has a paused task run again.
+    TasksResume = "tasks.resume": tasks::resume::Args;
+    /// Deletes a task.
+    TasksCancel = "tasks.cancel": tasks::cancel::Args;
+    /// Has a task run now, once more than its schedule says.
+    TasksRun = "tasks.run": tasks::run::Args;
+    /// Keeps a group's conversations as they are now; they go on.
+    SessionsArchive = "sessions.archive": sessions::archive::Args;
+    /// Removes an archived conversation for good.
+    SessionsDelete = "sessions.delete": sessions::delete::Args;
+    /// Has a group go on with an archived conversation, in all its chats.
+    SessionsResume = "sessions.resume": sessions::resume::Args;
+    /// Has a group begin afresh, in all its chats.
+    SessionsClear = "sessions.clear": sessions::clear::Args;
+    /// Keeps a group's commands, or one that waits, from being claimed.
+    IpcHold = "ipc.hold": ipc::hold::Args;
+    /// Lets go of what is held.
+    IpcRelease = "ipc.release": ipc::release::Args;
+    /// Sets a command aside that waits or is claimed; removes what is kept of a dead one.
+    IpcDrop = "ipc.drop": ipc::drop::Args;
+    /// Decides a refused or dead command once more, as a new one.
+    IpcRetry = "ipc.retry": ipc::retry::Args;
+    /// Puts a command into a group's box, as its agent would.
+    IpcSend = "ipc.send": ipc::send::Args;
+    /// Says once more what failed to be said.
+    OutboxRetry = "outbox.retry": outbox::retry::Args;
+}
+
+impl Op {
+    /// Reads an operation that a program asks for: `{"name": NAME, "args": {…}}`.
+    ///
+    /// # Errors
+    /// [`OpCode::Invalid`]: there is no operation of that name, or its arguments are wrong.
+    pub fn read(asked: Value) -> Result<Self, OpError> {
+        let known = asked["name"].as_str().is_some_and(|name| Self::NAMES.contains(&name));
+        if !known {
+            return Err(OpError::invalid("there is no operation of that name")
+                .hint("`g2 ops schema` lists every operation with its arguments"));
+        }
+        let name = asked["name"].as_str().unwrap_or_default().to_owned();
+        serde_json::from_value(asked).map_err(|error| {
+            OpError::invalid(format!("the arguments of {name} are wrong: {error}"))
+                .hint("`g2 ops schema` has what it takes")
+        })
+    }
+}
+
+/// Does an operation for somebody, if they may, and notes it in `data/changes.log`.
+///
+/// # Errors
+/// [`OpError`]: what is wrong, and how to mend it. The log has that it failed.
+pub async fn perform(world: &World<'_>, by: &By, op: Op) -> Result<Answer, OpError> {
+    let what = audit::words(&op);
+    let done = match by.may(&op) {
+        Ok(()) => op.act(world, by).await,
+        Err(refused) => Err(refused),
+    };
+    audit::note(world.root, by, done.is_ok(), &what, clock::now());
+    done
+}

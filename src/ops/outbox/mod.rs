@@ -1,0 +1,3 @@
+//! What is said to chats.
+
+pub mod retry;

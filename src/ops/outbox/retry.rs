@@ -1,0 +1,33 @@
+//! Saying once more what failed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::{By, Done, OpError, Operation, World, missing};
+use crate::{
+    domain::{prune::History, rows::OutboxRow},
+    store::StoreError,
+};
+
+/// Which row of the outbox.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub id: i64,
+}
+
+impl Operation for Args {
+    type Row = OutboxRow;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<OutboxRow>, OpError> {
+        let Self { id } = self;
+        let gone = || missing(world.store, History::Outbox, id);
+        world.store.retry_outbox(id).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => gone(),
+            other => other.into(),
+        })?;
+        let row = world.store.outbox_row(id)?.ok_or_else(gone)?;
+        world.keeper.changed(None).await?;
+        Ok(Done::new(row, format!("outbox row {id} is sent again")))
+    }
+}

@@ -1,0 +1,41 @@
+//! Adding a user, or changing their name or where they are asked.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{
+        By, Done, OpError, Operation, World,
+        args::{Jid, UserId},
+    },
+    none, row,
+};
+use crate::{clock, domain::rows::User};
+
+/// Who they are. What is not given stays as it is.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub id: UserId,
+    /// A name for people; of somebody new by default what follows the channel.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The chat in which they are asked; by default the first direct chat that they write in, otherwise the one that their id
+    /// names.
+    #[serde(default)]
+    pub dm: Option<Jid>,
+}
+
+impl Operation for Args {
+    type Row = User;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<User>, OpError> {
+        let Self { id, name, dm } = self;
+        let known = row(world, &id)?.map(|user| user.name);
+        let handle = id.as_str().split_once(':').map_or(id.as_str(), |(_, handle)| handle);
+        let name = name.or(known).unwrap_or_else(|| handle.to_owned());
+        world.store.put_user(id.as_str(), &name, dm.map(String::from), clock::now()).await?;
+        let user = row(world, &id)?.ok_or_else(|| none(&id))?;
+        Ok(Done::new(user, format!("user {id} is {name}")))
+    }
+}

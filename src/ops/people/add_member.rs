@@ -1,0 +1,43 @@
+//! Having a group know somebody.
+
+use ipc_handlers::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World, args::UserId},
+    BY_HAND,
+};
+use crate::{clock, domain::rows::Member};
+
+/// Which group knows whom.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub group: Folder,
+    pub user: UserId,
+}
+
+impl Args {
+    /// Returns the member's row.
+    pub(super) fn row(&self, world: &World<'_>) -> Result<Option<Member>, OpError> {
+        let mut all = world.store.members(Some(&self.group))?.into_iter();
+        Ok(all.find(|member| member.user == self.user.as_str()))
+    }
+
+    /// There is no such member.
+    pub(super) fn none(&self) -> OpError {
+        OpError::not_found(format!("member {} of {} does not exist", self.user, self.group))
+    }
+}
+
+impl Operation for Args {
+    type Row = Member;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Member>, OpError> {
+        let (group, user) = (&self.group, self.user.as_str());
+        world.store.add_member(user, group.clone(), BY_HAND, clock::now()).await?;
+        let member = self.row(world)?.ok_or_else(|| self.none())?;
+        Ok(Done::new(member, format!("group {group} knows {user}")))
+    }
+}

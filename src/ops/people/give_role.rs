@@ -1,0 +1,64 @@
+//! Making somebody an owner or an admin, or taking roles away.
+
+use ipc_handlers::{Folder, words};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World, args::UserId},
+    BY_HAND, none, row,
+};
+use crate::{
+    clock,
+    domain::{people::Role, rows::User},
+};
+
+words! {
+    /// What somebody is to be.
+    #[derive(JsonSchema)]
+    pub enum Given: "role that is given" {
+        /// They decide everything.
+        Owner = "owner",
+        /// They decide who is heard.
+        Admin = "admin",
+        /// Roles are taken away.
+        None = "none",
+    }
+}
+
+/// Who gets which role.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub id: UserId,
+    pub role: Given,
+    /// The group that an admin is one of; with `none`, the one they are none of any more.
+    #[serde(default)]
+    pub group: Option<Folder>,
+}
+
+impl Operation for Args {
+    type Row = User;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<User>, OpError> {
+        let Self { id, role, group } = self;
+        let whole = group.as_ref().map_or_else(String::new, |group| format!(" of {group}"));
+        let (user, now) = (id.as_str(), clock::now());
+        let says = match role {
+            Given::Owner => {
+                world.store.grant_role(user, Role::Owner, group, BY_HAND, now).await?;
+                "is an owner".to_owned()
+            }
+            Given::Admin => {
+                world.store.grant_role(user, Role::Admin, group, BY_HAND, now).await?;
+                format!("is an admin{whole}")
+            }
+            Given::None => {
+                world.store.revoke_roles(user, group).await?;
+                format!("has no role{whole}")
+            }
+        };
+        let row = row(world, &id)?.ok_or_else(|| none(&id))?;
+        Ok(Done::new(row, format!("user {id} {says}")))
+    }
+}

@@ -1,0 +1,25 @@
+//! People: who they are, what they may decide, whom groups know, and what becomes of strangers.
+
+use super::{OpError, World, args::UserId};
+use crate::domain::rows::User;
+
+pub mod add;
+pub mod add_member;
+pub mod clear_dropped;
+pub mod give_role;
+pub mod remove;
+pub mod remove_member;
+pub mod set_chat;
+
+/// Who gave a role or a membership that an operation gave.
+const BY_HAND: &str = "command line";
+
+/// Returns a user's row.
+fn row(world: &World<'_>, id: &UserId) -> Result<Option<User>, OpError> {
+    Ok(world.store.users()?.into_iter().find(|user| user.id == id.as_str()))
+}
+
+/// There is no such user.
+fn none(id: &UserId) -> OpError {
+    OpError::not_found(format!("user {id} does not exist"))
+}

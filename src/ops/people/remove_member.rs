@@ -1,0 +1,26 @@
+//! Having a group know somebody no more.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World},
+    add_member,
+};
+use crate::domain::rows::Member;
+
+/// Which group knows whom no more.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Args(pub add_member::Args);
+
+impl Operation for Args {
+    type Row = Member;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Member>, OpError> {
+        let Self(which) = self;
+        let was = which.row(world)?.ok_or_else(|| which.none())?;
+        world.store.remove_member(which.user.as_str(), which.group.clone()).await?;
+        Ok(Done::new(was, format!("group {} does not know {} any more", which.group, which.user)))
+    }
+}

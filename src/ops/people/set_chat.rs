@@ -1,0 +1,49 @@
+//! Changing what is known of a chat, or what becomes of strangers there.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::{By, Done, OpError, Operation, World, args::Jid};
+use crate::domain::{access::UnknownSenders, chats::Kind, rows::Chat};
+
+/// Which chat, and what is changed, all of it or nothing. What is not given stays.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub chat: Jid,
+    /// What becomes of senders whom a group does not know.
+    #[serde(default)]
+    pub policy: Option<UnknownSenders>,
+    /// A name for people.
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub kind: Option<Kind>,
+    /// Whether the platform divides it into threads.
+    #[serde(default)]
+    pub threaded: Option<bool>,
+}
+
+impl Operation for Args {
+    type Row = Chat;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Chat>, OpError> {
+        let Self { chat, policy, name, kind, threaded } = self;
+        let row = || -> Result<Chat, OpError> {
+            let none = || OpError::not_found(format!("chat {chat} does not exist"));
+            world.store.chat(chat.as_str())?.ok_or_else(none)
+        };
+        row()?;
+        let settings = [
+            ("policy", policy.map(|policy| policy.to_string())),
+            ("name", name),
+            ("kind", kind.map(|kind| kind.to_string())),
+            ("threaded", threaded.map(|threaded| threaded.to_string())),
+        ];
+        let settings = settings.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        world.store.set_chat(chat.as_str(), settings.collect()).await?;
+        // Agents are shown the names of chats.
+        world.keeper.changed(None).await?;
+        Ok(Done::new(row()?, format!("chat {chat} is changed")))
+    }
+}

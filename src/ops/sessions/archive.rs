@@ -1,0 +1,59 @@
+//! Keeping a group's conversations as they are now; they go on.
+
+use ipc_handlers::{Command, Folder, Outcome, commands::ArchiveSession, effect::Lanes, names::is_session_id};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World, commands::act},
+    Conversations, conversations, said,
+};
+
+/// Which conversations, and what they are called.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub group: Folder,
+    /// The name to keep them under.
+    pub name: String,
+    /// Only this one, by the agent's own name for it.
+    #[serde(default)]
+    pub session: Option<String>,
+}
+
+impl Operation for Args {
+    type Row = Conversations;
+
+    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Conversations>, OpError> {
+        let Self { group, name, session } = self;
+        world.group(&group)?;
+        let sessions = match session {
+            Some(session) => vec![session],
+            None => world.store.live_sessions(&group, Lanes::All)?,
+        };
+        if sessions.is_empty() {
+            return Err(OpError::refused(format!("group {group} has no conversation to archive")));
+        }
+        if let Some(bad) = sessions.iter().find(|session| !is_session_id(session)) {
+            return Err(OpError::invalid(format!("{bad:?} is no session id")));
+        }
+        let (mut ids, mut says, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+        for session in sessions {
+            let (transcripts, unread) = said(world, &group, std::slice::from_ref(&session));
+            notes.extend(unread);
+            let command = Command::ArchiveSession(ArchiveSession {
+                session_id: session.clone(),
+                name: name.clone(),
+                content: None,
+                target_folder: None,
+            });
+            let (outcome, _) = act(world, by, &group, command, transcripts).await?;
+            if let Outcome::SessionArchived { id } = outcome {
+                says.push(format!("session {session} is archived with the number {id}"));
+                ids.push(id);
+            }
+        }
+        let row = conversations(world, &group, |session| session.id.is_some_and(|id| ids.contains(&id)))?;
+        Ok(Done::new(row, says.join("\n")).noting(notes))
+    }
+}

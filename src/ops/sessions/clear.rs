@@ -1,0 +1,34 @@
+//! Having a group begin afresh, in all its chats; a live run leaves.
+
+use ipc_handlers::{Command, Folder, commands::ClearSession};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World, commands::act},
+    Conversations, conversations, live,
+};
+
+/// Which group.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub group: Folder,
+    /// Archive the conversations under this name first.
+    #[serde(default)]
+    pub name: Option<String>,
+}
+
+impl Operation for Args {
+    type Row = Conversations;
+
+    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Conversations>, OpError> {
+        let Self { group, name } = self;
+        world.group(&group)?;
+        let (said, notes) = live(world, &group, name.is_some())?;
+        let command = Command::ClearSession(ClearSession { name, target_folder: None });
+        let (_, now) = act(world, by, &group, command, said).await?;
+        let row = conversations(world, &group, |session| session.archived_at == Some(now))?;
+        Ok(Done::new(row, format!("group {group} begins afresh")).noting(notes))
+    }
+}

@@ -1,0 +1,36 @@
+//! Having a group go on with an archived conversation, in all its chats; a live run leaves.
+
+use ipc_handlers::{Command, commands::ResumeSession};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World, commands::act},
+    Conversations, conversations, live,
+};
+
+/// Which archived conversation.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub id: i64,
+    /// Archive the present ones under this name first.
+    #[serde(default)]
+    pub save_name: Option<String>,
+}
+
+impl Operation for Args {
+    type Row = Conversations;
+
+    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Conversations>, OpError> {
+        let Self { id, save_name } = self;
+        let none = || OpError::not_found(format!("no archived session has the number {id}"));
+        let (found, _) = world.store.archived_session(id)?.ok_or_else(none)?;
+        let group = world.group(&found.group)?.folder;
+        let (said, notes) = live(world, &group, save_name.is_some())?;
+        let command = ResumeSession { session_history_id: id, save_name, target_folder: None };
+        let (_, now) = act(world, by, &group, Command::ResumeSession(command), said).await?;
+        let row = conversations(world, &group, |session| session.archived_at == Some(now))?;
+        Ok(Done::new(row, format!("group {group} goes on with {:?}", found.session.name)).noting(notes))
+    }
+}

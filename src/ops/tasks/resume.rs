@@ -1,0 +1,27 @@
+//! Having a paused task run again; what was missed meanwhile is not made up for.
+
+use ipc_handlers::{Command, commands::ResumeTask};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World},
+    change,
+    run::Named,
+};
+use crate::domain::rows::Task;
+
+/// Which task.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Args(pub Named);
+
+impl Operation for Args {
+    type Row = Task;
+
+    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Task>, OpError> {
+        let Self(Named { id, group }) = self;
+        let command = ResumeTask { task_id: id.clone(), target_folder: None };
+        change(world, by, &id, group.as_ref(), Command::ResumeTask(command)).await
+    }
+}

@@ -1,0 +1,64 @@
+//! Changing what a task says or when it runs.
+
+use ipc_handlers::{
+    Command, Folder,
+    commands::UpdateTask,
+    effect::{CatchUp, ContextMode, OutputMode},
+    schedule::ScheduleValue,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World, args::Prompt},
+    change,
+};
+use crate::domain::rows::Task;
+
+/// Which task, and what is changed, all of it or nothing. What is not given stays.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub id: String,
+    /// Whose task it is, where several groups have one of that id.
+    #[serde(default)]
+    pub group: Option<Folder>,
+    /// What the agent is told.
+    #[serde(default)]
+    pub prompt: Option<Prompt>,
+    /// `cron`, `interval` or `once`.
+    #[serde(default, rename = "type")]
+    pub kind: Option<String>,
+    /// A cron expression, milliseconds, or a date and time.
+    #[serde(default)]
+    pub value: Option<String>,
+    #[serde(default)]
+    pub context: Option<ContextMode>,
+    #[serde(default)]
+    pub catch_up: Option<CatchUp>,
+    #[serde(default)]
+    pub output: Option<OutputMode>,
+    /// A script that runs first; empty: none any more.
+    #[serde(default)]
+    pub script: Option<String>,
+}
+
+impl Operation for Args {
+    type Row = Task;
+
+    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Task>, OpError> {
+        let Self { id, group, prompt, kind, value, context, catch_up, output, script } = self;
+        let command = UpdateTask {
+            task_id: id.clone(),
+            target_folder: None,
+            prompt: prompt.map(String::from),
+            script,
+            schedule_type: kind,
+            schedule_value: value.map(ScheduleValue::Text),
+            context_mode: context,
+            catch_up,
+            output,
+        };
+        change(world, by, &id, group.as_ref(), Command::UpdateTask(command)).await
+    }
+}

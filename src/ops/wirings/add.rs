@@ -1,0 +1,64 @@
+//! Wiring a chat to a group.
+
+use ipc_handlers::{
+    Folder,
+    effect::{EngageMode, IgnoredMessages, SenderScope},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World, args::Jid},
+    check_pattern, default_mode, none, row, two_answer,
+};
+use crate::{clock, domain::rows::Wiring, store::NewWiring};
+
+/// Which chat is wired to which group, and when that engages.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub group: Folder,
+    pub chat: Jid,
+    /// When it engages; by default as fits the kind of the chat.
+    #[serde(default)]
+    pub engage: Option<EngageMode>,
+    /// With `pattern`: a JavaScript regular expression; `.` is every message.
+    #[serde(default)]
+    pub pattern: Option<String>,
+    #[serde(default)]
+    pub sender_scope: SenderScope,
+    /// What happens to messages that don't engage.
+    #[serde(default)]
+    pub ignored: IgnoredMessages,
+}
+
+impl Operation for Args {
+    type Row = Wiring;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
+        let Self { group, chat, engage, pattern, sender_scope, ignored } = self;
+        let (engage_mode, engage_pattern) = match (engage, pattern) {
+            (Some(EngageMode::Pattern) | None, Some(pattern)) => (EngageMode::Pattern, Some(pattern)),
+            (Some(EngageMode::Pattern), None) => (EngageMode::Pattern, Some(".".to_owned())),
+            (Some(mode @ (EngageMode::Mention | EngageMode::MentionSticky)), None) => (mode, None),
+            (Some(EngageMode::Mention | EngageMode::MentionSticky), Some(_)) => {
+                return Err(OpError::invalid("--pattern goes with --engage pattern"));
+            }
+            (None, None) => default_mode(&chat, world.store.chat(chat.as_str())?.as_ref()).columns(),
+        };
+        check_pattern(engage_pattern.as_deref())?;
+        let wiring = NewWiring {
+            group: group.clone(),
+            chat_jid: chat.to_string(),
+            engage_mode,
+            engage_pattern,
+            sender_scope,
+            ignored_message_policy: ignored,
+        };
+        world.store.add_wiring(wiring, clock::now()).await?;
+        world.keeper.changed(Some(&group)).await?;
+        let notes = two_answer(world.store, &group, &chat)?.into_iter().chain(chat.unserved());
+        let made = row(world, &group, &chat)?.ok_or_else(|| none(&group, &chat))?;
+        Ok(Done::new(made, format!("group {group} is wired to {chat}")).noting(notes))
+    }
+}

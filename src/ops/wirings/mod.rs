@@ -1,0 +1,62 @@
+//! Wirings: chats wired to groups, with the rules that say when they engage.
+
+use ipc_handlers::Folder;
+
+use super::{OpError, World, args::Jid};
+use crate::{
+    domain::{
+        addresses::kind_of,
+        engage::{ChatKind, Engages, default_for, takes_everything},
+        js_regex::Pattern,
+        rows::{Chat, Wiring},
+    },
+    store::{Store, StoreError},
+};
+
+pub mod add;
+pub mod remove;
+pub mod set;
+pub mod unstick;
+
+/// Returns a wiring's row.
+fn row(world: &World<'_>, group: &Folder, chat: &Jid) -> Result<Option<Wiring>, OpError> {
+    let mut all = world.store.wirings()?.into_iter();
+    Ok(all.find(|wiring| wiring.group == *group && wiring.chat_jid == chat.as_str()))
+}
+
+/// There is no such wiring.
+fn none(group: &Folder, chat: &Jid) -> OpError {
+    OpError::not_found(format!("wiring {group} {chat} does not exist")).hint("see `g2 wirings list`")
+}
+
+/// Refuses a pattern that can't be used. Only one that was stored by an older program engages all the same, on everything.
+fn check_pattern(pattern: Option<&str>) -> Result<(), OpError> {
+    match pattern.map(Pattern::compile) {
+        Some(Err(why)) => Err(OpError::invalid(why.to_string()).hint("nothing is changed")),
+        Some(Ok(_)) | None => Ok(()),
+    }
+}
+
+/// Says that two groups take every message of a chat, this group being one of them: each message is answered twice.
+pub(super) fn two_answer(store: &Store, group: &Folder, chat: &Jid) -> Result<Option<String>, StoreError> {
+    let all: Vec<String> = store
+        .wirings()?
+        .into_iter()
+        .filter(|w| w.chat_jid == chat.as_str() && takes_everything(w.engage_pattern.as_deref()))
+        .map(|w| w.group.to_string())
+        .collect();
+    Ok((all.len() > 1 && all.iter().any(|g| g == group.as_str())).then(|| {
+        format!(
+            "{} engage on every message of {chat}: each message is answered {} times; change one with `g2 wirings set … engage=mention`",
+            all.join(" and "),
+            all.len()
+        )
+    }))
+}
+
+/// When a wiring engages that was made without saying so.
+pub(super) fn default_mode(chat: &Jid, known: Option<&Chat>) -> Engages {
+    let kind = known.map_or(kind_of(chat.as_str()), |chat| chat.kind);
+    let kind = ChatKind::of_columns(kind, known.is_some_and(|chat| chat.threaded));
+    default_for(kind).0
+}

@@ -1,0 +1,31 @@
+//! Removing a wiring.
+
+use ipc_handlers::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World, args::Jid},
+    none, row,
+};
+use crate::domain::rows::Wiring;
+
+/// Which wiring.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub group: Folder,
+    pub chat: Jid,
+}
+
+impl Operation for Args {
+    type Row = Wiring;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
+        let Self { group, chat } = self;
+        let was = row(world, &group, &chat)?.ok_or_else(|| none(&group, &chat))?;
+        world.store.remove_wiring(group.clone(), chat.as_str()).await?;
+        world.keeper.changed(Some(&group)).await?;
+        Ok(Done::new(was, format!("group {group} is no longer wired to {chat}")))
+    }
+}

@@ -1,0 +1,60 @@
+//! Changing a wiring.
+
+use ipc_handlers::{
+    Folder,
+    effect::{EngageMode, IgnoredMessages, SenderScope},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World, args::Jid},
+    check_pattern, none, row, two_answer,
+};
+use crate::domain::rows::Wiring;
+
+/// Which wiring, and what is changed, all of it or nothing. What is not given stays.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub group: Folder,
+    pub chat: Jid,
+    /// When it engages.
+    #[serde(default)]
+    pub engage: Option<EngageMode>,
+    /// A JavaScript regular expression; only where it engages by one.
+    #[serde(default)]
+    pub pattern: Option<String>,
+    #[serde(default)]
+    pub sender_scope: Option<SenderScope>,
+    /// What happens to messages that don't engage.
+    #[serde(default)]
+    pub ignored: Option<IgnoredMessages>,
+}
+
+impl Operation for Args {
+    type Row = Wiring;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
+        let Self { group, chat, engage, pattern, sender_scope, ignored } = self;
+        let now = row(world, &group, &chat)?.ok_or_else(|| none(&group, &chat))?;
+        let mode = engage.unwrap_or(now.engage_mode);
+        if mode != EngageMode::Pattern && pattern.is_some() {
+            return Err(OpError::invalid(format!("a wiring with engage={mode} has no pattern"))
+                .hint("set both: engage=pattern pattern=P"));
+        }
+        check_pattern(pattern.as_deref())?;
+        let settings = [
+            ("engage", engage.map(|mode| mode.to_string())),
+            ("pattern", pattern),
+            ("sender_scope", sender_scope.map(|scope| scope.to_string())),
+            ("ignored", ignored.map(|policy| policy.to_string())),
+        ];
+        let settings = settings.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        world.store.set_wiring(group.clone(), chat.as_str(), settings.collect()).await?;
+        world.keeper.changed(Some(&group)).await?;
+        let notes = two_answer(world.store, &group, &chat)?;
+        let changed = row(world, &group, &chat)?.ok_or_else(|| none(&group, &chat))?;
+        Ok(Done::new(changed, format!("the wiring of {group} to {chat} is changed")).noting(notes))
+    }
+}

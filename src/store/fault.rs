@@ -1,0 +1,64 @@
+//! What SQLite said that went wrong. Only the store knows what it means.
+
+use std::sync::Arc;
+
+use rusqlite::{ErrorCode, ffi};
+
+/// A failure that SQLite told of.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Fault(Arc<rusqlite::Error>);
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
+impl Fault {
+    /// One that SQLite tells of by this extended code.
+    #[cfg(test)]
+    pub(crate) fn of(code: i32) -> Self {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
+    }
+
+    fn code(&self) -> Option<ErrorCode> {
+        self.0.sqlite_error_code()
+    }
+
+    fn is_extended(&self, code: i32) -> bool {
+        self.0.sqlite_error().is_some_and(|error| error.extended_code == code)
+    }
+
+    /// Whether the disk has no room left.
+    pub(super) fn is_no_room(&self) -> bool {
+        self.code() == Some(ErrorCode::DiskFull) || self.is_extended(ffi::SQLITE_IOERR_SHMSIZE)
+    }
+
+    /// Whether the work was told to stop.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.code() == Some(ErrorCode::OperationInterrupted)
+    }
+
+    /// Whether the file is none of SQLite's, or broken. A file that ends too early says so by a code of its own.
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(self.code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+            || self.is_extended(ffi::SQLITE_IOERR_SHORT_READ)
+    }
+
+    /// Whether trying again later may help.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(
+            self.code(),
+            Some(
+                ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseLocked
+                    | ErrorCode::DiskFull
+                    | ErrorCode::SystemIoFailure
+                    | ErrorCode::OutOfMemory
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::ReadOnly
+            )
+        )
+    }
+}
