@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    channels::{Channels, local::Local},
+    channels::{Channels, Intake, local::Local},
     clock,
     config::{Config, SandboxKind},
     domain::{
@@ -36,7 +36,7 @@ use crate::{
     loops::{
         self, Host, control, deliver,
         dispatch::Dispatch,
-        intake::{self, Intake, What},
+        intake::{self, Intake as Starts, What},
         problems, prune, reconcile, schedule,
         snapshots::{self, Snapshots},
         typing, usage,
@@ -376,7 +376,9 @@ impl Daemon {
         let asking = Asking { channels: channels.names(), ..asking(&config) };
         let store = store.asking(asking).bounded(bounds(&config));
         store.expire_approvals(clock::now()).await?;
-        store.recover_deliveries(channels.idempotent(), config.outbox.on_unknown, clock::now()).await?;
+        store
+            .recover_deliveries(channels.that_know_our_ids(), config.outbox.on_unknown, clock::now())
+            .await?;
         let (lanes, news) = mpsc::unbounded_channel();
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
@@ -384,7 +386,7 @@ impl Daemon {
         store.set_zone(config.zones.clone(), since).await?;
         let token_key = crate::root::token_key(&root.join("data")).context("reading data/token.key")?;
         let found = left_behind(&claims, &store, sandbox.as_ref())?;
-        let (intake, aside) = Intake::begin(root.join("data"), found, since);
+        let (intake, aside) = Starts::begin(root.join("data"), found, since);
         set_aside(&store, aside, since).await?;
         let holds = Holds::new(store.holds()?);
         let snapshots = Snapshots::new(store.follow()?);
@@ -454,7 +456,11 @@ impl Daemon {
         tasks.spawn(reconcile::run(Arc::clone(&host), recovered.unknown, adoptions));
         tasks.spawn(schedule::run(Arc::clone(&host)));
         tasks.spawn(deliver::run(host.post()));
-        tasks.spawn(typing::run(Arc::clone(&host)));
+        let running = Arc::clone(&host);
+        tasks.spawn(async move {
+            running.channels.run(&Intake::new(running.store.clone()), &running.stop).await;
+        });
+        tasks.spawn(typing::run(host.store.clone(), Arc::clone(&host.channels), host.stop.clone()));
         tasks.spawn(prune::trim_feed(Arc::clone(&host)));
         tasks.spawn(problems::run(Arc::clone(&host)));
         tasks.spawn(control::run(Arc::clone(&host), listener, since));

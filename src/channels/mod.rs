@@ -1,47 +1,76 @@
-//! Platform adapters: they carry messages in and out and decide nothing.
+//! Platform adapters: they carry messages in and out and decide nothing. What comes in goes to [`Intake`]; what is to be
+//! said is given to [`Channel::send`], part by part.
 //!
-//! To add one: a file here, an entry in [`Channels`], and the conformance suite run on it.
+//! To add one: a file here, its addresses in `domain/addresses.rs`, an entry in [`Channels`], and the conformance suite
+//! (`tests/it/channels/`) run on it.
+
+use std::future::ready;
 
 use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
 
-use crate::domain::rows::Delivery;
+use crate::domain::{
+    addresses::{Platform, user_id},
+    channels::{Part, Traits, Unsent},
+    chats::ChatInfo,
+};
 
+mod intake;
 pub mod local;
 
-/// Why something could not be said.
-#[derive(Debug, thiserror::Error)]
-pub enum ChannelError {
-    /// Trying again may help.
-    #[error("{0}")]
-    Transient(String),
-    /// It never will.
-    #[error("{0}")]
-    Permanent(String),
-}
+pub use intake::Intake;
 
 /// A platform.
 pub trait Channel: Send + Sync {
-    /// The name that JIDs of this platform resolve to (`local`).
-    fn name(&self) -> &'static str;
+    /// Its name, and how its addresses read.
+    fn platform(&self) -> &Platform;
 
-    /// Whether the platform recognises our outbox id, so that sending again is harmless.
-    fn is_idempotent(&self) -> bool;
+    /// What it can do.
+    fn traits(&self) -> Traits;
 
-    /// Whether it can show the buttons of a [`Delivery`]. When one is pressed, the channel hands `press` back with who did
-    /// (`Store::click`) and shows the sentence that it is given to them alone; it changes the card only after that.
-    fn has_buttons(&self) -> bool {
-        false
+    /// Connects, stays connected and hands over what comes in, until `stop`; says by [`Intake::connection`] how it stands. A
+    /// platform is told that something came in only after `intake` has it. Returns soon after `stop`.
+    fn run(&self, intake: Intake, stop: CancellationToken) -> BoxFuture<'_, ()> {
+        drop(intake);
+        Box::pin(async move { stop.cancelled().await })
     }
 
-    /// Says something. Returns once the platform has it.
-    fn send<'a>(&'a self, delivery: &'a Delivery) -> BoxFuture<'a, Result<(), ChannelError>>;
+    /// Sends a part. Returns what the platform calls it, once the platform has it. It may be dropped in the middle, after
+    /// 60 s or as the daemon ends; then nobody knows whether the part has arrived.
+    fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Result<String, Unsent>>;
+
+    /// Changes the text of something that was sent; only where its traits say that it can.
+    fn edit<'a>(
+        &'a self,
+        chat: &'a str,
+        platform_id: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), Unsent>> {
+        let _ = (chat, platform_id, text);
+        Box::pin(ready(Err(Unsent::Permanent("this platform changes nothing that was sent".into()))))
+    }
+
+    /// Asks the platform which chats there are. Empty where it can't tell.
+    fn chats(&self) -> BoxFuture<'_, Result<Vec<(String, ChatInfo)>, Unsent>> {
+        Box::pin(ready(Ok(Vec::new())))
+    }
 
     /// Shows in a chat (and thread; empty: none) that an agent works for it, or shows it no more. Asked for again every
     /// 4 s while the work lasts, as platforms let it expire. Best effort: it is dropped when it takes longer than that,
     /// and nothing waits for it. A platform that has no such thing does nothing.
     fn typing<'a>(&'a self, chat: &'a str, thread: &'a str, on: bool) -> BoxFuture<'a, ()> {
         let _ = (chat, thread, on);
-        Box::pin(std::future::ready(()))
+        Box::pin(ready(()))
+    }
+
+    /// Whether an address is one of its chats.
+    fn owns(&self, jid: &str) -> bool {
+        self.platform().owns(jid)
+    }
+
+    /// Returns the id of a person, as users are named, whom the platform calls `native` in a chat.
+    fn person(&self, chat: &str, native: &str) -> String {
+        user_id(chat, native)
     }
 }
 
@@ -57,25 +86,36 @@ impl Channels {
         Self(all)
     }
 
-    /// Returns a channel by its name.
+    /// Returns the channel that a chat is one of.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&dyn Channel> {
-        self.0.iter().find(|channel| channel.name() == name).map(AsRef::as_ref)
+    pub fn of(&self, jid: &str) -> Option<&dyn Channel> {
+        self.0.iter().find(|channel| channel.owns(jid)).map(AsRef::as_ref)
     }
 
     /// Returns the names of all.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.0.iter().map(|channel| channel.name().to_owned()).collect()
+        self.0.iter().map(|channel| channel.platform().channel.to_owned()).collect()
     }
 
     /// Returns the names of those that recognise our ids.
     #[must_use]
-    pub fn idempotent(&self) -> Vec<String> {
-        self.0
-            .iter()
-            .filter(|channel| channel.is_idempotent())
-            .map(|channel| channel.name().to_owned())
-            .collect()
+    pub fn that_know_our_ids(&self) -> Vec<String> {
+        let known = self.0.iter().filter(|channel| channel.traits().knows_our_ids);
+        known.map(|channel| channel.platform().channel.to_owned()).collect()
+    }
+
+    /// Runs all of them until `stop`. One that ends by itself is only missed: what is to be said to it waits.
+    pub async fn run(&self, intake: &Intake, stop: &CancellationToken) {
+        let all = self.0.iter().map(|channel| async move {
+            channel.run(intake.clone(), stop.clone()).await;
+            if !stop.is_cancelled() {
+                tracing::error!(
+                    channel = channel.platform().channel,
+                    "our own fault: a channel ended by itself"
+                );
+            }
+        });
+        futures_util::future::join_all(all).await;
     }
 }

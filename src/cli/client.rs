@@ -3,6 +3,7 @@
 use std::{io::ErrorKind, path::Path, time::Duration};
 
 use anyhow::{Context as _, bail};
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     net::{
@@ -15,6 +16,7 @@ use tokio::{
 use super::{Context, Failure};
 use crate::{
     app::{self, Tried, socket_path},
+    channels::local::{Ask, Told},
     clock,
     loops::control::{Request, Response, Status},
     ops::{Answer, By, Op, OpCode, OpError},
@@ -94,14 +96,18 @@ impl Client {
         }
     }
 
-    pub(super) async fn ask(&mut self, request: &Request) -> anyhow::Result<()> {
+    pub(super) async fn ask(&mut self, request: &impl Serialize) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         self.out.write_all(&line).await.context("asking the daemon")
     }
 
-    /// Waits for what the daemon says next. Safe to cancel.
-    pub(super) async fn hear(&mut self) -> anyhow::Result<Response> {
+    /// Waits for what the daemon says next of chats. Safe to cancel.
+    pub(super) async fn hear(&mut self) -> anyhow::Result<Told> {
+        self.next().await
+    }
+
+    async fn next<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
         match self.lines.next_line().await.context("listening to the daemon")? {
             Some(line) => {
                 serde_json::from_str(&line).context("understanding the daemon; is it of the same version?")
@@ -120,7 +126,7 @@ impl Client {
         let asked = serde_json::to_value(op)
             .map_err(|error| OpError::new(OpCode::Failed, format!("asking the daemon: {error}")))?;
         self.ask(&Request::Op { asked, sudo_user }).await.map_err(lost)?;
-        match self.answer().await.map_err(lost)? {
+        match self.next().await.map_err(lost)? {
             Response::OpDone(answer) => Ok(answer),
             Response::OpRefused { error } => Err(error),
             // It was not understood, so it is not done.
@@ -129,25 +135,24 @@ impl Client {
         }
     }
 
-    /// Waits for an answer that is none of what is told meanwhile.
-    async fn answer(&mut self) -> anyhow::Result<Response> {
-        loop {
-            match self.hear().await? {
-                Response::Said(_) | Response::Heard { .. } | Response::Typing { .. } => {}
-                answer => return Ok(answer),
-            }
+    /// Asks the daemon, and waits for its answer.
+    pub(super) async fn call(&mut self, request: &Request) -> anyhow::Result<Response> {
+        self.ask(request).await?;
+        match self.next().await? {
+            Response::Error { message } => bail!(message),
+            answer => Ok(answer),
         }
     }
 
-    /// Asks, and waits for an answer.
-    ///
-    /// # Errors
-    /// The daemon's, too.
-    pub(super) async fn call(&mut self, request: &Request) -> anyhow::Result<Response> {
-        self.ask(request).await?;
-        match self.answer().await? {
-            Response::Error { message } => bail!(message),
-            answer => Ok(answer),
+    /// Asks for something of a chat, and waits for an answer that is none of what is told meanwhile.
+    pub(super) async fn call_chat(&mut self, ask: &Ask) -> anyhow::Result<Told> {
+        self.ask(ask).await?;
+        loop {
+            match self.hear().await? {
+                Told::Said(_) | Told::Heard { .. } | Told::Typing { .. } => {}
+                Told::Error { message } => bail!(message),
+                answer => return Ok(answer),
+            }
         }
     }
 }

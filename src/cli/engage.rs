@@ -11,9 +11,9 @@ use super::{Context, Failure, Outcome, jid, show};
 use crate::{
     domain::{
         access::{Listed, Refusal, Standing, UnknownSenders},
+        addresses::user_id,
         engage::{self, Rule},
         hearing::Rules,
-        people::user_id,
         rows::Inbound,
     },
     senders,

@@ -152,7 +152,7 @@ fn document(pruned: &Pruned, horizon: Horizon, how: How, sizes: &Sizes, note: Op
 }
 
 fn tell(pruned: &Pruned, before: Time, how: How, sizes: &Sizes, note: Option<String>) -> Outcome {
-    let what: Vec<String> = ["dropped"]
+    let what: Vec<String> = ["dropped", "message_marks"]
         .into_iter()
         .chain(History::ALL.map(History::name))
         .map(|table| (table, pruned.rows.get(table).copied().unwrap_or(0)))

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::{Context, Failure, Outcome, client::Client, jid, out, speaker};
 use crate::{
+    channels::local::{Ask, Incoming, Told},
     domain::rows::Delivery,
-    loops::control::{Incoming, Request, Response},
     root::new_id,
 };
 
@@ -41,7 +41,7 @@ impl Send {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let mut client = Client::needed(context).await?;
         if self.wait.is_some() {
-            client.call(&Request::Listen { chat: self.chat.clone(), typing: false, people: false }).await?;
+            client.call_chat(&Ask::Listen { chat: self.chat.clone(), typing: false, people: false }).await?;
         }
         let message = Incoming {
             chat: self.chat.clone(),
@@ -53,8 +53,8 @@ impl Send {
             reply_to: self.reply_to,
             ..Incoming::default()
         };
-        let request = Request::Send(Box::new(message));
-        let Response::Accepted { seq, wired, note } = client.call(&request).await? else {
+        let request = Ask::Send(Box::new(message));
+        let Told::Accepted { seq, wired, note } = client.call_chat(&request).await? else {
             return Err(anyhow!("the daemon gave an answer to something else").into());
         };
         if let Some(note) = &note {
@@ -95,22 +95,18 @@ impl Send {
 
 /// Prints or keeps what is said until the chat rests.
 async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Delivery>) -> Outcome {
-    client.ask(&Request::Rest { chat: chat.to_owned() }).await?;
+    client.ask(&Ask::Rest { chat: chat.to_owned() }).await?;
     loop {
         match client.hear().await? {
-            Response::Said(said) if keep => replies.push(said),
-            Response::Said(said) => out::line(&said.text)?,
-            Response::Rest => return Ok(()),
-            Response::Error { message } => return Err(anyhow!(message).into()),
-            Response::Accepted { .. }
-            | Response::Listening
-            | Response::Heard { .. }
-            | Response::Typing { .. }
-            | Response::Status(_)
-            | Response::OpDone(_)
-            | Response::OpRefused { .. }
-            | Response::Answered { .. }
-            | Response::Done => {}
+            Told::Said(said) if keep => replies.push(said),
+            Told::Said(said) => out::line(&said.text)?,
+            Told::Rest => return Ok(()),
+            Told::Error { message } => return Err(anyhow!(message).into()),
+            Told::Accepted { .. }
+            | Told::Listening
+            | Told::Heard { .. }
+            | Told::Typing { .. }
+            | Told::Answered { .. } => {}
         }
     }
 }
@@ -119,25 +115,21 @@ async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Del
 /// terminal.
 pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> Outcome {
     let mut lines = stdin_lines();
-    client.call(&Request::Listen { chat: chat.to_owned(), typing: false, people: false }).await?;
+    client.call_chat(&Ask::Listen { chat: chat.to_owned(), typing: false, people: false }).await?;
     let mut more = true;
     loop {
         tokio::select! {
             // What is said is taken first, so that neither end waits for the other with full hands.
             biased;
             heard = client.hear() => match heard? {
-                Response::Said(said) => out::line(&said.text)?,
-                Response::Rest => return Ok(()),
-                Response::Error { message } => return Err(anyhow!(message).into()),
-                Response::Accepted { .. }
-                | Response::Listening
-                | Response::Heard { .. }
-                | Response::Typing { .. }
-                | Response::Status(_)
-                    | Response::OpDone(_)
-                    | Response::OpRefused { .. }
-                | Response::Answered { .. }
-                | Response::Done => {}
+                Told::Said(said) => out::line(&said.text)?,
+                Told::Rest => return Ok(()),
+                Told::Error { message } => return Err(anyhow!(message).into()),
+                Told::Accepted { .. }
+                | Told::Listening
+                | Told::Heard { .. }
+                | Told::Typing { .. }
+                | Told::Answered { .. } => {}
             },
             line = lines.recv(), if more => match line {
                 Some(line) if line.trim().is_empty() => {}
@@ -146,7 +138,7 @@ pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> Outco
                 }
                 None => {
                     more = false;
-                    client.ask(&Request::Rest { chat: chat.to_owned() }).await?;
+                    client.ask(&Ask::Rest { chat: chat.to_owned() }).await?;
                 }
             },
         }
@@ -154,11 +146,11 @@ pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> Outco
 }
 
 /// A message by somebody at this machine.
-pub(super) fn said(chat: &str, sender: &str, text: String) -> anyhow::Result<Request> {
+pub(super) fn said(chat: &str, sender: &str, text: String) -> anyhow::Result<Ask> {
     let key = new_id().context("making a key")?;
     let message =
         Incoming { chat: chat.to_owned(), sender: sender.to_owned(), text, key, ..Incoming::default() };
-    Ok(Request::Send(Box::new(message)))
+    Ok(Ask::Send(Box::new(message)))
 }
 
 /// Reads lines of stdin on a thread of its own: a read of a terminal can't be cancelled.

@@ -9,9 +9,9 @@ use super::{
     send, why,
 };
 use crate::{
+    channels::local::{Ask, Told},
     clock,
-    domain::people::user_id,
-    loops::control::{Request, Response},
+    domain::addresses::user_id,
     store::{By, Conversation, Line, Store},
 };
 
@@ -42,8 +42,8 @@ impl Talk<'_> {
     pub(super) async fn run(self, client: &mut Client) -> Outcome {
         let store = self.context.store()?;
         let user = user_id(self.chat, self.sender);
-        let listen = Request::Listen { chat: self.chat.to_owned(), typing: true, people: true };
-        client.call(&listen).await?;
+        let listen = Ask::Listen { chat: self.chat.to_owned(), typing: true, people: true };
+        client.call_chat(&listen).await?;
         let before = store.conversation(self.chat, &user, FEW, MANY)?;
         let Some(mut editor) = Editor::open(own_lines(&before, &user), &self.greeting(&before)) else {
             return send::pipe(client, self.chat, self.sender).await;
@@ -88,18 +88,18 @@ impl Talk<'_> {
             tokio::select! {
                 biased;
                 heard = client.hear() => match heard? {
-                    Response::Said(delivery) => {
+                    Told::Said(delivery) => {
                         let name = store.speaker(delivery.id).ok().flatten();
                         editor.print(Look::Plain, &said_by(name.as_deref().unwrap_or(self.assistant), &delivery.text, false));
                     }
-                    Response::Typing { on, .. } => editor.typing(self.assistant, on),
-                    Response::Accepted { seq, note, .. } => {
+                    Told::Typing { on, .. } => editor.typing(self.assistant, on),
+                    Told::Accepted { seq, note, .. } => {
                         own.push((seq, note.is_some()));
                         if let Some(note) = note {
                             editor.print(Look::Dim, &note);
                         }
                     }
-                    Response::Heard { seq, name, text, cut, asleep } => {
+                    Told::Heard { seq, name, text, cut, asleep } => {
                         let ours = own.iter().position(|(own, _)| *own == seq).map(|at| own.swap_remove(at));
                         match (ours, asleep) {
                             (None, _) => editor.print(Look::Plain, &said_by(&name, &text, cut)),
@@ -109,14 +109,8 @@ impl Talk<'_> {
                             (Some((_, true)), _) | (Some(_), None) => {}
                         }
                     }
-                    Response::Error { message } => editor.print(Look::Dim, &message),
-                    Response::Rest
-                    | Response::Listening
-                    | Response::Status(_)
-                    | Response::OpDone(_)
-                    | Response::OpRefused { .. }
-                    | Response::Answered { .. }
-                    | Response::Done => {}
+                    Told::Error { message } => editor.print(Look::Dim, &message),
+                    Told::Rest | Told::Listening | Told::Answered { .. } => {}
                 },
                 line = editor.typed() => {
                     match line.as_deref().map(str::trim) {

@@ -28,8 +28,6 @@ pub use row::{Approval, ApprovalEvent};
 pub const LIFE_MS: i64 = 7 * 24 * 3_600_000;
 /// How long whoever was asked for a new agent's name has for it, ms: what they write later is a message again.
 pub const NAMING_MS: i64 = 600_000;
-/// How long after an agent spoke a plain number may be meant for it, ms.
-pub const TALK_MS: i64 = 3_600_000;
 /// Of a question, so many messages wait for the answer at most: the newest.
 pub const WAITING: usize = 50;
 /// So many questions are open at a time: strangers must not fill a chat with cards.

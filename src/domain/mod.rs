@@ -2,8 +2,10 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod access;
+pub mod addresses;
 pub mod approvals;
 pub mod bucket;
+pub mod channels;
 pub mod chats;
 pub mod deaths;
 pub mod engage;
@@ -31,6 +33,7 @@ pub mod scan;
 pub mod screen;
 pub mod search;
 pub mod sender_list;
+pub mod split;
 pub mod states;
 pub mod tasks;
 pub mod transcript;

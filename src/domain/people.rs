@@ -2,7 +2,7 @@
 
 use ipc_handlers::words;
 
-use super::screen::hides;
+use super::{addresses::user_id, screen::hides};
 
 /// The longest id of a user, bytes.
 const LONGEST_ID: usize = 512;
@@ -84,20 +84,6 @@ pub fn check_speaker(name: &str) -> Result<(), BadSpeaker> {
 /// Whether all of a name is seen where it is shown: two names that differ look different.
 fn is_seen(name: &str) -> bool {
     !name.chars().any(hides) && name.trim() == name && !name.contains("  ")
-}
-
-/// Returns a sender's id as users are named: with the prefix of the chat's own address, unless it has that one. A handle
-/// with another channel's prefix is a handle: nobody is somebody of another channel by what they call themselves. Empty
-/// where the channel does not say who it is.
-#[must_use]
-pub fn user_id(chat_jid: &str, sender: &str) -> String {
-    // An address of WhatsApp's has no prefix.
-    let channel = chat_jid.split_once(':').map_or("whatsapp", |(channel, _)| channel);
-    match sender.split_once(':') {
-        _ if sender.is_empty() => String::new(),
-        Some((prefix, _)) if prefix == channel => sender.to_owned(),
-        Some(_) | None => format!("{channel}:{sender}"),
-    }
 }
 
 /// Returns the user whom a person at the command line names: a whole id, or a name of the `local` channel.

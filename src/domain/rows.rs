@@ -322,6 +322,15 @@ pub struct Dropped {
     pub last_seq: i64,
 }
 
+/// Whether a platform is connected, as its channel said last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelState {
+    pub channel: String,
+    pub state: super::channels::Connection,
+    pub why: Option<String>,
+    pub since: Time,
+}
+
 /// Something on its way to a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {

@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use ipc_handlers::{Time, words};
+use ipc_handlers::{Folder, Time, words};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::AsyncWriteExt as _,
@@ -11,53 +11,30 @@ use tokio::{
         UnixListener, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::broadcast,
     task::JoinSet,
 };
 
 use super::{Host, keeper};
 use crate::{
+    channels::local,
     clock,
-    domain::{
-        approvals, feed::EventKind, problems::Finding, rows::Delivery, states::SandboxName, typing::Signal,
-    },
+    domain::{approvals, errors::chain, problems::Finding, states::SandboxName},
     ops::{self, Answer, By, Op, OpError},
-    store::{self, Heard, News},
 };
 
-mod answers;
-mod incoming;
 mod lines;
-pub use answers::lay_out;
-pub use incoming::Incoming;
 use lines::{Line, Lines};
 
 /// The longest line: the longest message with each byte escaped, and what stands around it.
-const LONGEST_LINE: usize = 6 * incoming::LONGEST_TEXT + (64 << 10);
-/// What a client may ask.
+const LONGEST_LINE: usize = 6 * local::LONGEST_TEXT + (64 << 10);
+/// What a client may ask of the daemon; what a terminal asks of its chats is [`local::Ask`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Request {
-    /// A message in.
-    Send(Box<Incoming>),
-    /// From now on tell what is said to this chat.
-    Listen {
-        chat: String,
-        /// And whether an agent works for it.
-        #[serde(default)]
-        typing: bool,
-        /// And what people say there, with why no agent was woken by it.
-        #[serde(default)]
-        people: bool,
-    },
-    /// Tell once when everything that came in for this chat has been dealt with.
-    Rest { chat: String },
     /// Whether anybody answers.
     Ping,
     /// How the daemon is.
     Status,
-    /// A button was pressed: `press` is what came with it.
-    Click { press: String, sender: String },
     /// Do an operation: `{"name": NAME, "args": {…}}`, one of those that `g2 ops schema` lists.
     Op {
         #[serde(rename = "do")]
@@ -68,42 +45,10 @@ pub enum Request {
     },
 }
 
-/// What a client is told.
+/// What a client is told by the daemon; what a terminal is told of its chats is [`local::Told`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Response {
-    Accepted {
-        seq: i64,
-        wired: usize,
-        /// What else became of it: it answered a question, or raised one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        note: Option<String>,
-    },
-    /// What to tell whoever pressed a button, and whether it did anything.
-    Answered {
-        done: bool,
-        says: String,
-    },
-    Said(Delivery),
-    /// A message of somebody, once it is judged. Only for those who asked for it. Their own messages are among them.
-    Heard {
-        seq: i64,
-        name: String,
-        text: String,
-        /// The text goes on.
-        cut: bool,
-        /// Why no agent was woken by it; absent: one was.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        asleep: Option<String>,
-    },
-    /// Whether an agent works for the chat (in this thread; empty: none): said again every 4 s while it does. Only for
-    /// those who asked for it.
-    Typing {
-        thread: String,
-        on: bool,
-    },
-    Rest,
-    Listening,
     Status(Box<Status>),
     Done,
     /// The operation is done.
@@ -193,14 +138,7 @@ pub fn bind(path: &Path) -> std::io::Result<UnixListener> {
 struct Client {
     host: Arc<Host>,
     out: OwnedWriteHalf,
-    /// The chat that is listened to, and the last outbox row that was told.
-    listening: Option<(String, i64)>,
-    typing: broadcast::Receiver<Signal>,
-    /// The chat of which it is told whether an agent works for it.
-    watching: Option<String>,
-    resting: Option<String>,
-    /// The chat whose people are listened to, and the last message that was told.
-    people: Option<(String, i64)>,
+    chats: local::Session,
     since: Time,
     /// The user at the other end.
     user: u32,
@@ -214,19 +152,27 @@ async fn serve(host: Arc<Host>, stream: UnixStream, since: Time) {
         Err(error) => return tracing::warn!(%error, "a client without credentials was turned away"),
     };
     let (input, out) = stream.into_split();
-    let typing = host.local.watch_typing();
-    let client = Client {
-        host,
-        out,
-        listening: None,
-        typing,
-        watching: None,
-        resting: None,
-        people: None,
-        since,
-        user,
-    };
+    let chats = local::Session::new(&host.local, &host.store);
+    let client = Client { host, out, chats, since, user };
     let _ = client.run(Lines::new(input, LONGEST_LINE)).await;
+}
+
+/// Reads a line of a client: what it asks of its chats, or of the daemon.
+fn read(line: &str) -> Result<Asked, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Op {
+        op: String,
+    }
+    let Op { op } = serde_json::from_str(line)?;
+    match op.as_str() {
+        "send" | "listen" | "rest" | "click" => serde_json::from_str(line).map(Asked::OfChats),
+        _ => serde_json::from_str(line).map(Asked::OfDaemon),
+    }
+}
+
+enum Asked {
+    OfChats(local::Ask),
+    OfDaemon(Request),
 }
 
 impl Client {
@@ -235,122 +181,72 @@ impl Client {
         loop {
             tokio::select! {
                 line = lines.next() => {
-                    let no_request = |why: String| Some(Response::Error { message: format!("not a request: {why}") });
-                    let answer = match line? {
+                    let no_request = |why: String| Response::Error { message: format!("not a request: {why}") };
+                    match line? {
                         None => return Ok(()),
-                        Some(Line::Text(line)) => match serde_json::from_str::<Request>(&line) {
-                            Ok(request) => self.handle(request).await,
-                            Err(error) => no_request(error.to_string()),
+                        Some(Line::Text(line)) => match read(&line) {
+                            Ok(Asked::OfChats(ask)) => {
+                                let told = self.chats.handle(ask).await;
+                                self.tell_all(told).await?;
+                            }
+                            Ok(Asked::OfDaemon(request)) => {
+                                let answer = self.handle(request).await;
+                                self.tell(&answer).await?;
+                            }
+                            Err(error) => self.tell(&no_request(error.to_string())).await?,
                         },
-                        Some(Line::Bytes) => no_request("it is no UTF-8".into()),
+                        Some(Line::Bytes) => self.tell(&no_request("it is no UTF-8".into())).await?,
                         Some(Line::TooLong) => {
                             let message = format!("a line has more than {LONGEST_LINE} bytes");
                             return self.tell(&Response::Error { message }).await;
                         }
-                    };
-                    if let Some(answer) = answer {
-                        self.tell(&answer).await?;
-                    }
-                    self.check_rest().await?;
-                }
-                signal = self.typing.recv(), if self.watching.is_some() => {
-                    // What was missed is said again.
-                    if let Ok(Signal { place, on }) = signal && self.watching.as_ref() == Some(&place.chat_jid) {
-                        self.tell(&Response::Typing { thread: place.thread, on }).await?;
                     }
                 }
+                told = self.chats.typing() => self.tell(&told).await?,
                 news = feed.next() => {
-                    self.tell_said(&news).await?;
-                    self.hear_people(&news).await?;
-                    if self.resting.as_ref().is_some_and(|chat| news.in_chat(chat)) {
-                        self.check_rest().await?;
-                    }
+                    let told = self.chats.read(&news);
+                    self.tell_all(told).await?;
                 }
             }
         }
     }
 
-    async fn tell(&mut self, response: &Response) -> std::io::Result<()> {
-        let mut line = serde_json::to_vec(response)?;
+    async fn tell_all(&mut self, told: Vec<local::Told>) -> std::io::Result<()> {
+        for told in told {
+            self.tell(&told).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell(&mut self, what: &impl Serialize) -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
         self.out.write_all(&line).await
     }
 
-    /// Tells what was said to its chat since.
-    async fn tell_said(&mut self, news: &News) -> std::io::Result<()> {
-        match &self.listening {
-            Some((chat, _)) if news.in_chat(chat) && news.any(&[EventKind::Said]) => self.catch_up().await,
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    async fn catch_up(&mut self) -> std::io::Result<()> {
-        let Some((chat, last)) = self.listening.clone() else { return Ok(()) };
-        for delivery in self.host.store.said_since(&chat, last).unwrap_or_default() {
-            self.listening = Some((chat.clone(), delivery.id));
-            self.tell(&Response::Said(delivery)).await?;
-        }
-        Ok(())
-    }
-
-    /// Tells what people have said since, as far as it is judged.
-    async fn hear_people(&mut self, news: &News) -> std::io::Result<()> {
-        let Some((chat, last)) = self.people.clone().filter(|(chat, _)| news.in_chat(chat)) else {
-            return Ok(());
-        };
-        for Heard { seq, line, asleep } in self.host.store.heard_since(&chat, last, 100).unwrap_or_default() {
-            self.people = Some((chat.clone(), seq));
-            if let store::By::Person { name, .. } = line.by {
-                self.tell(&Response::Heard { seq, name, text: line.text, cut: line.cut, asleep }).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn check_rest(&mut self) -> std::io::Result<()> {
-        let Some(chat) = &self.resting else { return Ok(()) };
-        if !self.host.store.chat_at_rest(chat).unwrap_or(false) {
-            return Ok(());
-        }
-        self.resting = None;
-        // What was said before the rest is told before it.
-        self.catch_up().await?;
-        self.tell(&Response::Rest).await
-    }
-
-    async fn handle(&mut self, request: Request) -> Option<Response> {
+    async fn handle(&mut self, request: Request) -> Response {
         match request {
-            Request::Send(message) => Some(incoming::accept(&self.host, *message).await),
-            Request::Listen { chat, typing, people } => {
-                self.watching = typing.then(|| chat.clone());
-                let newest =
-                    people.then(|| self.host.store.newest_message(&chat).ok().flatten().unwrap_or_default());
-                self.people = newest.map(|seq| (chat.clone(), seq));
-                self.typing = self.host.local.watch_typing();
-                // Rows that are still to be said have not been told to anybody.
-                let last = self.host.store.last_sent(&chat).unwrap_or_default();
-                self.listening = Some((chat, last));
-                Some(Response::Listening)
-            }
-            Request::Rest { chat } => {
-                self.resting = Some(chat);
-                None
-            }
-            Request::Ping => Some(Response::Done),
-            Request::Status => Some(Response::Status(Box::new(status(&self.host, self.since).await))),
-            Request::Click { press, sender } => Some(answers::click(&self.host, &press, &sender).await),
+            Request::Ping => Response::Done,
+            Request::Status => Response::Status(Box::new(status(&self.host, self.since).await)),
             Request::Op { asked, sudo_user } => {
                 let by = By::owner(self.user, sudo_user);
                 let done = match Op::read(asked) {
                     Ok(op) => keeper::perform(&self.host, by, op).await,
                     Err(wrong) => Err(wrong),
                 };
-                Some(match done {
+                match done {
                     Ok(answer) => Response::OpDone(answer),
                     Err(error) => Response::OpRefused { error },
-                })
+                }
             }
         }
+    }
+}
+
+/// Makes the folder of a group that has none.
+pub fn lay_out(host: &Host, group: &Folder) {
+    if let Err(error) = crate::ipc::lay_out_group(&host.root, group, host.box_owner) {
+        tracing::error!(group = %group, error = %chain(&error), "laying out a group's folder failed; it is done when the group is launched");
     }
 }
 

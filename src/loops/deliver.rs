@@ -12,21 +12,19 @@ use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    channels::{Channel, ChannelError, Channels},
+    channels::{Channel, Channels},
     clock,
     domain::{
-        errors::chain,
+        channels::{Part, Unsent, after},
         feed::{EventKind, FeedEvent},
-        retry,
-        rows::Delivery,
+        rows::{Delivery, UnknownDeliveries},
+        split::split,
     },
     failpoint,
-    store::{NextDelivery, Store, StoreError, channel_of},
+    store::{NextDelivery, OutboxPart, Store, StoreError},
 };
 
-/// A delivery that fails so often is set aside as `failed`.
-const TRIES: u32 = 8;
-/// A platform that does not answer in this time has failed.
+/// Of a platform that does not answer in this time, nobody knows whether it has what was sent.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What this loop works on.
@@ -34,6 +32,8 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Post {
     pub store: Store,
     pub channels: Arc<Channels>,
+    /// What becomes of what may have arrived, on platforms that do not recognise our ids.
+    pub unknown: UnknownDeliveries,
     pub stop: CancellationToken,
 }
 
@@ -131,7 +131,7 @@ async fn pause(post: &Post, wake: &Notify, ms: u64) {
 
 /// Returns what is said, without what the channel has no place for: the text of a card says what can be answered.
 fn fitting<'a>(channel: &dyn Channel, delivery: &'a Delivery) -> Cow<'a, Delivery> {
-    if delivery.buttons.is_empty() || channel.has_buttons() {
+    if delivery.buttons.is_empty() || channel.traits().buttons {
         return Cow::Borrowed(delivery);
     }
     Cow::Owned(Delivery { buttons: Vec::new(), ..delivery.clone() })
@@ -139,38 +139,77 @@ fn fitting<'a>(channel: &dyn Channel, delivery: &'a Delivery) -> Cow<'a, Deliver
 
 /// Says one row; returns what the chat has to say next, where it was taken along.
 async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, StoreError> {
-    let outcome = match post.channels.get(channel_of(&delivery.chat_jid)) {
-        None => Err(ChannelError::Permanent(format!("no channel of this daemon owns {}", delivery.chat_jid))),
-        Some(channel) => {
-            match tokio::time::timeout(SEND_TIMEOUT, channel.send(&fitting(channel, delivery))).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(ChannelError::Transient("the platform did not answer in 60 s".into())),
-            }
-        }
+    let Some(channel) = post.channels.of(&delivery.chat_jid) else {
+        let nobody = Unsent::Permanent(format!("no channel of this daemon owns {}", delivery.chat_jid));
+        return not_taken(post, delivery, &nobody, false).await;
     };
-    failpoint::reach("deliver.sent");
-    match outcome {
-        Ok(()) => {
-            let now = clock::now();
-            let next = if post.stop.is_cancelled() {
-                post.store.delivered(delivery.id, now).await?;
-                None
-            } else {
-                Some(post.store.delivered_and_next(delivery.id, &delivery.chat_jid, now).await?)
-            };
-            tracing::debug!(outbox = delivery.id, chat = delivery.chat_jid, "said");
-            Ok(next)
+    let delivery = &*fitting(channel, delivery);
+    let parts = parts_of(post, channel, delivery).await?;
+    let count = parts.len();
+    for (n, part) in (1..).zip(parts) {
+        // An earlier try, or an earlier daemon, had it sent.
+        if part.platform_id.is_some() {
+            continue;
         }
-        Err(error) => {
-            let again = match &error {
-                ChannelError::Transient(_) if delivery.attempts + 1 < TRIES => {
-                    Some(clock::now().plus_ms(retry::delivery_rest_ms(delivery.attempts)))
-                }
-                ChannelError::Transient(_) | ChannelError::Permanent(_) => None,
-            };
-            tracing::warn!(outbox = delivery.id, chat = delivery.chat_jid, error = %chain(&error), again = again.is_some(), "could not be said");
-            post.store.delivery_failed(delivery.id, &error.to_string(), again, clock::now()).await?;
-            Ok(None)
+        let text = part.text.as_deref().unwrap_or(&delivery.text);
+        let last = usize::try_from(n).is_ok_and(|n| n == count);
+        let part = Part { of: delivery, n, text, last };
+        let sent = match tokio::time::timeout(SEND_TIMEOUT, channel.send(part)).await {
+            Ok(sent) => sent,
+            Err(_) => Err(Unsent::Unknown("the platform did not answer in 60 s".into())),
+        };
+        failpoint::reach("deliver.sent");
+        let platform_id = match sent {
+            Ok(id) => id,
+            Err(unsent) => return not_taken(post, delivery, &unsent, channel.traits().knows_our_ids).await,
+        };
+        tracing::debug!(outbox = delivery.id, part = n, chat = delivery.chat_jid, platform_id, "said");
+        let now = clock::now();
+        if !last {
+            post.store.part_sent(delivery.id, n, platform_id, now).await?;
+        } else if post.stop.is_cancelled() {
+            post.store.delivered(delivery.id, n, platform_id, now).await?;
+        } else {
+            let chat = &delivery.chat_jid;
+            return post.store.delivered_and_next(delivery.id, n, platform_id, chat, now).await.map(Some);
         }
     }
+    Ok(None)
+}
+
+/// Returns the parts of a row: those that an earlier try had cut, or as the platform takes them.
+async fn parts_of(
+    post: &Post,
+    channel: &dyn Channel,
+    delivery: &Delivery,
+) -> Result<Vec<OutboxPart>, StoreError> {
+    let known = if delivery.attempts > 0 { post.store.parts_of(delivery.id)? } else { Vec::new() };
+    if !known.is_empty() {
+        return Ok(known);
+    }
+    let whole = OutboxPart { text: None, platform_id: None };
+    let Some((most, unit)) = channel.traits().longest_text else { return Ok(vec![whole]) };
+    let parts = split(&delivery.text, most, unit);
+    if parts.len() < 2 {
+        return Ok(vec![whole]);
+    }
+    post.store.lay_parts(delivery.id, parts.clone()).await?;
+    Ok(parts.into_iter().map(|text| OutboxPart { text: Some(text), platform_id: None }).collect())
+}
+
+/// Writes down that the platform did not take a part, and what is done about it.
+async fn not_taken(
+    post: &Post,
+    delivery: &Delivery,
+    unsent: &Unsent,
+    knows_our_ids: bool,
+) -> Result<Option<NextDelivery>, StoreError> {
+    let then = after(unsent, delivery.attempts, knows_our_ids, post.unknown);
+    tracing::warn!(outbox = delivery.id, chat = delivery.chat_jid, error = %unsent, ?then, "could not be said");
+    let told = match unsent {
+        Unsent::Unknown(why) => format!("it may have arrived: {why}"),
+        Unsent::RetryAfter(_) | Unsent::Transient(_) | Unsent::Permanent(_) => unsent.to_string(),
+    };
+    post.store.delivery_failed(delivery.id, &told, then, clock::now()).await?;
+    Ok(None)
 }

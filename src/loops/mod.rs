@@ -256,6 +256,7 @@ impl Host {
         deliver::Post {
             store: self.store.clone(),
             channels: Arc::clone(&self.channels),
+            unknown: self.config.outbox.on_unknown,
             stop: self.stop.clone(),
         }
     }

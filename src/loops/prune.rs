@@ -110,7 +110,13 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
         blocking(move || Ok(sync_all(&data)?)).await?;
     }
     let mut pruned = Pruned::default();
-    pruned.rows.insert("dropped", dropped(store, horizon.before, how).await?);
+    let before = horizon.before;
+    let found = store.dropped_until(before)?;
+    let dropped = aged(how, found, || store.remove_dropped(before, STEP)).await?;
+    pruned.rows.insert("dropped", dropped);
+    let found = store.marks_until(before)?;
+    let marks = aged(how, found, || store.remove_marks(before, STEP)).await?;
+    pruned.rows.insert("message_marks", marks);
     let folders = root::run_folders(data).map_err(PruneError::Folders)?;
     let mut unneeded: BTreeSet<i64> = store.runs_gone(&folders)?.into_iter().collect();
     if how == How::DryRun {
@@ -187,14 +193,17 @@ async fn look(store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, Prun
     .await
 }
 
-async fn dropped(store: &Store, before: Time, how: How) -> Result<usize, PruneError> {
-    let found = store.dropped_until(before)?;
+/// Removes what is history by its age alone, or counts it; `found` is how much there is.
+async fn aged<F>(how: How, found: usize, remove: impl Fn() -> F) -> Result<usize, PruneError>
+where
+    F: Future<Output = Result<usize, StoreError>>,
+{
     if how == How::DryRun {
         return Ok(found);
     }
     let mut removed = 0;
     while removed < found {
-        match step(how, || store.remove_dropped(before, STEP)).await? {
+        match step(how, &remove).await? {
             0 => break,
             more => removed += more,
         }

@@ -12,24 +12,25 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
 
-use super::{Host, ipc::chain};
+use super::ipc::chain;
 use crate::{
     channels::Channels,
     domain::{
         feed::EventKind,
         typing::{Place, RENEW, Signal, Typing},
     },
-    store::{News, Store, StoreError, channel_of},
+    store::{News, Store, StoreError},
 };
 
 /// Runs until the daemon stops. What is shown then expires, or the next daemon goes on with it.
-pub async fn run(host: Arc<Host>) {
+pub async fn run(store: Store, channels: Arc<Channels>, stop: CancellationToken) {
     let (tell, told) = mpsc::channel(TOLD);
     tokio::select! {
-        () = host.stop.cancelled() => {}
-        () = follow(&host.store, tell) => {}
-        never = show(told, &host.channels) => match never {},
+        () = stop.cancelled() => {}
+        () = follow(&store, tell) => {}
+        never = show(told, &channels) => match never {},
     }
 }
 
@@ -94,7 +95,7 @@ impl<'a> Calls<'a> {
         let Signal { place, on } = signal;
         let to = place.clone();
         let call = async move {
-            if let Some(channel) = channels.get(channel_of(&to.chat_jid)) {
+            if let Some(channel) = channels.of(&to.chat_jid) {
                 // One that takes longer than it is shown for is not waited for.
                 let _ = tokio::time::timeout(RENEW, channel.typing(&to.chat_jid, &to.thread, on)).await;
             }
@@ -135,28 +136,31 @@ async fn show(mut told: mpsc::Receiver<Change>, channels: &Channels) -> Infallib
 mod tests {
     use super::*;
     use crate::{
-        channels::{Channel, ChannelError},
-        domain::rows::Delivery,
+        channels::Channel,
+        domain::{
+            addresses::Platform,
+            channels::{Part, Traits, Unsent},
+        },
     };
 
     /// Tells what it was told; where it hangs, it never comes to an end with it.
     struct Told {
-        name: &'static str,
+        platform: Platform,
         hangs: bool,
         told: mpsc::UnboundedSender<(String, String, bool)>,
     }
 
     impl Channel for Told {
-        fn name(&self) -> &'static str {
-            self.name
+        fn platform(&self) -> &Platform {
+            &self.platform
         }
 
-        fn is_idempotent(&self) -> bool {
-            true
+        fn traits(&self) -> Traits {
+            Traits { typing: true, ..Traits::default() }
         }
 
-        fn send<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<(), ChannelError>> {
-            Box::pin(std::future::ready(Ok(())))
+        fn send<'a>(&'a self, _: Part<'a>) -> BoxFuture<'a, Result<String, Unsent>> {
+            Box::pin(std::future::ready(Ok("1".into())))
         }
 
         fn typing<'a>(&'a self, chat: &'a str, thread: &'a str, on: bool) -> BoxFuture<'a, ()> {
@@ -172,7 +176,9 @@ mod tests {
     #[tokio::test]
     async fn a_channel_that_hangs_delays_neither_others_nor_what_it_is_told_next() {
         let (told, mut heard) = mpsc::unbounded_channel();
-        let channel = |name, hangs| Box::new(Told { name, hangs, told: told.clone() }) as Box<dyn Channel>;
+        let channel = |name, hangs| {
+            Box::new(Told { platform: Platform::named(name), hangs, told: told.clone() }) as Box<dyn Channel>
+        };
         let channels = Channels::new(vec![channel("dead", true), channel("local", false)]);
         let (tell, changes) = mpsc::channel(9);
         let begins = async |batch, place| tell.send((batch, Some(place))).await.unwrap();
@@ -205,19 +211,22 @@ mod tests {
     async fn a_chat_of_no_channel_and_a_channel_without_typing_are_no_trouble() {
         struct Plain;
         impl Channel for Plain {
-            fn name(&self) -> &'static str {
-                "plain"
+            fn platform(&self) -> &Platform {
+                const PLAIN: Platform = Platform::named("plain");
+                &PLAIN
             }
-            fn is_idempotent(&self) -> bool {
-                false
+            fn traits(&self) -> Traits {
+                Traits::default()
             }
-            fn send<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<(), ChannelError>> {
-                Box::pin(std::future::ready(Ok(())))
+            fn send<'a>(&'a self, _: Part<'a>) -> BoxFuture<'a, Result<String, Unsent>> {
+                Box::pin(std::future::ready(Ok("1".into())))
             }
         }
         let (told, mut heard) = mpsc::unbounded_channel();
-        let channels =
-            Channels::new(vec![Box::new(Plain), Box::new(Told { name: "local", hangs: false, told })]);
+        let channels = Channels::new(vec![
+            Box::new(Plain),
+            Box::new(Told { platform: Platform::named("local"), hangs: false, told }),
+        ]);
         let (tell, changes) = mpsc::channel(9);
         let begins = async |batch, place| tell.send((batch, Some(place))).await.unwrap();
         begins(1, place("gone:a", "")).await;

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     channels,
-    domain::{people::check_user, screen::hides},
-    store::channel_of,
+    domain::{addresses::channel_of, people::check_user, screen::hides},
 };
 
 /// Declares a text that is checked as it is read.

@@ -9,9 +9,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, at_most, columns::Columns as _, folder, oldest_first};
 use crate::domain::{
+    addresses::{channel_of, direct_chat},
     approvals::{
         Action, Approval, ApprovalEvent, Choice, Decision, Kind, Rights, State,
-        approver::{Candidate, Class, direct_chat},
+        approver::{Candidate, Class},
     },
     engage::ChatKind,
     people::Role,
@@ -25,7 +26,7 @@ mod decide;
 mod end;
 mod senders;
 
-pub(super) use answer::{Reply, answer, read_reply};
+pub(super) use answer::{answer, read_reply};
 pub(super) use contact::{Contact, first_contact};
 pub use decide::{Decided, How, Pick};
 pub(super) use end::{card_failed, wired};
@@ -178,7 +179,7 @@ fn candidates(c: &Connection, groups: &[Folder]) -> Result<Vec<Candidate>> {
             Some(chat) => (chat.clone(), true),
             None => (direct_chat(user).to_owned(), has_written(c, user, direct_chat(user))?),
         };
-        let channel = super::channel_of(&chat).to_owned();
+        let channel = channel_of(&chat).to_owned();
         candidates.push(Candidate {
             user: user.clone(),
             chat,

@@ -6,8 +6,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Result, Store, StoreError, at_most, columns::Columns as _, oldest_first};
 use crate::domain::{
     access::UnknownSenders,
+    addresses::{channel_of, kind_of, user_id},
+    channels::{Connection as Connected, Mark, MarkKind},
     chats::{ChatInfo, Kind},
-    rows::Chat,
+    rows::{ChannelState, Chat},
 };
 
 impl Store {
@@ -23,6 +25,82 @@ impl Store {
         self.read(|c| {
             let newest = &format!("{CHAT} ORDER BY created_at DESC, rowid DESC LIMIT ?1");
             oldest_first(c.prepare_cached(newest)?.query_map([at_most(limit)], chat_row)?)
+        })
+    }
+
+    /// Takes in what a channel knows of a chat.
+    pub async fn know_chat(&self, jid: String, info: ChatInfo, now: Time) -> Result<()> {
+        self.write(move |c| {
+            ensure_chat(c, &jid, now)?;
+            learn(c, &jid, &info)
+        })
+        .await
+    }
+
+    /// Stores what somebody did to a message afterwards; the same event again changes nothing. Returns whether it is new.
+    pub async fn mark_message(&self, mark: Mark, now: Time) -> Result<bool> {
+        self.write(move |c| {
+            ensure_chat(c, &mark.chat_jid, now)?;
+            let new = c
+                .prepare_cached(
+                    "INSERT INTO message_marks (chat_jid, replay_key, message_id, kind, sender, reaction, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                     ON CONFLICT (chat_jid, replay_key) DO NOTHING",
+                )?
+                .execute(params![
+                    mark.chat_jid, mark.replay_key, mark.message_id, mark.kind.as_str(),
+                    user_id(&mark.chat_jid, &mark.sender), mark.reaction, now.0
+                ])?;
+            Ok(new == 1)
+        })
+        .await
+    }
+
+    /// Returns what was done to a message afterwards, in order: what, by whom, and the reaction.
+    pub fn marks_of(&self, chat: &str, message_id: &str) -> Result<Vec<(MarkKind, String, String)>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT kind, sender, reaction FROM message_marks INDEXED BY message_marks_by_message WHERE chat_jid = ?1 AND message_id = ?2 ORDER BY id",
+            )?
+            .query_map([chat, message_id], |r| {
+                Ok((r.word("message_marks", "kind")?, r.get("sender")?, r.get("reaction")?))
+            })?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Stores whether a platform is connected. Since when, is when that last changed.
+    pub async fn set_connection(
+        &self,
+        channel: String,
+        state: Connected,
+        why: Option<String>,
+        now: Time,
+    ) -> Result<()> {
+        self.write(move |c| {
+            c.prepare_cached(
+                "INSERT INTO channel_states (channel, state, why, since) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (channel) DO UPDATE SET state = excluded.state, why = excluded.why,
+                   since = CASE WHEN state = excluded.state THEN since ELSE excluded.since END",
+            )?
+            .execute(params![channel, state.as_str(), why, now.0])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns whether each platform is connected, since when and why.
+    pub fn connections(&self) -> Result<Vec<ChannelState>> {
+        self.read(|c| {
+            Ok(c.prepare_cached("SELECT channel, state, why, since FROM channel_states ORDER BY channel")?
+                .query_map([], |r| {
+                    Ok(ChannelState {
+                        channel: r.get("channel")?,
+                        state: r.word("channel_states", "state")?,
+                        why: r.get("why")?,
+                        since: r.time("since")?,
+                    })
+                })?
+                .collect::<rusqlite::Result<_>>()?)
         })
     }
 
@@ -94,28 +172,16 @@ pub(super) fn ensure_chat(c: &Connection, jid: &str, now: Time) -> Result<()> {
     c.prepare_cached(
         "INSERT INTO chats (jid, channel, name, kind, unknown_sender_policy, created_at) VALUES (?1, ?2, ?1, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
     )?
-    .execute(params![jid, channel, Kind::of_address(jid).as_str(), policy.as_str(), now.0])?;
+    .execute(params![jid, channel, kind_of(jid).as_str(), policy.as_str(), now.0])?;
     Ok(())
 }
 
 /// Takes in what a channel says of a chat. Its policy is a person's to set.
 pub(super) fn learn(c: &Connection, jid: &str, info: &ChatInfo) -> Result<()> {
     c.prepare_cached(
-        "UPDATE chats SET name = coalesce(NULLIF(?2, ''), name), kind = ?3, threaded = ?4
-         WHERE jid = ?1 AND (name <> coalesce(NULLIF(?2, ''), name) OR kind <> ?3 OR threaded <> ?4)",
+        "UPDATE chats SET name = coalesce(NULLIF(?2, ''), name), kind = ?3, threaded = ?4, members = coalesce(?5, members)
+         WHERE jid = ?1 AND (name <> coalesce(NULLIF(?2, ''), name) OR kind <> ?3 OR threaded <> ?4 OR members IS NOT coalesce(?5, members))",
     )?
-    .execute(params![jid, info.name, info.kind.as_str(), info.threaded])?;
+    .execute(params![jid, info.name, info.kind.as_str(), info.threaded, info.members])?;
     Ok(())
-}
-
-/// Returns the name of the channel that owns a JID.
-#[must_use]
-pub fn channel_of(jid: &str) -> &str {
-    match jid.split_once(':') {
-        Some(("tg", _)) => "telegram",
-        Some(("dc", _)) => "discord",
-        Some((prefix, _)) => prefix,
-        None if jid.ends_with("@g.us") || jid.ends_with("@s.whatsapp.net") => "whatsapp",
-        None => "unknown",
-    }
 }

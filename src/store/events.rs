@@ -319,6 +319,7 @@ fn events_after(c: &Connection, cursor: i64, limit: usize) -> Result<Vec<FeedEve
 }
 
 fn event_row(r: &Row<'_>) -> rusqlite::Result<FeedEvent> {
+    // What is no folder is nobody's: of such a row no reader can make anything, and it must not keep them from the next.
     let group: Option<String> = r.get("group_folder")?;
     Ok(FeedEvent {
         seq: r.get("seq")?,

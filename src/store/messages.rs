@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     Result, Store,
-    approvals::{self, Contact, Reply, YES_TO},
+    approvals::{self, Contact, YES_TO},
     at_most,
     chats::{self, ensure_chat},
     columns::Columns as _,
@@ -18,9 +18,9 @@ use super::{
 };
 use crate::domain::{
     access::{Listed, Refusal, Standing, UnknownSenders},
+    addresses::user_id,
     engage::{Outcome, Rule},
     hearing::{Asked, Wired},
-    people::user_id,
     rows::{HeldMessage, Inbound, Message},
 };
 
@@ -145,8 +145,7 @@ impl Store {
                 people::learn_dm(c, &inbound.sender, &inbound.chat_jid)?;
             }
             // Nothing that answers a question is a prompt as well.
-            let mut reply = approvals::read_reply(c, &inbound, now)?;
-            let amid = reply.take_if(|reply| matches!(reply, Reply::Amid(_)));
+            let reply = approvals::read_reply(c, &inbound, now)?;
             c.prepare_cached(
                 "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
@@ -183,10 +182,6 @@ impl Store {
                 put_into_inbox(c, group, &inbound.chat_jid, &inbound.thread, seq)?;
             }
             accepted.wired = groups.len();
-            if let Some(amid) = amid {
-                accepted.note = Some(approvals::answer(c, &asking, amid, &inbound, seq, now)?.note);
-                accepted.said = true;
-            }
             if let Some(reply) = reply {
                 let replied = approvals::answer(c, &asking, reply, &inbound, seq, now)?;
                 c.prepare_cached(

@@ -30,6 +30,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0020_said_parts", include_str!("../../migrations/0020_said_parts.sql")),
     ("0021_events", include_str!("../../migrations/0021_events.sql")),
     ("0022_archives", include_str!("../../migrations/0022_archives.sql")),
+    ("0023_channels", include_str!("../../migrations/0023_channels.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -48,7 +48,6 @@ mod writer;
 
 pub use approvals::{Asking, Decided, How, Pick};
 pub use by_hand::{Note, SettledFile};
-pub use chats::channel_of;
 pub use check::{Inspection, Soundness, inspect};
 pub use conversation::{By, Conversation, Heard, Line};
 pub use events::{Follower, News};
@@ -58,7 +57,7 @@ pub use handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use health::Health;
 pub use lanes::WaitingLane;
 pub use messages::{Accepted, AllJudged, Judged, Unjudged};
-pub use outbox::NextDelivery;
+pub use outbox::{NextDelivery, OutboxPart};
 pub use prune::{Size, shrink};
 pub use receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};
 pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};

@@ -6,10 +6,21 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Result, Store, StoreError, approvals, at_most, columns::Columns as _};
 pub(super) use crate::domain::rows::Button;
 use crate::domain::{
+    addresses::channel_of,
+    channels::{LONGEST_WAIT_MS, Then},
     retry::{self, Rest},
     rows::{Delivery, OutboxRow, UnknownDeliveries},
     states::DeliveryStatus,
 };
+
+/// A part of something to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboxPart {
+    /// `None`: the row's own text is the only part.
+    pub text: Option<String>,
+    /// What the platform calls it; `None`: it is not known to have it.
+    pub platform_id: Option<String>,
+}
 
 /// What a chat has to say next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,35 +60,85 @@ impl Store {
         self.write(move |c| next_delivery(c, &chat, now)).await
     }
 
-    /// The channel has it.
-    pub async fn delivered(&self, id: i64, now: Time) -> Result<()> {
-        self.write(move |c| delivered(c, id, now)).await
+    /// Returns the parts into which a row was cut, in order, with the platform's ids of those that it has. None: it was not.
+    pub fn parts_of(&self, id: i64) -> Result<Vec<OutboxPart>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT text, platform_id FROM outbox_parts WHERE outbox_id = ?1 ORDER BY part",
+            )?
+            .query_map([id], |r| Ok(OutboxPart { text: r.get("text")?, platform_id: r.get("platform_id")? }))?
+            .collect::<rusqlite::Result<_>>()?)
+        })
     }
 
-    /// The channel has it, and the oldest open row of the chat is taken and marked in the same commit.
-    pub async fn delivered_and_next(&self, id: i64, chat: &str, now: Time) -> Result<NextDelivery> {
+    /// Writes down into which parts a row is cut, before the first of them is sent: whichever daemon goes on with it cuts
+    /// it the same.
+    pub async fn lay_parts(&self, id: i64, parts: Vec<String>) -> Result<()> {
+        self.write(move |c| {
+            let mut insert = c.prepare_cached(
+                "INSERT INTO outbox_parts (outbox_id, part, chat_jid, text) SELECT id, ?2, chat_jid, ?3 FROM outbox WHERE id = ?1",
+            )?;
+            for (part, text) in (1..).zip(parts) {
+                let part: i64 = part;
+                insert.execute(params![id, part, text])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// The platform has a part, and not all of the row yet.
+    pub async fn part_sent(&self, id: i64, part: u32, platform_id: String, now: Time) -> Result<()> {
+        self.write(move |c| part_sent(c, id, part, &platform_id, now)).await
+    }
+
+    /// The platform has the last part.
+    pub async fn delivered(&self, id: i64, part: u32, platform_id: String, now: Time) -> Result<()> {
+        self.write(move |c| delivered(c, id, part, &platform_id, now)).await
+    }
+
+    /// The platform has the last part, and the oldest open row of the chat is taken and marked in the same commit.
+    pub async fn delivered_and_next(
+        &self,
+        id: i64,
+        part: u32,
+        platform_id: String,
+        chat: &str,
+        now: Time,
+    ) -> Result<NextDelivery> {
         let chat = chat.to_owned();
         self.write(move |c| {
-            delivered(c, id, now)?;
+            delivered(c, id, part, &platform_id, now)?;
             next_delivery(c, &chat, now)
         })
         .await
     }
 
-    /// The channel could not; it is tried again at `again`, or set aside as `failed` when that is `None`: a question that
-    /// it asks is then nobody's to answer.
-    pub async fn delivery_failed(&self, id: i64, error: &str, again: Option<Time>, now: Time) -> Result<()> {
+    /// The platform did not take a part. Where it is given up, a question that it asks is nobody's to answer.
+    pub async fn delivery_failed(&self, id: i64, error: &str, then: Then, now: Time) -> Result<()> {
         let error = error.to_owned();
         self.write(move |c| {
-            let status = if again.is_some() { DeliveryStatus::Pending } else { DeliveryStatus::Failed };
-            c.prepare_cached("UPDATE outbox SET status = ?2, error = ?3, next_try_at = ?4 WHERE id = ?1")?
-                .execute(params![id, status.as_str(), error, again.map(|t| t.0)])?;
-            if again.is_none() {
+            let (status, again, counts) = match then {
+                Then::Again { after_ms, counts } => (DeliveryStatus::Pending, Some(after_ms), counts),
+                Then::AgainUnknown { after_ms } => (DeliveryStatus::Unknown, Some(after_ms), true),
+                Then::GiveUp => (DeliveryStatus::Failed, None, true),
+            };
+            let again = again.map(|ms| now.plus_ms(ms).0);
+            c.prepare_cached(
+                "UPDATE outbox SET status = ?2, error = ?3, next_try_at = ?4, attempts = attempts - ?5 WHERE id = ?1",
+            )?
+            .execute(params![id, status.as_str(), error, again, !counts])?;
+            if then == Then::GiveUp {
                 approvals::card_failed(c, id, &error, now)?;
             }
             Ok(())
         })
         .await
+    }
+
+    /// Returns what in a chat the platform calls `platform_id`, where it is something of ours.
+    pub fn said_as(&self, chat: &str, platform_id: &str) -> Result<Option<i64>> {
+        self.read(|c| said_as(c, chat, platform_id))
     }
 
     /// At start: what was being sent when the last daemon died. Rows of channels that recognise our id go out again;
@@ -94,7 +155,7 @@ impl Store {
                 .query_map([], |r| Ok((r.get("id")?, r.get("chat_jid")?)))?
                 .collect::<rusqlite::Result<_>>()?;
             for (id, chat) in &rows {
-                let again = idempotent.iter().any(|channel| channel == super::chats::channel_of(chat));
+                let again = idempotent.iter().any(|channel| channel == channel_of(chat));
                 let status = match (again, unknown) {
                     (true, _) => DeliveryStatus::Pending,
                     (false, UnknownDeliveries::Resend) => DeliveryStatus::Unknown,
@@ -191,7 +252,7 @@ fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> 
         .optional()?;
     let Some((delivery, next_try_at)) = next else { return Ok(NextDelivery::Nothing) };
     // A clock that was ahead when the row failed does not keep it for longer than its longest rest.
-    let rests = |at: &Time| retry::rest(*at, now, retry::LONGEST_DELIVERY_REST_MS) != Rest::Over;
+    let rests = |at: &Time| retry::rest(*at, now, LONGEST_WAIT_MS) != Rest::Over;
     if let Some(at) = next_try_at.map(Time).filter(rests) {
         return Ok(NextDelivery::NotBefore(at));
     }
@@ -221,7 +282,26 @@ fn delivery_row(r: &Row<'_>) -> rusqlite::Result<Delivery> {
     })
 }
 
-fn delivered(c: &Connection, id: i64, now: Time) -> Result<()> {
+/// Returns the row a part of which the platform calls so.
+pub(super) fn said_as(c: &Connection, chat: &str, platform_id: &str) -> Result<Option<i64>> {
+    Ok(c.prepare_cached(
+        "SELECT outbox_id FROM outbox_parts INDEXED BY outbox_parts_by_id WHERE chat_jid = ?1 AND platform_id = ?2 ORDER BY outbox_id DESC LIMIT 1",
+    )?
+    .query_row([chat, platform_id], |r| r.get(0))
+    .optional()?)
+}
+
+fn part_sent(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO outbox_parts (outbox_id, part, chat_jid, platform_id, sent_at) SELECT id, ?2, chat_jid, ?3, ?4 FROM outbox WHERE id = ?1
+         ON CONFLICT (outbox_id, part) DO UPDATE SET platform_id = excluded.platform_id, sent_at = excluded.sent_at",
+    )?
+    .execute(params![id, part, platform_id, now.0])?;
+    Ok(())
+}
+
+fn delivered(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -> Result<()> {
+    part_sent(c, id, part, platform_id, now)?;
     c.prepare_cached(
         "UPDATE outbox SET status = 'sent', sent_at = ?2, error = NULL WHERE id = ?1 AND status = 'sending'",
     )?

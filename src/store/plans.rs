@@ -25,6 +25,8 @@ use rusqlite::{
 use super::*;
 use crate::domain::{
     access,
+    channels::{Connection as Connected, Mark, MarkKind, Then},
+    chats::{ChatInfo, Kind as ChatKind},
     engage::{Outcome, Rule},
     feed::EventKind,
     judge::{Cause, End},
@@ -65,7 +67,7 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
     ("anybody, without SQL", &["path", "asking", "bounded", "is_read_only", "follow_from", "watch_others_every"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
-        "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "runs_gone", "was_given", "size",
+        "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "marks_until", "remove_marks", "runs_gone", "was_given", "size",
     ]),
     ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
@@ -81,13 +83,14 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
 /// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
 /// long walk.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 32] = [
+const SHORT: [(&str, &str, &str); 34] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
     ("INSERT INTO lanes", "SCAN runs", "only while a foreign key is broken, which none is"),
     ("INSERT INTO groups", "SCAN roles", "only while a foreign key is broken, which none is"),
     ("FROM batches b INDEXED BY batches_open", "SCAN b USING INDEX batches_open", "what agents have in hand"),
+    ("(SELECT seq, received_at FROM messages INDEXED", "SCAN m", "the newest 64 messages of a chat"),
     ("FROM events ORDER BY seq", "SCAN events", "one row, the oldest or the newest"),
     ("FROM outbox", "SCAN outbox USING INDEX outbox_open", "what is still to be said"),
     ("WITH RECURSIVE open (jid)", "SCAN open", "its own rows: the chats that have something to say, each by an index"),
@@ -101,6 +104,7 @@ const SHORT: [(&str, &str, &str); 32] = [
     ("FROM failing f", "SCAN f", "what fails now: a row a group and a task at most"),
     ("ORDER BY sent_at DESC LIMIT 1", "SCAN outbox USING INDEX outbox_answers", "one row, the newest"),
     ("FROM groups g", "SCAN g", "the groups: of each its first due task, by an index"),
+    ("FROM channel_states", "SCAN channel_states", "a row a platform, for `status`"),
     ("FROM chats", "SCAN chats", "the list of the chats is asked for"),
     ("FROM wirings ORDER BY id", "SCAN wirings", "the wirings, for `status`"),
     ("INDEXED BY inbox_held", "SCAN i USING INDEX inbox_held", "what is held, for `status`"),
@@ -322,6 +326,23 @@ async fn of_tasks(store: &Store) {
     }
 }
 
+async fn of_platforms(store: &Store) {
+    let mark = Mark {
+        chat_jid: "local:main".into(),
+        replay_key: "m".into(),
+        message_id: "1".into(),
+        sender: "me".into(),
+        kind: MarkKind::Reaction,
+        reaction: "+".into(),
+    };
+    assert!(store.mark_message(mark, NOW).await.unwrap());
+    assert_eq!(store.marks_of("local:main", "1").unwrap().len(), 1);
+    let info = ChatInfo { name: "Main".into(), kind: ChatKind::Direct, threaded: false, members: Some(2) };
+    store.know_chat("local:main".into(), info, NOW).await.unwrap();
+    store.set_connection("local".into(), Connected::Connected, None, NOW).await.unwrap();
+    assert_eq!(store.connections().unwrap().len(), 1);
+}
+
 async fn of_the_feed(store: &Store) {
     let mut feed = store.follow().unwrap();
     messages(store, &["for the feed"]).await;
@@ -337,12 +358,18 @@ async fn of_the_feed(store: &Store) {
 async fn of_the_outbox(store: &Store) {
     assert_eq!(store.chats_with_outbox().unwrap(), ["local:main"]);
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
-    store.delivery_failed(first.id, "away", Some(NOW), NOW).await.unwrap();
+    store.lay_parts(first.id, vec!["a".into(), "b".into()]).await.unwrap();
+    store.part_sent(first.id, 1, "p1".into(), NOW).await.unwrap();
+    assert_eq!(store.parts_of(first.id).unwrap().len(), 2);
+    assert_eq!(store.said_as("local:main", "p1").unwrap(), Some(first.id));
+    store.delivery_failed(first.id, "away", Then::Again { after_ms: 0, counts: true }, NOW).await.unwrap();
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
-    let NextDelivery::Now(next) = store.delivered_and_next(first.id, "local:main", NOW).await.unwrap() else {
+    let NextDelivery::Now(next) =
+        store.delivered_and_next(first.id, 2, "p2".into(), "local:main", NOW).await.unwrap()
+    else {
         panic!()
     };
-    store.delivered(next.id, NOW).await.unwrap();
+    store.delivered(next.id, 1, "p3".into(), NOW).await.unwrap();
     assert!(store.last_sent("local:main").unwrap() > 0);
     assert!(store.newest_message("local:main").unwrap().is_some());
     assert!(!store.heard_since("local:main", 0, 100).unwrap().is_empty());
@@ -394,6 +421,7 @@ async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) {
     of_tasks(&store).await;
     of_the_outbox(&store).await;
     questions::of_questions(&store).await;
+    of_platforms(&store).await;
     of_the_feed(&store).await;
     of_starts(&store).await;
     EAR.set(None);

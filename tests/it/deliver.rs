@@ -7,8 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use g2::{
-    channels::{Channel, ChannelError, Channels},
-    domain::{rows::Delivery, zone::Zones},
+    channels::{Channel, Channels},
+    domain::{
+        addresses::Platform,
+        channels::{Part, Traits, Unsent},
+        rows::UnknownDeliveries,
+        zone::Zones,
+    },
     loops::deliver::{self, Post},
     store::{Body, CommandFile, NewGroup, Proof, Store, Transcripts, digest},
 };
@@ -23,21 +28,22 @@ struct Fake {
 }
 
 impl Channel for Fake {
-    fn name(&self) -> &'static str {
-        "fake"
+    fn platform(&self) -> &Platform {
+        const FAKE: Platform = Platform::named("fake");
+        &FAKE
     }
 
-    fn is_idempotent(&self) -> bool {
-        false
+    fn traits(&self) -> Traits {
+        Traits::default()
     }
 
-    fn send<'a>(&'a self, delivery: &'a Delivery) -> BoxFuture<'a, Result<(), ChannelError>> {
+    fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Result<String, Unsent>> {
         Box::pin(async move {
-            if delivery.chat_jid == "fake:slow" {
+            if part.of.chat_jid == "fake:slow" {
                 self.slow.acquire().await.unwrap().forget();
             }
-            self.heard.lock().unwrap().push(format!("{} {}", delivery.chat_jid, delivery.text));
-            Ok(())
+            self.heard.lock().unwrap().push(format!("{} {}", part.of.chat_jid, part.text));
+            Ok(part.key())
         })
     }
 }
@@ -60,7 +66,7 @@ impl World {
         let (heard, slow) = (Arc::default(), Arc::new(Semaphore::new(0)));
         let fake = Fake { heard: Arc::clone(&heard), slow: Arc::clone(&slow) };
         let channels = Arc::new(Channels::new(vec![Box::new(fake)]));
-        let post = Post { store, channels, stop: Default::default() };
+        let post = Post { store, channels, unknown: UnknownDeliveries::Resend, stop: Default::default() };
         Self { _dir: dir, post, heard, slow, claims: 0 }
     }
 

@@ -5,6 +5,7 @@ mod support;
 mod answer;
 mod approvals;
 mod channel;
+mod channels;
 mod claim_order;
 mod claude;
 mod cli;

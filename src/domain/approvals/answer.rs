@@ -1,7 +1,8 @@
 //! How answers read: typed in a chat, or pressed.
 //!
 //! A card is answered by the number or the label of one of its choices and by nothing else, so that conversation in
-//! the same chat goes on. Where several cards are open nothing is guessed.
+//! the same chat goes on: as a reply to it, with the question's number before it (`#3 1`), or by itself where one card is open
+//! in the chat and nothing was said there since. Otherwise nothing is guessed.
 
 use super::Choice;
 
@@ -18,10 +19,10 @@ pub struct Open {
 pub enum Said {
     /// It was not said before the answer was typed: only who names it can mean it.
     NotYet,
-    /// It was said, and nothing else there waits for such an answer.
-    Clearly,
-    /// An agent spoke there after it, or asked just before it for what would be typed the same.
-    Amid,
+    /// It was said, and nothing there since.
+    Last,
+    /// It was said, and somebody spoke there since.
+    Before,
 }
 
 /// What a text is to the cards of its chat.
@@ -31,17 +32,24 @@ pub enum Typed {
     Answer { id: i64, choice: usize },
     /// It would answer several: these.
     Unclear(Vec<i64>),
-    /// It could be meant for this question, and for an agent as well: it goes to the agent, and its sender is told.
-    Amid(i64),
     /// It names a question that is not open here.
     Named(i64),
     /// It is a message.
     Message,
 }
 
-/// Reads a text. `replied_to`: the question whose card it is a reply to.
+/// What a text is a reply to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InReplyTo {
+    /// The card of this question.
+    Card(i64),
+    /// Something that is no card.
+    Other,
+}
+
+/// Reads a text. `replied`: what it is a reply to; `None`: nothing.
 #[must_use]
-pub fn read(text: &str, open: &[Open], replied_to: Option<i64>) -> Typed {
+pub fn read(text: &str, open: &[Open], replied: Option<InReplyTo>) -> Typed {
     let text = text.trim();
     if let Some((id, rest)) = named(text) {
         return match open.iter().find(|card| card.id == id) {
@@ -53,16 +61,23 @@ pub fn read(text: &str, open: &[Open], replied_to: Option<i64>) -> Typed {
         };
     }
     let fits = |card: &&Open| choice(text, &card.choices).is_some();
-    if let Some(card) = open.iter().filter(fits).find(|card| Some(card.id) == replied_to) {
-        return choice(text, &card.choices)
-            .map_or(Typed::Message, |choice| Typed::Answer { id: card.id, choice });
+    match replied {
+        Some(InReplyTo::Card(id)) => {
+            let answered = open.iter().find(|card| card.id == id).map(|card| choice(text, &card.choices));
+            return match answered {
+                Some(Some(choice)) => Typed::Answer { id, choice },
+                None if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() => Typed::Named(id),
+                Some(None) | None => Typed::Message,
+            };
+        }
+        Some(InReplyTo::Other) => return Typed::Message,
+        None => {}
     }
     let said: Vec<&Open> = open.iter().filter(|card| card.said != Said::NotYet).collect();
     match said.as_slice() {
         [card] => match choice(text, &card.choices) {
-            Some(_) if card.said == Said::Amid => Typed::Amid(card.id),
-            Some(choice) => Typed::Answer { id: card.id, choice },
-            None => Typed::Message,
+            Some(choice) if card.said == Said::Last => Typed::Answer { id: card.id, choice },
+            Some(_) | None => Typed::Message,
         },
         several if several.iter().any(fits) => Typed::Unclear(several.iter().map(|card| card.id).collect()),
         _ => Typed::Message,
@@ -94,25 +109,6 @@ fn choice(text: &str, choices: &[Choice]) -> Option<usize> {
 /// A longer number is none of a card's.
 const MOST_DIGITS: usize = 6;
 
-/// Whether a text is a choice of the card.
-#[must_use]
-pub fn fits(text: &str, choices: &[Choice]) -> bool {
-    choice(text.trim(), choices).is_some()
-}
-
-/// Whether what an agent said could be answered by `text`, a number or a few words: it has them.
-#[must_use]
-pub fn asks_for(said: &str, text: &str) -> bool {
-    let (said, text) = (said.to_lowercase(), text.trim().to_lowercase());
-    let text = text.trim_start_matches('0');
-    !text.is_empty()
-        && said.match_indices(text).any(|(at, _)| {
-            let before = said.get(..at).and_then(|s| s.chars().next_back());
-            let behind = said.get(at + text.len()..).and_then(|s| s.chars().next());
-            !before.into_iter().chain(behind).any(char::is_alphanumeric)
-        })
-}
-
 /// Returns what a channel hands back when a button is pressed: short, as platforms bound it to 64 bytes.
 #[must_use]
 pub fn press(id: i64, choice: usize) -> String {
@@ -133,29 +129,29 @@ mod tests {
     fn open(id: i64, labels: &[&str], said: bool) -> Open {
         let choices =
             labels.iter().map(|label| Choice { label: (*label).into(), action: Action::Allow }).collect();
-        Open { id, choices, said: if said { Said::Clearly } else { Said::NotYet } }
+        Open { id, choices, said: if said { Said::Last } else { Said::NotYet } }
     }
 
     #[test]
-    fn a_number_that_an_agent_may_have_asked_for_is_no_answer_to_a_card() {
-        let amid = [Open { said: Said::Amid, ..open(3, &["Allow", "Deny"], true) }];
+    fn a_number_after_which_somebody_spoke_is_a_message_unless_it_says_which_card_it_means() {
+        let before = [Open { said: Said::Before, ..open(3, &["Allow", "Deny"], true) }];
         for (text, typed) in [
-            ("1", Typed::Amid(3)),
-            ("deny", Typed::Amid(3)),
+            ("1", Typed::Message),
+            ("deny", Typed::Message),
             ("3", Typed::Message),
-            ("hello", Typed::Message),
             ("#3 1", Typed::Answer { id: 3, choice: 0 }),
         ] {
-            assert_eq!(read(text, &amid, None), typed, "{text:?}");
+            assert_eq!(read(text, &before, None), typed, "{text:?}");
         }
-        assert_eq!(read("1", &amid, Some(3)), Typed::Answer { id: 3, choice: 0 }, "a reply says which");
-        let menu = "What shall I order?\n1. Pizza\n2) Pasta (20 min)";
-        for (text, asked) in
-            [("1", true), ("2", true), (" 02 ", true), ("20", true), ("0", false), ("3", false)]
-        {
-            assert_eq!(asks_for(menu, text), asked, "{text:?}");
-        }
-        assert!(asks_for("Shall I allow it or deny it?", "DENY") && !asks_for("denying is bad", "deny"));
+        assert_eq!(
+            read("1", &before, Some(InReplyTo::Card(3))),
+            Typed::Answer { id: 3, choice: 0 },
+            "a reply says which"
+        );
+        let last = [open(3, &["Allow", "Deny"], true)];
+        assert_eq!(read("1", &last, Some(InReplyTo::Other)), Typed::Message, "it answers something else");
+        assert_eq!(read("1", &last, Some(InReplyTo::Card(2))), Typed::Named(2), "that one is closed");
+        assert_eq!(read("hm", &last, Some(InReplyTo::Card(3))), Typed::Message);
     }
 
     #[test]
@@ -219,8 +215,16 @@ mod tests {
         ] {
             assert_eq!(read(text, &two, None), typed, "{text:?}");
         }
-        assert_eq!(read("1", &two, Some(4)), Typed::Answer { id: 4, choice: 0 }, "a reply says which");
-        assert_eq!(read("#3 1", &two, Some(4)), Typed::Answer { id: 3, choice: 0 }, "a name says it louder");
+        assert_eq!(
+            read("1", &two, Some(InReplyTo::Card(4))),
+            Typed::Answer { id: 4, choice: 0 },
+            "a reply says which"
+        );
+        assert_eq!(
+            read("#3 1", &two, Some(InReplyTo::Card(4))),
+            Typed::Answer { id: 3, choice: 0 },
+            "a name says it louder"
+        );
     }
 
     #[test]

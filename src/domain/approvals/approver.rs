@@ -60,12 +60,6 @@ pub fn whom_to_ask(
     best(true).or_else(|| best(false)).or(candidates.first()).cloned().ok_or(Nobody::IsReachable)
 }
 
-/// Returns the chat in which a user is alone with us: the one that their id names. On WhatsApp the id holds it whole.
-#[must_use]
-pub fn direct_chat(user: &str) -> &str {
-    user.strip_prefix("whatsapp:").unwrap_or(user)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,11 +137,5 @@ mod tests {
         assert_eq!(ask(all.clone(), "tg", None).as_deref(), Ok("local:me"));
         assert_eq!(ask(all, "tg", Some("local:me")).as_deref(), Ok("tg:1"));
         assert_eq!(ask(vec![guessed], "tg", None).as_deref(), Ok("tg:1"));
-    }
-
-    #[test]
-    fn the_chat_of_a_user_is_their_id_but_on_whatsapp_where_the_id_holds_it() {
-        assert_eq!(direct_chat("tg:42"), "tg:42");
-        assert_eq!(direct_chat("whatsapp:49@s.whatsapp.net"), "49@s.whatsapp.net");
     }
 }

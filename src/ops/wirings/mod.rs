@@ -5,7 +5,7 @@ use ipc_handlers::Folder;
 use super::{OpError, World, args::Jid};
 use crate::{
     domain::{
-        chats::Kind,
+        addresses::kind_of,
         engage::{ChatKind, Engages, default_for, takes_everything},
         js_regex::Pattern,
         rows::{Chat, Wiring},
@@ -56,7 +56,7 @@ pub(super) fn two_answer(store: &Store, group: &Folder, chat: &Jid) -> Result<Op
 
 /// When a wiring engages that was made without saying so.
 pub(super) fn default_mode(chat: &Jid, known: Option<&Chat>) -> Engages {
-    let kind = known.map_or(Kind::of_address(chat.as_str()), |chat| chat.kind);
+    let kind = known.map_or(kind_of(chat.as_str()), |chat| chat.kind);
     let kind = ChatKind::of_columns(kind, known.is_some_and(|chat| chat.threaded));
     default_for(kind).0
 }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     super::{
         Result,
-        outbox::{Say, say},
+        outbox::{Say, said_as, say},
     },
     Asking, QUESTION, Question,
     act::named,
@@ -16,8 +16,8 @@ use super::{
 };
 use crate::domain::{
     approvals::{
-        Action, NAMING_MS, Rights, TALK_MS,
-        answer::{Open, Said, Typed, asks_for, fits, read},
+        Action, NAMING_MS, Rights,
+        answer::{InReplyTo, Open, Said, Typed, read},
         name::is_cancel,
     },
     rows::Inbound,
@@ -31,8 +31,6 @@ pub(in super::super) enum Reply {
     },
     /// It would answer any of these.
     Unclear(Vec<i64>),
-    /// It may be meant for this question, and is a message all the same.
-    Amid(i64),
     /// The question that it names is closed.
     Late(i64),
     /// The name of a new group.
@@ -74,8 +72,8 @@ pub(in super::super) fn read_reply(c: &Connection, inbound: &Inbound, now: Time)
         if may_answer(c, &rights, card)? {
             let said = match said_at(c, card)? {
                 None => Said::NotYet,
-                Some(_) if fits(&inbound.text, &card.choices) && talked(c, card, inbound, now)? => Said::Amid,
-                Some(_) => Said::Clearly,
+                Some(at) if spoken_since(c, card)? || written_since(c, &card.card_chat, at)? => Said::Before,
+                Some(_) => Said::Last,
             };
             open.push(Open { id: card.id, choices: card.choices.clone(), said });
         }
@@ -92,7 +90,6 @@ pub(in super::super) fn read_reply(c: &Connection, inbound: &Inbound, now: Time)
             }
         }
         Typed::Unclear(ids) => Some(Reply::Unclear(ids)),
-        Typed::Amid(id) => Some(Reply::Amid(id)),
         Typed::Named(id) => closed(c, inbound, &rights, id)?,
         Typed::Message => name(c, inbound, &rights, &cards, now)?,
     })
@@ -140,14 +137,6 @@ pub(in super::super) fn answer(
             tell(&note)?;
             Ok(Replied { note, made: None })
         }
-        Reply::Amid(id) => {
-            let note = format!(
-                "That went to the agent. If it was meant for question #{id}, answer `#{id} {}`.",
-                inbound.text.trim()
-            );
-            tell(&note)?;
-            Ok(Replied { note, made: None })
-        }
         Reply::Late(id) => {
             let says = match question(c, id)? {
                 Some(question) => late(c, &question)?,
@@ -184,32 +173,6 @@ fn may_answer(c: &Connection, rights: &Rights, card: &Question) -> Result<bool> 
     Ok(card.choices.iter().any(|choice| rights.allow(&choice.action, &groups)))
 }
 
-/// Whether somebody else in the card's chat may be meant by a text that fits the card: an agent that spoke there after
-/// it, or whose last words before it, which were not answered yet, have that text in them.
-fn talked(c: &Connection, card: &Question, inbound: &Inbound, now: Time) -> Result<bool> {
-    let last: Option<(String, i64)> = c
-        .prepare_cached(
-            "SELECT text, created_at FROM outbox INDEXED BY outbox_by_chat
-             WHERE chat_jid = ?1 AND cause NOT LIKE 'approval %' AND cause NOT LIKE 'notice%' ORDER BY id DESC LIMIT 1",
-        )?
-        .query_row([&inbound.chat_jid], |r| Ok((r.get("text")?, r.get("created_at")?)))
-        .optional()?;
-    let Some((text, at)) = last else { return Ok(false) };
-    if spoken_since(c, card)? {
-        return Ok(true);
-    }
-    if now.ms_since(Time(at)) > TALK_MS || !asks_for(&text, &inbound.text) {
-        return Ok(false);
-    }
-    let answered: bool = c
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM (SELECT sender, received_at FROM messages INDEXED BY messages_by_chat WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT 100)
-               WHERE sender = ?2 AND received_at > ?3)",
-        )?
-        .query_row(params![inbound.chat_jid, inbound.sender, at], |r| r.get(0))?;
-    Ok(!answered)
-}
-
 /// Whether anything but questions was said in the card's chat after it.
 fn spoken_since(c: &Connection, card: &Question) -> Result<bool> {
     Ok(c.prepare_cached(
@@ -217,6 +180,18 @@ fn spoken_since(c: &Connection, card: &Question) -> Result<bool> {
            WHERE chat_jid = ?1 AND id > ?2 AND cause NOT LIKE 'approval %' AND cause NOT LIKE 'notice%')",
     )?
     .query_row(params![card.card_chat, card.card], |r| r.get(0))?)
+}
+
+/// How many of a chat's newest messages are looked at: who answers many questions one after the other writes nothing else.
+const NEWEST: i64 = 64;
+
+/// Whether anybody wrote in a chat after an instant what is no answer.
+fn written_since(c: &Connection, chat: &str, at: Time) -> Result<bool> {
+    Ok(c.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM (SELECT seq, received_at FROM messages INDEXED BY messages_by_chat WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT ?3) m
+           WHERE m.received_at > ?2 AND NOT EXISTS (SELECT 1 FROM approval_events e WHERE e.seq = m.seq))",
+    )?
+    .query_row(params![chat, at.0, NEWEST], |r| r.get(0))?)
 }
 
 /// When what was said last about a question was said.
@@ -228,17 +203,17 @@ fn said_at(c: &Connection, card: &Question) -> Result<Option<Time>> {
     Ok(said.flatten().map(Time))
 }
 
-/// The question whose card a message is a reply to.
-fn replied_to(c: &Connection, inbound: &Inbound) -> Result<Option<i64>> {
-    let Some(row) = inbound.reply_to_id.as_deref().and_then(|id| id.parse::<i64>().ok()) else {
-        return Ok(None);
-    };
+/// What a message is a reply to, by what the platform calls that.
+fn replied_to(c: &Connection, inbound: &Inbound) -> Result<Option<InReplyTo>> {
+    let Some(replied) = inbound.reply_to_id.as_deref() else { return Ok(None) };
+    let Some(row) = said_as(c, &inbound.chat_jid, replied)? else { return Ok(Some(InReplyTo::Other)) };
     let found: Option<String> = c
-        .prepare_cached("SELECT cause FROM outbox WHERE id = ?1 AND chat_jid = ?2")?
-        .query_row(params![row, inbound.chat_jid], |r| r.get(0))
+        .prepare_cached("SELECT cause FROM outbox WHERE id = ?1")?
+        .query_row([row], |r| r.get(0))
         .optional()?;
     let prefix = cause(0);
-    Ok(found.and_then(|found| found.strip_prefix(prefix.trim_end_matches('0'))?.parse().ok()))
+    let id = found.and_then(|found| found.strip_prefix(prefix.trim_end_matches('0'))?.parse().ok());
+    Ok(Some(id.map_or(InReplyTo::Other, InReplyTo::Card)))
 }
 
 /// A question that is named and not open in this chat: it was answered, or its card could not be said.

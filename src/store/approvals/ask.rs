@@ -5,17 +5,20 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     super::{
-        Result, channel_of,
+        Result,
         columns::Columns as _,
         outbox::{Button, Say, say},
     },
     Asking, QUESTION, Question, US, candidates, note, place, question_row,
 };
-use crate::domain::approvals::{
-    Kind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
-    answer::press,
-    approver::whom_to_ask,
-    card::{self, Card, Spoken},
+use crate::domain::{
+    addresses::channel_of,
+    approvals::{
+        Kind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
+        answer::press,
+        approver::whom_to_ask,
+        card::{self, Card, Spoken},
+    },
 };
 
 /// What a question is about.

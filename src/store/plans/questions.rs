@@ -1,5 +1,7 @@
 //! The part of the story in which people are asked.
 
+use crate::domain::channels::Then;
+
 use super::*;
 
 /// A message of somebody, and what the wirings of its chat would make of it if they were asked about its sender.
@@ -37,8 +39,8 @@ pub(super) async fn of_questions(store: &Store) {
     // The cards are said, but for one whose chat does not take it: it is asked again.
     while let NextDelivery::Now(row) = store.begin_delivery("local:main", NOW).await.unwrap() {
         match row.text.contains("question #6") {
-            true => store.delivery_failed(row.id, "gone", None, NOW).await.unwrap(),
-            false => store.delivered(row.id, NOW).await.unwrap(),
+            true => store.delivery_failed(row.id, "gone", Then::GiveUp, NOW).await.unwrap(),
+            false => store.delivered(row.id, 1, row.id.to_string(), NOW).await.unwrap(),
         }
     }
     stranger(store, CHAT, "6", "once more").await;
@@ -54,7 +56,7 @@ pub(super) async fn of_questions(store: &Store) {
     ] {
         store.accept(Inbound { text: text.into(), ..inbound(key) }, NOW).await.unwrap();
         while let NextDelivery::Now(row) = store.begin_delivery("local:main", NOW).await.unwrap() {
-            store.delivered(row.id, NOW).await.unwrap();
+            store.delivered(row.id, 1, row.id.to_string(), NOW).await.unwrap();
         }
     }
     assert!(store.group(&Folder::parse("a-name").unwrap()).unwrap().is_some(), "made by its name");

@@ -76,7 +76,7 @@ async fn of_several_open_cards_the_number_says_which_or_the_reply_does() {
     assert_eq!(world.question(eve).state, State::Approved);
     let _third = world.stranger("tg:zoe", "hey").await;
     let card: Vec<i64> = world.column(&format!("SELECT card FROM approvals WHERE id = {bob}"));
-    world.hear_as(DESK, OWNER, "2", |event| event.reply_to_id = Some(card[0].to_string())).await;
+    world.hear_as(DESK, OWNER, "2", |event| event.reply_to_id = Some(format!("p{}", card[0]))).await;
     assert_eq!(world.question(bob).state, State::Denied);
     assert_eq!(world.open().len(), 1);
 }
@@ -152,41 +152,59 @@ async fn whoever_lost_the_right_since_they_were_asked_may_not_answer() {
 }
 
 #[tokio::test]
-async fn a_number_that_an_agent_asked_for_is_the_agent_s_and_its_sender_is_told_how_to_mean_the_card() {
-    let menu = "What shall I order?\n1. Pizza\n2. Pasta\nAnswer with a number.";
-    // An agent that asked before the card was said, one that speaks after it, one that asked for something else.
-    for (before, after, text, answers) in [
-        (Some(menu), None, "1", false),
-        (None, Some("Anything else?"), "1", false),
-        (Some(menu), None, "deny", true),
-        (Some("It is done."), None, "1", true),
-    ] {
-        let world = World::new().await;
-        if let Some(text) = before {
-            world.agent_says(DESK, text);
-        }
-        let card = world.stranger(BOB, "hello").await;
-        if let Some(text) = after {
-            world.agent_says(DESK, text);
-        }
-        world.hear(DESK, OWNER, text).await;
-        assert_eq!(world.open().is_empty(), answers, "{before:?} {after:?} {text:?}");
-        let told = world.say_all(DESK).await;
-        if !answers {
-            assert_eq!(world.woken("main", DESK), [text]);
-            assert!(told[0].text.contains(&format!("answer `#{card} {text}`")), "{told:?}");
-            world.hear(DESK, OWNER, &format!("#{card} {text}")).await;
-            assert!(world.open().is_empty(), "named, it is the card's");
+async fn a_number_after_which_somebody_spoke_is_a_message_and_a_named_one_or_a_reply_is_the_answer() {
+    // An agent that speaks after the card, somebody who writes after it, nobody.
+    for (agent, person, answers) in [(true, false, false), (false, true, false), (false, false, true)] {
+        for text in ["1", "deny"] {
+            let mut world = World::new().await;
+            world.agent_says(DESK, "What shall I order?\n1. Pizza\n2. Pasta");
+            let card = world.stranger(BOB, "hello").await;
+            world.later(1000);
+            if agent {
+                world.agent_says(DESK, "Anything else?");
+            }
+            if person {
+                world.hear(DESK, "local:guest", "hi").await;
+            }
+            let before = world.woken("main", DESK).len();
+            world.hear(DESK, OWNER, text).await;
+            assert_eq!(world.open().is_empty(), answers, "{agent} {person} {text:?}");
+            if !answers {
+                assert_eq!(world.woken("main", DESK)[before..], [text], "it goes to the agent");
+                world.hear(DESK, OWNER, &format!("#{card} {text}")).await;
+                assert!(world.open().is_empty(), "named, it is the card's");
+            }
         }
     }
-    // What the agent asked for was answered: the next number is the card's.
+}
+
+#[tokio::test]
+async fn an_answer_to_one_of_several_questions_keeps_no_number_from_being_the_answer_to_the_last() {
     let mut world = World::new().await;
-    world.agent_says(DESK, menu);
+    let first = world.stranger(BOB, "hello").await;
+    world.stranger("tg:eve", "hi").await;
+    world.later(1000);
+    world.hear(DESK, OWNER, &format!("#{first} 1")).await;
+    world.say_all(DESK).await;
     world.later(1000);
     world.hear(DESK, OWNER, "2").await;
-    world.stranger(BOB, "hello").await;
-    world.hear(DESK, OWNER, "1").await;
     assert!(world.open().is_empty());
+}
+
+#[tokio::test]
+async fn a_reply_means_what_the_platform_calls_so_and_never_a_row_of_ours() {
+    let world = World::new().await;
+    let (bob, eve) = (world.stranger(BOB, "hello").await, world.stranger("tg:eve", "hi").await);
+    let card: Vec<i64> = world.column(&format!("SELECT card FROM approvals WHERE id = {bob}"));
+    // A message of the platform's that is called as the row of a card is.
+    world.hear_as(DESK, OWNER, "1", |event| event.reply_to_id = Some(card[0].to_string())).await;
+    assert_eq!(world.open().len(), 2, "it is no reply to the card");
+    // The same in another chat.
+    let id = format!("p{}", card[0]);
+    world.hear_as("local:elsewhere", OWNER, "1", |event| event.reply_to_id = Some(id.clone())).await;
+    assert_eq!(world.question(bob).state, State::Pending);
+    world.hear_as(DESK, OWNER, "1", |event| event.reply_to_id = Some(id.clone())).await;
+    assert_eq!((world.question(bob).state, world.question(eve).state), (State::Approved, State::Pending));
 }
 
 #[tokio::test]

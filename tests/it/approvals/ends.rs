@@ -17,7 +17,11 @@ async fn fail(world: &World, chat: &str) {
     let NextDelivery::Now(card) = world.store.begin_delivery(chat, world.now).await.unwrap() else {
         panic!()
     };
-    world.store.delivery_failed(card.id, "blocked by the user", None, world.now).await.unwrap();
+    world
+        .store
+        .delivery_failed(card.id, "blocked by the user", g2::domain::channels::Then::GiveUp, world.now)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -88,7 +88,11 @@ async fn run(steps: Vec<Step>) {
             Step::Fail => {
                 let next = world.store.begin_delivery(DESK, world.now).await.unwrap();
                 if let g2::store::NextDelivery::Now(card) = next {
-                    world.store.delivery_failed(card.id, "away", None, world.now).await.unwrap();
+                    world
+                        .store
+                        .delivery_failed(card.id, "away", g2::domain::channels::Then::GiveUp, world.now)
+                        .await
+                        .unwrap();
                 }
             }
             Step::Days(days) => {

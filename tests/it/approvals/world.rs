@@ -167,7 +167,7 @@ impl World {
     pub(super) async fn say_all(&self, chat: &str) -> Vec<Delivery> {
         let mut said = Vec::new();
         while let NextDelivery::Now(next) = self.store.begin_delivery(chat, self.now).await.unwrap() {
-            self.store.delivered(next.id, self.now).await.unwrap();
+            self.store.delivered(next.id, 1, format!("p{}", next.id), self.now).await.unwrap();
             said.push(next);
         }
         said

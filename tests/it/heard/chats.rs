@@ -41,7 +41,8 @@ async fn what_a_channel_says_of_a_chat_is_kept_current_and_a_person_s_policy_sta
     let is = |name: &str, kind, threaded, policy| (name.to_owned(), kind, threaded, policy);
     came(&store, "tg:-5", "1", None).await;
     assert_eq!(look(), is("tg:-5", "group", false, "request_approval"));
-    let info = |name: &str, kind, threaded| Some(ChatInfo { name: name.into(), kind, threaded });
+    let info =
+        |name: &str, kind, threaded| Some(ChatInfo { name: name.into(), kind, threaded, members: None });
     came(&store, "tg:-5", "2", info("Home", Kind::Group, true)).await;
     assert_eq!(look(), is("Home", "group", true, "request_approval"));
     store.set_chat("tg:-5", vec![("policy".into(), "strict".into())]).await.unwrap();

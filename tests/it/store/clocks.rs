@@ -1,5 +1,7 @@
 //! What is said in order, and clocks that jump.
 
+use g2::domain::channels::Then;
+
 use super::*;
 
 #[tokio::test]
@@ -12,7 +14,11 @@ async fn a_chat_is_said_to_in_order_and_rests_when_all_is_said() {
     let NextDelivery::Now(first) = world.store.begin_delivery("local:main", NOW).await.unwrap() else {
         panic!()
     };
-    world.store.delivery_failed(first.id, "away", Some(NOW.plus_ms(1000)), NOW).await.unwrap();
+    world
+        .store
+        .delivery_failed(first.id, "away", Then::Again { after_ms: 1000, counts: true }, NOW)
+        .await
+        .unwrap();
     let next = world.store.begin_delivery("local:main", NOW).await.unwrap();
     assert_eq!(next, NextDelivery::NotBefore(NOW.plus_ms(1000)), "the second waits behind the first");
     assert!(!world.store.chat_at_rest("local:main").unwrap());
@@ -22,7 +28,7 @@ async fn a_chat_is_said_to_in_order_and_rests_when_all_is_said() {
             panic!()
         };
         assert_eq!(delivery.text, text);
-        world.store.delivered(delivery.id, now).await.unwrap();
+        world.store.delivered(delivery.id, 1, delivery.id.to_string(), now).await.unwrap();
     }
     assert!(world.store.chat_at_rest("local:main").unwrap());
 }
@@ -59,8 +65,16 @@ async fn what_failed_to_be_said_while_the_clock_was_ahead_does_not_wait_for_that
     let next = |now: Time| world.store.begin_delivery("local:main", now);
     let NextDelivery::Now(row) = next(NOW).await.unwrap() else { panic!() };
     let again = NOW.plus_ms(2_000);
-    world.store.delivery_failed(row.id, "away", Some(again), NOW).await.unwrap();
+    world
+        .store
+        .delivery_failed(row.id, "away", Then::Again { after_ms: 2_000, counts: true }, NOW)
+        .await
+        .unwrap();
     assert_eq!(next(NOW).await.unwrap(), NextDelivery::NotBefore(again));
-    world.store.delivery_failed(row.id, "away", Some(NOW.plus_ms(365 * 86_400_000)), NOW).await.unwrap();
+    world
+        .store
+        .delivery_failed(row.id, "away", Then::Again { after_ms: 365 * 86_400_000, counts: true }, NOW)
+        .await
+        .unwrap();
     assert!(matches!(next(NOW).await.unwrap(), NextDelivery::Now(_)));
 }

@@ -94,7 +94,7 @@ async fn a_message_is_followed_from_its_coming_to_its_answer() {
     let NextDelivery::Now(row) = world.store.begin_delivery("local:family", NOW).await.unwrap() else {
         panic!()
     };
-    world.store.delivered(row.id, NOW).await.unwrap();
+    world.store.delivered(row.id, 1, row.id.to_string(), NOW).await.unwrap();
     world.end(handed.run, End::Exited { code: 0, oom: false }, Cause::Itself).await;
     let events = world.store.events_after(before, 100).unwrap();
     use EventKind::*;

@@ -71,7 +71,7 @@ impl World {
 
     async fn deliver(&self, chat: &str) {
         while let NextDelivery::Now(row) = self.store.begin_delivery(chat, NOW).await.unwrap() {
-            self.store.delivered(row.id, NOW).await.unwrap();
+            self.store.delivered(row.id, 1, row.id.to_string(), NOW).await.unwrap();
         }
     }
 
@@ -206,7 +206,7 @@ async fn what_was_not_said_is_kept_and_so_is_its_run() {
     let NextDelivery::Now(row) = world.store.begin_delivery("local:main", NOW).await.unwrap() else {
         panic!()
     };
-    world.store.delivery_failed(row.id, "away", None, NOW).await.unwrap();
+    world.store.delivery_failed(row.id, "away", g2::domain::channels::Then::GiveUp, NOW).await.unwrap();
     world.message("local:main", "2", "x", Outcome::Ignore).await;
     let removed: BTreeMap<_, _> =
         world.prune(&keep()).await.into_iter().map(|(what, ids)| (what.name(), ids)).collect();

@@ -114,7 +114,7 @@ async fn run(steps: Vec<Step>) {
             Step::Prune => {
                 for chat in ["local:main", "local:family"] {
                     while let NextDelivery::Now(row) = world.store.begin_delivery(chat, NOW).await.unwrap() {
-                        world.store.delivered(row.id, NOW).await.unwrap();
+                        world.store.delivered(row.id, 1, row.id.to_string(), NOW).await.unwrap();
                     }
                 }
                 let keep = Keep {

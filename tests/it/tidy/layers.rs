@@ -15,7 +15,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("ipc", &["domain", "failpoint"]),
     ("sandbox", &["domain", "failpoint"]),
-    ("channels", &["domain"]),
+    ("channels", &["store", "domain", "clock", "failpoint"]),
     ("store", &["domain", "failpoint"]),
     ("gateway", &["domain", "config", "clock"]),
     ("config", &["domain"]),

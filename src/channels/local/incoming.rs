@@ -1,21 +1,15 @@
 //! A message of a local chat on its way in.
 
-use std::sync::Arc;
-
 use ipc_handlers::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{Response, answers};
 use crate::{
-    clock,
+    channels::Intake,
     domain::{people::check_speaker, rows::Inbound},
-    failpoint,
-    loops::Host,
-    store::Accepted,
 };
 
 /// A message of more than this is refused, bytes.
-pub(super) const LONGEST_TEXT: usize = 4 << 20;
+pub const LONGEST_TEXT: usize = 4 << 20;
 /// The longest name of a chat, and the longest of all other words around a message, characters.
 const LONGEST_WORD: usize = 512;
 
@@ -45,31 +39,15 @@ pub struct Incoming {
     pub reply_to: Option<String>,
 }
 
-/// Stores a message; whoever sent it is told once that is durable.
-pub(super) async fn accept(host: &Arc<Host>, message: Incoming) -> Response {
-    if let Err(why) = check(&message) {
-        return Response::Error { message: why };
-    }
-    let now = clock::now();
-    match host.store.accept(inbound(host, message, now), now).await {
-        Ok(accepted) => {
-            failpoint::reach("message.stored");
-            let Accepted { seq, wired, note, made, .. } = accepted;
-            if let Some(what) = &note {
-                tracing::info!(seq, what, "a message was no prompt, or not yet");
-            }
-            answers::follow(host, made).await;
-            Response::Accepted { seq, wired, note }
-        }
-        Err(error) => Response::Error { message: format!("the message could not be stored: {error}") },
-    }
-}
-
-fn inbound(host: &Host, message: Incoming, now: Time) -> Inbound {
-    let replied =
-        message.reply_to.as_deref().and_then(|id| host.store.message_by_id(&message.chat, id).ok().flatten());
+/// Reads a message as what any platform tells.
+///
+/// # Errors
+/// A sentence for whoever sent it.
+pub(super) fn inbound(intake: &Intake, message: Incoming, now: Time) -> Result<Inbound, String> {
+    check(&message)?;
+    let replied = message.reply_to.as_deref().and_then(|id| intake.quoted(&message.chat, id).ok().flatten());
     let at = message.at.as_deref().map_or(Some(now), |text| text.parse().ok().map(Time::from_jiff));
-    Inbound {
+    Ok(Inbound {
         chat_jid: message.chat,
         id: message.id.unwrap_or_else(|| message.key.clone()),
         replay_key: message.key,
@@ -83,7 +61,7 @@ fn inbound(host: &Host, message: Incoming, now: Time) -> Inbound {
         reply_to_sender: replied.map(|m| m.sender_name),
         reply_to_id: message.reply_to,
         ..Inbound::default()
-    }
+    })
 }
 
 fn check(message: &Incoming) -> Result<(), String> {

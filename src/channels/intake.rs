@@ -1,0 +1,103 @@
+//! The one way in. A channel hands over what its platform tells: a message, an edit, a deletion, a reaction, a pressed
+//! button, what is known of a chat, and whether the platform is connected. When a method returns, that is durable, and
+//! the platform may be told so; the loops read it from the feed.
+
+use crate::{
+    clock,
+    domain::{
+        channels::{Connection, Mark},
+        chats::ChatInfo,
+        rows::{Delivery, Inbound, Message},
+    },
+    failpoint,
+    store::{Accepted, Decided, Store, StoreError},
+};
+
+/// What came in goes here. Clones store in the same place.
+#[derive(Clone)]
+pub struct Intake {
+    store: Store,
+}
+
+impl Intake {
+    #[must_use]
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Takes a message in, or an edit of one: that is an event of its own, with a key of its own and the id of the first
+    /// message. An event that came before changes nothing.
+    ///
+    /// # Errors
+    /// The store's; then nothing is stored, and the platform is to tell it again.
+    pub async fn message(&self, message: Inbound) -> Result<Accepted, StoreError> {
+        let accepted = self.store.accept(message, clock::now()).await?;
+        failpoint::reach("message.stored");
+        if let Some(what) = &accepted.note {
+            tracing::info!(seq = accepted.seq, what, "a message was no prompt, or not yet");
+        }
+        if accepted.made.is_some() {
+            failpoint::reach("approval.made");
+        }
+        Ok(accepted)
+    }
+
+    /// Takes in that a message was deleted, or that a reaction was put to it or taken back. Returns whether the event is new.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn mark(&self, mark: Mark) -> Result<bool, StoreError> {
+        self.store.mark_message(mark, clock::now()).await
+    }
+
+    /// Takes in that a button was pressed: `press` is what came with it, `user` the presser's id. Returns what they are told,
+    /// and nobody else.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn pressed(&self, press: &str, user: &str) -> Result<Decided, StoreError> {
+        let decided = self.store.click(press, user, clock::now()).await?;
+        if decided.made.is_some() {
+            failpoint::reach("approval.made");
+        }
+        Ok(decided)
+    }
+
+    /// Takes in what the platform knows of a chat.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn chat(&self, jid: &str, info: ChatInfo) -> Result<(), StoreError> {
+        self.store.know_chat(jid.to_owned(), info, clock::now()).await
+    }
+
+    /// Takes in whether the platform is connected, and where it is not, why.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn connection(
+        &self,
+        channel: &str,
+        state: Connection,
+        why: Option<String>,
+    ) -> Result<(), StoreError> {
+        tracing::info!(channel, %state, why = why.as_deref().unwrap_or("-"), "a platform's connection");
+        self.store.set_connection(channel.to_owned(), state, why, clock::now()).await
+    }
+
+    /// Returns the newest message of a chat that the platform calls so, for what quotes it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn quoted(&self, chat: &str, id: &str) -> Result<Option<Message>, StoreError> {
+        self.store.message_by_id(chat, id)
+    }
+
+    /// Returns what was said to a chat after the outbox row `after`, for a platform that reads it from us.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn said_since(&self, chat: &str, after: i64) -> Result<Vec<Delivery>, StoreError> {
+        self.store.said_since(chat, after)
+    }
+}

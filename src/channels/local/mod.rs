@@ -1,0 +1,75 @@
+//! The channel of this machine's own terminals: programs that speak to the daemon's socket. What they say comes in by a
+//! [`Session`]; what is said to them they read from the feed once it is committed as said. Nobody listening is no failure: the
+//! outbox keeps it, and `g2 outbox list` shows it.
+
+use std::future::ready;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::broadcast;
+
+use super::Channel;
+use crate::domain::{
+    addresses::{self, Platform},
+    channels::{Markup, Part, Traits, Unsent},
+    typing::{Place, Signal},
+};
+
+mod incoming;
+mod session;
+
+pub use incoming::{Incoming, LONGEST_TEXT};
+pub use session::{Ask, Session, Told};
+
+/// How many signals a slow listener may lag behind; what it misses is said again.
+const BACKLOG: usize = 1024;
+
+/// The `local` channel. Clones speak to the same listeners.
+#[derive(Clone)]
+pub struct Local {
+    typing: broadcast::Sender<Signal>,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self { typing: broadcast::Sender::new(BACKLOG) }
+    }
+}
+
+impl Local {
+    /// Hears from now on where an agent is at work. What a slow listener misses is said again while it is so.
+    #[must_use]
+    pub fn watch_typing(&self) -> broadcast::Receiver<Signal> {
+        self.typing.subscribe()
+    }
+}
+
+impl Channel for Local {
+    fn platform(&self) -> &Platform {
+        &addresses::LOCAL
+    }
+
+    fn traits(&self) -> Traits {
+        Traits {
+            // Terminals know rows by their outbox id.
+            knows_our_ids: true,
+            buttons: false,
+            typing: true,
+            edits: false,
+            threads: true,
+            longest_text: None,
+            largest_file: 0,
+            markup: Markup::Plain,
+        }
+    }
+
+    /// That it was said is all that there is to it.
+    fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Result<String, Unsent>> {
+        Box::pin(ready(Ok(part.of.id.to_string())))
+    }
+
+    fn typing<'a>(&'a self, chat: &'a str, thread: &'a str, on: bool) -> BoxFuture<'a, ()> {
+        let place = Place { chat_jid: chat.to_owned(), thread: thread.to_owned() };
+        let _ = self.typing.send(Signal { place, on });
+        Box::pin(ready(()))
+    }
+}

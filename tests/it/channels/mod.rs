@@ -1,0 +1,243 @@
+//! The conformance suite of channels: whatever a platform does, nothing is lost, nothing is said twice where that can be known,
+//! and what nobody can know is told. Each promise is tried on `local` and on a fake platform in a program of its own.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{path::PathBuf, sync::Arc};
+
+use g2::{
+    channels::{
+        Channel, Channels, Intake,
+        local::{Ask, Incoming, Local, Session, Told},
+    },
+    domain::{
+        engage::{Outcome, Rule},
+        rows::{OutboxRow, UnknownDeliveries},
+        states::DeliveryStatus,
+    },
+    loops::deliver::{self, Post},
+    store::{Asking, Judged, NewGroup, NewWiring, Store},
+};
+use ipc_handlers::{
+    Folder, Time,
+    effect::{EngageMode, IgnoredMessages, SenderScope},
+};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::DEADLINE;
+
+mod fake;
+mod inward;
+mod outward;
+
+use fake::{Fake, Server};
+
+const NOW: Time = Time(1_800_000_000_000);
+
+/// A platform that the suite is run on.
+enum Rig {
+    Local(Local),
+    Fake { server: Server, knows_our_ids: bool },
+}
+
+impl Rig {
+    /// Both platforms, each as a daemon finds it that never spoke to it.
+    fn all() -> [Self; 2] {
+        [Self::Local(Local::default()), Self::fake(false)]
+    }
+
+    fn fake(knows_our_ids: bool) -> Self {
+        Self::Fake { server: Server::start(), knows_our_ids }
+    }
+
+    fn chat(&self) -> &'static str {
+        match self {
+            Self::Local(_) => "local:main",
+            Self::Fake { .. } => "fake:1",
+        }
+    }
+
+    fn channel(&self) -> Box<dyn Channel> {
+        match self {
+            Self::Local(local) => Box::new(local.clone()),
+            Self::Fake { server, knows_our_ids } => Box::new(Fake::new(server, *knows_our_ids)),
+        }
+    }
+}
+
+/// A daemon's half: the store, the loop that says things, and the channel.
+struct World {
+    rig: Rig,
+    path: PathBuf,
+    store: Store,
+    channels: Arc<Channels>,
+    stop: CancellationToken,
+    loops: JoinSet<()>,
+    unknown: UnknownDeliveries,
+    _dir: tempfile::TempDir,
+}
+
+impl World {
+    async fn new(rig: Rig) -> Self {
+        Self::with(rig, UnknownDeliveries::Resend).await
+    }
+
+    async fn with(rig: Rig, unknown: UnknownDeliveries) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let store = Store::open(&path).unwrap();
+        let folder = Folder::parse("main").unwrap();
+        let group =
+            NewGroup { folder: folder.clone(), name: "Main".into(), is_main: true, trigger: "@G2".into() };
+        let wiring = NewWiring {
+            group: folder,
+            chat_jid: rig.chat().into(),
+            engage_mode: EngageMode::Pattern,
+            engage_pattern: Some(".".into()),
+            sender_scope: SenderScope::All,
+            ignored_message_policy: IgnoredMessages::Drop,
+        };
+        store.add_group(group, vec![wiring], NOW).await.unwrap();
+        let (channels, stop) = (Arc::new(Channels::new(Vec::new())), CancellationToken::new());
+        let mut this = Self { rig, path, store, channels, stop, loops: JoinSet::new(), unknown, _dir: dir };
+        this.start().await;
+        this
+    }
+
+    /// A daemon starts: another connection to the store, another channel, the same platform.
+    async fn start(&mut self) {
+        let channels = Arc::new(Channels::new(vec![self.rig.channel()]));
+        let asking = Asking { channels: channels.names(), ..Asking::default() };
+        self.store = Store::open(&self.path).unwrap().asking(asking);
+        self.store.recover_deliveries(channels.that_know_our_ids(), self.unknown, NOW).await.unwrap();
+        self.stop = CancellationToken::new();
+        self.channels = Arc::clone(&channels);
+        let (store, stop) = (self.store.clone(), self.stop.clone());
+        let post = Post {
+            store: store.clone(),
+            channels: Arc::clone(&channels),
+            unknown: self.unknown,
+            stop: stop.clone(),
+        };
+        self.loops.spawn(deliver::run(post));
+        self.loops.spawn(g2::loops::typing::run(store.clone(), Arc::clone(&channels), stop.clone()));
+        self.loops.spawn(async move { channels.run(&Intake::new(store), &stop).await });
+    }
+
+    /// The daemon stops in order, whatever is under way, and another one starts.
+    async fn restart(&mut self) {
+        self.stop.cancel();
+        let stopped = async { while self.loops.join_next().await.is_some() {} };
+        tokio::time::timeout(DEADLINE, stopped).await.unwrap();
+        self.start().await;
+    }
+
+    /// The daemon dies where it stands, and another one starts.
+    async fn die(&mut self) {
+        self.loops.shutdown().await;
+        self.start().await;
+    }
+
+    /// Waits until something holds, looking whenever something changed.
+    async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        let mut feed = self.store.follow().unwrap();
+        let waiting = async {
+            while !holds().await {
+                // The platform's own state is in no feed.
+                let _ = tokio::time::timeout(std::time::Duration::from_millis(20), feed.next()).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, waiting).await.unwrap_or_else(|_| {
+            panic!("waited for: {what}; {:?} {:?}", self.rows(), self.store.messages(None, None).unwrap())
+        });
+    }
+
+    fn rows(&self) -> Vec<OutboxRow> {
+        self.store.outbox(Some(self.rig.chat()), None).unwrap()
+    }
+
+    /// Has something said.
+    async fn say(&self, text: &str) -> i64 {
+        self.store.tell(self.rig.chat().into(), text.into(), "test".into(), NOW).await.unwrap();
+        self.rows().last().unwrap().id
+    }
+
+    async fn until_row(&self, id: i64, status: DeliveryStatus) {
+        self.until(&format!("row {id} to be {status}"), async || {
+            self.rows().iter().any(|row| row.id == id && row.status == status)
+        })
+        .await;
+    }
+
+    /// What the platform shows in the chat, in order.
+    async fn shown(&self) -> Vec<String> {
+        match &self.rig {
+            Rig::Local(_) => {
+                let said = self.store.said_since(self.rig.chat(), 0).unwrap();
+                said.into_iter().map(|delivery| delivery.text).collect()
+            }
+            Rig::Fake { .. } => {
+                let shown = self.platform(&["shown"]).await;
+                let text = |message: &String| message.split_once('=').unwrap().1.replace('\u{b6}', "\n");
+                shown.iter().filter(|message| !message.is_empty()).map(text).collect()
+            }
+        }
+    }
+
+    /// Asks the fake platform for something.
+    async fn platform(&self, request: &[&str]) -> Vec<String> {
+        match &self.rig {
+            Rig::Fake { server, .. } => server.ask(request).await,
+            Rig::Local(_) => panic!("`local` has no platform of its own"),
+        }
+    }
+
+    /// Somebody says something on the platform; `key` tells the event from others.
+    async fn hears(&self, key: &str, id: &str, text: &str, reply_to: Option<&str>) {
+        let chat = self.rig.chat();
+        match &self.rig {
+            Rig::Fake { .. } => {
+                let event = ["happens", "message", chat, key, id, "ada", reply_to.unwrap_or_default(), text];
+                self.platform(&event).await;
+            }
+            Rig::Local(local) => {
+                let message = Incoming {
+                    chat: chat.into(),
+                    sender: "ada".into(),
+                    text: text.into(),
+                    key: key.into(),
+                    id: Some(id.into()),
+                    reply_to: reply_to.map(Into::into),
+                    ..Incoming::default()
+                };
+                let mut session = Session::new(local, &self.store);
+                let told = session.handle(Ask::Send(Box::new(message))).await;
+                assert!(matches!(told.as_slice(), [Told::Accepted { .. }]), "{told:?}");
+            }
+        }
+    }
+
+    /// The texts that came in, in order.
+    fn came(&self) -> Vec<String> {
+        let messages = self.store.messages(Some(self.rig.chat()), None).unwrap();
+        messages.into_iter().map(|message| message.text).collect()
+    }
+
+    async fn until_came(&self, texts: &[&str]) {
+        self.until(&format!("{texts:?}"), async || self.came() == texts).await;
+    }
+
+    /// Judges what came in: everything wakes.
+    async fn judge(&self) {
+        let rows = self.store.unjudged(100).unwrap();
+        let judged = rows.iter().map(|row| Judged {
+            n: row.n,
+            verdict: Outcome::Wake,
+            rule: Rule::Pattern,
+            reason: "test".into(),
+            sticks: false,
+            refused: None,
+        });
+        self.store.judge(judged.collect(), NOW).await.unwrap();
+    }
+}

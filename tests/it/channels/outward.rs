@@ -1,0 +1,207 @@
+//! What is said: in order, each once, whatever the platform does with it.
+
+use g2::domain::{
+    channels::{Markup, Unit},
+    rows::UnknownDeliveries,
+    states::{DeliveryStatus, SandboxName},
+};
+use g2::store::HandoverLimits;
+
+use super::{NOW, Rig, World, fake::LONGEST};
+
+#[tokio::test]
+async fn what_is_said_to_a_chat_is_shown_in_order_over_a_restart() {
+    for rig in Rig::all() {
+        let mut world = World::new(rig).await;
+        for n in 0..10 {
+            world.say(&n.to_string()).await;
+        }
+        world.restart().await;
+        for n in 10..20 {
+            world.say(&n.to_string()).await;
+        }
+        let last = world.rows().last().unwrap().id;
+        world.until_row(last, DeliveryStatus::Sent).await;
+        assert_eq!(world.shown().await, (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
+        for row in world.rows() {
+            let parts = world.store.parts_of(row.id).unwrap();
+            assert_eq!(parts.len(), 1);
+            let id = parts[0].platform_id.clone().unwrap();
+            assert_eq!(world.store.said_as(world.rig.chat(), &id).unwrap(), Some(row.id));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_ends_before_the_platform_has_it_or_after_is_told_as_what_nobody_knows() {
+    for fault in ["drop-before", "drop-after"] {
+        // A platform that recognises our ids has it once.
+        let world = World::new(Rig::fake(true)).await;
+        world.platform(&["knows"]).await;
+        world.platform(&["fault", fault]).await;
+        let id = world.say("hello").await;
+        world.until_row(id, DeliveryStatus::Sent).await;
+        assert_eq!(world.shown().await, ["hello"], "{fault}");
+        // Of any other nobody knows: it is not sent again where that is not wished for, and people are told so.
+        let world = World::with(Rig::fake(false), UnknownDeliveries::Leave).await;
+        world.platform(&["fault", fault]).await;
+        let id = world.say("hello").await;
+        world.until_row(id, DeliveryStatus::Failed).await;
+        let error = world.rows()[0].error.clone().unwrap();
+        assert!(error.contains("may have arrived"), "{error}");
+        assert_eq!(world.platform(&["calls"]).await, ["1"], "{fault}");
+        let id = world.say("next").await;
+        world.until_row(id, DeliveryStatus::Sent).await;
+        // Where it is wished for it is told as unknown until it is sent again.
+        let world = World::new(Rig::fake(false)).await;
+        world.platform(&["fault", fault]).await;
+        let id = world.say("hello").await;
+        world.until_row(id, DeliveryStatus::Unknown).await;
+        world.until_row(id, DeliveryStatus::Sent).await;
+        assert_eq!(world.shown().await.last().unwrap(), "hello");
+    }
+}
+
+#[tokio::test]
+async fn a_platform_that_asks_to_be_left_alone_is_and_that_costs_no_try() {
+    let world = World::new(Rig::fake(false)).await;
+    for _ in 0..20 {
+        world.platform(&["fault", "busy", "1"]).await;
+    }
+    let id = world.say("hello").await;
+    world.until_row(id, DeliveryStatus::Sent).await;
+    assert_eq!((world.shown().await, world.rows()[0].attempts), (vec!["hello".to_owned()], 1));
+    assert_eq!(world.platform(&["calls"]).await, ["21"]);
+    // As long as it asks: what is said then waits behind.
+    world.platform(&["fault", "busy", "3600000"]).await;
+    let first = world.say("first").await;
+    world.say("second").await;
+    world
+        .until("the wait to be written down", async || {
+            world.rows().iter().any(|row| row.id == first && row.error.is_some())
+        })
+        .await;
+    assert_eq!(world.shown().await, ["hello"]);
+}
+
+#[tokio::test]
+async fn what_fails_once_is_sent_again_and_what_fails_for_good_is_told_once_and_keeps_nothing_waiting() {
+    let world = World::new(Rig::fake(false)).await;
+    world.platform(&["fault", "away"]).await;
+    world.platform(&["fault", "never"]).await;
+    let (again, never) = (world.say("again").await, world.say("never").await);
+    // The first try of the first row fails; the refusal meets its second.
+    world.until_row(again, DeliveryStatus::Failed).await;
+    world.until_row(never, DeliveryStatus::Sent).await;
+    assert_eq!(world.shown().await, ["never"]);
+    assert_eq!(world.platform(&["calls"]).await, ["3"]);
+    assert!(world.rows()[0].error.as_ref().unwrap().contains("refuses"));
+}
+
+#[tokio::test]
+async fn a_platform_that_answers_late_or_twice_has_it_once() {
+    let world = World::new(Rig::fake(false)).await;
+    world.platform(&["fault", "twice"]).await;
+    world.platform(&["fault", "hold"]).await;
+    let (_, late, last) = (world.say("a").await, world.say("b").await, world.say("c").await);
+    world.until("the second to be under way", async || world.shown().await.len() == 2).await;
+    assert!(world.rows().iter().any(|row| row.id == late && row.status == DeliveryStatus::Sending));
+    world.platform(&["release"]).await;
+    world.until_row(last, DeliveryStatus::Sent).await;
+    assert_eq!(world.shown().await, ["a", "b", "c"]);
+    let ids: Vec<_> =
+        world.rows().iter().map(|row| world.store.parts_of(row.id).unwrap().remove(0).platform_id).collect();
+    assert_eq!(ids, ["m1", "m2", "m3"].map(|id| Some(id.to_owned())));
+}
+
+#[tokio::test]
+async fn a_long_text_is_shown_in_parts_each_once_wherever_it_was_interrupted() {
+    let text = "One two three four five. Six seven eight nine ten eleven. Twelve thirteen fourteen fifteen.";
+    for rig in Rig::all() {
+        let world = World::new(rig).await;
+        let id = world.say(text).await;
+        world.until_row(id, DeliveryStatus::Sent).await;
+        let shown = world.shown().await;
+        match &world.rig {
+            Rig::Local(_) => assert_eq!(shown, [text]),
+            Rig::Fake { .. } => {
+                assert!(
+                    shown.len() == 3 && shown.iter().all(|part| part.chars().count() <= LONGEST),
+                    "{shown:?}"
+                );
+                assert_eq!(shown.join(" "), text);
+                let ids = world.store.parts_of(id).unwrap();
+                assert!(ids.iter().all(|part| part.platform_id.is_some()) && ids.len() == 3);
+            }
+        }
+    }
+    // Refused in the middle for a while, or its daemon dead there: what was shown is not shown again.
+    for dies in [false, true] {
+        let mut world = World::new(Rig::fake(true)).await;
+        world.platform(&["knows"]).await;
+        world.platform(&["fault", "ok"]).await;
+        world.platform(&["fault", if dies { "hold" } else { "away" }]).await;
+        let id = world.say(text).await;
+        if dies {
+            world.until("the second part to be under way", async || world.shown().await.len() == 2).await;
+            world.die().await;
+            world.platform(&["release"]).await;
+        }
+        world.until_row(id, DeliveryStatus::Sent).await;
+        assert_eq!(world.shown().await.join(" "), text, "dies: {dies}");
+        assert_eq!(world.platform(&["calls"]).await, ["4"], "the first part was sent once");
+    }
+}
+
+#[tokio::test]
+async fn a_stop_in_the_middle_waits_for_what_is_under_way_and_sends_nothing_twice() {
+    let mut world = World::new(Rig::fake(false)).await;
+    world.platform(&["fault", "hold"]).await;
+    world.say("first").await;
+    let last = world.say("second").await;
+    world.until("the first to be under way", async || world.shown().await.len() == 1).await;
+    world.stop.cancel();
+    world.platform(&["release"]).await;
+    world.restart().await;
+    world.until_row(last, DeliveryStatus::Sent).await;
+    assert_eq!(world.shown().await, ["first", "second"]);
+}
+
+#[tokio::test]
+async fn what_was_said_can_be_changed_where_the_platform_can() {
+    for rig in Rig::all() {
+        let world = World::new(rig).await;
+        let id = world.say("before").await;
+        world.until_row(id, DeliveryStatus::Sent).await;
+        let channel = world.channels.of(world.rig.chat()).unwrap();
+        let called = world.store.parts_of(id).unwrap().remove(0).platform_id.unwrap();
+        let edited = channel.edit(world.rig.chat(), &called, "after").await;
+        assert_eq!(edited.is_ok(), channel.traits().edits);
+        let expected = if channel.traits().edits { "after" } else { "before" };
+        assert_eq!(world.shown().await, [expected]);
+        assert!(channel.chats().await.unwrap().is_empty());
+        let is_local = matches!(world.rig, Rig::Local(_));
+        assert_eq!(channel.traits().longest_text, (!is_local).then_some((LONGEST, Unit::Chars)));
+        assert_eq!(channel.traits().markup == Markup::Plain, is_local);
+    }
+}
+
+#[tokio::test]
+async fn that_an_agent_works_is_shown_and_its_end_too() {
+    let world = World::new(Rig::fake(false)).await;
+    world.hears("k1", "1", "hello", None).await;
+    world.until_came(&["hello"]).await;
+    world.judge().await;
+    let lane = world.store.waiting_lanes().unwrap()[0].lane;
+    let limits = HandoverLimits { messages: 10, bytes: 1 << 20, context: 1 };
+    let handed = world.store.start_run(lane, SandboxName::Process, "me", limits, NOW).await.unwrap().unwrap();
+    world
+        .until("that it works", async || world.platform(&["typed"]).await.contains(&"fake:1=on".to_owned()))
+        .await;
+    world.store.take_back(handed.run, handed.batch).await.unwrap();
+    world
+        .until("the end of it", async || {
+            world.platform(&["typed"]).await.last().is_some_and(|signal| signal == "fake:1=off")
+        })
+        .await;
+}
