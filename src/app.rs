@@ -443,7 +443,7 @@ impl Daemon {
 
         // Whoever is told that we are ready finds the boxes, watched.
         let (done, opened) = oneshot::channel();
-        if host.mailboxes.send(loops::ipc::Ask::Groups(done)).is_ok() {
+        if host.mailboxes.send(loops::Ask::Groups(done)).is_ok() {
             let _ = opened.await;
         }
         let recovered = reconcile::recover(&host).await;

@@ -17,12 +17,12 @@ use tokio::{
 
 use super::{
     Host,
-    ipc::chain,
     run::{self, Beginning, Order},
 };
 use crate::{
     clock,
     domain::{
+        errors::chain,
         feed::{EventKind, FeedEvent},
         lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, WaitingLane, Work},
     },
@@ -121,7 +121,7 @@ impl Dispatch {
         match self.host.store.waiting_lanes() {
             Ok(waiting) => {
                 for lane in waiting {
-                    let waiting = waiting_lane(&lane);
+                    let waiting = WaitingLane::from(&lane);
                     self.tell(Event::Waiting { group: lane.group, waiting });
                 }
             }
@@ -336,7 +336,7 @@ impl Dispatch {
 
     fn waiting_in(&self, group: &Folder) -> Vec<WaitingLane> {
         match self.host.store.waiting_lanes_of(group) {
-            Ok(waiting) => waiting.iter().map(waiting_lane).collect(),
+            Ok(waiting) => waiting.iter().map(WaitingLane::from).collect(),
             Err(error) => {
                 tracing::error!(error = %chain(&error), "reading what waits failed");
                 Vec::new()
@@ -430,8 +430,4 @@ impl Dispatch {
             }
         }
     }
-}
-
-pub(super) fn waiting_lane(lane: &store::WaitingLane) -> WaitingLane {
-    WaitingLane { lane: LaneId(lane.lane), generation: lane.generation, not_before: lane.rest_until }
 }

@@ -11,13 +11,13 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ipc_handlers::Folder;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Host;
-pub(super) use crate::domain::errors::chain;
+use super::{Ask, Host};
 use crate::{
     clock,
+    domain::errors::chain,
     ipc::{Claimed, GroupBoxes, Hint, Hints, Swept, Watch},
 };
 
@@ -46,17 +46,6 @@ const BLIND: Duration = Duration::from_millis(200);
 const WATCH_AGAIN: Duration = Duration::from_secs(2);
 /// How many files of the trash are removed at a time.
 const SWEEP: usize = 10_000;
-
-/// What others may ask of this loop.
-pub enum Ask {
-    /// Settle everything that lies in a group's boxes; its container is dead. Answered when that is done.
-    Drain(Folder, oneshot::Sender<()>),
-    /// Groups were added or removed, or something was held or released: open and watch what is new, let go of what is
-    /// gone and remove its boxes, claim nothing that is held and look at what is held no more. Answered when that is done.
-    Groups(oneshot::Sender<()>),
-    /// Settle a claimed file as it is, its writer done or not: a person has decided on it. Answered when that is done.
-    Settle(Claimed, oneshot::Sender<()>),
-}
 
 /// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first. Takes over
 /// what [`recover()`] returned.

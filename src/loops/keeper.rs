@@ -10,14 +10,14 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{
-    Host,
-    ipc::{Ask, chain},
-    snapshots,
-};
+use super::{Host, snapshots};
 use crate::{
-    domain::lanes::{Event, Holding},
+    domain::{
+        errors::chain,
+        lanes::{Event, Holding},
+    },
     ipc::{Claimed, GroupBoxes},
+    loops::Ask,
     ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, World, ipc::Hand},
 };
 

@@ -30,7 +30,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channels, local::Local},
     config::Config,
-    domain::{bucket::Bucket, holds::Holds, lanes::Event, problems::Problem, room::Disk, zone::Zone},
+    domain::{
+        bucket::Bucket, errors::chain, holds::Holds, lanes::Event, problems::Problem, room::Disk, zone::Zone,
+    },
     gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},
     ops::ipc::Hand,
@@ -87,7 +89,7 @@ pub struct Host {
     /// News for the lanes.
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the ipc loop.
-    pub mailboxes: mpsc::UnboundedSender<ipc::Ask>,
+    pub mailboxes: mpsc::UnboundedSender<Ask>,
     /// What runs' tokens are signed with.
     pub token_key: ipc_handlers::token::Key,
     /// This root's id; a label of every container.
@@ -109,6 +111,17 @@ pub struct Host {
     pub without_room: Mutex<BTreeMap<Folder, String>>,
     /// Why no event tells of what comes into the boxes of some groups, while that is so.
     pub unwatched: Mutex<Option<String>>,
+}
+
+/// What others may ask of the loop `ipc`.
+pub enum Ask {
+    /// Settle everything that lies in a group's boxes; its container is dead. Answered when that is done.
+    Drain(Folder, tokio::sync::oneshot::Sender<()>),
+    /// Groups were added or removed, or something was held or released: open and watch what is new, let go of what is
+    /// gone and remove its boxes, claim nothing that is held and look at what is held no more. Answered when that is done.
+    Groups(tokio::sync::oneshot::Sender<()>),
+    /// Settle a claimed file as it is, its writer done or not: a person has decided on it. Answered when that is done.
+    Settle(crate::ipc::Claimed, tokio::sync::oneshot::Sender<()>),
 }
 
 /// Why nothing is launched.
@@ -287,7 +300,7 @@ impl Host {
     #[must_use]
     pub fn zone_of(&self, group: &Folder) -> Zone {
         self.store.zone_of(group, &self.config.zones).unwrap_or_else(|error| {
-            tracing::error!(group = %group, error = %ipc::chain(&error), "reading a group's time zone failed");
+            tracing::error!(group = %group, error = %chain(&error), "reading a group's time zone failed");
             self.config.zones.of(None)
         })
     }

@@ -11,13 +11,14 @@ use std::{
 use ipc_handlers::Folder;
 use tokio::time::{Instant, timeout};
 
-use super::{Host, Obstacle, ipc::chain};
+use super::{Host, Obstacle};
 use crate::{
     clock,
     config::{Config, SandboxKind, dotenv},
     domain::{
         approvals::full,
         engage::takes_everything,
+        errors::chain,
         feed::EventKind,
         js_regex::Pattern,
         problems::{Finding, HeldUp, Problem, RootFault, compare, of_ledger, sort_out},

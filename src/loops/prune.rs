@@ -22,10 +22,13 @@ use std::{
 use ipc_handlers::{Folder, Time};
 use tokio::task::spawn_blocking;
 
-use super::{Host, ipc::chain};
+use super::Host;
 use crate::{
     clock,
-    domain::prune::{History, Horizon, Keep, counted_from, pause},
+    domain::{
+        errors::chain,
+        prune::{History, Horizon, Keep, counted_from, pause},
+    },
     failpoint,
     ipc::{World, peek, sync_all},
     root,

@@ -22,13 +22,13 @@ use super::{
     Host, Obstacle,
     dispatch::Adoption,
     intake::What,
-    ipc::chain,
     room,
     run::{self, NEVER_STARTED, STALE},
 };
 use crate::{
     domain::{
-        lanes::{Event, Holding},
+        errors::chain,
+        lanes::{Event, Holding, WaitingLane},
         room::Room,
     },
     sandbox::{Found, State},
@@ -180,7 +180,7 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
                 for group in held {
                     let waiting = host.store.waiting_lanes_of(&group).unwrap_or_default();
                     for lane in &waiting {
-                        let waiting = super::dispatch::waiting_lane(lane);
+                        let waiting = WaitingLane::from(lane);
                         let _ = host.lanes.send(Event::Waiting { group: group.clone(), waiting });
                     }
                     let _ = host.lanes.send(Event::Release { group, reason: Holding::Unknown });

@@ -10,10 +10,11 @@ use std::{
 use ipc_handlers::{Folder, Time};
 use tokio::task::spawn_blocking;
 
-use super::{Host, ipc::chain};
+use super::Host;
 use crate::{
     clock,
     domain::{
+        errors::chain,
         lanes::{Event, Holding},
         room::{self, A_NAME, Disk, Filler, Free, Intake, LEAST, Room, Written},
     },

@@ -17,13 +17,11 @@ use serde::ser::{SerializeSeq as _, Serializer as _};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Host,
-    ipc::{Ask, chain},
-};
+use super::Host;
 use crate::{
     clock,
-    domain::feed::EventKind,
+    domain::{errors::chain, feed::EventKind},
+    loops::Ask,
     store::{Follower, News, StoreError},
 };
 

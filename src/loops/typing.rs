@@ -14,10 +14,10 @@ use futures_util::future::BoxFuture;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::ipc::chain;
 use crate::{
     channels::Channels,
     domain::{
+        errors::chain,
         feed::EventKind,
         typing::{Place, RENEW, Signal, Typing},
     },

@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, columns::Columns as _};
-use crate::domain::typing::Place;
+use crate::domain::{lanes, typing::Place};
 
 /// A lane in which something waits for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,12 @@ pub struct WaitingLane {
     pub generation: i64,
     /// Until when it rests after a failure.
     pub rest_until: Option<Time>,
+}
+
+impl From<&WaitingLane> for lanes::WaitingLane {
+    fn from(lane: &WaitingLane) -> Self {
+        Self { lane: lanes::LaneId(lane.lane), generation: lane.generation, not_before: lane.rest_until }
+    }
 }
 
 impl Store {

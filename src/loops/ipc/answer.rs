@@ -9,14 +9,13 @@ use super::{
         Host,
         snapshots::{self, Shown},
     },
-    chain,
     fault::{Panicked, blocking},
     read::Pending,
     searches::search,
 };
 use crate::{
     clock,
-    domain::states::CommandOutcome,
+    domain::{errors::chain, states::CommandOutcome},
     failpoint,
     ipc::{Claimed, PutError, Why},
     store::{Receipt, Settled, StoreError},

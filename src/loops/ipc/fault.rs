@@ -9,11 +9,10 @@ use tokio::{runtime::Handle, task::spawn_blocking};
 use super::{
     super::Host,
     answer::{answer_all, record_our_fault},
-    chain,
     flow::{Handled, Slow, handle},
     read::{Patience, Pending, Taken},
 };
-use crate::ipc::Claimed;
+use crate::{domain::errors::chain, ipc::Claimed};
 
 /// Work panicked, or the daemon ends; which is logged.
 pub(super) struct Panicked;

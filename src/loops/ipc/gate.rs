@@ -16,13 +16,15 @@ use tokio::time::Instant;
 use super::{
     super::Host,
     answer::answer_all,
-    chain,
     flow::{AT_ONCE, Handled, TOGETHER},
     read::{Patience, Pending, Reading, claim, read},
 };
 use crate::{
     clock,
-    domain::room::{self, Intake},
+    domain::{
+        errors::chain,
+        room::{self, Intake},
+    },
     ipc::{Claimed, CommandBox, GroupBoxes},
 };
 

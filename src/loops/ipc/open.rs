@@ -11,11 +11,10 @@ use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 use super::{
     super::{Host, snapshots::Shown},
-    chain,
     worker::{HINTS, Job, Worker},
 };
 use crate::{
-    domain::scan::Sight,
+    domain::{errors::chain, scan::Sight},
     ipc::{Claimed, GroupBoxes, Hint, HintSender, Identity, Watch, World, hints},
 };
 

@@ -12,8 +12,9 @@ use ipc_handlers::{
     token,
 };
 
-use super::{super::Host, chain, searches::Concern};
+use super::{super::Host, searches::Concern};
 use crate::{
+    domain::errors::chain,
     failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, World, Writer},
     ops::ipc::hand::file_of,

@@ -7,12 +7,11 @@ use ipc_handlers::Folder;
 use super::{
     super::{Host, intake::What},
     answer::settle_again,
-    chain,
     fault::{Panicked, blocking, one_by_one, stranded},
     flow::{Slow, handle},
     read::{Patience, Taken},
 };
-use crate::ipc::Claimed;
+use crate::{domain::errors::chain, ipc::Claimed};
 
 /// What an earlier daemon had claimed and what is not settled yet.
 #[derive(Default)]

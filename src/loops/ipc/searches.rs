@@ -4,9 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use ipc_handlers::{Command, Folder, NotApplied, commands::SearchSessions};
 
-use super::{super::Host, chain, transcripts::Archives};
+use super::{super::Host, transcripts::Archives};
 use crate::{
     clock,
+    domain::errors::chain,
     store::{INDEXED_AT_ONCE, Searched},
 };
 

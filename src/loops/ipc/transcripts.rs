@@ -2,8 +2,9 @@
 
 use ipc_handlers::{Command, Folder, effect::Lanes};
 
-use super::{super::Host, chain, read::Pending};
+use super::{super::Host, read::Pending};
 use crate::{
+    domain::errors::chain,
     failpoint,
     ops::sessions::read_transcript,
     store::{Proof, Transcripts},

@@ -8,11 +8,11 @@ use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 use super::{Order, STALE, Speaks, Watched, Watching, document::prompt_of, model::looks};
 use crate::{
     domain::{
+        errors::chain,
         life::{Life, Reached},
         states::{RunKind, Via},
     },
     gateway::Looks,
-    loops::ipc::chain,
     store::{ActiveRun, batch_name, task_batch},
 };
 

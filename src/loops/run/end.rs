@@ -7,14 +7,10 @@ use tokio::{sync::oneshot, task::spawn_blocking};
 use super::{ASK_AGAIN, Ending, RunLog, Watched};
 use crate::{
     clock,
-    domain::lanes::WaitingLane,
+    domain::{errors::chain, lanes::WaitingLane},
     failpoint,
     ipc::InputState,
-    loops::{
-        Host,
-        dispatch::waiting_lane,
-        ipc::{self, chain},
-    },
+    loops::{Ask, Host},
     sandbox::SandboxError,
     store::{ActiveRun, EndOfRun, LeftInput, StoreError},
 };
@@ -39,7 +35,7 @@ impl Watched {
         host.gateway.close(self.run).await;
         // Whatever the agent asked for before it died is done before its batches are judged.
         let (done, drained) = oneshot::channel();
-        if host.mailboxes.send(ipc::Ask::Drain(self.group.clone(), done)).is_ok() {
+        if host.mailboxes.send(Ask::Drain(self.group.clone(), done)).is_ok() {
             let _ = drained.await;
         }
         let input = self.claim_back().await;
@@ -57,7 +53,7 @@ impl Watched {
                         }
                         None => tracing::info!(run = self.run, group = %self.group, "run ended"),
                     }
-                    break ended.waiting.iter().map(waiting_lane).collect();
+                    break ended.waiting.iter().map(WaitingLane::from).collect();
                 }
                 Err(StoreError::Closed) => return None,
                 Err(error) => {

@@ -8,12 +8,12 @@ use super::{Asked, Leaving, Speaks, Watched};
 use crate::{
     clock,
     domain::{
+        errors::chain,
         health::{self, HealthLimits, Readiness, Runner, Verdict, Vitals},
         judge::Cause,
         lanes::{Event, Load},
         life::Reached,
     },
-    loops::ipc::chain,
 };
 
 /// How often `_close` is asserted again until the container is gone.

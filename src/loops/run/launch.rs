@@ -14,14 +14,12 @@ use super::{
 use crate::{
     clock,
     domain::{
+        errors::chain,
         judge::{Cause, End},
         lanes::Event,
     },
     failpoint,
-    loops::{
-        ipc::chain,
-        snapshots::{self, Shown},
-    },
+    loops::snapshots::{self, Shown},
     sandbox::{SandboxError, Spec},
 };
 

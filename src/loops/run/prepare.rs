@@ -8,6 +8,7 @@ use tokio::task::{JoinError, spawn_blocking};
 use super::model;
 use crate::{
     domain::{
+        errors::chain,
         mounts::Granted,
         rows::Group,
         run_settings::{self, BadSettings, Provider, RunSettings, Selinux},
@@ -15,7 +16,7 @@ use crate::{
     },
     gateway::SocketError,
     ipc::{self, Owner, World},
-    loops::{Host, ipc::chain},
+    loops::Host,
     mounts,
     sandbox::{Access, Labels, Limits, Mount, Network, Seat, Spec, Whose},
     store::StoreError,

@@ -9,13 +9,14 @@ use super::{Halt, Speaks, Watched, noise::Noise};
 use crate::{
     clock,
     domain::{
+        errors::chain,
         judge::Cause,
         lanes::{Event, Load},
         life::Reached,
         states::{RunKind, Via},
     },
     failpoint,
-    loops::{intake::What, ipc::chain},
+    loops::intake::What,
     sandbox::output::Parsed,
     store::{Recorded, batch_name, task_batch},
 };

@@ -8,10 +8,11 @@ use tokio::{sync::mpsc, time::Instant};
 use super::{ASK_AGAIN, Halt, Order, Watched, Watching};
 use crate::{
     domain::{
+        errors::chain,
         judge::{Cause, End},
         lanes::Load,
     },
-    loops::{intake::What, ipc::chain},
+    loops::intake::What,
     sandbox::{
         Chunk, Exit, SandboxError,
         output::{Parsed, Parser},

@@ -6,13 +6,13 @@ use std::{
 
 use tokio::task::spawn_blocking;
 
-use super::{
-    super::{chain, read::Patience},
-    Worker,
-};
+use super::{super::read::Patience, Worker};
 use crate::{
     clock,
-    domain::scan::{self, Found, Look, Sight},
+    domain::{
+        errors::chain,
+        scan::{self, Found, Look, Sight},
+    },
     ipc::{CommandBox, Entry, Kind, Writer},
 };
 

@@ -9,7 +9,6 @@ use super::{
     super::{
         super::Host,
         answer::settle_again,
-        chain,
         fault::{blocking, one_by_one, stranded},
         flow::{CLAIMED_AT_ONCE, Flow, Handled, Slow, TOGETHER, handle},
         gate::{self, Open},
@@ -19,7 +18,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::room::Intake,
+    domain::{errors::chain, room::Intake},
     failpoint,
     ipc::{Claimed, CommandBox},
     ops::ipc::hand,
