@@ -25,10 +25,9 @@ use crate::{
     clock,
     config::{Config, SandboxKind},
     domain::{
-        deaths,
-        errors::chain,
-        holds::{Hold, Holds},
-        run_settings::Provider,
+        host::{deaths, errors::chain},
+        mailbox::holds::{Hold, Holds},
+        runs::run_settings::Provider,
         states::SandboxName,
     },
     gateway::{self, Credentials, Gateway, Upstream},

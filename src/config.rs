@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::domain::{
-    run_settings::{NoSuchValue, RunSettings},
-    zone::{ZoneChoice, Zones},
+    host::zone::{ZoneChoice, Zones},
+    runs::run_settings::{NoSuchValue, RunSettings},
 };
 
 mod agent;

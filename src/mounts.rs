@@ -1,5 +1,5 @@
 //! What lies at the paths that mounts are asked for, and at those that are nobody's; the decisions are
-//! [`crate::domain::mounts`]'. The allowlist is read anew each time, so a change needs no restart.
+//! [`crate::domain::runs::mounts`]'. The allowlist is read anew each time, so a change needs no restart.
 //!
 //! Between the look here and the engine's own there is a moment. Whoever can write to a folder above a mount can put a
 //! link there in that moment: another container does only where one group's writable mount contains another's.
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use crate::{
     config::Config,
     domain::{
-        errors::chain,
-        mounts::{
+        host::errors::chain,
+        runs::mounts::{
             Allowlist, Found, FoundKind, Granted, MountRequest, NotFound, OffLimits, Rules, decide, expand,
             is_shown,
         },

@@ -8,7 +8,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{config::Environment, domain::problems::RootFault};
+use crate::{config::Environment, domain::host::problems::RootFault};
 
 /// Where everything lies: the root, found as the design says.
 ///

@@ -1,4 +1,4 @@
-//! `sender-allowlist.json`, read again when it has changed; what it says is [`crate::domain::sender_list`]'s.
+//! `sender-allowlist.json`, read again when it has changed; what it says is [`crate::domain::heard::sender_list`]'s.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file is the door to the sender allowlist, which no container can reach"
@@ -13,7 +13,7 @@ use std::{
 
 use ipc_handlers::Time;
 
-use crate::{config::Config, domain::sender_list::SenderList};
+use crate::{config::Config, domain::heard::sender_list::SenderList};
 
 /// A longer list can't be read, bytes.
 const LONGEST_LIST: u64 = 1 << 20;
@@ -115,7 +115,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::domain::access::Listed;
+    use crate::domain::heard::access::Listed;
 
     const LATER: Time = Time(i64::MAX / 2);
 

@@ -12,7 +12,7 @@ use super::{box_owner, lock, open_store, private_dir};
 use crate::{
     clock,
     config::{self, Config},
-    domain::errors::chain,
+    domain::host::errors::chain,
     ops::{Alone, Keeper as _},
     root::{Standing, keep_private, make_private_file, standing},
     store::{NewGroup, NewWiring},

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::lock;
 use crate::{
-    domain::prune::is_worth_shrinking,
+    domain::host::prune::is_worth_shrinking,
     root,
     store::{self, Store},
 };

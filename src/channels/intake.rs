@@ -5,8 +5,10 @@
 use crate::{
     clock,
     domain::{
-        channels::{Connection, Mark},
-        chats::ChatInfo,
+        platforms::{
+            channels::{Connection, Mark},
+            chats::ChatInfo,
+        },
         rows::{Delivery, Inbound, Message},
     },
     failpoint,

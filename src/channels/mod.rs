@@ -1,7 +1,7 @@
 //! Platform adapters: they carry messages in and out and decide nothing. What comes in goes to [`Intake`]; what is to be
 //! said is given to [`Channel::send`], part by part.
 //!
-//! To add one: a file here, its addresses in `domain/addresses.rs`, an entry in [`Channels`], and the conformance suite
+//! To add one: a file here, its addresses in `domain/platforms/addresses.rs`, an entry in [`Channels`], and the conformance suite
 //! (`tests/it/channels/`) run on it.
 
 use std::future::ready;
@@ -9,7 +9,7 @@ use std::future::ready;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{
+use crate::domain::platforms::{
     addresses::{Platform, user_id},
     channels::{Part, Traits, Unsent},
     chats::ChatInfo,

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::{Context, Outcome, client::perform, show};
 use crate::{
     domain::{
-        approvals::{Approval, ApprovalEvent},
-        prune::History,
+        heard::approvals::{Approval, ApprovalEvent},
+        host::prune::History,
     },
     ops::{
         approvals::{approve, deny, deny_many},

@@ -13,7 +13,7 @@ use std::{
 use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::{Config, ExternalPrinter as _, history::MemHistory};
 
-use crate::domain::screen::on_screen;
+use crate::domain::host::screen::on_screen;
 
 const PROMPT: &str = "> ";
 /// How many lines the arrow keys bring back.

@@ -10,10 +10,12 @@ use serde_json::json;
 use super::{Context, Failure, Outcome, jid, show};
 use crate::{
     domain::{
-        access::{Listed, Refusal, Standing, UnknownSenders},
-        addresses::user_id,
-        engage::{self, Rule},
-        hearing::Rules,
+        heard::{
+            access::{Listed, Refusal, Standing, UnknownSenders},
+            engage::{self, Rule},
+            hearing::Rules,
+        },
+        platforms::addresses::user_id,
         rows::Inbound,
     },
     senders,

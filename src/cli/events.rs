@@ -9,7 +9,7 @@ use ipc_handlers::{Folder, Time};
 use super::{Context, Outcome, out, show};
 use crate::{
     clock,
-    domain::feed::FeedEvent,
+    domain::host::feed::FeedEvent,
     store::{News, Store},
 };
 

@@ -16,7 +16,7 @@ use tracing_subscriber::{
 };
 
 use super::LogFormat;
-use crate::domain::screen::{escaped, escaped_in_json};
+use crate::domain::host::screen::{escaped, escaped_in_json};
 
 /// Starts the log, on stderr. Lines for people have colours on a terminal.
 pub(super) fn start(format: LogFormat, level: &str) {
@@ -106,7 +106,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::domain::screen::hides;
+    use crate::domain::host::screen::hides;
 
     /// What acts on a terminal, forges lines, hides, or turns text around.
     const HOSTILE: &str = "\x1b[2J\x1b]0;t\x07 \u{9b}31m \u{202e}X \u{200b} \u{7f} \u{e0041} \u{2028}\r\n2026-11-22T00:00:00Z ERROR forged";

@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::{
     app,
     config::{Config, Environment},
-    domain::people::check_speaker,
+    domain::heard::people::check_speaker,
     ops::{OpCode, OpError, args::Jid},
     store::{Store, StoreError},
 };

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{Failure, Outcome};
-use crate::domain::screen::on_screen;
+use crate::domain::host::screen::on_screen;
 
 /// Writes text for people, at once.
 pub(super) fn text(text: &str) -> Outcome {

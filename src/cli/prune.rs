@@ -13,7 +13,7 @@ use super::{
 use crate::{
     app::{Shrunk, shrink},
     clock,
-    domain::prune::{History, Horizon, counted_from},
+    domain::host::prune::{History, Horizon, counted_from},
     loops::prune::{How, Pruned, horizon, prune},
     store::{Size, Store, is_no_room},
 };

@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::{Context, Failure, Outcome, out, show};
 use crate::{
     domain::{
-        prune::History,
+        host::prune::History,
         rows::Run,
-        usage::{RefusalRow, Total},
+        runs::usage::{RefusalRow, Total},
     },
     ops::missing,
 };

@@ -10,7 +10,7 @@ use super::{Context, Failure, Outcome, client::Client, show};
 use crate::{
     app::{self, Daemon, History},
     config::{Config, Written},
-    domain::errors::chain,
+    domain::host::errors::chain,
     loops::Host,
     root,
 };

@@ -5,7 +5,7 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{Context, Outcome, out};
-use crate::{domain::screen::acts, ops::Answer};
+use crate::{domain::host::screen::acts, ops::Answer};
 
 /// How many characters of a name a table shows; `--json` has it whole.
 const WIDEST_NAME: usize = 48;

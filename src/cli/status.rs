@@ -16,7 +16,7 @@ use crate::{
     clock,
     config::Config,
     domain::{
-        problems::{Finding, Problem, sort_out},
+        host::problems::{Finding, Problem, sort_out},
         rows::rfc3339_option,
     },
     ipc::peek,

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     channels::local::{Ask, Told},
     clock,
-    domain::addresses::user_id,
+    domain::platforms::addresses::user_id,
     store::{By, Conversation, Line, Store},
 };
 

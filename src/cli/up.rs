@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     app::{self, Daemon},
-    domain::run_settings::Provider,
+    domain::runs::run_settings::Provider,
     root::{Standing, standing},
 };
 

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use ipc_handlers::{Folder, Time};
 
 use super::{Context, Outcome, filter::check_group, show};
-use crate::domain::usage::By;
+use crate::domain::runs::usage::By;
 
 #[derive(Debug, Args)]
 pub(super) struct Usage {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     app, clock,
-    domain::{engage::Rule, prune::History, states::RunStatus},
+    domain::{heard::engage::Rule, host::prune::History, states::RunStatus},
     ipc::peek,
     ops::missing,
     store::Why,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::units::{path_or_none, text_or_none, word};
-use crate::domain::run_settings::Provider;
+use crate::domain::runs::run_settings::Provider;
 
 /// Which program is the agent.
 #[derive(Clone, Debug, Deserialize)]

@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, time::Duration};
 use serde::Deserialize;
 
 use super::units::{count_or_none, kib, mib, mib_or_none, mib_u32, millis, minutes};
-use crate::domain::tasks::TaskLimits;
+use crate::domain::runs::tasks::TaskLimits;
 
 /// How much there may be of things.
 #[derive(Clone, Debug, Deserialize)]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::units::{mib, mib_or_none, number_or_none, word};
-use crate::domain::run_settings::{Aws, Credentials, Egress, Network, Selinux};
+use crate::domain::runs::run_settings::{Aws, Credentials, Egress, Network, Selinux};
 
 /// What `sandbox.uid_base` may be: above the users of a machine, and with room above it.
 const UID_BASES: std::ops::RangeInclusive<u32> = 10_000..=4_000_000_000;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::units::{minutes_ms, path_or_none, word};
-use crate::domain::{rows::UnknownDeliveries, run_settings::NoSuchValue};
+use crate::domain::{rows::UnknownDeliveries, runs::run_settings::NoSuchValue};
 
 /// Questions about strangers and new chats.
 #[derive(Clone, Debug, Deserialize)]

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Deserializer, de::Error};
 
-use crate::domain::run_settings::NoSuchValue;
+use crate::domain::runs::run_settings::NoSuchValue;
 
 /// Reads MiB as bytes.
 pub(super) fn mib<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {

@@ -1,7 +1,7 @@
 //! The time zones of this machine.
 #![expect(clippy::disallowed_methods, reason = "this file is the door to the machine's zone data")]
 
-use crate::domain::zone::ZoneData;
+use crate::domain::host::zone::ZoneData;
 
 /// Returns the newest zone data at hand: this machine's, or our own.
 #[must_use]

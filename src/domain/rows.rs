@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
-    access::UnknownSenders,
-    chats::{self, ChatInfo},
-    group_config::{BadGroupConfig, GroupConfig},
+    heard::access::UnknownSenders,
+    platforms::chats::{self, ChatInfo},
+    runs::group_config::{BadGroupConfig, GroupConfig},
     states::{DeliveryStatus, QueueState, RunKind, RunStatus, SandboxName, SessionState},
 };
 
@@ -326,7 +326,7 @@ pub struct Dropped {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelState {
     pub channel: String,
-    pub state: super::channels::Connection,
+    pub state: super::platforms::channels::Connection,
     pub why: Option<String>,
     pub since: Time,
 }

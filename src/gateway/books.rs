@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::Notify;
 
 use super::meter::Usage;
-use crate::domain::usage::{Page, Refusal, Sum};
+use crate::domain::runs::usage::{Page, Refusal, Sum};
 
 /// What came together since it was last taken, by run.
 #[derive(Default)]

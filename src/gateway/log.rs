@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::{clock, domain::repeats::Repeats};
+use crate::{clock, domain::host::repeats::Repeats};
 
 /// The kinds of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

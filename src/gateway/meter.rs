@@ -10,7 +10,7 @@ mod tests;
 use events::Events;
 use scan::Scan;
 
-use crate::domain::usage::Tokens;
+use crate::domain::runs::usage::Tokens;
 
 /// The longest name of a model that is kept, bytes.
 const LONGEST_MODEL: usize = 96;

@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::{bucket::Bucket, errors::chain, usage::Refusal},
+    domain::{host::errors::chain, mailbox::bucket::Bucket, runs::usage::Refusal},
 };
 
 /// What is kept of a head that comes in pieces, bytes: the longest head.

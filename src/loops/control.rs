@@ -18,7 +18,11 @@ use super::{Host, keeper};
 use crate::{
     channels::local,
     clock,
-    domain::{approvals, errors::chain, problems::Finding, states::SandboxName},
+    domain::{
+        heard::approvals,
+        host::{errors::chain, problems::Finding},
+        states::SandboxName,
+    },
     ops::{self, Answer, By, Op, OpError},
 };
 

@@ -15,10 +15,12 @@ use crate::{
     channels::{Channel, Channels},
     clock,
     domain::{
-        channels::{Part, Unsent, after},
-        feed::{EventKind, FeedEvent},
+        host::feed::{EventKind, FeedEvent},
+        platforms::{
+            channels::{Part, Unsent, after},
+            split::split,
+        },
         rows::{Delivery, UnknownDeliveries},
-        split::split,
     },
     failpoint,
     store::{NextDelivery, OutboxPart, Store, StoreError},

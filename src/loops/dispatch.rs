@@ -22,9 +22,11 @@ use super::{
 use crate::{
     clock,
     domain::{
-        errors::chain,
-        feed::{EventKind, FeedEvent},
-        lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, WaitingLane, Work},
+        host::{
+            errors::chain,
+            feed::{EventKind, FeedEvent},
+        },
+        runs::lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, WaitingLane, Work},
     },
     failpoint,
     store::{self, News},

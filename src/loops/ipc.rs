@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Ask, Host};
 use crate::{
     clock,
-    domain::errors::chain,
+    domain::host::errors::chain,
     ipc::{Claimed, GroupBoxes, Hint, Hints, Swept, Watch},
 };
 

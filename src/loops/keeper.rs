@@ -13,8 +13,8 @@ use tokio::{
 use super::{Host, snapshots};
 use crate::{
     domain::{
-        errors::chain,
-        lanes::{Event, Holding},
+        host::errors::chain,
+        runs::lanes::{Event, Holding},
     },
     ipc::{Claimed, GroupBoxes},
     loops::Ask,

@@ -31,7 +31,9 @@ use crate::{
     channels::{Channels, local::Local},
     config::Config,
     domain::{
-        bucket::Bucket, errors::chain, holds::Holds, lanes::Event, problems::Problem, room::Disk, zone::Zone,
+        host::{errors::chain, problems::Problem, room::Disk, zone::Zone},
+        mailbox::{bucket::Bucket, holds::Holds},
+        runs::lanes::Event,
     },
     gateway::Gateway,
     ipc::{Claims, GroupBoxes, HostDirs, Owner},

@@ -1,5 +1,5 @@
 //! Looks what a person has to mend. With the daemon up the daemon looks, otherwise the command that asks does; each look is
-//! made anew, so a disk that has just filled up is told at once. [`crate::domain::problems`] has the words.
+//! made anew, so a disk that has just filled up is told at once. [`crate::domain::host::problems`] has the words.
 
 use std::{
     collections::BTreeMap,
@@ -16,15 +16,15 @@ use crate::{
     clock,
     config::{Config, SandboxKind, dotenv},
     domain::{
-        approvals::full,
-        engage::takes_everything,
-        errors::chain,
-        feed::EventKind,
-        js_regex::Pattern,
-        problems::{Finding, HeldUp, Problem, RootFault, compare, of_ledger, sort_out},
-        room::{self, Disk, Intake, Room},
+        heard::{approvals::full, engage::takes_everything, js_regex::Pattern},
+        host::{
+            errors::chain,
+            feed::EventKind,
+            problems::{Finding, HeldUp, Problem, RootFault, compare, of_ledger, sort_out},
+            room::{self, Disk, Intake, Room},
+        },
         rows::{Group, Wiring},
-        run_settings::{Credentials as Where, Provider, RunSettings},
+        runs::run_settings::{Credentials as Where, Provider, RunSettings},
         states::SandboxName,
     },
     gateway::{CredentialError, Credentials, Upstream},

@@ -25,7 +25,7 @@ use tokio::task::spawn_blocking;
 use super::Host;
 use crate::{
     clock,
-    domain::{
+    domain::host::{
         errors::chain,
         prune::{History, Horizon, Keep, counted_from, pause},
     },

@@ -27,9 +27,8 @@ use super::{
 };
 use crate::{
     domain::{
-        errors::chain,
-        lanes::{Event, Holding, WaitingLane},
-        room::Room,
+        host::{errors::chain, room::Room},
+        runs::lanes::{Event, Holding, WaitingLane},
     },
     sandbox::{Found, State},
     store::ActiveRun,

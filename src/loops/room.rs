@@ -14,9 +14,11 @@ use super::Host;
 use crate::{
     clock,
     domain::{
-        errors::chain,
-        lanes::{Event, Holding},
-        room::{self, A_NAME, Disk, Filler, Free, Intake, LEAST, Room, Written},
+        host::{
+            errors::chain,
+            room::{self, A_NAME, Disk, Filler, Free, Intake, LEAST, Room, Written},
+        },
+        runs::lanes::{Event, Holding},
     },
     ipc::{BoxName, Weight, weigh},
 };

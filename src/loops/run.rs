@@ -23,10 +23,12 @@ use tokio::{
 use super::{Host, intake::What};
 use crate::{
     domain::{
-        judge::{Cause, End},
-        lanes::Event,
-        life::Reached,
-        repeats::Repeats,
+        host::repeats::Repeats,
+        runs::{
+            judge::{Cause, End},
+            lanes::Event,
+            life::Reached,
+        },
     },
     ipc::Stamp,
     sandbox::output::Parsed,

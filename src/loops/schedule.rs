@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::Host;
 use crate::{
     clock,
-    domain::{errors::chain, feed::EventKind},
+    domain::host::{errors::chain, feed::EventKind},
 };
 
 /// However far off the next task is, the clock is looked at this often: it may have been set.

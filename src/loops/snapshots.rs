@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::Host;
 use crate::{
     clock,
-    domain::{errors::chain, feed::EventKind},
+    domain::host::{errors::chain, feed::EventKind},
     loops::Ask,
     store::{Follower, News, StoreError},
 };

@@ -17,9 +17,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::Channels,
     domain::{
-        errors::chain,
-        feed::EventKind,
-        typing::{Place, RENEW, Signal, Typing},
+        host::{errors::chain, feed::EventKind},
+        platforms::typing::{Place, RENEW, Signal, Typing},
     },
     store::{News, Store, StoreError},
 };
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
     use crate::{
         channels::Channel,
-        domain::{
+        domain::platforms::{
             addresses::Platform,
             channels::{Part, Traits, Unsent},
         },

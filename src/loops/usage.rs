@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 use super::Host;
-use crate::{clock, domain::errors::chain};
+use crate::{clock, domain::host::errors::chain};
 
 /// How long a store that can't take it is left alone.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     channels,
-    domain::{addresses::channel_of, people::check_user, screen::hides},
+    domain::{heard::people::check_user, host::screen::hides, platforms::addresses::channel_of},
 };
 
 /// Declares a text that is checked as it is read.

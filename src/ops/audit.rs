@@ -6,7 +6,7 @@ use ipc_handlers::Time;
 use serde_json::Value;
 
 use super::{By, Op};
-use crate::{domain::screen::escaped, root};
+use crate::{domain::host::screen::escaped, root};
 
 /// How much of what was asked for is kept, characters.
 const LONGEST: usize = 500;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    domain::{errors::chain, prune::History},
+    domain::host::{errors::chain, prune::History},
     ipc,
     store::{Store, StoreError},
 };

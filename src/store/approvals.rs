@@ -1,4 +1,4 @@
-//! Questions to people, their cards and their answers; [`crate::domain::approvals`] decides.
+//! Questions to people, their cards and their answers; [`crate::domain::heard::approvals`] decides.
 //!
 //! A question, its card and the messages that wait for it are made in the transaction of what raised it; an answer, what
 //! it brings about and the replay of those messages in the transaction of whatever gave it. So nothing is asked or
@@ -9,13 +9,15 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, at_most, columns::Columns as _, folder, oldest_first};
 use crate::domain::{
-    addresses::{channel_of, direct_chat},
-    approvals::{
-        Action, Approval, ApprovalEvent, Choice, Decision, Kind, Rights, State,
-        approver::{Candidate, Class},
+    heard::{
+        approvals::{
+            Action, Approval, ApprovalEvent, Choice, Decision, Kind, Rights, State,
+            approver::{Candidate, Class},
+        },
+        engage::ChatKind,
+        people::Role,
     },
-    engage::ChatKind,
-    people::Role,
+    platforms::addresses::{channel_of, direct_chat},
 };
 
 mod act;
@@ -253,7 +255,7 @@ impl Store {
     /// The store's; inside, why nobody can be asked.
     pub fn who_is_asked(&self) -> Result<std::result::Result<String, String>> {
         self.read(|c| {
-            let asked = crate::domain::approvals::approver::whom_to_ask(
+            let asked = crate::domain::heard::approvals::approver::whom_to_ask(
                 candidates(c, &[])?,
                 "",
                 &self.asking.channels,

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest as _, Sha256};
 
 use super::{Result, Store, StoreError, columns::Columns as _};
-use crate::domain::{holds::Hold, states::CommandOutcome};
+use crate::domain::{mailbox::holds::Hold, states::CommandOutcome};
 
 /// What a person decided about a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, StoreError, at_most, columns::Columns as _, oldest_first};
 use crate::domain::{
-    access::UnknownSenders,
-    addresses::{channel_of, kind_of, user_id},
-    channels::{Connection as Connected, Mark, MarkKind},
-    chats::{ChatInfo, Kind},
+    heard::access::UnknownSenders,
+    platforms::{
+        addresses::{channel_of, kind_of, user_id},
+        channels::{Connection as Connected, Mark, MarkKind},
+        chats::{ChatInfo, Kind},
+    },
     rows::{ChannelState, Chat},
 };
 

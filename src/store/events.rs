@@ -16,7 +16,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::watch;
 
 use super::{Result, Store, columns::Columns as _};
-use crate::domain::feed::{self, EventKind, FeedEvent};
+use crate::domain::host::feed::{self, EventKind, FeedEvent};
 
 /// How often it is looked whether another process committed, ms.
 const LOOK_MS: u64 = 1000;

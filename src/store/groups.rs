@@ -12,11 +12,13 @@ use super::{
     messages::replay_held, oldest_first, tasks,
 };
 use crate::domain::{
-    approvals::name::{BadName, check_free},
-    engage::{ChatKind, default_for},
-    group_config::{BadGroupConfig, GroupConfig},
+    heard::{
+        approvals::name::{BadName, check_free},
+        engage::{ChatKind, default_for},
+    },
+    host::zone::{Zone, Zones},
     rows::{Group, StickyThread, Wiring},
-    zone::{Zone, Zones},
+    runs::group_config::{BadGroupConfig, GroupConfig},
 };
 
 /// A group to add.

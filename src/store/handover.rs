@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Result, Store, columns::Columns as _, groups::zone_of, messages::message_row, tasks::task};
 use crate::domain::{
-    prompt::{Limits, PromptMessage, Row, Selection, Waking, format_selection, select},
+    host::zone::{Zone, Zones},
     rows::{Message, Task},
+    runs::prompt::{Limits, PromptMessage, Row, Selection, Waking, format_selection, select},
     states::{SandboxName, Via},
-    zone::{Zone, Zones},
 };
 
 /// How much goes into one batch.

@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Result, Store, columns::Columns as _, lanes};
-use crate::domain::{
+use crate::domain::host::{
     problems::{Failing, Ledger, Resting, Unsaid},
     prune::DAY_MS,
 };

@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Result, Store, columns::Columns as _};
-use crate::domain::{lanes, typing::Place};
+use crate::domain::{platforms::typing::Place, runs::lanes};
 
 /// A lane in which something waits for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]

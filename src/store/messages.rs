@@ -17,10 +17,12 @@ use super::{
     people,
 };
 use crate::domain::{
-    access::{Listed, Refusal, Standing, UnknownSenders},
-    addresses::user_id,
-    engage::{Outcome, Rule},
-    hearing::{Asked, Wired},
+    heard::{
+        access::{Listed, Refusal, Standing, UnknownSenders},
+        engage::{Outcome, Rule},
+        hearing::{Asked, Wired},
+    },
+    platforms::addresses::user_id,
     rows::{HeldMessage, Inbound, Message},
 };
 

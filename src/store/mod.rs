@@ -11,7 +11,7 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::domain::tasks::TaskLimits;
+use crate::domain::runs::tasks::TaskLimits;
 
 mod approvals;
 mod by_hand;

@@ -6,10 +6,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Result, Store, StoreError, approvals, at_most, columns::Columns as _};
 pub(super) use crate::domain::rows::Button;
 use crate::domain::{
-    addresses::channel_of,
-    channels::{LONGEST_WAIT_MS, Then},
-    retry::{self, Rest},
+    platforms::{
+        addresses::channel_of,
+        channels::{LONGEST_WAIT_MS, Then},
+    },
     rows::{Delivery, OutboxRow, UnknownDeliveries},
+    runs::retry::{self, Rest},
     states::DeliveryStatus,
 };
 

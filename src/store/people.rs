@@ -5,8 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Result, Store, StoreError, at_most, columns::Columns as _, oldest_first};
 use crate::domain::{
-    access::Standing,
-    people::Role,
+    heard::{access::Standing, people::Role},
     rows::{Dropped, Member, User},
 };
 

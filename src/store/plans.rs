@@ -24,16 +24,21 @@ use rusqlite::{
 
 use super::*;
 use crate::domain::{
-    access,
-    channels::{Connection as Connected, Mark, MarkKind, Then},
-    chats::{ChatInfo, Kind as ChatKind},
-    engage::{Outcome, Rule},
-    feed::EventKind,
-    judge::{Cause, End},
+    heard::{
+        access,
+        engage::{Outcome, Rule},
+    },
+    host::{feed::EventKind, zone::Zones},
+    platforms::{
+        channels::{Connection as Connected, Mark, MarkKind, Then},
+        chats::{ChatInfo, Kind as ChatKind},
+    },
     rows::{Inbound, UnknownDeliveries},
+    runs::{
+        judge::{Cause, End},
+        usage::{Page, Sum},
+    },
     states::SandboxName,
-    usage::{Page, Sum},
-    zone::Zones,
 };
 
 mod questions;

@@ -14,7 +14,7 @@ use super::{
     Bounds, Result, Store, StoreError, columns::Columns as _, search::Searched, sessions::Transcripts,
     writer::in_savepoint,
 };
-use crate::domain::{states::CommandOutcome, zone::Zones};
+use crate::domain::{host::zone::Zones, states::CommandOutcome};
 
 mod act;
 mod effects;

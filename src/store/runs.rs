@@ -8,11 +8,13 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Result, Store, at_most, columns::Columns as _};
 use crate::{
     domain::{
-        lanes::Load,
-        life::{Life, Reached},
+        host::zone::Zones,
         rows::Run,
+        runs::{
+            lanes::Load,
+            life::{Life, Reached},
+        },
         states::{RunKind, RunStatus, SandboxName, Via},
-        zone::Zones,
     },
     failpoint,
 };

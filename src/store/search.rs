@@ -19,8 +19,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Result, Store, StoreError, sessions::session_row};
 use crate::domain::{
-    errors::chain,
-    search::{Tally, Wanted, fold, scores},
+    host::errors::chain,
+    mailbox::search::{Tally, Wanted, fold, scores},
 };
 
 /// How many groups' indexes are held open.

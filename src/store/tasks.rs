@@ -9,9 +9,9 @@ use super::{
     Result, Store, StoreError, at_most, columns::Columns as _, folder, groups::zone_of, oldest_first,
 };
 use crate::domain::{
+    host::zone::Zones,
     rows::{Task, TaskRun},
-    tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, page, select, shown},
-    zone::Zones,
+    runs::tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, page, select, shown},
 };
 
 impl Store {

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use rusqlite::{Connection, Row, params};
 
 use super::{Result, Store, columns::Columns as _};
-use crate::domain::usage::{
+use crate::domain::runs::usage::{
     By, KEPT_REFUSALS, Page, RefusalRow, Sum, Total, UsageRow, Whose, by_day, quarter,
 };
 

@@ -12,10 +12,12 @@ use super::{
     outbox::{OUTBOX, outbox_row},
 };
 use crate::domain::{
-    approvals::Approval,
-    engage::{Outcome, Rule},
-    retry,
+    heard::{
+        approvals::Approval,
+        engage::{Outcome, Rule},
+    },
     rows::{Message, OutboxRow, rfc3339_option},
+    runs::retry,
     states::{BatchState, RunBy, RunStatus},
 };
 

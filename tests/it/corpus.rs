@@ -12,7 +12,7 @@ use std::{
 };
 
 use g2::{
-    domain::health::declared_timeout_ms,
+    domain::runs::health::declared_timeout_ms,
     ipc::{BoxName, GroupBoxes, HostDirs, InputState, StateError, display_name},
     sandbox::output::{Parsed, Parser},
 };

@@ -9,10 +9,12 @@ use futures_util::future::BoxFuture;
 use g2::{
     channels::{Channel, Channels},
     domain::{
-        addresses::Platform,
-        channels::{Part, Traits, Unsent},
+        host::zone::Zones,
+        platforms::{
+            addresses::Platform,
+            channels::{Part, Traits, Unsent},
+        },
         rows::UnknownDeliveries,
-        zone::Zones,
     },
     loops::deliver::{self, Post},
     store::{Body, CommandFile, NewGroup, Proof, Store, Transcripts, digest},

@@ -1,14 +1,14 @@
 //! The store's steps, one transaction each: what a replay, a race or a wrong order must not change.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use g2::domain::engage::Outcome;
-use g2::domain::engage::Rule;
+use g2::domain::heard::engage::Outcome;
+use g2::domain::heard::engage::Rule;
 use g2::domain::states::SandboxName;
 use g2::{
     domain::{
-        judge::{Cause, End},
+        host::zone::Zones,
         rows::Inbound,
-        zone::Zones,
+        runs::judge::{Cause, End},
     },
     store::{
         Body, CommandFile, EndOfRun, Handed, HandoverLimits, Judged, NewGroup, NewWiring, NextDelivery,

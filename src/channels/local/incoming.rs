@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     channels::Intake,
-    domain::{people::check_speaker, rows::Inbound},
+    domain::{heard::people::check_speaker, rows::Inbound},
 };
 
 /// A message of more than this is refused, bytes.

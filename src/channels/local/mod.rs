@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
 use super::Channel;
-use crate::domain::{
+use crate::domain::platforms::{
     addresses::{self, Platform},
     channels::{Markup, Part, Traits, Unsent},
     typing::{Place, Signal},

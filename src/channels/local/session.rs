@@ -10,7 +10,7 @@ use super::{
 use crate::{
     channels::{Channel as _, Intake},
     clock,
-    domain::{feed::EventKind, rows::Delivery, typing::Signal},
+    domain::{host::feed::EventKind, platforms::typing::Signal, rows::Delivery},
     store::{By, Heard, How, News, Store, StoreError},
 };
 

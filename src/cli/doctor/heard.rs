@@ -1,7 +1,7 @@
 //! Who is heard: the sender list, and messages that no rule could decide about.
 
 use super::{Subject, row::Row};
-use crate::{domain::sender_list::SenderList, senders};
+use crate::{domain::heard::sender_list::SenderList, senders};
 
 pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let list = match senders::read(&subject.config) {

@@ -6,9 +6,11 @@ use super::{Subject, row::Row};
 use crate::{
     config::dotenv,
     domain::{
-        mounts::MountRequest,
         rows::Group,
-        run_settings::{Credentials, Provider, RunSettings},
+        runs::{
+            mounts::MountRequest,
+            run_settings::{Credentials, Provider, RunSettings},
+        },
     },
     mounts::{self, Extra, NoList},
 };

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     domain::{
-        approvals::{Approval, State},
-        holds::Hold,
+        heard::approvals::{Approval, State},
+        mailbox::holds::Hold,
     },
     store::ActiveRun,
 };

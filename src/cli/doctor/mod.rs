@@ -10,7 +10,7 @@ use clap::Args;
 use super::{Context, Failure, Outcome, out, show};
 use crate::{
     config::{Config, ConfigError},
-    domain::{problems::Finding, rows::Group},
+    domain::{host::problems::Finding, rows::Group},
     loops::{
         control,
         problems::{self, View},

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::row::Row;
 use crate::{
-    domain::problems::Problem,
+    domain::host::problems::Problem,
     root::{fault, open_to_others},
 };
 

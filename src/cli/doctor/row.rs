@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use crate::domain::{
+use crate::domain::host::{
     errors,
     problems::{Finding, Severity},
     screen::acts,

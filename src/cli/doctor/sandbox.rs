@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     config::{ClaudeSettings, Config, SandboxKind},
-    domain::{problems::Finding, rows::Group, run_settings::Provider, states::SandboxName},
+    domain::{host::problems::Finding, rows::Group, runs::run_settings::Provider, states::SandboxName},
     loops::problems::{look_at_image, scripts_set},
     sandbox::{SandboxError, docker::Image},
 };

@@ -2,8 +2,8 @@
 
 use super::row::Row;
 use crate::domain::{
+    host::zone::{Source, ZoneChoice, ZoneData},
     rows::Group,
-    zone::{Source, ZoneChoice, ZoneData},
 };
 
 pub(super) fn check(choice: &ZoneChoice, data: &ZoneData) -> Vec<Row> {

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{super::out, Context, Outcome};
 use crate::{
     clock,
-    domain::{feed::EventKind, rows::IpcRow, states::QueueState},
+    domain::{host::feed::EventKind, rows::IpcRow, states::QueueState},
     ops::ipc::look::Queue,
     store::{IpcFilter, News, Store},
 };

@@ -6,7 +6,7 @@ use super::{Dispatch, Event, LaneId, WaitingLane, chain};
 use crate::{
     clock,
     config::Config,
-    domain::{
+    domain::heard::{
         engage::{Outcome, Rule},
         hearing::Rules,
     },

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::{errors::chain, states::CommandOutcome},
+    domain::{host::errors::chain, states::CommandOutcome},
     failpoint,
     ipc::{Claimed, PutError, Why},
     store::{Receipt, Settled, StoreError},

@@ -12,7 +12,7 @@ use super::{
     flow::{Handled, Slow, handle},
     read::{Patience, Pending, Taken},
 };
-use crate::{domain::errors::chain, ipc::Claimed};
+use crate::{domain::host::errors::chain, ipc::Claimed};
 
 /// Work panicked, or the daemon ends; which is logged.
 pub(super) struct Panicked;

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::{
+    domain::host::{
         errors::chain,
         room::{self, Intake},
     },

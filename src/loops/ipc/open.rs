@@ -14,7 +14,7 @@ use super::{
     worker::{HINTS, Job, Worker},
 };
 use crate::{
-    domain::{errors::chain, scan::Sight},
+    domain::{host::errors::chain, mailbox::scan::Sight},
     ipc::{Claimed, GroupBoxes, Hint, HintSender, Identity, Watch, World, hints},
 };
 

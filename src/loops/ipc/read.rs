@@ -14,7 +14,7 @@ use ipc_handlers::{
 
 use super::{super::Host, searches::Concern};
 use crate::{
-    domain::errors::chain,
+    domain::host::errors::chain,
     failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, World, Writer},
     ops::ipc::hand::file_of,

@@ -11,7 +11,7 @@ use super::{
     flow::{Slow, handle},
     read::{Patience, Taken},
 };
-use crate::{domain::errors::chain, ipc::Claimed};
+use crate::{domain::host::errors::chain, ipc::Claimed};
 
 /// What an earlier daemon had claimed and what is not settled yet.
 #[derive(Default)]

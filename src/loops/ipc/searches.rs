@@ -7,7 +7,7 @@ use ipc_handlers::{Command, Folder, NotApplied, commands::SearchSessions};
 use super::{super::Host, transcripts::Archives};
 use crate::{
     clock,
-    domain::errors::chain,
+    domain::host::errors::chain,
     store::{INDEXED_AT_ONCE, Searched},
 };
 

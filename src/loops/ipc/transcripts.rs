@@ -4,7 +4,7 @@ use ipc_handlers::{Command, Folder, effect::Lanes};
 
 use super::{super::Host, read::Pending};
 use crate::{
-    domain::errors::chain,
+    domain::host::errors::chain,
     failpoint,
     ops::sessions::read_transcript,
     store::{Proof, Transcripts},

@@ -16,7 +16,7 @@ use super::{
     read::Patience,
 };
 use crate::{
-    domain::scan::{Sight, Turns},
+    domain::mailbox::scan::{Sight, Turns},
     ipc::{Claimed, CommandBox, Hint, Hints},
 };
 

@@ -8,8 +8,8 @@ use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 use super::{Order, STALE, Speaks, Watched, Watching, document::prompt_of, model::looks};
 use crate::{
     domain::{
-        errors::chain,
-        life::{Life, Reached},
+        host::errors::chain,
+        runs::life::{Life, Reached},
         states::{RunKind, Via},
     },
     gateway::Looks,

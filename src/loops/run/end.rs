@@ -7,7 +7,7 @@ use tokio::{sync::oneshot, task::spawn_blocking};
 use super::{ASK_AGAIN, Ending, RunLog, Watched};
 use crate::{
     clock,
-    domain::{errors::chain, lanes::WaitingLane},
+    domain::{host::errors::chain, runs::lanes::WaitingLane},
     failpoint,
     ipc::InputState,
     loops::{Ask, Host},

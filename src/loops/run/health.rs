@@ -8,11 +8,13 @@ use super::{Asked, Leaving, Speaks, Watched};
 use crate::{
     clock,
     domain::{
-        errors::chain,
-        health::{self, HealthLimits, Readiness, Runner, Verdict, Vitals},
-        judge::Cause,
-        lanes::{Event, Load},
-        life::Reached,
+        host::errors::chain,
+        runs::{
+            health::{self, HealthLimits, Readiness, Runner, Verdict, Vitals},
+            judge::Cause,
+            lanes::{Event, Load},
+            life::Reached,
+        },
     },
 };
 

@@ -14,9 +14,11 @@ use super::{
 use crate::{
     clock,
     domain::{
-        errors::chain,
-        judge::{Cause, End},
-        lanes::Event,
+        host::errors::chain,
+        runs::{
+            judge::{Cause, End},
+            lanes::Event,
+        },
     },
     failpoint,
     loops::snapshots::{self, Shown},

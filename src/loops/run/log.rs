@@ -13,7 +13,7 @@ use ipc_handlers::{
     wire::{self, Launch, Provider},
 };
 
-use crate::domain::errors::chain;
+use crate::domain::host::errors::chain;
 
 /// Of how many runs the files are kept.
 const KEPT_RUNS: i64 = 1000;

@@ -8,7 +8,7 @@ use ipc_handlers::wire;
 use super::prepare::{Place, Unprepared};
 use crate::{
     config::dotenv,
-    domain::run_settings::{Credentials, Provider, RunSettings},
+    domain::runs::run_settings::{Credentials, Provider, RunSettings},
     gateway::{Kind, Looks, NAME, SocketError},
     ipc::Owner,
     loops::Host,

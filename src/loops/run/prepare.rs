@@ -8,10 +8,12 @@ use tokio::task::{JoinError, spawn_blocking};
 use super::model;
 use crate::{
     domain::{
-        errors::chain,
-        mounts::Granted,
+        host::errors::chain,
         rows::Group,
-        run_settings::{self, BadSettings, Provider, RunSettings, Selinux},
+        runs::{
+            mounts::Granted,
+            run_settings::{self, BadSettings, Provider, RunSettings, Selinux},
+        },
         states::SandboxName,
     },
     gateway::SocketError,

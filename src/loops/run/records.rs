@@ -9,10 +9,12 @@ use super::{Halt, Speaks, Watched, noise::Noise};
 use crate::{
     clock,
     domain::{
-        errors::chain,
-        judge::Cause,
-        lanes::{Event, Load},
-        life::Reached,
+        host::errors::chain,
+        runs::{
+            judge::Cause,
+            lanes::{Event, Load},
+            life::Reached,
+        },
         states::{RunKind, Via},
     },
     failpoint,

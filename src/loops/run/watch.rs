@@ -8,9 +8,11 @@ use tokio::{sync::mpsc, time::Instant};
 use super::{ASK_AGAIN, Halt, Order, Watched, Watching};
 use crate::{
     domain::{
-        errors::chain,
-        judge::{Cause, End},
-        lanes::Load,
+        host::errors::chain,
+        runs::{
+            judge::{Cause, End},
+            lanes::Load,
+        },
     },
     loops::intake::What,
     sandbox::{

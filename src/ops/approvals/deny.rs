@@ -7,7 +7,7 @@ use super::{
     super::{By, Done, OpError, Operation, World},
     decide, us,
 };
-use crate::{domain::approvals::Approval, store::Pick};
+use crate::{domain::heard::approvals::Approval, store::Pick};
 
 /// Which question, and who says no.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

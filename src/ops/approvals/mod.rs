@@ -3,7 +3,10 @@
 use super::{By, Done, OpCode, OpError, World, missing};
 use crate::{
     clock,
-    domain::{approvals::Approval, people::user_by_hand, prune::History},
+    domain::{
+        heard::{approvals::Approval, people::user_by_hand},
+        host::prune::History,
+    },
     failpoint, ipc,
     store::{Decided, How, Pick},
 };

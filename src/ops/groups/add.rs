@@ -15,7 +15,7 @@ use super::super::{
 use crate::{
     clock,
     domain::{
-        engage::Engages,
+        heard::engage::Engages,
         rows::{Chat, Group},
     },
     failpoint, ipc,

@@ -10,10 +10,12 @@ use super::super::{By, Done, OpError, Operation, World, args::Trigger};
 use crate::{
     clock, config,
     domain::{
-        group_config::{BadGroupConfig, COLUMNS, KEYS},
+        host::zone::suggestion,
         rows::Group,
-        run_settings::Provider,
-        zone::suggestion,
+        runs::{
+            group_config::{BadGroupConfig, COLUMNS, KEYS},
+            run_settings::Provider,
+        },
     },
 };
 

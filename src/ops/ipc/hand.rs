@@ -21,7 +21,10 @@ use ipc_handlers::{Code, Folder, Refusal, Time};
 
 use super::super::{OpCode, OpError};
 use crate::{
-    domain::{errors::chain, states::CommandOutcome, zone::Zones},
+    domain::{
+        host::{errors::chain, zone::Zones},
+        states::CommandOutcome,
+    },
     failpoint,
     ipc::{
         ClaimError, Claimed, Claims, CommandBox, GroupBoxes, HostDirs, PutError, ReadError, Source, Why,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::{holds::Hold, screen::escaped},
+    domain::{host::screen::escaped, mailbox::holds::Hold},
     ipc::display_name,
 };
 

@@ -7,7 +7,12 @@ use ipc_handlers::{Folder, RequestId, Time, envelope};
 use super::super::{OpError, missing};
 use crate::{
     clock,
-    domain::{holds::Holds, prune::History, rows::IpcRow, screen::escaped, states::QueueState},
+    domain::{
+        host::{prune::History, screen::escaped},
+        mailbox::holds::Holds,
+        rows::IpcRow,
+        states::QueueState,
+    },
     ipc::{
         CommandBox,
         peek::{self, Lying},

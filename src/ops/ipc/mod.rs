@@ -4,7 +4,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
 
 use crate::{
     clock,
-    domain::{holds::Hold, rows::IpcRow},
+    domain::{mailbox::holds::Hold, rows::IpcRow},
     ipc::display_name,
     store::Store,
 };

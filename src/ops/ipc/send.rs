@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::{errors::chain, rows::IpcRow},
+    domain::{host::errors::chain, rows::IpcRow},
     ipc::{COMMAND_LIMIT, CommandBox, post},
     root::new_id,
 };

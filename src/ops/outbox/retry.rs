@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{By, Done, OpError, Operation, World, missing};
 use crate::{
-    domain::{prune::History, rows::OutboxRow},
+    domain::{host::prune::History, rows::OutboxRow},
     store::StoreError,
 };
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::{people::Role, rows::User},
+    domain::{heard::people::Role, rows::User},
 };
 
 words! {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::{By, Done, OpError, Operation, World, args::Jid};
-use crate::domain::{access::UnknownSenders, chats::Kind, rows::Chat};
+use crate::domain::{heard::access::UnknownSenders, platforms::chats::Kind, rows::Chat};
 
 /// Which chat, and what is changed, all of it or nothing. What is not given stays.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -57,7 +57,7 @@ fn said(world: &World<'_>, group: &Folder, sessions: &[String]) -> (Transcripts,
             Ok(Some(page)) => drop(said.insert(session.clone(), page)),
             Ok(None) => {}
             Err(error) => {
-                let why = crate::domain::errors::chain(&error);
+                let why = crate::domain::host::errors::chain(&error);
                 notes.push(format!("{why}; the session is archived without what was said"));
             }
         }

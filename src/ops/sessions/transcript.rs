@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, path::Path};
 use ipc_handlers::Folder;
 
 use crate::{
-    domain::transcript::{PAGE, Page},
+    domain::mailbox::transcript::{PAGE, Page},
     ipc::{InsideError, transcript_lines},
 };
 

@@ -5,9 +5,11 @@ use ipc_handlers::Folder;
 use super::{OpError, World, args::Jid};
 use crate::{
     domain::{
-        addresses::kind_of,
-        engage::{ChatKind, Engages, default_for, takes_everything},
-        js_regex::Pattern,
+        heard::{
+            engage::{ChatKind, Engages, default_for, takes_everything},
+            js_regex::Pattern,
+        },
+        platforms::addresses::kind_of,
         rows::{Chat, Wiring},
     },
     store::{Store, StoreError},

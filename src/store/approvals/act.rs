@@ -17,7 +17,7 @@ use super::{
     note, place,
     senders::ask_again,
 };
-use crate::domain::{
+use crate::domain::heard::{
     approvals::{
         Action, Rights, State, card,
         name::{BadName, new_agent},

@@ -15,7 +15,7 @@ use super::{
     groups_of, note, question, question_row, rights,
 };
 use crate::domain::{
-    approvals::{
+    heard::approvals::{
         Action, NAMING_MS, Rights,
         answer::{InReplyTo, Open, Said, Typed, read},
         name::is_cancel,

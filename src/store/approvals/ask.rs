@@ -12,13 +12,13 @@ use super::{
     Asking, QUESTION, Question, US, candidates, note, place, question_row,
 };
 use crate::domain::{
-    addresses::channel_of,
-    approvals::{
+    heard::approvals::{
         Kind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
         answer::press,
         approver::whom_to_ask,
         card::{self, Card, Spoken},
     },
+    platforms::addresses::channel_of,
 };
 
 /// What a question is about.

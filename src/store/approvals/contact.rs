@@ -10,13 +10,15 @@ use super::{
     rights,
 };
 use crate::domain::{
-    access::UnknownSenders,
-    approvals::{
-        Kind,
-        chat::{self, Unwired},
+    heard::{
+        access::UnknownSenders,
+        approvals::{
+            Kind,
+            chat::{self, Unwired},
+        },
+        engage::{Author, ChatKind, Mentioned},
     },
-    chats,
-    engage::{Author, ChatKind, Mentioned},
+    platforms::chats,
     rows::Inbound,
 };
 

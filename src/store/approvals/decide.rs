@@ -13,7 +13,7 @@ use super::{
     end::expire,
     groups_of, note, question, rights,
 };
-use crate::domain::approvals::{Action, answer::pressed};
+use crate::domain::heard::approvals::{Action, answer::pressed};
 
 /// What somebody picked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::{
     ask::speak,
     note, question,
 };
-use crate::domain::approvals::Action;
+use crate::domain::heard::approvals::Action;
 
 impl Store {
     /// Ends the questions that nobody answered in time; returns how many.

@@ -8,7 +8,7 @@ use super::{
     Asking, Question,
     ask::{About, Asked, ask, denied},
 };
-use crate::domain::{access::Standing, approvals::Kind, people::check_user};
+use crate::domain::heard::{access::Standing, approvals::Kind, people::check_user};
 
 /// A message that one group would have heard, had it known the sender.
 pub(in super::super) struct Unheard {

@@ -1,6 +1,6 @@
 //! The part of the story in which people are asked.
 
-use crate::domain::channels::Then;
+use crate::domain::platforms::channels::Then;
 
 use super::*;
 
@@ -69,9 +69,13 @@ pub(super) async fn of_questions(store: &Store) {
     let wiring = NewWiring { chat_jid: "tg:4".into(), ..super::wiring() };
     store.add_wiring(wiring, NOW).await.unwrap();
     store.deny_many(Some(CHAT), "local:me", "test", NOW).await.unwrap();
-    assert!(store.approval(1).unwrap().is_some_and(|(one, events)| one.state
-        == crate::domain::approvals::State::Approved
-        && !events.is_empty()));
+    assert!(
+        store
+            .approval(1)
+            .unwrap()
+            .is_some_and(|(one, events)| one.state == crate::domain::heard::approvals::State::Approved
+                && !events.is_empty())
+    );
     stranger(store, "tg:9", "42", "c9").await;
     assert!(store.expire_approvals(NOW.plus_ms(8 * 24 * 3_600_000)).await.unwrap() > 0);
 }

@@ -10,7 +10,7 @@ use super::{
     super::{Result, columns::Columns as _, groups::zone_of, sessions, tasks},
     effects::within,
 };
-use crate::domain::zone::{Zone, Zones};
+use crate::domain::host::zone::{Zone, Zones};
 
 pub(super) fn run_seat(c: &Connection, run: i64) -> Result<Option<RunSeat>> {
     Ok(c.prepare_cached("SELECT lane_id, chat_jid FROM runs WHERE id = ?1")?

@@ -16,7 +16,7 @@ use super::{
     receipt,
 };
 use crate::domain::{
-    prune::{DAY_MS, RECEIPT_DAYS},
+    host::prune::{DAY_MS, RECEIPT_DAYS},
     states::CommandOutcome,
 };
 

@@ -15,10 +15,12 @@ use super::{
     slot::judge_task,
 };
 use crate::domain::{
-    health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
-    judge::{self, Batch, Cause, End, Ended, Judgement, Reached, Said, Went},
+    host::zone::Zones,
+    runs::{
+        health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
+        judge::{self, Batch, Cause, End, Ended, Judgement, Reached, Said, Went},
+    },
     states::{BatchState, RunStatus, Via},
-    zone::Zones,
 };
 
 /// What is known about a run whose container is certainly dead.

@@ -13,9 +13,9 @@ use super::{
     ActiveRun, EndOfRun,
 };
 use crate::domain::{
-    judge::{self, Batch, Ended, Judgement, Reached, Said},
+    host::zone::Zones,
     rows::Task,
-    zone::Zones,
+    runs::judge::{self, Batch, Ended, Judgement, Reached, Said},
 };
 
 /// Returns the occurrence of a task's schedule after `slot`, by its catch-up rule.

@@ -1,9 +1,9 @@
 //! How answers are given.
 
-use g2::domain::approvals::State;
-use g2::domain::engage::Rule;
+use g2::domain::heard::approvals::State;
+use g2::domain::heard::engage::Rule;
 use g2::{
-    domain::people::Role,
+    domain::heard::people::Role,
     store::{How, Pick},
 };
 
@@ -48,7 +48,7 @@ async fn a_number_of_somebody_without_the_right_is_a_message() {
     assert_eq!(world.woken("main", DESK), ["1"], "the guest's");
     // The same number in another chat is one as well.
     world.hear("local:elsewhere", OWNER, "1").await;
-    assert!(world.open().iter().any(|question| question.kind == g2::domain::approvals::Kind::Sender));
+    assert!(world.open().iter().any(|question| question.kind == g2::domain::heard::approvals::Kind::Sender));
 }
 
 #[tokio::test]
@@ -145,7 +145,11 @@ async fn whoever_lost_the_right_since_they_were_asked_may_not_answer() {
     world.store.revoke_roles("tg:ada", Some(folder("family"))).await.unwrap();
     world.hear("tg:ada", "tg:ada", "1").await;
     assert_eq!(
-        world.open().iter().filter(|question| question.kind == g2::domain::approvals::Kind::Sender).count(),
+        world
+            .open()
+            .iter()
+            .filter(|question| question.kind == g2::domain::heard::approvals::Kind::Sender)
+            .count(),
         1
     );
     assert_eq!(world.pick(1, Pick::Yes, "tg:ada").await.how, How::NotAllowed);

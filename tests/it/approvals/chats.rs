@@ -1,8 +1,8 @@
 //! What to do with a chat that no group is wired to.
 
-use g2::domain::engage::Rule;
+use g2::domain::heard::engage::Rule;
 use g2::{
-    domain::people::Role,
+    domain::heard::people::Role,
     store::{How, Pick},
 };
 use ipc_handlers::effect::EngageMode;

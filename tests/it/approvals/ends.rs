@@ -1,9 +1,9 @@
 //! Questions that nobody answers, and bounds.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use g2::domain::approvals::State;
+use g2::domain::heard::approvals::State;
 use g2::{
-    domain::{approvals::full, people::Role},
+    domain::heard::{approvals::full, people::Role},
     store::{Asking, How, NextDelivery, Pick},
 };
 
@@ -19,7 +19,12 @@ async fn fail(world: &World, chat: &str) {
     };
     world
         .store
-        .delivery_failed(card.id, "blocked by the user", g2::domain::channels::Then::GiveUp, world.now)
+        .delivery_failed(
+            card.id,
+            "blocked by the user",
+            g2::domain::platforms::channels::Then::GiveUp,
+            world.now,
+        )
         .await
         .unwrap();
 }

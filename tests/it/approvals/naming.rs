@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use g2::{
-    domain::people::Role,
+    domain::heard::people::Role,
     store::{How, Pick},
 };
 

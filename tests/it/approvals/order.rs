@@ -90,7 +90,12 @@ async fn run(steps: Vec<Step>) {
                 if let g2::store::NextDelivery::Now(card) = next {
                     world
                         .store
-                        .delivery_failed(card.id, "away", g2::domain::channels::Then::GiveUp, world.now)
+                        .delivery_failed(
+                            card.id,
+                            "away",
+                            g2::domain::platforms::channels::Then::GiveUp,
+                            world.now,
+                        )
                         .await
                         .unwrap();
                 }

@@ -1,10 +1,10 @@
 //! Whether a sender is heard.
 
-use g2::domain::approvals::State;
-use g2::domain::engage::Outcome;
-use g2::domain::engage::Rule;
+use g2::domain::heard::approvals::State;
+use g2::domain::heard::engage::Outcome;
+use g2::domain::heard::engage::Rule;
 use g2::{
-    domain::people::Role,
+    domain::heard::people::Role,
     store::{How, Pick},
 };
 
@@ -208,7 +208,7 @@ async fn somebody_who_is_admitted_while_their_message_is_judged_is_not_asked_abo
         rule: Rule::UnknownSender,
         reason: "stale".into(),
         sticks: false,
-        refused: Some(g2::domain::access::Refusal::Asked),
+        refused: Some(g2::domain::heard::access::Refusal::Asked),
     };
     assert!(world.store.judge(vec![stale], world.now).await.unwrap().again);
     assert!(world.open().is_empty());

@@ -1,13 +1,10 @@
 //! A store with people in it, and what the loops do with it, step by step.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use g2::domain::approvals::State;
+use g2::domain::heard::approvals::State;
 use g2::{
     domain::{
-        access::Listed,
-        approvals::Approval,
-        hearing::Rules,
-        people::Role,
+        heard::{access::Listed, approvals::Approval, hearing::Rules, people::Role},
         rows::{Delivery, Inbound},
     },
     store::{

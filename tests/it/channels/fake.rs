@@ -12,9 +12,11 @@ use futures_util::future::BoxFuture;
 use g2::{
     channels::{Channel, Intake},
     domain::{
-        addresses::Platform,
-        channels::{Connection, Mark, MarkKind, Markup, Part, Traits, Unit, Unsent},
-        chats::{ChatInfo, Kind},
+        platforms::{
+            addresses::Platform,
+            channels::{Connection, Mark, MarkKind, Markup, Part, Traits, Unit, Unsent},
+            chats::{ChatInfo, Kind},
+        },
         rows::Inbound,
     },
 };

@@ -1,8 +1,8 @@
 //! What comes in: each event once and in order, durable before the platform is told so.
 
 use g2::domain::{
-    approvals::State,
-    channels::{Connection, MarkKind},
+    heard::approvals::State,
+    platforms::channels::{Connection, MarkKind},
     states::DeliveryStatus,
 };
 
@@ -76,7 +76,7 @@ async fn asked(world: &World) -> (i64, String) {
     let chat = world.rig.chat();
     let owner = chat.replace(":1", ":owner").replace(":main", ":owner");
     world.store.put_user(&owner, "Owner", Some(chat.into()), NOW).await.unwrap();
-    world.store.grant_role(&owner, g2::domain::people::Role::Owner, None, "test", NOW).await.unwrap();
+    world.store.grant_role(&owner, g2::domain::heard::people::Role::Owner, None, "test", NOW).await.unwrap();
     let stranger = g2::domain::rows::Inbound {
         chat_jid: chat.replace(":1", ":2").replace(":main", ":other"),
         replay_key: "s".into(),
@@ -118,7 +118,11 @@ async fn a_reply_to_a_card_is_known_by_what_the_platform_calls_it() {
     // What the platform shows first is called m1 and m2, which no card's row is.
     world.say("something").await;
     let (id, _) = asked(&world).await;
-    world.store.grant_role("fake:ada", g2::domain::people::Role::Owner, None, "test", NOW).await.unwrap();
+    world
+        .store
+        .grant_role("fake:ada", g2::domain::heard::people::Role::Owner, None, "test", NOW)
+        .await
+        .unwrap();
     let card = world.rows().last().unwrap().id;
     world.until_row(card, DeliveryStatus::Sent).await;
     let called = world.store.parts_of(card).unwrap().pop().unwrap().platform_id.unwrap();

@@ -10,7 +10,7 @@ use g2::{
         local::{Ask, Incoming, Local, Session, Told},
     },
     domain::{
-        engage::{Outcome, Rule},
+        heard::engage::{Outcome, Rule},
         rows::{OutboxRow, UnknownDeliveries},
         states::DeliveryStatus,
     },

@@ -1,7 +1,7 @@
 //! What is said: in order, each once, whatever the platform does with it.
 
 use g2::domain::{
-    channels::{Markup, Unit},
+    platforms::channels::{Markup, Unit},
     rows::UnknownDeliveries,
     states::{DeliveryStatus, SandboxName},
 };

@@ -3,8 +3,8 @@
 
 use std::{fs, path::Path};
 
-const PROMPT: &str = "src/domain/prompt/tests.rs";
-const ENGAGE: &str = "src/domain/engage/tests.rs";
+const PROMPT: &str = "src/domain/runs/prompt/tests.rs";
+const ENGAGE: &str = "src/domain/heard/engage/tests.rs";
 const OUTBOUND: &str = "ipc-handlers/src/outbound.rs";
 const ZONES: &str = "tests/it/clocks/zones.rs";
 
@@ -56,10 +56,10 @@ const CASES: [(&str, &str, &str, &str); 52] = [
     ("timezone", "formatLocalTime converts to the zone", ZONES, "one_instant_is_shown_by_the_clock_of_each_zone"),
     ("timezone", "formatLocalTime handles different zones", ZONES, "one_instant_is_shown_by_the_clock_of_each_zone"),
     ("timezone", "formatLocalTime does not throw on an invalid zone and shows UTC", ZONES, "a_name_that_is_no_zone_is_shown_as_utc_and_stops_nothing"),
-    ("timezone", "isValidTimezone accepts IANA names", "src/domain/zone.rs", "names_that_v1_takes_are_taken_in_any_case_and_others_are_not"),
-    ("timezone", "isValidTimezone rejects POSIX strings and garbage", "src/domain/zone.rs", "names_that_v1_takes_are_taken_in_any_case_and_others_are_not"),
-    ("timezone", "resolveTimezone passes valid names through", "src/domain/zone.rs", "the_first_candidate_that_names_a_zone_is_taken_and_those_before_it_are_reported"),
-    ("timezone", "resolveTimezone falls back to UTC", "src/domain/zone.rs", "the_first_candidate_that_names_a_zone_is_taken_and_those_before_it_are_reported"),
+    ("timezone", "isValidTimezone accepts IANA names", "src/domain/host/zone.rs", "names_that_v1_takes_are_taken_in_any_case_and_others_are_not"),
+    ("timezone", "isValidTimezone rejects POSIX strings and garbage", "src/domain/host/zone.rs", "names_that_v1_takes_are_taken_in_any_case_and_others_are_not"),
+    ("timezone", "resolveTimezone passes valid names through", "src/domain/host/zone.rs", "the_first_candidate_that_names_a_zone_is_taken_and_those_before_it_are_reported"),
+    ("timezone", "resolveTimezone falls back to UTC", "src/domain/host/zone.rs", "the_first_candidate_that_names_a_zone_is_taken_and_those_before_it_are_reported"),
     ("task-scheduler", "computeNextRun returns null for once-tasks", "ipc-handlers/src/schedule/tests.rs", "once_has_a_first_run_only_and_a_cron_that_ended_none"),
     ("task-scheduler", "computeNextRun anchors interval tasks to their scheduled time", "ipc-handlers/src/schedule/interval.rs", "the_grid_is_kept_however_much_was_missed"),
     ("task-scheduler", "computeNextRun skips missed intervals without an infinite loop", "ipc-handlers/src/schedule/interval.rs", "the_grid_is_kept_however_much_was_missed"),

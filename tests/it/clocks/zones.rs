@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use g2::domain::{
-    prompt::{PromptMessage, format, local_time},
-    zone::{ZoneData, Zones},
+    host::zone::{ZoneData, Zones},
+    runs::prompt::{PromptMessage, format, local_time},
 };
 use ipc_handlers::Time;
 

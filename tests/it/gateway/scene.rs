@@ -11,7 +11,7 @@ use std::{
 };
 
 use g2::{
-    domain::usage::{Page, Sum},
+    domain::runs::usage::{Page, Sum},
     gateway::{Credentials, Gateway, Limits, Looks, NAME, Upstream},
 };
 use serde_json::Value;

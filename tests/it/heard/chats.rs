@@ -2,7 +2,7 @@
 
 use g2::{
     domain::{
-        chats::{ChatInfo, Kind},
+        platforms::chats::{ChatInfo, Kind},
         rows::Inbound,
     },
     store::{NewGroup, NewWiring, Store},

@@ -1,6 +1,6 @@
 //! What is said in order, and clocks that jump.
 
-use g2::domain::channels::Then;
+use g2::domain::platforms::channels::Then;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use g2::{
-    domain::feed::{EventKind, FeedEvent, MOST_EVENTS},
+    domain::host::feed::{EventKind, FeedEvent, MOST_EVENTS},
     store::Follower,
 };
 

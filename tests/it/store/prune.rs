@@ -4,7 +4,7 @@ use g2::domain::states::BatchState;
 use std::collections::BTreeMap;
 
 use g2::{
-    domain::prune::{DAY_MS, History, Horizon, Keep},
+    domain::host::prune::{DAY_MS, History, Horizon, Keep},
     store::Note,
 };
 
@@ -206,7 +206,11 @@ async fn what_was_not_said_is_kept_and_so_is_its_run() {
     let NextDelivery::Now(row) = world.store.begin_delivery("local:main", NOW).await.unwrap() else {
         panic!()
     };
-    world.store.delivery_failed(row.id, "away", g2::domain::channels::Then::GiveUp, NOW).await.unwrap();
+    world
+        .store
+        .delivery_failed(row.id, "away", g2::domain::platforms::channels::Then::GiveUp, NOW)
+        .await
+        .unwrap();
     world.message("local:main", "2", "x", Outcome::Ignore).await;
     let removed: BTreeMap<_, _> =
         world.prune(&keep()).await.into_iter().map(|(what, ids)| (what.name(), ids)).collect();

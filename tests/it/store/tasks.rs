@@ -2,7 +2,7 @@
 
 use g2::domain::states::CommandOutcome;
 use g2::domain::states::SandboxName;
-use g2::{domain::tasks::TaskLimits, store::Bounds};
+use g2::{domain::runs::tasks::TaskLimits, store::Bounds};
 use ipc_handlers::Code;
 use ipc_handlers::TaskStatus;
 use serde_json::json;

@@ -10,8 +10,8 @@ use super::{super::read::Patience, Worker};
 use crate::{
     clock,
     domain::{
-        errors::chain,
-        scan::{self, Found, Look, Sight},
+        host::errors::chain,
+        mailbox::scan::{self, Found, Look, Sight},
     },
     ipc::{CommandBox, Entry, Kind, Writer},
 };

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     clock,
-    domain::{errors::chain, room::Intake},
+    domain::host::{errors::chain, room::Intake},
     failpoint,
     ipc::{Claimed, CommandBox},
     ops::ipc::hand,

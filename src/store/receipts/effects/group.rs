@@ -7,7 +7,7 @@ use super::{
     super::super::{approvals, chats, groups, sessions, uids},
     Applied,
 };
-use crate::domain::group_config::{BadGroupConfig, GroupConfig};
+use crate::domain::runs::group_config::{BadGroupConfig, GroupConfig};
 
 /// Makes the group, or changes it, and wires it to the chat. Whoever registers it again has its live run leave, so that
 /// the next one has the new settings.

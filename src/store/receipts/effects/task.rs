@@ -13,7 +13,7 @@ use super::{
     },
     Applied, within,
 };
-use crate::domain::tasks::TaskLimits;
+use crate::domain::runs::tasks::TaskLimits;
 
 /// Stores a new task, under its own id or one that we make: `task-N`, with the row's number.
 pub(super) fn create(c: &Connection, new: &NewTask, limits: &TaskLimits, now: Time) -> Applied {

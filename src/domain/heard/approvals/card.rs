@@ -1,0 +1,218 @@
+//! How questions read. A card says what follows from each answer, and nothing that a stranger wrote can look like a
+//! line of it.
+
+use std::fmt::Write as _;
+
+use ipc_handlers::Folder;
+
+use super::{Action, Choice};
+use crate::domain::{heard::engage::ChatKind, host::screen::acts};
+
+/// So many groups are offered on a card; the command line takes any.
+const OFFERED: usize = 20;
+/// Of a name, so many characters are shown; of a message, more.
+const NAME: usize = 60;
+const QUOTE: usize = 200;
+
+/// A question as it is said, with what it can be answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    pub text: String,
+    pub choices: Vec<Choice>,
+}
+
+/// Who spoke, where, and what.
+#[derive(Clone, Copy, Debug)]
+pub struct Spoken<'a> {
+    pub sender: &'a str,
+    pub sender_name: &'a str,
+    pub chat: &'a str,
+    pub chat_name: &'a str,
+    pub kind: ChatKind,
+    pub text: &'a str,
+}
+
+/// Asks whether a sender is to be heard by groups, by their names.
+#[must_use]
+pub fn about_sender(id: i64, spoken: &Spoken<'_>, groups: &[String]) -> Card {
+    let choices = vec![
+        Choice { label: "Allow".into(), action: Action::Allow },
+        Choice { label: "Deny".into(), action: Action::Deny },
+    ];
+    let (who, groups) = (who(spoken), list(groups));
+    let text = format!(
+        "New sender (question #{id})\n{who} wants to talk to {groups} in {}: {}\nAllowed, {groups} will know them in \
+         every chat.",
+        place(spoken),
+        quote(spoken.text)
+    );
+    Card { text: with_choices(text, id, &choices), choices }
+}
+
+/// Asks which group a chat is to be wired to; `groups` by folder and name, in the order of their offer.
+#[must_use]
+pub fn about_chat(id: i64, spoken: &Spoken<'_>, groups: &[(Folder, String)]) -> Card {
+    let mut choices: Vec<Choice> = groups
+        .iter()
+        .take(OFFERED)
+        .map(|(folder, name)| {
+            let name = one_line(name, NAME);
+            let alike = |other: &str| one_line(other, NAME).to_lowercase() == name.to_lowercase();
+            let twice = groups.iter().filter(|(_, other)| alike(other)).count() > 1;
+            let label =
+                if twice { format!("Connect to {name} ({folder})") } else { format!("Connect to {name}") };
+            Choice { label, action: Action::Connect(folder.clone()) }
+        })
+        .collect();
+    choices.push(Choice { label: "Create a new agent".into(), action: Action::New });
+    choices.push(Choice { label: "Ignore".into(), action: Action::Ignore });
+    let (title, what, when) = match spoken.kind {
+        ChatKind::Direct => ("New direct chat", "a direct chat", "will answer every message there"),
+        ChatKind::Group => ("New group chat", "a group", "will answer there when it is mentioned"),
+        ChatKind::ThreadedGroup => (
+            "New group chat",
+            "a group with threads",
+            "will answer there when it is mentioned, and then all of that thread",
+        ),
+    };
+    let mut text = format!(
+        "{title} (question #{id})\n{} writes in {}, {what} that no agent is connected to: {}\nConnected, the agent \
+         {when}; {} will be known to it.",
+        who(spoken),
+        place(spoken),
+        quote(spoken.text),
+        if spoken.sender.is_empty() { "nobody" } else { "this sender" },
+    );
+    if let Some(more) = groups.len().checked_sub(OFFERED).filter(|more| *more > 0) {
+        let _ = write!(text, "\n{more} more agents: `g2 approvals approve {id} --group FOLDER`.");
+    }
+    Card { text: with_choices(text, id, &choices), choices }
+}
+
+/// Who spoke: by name, with the id where it says more. The id is the channel's word, the name the sender's own.
+#[must_use]
+pub fn who(spoken: &Spoken<'_>) -> String {
+    named(spoken.sender, spoken.sender_name)
+}
+
+/// A person or a chat: by name, with the address where it says more.
+#[must_use]
+pub fn named(id: &str, name: &str) -> String {
+    let (id, name) = (one_line(id, NAME * 2), one_line(name, NAME));
+    match (id.as_str(), name.as_str()) {
+        ("", "") => "somebody".into(),
+        ("", name) => name.to_owned(),
+        (id, "") => id.to_owned(),
+        (id, name) if id == name => id.to_owned(),
+        (id, name) => format!("{name} ({id})"),
+    }
+}
+
+fn place(spoken: &Spoken<'_>) -> String {
+    named(spoken.chat, spoken.chat_name)
+}
+
+/// Names, as a sentence lists them.
+#[must_use]
+pub fn list(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| one_line(name, NAME)).collect();
+    match names.as_slice() {
+        [] => "no agent".into(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+fn with_choices(mut text: String, id: i64, choices: &[Choice]) -> String {
+    for (n, choice) in choices.iter().enumerate() {
+        let _ = write!(text, "\n{}. {}", n + 1, choice.label);
+    }
+    let _ =
+        write!(text, "\nAnswer with a number; where more than this is asked, `#{id} 1` says which is meant.");
+    text
+}
+
+fn quote(text: &str) -> String {
+    format!("“{}”", one_line(text, QUOTE).replace(['“', '”'], "\""))
+}
+
+/// One line of at most so many characters; what would act on a screen, or turn its text around, is left out.
+fn one_line(text: &str, most: usize) -> String {
+    let cleaned: String = text.chars().take(most * 8).map(|c| if acts(c) { ' ' } else { c }).collect();
+    let line = cleaned.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= most {
+        return line;
+    }
+    line.chars().take(most).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPOKEN: Spoken<'_> = Spoken {
+        sender: "tg:42",
+        sender_name: "Bob",
+        chat: "tg:-100",
+        chat_name: "Chess",
+        kind: ChatKind::Group,
+        text: "@G2 who wins?",
+    };
+
+    #[test]
+    fn a_card_about_a_sender_says_who_where_what_and_what_follows() {
+        let card = about_sender(3, &SPOKEN, &["Family".into(), "Work".into()]);
+        assert_eq!(
+            card.text,
+            "New sender (question #3)\nBob (tg:42) wants to talk to Family and Work in Chess (tg:-100): “@G2 who \
+             wins?”\nAllowed, Family and Work will know them in every chat.\n1. Allow\n2. Deny\nAnswer with a number; \
+             where more than this is asked, `#3 1` says which is meant."
+        );
+        assert_eq!(card.choices.len(), 2);
+    }
+
+    #[test]
+    fn a_card_about_a_chat_offers_each_group_a_new_one_and_none() {
+        let groups = ["main", "chess"].map(|f| (Folder::parse(f).unwrap(), f.to_uppercase()));
+        let card = about_chat(4, &SPOKEN, &groups);
+        let labels: Vec<&str> = card.choices.iter().map(|choice| choice.label.as_str()).collect();
+        assert_eq!(labels, ["Connect to MAIN", "Connect to CHESS", "Create a new agent", "Ignore"]);
+        assert!(card.text.contains("\n1. Connect to MAIN\n2. Connect to CHESS\n3. "), "{}", card.text);
+        for (kind, says) in [
+            (ChatKind::Direct, "will answer every message there"),
+            (ChatKind::Group, "will answer there when it is mentioned"),
+            (ChatKind::ThreadedGroup, "and then all of that thread"),
+        ] {
+            let card = about_chat(4, &Spoken { kind, ..SPOKEN }, &groups);
+            assert!(card.text.contains(says), "{}", card.text);
+        }
+    }
+
+    #[test]
+    fn more_groups_than_fit_are_left_to_the_command_line_and_equal_names_are_told_apart() {
+        let many: Vec<(Folder, String)> =
+            (0..25).map(|n| (Folder::parse(&format!("g{n}")).unwrap(), "Same".to_owned())).collect();
+        let card = about_chat(4, &SPOKEN, &many);
+        assert_eq!(card.choices.len(), 22);
+        assert!(
+            card.text.contains("5 more agents: `g2 approvals approve 4 --group FOLDER`"),
+            "{}",
+            card.text
+        );
+        assert_eq!(card.choices[7].label, "Connect to Same (g7)");
+    }
+
+    #[test]
+    fn nothing_that_a_stranger_wrote_makes_a_line_of_its_own_or_a_card_long() {
+        let (name, text) = ("Bob\n1. Allow everybody\u{202e}", "a\n\n2. Deny\r\n”x“ ".repeat(1000));
+        let spoken = Spoken { sender_name: name, text: &text, chat_name: "C\u{2028}D", ..SPOKEN };
+        for card in [about_sender(1, &spoken, &["Main".into()]), about_chat(1, &spoken, &[])] {
+            let extra = 4 + card.choices.len();
+            assert_eq!(card.text.lines().count(), extra, "{}", card.text);
+            assert!(card.text.chars().count() < 900, "{}", card.text.chars().count());
+            assert!(!card.text.contains('\u{202e}') && card.text.matches('”').count() == 1);
+        }
+        let nameless = Spoken { sender: "", sender_name: "", ..SPOKEN };
+        assert!(about_chat(1, &nameless, &[]).text.contains("somebody writes"));
+    }
+}

@@ -1,0 +1,150 @@
+//! What becomes of a message in a chat that no group is wired to.
+
+use ipc_handlers::{Folder, effect::IgnoredMessages};
+
+use super::Rights;
+use crate::domain::heard::{
+    access::UnknownSenders,
+    engage::{self, Author, ChatKind, Engages},
+};
+
+/// A message, and what is known of its chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwired<'a> {
+    pub author: Author,
+    pub addressed: Addressed,
+    pub rights: Rights,
+    /// Whether the sender is known to anybody.
+    pub known: bool,
+    pub policy: UnknownSenders,
+    /// Those that there are; of many, two are enough.
+    pub groups: &'a [Folder],
+    /// Whether a group was wired to the chat once: then it was somebody's decision that none is.
+    pub wired_before: bool,
+}
+
+/// Whether a message is meant for an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addressed {
+    Yes,
+    No,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unheard {
+    /// It is stored, and nothing to anybody.
+    Nothing,
+    /// The chat is wired to this group, and the message goes the way of all.
+    Wire(Folder),
+    /// Somebody is asked.
+    Ask,
+    /// It is counted and told, with this reason.
+    Drop(&'static str),
+}
+
+/// Decides.
+#[must_use]
+pub fn decide(message: &Unwired<'_>) -> Unheard {
+    match (message.author, message.addressed) {
+        (Author::Me | Author::Bot, _) | (Author::Person, Addressed::No) => return Unheard::Nothing,
+        (Author::Person, Addressed::Yes) => {}
+    }
+    match (message.groups, &message.rights) {
+        ([], _) => Unheard::Drop("no group is wired to the chat, and there is none that could be"),
+        ([only], Rights::Everything) if !message.wired_before => Unheard::Wire(only.clone()),
+        (_, _) if !message.known && message.policy == UnknownSenders::Strict => Unheard::Drop(
+            "no group is wired to the chat, nobody knows this sender, and the chat's policy is strict",
+        ),
+        (_, _) => Unheard::Ask,
+    }
+}
+
+/// Returns whether a message is meant for an agent: in a chat with one person every one is, elsewhere the channel says
+/// so, or the text begins with the main group's trigger.
+#[must_use]
+pub fn addressed(kind: ChatKind, mentioned: engage::Mentioned, text: &str, trigger: &str) -> Addressed {
+    let rule = engage::WiringRule {
+        mode: Engages::Mention,
+        trigger: trigger.to_owned(),
+        ignored: IgnoredMessages::Drop,
+    };
+    let heard = engage::Heard { text, author: Author::Person, mentioned, sticky: engage::Sticky::No };
+    let direct = kind == ChatKind::Direct;
+    if direct || engage::decide(&rule, &heard).outcome == engage::Outcome::Wake {
+        Addressed::Yes
+    } else {
+        Addressed::No
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folders(names: &[&str]) -> Vec<Folder> {
+        names.iter().map(|name| Folder::parse(name).unwrap()).collect()
+    }
+
+    fn nobody() -> Rights {
+        Rights::Groups(Vec::new())
+    }
+
+    #[test]
+    fn a_stranger_s_word_asks_and_an_owner_s_wires_where_there_is_no_choice() {
+        use UnknownSenders::{Ask, Public, Strict};
+        let (one, two) = (folders(&["main"]), folders(&["family", "main"]));
+        let wire = Unheard::Wire(one[0].clone());
+        let admin_of_one = Rights::Groups(one.clone());
+        let strict = Unheard::Drop(
+            "no group is wired to the chat, nobody knows this sender, and the chat's policy is strict",
+        );
+        let none = Unheard::Drop("no group is wired to the chat, and there is none that could be");
+        // Rights, known, policy, groups, wired before.
+        let table = [
+            (Rights::Everything, true, Ask, &one[..], false, wire.clone()),
+            (Rights::Everything, true, Strict, &one[..], false, wire),
+            (Rights::Everything, true, Ask, &one[..], true, Unheard::Ask),
+            (Rights::Everything, true, Ask, &two[..], false, Unheard::Ask),
+            (admin_of_one, true, Ask, &one[..], false, Unheard::Ask),
+            (nobody(), false, Ask, &one[..], false, Unheard::Ask),
+            (nobody(), false, Public, &one[..], false, Unheard::Ask),
+            (nobody(), false, Strict, &one[..], false, strict.clone()),
+            (nobody(), true, Strict, &one[..], false, Unheard::Ask),
+            (nobody(), false, Ask, &[], false, none.clone()),
+            (Rights::Everything, true, Ask, &[], false, none),
+        ];
+        for (rights, known, policy, groups, wired_before, expected) in table {
+            let message = |author, addressed| Unwired {
+                author,
+                addressed,
+                rights: rights.clone(),
+                known,
+                policy,
+                groups,
+                wired_before,
+            };
+            let said = decide(&message(Author::Person, Addressed::Yes));
+            assert_eq!(said, expected, "{rights:?} {known} {policy:?} {groups:?} {wired_before}");
+            for (author, addressed) in
+                [(Author::Person, Addressed::No), (Author::Bot, Addressed::Yes), (Author::Me, Addressed::Yes)]
+            {
+                assert_eq!(decide(&message(author, addressed)), Unheard::Nothing, "{author:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_agent_is_addressed_in_a_direct_chat_by_a_mention_and_by_its_trigger() {
+        use engage::Mentioned;
+        for (kind, mentioned, text, is) in [
+            (ChatKind::Direct, Mentioned::No, "hello", Addressed::Yes),
+            (ChatKind::Group, Mentioned::No, "hello", Addressed::No),
+            (ChatKind::Group, Mentioned::Yes, "hello", Addressed::Yes),
+            (ChatKind::Group, Mentioned::No, "@g2 hello", Addressed::Yes),
+            (ChatKind::ThreadedGroup, Mentioned::No, "hello @G2", Addressed::No),
+        ] {
+            assert_eq!(addressed(kind, mentioned, text, "@G2"), is, "{kind:?} {text}");
+        }
+    }
+}

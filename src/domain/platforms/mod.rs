@@ -1,0 +1,7 @@
+//! Platforms: how their addresses read, what they can do, and how a text is cut for them.
+
+pub mod addresses;
+pub mod channels;
+pub mod chats;
+pub mod split;
+pub mod typing;

@@ -1,0 +1,391 @@
+//! What is said of a run that has ended, and what becomes of its batches.
+//!
+//! This is for a container that is certainly dead: its output is read to the end, its boxes are applied, its input
+//! folder is claimed back. Nothing here is stored or sent.
+//!
+//! A batch that is not done goes one of three ways. If the agent cannot have read it, it is handed out again and costs
+//! no try, twice at most. If the agent had it and nothing was said since, it is handed out again and costs a try. If
+//! something was said, handing it out again could say it twice: it has failed, and its chat is told so, once.
+
+use crate::domain::{
+    runs::{
+        health::{self, Readiness, Runner},
+        retry::{self, Retry},
+    },
+    states::RunStatus,
+};
+
+/// How often a batch that nobody read is handed out again at no cost.
+pub const MAX_FREE_RETURNS: u32 = 2;
+
+/// What is known of a run that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub end: End,
+    pub runner: Runner,
+    /// What we did to it, or saw wrong with it, before it ended.
+    pub cause: Cause,
+    /// The error of its last record, when that was an error record.
+    pub error_record: Option<String>,
+}
+
+/// How a run's container ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// We went away before there was a container.
+    NeverCreated,
+    NoImage {
+        image: String,
+    },
+    /// The engine could not create or start it.
+    Engine {
+        doing: String,
+        why: String,
+    },
+    Exited {
+        code: i64,
+        oom: bool,
+    },
+    /// The engine does not answer, or the disk is in the way: looked after elsewhere, and nobody's try.
+    NotNow {
+        why: String,
+    },
+    /// The engine, which answers, knows no such container.
+    Gone,
+}
+
+/// What we did to a run, or saw wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Nothing: it ended by itself.
+    Itself,
+    /// We asked it to leave, and stopped it if it did not: it was idle, or its place was wanted.
+    Closed,
+    /// Somebody ended it on purpose.
+    Cancelled { by: String },
+    /// Its health was bad: what was wrong.
+    Unwell { reason: String },
+    /// We stopped it, as its group fills the disk; the reason is a sentence of its own.
+    NoRoom { reason: String },
+    /// It was not ready within the start-up limit, ms.
+    NeverReady { limit_ms: i64 },
+    /// It wrote more than this, bytes.
+    Flooded { limit_bytes: u64 },
+    /// A record of its output is missing.
+    Gap { expected: u64, got: u64 },
+    /// The daemon that ran it is gone and it was not adopted.
+    OwnerGone,
+}
+
+/// A batch that the run was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    pub reached: Reached,
+    pub said: Said,
+    /// Failed tries before this run.
+    pub tries: u32,
+    /// Returns at no cost before this run.
+    pub free_returns: u32,
+}
+
+/// How far a batch came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// It was in the document on stdin.
+    OnStdin,
+    /// Its input file was claimed back as it was published: the runner never had it.
+    FileUnread,
+    /// The runner had taken its input file.
+    FileTaken,
+    /// Its input file is not there, neither as it was published nor as it is taken: it was never placed, or a runner that
+    /// had finished with it removed it and its record was lost.
+    FileAbsent,
+    /// A record named it as handled.
+    Done,
+}
+
+/// Whether there is an outbox row, or an applied command, of the run since the batch was handed to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    Nothing,
+    Something,
+}
+
+/// What becomes of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    Done,
+    /// It is handed out again after a rest, ms.
+    Returned {
+        tries: u32,
+        free_returns: u32,
+        rest_ms: i64,
+    },
+    /// It is not tried again, and its chat is told so in these words.
+    Failed {
+        notice: String,
+    },
+}
+
+/// A run's last word in the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Final {
+    pub went: Went,
+    /// What was wrong, for people; `None` exactly when it succeeded.
+    pub error: Option<String>,
+}
+
+/// How a run went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Went {
+    Well,
+    Wrong,
+    /// Somebody ended it on purpose.
+    Cancelled,
+}
+
+impl From<Went> for RunStatus {
+    fn from(went: Went) -> Self {
+        match went {
+            Went::Well => Self::Succeeded,
+            Went::Wrong => Self::Failed,
+            Went::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+/// Returns what is said of the run, and of each of its batches, in the order given. `base_ms` is the first rest.
+#[must_use]
+pub fn judge(ended: &Ended, batches: &[Batch], base_ms: i64) -> (Final, Vec<Judgement>) {
+    let in_hand = |batch: &&Batch| matches!(reading(ended, batch.reached, batch.said), Reading::InHand);
+    let judgements = batches.iter().map(|batch| judge_batch(ended, batch, base_ms)).collect();
+    (judge_run(ended, batches.iter().filter(in_hand).count()), judgements)
+}
+
+/// Returns what is said of a run that had taken so many batches and not finished them. A task's run has none.
+#[must_use]
+pub fn judge_run(ended: &Ended, in_hand: usize) -> Final {
+    let failed = |error: String| Final { went: Went::Wrong, error: Some(error) };
+    if let Cause::Cancelled { by } = &ended.cause {
+        return Final { went: Went::Cancelled, error: Some(format!("cancelled: {by}")) };
+    }
+    if let Some(trouble) = trouble(ended) {
+        return failed(trouble.for_people());
+    }
+    match in_hand {
+        0 => Final { went: Went::Well, error: None },
+        1 => failed("ended with a message in hand".to_owned()),
+        more => failed(format!("ended with {more} batches of messages in hand")),
+    }
+}
+
+fn judge_batch(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
+    let Batch { reached, said, tries, free_returns } = *batch;
+    match reading(ended, reached, said) {
+        Reading::Done => Judgement::Done,
+        // Our own going away is not the batch's fault at all, and can't be repeated by a container.
+        Reading::NotOffered => Judgement::Returned { tries, free_returns, rest_ms: 0 },
+        Reading::Unread if free_returns < MAX_FREE_RETURNS => {
+            // Nothing is mended by waiting where the container is not to blame.
+            let rest_ms = match (trouble(ended), retry::after_failure(free_returns, base_ms)) {
+                (None | Some(Trouble::OwnerGone), _) | (_, Retry::GiveUp) => 0,
+                (Some(_), Retry::RestFor(ms)) => ms,
+            };
+            Judgement::Returned { tries, free_returns: free_returns + 1, rest_ms }
+        }
+        Reading::Unread => after_try(ended, batch, base_ms),
+        Reading::InHand if said == Said::Something => Judgement::Failed {
+            notice: format!(
+                "I was interrupted ({}) after I had begun to act on your last message, so I will not start it over. \
+                 Please tell me what is still to be done.",
+                in_short(ended)
+            ),
+        },
+        Reading::InHand => after_try(ended, batch, base_ms),
+    }
+}
+
+fn after_try(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
+    match retry::after_failure(batch.tries, base_ms) {
+        Retry::RestFor(rest_ms) => {
+            Judgement::Returned { tries: batch.tries + 1, free_returns: batch.free_returns, rest_ms }
+        }
+        Retry::GiveUp => Judgement::Failed {
+            notice: format!(
+                "I could not answer your last message: {} attempts failed, the last one because {}. Please send it \
+                 again later.",
+                batch.tries.saturating_add(1),
+                in_short(ended)
+            ),
+        },
+    }
+}
+
+/// Returns what a chat is told of a task whose occurrence is given up after `tries` failed tries and this one. Its
+/// prompt is an agent's words: `<internal>` blocks do not leave by it either.
+#[must_use]
+pub fn task_notice(ended: &Ended, task: &str, prompt: &str, tries: u32, said: Said) -> String {
+    const MOST_CHARS: usize = 60;
+    let prompt = ipc_handlers::outbound::strip_internal(prompt);
+    let mut shown: String = prompt.chars().take(MOST_CHARS).collect();
+    if shown.len() < prompt.len() {
+        shown.push('…');
+    }
+    let what = match said {
+        Said::Something => {
+            format!("was interrupted ({}) after it had begun, so it is not started over.", in_short(ended))
+        }
+        Said::Nothing => {
+            let attempts = tries.saturating_add(1);
+            format!("failed: I tried {attempts} times, and the last time {}.", in_short(ended))
+        }
+    };
+    format!("Scheduled task {task} (“{shown}”) {what}")
+}
+
+/// How much of a batch the agent can have read.
+enum Reading {
+    Done,
+    /// There was nobody to give it to, and that was our doing.
+    NotOffered,
+    Unread,
+    InHand,
+}
+
+fn reading(ended: &Ended, reached: Reached, said: Said) -> Reading {
+    // The folder is sure of this even when the run said something: it was about something else.
+    match reached {
+        Reached::Done => return Reading::Done,
+        Reached::FileUnread => return Reading::Unread,
+        Reached::OnStdin | Reached::FileTaken | Reached::FileAbsent => {}
+    }
+    match ended.end {
+        End::NeverCreated | End::NotNow { .. } => return Reading::NotOffered,
+        End::NoImage { .. } | End::Engine { .. } if said == Said::Nothing => return Reading::Unread,
+        End::NoImage { .. } | End::Engine { .. } | End::Exited { .. } | End::Gone => {}
+    }
+    match ended.runner {
+        Runner::One if trouble(ended).is_none() && matches!(ended.end, End::Exited { .. }) => Reading::Done,
+        // Who has said something has read its document, announced or not.
+        Runner::Two(Readiness::NotYet) if reached == Reached::OnStdin && said == Said::Nothing => {
+            Reading::Unread
+        }
+        // A runner of ours keeps what it has taken until it has finished with it.
+        Runner::Two(_) if reached == Reached::FileAbsent && said == Said::Nothing => Reading::Unread,
+        Runner::One | Runner::Two(Readiness::NotYet | Readiness::Ready) => Reading::InHand,
+    }
+}
+
+/// What was wrong with a run: the first that applies tells most.
+enum Trouble<'e> {
+    OwnerGone,
+    Unwell(&'e str),
+    NoRoom(&'e str),
+    NeverReady(i64),
+    Flooded(u64),
+    Gap { expected: u64, got: u64 },
+    NoImage(&'e str),
+    Engine { doing: &'e str, why: &'e str },
+    OutOfMemory,
+    ErrorRecord(&'e str),
+    LeftUnready,
+    Gone,
+    ExitCode(i64),
+}
+
+fn trouble(ended: &Ended) -> Option<Trouble<'_>> {
+    let by_us = match &ended.cause {
+        Cause::Unwell { reason } => return Some(Trouble::Unwell(reason)),
+        Cause::NoRoom { reason } => return Some(Trouble::NoRoom(reason)),
+        Cause::NeverReady { limit_ms } => return Some(Trouble::NeverReady(*limit_ms)),
+        Cause::Flooded { limit_bytes } => return Some(Trouble::Flooded(*limit_bytes)),
+        Cause::Gap { expected, got } => return Some(Trouble::Gap { expected: *expected, got: *got }),
+        Cause::OwnerGone => return Some(Trouble::OwnerGone),
+        Cause::Closed | Cause::Cancelled { .. } => true,
+        Cause::Itself => false,
+    };
+    match &ended.end {
+        End::NeverCreated => return Some(Trouble::OwnerGone),
+        End::NotNow { why } => return Some(Trouble::Engine { doing: "launching a container", why }),
+        End::NoImage { image } => return Some(Trouble::NoImage(image)),
+        End::Engine { doing, why } => return Some(Trouble::Engine { doing, why }),
+        End::Exited { oom: true, .. } => return Some(Trouble::OutOfMemory),
+        End::Exited { .. } | End::Gone => {}
+    }
+    if let Some(error) = &ended.error_record {
+        return Some(Trouble::ErrorRecord(error));
+    }
+    match &ended.end {
+        End::Exited { code: 0, .. } if !by_us && ended.runner == Runner::Two(Readiness::NotYet) => {
+            Some(Trouble::LeftUnready)
+        }
+        // The signals with which we stop and kill; whoever we end leaves with one of these.
+        End::Exited { code: 0, .. } => None,
+        End::Exited { code: 137 | 143, .. } | End::Gone if by_us => None,
+        End::Exited { code, .. } => Some(Trouble::ExitCode(*code)),
+        End::NeverCreated | End::NotNow { .. } | End::NoImage { .. } | End::Engine { .. } | End::Gone => {
+            Some(Trouble::Gone)
+        }
+    }
+}
+
+impl Trouble<'_> {
+    /// The error as the ledger keeps it.
+    fn for_people(&self) -> String {
+        match self {
+            Self::OwnerGone => "recovered stale active run".to_owned(),
+            Self::Unwell(reason) => format!("ended because it {}", clipped(reason)),
+            Self::NoRoom(reason) => format!("stopped: {}", clipped(reason)),
+            Self::NeverReady(ms) => format!("not ready within {}", health::human(*ms)),
+            Self::Flooded(bytes) => format!("wrote more than {bytes} bytes"),
+            Self::Gap { expected, got } => format!("record {expected} is missing: {got} came instead"),
+            Self::NoImage(image) => format!("image {image} is not there; build it with container/build.sh"),
+            Self::Engine { doing, why } => format!("{doing} failed: {}", clipped(why)),
+            Self::OutOfMemory => "out of memory".to_owned(),
+            Self::ErrorRecord(error) => clipped(error),
+            Self::LeftUnready => "left before it was ready".to_owned(),
+            Self::Gone => "the container is gone".to_owned(),
+            Self::ExitCode(code) => format!("exited with code {code}"),
+        }
+    }
+
+    /// The same for a chat, which may be public: without paths, names and texts of ours or of the agent's.
+    fn for_a_chat(&self) -> &'static str {
+        match self {
+            Self::OwnerGone => "I was restarted",
+            Self::Unwell(_) => "I got stuck",
+            Self::NoRoom(_) => "the disk was nearly full and I wrote too much to it",
+            Self::NeverReady(_) => "I did not start in time",
+            Self::Flooded(_) => "I wrote too much output",
+            Self::Gap { .. } => "part of my output was lost",
+            Self::NoImage(_) => "my container image is missing",
+            Self::Engine { .. } => "my container could not be started",
+            Self::OutOfMemory => "I ran out of memory",
+            Self::ErrorRecord(_) => "there was an error",
+            Self::LeftUnready => "I stopped before I had started",
+            Self::Gone => "my container disappeared",
+            Self::ExitCode(_) => "I crashed",
+        }
+    }
+}
+
+fn in_short(ended: &Ended) -> &'static str {
+    match (&ended.cause, trouble(ended)) {
+        (Cause::Cancelled { .. }, _) => "I was told to stop",
+        (_, Some(trouble)) => trouble.for_a_chat(),
+        (_, None) => "I stopped too early",
+    }
+}
+
+/// Returns the first line of a text of the agent's or the engine's, cut to what a ledger row needs.
+fn clipped(text: &str) -> String {
+    const MOST_CHARS: usize = 500;
+    let line = text.trim().lines().next().unwrap_or_default();
+    match line.char_indices().nth(MOST_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

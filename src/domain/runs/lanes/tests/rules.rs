@@ -1,0 +1,188 @@
+//! The rules as assertions: on each action when it is performed, and on what was left undone after each event.
+
+use ipc_handlers::{Folder, Time};
+
+use super::world::{Container, GROUPS, Group, Mode, Pipe, Rows, World, name};
+use crate::domain::runs::lanes::{Action, Event, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT, Work};
+
+impl World {
+    /// Tells the machine, does what it says, and judges it.
+    pub(super) fn tell(&mut self, event: Event) {
+        let mut asked_to_close = None;
+        if let Event::SessionCleared { group, .. }
+        | Event::CloseAsked { group }
+        | Event::GroupRemoved { group } = &event
+        {
+            asked_to_close = Some(group.clone());
+        }
+        for action in self.lanes.on(event, self.now) {
+            match action {
+                Action::Start { group, work } => self.start(number(&group), work),
+                Action::Pipe { group, lane } => self.pipe(number(&group), lane),
+                Action::Close { group } => {
+                    self.close(number(&group), asked_to_close.as_ref() == Some(&group));
+                }
+            }
+        }
+        self.judge();
+    }
+
+    fn start(&mut self, g: usize, work: Work) {
+        assert_eq!(self.mode, Mode::Open, "start of {g}");
+        assert!(self.live() < self.cap, "start of {g} exceeds the cap");
+        assert!(self.is_startable(g), "start of {g}: {:?}", self.groups[g]);
+        let others: Vec<usize> =
+            (0..GROUPS).filter(|other| *other != g && self.is_startable(*other)).collect();
+        for other in others {
+            let fair = self.passed_by.entry(other).or_default().insert(g);
+            assert!(fair, "{g} has a second turn while {other} waits");
+        }
+        self.passed_by.remove(&g);
+        let group = &mut self.groups[g];
+        let generation = match &work {
+            Work::Lane(lane) => {
+                assert!(group.due.is_empty(), "{g}: messages before a task");
+                let rows = &mut group.rows[lane.0 as usize];
+                assert!(rows.is_awake(self.now), "{g}: start of {lane:?}, {rows:?}");
+                (rows.waits, rows.rest_until) = (false, None);
+                rows.generation
+            }
+            Work::Task(task) => {
+                assert!(group.due.remove(task), "{g}: task {task} was not due");
+                0
+            }
+        };
+        group.container = Some(Container {
+            work,
+            generation,
+            load: None,
+            told_to_leave: false,
+            crowded_pipes: 0,
+            failed_pipes: 0,
+            answer: None,
+        });
+    }
+
+    fn pipe(&mut self, g: usize, lane: LaneId) {
+        assert_ne!(self.mode, Mode::Draining, "pipe into {g}");
+        let crowded = self.mode == Mode::Open && (0..GROUPS).any(|other| self.is_startable(other));
+        let now = self.now;
+        let group = &mut self.groups[g];
+        let c = group.container.as_mut().expect("a pipe needs a container");
+        let rows = &mut group.rows[lane.0 as usize];
+        assert!(!group.held && !c.told_to_leave && c.load.is_some() && c.answer.is_none(), "{g}: {c:?}");
+        assert_eq!(c.work, Work::Lane(lane), "{g}: a foreign lane");
+        assert_eq!(c.generation, rows.generation, "{g}: another generation");
+        assert!(rows.is_awake(now), "{g}: pipe of {rows:?}");
+        c.crowded_pipes += u32::from(crowded);
+        assert!(c.crowded_pipes <= PIPES_WHILE_OTHERS_WAIT, "{g}: too many pipes while others wait");
+        c.answer = Some(match std::mem::take(&mut group.next_pipe) {
+            Pipe::Works => {
+                (rows.waits, rows.rest_until) = (false, None);
+                c.load = Some(Load::Busy);
+                Event::Busy { group: name(g) }
+            }
+            Pipe::FindsNothing => {
+                (rows.waits, rows.rest_until) = (false, None);
+                Event::PipeEmpty { group: name(g), lane }
+            }
+            Pipe::Fails => {
+                c.failed_pipes += 1;
+                Event::PipeFailed { group: name(g), lane }
+            }
+        });
+    }
+
+    fn close(&mut self, g: usize, asked: bool) {
+        let wanted = self.live() + self.line() > self.cap + self.closing();
+        let group = &self.groups[g];
+        let c = group.container.as_ref().expect("a close needs a container");
+        assert!(!c.told_to_leave, "{g} was told already");
+        if !asked {
+            assert_eq!((c.load, &c.answer), (Some(Load::Idle), &None), "{g} is closed though not idle");
+            let for_room = self.mode == Mode::Open && !group.held && (wanted || group.has_work(self.now));
+            assert!(matches!(c.work, Work::Task(_)) || for_room, "{g} is closed for nobody");
+        }
+        if let Some(c) = &mut self.groups[g].container {
+            c.told_to_leave = true;
+        }
+    }
+
+    /// Checks that nothing that could be done has been left undone.
+    fn judge(&mut self) {
+        let waiting: Vec<usize> = (0..GROUPS).filter(|g| self.is_startable(*g)).collect();
+        self.passed_by.retain(|g, _| waiting.contains(g));
+        let open = self.mode == Mode::Open;
+        if open {
+            assert!(waiting.is_empty() || self.live() >= self.cap, "a slot is free and {waiting:?} wait");
+        }
+        let wanted = open && !waiting.is_empty() && self.live() + self.line() > self.cap + self.closing();
+        for (g, group) in self.groups.iter().enumerate() {
+            let resting = group.rows.iter().filter(|rows| rows.waits && !rows.is_awake(self.now));
+            if let Some(until) = resting.filter_map(|rows| rows.rest_until).min()
+                && self.mode != Mode::Draining
+            {
+                let wake = self.lanes.next_wake();
+                assert!(wake.is_some_and(|wake| wake <= until), "{g} rests until {until}, wake {wake:?}");
+            }
+            let Some(c) = group.container.as_ref().filter(|c| !c.told_to_leave && c.answer.is_none()) else {
+                continue;
+            };
+            if c.load == Some(Load::Idle) {
+                assert!(!matches!(c.work, Work::Task(_)), "{g}: the run of a finished task stays");
+                assert!(group.held || !wanted, "{g} is idle while others wait for its slot");
+                let stays = group.held || !open || !group.has_work(self.now);
+                assert!(stays, "{g} is idle while its group has work: {group:?}");
+            }
+            if let Work::Lane(lane) = &c.work
+                && c.load.is_some()
+                && !group.held
+                && self.mode != Mode::Draining
+                && (waiting.is_empty() || !open)
+            {
+                let rows = &group.rows[lane.0 as usize];
+                let fits = rows.is_awake(self.now) && rows.generation == c.generation;
+                let others = group.rows.iter().filter(|rows| rows.is_awake(self.now)).count() > 1;
+                let alone = !open || (group.due.is_empty() && !others);
+                assert!(!(fits && alone) || c.failed_pipes >= PIPE_TRIES, "{g}: {lane:?} is not piped");
+            }
+        }
+        if self.mode != Mode::Draining {
+            assert!(self.lanes.next_wake().is_none_or(|wake| wake > self.now), "a wake in the past");
+        }
+    }
+
+    fn live(&self) -> usize {
+        self.groups.iter().filter(|group| group.container.is_some()).count()
+    }
+
+    fn line(&self) -> usize {
+        (0..GROUPS).filter(|g| self.is_startable(*g)).count()
+    }
+
+    fn closing(&self) -> usize {
+        let leaves = |group: &&Group| group.container.as_ref().is_some_and(|c| c.told_to_leave);
+        self.groups.iter().filter(|group| !group.held).filter(leaves).count()
+    }
+
+    fn is_startable(&self, g: usize) -> bool {
+        let group = &self.groups[g];
+        group.container.is_none() && !group.held && group.has_work(self.now)
+    }
+}
+
+impl Group {
+    fn has_work(&self, now: Time) -> bool {
+        !self.due.is_empty() || self.rows.iter().any(|rows| rows.is_awake(now))
+    }
+}
+
+impl Rows {
+    fn is_awake(&self, now: Time) -> bool {
+        self.waits && self.rest_until.is_none_or(|until| until <= now)
+    }
+}
+
+fn number(group: &Folder) -> usize {
+    group.as_str().parse().unwrap()
+}

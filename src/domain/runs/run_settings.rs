@@ -1,0 +1,328 @@
+//! How a run is launched: what the settings say, with what its group wants otherwise.
+
+use serde::{Deserialize, Serialize};
+
+use super::group_config::{BadGroupConfig, GroupConfig};
+use crate::domain::rows::Group;
+
+/// Which provider drives the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    Scripted,
+    Claude,
+}
+
+/// What a container can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// Nothing but its model, over a socket file.
+    Model,
+    /// Whatever the machine reaches.
+    Open,
+}
+
+/// What the model's host may be asked to reach for a container that has no network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Egress {
+    /// Nothing: the model answers from what it is told.
+    None,
+    /// What it can: pages, searches, servers of tools. Whatever the container knows can go out in such an address.
+    ModelFetch,
+}
+
+/// How an agent's requests come to carry a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Credentials {
+    /// The host puts it on; the container has a placeholder.
+    Gateway,
+    /// The container is given it on stdin, as v1 did.
+    Stdin,
+}
+
+/// Whose containers see `~/.aws`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Aws {
+    Off,
+    Main,
+    All,
+}
+
+/// What is done about SELinux, in the words of the engine's `-v`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selinux {
+    Keep,
+    Shared,
+    Private,
+    Off,
+}
+
+/// A value that is none of those that a setting has, with what would be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoSuchValue(pub &'static str);
+
+impl Provider {
+    /// # Errors
+    /// [`NoSuchValue`]
+    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
+        match text {
+            "scripted" => Ok(Self::Scripted),
+            "claude" => Ok(Self::Claude),
+            _ => Err(NoSuchValue("use \"scripted\" or \"claude\"")),
+        }
+    }
+
+    /// The provider as settings name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scripted => "scripted",
+            Self::Claude => "claude",
+        }
+    }
+}
+
+impl Network {
+    /// # Errors
+    /// [`NoSuchValue`]
+    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
+        match text {
+            "model" => Ok(Self::Model),
+            "open" => Ok(Self::Open),
+            "allowlist" => {
+                Err(NoSuchValue("a list of hosts is not kept to by this version; use \"model\" or \"open\""))
+            }
+            _ => Err(NoSuchValue("use \"model\" or \"open\"")),
+        }
+    }
+}
+
+impl Egress {
+    /// # Errors
+    /// [`NoSuchValue`]
+    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
+        match text {
+            "none" => Ok(Self::None),
+            "model_fetch" => Ok(Self::ModelFetch),
+            _ => Err(NoSuchValue("use \"none\" or \"model_fetch\"")),
+        }
+    }
+}
+
+impl Credentials {
+    /// # Errors
+    /// [`NoSuchValue`]
+    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
+        match text {
+            "gateway" => Ok(Self::Gateway),
+            "stdin" => Ok(Self::Stdin),
+            _ => Err(NoSuchValue("use \"gateway\" or \"stdin\"")),
+        }
+    }
+}
+
+impl Aws {
+    /// # Errors
+    /// [`NoSuchValue`]
+    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
+        match text {
+            "off" => Ok(Self::Off),
+            "main" => Ok(Self::Main),
+            "all" => Ok(Self::All),
+            _ => Err(NoSuchValue("use \"off\", \"main\" or \"all\"")),
+        }
+    }
+
+    /// Whether a group's containers see `~/.aws`.
+    #[must_use]
+    pub fn is_for(self, is_main: bool) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Main => is_main,
+            Self::All => true,
+        }
+    }
+}
+
+impl Selinux {
+    /// # Errors
+    /// [`NoSuchValue`]
+    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
+        match text {
+            "" => Ok(Self::Keep),
+            "z" => Ok(Self::Shared),
+            "Z" => Ok(Self::Private),
+            "disable" => Ok(Self::Off),
+            _ => Err(NoSuchValue("use \"z\", \"Z\" or \"disable\", or leave it empty")),
+        }
+    }
+}
+
+/// What can be said for all groups at once and otherwise for one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSettings {
+    pub provider: Provider,
+    pub image: String,
+    /// The model that the agent asks for; `None`: the agent's own choice.
+    pub model: Option<String>,
+    pub network: Network,
+    pub egress: Egress,
+    pub credentials: Credentials,
+    /// Bytes; `None`: unbounded, as the next two.
+    pub memory_bytes: Option<u64>,
+    pub cpus: Option<f64>,
+    pub pids: Option<u64>,
+    /// For how long a run may give no sign of life, ms.
+    pub ceiling_ms: u64,
+}
+
+/// Two settings that can't be had together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "credentials = \"stdin\" needs network = \"open\": with a key of its own the agent goes to the model by itself; \
+     set network = \"open\", or credentials = \"gateway\""
+)]
+pub struct StdinNeedsNetwork;
+
+/// Why a group can't be launched as it is set up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadSettings {
+    #[error("the group's provider can't be {name:?}: {why}")]
+    Provider { name: String, why: NoSuchValue },
+    #[error(transparent)]
+    Group(#[from] BadGroupConfig),
+    #[error(transparent)]
+    Key(#[from] StdinNeedsNetwork),
+}
+
+impl RunSettings {
+    /// Returns these settings as they are in force for a group, and what it wants for itself.
+    ///
+    /// # Errors
+    /// [`BadSettings`]
+    pub fn for_group(self, group: &Group) -> Result<(Self, GroupConfig), BadSettings> {
+        let own = group.config()?;
+        let provider = group
+            .provider
+            .as_deref()
+            .map(|name| Provider::parse(name).map_err(|why| BadSettings::Provider { name: name.into(), why }))
+            .transpose()?;
+        Ok((self.of(provider, group.image.clone(), &own)?, own))
+    }
+
+    /// Returns these settings with what a group wants otherwise; `provider` and `image` are columns of its own.
+    ///
+    /// # Errors
+    /// [`StdinNeedsNetwork`], whoever chose which of the two.
+    pub fn of(
+        self,
+        provider: Option<Provider>,
+        image: Option<String>,
+        group: &GroupConfig,
+    ) -> Result<Self, StdinNeedsNetwork> {
+        let bounded = |own: Option<u64>, all: Option<u64>| own.map_or(all, |n| Some(n).filter(|n| *n > 0));
+        let settings = Self {
+            provider: provider.unwrap_or(self.provider),
+            image: image.unwrap_or(self.image),
+            model: group.model.clone().or(self.model),
+            network: group.network.unwrap_or(self.network),
+            egress: group.egress.unwrap_or(self.egress),
+            credentials: group.credentials.unwrap_or(self.credentials),
+            memory_bytes: bounded(group.memory_mib.map(|mib| mib << 20), self.memory_bytes),
+            cpus: group.cpus.map_or(self.cpus, |n| Some(n).filter(|n| *n > 0.0)),
+            pids: bounded(group.pids, self.pids),
+            ceiling_ms: group.timeout.unwrap_or(self.ceiling_ms),
+        };
+        settings.check()
+    }
+
+    /// Returns whether requests to the model are looked into: where the container has no other way out, and is to have none.
+    #[must_use]
+    pub fn looks_into_requests(&self) -> bool {
+        (self.network, self.egress) == (Network::Model, Egress::None)
+    }
+
+    /// # Errors
+    /// [`StdinNeedsNetwork`]
+    pub fn check(self) -> Result<Self, StdinNeedsNetwork> {
+        match (self.credentials, self.network) {
+            (Credentials::Stdin, Network::Model) => Err(StdinNeedsNetwork),
+            (Credentials::Stdin, Network::Open) | (Credentials::Gateway, _) => Ok(self),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> RunSettings {
+        RunSettings {
+            provider: Provider::Scripted,
+            image: "a:1".into(),
+            model: None,
+            network: Network::Model,
+            egress: Egress::None,
+            credentials: Credentials::Gateway,
+            memory_bytes: Some(2 << 30),
+            cpus: Some(2.0),
+            pids: Some(512),
+            ceiling_ms: 1_800_000,
+        }
+    }
+
+    #[test]
+    fn a_group_that_wants_nothing_has_what_all_have() {
+        assert_eq!(all().of(None, None, &GroupConfig::default()), Ok(all()));
+    }
+
+    #[test]
+    fn a_group_s_own_settings_win_and_0_is_no_bound() {
+        let own = GroupConfig {
+            timeout: Some(1000),
+            model: Some("small".into()),
+            memory_mib: Some(1),
+            cpus: Some(0.5),
+            pids: Some(0),
+            network: Some(Network::Open),
+            credentials: Some(Credentials::Stdin),
+            ..GroupConfig::default()
+        };
+        let has = all().of(Some(Provider::Claude), Some("b:2".into()), &own).unwrap();
+        assert_eq!(
+            (has.provider, has.image.as_str(), has.model.as_deref()),
+            (Provider::Claude, "b:2", Some("small"))
+        );
+        assert_eq!(
+            (has.memory_bytes, has.cpus, has.pids, has.ceiling_ms),
+            (Some(1 << 20), Some(0.5), None, 1000)
+        );
+        assert_eq!((has.network, has.credentials), (Network::Open, Credentials::Stdin));
+    }
+
+    #[test]
+    fn requests_are_looked_into_where_there_is_no_other_way_out() {
+        assert!(all().looks_into_requests());
+        for own in [
+            GroupConfig { network: Some(Network::Open), ..GroupConfig::default() },
+            GroupConfig { egress: Some(Egress::ModelFetch), ..GroupConfig::default() },
+        ] {
+            assert!(!all().of(None, None, &own).unwrap().looks_into_requests());
+        }
+    }
+
+    #[test]
+    fn a_key_without_a_way_to_the_model_is_refused_whoever_chose_it() {
+        let stdin = GroupConfig { credentials: Some(Credentials::Stdin), ..GroupConfig::default() };
+        assert_eq!(all().of(None, None, &stdin), Err(StdinNeedsNetwork));
+        let open = RunSettings { network: Network::Open, credentials: Credentials::Stdin, ..all() };
+        let closed = GroupConfig { network: Some(Network::Model), ..GroupConfig::default() };
+        assert_eq!(open.clone().check(), Ok(open.clone()));
+        assert_eq!(open.of(None, None, &closed), Err(StdinNeedsNetwork));
+    }
+}
