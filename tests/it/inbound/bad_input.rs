@@ -14,8 +14,8 @@ fn a_message_of_a_megabyte_is_read_whole_and_by_itself() {
     root.close_gate("");
     let _daemon = root.serve();
     let mut socket = Socket::connect(&root);
-    // Each of its characters takes five in the prompt.
-    let huge = "&".repeat(1 << 20);
+    // Each of its characters takes five in the prompt. Its answer is as long as one that is said in one part may be.
+    let huge = "&".repeat((1 << 20) - "echo: ".len());
     socket.accepted("local:main", "before", "a");
     socket.accepted("local:main", &huge, "b");
     let last = socket.accepted("local:main", "after", "c");
