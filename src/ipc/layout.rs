@@ -1,7 +1,12 @@
 //! A new group's folder under `groups/`. Once it is mounted its container can write to it, so nothing in it is followed
 //! or replaced.
 
-use std::{fs::File, io::Write as _, path::Path};
+use std::{
+    fs::File,
+    io::Write as _,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
 
 use ipc_handlers::Folder;
 use rustix::{
@@ -21,6 +26,9 @@ const TEMPLATE_LIMIT: u64 = 1 << 20;
 const MEMORY: &str = "CLAUDE.md";
 /// The memory while it is written.
 const BUILDING: &str = ".CLAUDE.md.new";
+/// Held while a group is laid out: an operation and the loop that hears of its group may be at it at the same time.
+/// Another process never is, as this one has the root's lock.
+static LAYING_OUT: Mutex<()> = Mutex::new(());
 
 /// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. What is there already
 /// stays.
@@ -28,6 +36,7 @@ const BUILDING: &str = ".CLAUDE.md.new";
 /// # Errors
 /// [`World`] when something can't be made, or a link stands where the folder should be.
 pub fn lay_out_group(root: &Path, group: &Folder, owner: Option<Owner>) -> Result<(), World> {
+    let _turn = LAYING_OUT.lock().unwrap_or_else(PoisonError::into_inner);
     let groups = root.join("groups");
     let path = groups.join(group.as_str());
     let making = |e: Errno| World::new("making", path.display().to_string(), e);
@@ -55,5 +64,30 @@ pub fn lay_out_group(root: &Path, group: &Folder, owner: Option<Owner>) -> Resul
         // Its agent was faster.
         Ok(()) | Err(Errno::EXIST) => dir::unlink(&folder, BUILDING).map_err(making),
         Err(e) => Err(making(e)),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests lay folders out")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_several_lay_out_at_once_has_its_whole_memory() {
+        let root = tempfile::tempdir().unwrap();
+        let template = "remember\n".repeat(50_000);
+        std::fs::create_dir_all(root.path().join("groups/_template")).unwrap();
+        std::fs::write(root.path().join("groups/_template/CLAUDE.md"), &template).unwrap();
+        for n in 0..20 {
+            let group = Folder::parse(&format!("g{n}")).unwrap();
+            std::thread::scope(|threads| {
+                for _ in 0..4 {
+                    threads.spawn(|| lay_out_group(root.path(), &group, None).unwrap());
+                }
+            });
+            let folder = root.path().join("groups").join(group.as_str());
+            assert_eq!(std::fs::read_to_string(folder.join(MEMORY)).unwrap(), template);
+            assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1, "nothing is left beside it");
+        }
     }
 }
