@@ -8,7 +8,7 @@ use std::{
     fs::{self, File, TryLockError},
     os::unix::fs::{FileExt as _, MetadataExt as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, RwLock},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -33,12 +33,11 @@ use crate::{
     gateway::{self, Credentials, Gateway, Upstream},
     ipc::{self, Claims, HostDirs, Watch},
     loops::{
-        self, Host, control, deliver,
-        dispatch::Dispatch,
+        self, Allowances, Boxes, Dispatch, Held, Keeping, Machine, Mailboxes, Problems, Runs, Snapshots,
+        control::{self, Desk},
+        deliver::{self, Post},
         intake::{self, Intake as Starts, What},
-        problems, prune, reconcile, schedule,
-        snapshots::{self, Snapshots},
-        typing, usage,
+        problems, prune, reconcile, schedule, snapshots, typing, usage,
     },
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::{Asking, Bounds, Store},
@@ -68,8 +67,17 @@ const AGENT: (u32, u32) = (1000, 1000);
 
 /// A daemon that is up.
 pub struct Daemon {
-    pub host: Arc<Host>,
+    pub config: Arc<Config>,
+    pub root: PathBuf,
+    pub store: Store,
     pub since: Time,
+    /// How its agents are run.
+    pub sandbox: SandboxName,
+    intake: Arc<Starts>,
+    /// Everything ends in order.
+    stop: CancellationToken,
+    /// Every run is to leave, and nothing is started any more.
+    retire: CancellationToken,
     tasks: JoinSet<()>,
     /// Ends after the others: runs drain their boxes through it.
     mailbox: JoinSet<()>,
@@ -387,111 +395,173 @@ impl Daemon {
         let found = left_behind(&claims, &store, sandbox.as_ref())?;
         let (intake, aside) = Starts::begin(root.join("data"), found, since);
         set_aside(&store, aside, since).await?;
-        let holds = Holds::new(store.holds()?);
-        let snapshots = Snapshots::new(store.follow()?);
-        let host = Arc::new(Host {
-            holds: RwLock::new(holds),
-            intake,
-            token_key,
-            owner: owner(&instance),
-            box_owner: box_owner(),
-            config,
-            root,
-            store,
-            sandbox,
-            gateway,
-            channels,
-            local,
-            dirs,
-            claims,
-            lanes,
-            mailboxes,
-            instance,
-            boxes: RwLock::default(),
-            allowances: Mutex::default(),
-            crowd: Semaphore::new(loops::ipc::CROWD),
-            due: Notify::new(),
-            snapshots,
-            stop: CancellationToken::new(),
-            retire: CancellationToken::new(),
-            look_again: Notify::new(),
-            obstacle: Mutex::default(),
-            operations: loops::Operations::default(),
-            known_problems: Mutex::default(),
-            without_room: Mutex::default(),
-            unwatched: Mutex::default(),
-        });
-        tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = %host.sandbox.kind(), zone = host.config.zone.name, "starting");
+        tracing::info!(root = %root.display(), instance, sandbox = %sandbox.kind(), zone = config.zone.name, "starting");
+        let listener = control::bind(&socket_path(&root)).context("binding data/g2.sock")?;
 
-        let listener = control::bind(&host.root.join("data/g2.sock")).context("binding data/g2.sock")?;
-        for group in host.store.groups()? {
+        // What several loops work on.
+        let stop = CancellationToken::new();
+        let (config, claims, intake) = (Arc::new(config), Arc::new(claims), Arc::new(intake));
+        let kind = sandbox.kind();
+        let (sandbox, gateway) = (Arc::from(sandbox), Arc::new(gateway));
+        let held = Arc::new(Held::read(store.clone())?);
+        let allowances = Arc::new(Allowances::new(&config.limits));
+        let machine = Arc::new(Machine::new(root.join("data"), config.limits.min_free_bytes, store.clone()));
+        let uid_base = config.sandbox.uid_base;
+        let boxes = Arc::new(Boxes::new(dirs, box_owner(), root.clone(), uid_base, store.clone()));
+        let (of_snapshots, of_boxes) = (Arc::clone(&config), Arc::clone(&boxes));
+        let snapshots = Arc::new(Snapshots::new(of_snapshots, store.clone(), of_boxes, mailboxes.clone())?);
+        let at_mailboxes = Arc::new(Mailboxes {
+            config: Arc::clone(&config),
+            root: root.clone(),
+            store: store.clone(),
+            boxes: Arc::clone(&boxes),
+            claims: Arc::clone(&claims),
+            held: Arc::clone(&held),
+            allowances: Arc::clone(&allowances),
+            crowd: Semaphore::new(loops::ipc::CROWD),
+            machine: Arc::clone(&machine),
+            intake: Arc::clone(&intake),
+            snapshots: Arc::clone(&snapshots),
+            token_key: token_key.clone(),
+            stop: stop.clone(),
+        });
+        let runs = Arc::new(Runs {
+            config: Arc::clone(&config),
+            root: root.clone(),
+            store: store.clone(),
+            sandbox,
+            gateway: Arc::clone(&gateway),
+            boxes: Arc::clone(&boxes),
+            allowances,
+            machine: Arc::clone(&machine),
+            intake: Arc::clone(&intake),
+            snapshots: Arc::clone(&snapshots),
+            lanes: lanes.clone(),
+            mailboxes: mailboxes.clone(),
+            token_key,
+            instance: instance.clone(),
+            stop: stop.clone(),
+        });
+        let problems = Arc::new(Problems {
+            config: Arc::clone(&config),
+            root: root.clone(),
+            store: store.clone(),
+            sandbox: kind,
+            machine: Arc::clone(&machine),
+            stop: stop.clone(),
+            known: Mutex::default(),
+        });
+        let keeping = Arc::new(Keeping {
+            config: Arc::clone(&config),
+            root: root.clone(),
+            store: store.clone(),
+            boxes: Arc::clone(&boxes),
+            claims,
+            snapshots: Arc::clone(&snapshots),
+            lanes,
+            mailboxes: mailboxes.clone(),
+            places: Keeping::places(),
+        });
+        let owner = owner(&instance);
+        let desk = Arc::new(Desk {
+            store: store.clone(),
+            keeping,
+            problems: Arc::clone(&problems),
+            machine,
+            local,
+            instance,
+            since,
+            stop: stop.clone(),
+        });
+
+        for group in store.groups()? {
             // Made by an answer, or a command, that the last daemon died over.
-            if !host.root.join("groups").join(group.folder.as_str()).exists() {
-                control::lay_out(&host, &group.folder);
+            if !root.join("groups").join(group.folder.as_str()).exists() {
+                boxes.lay_out(&group.folder);
             }
         }
         // What the last daemon committed and did not show is shown before it is answered.
-        snapshots::want_all(&host);
+        snapshots.want_all();
         // What was claimed before goes first: order within a group is that of the claims.
-        let left = loops::ipc::recover(&host).await;
+        let left = loops::ipc::recover(&at_mailboxes).await;
         let mailbox_stop = CancellationToken::new();
         let mut mailbox = JoinSet::new();
         let (hints, hinted) = ipc::hints(HINTS);
         let watch = Watch::new(hints);
-        mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, left, mailbox_stop.clone()));
+        mailbox.spawn(loops::ipc::run(at_mailboxes, watch, hinted, asks, left, mailbox_stop.clone()));
 
-        // Whoever is told that we are ready finds the boxes, watched.
+        // A client that is told that we are ready finds the boxes, watched.
         let (done, opened) = oneshot::channel();
-        if host.mailboxes.send(loops::Ask::Groups(done)).is_ok() {
+        if mailboxes.send(loops::Ask::Groups(done)).is_ok() {
             let _ = opened.await;
         }
-        let recovered = reconcile::recover(&host).await;
-        mailbox.spawn(snapshots::run(Arc::clone(&host), mailbox_stop.clone()));
-        mailbox.spawn(usage::run(Arc::clone(&host), mailbox_stop.clone()));
+        let recovered = reconcile::recover(&runs, &held).await;
+        mailbox.spawn(snapshots::run(snapshots, mailbox_stop.clone()));
+        mailbox.spawn(usage::run(store.clone(), gateway, mailbox_stop.clone()));
         let mut tasks = JoinSet::new();
-        let held = recovered.held();
-        let dispatch = Dispatch::new(Arc::clone(&host), recovered.adopted, held);
+        let (retire, due) = (CancellationToken::new(), Arc::new(Notify::new()));
+        let unknown = recovered.held();
+        let of_dispatch = (Arc::clone(&runs), Arc::clone(&due), retire.clone());
+        let dispatch =
+            Dispatch::new(of_dispatch.0, owner, of_dispatch.1, of_dispatch.2, recovered.adopted, unknown);
         tasks.spawn(dispatch.run(news, adopted_later));
-        tasks.spawn(reconcile::run(Arc::clone(&host), recovered.unknown, adoptions));
-        tasks.spawn(schedule::run(Arc::clone(&host)));
-        tasks.spawn(deliver::run(host.post()));
-        let running = Arc::clone(&host);
+        tasks.spawn(reconcile::run(runs, held, recovered.unknown, adoptions));
+        tasks.spawn(schedule::run(store.clone(), due, stop.clone()));
+        tasks.spawn(deliver::run(Post {
+            store: store.clone(),
+            channels: Arc::clone(&channels),
+            unknown: config.outbox.on_unknown,
+            stop: stop.clone(),
+        }));
+        let (of_intake, stopping, connected) = (store.clone(), stop.clone(), Arc::clone(&channels));
         tasks.spawn(async move {
-            running.channels.run(&Intake::new(running.store.clone()), &running.stop).await;
+            connected.run(&Intake::new(of_intake), &stopping).await;
         });
-        tasks.spawn(typing::run(host.store.clone(), Arc::clone(&host.channels), host.stop.clone()));
-        tasks.spawn(prune::trim_feed(Arc::clone(&host)));
-        tasks.spawn(problems::run(Arc::clone(&host)));
-        tasks.spawn(control::run(Arc::clone(&host), listener, since));
-        if host.config.limits.keep_days > 0 {
-            let config = &host.config;
-            tasks.spawn(prune::run(Arc::clone(&host), config.limits.keep_days, config.limits.keep_first));
+        tasks.spawn(typing::run(store.clone(), channels, stop.clone()));
+        tasks.spawn(prune::trim_feed(store.clone(), stop.clone()));
+        tasks.spawn(problems::run(problems));
+        tasks.spawn(control::run(desk, listener));
+        if config.limits.keep_days > 0 {
+            tasks.spawn(prune::run(store.clone(), root.clone(), Arc::clone(&config), stop.clone()));
         }
-        Ok(Self { host, since, tasks, mailbox, mailbox_stop, _lock: lock })
+        Ok(Self {
+            sandbox: kind,
+            config,
+            root,
+            store,
+            intake,
+            since,
+            stop,
+            retire,
+            tasks,
+            mailbox,
+            mailbox_stop,
+            _lock: lock,
+        })
     }
 
     /// Stops in order: nothing new, runs finished or let go, then the mailboxes.
     pub async fn stop(mut self) {
-        self.host.stop.cancel();
+        self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
         self.mailbox_stop.cancel();
         while self.mailbox.join_next().await.is_some() {}
-        self.host.intake.end();
+        self.intake.end();
         // A socket that is there without a daemon tells of one that ended otherwise.
-        if let Err(error) = crate::root::remove_stale_socket(&socket_path(&self.host.root)) {
+        if let Err(error) = crate::root::remove_stale_socket(&socket_path(&self.root)) {
             tracing::warn!(error = %chain(&error), "removing data/g2.sock failed");
         }
     }
 
     /// Has every run finish its turn and leave, then stops. A run that takes longer than its grace is let go of.
     pub async fn retire(self) {
-        let mut bell = self.host.store.bell();
-        self.host.retire.cancel();
-        let grace = Duration::from_millis(self.host.config.health.close_grace_ms) + RETIRE;
+        let mut bell = self.store.bell();
+        self.retire.cancel();
+        let grace = Duration::from_millis(self.config.health.close_grace_ms) + RETIRE;
         let gone = async {
-            while self.host.store.active_runs().is_ok_and(|runs| !runs.is_empty())
-                && bell.changed().await.is_ok()
-            {}
+            while self.store.active_runs().is_ok_and(|runs| !runs.is_empty()) && bell.changed().await.is_ok()
+            {
+            }
         };
         if tokio::time::timeout(grace, gone).await.is_err() {
             tracing::warn!("some runs do not leave; the next start looks after them");

@@ -7,7 +7,10 @@ use crate::{
     app,
     config::{Config, Environment},
     domain::heard::people::check_speaker,
-    ops::{OpCode, OpError, args::Jid},
+    ops::{
+        OpCode, OpError,
+        args::{BadArgument, Jid},
+    },
     store::{Store, StoreError},
 };
 
@@ -227,16 +230,17 @@ impl Context {
 }
 
 /// Reads a chat's address.
-fn jid(text: &str) -> Result<String, String> {
+fn jid(text: &str) -> Result<String, BadArgument> {
     text.parse::<Jid>().map(String::from)
 }
 
 /// Reads the name under which somebody speaks.
-fn speaker(text: &str) -> Result<String, String> {
+fn speaker(text: &str) -> Result<String, BadArgument> {
     if text.is_empty() {
-        return Err("a name is wanted; leave `--as` out to speak as yourself".into());
+        return Err(BadArgument::NoSpeaker);
     }
-    check_speaker(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
+    check_speaker(text)?;
+    Ok(text.to_owned())
 }
 
 /// Runs the command that the process was started with.
@@ -376,7 +380,7 @@ mod tests {
 
     #[test]
     fn nobody_speaks_without_a_name() {
-        assert!(speaker("").unwrap_err().contains("leave `--as` out"));
+        assert_eq!(speaker(""), Err(BadArgument::NoSpeaker));
         assert_eq!(speaker("bob").as_deref(), Ok("bob"));
         assert!(speaker("\u{3164}").is_err());
     }

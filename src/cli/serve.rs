@@ -1,6 +1,6 @@
 //! `g2 serve`, the service in the foreground, and `g2 init`.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use sd_notify::NotifyState;
@@ -11,8 +11,8 @@ use crate::{
     app::{self, Daemon, History},
     config::{Config, Written},
     domain::host::errors::chain,
-    loops::Host,
     root,
+    store::Store,
 };
 
 /// Runs the daemon until a signal asks it to stop; a second signal ends it at once.
@@ -30,7 +30,7 @@ pub(super) async fn serve(context: &Context) -> Outcome {
     answers(context).await?;
     tracing::info!(root = %context.root.display(), pid = std::process::id(), "ready");
     tell_manager(NotifyState::Ready);
-    let watchdog = tokio::spawn(watch_over(Arc::clone(&daemon.host)));
+    let watchdog = tokio::spawn(watch_over(daemon.store.clone()));
     let failed = tokio::select! {
         () = signals.next() => None,
         why = daemon.has_failed() => Some(why),
@@ -168,14 +168,14 @@ fn tell_manager(state: NotifyState<'_>) {
 
 /// Tells the service manager's watchdog that we live, as long as the store answers: a daemon that can't read its store
 /// is better started again.
-async fn watch_over(host: Arc<Host>) {
+async fn watch_over(store: Store) {
     let Some(every) = sd_notify::watchdog_enabled() else { return };
     let mut tick = tokio::time::interval((every / 2).max(Duration::from_millis(10)));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        let reading = Arc::clone(&host);
-        let answered = tokio::task::spawn_blocking(move || reading.store.outbox_pending().is_ok()).await;
+        let reading = store.clone();
+        let answered = tokio::task::spawn_blocking(move || reading.outbox_pending().is_ok()).await;
         if matches!(answered, Ok(true)) {
             tell_manager(NotifyState::Watchdog);
         }

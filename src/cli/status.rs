@@ -176,7 +176,7 @@ async fn look(context: &Context) -> Vec<Problem> {
         Ok(store) => (Some(store), None),
         Err(error) => (None, Some(error.to_string())),
     };
-    let view = View { config: &config, root: &context.root, store: store.as_ref(), closed, host: None };
+    let view = View { config: &config, root: &context.root, store: store.as_ref(), closed, daemon: None };
     found.extend(problems::gather(&view).await);
     found
 }

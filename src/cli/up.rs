@@ -33,7 +33,7 @@ impl Up {
             started = Daemon::start(context.root.clone(), context.config()?) => started?,
             () = signals.next() => return Ok(()),
         };
-        let about = about(context, daemon.host.sandbox.kind().as_str())?;
+        let about = about(context, daemon.sandbox.as_str())?;
         let outcome = tokio::select! {
             outcome = self.talk(context, about) => outcome,
             () = signals.next() => Ok(()),

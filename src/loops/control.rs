@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use ipc_handlers::{Folder, Time, words};
+use ipc_handlers::{Time, words};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::AsyncWriteExt as _,
@@ -13,10 +13,11 @@ use tokio::{
     },
     task::JoinSet,
 };
+use tokio_util::sync::CancellationToken;
 
-use super::{Host, keeper};
+use super::{Keeping, Machine, Problems, keeper};
 use crate::{
-    channels::local,
+    channels::local::{self, Local},
     clock,
     domain::{
         heard::approvals,
@@ -24,6 +25,7 @@ use crate::{
         states::SandboxName,
     },
     ops::{self, Answer, By, Op, OpError},
+    store::Store,
 };
 
 mod lines;
@@ -106,18 +108,33 @@ pub struct Status {
     pub findings: Vec<Finding>,
 }
 
+/// What clients of the socket ask.
+pub struct Desk {
+    pub store: Store,
+    /// What changes something.
+    pub keeping: Arc<Keeping>,
+    pub problems: Arc<Problems>,
+    pub machine: Arc<Machine>,
+    pub local: Local,
+    /// This root's id.
+    pub instance: String,
+    /// When the daemon was started.
+    pub since: Time,
+    pub stop: CancellationToken,
+}
+
 /// Listens until the daemon stops.
-pub async fn run(host: Arc<Host>, listener: UnixListener, since: Time) {
+pub async fn run(desk: Arc<Desk>, listener: UnixListener) {
     let mut clients = JoinSet::new();
     loop {
         tokio::select! {
-            () = host.stop.cancelled() => break,
+            () = desk.stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    clients.spawn(serve(Arc::clone(&host), stream, since));
+                    clients.spawn(serve(Arc::clone(&desk), stream));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a client could not be taken");
+                    tracing::warn!(error = %chain(&error), "a client could not be taken");
                     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                 }
             },
@@ -140,24 +157,25 @@ pub fn bind(path: &Path) -> std::io::Result<UnixListener> {
 }
 
 struct Client {
-    host: Arc<Host>,
+    desk: Arc<Desk>,
     out: OwnedWriteHalf,
     chats: local::Session,
-    since: Time,
     /// The user at the other end.
     user: u32,
 }
 
-async fn serve(host: Arc<Host>, stream: UnixStream, since: Time) {
+async fn serve(desk: Arc<Desk>, stream: UnixStream) {
     let us = rustix::process::geteuid().as_raw();
     let user = match stream.peer_cred() {
         Ok(peer) if peer.uid() == us || peer.uid() == 0 => peer.uid(),
         Ok(peer) => return tracing::warn!(uid = peer.uid(), "a client of another user was turned away"),
-        Err(error) => return tracing::warn!(%error, "a client without credentials was turned away"),
+        Err(error) => {
+            return tracing::warn!(error = %chain(&error), "a client without credentials was turned away");
+        }
     };
     let (input, out) = stream.into_split();
-    let chats = local::Session::new(&host.local, &host.store);
-    let client = Client { host, out, chats, since, user };
+    let chats = local::Session::new(&desk.local, &desk.store);
+    let client = Client { desk, out, chats, user };
     let _ = client.run(Lines::new(input, LONGEST_LINE)).await;
 }
 
@@ -181,7 +199,7 @@ enum Asked {
 
 impl Client {
     async fn run(mut self, mut lines: Lines<OwnedReadHalf>) -> std::io::Result<()> {
-        let mut feed = self.host.store.follow().map_err(std::io::Error::other)?;
+        let mut feed = self.desk.store.follow().map_err(std::io::Error::other)?;
         loop {
             tokio::select! {
                 line = lines.next() => {
@@ -231,11 +249,11 @@ impl Client {
     async fn handle(&mut self, request: Request) -> Response {
         match request {
             Request::Ping => Response::Done,
-            Request::Status => Response::Status(Box::new(status(&self.host, self.since).await)),
+            Request::Status => Response::Status(Box::new(status(&self.desk).await)),
             Request::Op { asked, sudo_user } => {
                 let by = By::owner(self.user, sudo_user);
                 let done = match Op::read(asked) {
-                    Ok(op) => keeper::perform(&self.host, by, op).await,
+                    Ok(op) => keeper::perform(&self.desk.keeping, by, op).await,
                     Err(wrong) => Err(wrong),
                 };
                 match done {
@@ -247,16 +265,9 @@ impl Client {
     }
 }
 
-/// Makes the folder of a group that has none.
-pub fn lay_out(host: &Host, group: &Folder) {
-    if let Err(error) = crate::ipc::lay_out_group(&host.root, group, host.box_owner) {
-        tracing::error!(group = %group, error = %chain(&error), "laying out a group's folder failed; it is done when the group is launched");
-    }
-}
-
 /// Returns how the daemon is.
-pub async fn status(host: &Host, since: Time) -> Status {
-    let findings = host.problems().await;
+async fn status(desk: &Desk) -> Status {
+    let findings = desk.problems.look().await;
     let mut problems: Vec<String> = findings.iter().map(|finding| finding.text.clone()).collect();
     let mut count = |what: &str, value: Result<i64, crate::store::StoreError>| match value {
         Ok(n) => n,
@@ -266,28 +277,28 @@ pub async fn status(host: &Host, since: Time) -> Status {
         }
     };
     let day = clock::now().plus_ms(-24 * 3_600_000);
-    let outbox_pending = count("the outbox", host.store.outbox_pending());
-    let dead = count("the receipts", host.store.dead_commands());
-    let stale = count("the runs", host.store.stale_recoveries(day));
-    let open = host.store.approvals(false).unwrap_or_default();
+    let outbox_pending = count("the outbox", desk.store.outbox_pending());
+    let dead = count("the receipts", desk.store.dead_commands());
+    let stale = count("the runs", desk.store.stale_recoveries(day));
+    let open = desk.store.approvals(false).unwrap_or_default();
     let approvals_pending =
         open.iter().filter(|question| question.state == approvals::State::Pending).count();
     Status {
         state: if problems.is_empty() { Health::Healthy } else { Health::Degraded },
-        instance: host.instance.clone(),
+        instance: desk.instance.clone(),
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").into(),
-        since: since.to_string(),
-        groups: host.store.groups().map_or(0, |g| g.len()),
-        running: host.store.active_runs().map_or(0, |r| r.len()),
-        waiting: host.store.waiting_lanes().map_or(0, |w| w.len()),
+        since: desk.since.to_string(),
+        groups: desk.store.groups().map_or(0, |g| g.len()),
+        running: desk.store.active_runs().map_or(0, |r| r.len()),
+        waiting: desk.store.waiting_lanes().map_or(0, |w| w.len()),
         outbox_pending,
         dead,
         stale_recoveries_24h: stale,
         approvals_pending,
-        sandbox: host.sandbox.kind(),
-        obstacle: host.obstacle().map(|obstacle| obstacle.to_string()),
-        held: host.store.holds().unwrap_or_default().iter().map(ops::ipc::shown).collect(),
+        sandbox: desk.problems.sandbox,
+        obstacle: desk.machine.obstacle().map(|obstacle| obstacle.to_string()),
+        held: desk.store.holds().unwrap_or_default().iter().map(ops::ipc::shown).collect(),
         problems,
         findings,
     }

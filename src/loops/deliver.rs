@@ -15,7 +15,10 @@ use crate::{
     channels::{Channel, Channels},
     clock,
     domain::{
-        host::feed::{EventKind, FeedEvent},
+        host::{
+            errors::chain,
+            feed::{EventKind, FeedEvent},
+        },
         platforms::{
             channels::{Part, Unsent, after},
             split::split,
@@ -43,7 +46,9 @@ pub struct Post {
 pub async fn run(post: Post) {
     let mut feed = match post.store.follow() {
         Ok(feed) => feed,
-        Err(error) => return tracing::error!(%error, "reading the feed of changes failed; nothing is said"),
+        Err(error) => {
+            return tracing::error!(error = %chain(&error), "reading the feed of changes failed; nothing is said");
+        }
     };
     let mut workers = JoinSet::new();
     // Each chat at work, with what wakes it while it rests.
@@ -62,7 +67,7 @@ pub async fn run(post: Post) {
                         }
                     }
                 }
-                Err(error) => tracing::error!(%error, "reading the outbox failed"),
+                Err(error) => tracing::error!(error = %chain(&error), "reading the outbox failed"),
             }
         }
         tokio::select! {
@@ -105,7 +110,7 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
                 match say(&post, &delivery).await {
                     Ok(next) => begun = next,
                     Err(error) => {
-                        tracing::error!(%error, outbox = delivery.id, "recording a delivery failed; it is looked at again");
+                        tracing::error!(error = %chain(&error), outbox = delivery.id, "recording a delivery failed; it is looked at again");
                         pause(&post, &wake, 1000).await;
                     }
                 }
@@ -115,7 +120,7 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
             }
             Ok(NextDelivery::Nothing) => return chat,
             Err(error) => {
-                tracing::error!(%error, chat, "reading a chat's outbox failed; looking again in a second");
+                tracing::error!(error = %chain(&error), chat, "reading a chat's outbox failed; looking again in a second");
                 pause(&post, &wake, 1000).await;
             }
         }

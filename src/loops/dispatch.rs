@@ -11,12 +11,13 @@ use std::{
 
 use ipc_handlers::Folder;
 use tokio::{
-    sync::mpsc,
+    sync::{Notify, mpsc},
     task::{self, JoinSet, spawn_blocking},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    Host,
+    Runs,
     run::{self, Beginning, Order},
 };
 use crate::{
@@ -55,7 +56,13 @@ pub struct Adoption {
 
 /// The state of this loop.
 pub struct Dispatch {
-    host: Arc<Host>,
+    host: Arc<Runs>,
+    /// Who owns the runs of this process.
+    owner: String,
+    /// Tasks may be due.
+    due: Arc<Notify>,
+    /// Every run is to leave, and nothing is started any more.
+    retire: CancellationToken,
     lanes: Lanes,
     live: BTreeMap<Folder, Live>,
     runs: JoinSet<()>,
@@ -70,11 +77,21 @@ pub struct Dispatch {
 impl Dispatch {
     /// Takes over what was found alive, and groups whose state is not known yet.
     #[must_use]
-    pub fn new(host: Arc<Host>, adopted: Vec<Adoption>, held: Vec<Folder>) -> Self {
+    pub fn new(
+        host: Arc<Runs>,
+        owner: String,
+        due: Arc<Notify>,
+        retire: CancellationToken,
+        adopted: Vec<Adoption>,
+        held: Vec<Folder>,
+    ) -> Self {
         let lanes = Lanes::new(host.config.limits.max_containers);
         let judging = Judging::new(&host.config);
         let mut this = Self {
             host,
+            owner,
+            due,
+            retire,
             lanes,
             live: BTreeMap::new(),
             runs: JoinSet::new(),
@@ -84,7 +101,7 @@ impl Dispatch {
             to_judge: true,
         };
         // What is known to be in the way now is looked at again by another loop.
-        if this.host.obstacle().is_some() {
+        if this.host.machine.obstacle().is_some() {
             this.tell(Event::Pause);
         }
         for group in held {
@@ -142,7 +159,7 @@ impl Dispatch {
             });
             tokio::select! {
                 () = self.host.stop.cancelled() => break,
-                () = self.host.retire.cancelled(), if !retiring => {
+                () = self.retire.cancelled(), if !retiring => {
                     retiring = true;
                     self.tell(Event::Drain);
                     for live in self.live.values() {
@@ -151,7 +168,7 @@ impl Dispatch {
                 }
                 news = feed.next() => self.read(&news),
                 () = std::future::ready(()), if self.to_judge => {}
-                () = self.host.due.notified() => self.look_for_due_tasks(),
+                () = self.due.notified() => self.look_for_due_tasks(),
                 Some(event) = news.recv() => {
                     self.hear(event);
                     while let Ok(event) = news.try_recv() {
@@ -266,7 +283,7 @@ impl Dispatch {
         let host = Arc::clone(&self.host);
         let handed = host
             .store
-            .start_run(lane.0, host.sandbox.kind(), &host.owner, host.handover_limits(), clock::now())
+            .start_run(lane.0, host.sandbox.kind(), &self.owner, host.handover_limits(), clock::now())
             .await;
         failpoint::reach("run.handed");
         match handed {
@@ -288,7 +305,7 @@ impl Dispatch {
                 &group,
                 &task,
                 host.sandbox.kind(),
-                &host.owner,
+                &self.owner,
                 host.config.zones.clone(),
                 clock::now(),
             )
@@ -322,10 +339,10 @@ impl Dispatch {
             .map(|lane| WaitingLane { not_before: lane.not_before.max(Some(again)), ..lane })
             .collect();
         self.tell(Event::Ended { group, waiting });
-        let host = Arc::clone(&self.host);
+        let due = Arc::clone(&self.due);
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(WORLD_REST_MS.unsigned_abs())).await;
-            host.due.notify_one();
+            due.notify_one();
         });
     }
 
@@ -358,7 +375,7 @@ impl Dispatch {
                 let order = |order: Order| self.live.get(&group).map(|live| live.orders.send(order));
                 let _ = order(Order::Handed(handed.batch));
                 let input = run::input_of(&host, &handed);
-                let placed = match host.boxes(&group) {
+                let placed = match host.boxes.of(&group) {
                     Ok(boxes) => {
                         let id = store::batch_name(handed.batch);
                         spawn_blocking(move || boxes.put_input(&id, &input).map_err(|e| e.to_string()))
@@ -419,7 +436,7 @@ impl Dispatch {
         };
         let Some((group, run)) = self.supervised.remove(&id) else { return };
         let Some(fault) = fault else { return };
-        tracing::error!(group = %group, run, %fault, "our own fault: a run's supervisor failed; the run is ended");
+        tracing::error!(group = %group, run, fault = %chain(&fault), "our own fault: a run's supervisor failed; the run is ended");
         match self.host.store.active_run(run) {
             Ok(Some(active)) => self.supervise(group, run, Beginning::Abandoned(Box::new(active))),
             Ok(None) => {

@@ -8,17 +8,20 @@
 //! Files are claimed in the order of their events and settled in the order of their claims; those that wait are
 //! committed together. What a writer may still be busy with is looked at again while others go on.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use ipc_handlers::Folder;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{Ask, Host};
+use super::{Allowances, Ask, Boxes, Held, Machine, intake::Intake, snapshots::Snapshots};
 use crate::{
     clock,
+    config::Config,
     domain::host::errors::chain,
-    ipc::{Claimed, GroupBoxes, Hint, Hints, Swept, Watch},
+    ipc::{Claimed, Claims, GroupBoxes, Hint, Hints, Swept, Watch},
+    ops::ipc::Hand,
+    store::Store,
 };
 
 mod answer;
@@ -32,10 +35,35 @@ mod searches;
 mod transcripts;
 mod worker;
 
-pub use open::renew_boxes;
 use open::{Line, act_on_identity, look_at_identity, open_groups, reopen, watch_again};
 pub use recover::{Left, recover};
 use worker::Job;
+
+/// What command files are taken in with.
+pub struct Mailboxes {
+    pub config: Arc<Config>,
+    pub root: PathBuf,
+    pub store: Store,
+    pub boxes: Arc<Boxes>,
+    pub claims: Arc<Claims>,
+    pub held: Arc<Held>,
+    pub allowances: Arc<Allowances>,
+    /// Has [`CROWD`] places: one for each file that a group takes in with many others.
+    pub crowd: Semaphore,
+    pub machine: Arc<Machine>,
+    pub intake: Arc<Intake>,
+    pub snapshots: Arc<Snapshots>,
+    /// Runs' tokens are signed with it.
+    pub token_key: ipc_handlers::token::Key,
+    pub stop: CancellationToken,
+}
+
+impl Mailboxes {
+    /// Returns what is needed to act on commands.
+    fn hand(&self) -> Hand<'_> {
+        Hand { store: &self.store, dirs: &self.boxes.dirs, claims: &self.claims }
+    }
+}
 
 /// How many files all groups that take in more than a few have in hand at a time: somebody else's command waits for no more
 /// than these, and more groups at once would only wait for one another.
@@ -50,7 +78,7 @@ const SWEEP: usize = 10_000;
 /// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first. Takes over
 /// what [`recover()`] returned.
 pub async fn run(
-    host: Arc<Host>,
+    host: Arc<Mailboxes>,
     watch: Watch,
     mut hints: Hints,
     mut asks: mpsc::UnboundedReceiver<Ask>,
@@ -93,7 +121,7 @@ pub async fn run(
             },
             Some(ask) = asks.recv() => match ask {
                 Ask::Groups(done) => {
-                    let changed = host.look_at_holds();
+                    let changed = host.held.look_again();
                     open_groups(&host, &watch, &mut workers, &mut running, &mut growing);
                     match changed {
                         Ok(false) => {}
@@ -119,8 +147,8 @@ pub async fn run(
                     }
                 }
             },
-            _ = again.tick(), if host.unwatched().is_some() => watch_again(&host, &watch, &mut workers),
-            _ = blind.tick(), if host.unwatched().is_some() => scan_unwatched(&host, &workers),
+            _ = again.tick(), if host.machine.unwatched().is_some() => watch_again(&host, &watch, &mut workers),
+            _ = blind.tick(), if host.machine.unwatched().is_some() => scan_unwatched(&host, &workers),
             Some(looked) = looking.join_next() => {
                 act_on_identity(&host, &watch, &mut workers, looked.unwrap_or_default());
             }
@@ -134,7 +162,7 @@ pub async fn run(
                 }
                 scan_changed(&host, &workers);
                 // A container may see to it that something is thrown away all the time.
-                if sweeping.is_finished() && host.dirs.has_discarded() {
+                if sweeping.is_finished() && host.boxes.dirs.has_discarded() {
                     sweeping = sweep(&host);
                 }
             }
@@ -145,11 +173,11 @@ pub async fn run(
 }
 
 /// Empties the trash in the background.
-fn sweep(host: &Arc<Host>) -> tokio::task::JoinHandle<()> {
+fn sweep(host: &Arc<Mailboxes>) -> tokio::task::JoinHandle<()> {
     let host = Arc::clone(host);
     tokio::task::spawn_blocking(move || {
         loop {
-            match host.dirs.sweep(SWEEP) {
+            match host.boxes.dirs.sweep(SWEEP) {
                 Ok(Swept::More) if !host.stop.is_cancelled() => {}
                 Ok(Swept::All | Swept::More) => return,
                 Ok(Swept::Stuck(left)) => {
@@ -165,18 +193,18 @@ fn sweep(host: &Arc<Host>) -> tokio::task::JoinHandle<()> {
 
 /// Who was set aside and is released: what was claimed goes before what waits, and what its run said is read.
 fn go_on_with_released(
-    host: &Host,
+    host: &Mailboxes,
     workers: &BTreeMap<Folder, Line>,
     aside: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
-    for (folder, mut claims) in aside.extract_if(.., |folder, _| !host.is_aside(folder)) {
+    for (folder, mut claims) in aside.extract_if(.., |folder, _| !host.held.is_aside(folder)) {
         // Some may have been dropped meanwhile.
         claims.retain(|claimed| !matches!(host.claims.find(claimed.id), Ok(None)));
         if let Some(worker) = workers.get(&folder) {
             let _ = worker.jobs.send(Job::Recover(claims));
         }
     }
-    host.look_again.notify_one();
+    host.machine.look_again.notify_one();
 }
 
 /// Hints were lost: everybody looks, after what was told before the loss and before what is told after it.
@@ -187,8 +215,8 @@ fn rescan_all(workers: &BTreeMap<Folder, Line>) {
 }
 
 /// Has the workers scan whose boxes have changed.
-fn scan_changed(host: &Host, workers: &BTreeMap<Folder, Line>) {
-    let open = host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+fn scan_changed(host: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
+    let open = host.boxes.open();
     for (folder, worker) in workers {
         // What can't be looked at now is opened again by the scan.
         if open.get(folder).is_none_or(|boxes| has_changed(boxes) != Some(false)) {
@@ -203,8 +231,8 @@ fn has_changed(boxes: &GroupBoxes) -> Option<bool> {
 }
 
 /// Has the workers scan whose boxes have changed without an event telling of it.
-fn scan_unwatched(host: &Host, workers: &BTreeMap<Folder, Line>) {
-    let open = host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+fn scan_unwatched(host: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
+    let open = host.boxes.open();
     for (folder, worker) in workers.iter().filter(|(_, worker)| !worker.watched) {
         // What can't be looked at is opened again by the scan of all.
         if open.get(folder).is_some_and(|boxes| has_changed(boxes) == Some(true)) {

@@ -1,24 +1,25 @@
 //! What operations have the daemon's loops do: look again, have a run leave, settle what lies in a group's boxes.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ipc_handlers::Folder;
 use tokio::{
     runtime::Handle,
-    sync::{Semaphore, oneshot},
+    sync::{Semaphore, mpsc, oneshot},
     task::spawn_blocking,
     time::{Instant, timeout_at},
 };
 
-use super::{Host, snapshots};
+use super::{Ask, Boxes, Snapshots};
 use crate::{
+    config::Config,
     domain::{
         host::errors::chain,
         runs::lanes::{Event, Holding},
     },
-    ipc::{Claimed, GroupBoxes},
-    loops::Ask,
+    ipc::{Claimed, Claims, GroupBoxes},
     ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, World, ipc::Hand},
+    store::Store,
 };
 
 /// How many operations run at a time. They may look at many files, and others need threads for that too.
@@ -26,12 +27,27 @@ const AT_A_TIME: usize = 8;
 /// How long a run may take to be stopped, once its grace for leaving is over.
 const STOPPING: Duration = Duration::from_secs(20);
 
-/// A place for each operation that may run now.
-pub struct Operations(Semaphore);
+/// The daemon, as operations see it.
+pub struct Keeping {
+    pub config: Arc<Config>,
+    pub root: PathBuf,
+    pub store: Store,
+    pub boxes: Arc<Boxes>,
+    pub claims: Arc<Claims>,
+    pub snapshots: Arc<Snapshots>,
+    /// News for the lanes.
+    pub lanes: mpsc::UnboundedSender<Event>,
+    /// Requests to the loop `ipc`.
+    pub mailboxes: mpsc::UnboundedSender<Ask>,
+    /// A place for each operation that may run now.
+    pub places: Semaphore,
+}
 
-impl Default for Operations {
-    fn default() -> Self {
-        Self(Semaphore::new(AT_A_TIME))
+impl Keeping {
+    /// The places for operations, none of them taken.
+    #[must_use]
+    pub const fn places() -> Semaphore {
+        Semaphore::const_new(AT_A_TIME)
     }
 }
 
@@ -39,50 +55,45 @@ impl Default for Operations {
 ///
 /// # Errors
 /// [`OpError`].
-pub(super) async fn perform(host: &Arc<Host>, by: By, op: Op) -> Result<Answer, OpError> {
-    let _place = host.operations.0.acquire().await;
-    let host = Arc::clone(host);
+pub(super) async fn perform(keeping: &Arc<Keeping>, by: By, op: Op) -> Result<Answer, OpError> {
+    let _place = keeping.places.acquire().await;
+    let keeping = Arc::clone(keeping);
     // It looks at files, and may wait for a disk.
     let work = move || {
-        let serving = Serving(host);
-        let host = &serving.0;
         let world = World {
-            root: &host.root,
-            settings: Ok(&host.config),
-            store: &host.store,
-            box_owner: host.box_owner,
-            keeper: &serving,
+            root: &keeping.root,
+            settings: Ok(&keeping.config),
+            store: &keeping.store,
+            box_owner: keeping.boxes.agent,
+            keeper: &keeping,
         };
         Handle::current().block_on(ops::perform(&world, &by, op))
     };
     match spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => {
-            tracing::error!(%error, "an operation failed; that is our fault");
+            tracing::error!(error = %chain(&error), "an operation failed; that is our fault");
             Err(OpError::new(OpCode::Unknown, "the daemon failed while it did this")
                 .hint("look whether it is done; the daemon's log has more"))
         }
     }
 }
 
-/// The daemon, as operations see it.
-struct Serving(Arc<Host>);
-
-impl Serving {
+impl Keeping {
     async fn empty(&self, group: &Folder) -> Result<(), OpError> {
-        let _ = self.0.lanes.send(Event::GroupRemoved { group: group.clone() });
+        let _ = self.lanes.send(Event::GroupRemoved { group: group.clone() });
         self.wait_for_end(group).await?;
         let (done, drained) = oneshot::channel();
-        if self.0.mailboxes.send(Ask::Drain(group.clone(), done)).is_ok() {
+        if self.mailboxes.send(Ask::Drain(group.clone(), done)).is_ok() {
             let _ = drained.await;
         }
         Ok(())
     }
 
     async fn wait_for_end(&self, group: &Folder) -> Result<(), OpError> {
-        let deadline = Instant::now() + Duration::from_millis(self.0.config.health.close_grace_ms) + STOPPING;
-        let mut feed = self.0.store.follow()?;
-        while let Some(run) = self.0.store.active_run_of(group)? {
+        let deadline = Instant::now() + Duration::from_millis(self.config.health.close_grace_ms) + STOPPING;
+        let mut feed = self.store.follow()?;
+        while let Some(run) = self.store.active_run_of(group)? {
             if timeout_at(deadline, feed.next()).await.is_err() {
                 let still = format!("group {group} is still there: its run {run} does not end");
                 return Err(OpError::refused(still).hint(format!("see `g2 runs show {run}`")));
@@ -92,42 +103,42 @@ impl Serving {
     }
 }
 
-impl Keeper for Serving {
+impl Keeper for Arc<Keeping> {
     fn changed<'a>(&'a self, group: Option<&'a Folder>) -> Later<'a, Result<(), OpError>> {
         Box::pin(async move {
-            changed(&self.0, group.cloned()).await;
+            changed(self, group.cloned()).await;
             Ok(())
         })
     }
 
     fn relaunch(&self, group: &Folder) {
-        let _ = self.0.lanes.send(Event::CloseAsked { group: group.clone() });
+        let _ = self.lanes.send(Event::CloseAsked { group: group.clone() });
     }
 
     fn keep_out(&self, group: &Folder) {
-        let _ = self.0.lanes.send(Event::Hold { group: group.clone(), reason: Holding::Removal });
+        let _ = self.lanes.send(Event::Hold { group: group.clone(), reason: Holding::Removal });
     }
 
     fn let_in(&self, group: &Folder) {
-        let _ = self.0.lanes.send(Event::Release { group: group.clone(), reason: Holding::Removal });
+        let _ = self.lanes.send(Event::Release { group: group.clone(), reason: Holding::Removal });
     }
 
     fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
-        Box::pin(self.empty(group))
+        Box::pin(Keeping::empty(self, group))
     }
 
     fn boxes(&self, group: &Folder) -> Result<Arc<GroupBoxes>, OpError> {
-        Ok(self.0.boxes(group)?)
+        Ok(self.boxes.of(group)?)
     }
 
     fn hand(&self) -> Result<Hand<'_>, OpError> {
-        Ok(self.0.hand())
+        Ok(Hand { store: &self.store, dirs: &self.boxes.dirs, claims: &self.claims })
     }
 
     fn settle(&self, claimed: Claimed) -> Later<'_, Option<Claimed>> {
         Box::pin(async move {
             let (done, settled) = oneshot::channel();
-            if self.0.mailboxes.send(Ask::Settle(claimed, done)).is_ok() {
+            if self.mailboxes.send(Ask::Settle(claimed, done)).is_ok() {
                 let _ = settled.await;
             }
             None
@@ -141,17 +152,17 @@ impl Keeper for Serving {
 
 /// Takes in what was changed in the store, about a group or about who knows what. When it returns, boxes and snapshots are as
 /// the store is.
-pub(super) async fn changed(host: &Arc<Host>, group: Option<Folder>) {
-    if let Err(error) = host.store.look_at_feed() {
+async fn changed(keeping: &Keeping, group: Option<Folder>) {
+    if let Err(error) = keeping.store.look_at_feed() {
         tracing::error!(error = %chain(&error), "reading the feed of changes failed; it is read again in a second");
     }
     let (done, opened) = oneshot::channel();
-    if host.mailboxes.send(Ask::Groups(done)).is_ok() {
+    if keeping.mailboxes.send(Ask::Groups(done)).is_ok() {
         let _ = opened.await;
     }
-    let at_work = Arc::clone(host);
-    let written = spawn_blocking(move || snapshots::write_awaited(&at_work, group.as_ref().as_slice()));
+    let at_work = Arc::clone(&keeping.snapshots);
+    let written = spawn_blocking(move || at_work.write_awaited(group.as_ref().as_slice()));
     if let Err(fault) = written.await {
-        tracing::error!(%fault, "our own fault: following the feed of changes failed");
+        tracing::error!(fault = %chain(&fault), "our own fault: following the feed of changes failed");
     }
 }

@@ -4,14 +4,15 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use ipc_handlers::Folder;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
-use super::{Host, Obstacle};
+use super::{Machine, Obstacle};
 use crate::{
     clock,
     config::{Config, SandboxKind, dotenv},
@@ -64,40 +65,52 @@ pub struct View<'a> {
     pub store: Option<&'a Store>,
     /// Why it can't be, where that is not looked into elsewhere.
     pub closed: Option<String>,
-    /// The daemon, where it is the one that looks.
-    pub host: Option<&'a Host>,
+    /// What the daemon knows, where it is the one that looks.
+    pub daemon: Option<&'a Problems>,
+}
+
+/// What a person has to mend, as the daemon sees it.
+pub struct Problems {
+    pub config: Arc<Config>,
+    pub root: PathBuf,
+    pub store: Store,
+    pub sandbox: SandboxName,
+    pub machine: Arc<Machine>,
+    pub stop: CancellationToken,
+    /// What was found at the last look.
+    pub known: Mutex<Vec<Problem>>,
 }
 
 /// Tells the log what appears and what is gone, until the daemon stops.
-pub async fn run(host: Arc<Host>) {
-    let Ok(mut feed) = host.store.follow() else { return };
+pub async fn run(problems: Arc<Problems>) {
+    let Ok(mut feed) = problems.store.follow() else { return };
     loop {
-        let _ = host.problems().await;
+        let _ = problems.look().await;
         let looked = Instant::now();
         tokio::select! {
-            () = host.stop.cancelled() => return,
+            () = problems.stop.cancelled() => return,
             () = tokio::time::sleep(LOOK_AGAIN) => continue,
             () = async { while !feed.next().await.any(&FINISHED) {} } => {}
         }
         tokio::select! {
-            () = host.stop.cancelled() => return,
+            () = problems.stop.cancelled() => return,
             () = tokio::time::sleep_until(looked + SOONEST) => {}
         }
     }
 }
 
-impl Host {
+impl Problems {
     /// Looks what a person has to mend; what is new since the last look, or gone, is logged.
-    pub async fn problems(&self) -> Vec<Finding> {
+    pub async fn look(&self) -> Vec<Finding> {
         let view = View {
             config: &self.config,
             root: &self.root,
             store: Some(&self.store),
             closed: None,
-            host: Some(self),
+            daemon: Some(self),
         };
         let found = gather(&view).await;
-        let mut known = self.known_problems.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let compared = compare(&known, found);
         for Finding { code, about, text, fix, .. } in &compared.new {
             tracing::warn!(problem = %code, about, mend = fix, "a problem: {text}");
@@ -146,7 +159,11 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         ledger(store, &mut found);
     }
     open_files(view, groups.len(), &mut found);
-    found.extend(view.host.and_then(|host| host.unwatched().clone()).map(|why| Problem::Unwatched { why }));
+    found.extend(
+        view.daemon
+            .and_then(|daemon| daemon.machine.unwatched().clone())
+            .map(|why| Problem::Unwatched { why }),
+    );
     engine(view, &groups, &mut found).await;
     found
 }
@@ -180,7 +197,7 @@ pub fn secrets(config: &Config, root: &Path) -> Vec<PathBuf> {
 /// Whether a daemon that is started now would refuse to have agents without any sandbox.
 async fn sandbox(view: &View<'_>, found: &mut Vec<Problem>) {
     let config = view.config;
-    let what = if config.sandbox.allow_unsandboxed || view.host.is_some() {
+    let what = if config.sandbox.allow_unsandboxed || view.daemon.is_some() {
         return;
     } else if !config.agent.command.is_empty() {
         format!("agent.command ({})", config.agent.command.join(" "))
@@ -218,7 +235,10 @@ fn disk(view: &View<'_>, found: &mut Vec<Problem>) {
     let inside = view.store.and_then(|store| store.size().ok()).map_or(0, |size| size.free);
     let disk = Disk { free, inside, wanted, free_inodes, all_inodes: inodes };
     if room::room(&Disk { free_inodes: 0, all_inodes: 0, ..disk }) != Room::Enough {
-        let stopped = view.host.map(|host| host.without_room().keys().cloned().collect()).unwrap_or_default();
+        let stopped = view
+            .daemon
+            .map(|daemon| daemon.machine.without_room().keys().cloned().collect())
+            .unwrap_or_default();
         found.push(Problem::Disk { path, free, wanted, stopped });
     } else if room::room(&disk) != Room::Enough {
         found.push(Problem::Inodes { path, free: free_inodes, all: inodes });
@@ -452,7 +472,7 @@ fn ledger(store: &Store, found: &mut Vec<Problem>) {
 
 /// What was changed since the daemon read its settings.
 fn settings(view: &View<'_>, found: &mut Vec<Problem>) {
-    if view.host.is_none() {
+    if view.daemon.is_none() {
         return;
     }
     match Config::written_now(view.root) {
@@ -478,7 +498,7 @@ async fn engine(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
     if !needs_engine(view) {
         return;
     }
-    if let Some(Obstacle::Engine(why)) = view.host.and_then(Host::obstacle) {
+    if let Some(Obstacle::Engine(why)) = view.daemon.and_then(|daemon| daemon.machine.obstacle()) {
         return found.push(Problem::Engine { why });
     }
     let used = images(view.config, groups);
@@ -498,8 +518,8 @@ async fn engine(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
 
 /// Where nothing else is chosen an engine that is away means plain child processes; Claude Code is not driven as one.
 fn needs_engine(view: &View<'_>) -> bool {
-    match (view.host, view.config.sandbox.kind) {
-        (Some(host), _) => host.sandbox.kind() == SandboxName::Docker,
+    match (view.daemon, view.config.sandbox.kind) {
+        (Some(daemon), _) => daemon.sandbox == SandboxName::Docker,
         (None, SandboxKind::Docker) => true,
         (None, SandboxKind::Process) => false,
         (None, SandboxKind::Auto) => {

@@ -21,10 +21,11 @@ use std::{
 
 use ipc_handlers::{Folder, Time};
 use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
 
-use super::Host;
 use crate::{
     clock,
+    config::Config,
     domain::host::{
         errors::chain,
         prune::{History, Horizon, Keep, counted_from, pause},
@@ -46,9 +47,9 @@ const TRIM_EVERY: Duration = Duration::from_secs(10);
 const TRIM_REST: Duration = Duration::from_millis(20);
 
 /// Removes old events of the feed, a few at a time, until the daemon stops.
-pub async fn trim_feed(host: Arc<Host>) {
+pub async fn trim_feed(store: Store, stop: CancellationToken) {
     loop {
-        let rest = match host.store.trim_events(clock::now()).await {
+        let rest = match store.trim_events(clock::now()).await {
             Ok(true) => TRIM_REST,
             Ok(false) => TRIM_EVERY,
             Err(error) => {
@@ -57,7 +58,7 @@ pub async fn trim_feed(host: Arc<Host>) {
             }
         };
         tokio::select! {
-            () = host.stop.cancelled() => return,
+            () = stop.cancelled() => return,
             () = tokio::time::sleep(rest) => {}
         }
     }
@@ -242,18 +243,19 @@ async fn blocking<T: Send + 'static>(
     spawn_blocking(work).await.unwrap_or(Err(PruneError::Fault))
 }
 
-/// Prunes what is older than `days` after the `first` pause and then once a day, until the daemon stops. A clock that is
+/// Prunes what is older than `limits.keep_days` after the first pause and then once a day, until the daemon stops. A clock that is
 /// wrong when the machine starts is mostly set right in that pause.
-pub async fn run(host: Arc<Host>, days: u32, first: Duration) {
-    let mut rest = first;
+pub async fn run(store: Store, root: PathBuf, config: Arc<Config>, stop: CancellationToken) {
+    let days = config.limits.keep_days;
+    let mut rest = config.limits.keep_first;
     loop {
         tokio::select! {
-            () = host.stop.cancelled() => return,
+            () = stop.cancelled() => return,
             () = tokio::time::sleep(rest) => rest = EVERY,
         }
         tokio::select! {
-            () = host.stop.cancelled() => return,
-            pruned = pass(&host, days) => match pruned {
+            () = stop.cancelled() => return,
+            pruned = pass(&store, &root, &config) => match pruned {
                 Ok(pruned) => log(&pruned, days),
                 Err(error) => {
                     tracing::warn!(error = %chain(&error), "pruning ended early; it goes on tomorrow");
@@ -263,9 +265,9 @@ pub async fn run(host: Arc<Host>, days: u32, first: Duration) {
     }
 }
 
-async fn pass(host: &Host, days: u32) -> Result<Pruned, PruneError> {
-    let horizon = horizon(&host.store, clock::now(), days, host.config.approvals.deny_ttl_ms)?;
-    prune(&host.store, &host.root.join("data"), horizon, How::Beside).await
+async fn pass(store: &Store, root: &Path, config: &Config) -> Result<Pruned, PruneError> {
+    let horizon = horizon(store, clock::now(), config.limits.keep_days, config.approvals.deny_ttl_ms)?;
+    prune(store, &root.join("data"), horizon, How::Beside).await
 }
 
 fn log(pruned: &Pruned, days: u32) {

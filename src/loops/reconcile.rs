@@ -19,7 +19,7 @@ use ipc_handlers::Folder;
 use tokio::sync::mpsc;
 
 use super::{
-    Host, Obstacle,
+    Held, Obstacle, Runs,
     dispatch::Adoption,
     intake::What,
     room,
@@ -54,7 +54,7 @@ impl Recovered {
 }
 
 /// Adopts or ends every run on record. The `ipc` loop has to be running: a run's boxes are drained before it is judged.
-pub async fn recover(host: &Arc<Host>) -> Recovered {
+pub async fn recover(host: &Arc<Runs>, held: &Held) -> Recovered {
     let active = match host.store.active_runs() {
         Ok(active) => active,
         Err(error) => {
@@ -73,7 +73,7 @@ pub async fn recover(host: &Arc<Host>) -> Recovered {
     futures_util::future::join_all(ends).await;
     match host.sandbox.list(&host.instance).await {
         Ok(found) => {
-            let (aside, here) = without_aside(host, here);
+            let (aside, here) = without_aside(held, here);
             let adopted = sort_out(host, here, &aside, found).await;
             Recovered { adopted, unknown: aside }
         }
@@ -81,26 +81,26 @@ pub async fn recover(host: &Arc<Host>) -> Recovered {
             if !here.is_empty() {
                 tracing::warn!(runs = here.len(), error = %chain(&error), "the engine does not answer; groups with an active run wait for it");
             }
-            host.set_obstacle(Some(Obstacle::Engine(chain(&error))));
+            host.machine.set_obstacle(Some(Obstacle::Engine(chain(&error))));
             Recovered { adopted: Vec::new(), unknown: here }
         }
     }
 }
 
 /// Parts runs into those of groups that are set aside, which nobody looks into, and the others.
-fn without_aside(host: &Host, runs: Vec<ActiveRun>) -> (Vec<ActiveRun>, Vec<ActiveRun>) {
-    runs.into_iter().partition(|run| host.is_aside(&run.group))
+fn without_aside(held: &Held, runs: Vec<ActiveRun>) -> (Vec<ActiveRun>, Vec<ActiveRun>) {
+    runs.into_iter().partition(|run| held.is_aside(&run.group))
 }
 
 /// Ends a run of which there is nothing to read.
-async fn end(host: &Arc<Host>, run: &ActiveRun, ending: run::Ending) {
+async fn end(host: &Arc<Runs>, run: &ActiveRun, ending: run::Ending) {
     run::end_without_container(host, run, ending).await;
     host.intake.taken(&run.group, What::Output);
 }
 
 /// Compares the runs on record with what the engine has. What is of the runs `aside` is left alone.
 async fn sort_out(
-    host: &Arc<Host>,
+    host: &Arc<Runs>,
     active: Vec<ActiveRun>,
     aside: &[ActiveRun],
     found: Vec<Found>,
@@ -146,11 +146,23 @@ async fn sort_out(
 
 /// Looks whether launching is possible, and tells the lanes when that changes; sorts out runs that waited for an
 /// engine to answer. Runs until the daemon stops.
-pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::UnboundedSender<Adoption>) {
+pub async fn run(
+    host: Arc<Runs>,
+    held: Arc<Held>,
+    mut unknown: Vec<ActiveRun>,
+    adoptions: mpsc::UnboundedSender<Adoption>,
+) {
     let mut paused = false;
+    let ground = Arc::new(room::Ground {
+        config: Arc::clone(&host.config),
+        root: host.root.clone(),
+        store: host.store.clone(),
+        machine: Arc::clone(&host.machine),
+        lanes: host.lanes.clone(),
+    });
     let mut disk = room::Watched::default();
     loop {
-        let obstacle = match disk.look(&host).await {
+        let obstacle = match disk.look(&ground).await {
             Room::Enough => engine_away(&host).await.map(Obstacle::Engine),
             Room::Low { .. } | Room::Short { .. } => {
                 Some(Obstacle::NoRoom(no_room(&host, disk.is_filled_unseen())))
@@ -164,19 +176,19 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
         // Said each time: a run that found the engine away has paused the lanes by itself.
         let _ = host.lanes.send(if obstacle.is_some() { Event::Pause } else { Event::Resume });
         paused = obstacle.is_some();
-        host.set_obstacle(obstacle);
-        let (aside, known) = without_aside(&host, std::mem::take(&mut unknown));
+        host.machine.set_obstacle(obstacle);
+        let (aside, known) = without_aside(&held, std::mem::take(&mut unknown));
         let found =
             if known.is_empty() || paused { None } else { host.sandbox.list(&host.instance).await.ok() };
         match found {
             None => unknown = [known, aside].concat(),
             Some(found) => {
-                let held: Vec<Folder> = known.iter().map(|run| run.group.clone()).collect();
+                let groups: Vec<Folder> = known.iter().map(|run| run.group.clone()).collect();
                 for adoption in sort_out(&host, known, &aside, found).await {
                     let _ = adoptions.send(adoption);
                 }
                 unknown = aside;
-                for group in held {
+                for group in groups {
                     let waiting = host.store.waiting_lanes_of(&group).unwrap_or_default();
                     for lane in &waiting {
                         let waiting = WaitingLane::from(lane);
@@ -188,14 +200,14 @@ pub async fn run(host: Arc<Host>, mut unknown: Vec<ActiveRun>, adoptions: mpsc::
         }
         tokio::select! {
             () = host.stop.cancelled() => return,
-            () = host.look_again.notified() => {}
+            () = host.machine.look_again.notified() => {}
             () = tokio::time::sleep(ASK_AGAIN) => {}
         }
     }
 }
 
 /// Says why the disk lets nothing be launched.
-fn no_room(host: &Host, from_outside: bool) -> String {
+fn no_room(host: &Runs, from_outside: bool) -> String {
     let data = host.root.join("data");
     let (free, wanted) = (crate::root::free_bytes(&data).unwrap_or(0), host.config.limits.min_free_bytes);
     let shown = data.display();
@@ -207,7 +219,7 @@ fn no_room(host: &Host, from_outside: bool) -> String {
     } else {
         format!("fewer than 5 % of the inodes are free under {shown}")
     };
-    for group in host.without_room().keys() {
+    for group in host.machine.without_room().keys() {
         why.push_str(&format!("; group {group} was stopped, as it filled it"));
     }
     if from_outside {
@@ -217,6 +229,6 @@ fn no_room(host: &Host, from_outside: bool) -> String {
 }
 
 /// Returns why the engine can't launch anything, if so.
-async fn engine_away(host: &Host) -> Option<String> {
+async fn engine_away(host: &Runs) -> Option<String> {
     host.sandbox.list(&host.instance).await.err().map(|error| chain(&error))
 }

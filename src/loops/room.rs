@@ -8,11 +8,12 @@ use std::{
 };
 
 use ipc_handlers::{Folder, Time};
-use tokio::task::spawn_blocking;
+use tokio::{sync::mpsc, task::spawn_blocking};
 
-use super::Host;
+use super::Machine;
 use crate::{
     clock,
+    config::Config,
     domain::{
         host::{
             errors::chain,
@@ -21,6 +22,7 @@ use crate::{
         runs::lanes::{Event, Holding},
     },
     ipc::{BoxName, Weight, weigh},
+    store::Store,
 };
 
 /// How many names of one of a group's folders are weighed.
@@ -31,6 +33,16 @@ const LASTS: Duration = Duration::from_secs(3);
 
 /// How many groups a notice names.
 const NAMED: usize = 8;
+
+/// Where it is looked who fills the disk.
+pub(super) struct Ground {
+    pub config: Arc<Config>,
+    pub root: PathBuf,
+    pub store: Store,
+    pub machine: Arc<Machine>,
+    /// News for the lanes.
+    pub lanes: mpsc::UnboundedSender<Event>,
+}
 
 /// What is remembered from one look to the next.
 #[derive(Default)]
@@ -61,12 +73,12 @@ impl Watched {
     }
 
     /// Looks at the disk, and has the group stopped that fills it where that is needed; returns how much room there is.
-    pub(super) async fn look(&mut self, host: &Arc<Host>) -> Room {
+    pub(super) async fn look(&mut self, ground: &Arc<Ground>) -> Room {
         let looked_at = clock::now();
-        let disk = host.whole_disk();
+        let disk = ground.machine.whole_disk();
         let free_now = disk.all_free();
-        let stored = stored(host);
-        self.look_at_the_store(host, &stored, &disk).await;
+        let stored = stored(ground);
+        self.look_at_the_store(ground, &stored, &disk).await;
         let room = room::room(&disk);
         tracing::debug!(free = free_now.bytes, ?room, "the disk was looked at");
         match room {
@@ -77,28 +89,28 @@ impl Watched {
                     (self.free, self.room) = (Some(free_now), now);
                 }
                 if disk.is_near() {
-                    self.weigh_before(host, &stored, free_now).await;
+                    self.weigh_before(ground, &stored, free_now).await;
                 }
                 self.room = now;
                 self.nobody_at = None;
                 self.not_seen = false;
-                release(host, &stored);
+                release(ground, &stored);
                 self.stored = stored;
             }
             Room::Low { .. } if self.low_since.is_none() => {
                 self.low_since = Some(clock::monotonic());
-                self.weigh_before(host, &stored, free_now).await;
+                self.weigh_before(ground, &stored, free_now).await;
             }
             Room::Low { missing } if self.has_lasted() => {
                 // It may stay low for days: nobody is weighed each time while nobody can have written enough.
                 if self.nobody_at.is_none_or(|then| room::lost(then, free_now) >= LEAST) {
-                    self.find_who_fills(host, &stored, &disk, missing).await;
+                    self.find_who_fills(ground, &stored, &disk, missing).await;
                 }
             }
             Room::Low { .. } => {}
             Room::Short { missing } => {
                 self.low_since.get_or_insert_with(clock::monotonic);
-                self.find_who_fills(host, &stored, &disk, missing).await;
+                self.find_who_fills(ground, &stored, &disk, missing).await;
             }
         }
         room
@@ -114,8 +126,8 @@ impl Watched {
     }
 
     /// Weighs groups that were not weighed yet, to know later how much they grew.
-    async fn weigh_before(&mut self, host: &Arc<Host>, stored: &BTreeMap<Folder, u64>, free_now: Free) {
-        let now = self.weigh(host, stored, Whom::New).await;
+    async fn weigh_before(&mut self, ground: &Arc<Ground>, stored: &BTreeMap<Folder, u64>, free_now: Free) {
+        let now = self.weigh(ground, stored, Whom::New).await;
         self.free.get_or_insert(free_now);
         for (group, weight) in now {
             let before = weight.all - self.wrote(&weight, free_now).unwrap_or(0);
@@ -126,14 +138,14 @@ impl Watched {
     /// Has the group stopped that fills the disk, of which so many bytes are missing, or main's chat told that none does.
     async fn find_who_fills(
         &mut self,
-        host: &Arc<Host>,
+        ground: &Arc<Ground>,
         stored: &BTreeMap<Folder, u64>,
         disk: &Disk,
         missing: u64,
     ) {
         let free_now = disk.all_free();
         let lost = self.free.map_or(0, |then| room::lost(then, free_now));
-        let now = self.weigh(host, stored, Whom::All).await;
+        let now = self.weigh(ground, stored, Whom::All).await;
         let written = |(group, now): (&Folder, &Weight)| Written {
             group: group.clone(),
             now: now.all,
@@ -149,15 +161,15 @@ impl Watched {
                     let put = stored.get(group).unwrap_or(&0) >> 20;
                     let why =
                         format!("the group wrote {} MiB lately; it has {put} MiB in the store", grown >> 20);
-                    stop_for_the_disk(host, group, free_mib, &why).await;
+                    stop_for_the_disk(ground, group, free_mib, &why).await;
                 }
                 self.weigh_anew();
             }
             Filler::NotSeen => {
                 self.nobody_at = Some(free_now);
-                if !self.not_seen && host.without_room().is_empty() {
+                if !self.not_seen && ground.machine.without_room().is_empty() {
                     self.not_seen = true;
-                    tell_of_nobody(host, free_mib, &partly_weighed(&now)).await;
+                    tell_of_nobody(ground, free_mib, &partly_weighed(&now)).await;
                 }
             }
             Filler::NotKnown => {}
@@ -169,20 +181,20 @@ impl Watched {
     }
 
     /// Has groups stopped that have far more in the store than is kept, and main's chat told whose commands wait.
-    async fn look_at_the_store(&mut self, host: &Host, stored: &BTreeMap<Folder, u64>, disk: &Disk) {
-        let most = host.config.limits.stored_bytes;
+    async fn look_at_the_store(&mut self, ground: &Ground, stored: &BTreeMap<Folder, u64>, disk: &Disk) {
+        let most = ground.config.limits.stored_bytes;
         for (group, bytes) in stored {
             let (mib, left) = (bytes >> 20, disk.left() >> 20);
             if room::is_over(*bytes, most) {
                 let reason =
                     format!("{mib} MiB of it are in the store, and at most {} MiB are kept", most >> 20);
-                stop(host, group, reason, "It goes on when it has less there").await;
+                stop(ground, group, reason, "It goes on when it has less there").await;
             } else if room::intake(*bytes, most, disk) == Intake::Ahead && self.ahead.insert(group.clone()) {
                 tracing::warn!(group = %group, mib, left, "a group has more in the store than what is left of the disk; its commands wait");
                 let text = format!(
                     "The group {group} has {mib} MiB in the store, and only {left} MiB are left before nothing is started any more. So its commands wait until there is room, and nobody else's. {HOW}."
                 );
-                tell_main(host, text, format!("notice: {group} has more than what is left")).await;
+                tell_main(ground, text, format!("notice: {group} has more than what is left")).await;
             }
         }
         // Who writes on as soon as it may is not told of each time.
@@ -209,8 +221,8 @@ enum Whom {
 const HOW: &str = "`g2 prune` removes what is only history, `g2 tasks cancel` tasks; `limits.stored_mib` is how much is kept of a group";
 
 /// Returns what each group has in the store.
-fn stored(host: &Host) -> BTreeMap<Folder, u64> {
-    let known = host.store.groups().and_then(|groups| Ok((groups, host.store.stored()?)));
+fn stored(ground: &Ground) -> BTreeMap<Folder, u64> {
+    let known = ground.store.groups().and_then(|groups| Ok((groups, ground.store.stored()?)));
     match known {
         Ok((groups, mut stored)) => {
             // Of those that were removed nobody writes.
@@ -229,11 +241,11 @@ impl Watched {
     /// the store, too; and what of it was changed since there was room.
     async fn weigh(
         &self,
-        host: &Arc<Host>,
+        ground: &Arc<Ground>,
         stored: &BTreeMap<Folder, u64>,
         whom: Whom,
     ) -> BTreeMap<Folder, Weight> {
-        let running = match host.store.active_runs() {
+        let running = match ground.store.active_runs() {
             Ok(runs) => runs,
             Err(error) => {
                 tracing::warn!(error = %chain(&error), "reading the active runs failed; nobody's folders are weighed");
@@ -253,10 +265,10 @@ impl Watched {
         if whom == Whom::New {
             groups.retain(|group| !self.before.contains_key(group));
         }
-        let host = Arc::clone(host);
+        let ground = Arc::clone(ground);
         let since = self.room.map_or(Time(i64::MAX), |(at, _)| at);
         let weigh_one = move |group: Folder| {
-            let folders = folders_of(&host, &group);
+            let folders = folders_of(&ground, &group);
             let mut whole = put.get(&group).copied().unwrap_or_default();
             for folder in &folders {
                 whole += weigh(folder, A_NAME, NAMES, since);
@@ -268,22 +280,23 @@ impl Watched {
     }
 }
 
-/// Where what a group writes lies. What the host shows it, beside its boxes, is not the group's.
-fn folders_of(host: &Host, group: &Folder) -> Vec<PathBuf> {
-    let boxes = BoxName::ALL.map(|name| host.root.join("data/ipc").join(group.as_str()).join(name.as_str()));
+/// Where what a group writes lies. What the ground shows it, beside its boxes, is not the group's.
+fn folders_of(ground: &Ground, group: &Folder) -> Vec<PathBuf> {
+    let boxes =
+        BoxName::ALL.map(|name| ground.root.join("data/ipc").join(group.as_str()).join(name.as_str()));
     let places = ["groups", "data/sessions", "data/done", "data/dead"];
-    let own = places.map(|place| host.root.join(place).join(group.as_str()));
+    let own = places.map(|place| ground.root.join(place).join(group.as_str()));
     own.into_iter().chain(boxes).collect()
 }
 
 /// Lets go of groups that were stopped, but for those of which too much is stored still.
-fn release(host: &Host, stored: &BTreeMap<Folder, u64>) {
-    let most = host.config.limits.stored_bytes;
+fn release(ground: &Ground, stored: &BTreeMap<Folder, u64>) {
+    let most = ground.config.limits.stored_bytes;
     let is_over = |group: &Folder| stored.get(group).is_some_and(|bytes| room::is_over(*bytes, most));
-    host.without_room().retain(|group, _| {
+    ground.machine.without_room().retain(|group, _| {
         let stays = is_over(group);
         if !stays {
-            let _ = host.lanes.send(Event::Release { group: group.clone(), reason: Holding::NoRoom });
+            let _ = ground.lanes.send(Event::Release { group: group.clone(), reason: Holding::NoRoom });
         }
         stays
     });
@@ -296,27 +309,27 @@ fn partly_weighed(weights: &BTreeMap<Folder, Weight>) -> String {
 }
 
 /// Stops a group that fills the disk.
-async fn stop_for_the_disk(host: &Host, group: &Folder, free_mib: u64, why: &str) {
+async fn stop_for_the_disk(ground: &Ground, group: &Folder, free_mib: u64, why: &str) {
     let reason = format!("the disk is nearly full ({free_mib} MiB are free), and {why}");
     let look = format!(
         "Nothing is started until there is room again; look into groups/{group}, data/sessions/{group} and data/ipc/{group}"
     );
-    stop(host, group, reason, &look).await;
+    stop(ground, group, reason, &look).await;
 }
 
 /// Has a group's run killed, and nothing of it started or taken in; main's chat is told, once.
-async fn stop(host: &Host, group: &Folder, reason: String, then: &str) {
-    if host.without_room().insert(group.clone(), reason.clone()).is_some() {
+async fn stop(ground: &Ground, group: &Folder, reason: String, then: &str) {
+    if ground.machine.without_room().insert(group.clone(), reason.clone()).is_some() {
         return;
     }
-    let _ = host.lanes.send(Event::Hold { group: group.clone(), reason: Holding::NoRoom });
+    let _ = ground.lanes.send(Event::Hold { group: group.clone(), reason: Holding::NoRoom });
     tracing::error!(group = %group, reason, "stopping a group");
     let text = format!("I stopped the group {group}: {reason}. {then}. {HOW}.");
-    tell_main(host, text, format!("notice: no room for {group}")).await;
+    tell_main(ground, text, format!("notice: no room for {group}")).await;
 }
 
 /// Has main's chat told that no group was seen filling the disk.
-async fn tell_of_nobody(host: &Host, free_mib: u64, partly: &str) {
+async fn tell_of_nobody(ground: &Ground, free_mib: u64, partly: &str) {
     tracing::error!(free_mib, partly, "the disk is nearly full, and no group was seen filling it");
     let partly = if partly.is_empty() {
         String::new()
@@ -326,12 +339,12 @@ async fn tell_of_nobody(host: &Host, free_mib: u64, partly: &str) {
     let text = format!(
         "The disk is nearly full ({free_mib} MiB are free). No group's folders show who fills it, so I stopped nobody: it is something else, or files that were removed and that a process still holds open.{partly} Nothing is started and no command is taken in until there is room again."
     );
-    tell_main(host, text, "notice: no room".to_owned()).await;
+    tell_main(ground, text, "notice: no room".to_owned()).await;
 }
 
-async fn tell_main(host: &Host, text: String, cause: String) {
-    let told = match host.store.chat_of_main() {
-        Ok(Some(chat)) => host.store.tell(chat, text, cause, clock::now()).await,
+async fn tell_main(ground: &Ground, text: String, cause: String) {
+    let told = match ground.store.chat_of_main() {
+        Ok(Some(chat)) => ground.store.tell(chat, text, cause, clock::now()).await,
         Ok(None) => return tracing::warn!("no chat is main's, so nobody is told"),
         Err(error) => Err(error),
     };

@@ -10,6 +10,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -19,20 +20,27 @@ use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     time::Instant,
 };
+use tokio_util::sync::CancellationToken;
 
-use super::{Host, intake::What};
+use super::{
+    Allowances, Ask, Boxes, Machine,
+    intake::{Intake, What},
+    snapshots::Snapshots,
+};
 use crate::{
+    config::Config,
     domain::{
-        host::repeats::Repeats,
+        host::{errors::chain, repeats::Repeats, zone::Zone},
         runs::{
             judge::{Cause, End},
             lanes::Event,
             life::Reached,
         },
     },
+    gateway::Gateway,
     ipc::Stamp,
-    sandbox::output::Parsed,
-    store::{ActiveRun, Handed, HandedTask},
+    sandbox::{Sandbox, output::Parsed},
+    store::{ActiveRun, Handed, HandedTask, HandoverLimits, Store},
 };
 
 mod adopt;
@@ -52,6 +60,60 @@ pub(super) use end::end_without_container;
 
 use log::RunLog;
 use noise::Noise;
+
+/// What runs are launched, watched and ended with.
+pub struct Runs {
+    pub config: Arc<Config>,
+    pub root: PathBuf,
+    pub store: Store,
+    pub sandbox: Arc<dyn Sandbox>,
+    /// The containers' way to the model's host.
+    pub gateway: Arc<Gateway>,
+    pub boxes: Arc<Boxes>,
+    pub allowances: Arc<Allowances>,
+    pub machine: Arc<Machine>,
+    pub intake: Arc<Intake>,
+    pub snapshots: Arc<Snapshots>,
+    /// News for the lanes.
+    pub lanes: mpsc::UnboundedSender<Event>,
+    /// Requests to the loop `ipc`.
+    pub mailboxes: mpsc::UnboundedSender<Ask>,
+    /// Runs' tokens are signed with it.
+    pub token_key: ipc_handlers::token::Key,
+    /// This root's id; a label of every container.
+    pub instance: String,
+    pub stop: CancellationToken,
+}
+
+impl Runs {
+    /// Returns how much goes into one batch.
+    #[must_use]
+    pub fn handover_limits(&self) -> HandoverLimits {
+        HandoverLimits {
+            messages: self.config.limits.batch_messages,
+            bytes: self.config.limits.batch_bytes,
+            context: self.config.limits.max_context,
+        }
+    }
+
+    /// Returns the folder of a run's own files, out of every container's reach.
+    fn run_dir(&self, run: i64) -> PathBuf {
+        self.root.join("data/runs").join(run.to_string())
+    }
+
+    /// Returns the folder of a run's socket, which its container sees as `/run/g2`.
+    fn gateway_dir(&self, run: i64) -> PathBuf {
+        self.run_dir(run).join("gateway")
+    }
+
+    /// Returns the zone in which a group's messages are shown; everybody's where its own can't be read.
+    fn zone_of(&self, group: &Folder) -> Zone {
+        self.store.zone_of(group, &self.config.zones).unwrap_or_else(|error| {
+            tracing::error!(group = %group, error = %chain(&error), "reading a group's time zone failed");
+            self.config.zones.of(None)
+        })
+    }
+}
 
 /// How long an engine that is away is left alone before it is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -76,7 +138,7 @@ pub(super) enum Beginning {
 
 /// Where a run stands while it is watched.
 struct Watched {
-    host: Arc<Host>,
+    host: Arc<Runs>,
     group: Folder,
     run: i64,
     container: Option<String>,
@@ -177,7 +239,7 @@ impl Leaving {
 
 impl Watched {
     /// A run of which nothing is known yet.
-    fn new(host: &Arc<Host>, group: &Folder, run: i64) -> Self {
+    fn new(host: &Arc<Runs>, group: &Folder, run: i64) -> Self {
         let now = Instant::now();
         Self {
             host: Arc::clone(host),
@@ -231,7 +293,7 @@ enum Watching {
 
 /// Watches over a run until it has ended, then tells the lanes.
 pub(super) async fn supervise(
-    host: Arc<Host>,
+    host: Arc<Runs>,
     group: Folder,
     run: i64,
     beginning: Beginning,

@@ -2,18 +2,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Host;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
 use crate::{
     clock,
     domain::host::{errors::chain, feed::EventKind},
+    store::Store,
 };
 
 /// However far off the next task is, the clock is looked at this often: it may have been set.
 const LONGEST_SLEEP_MS: i64 = 60_000;
 
-/// Runs until the daemon stops.
-pub async fn run(host: Arc<Host>) {
-    let mut feed = match host.store.follow() {
+/// Tells by `due` that tasks may be due, until the daemon stops.
+pub async fn run(store: Store, due: Arc<Notify>, stop: CancellationToken) {
+    let mut feed = match store.follow() {
         Ok(feed) => feed,
         Err(error) => {
             return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no task is started");
@@ -21,7 +24,7 @@ pub async fn run(host: Arc<Host>) {
     };
     loop {
         let now = clock::now();
-        let sleep_ms = match host.store.next_due(now) {
+        let sleep_ms = match store.next_due(now) {
             Ok(Some(due)) => due.ms_since(now).clamp(0, LONGEST_SLEEP_MS),
             Ok(None) => LONGEST_SLEEP_MS,
             Err(error) => {
@@ -32,10 +35,10 @@ pub async fn run(host: Arc<Host>) {
         let sleep = tokio::time::sleep(Duration::from_millis(sleep_ms.unsigned_abs()));
         let tasks_changed = async { while !feed.next().await.any(&[EventKind::Task]) {} };
         tokio::select! {
-            () = host.stop.cancelled() => return,
+            () = stop.cancelled() => return,
             () = tasks_changed => {}
             () = sleep => {}
         }
-        host.due.notify_one();
+        due.notify_one();
     }
 }

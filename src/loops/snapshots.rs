@@ -14,16 +14,28 @@ use std::{
 
 use ipc_handlers::{Folder, shown::AvailableGroups};
 use serde::ser::{SerializeSeq as _, Serializer as _};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::Host;
+use super::{Ask, Boxes};
 use crate::{
     clock,
+    config::Config,
     domain::host::{errors::chain, feed::EventKind},
-    loops::Ask,
-    store::{Follower, News, StoreError},
+    ipc::{PutError, World},
+    store::{Follower, News, Store, StoreError},
 };
+
+/// Why a snapshot is not written.
+#[derive(Debug, thiserror::Error)]
+enum Unwritten {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Boxes(#[from] World),
+    #[error(transparent)]
+    Put(#[from] PutError),
+}
 
 /// Which of a group's snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +54,11 @@ struct Wanted {
 
 /// Which snapshots are to be written, and whose turn it is.
 pub struct Snapshots {
+    config: Arc<Config>,
+    store: Store,
+    boxes: Arc<Boxes>,
+    /// Requests to the loop `ipc`.
+    mailboxes: mpsc::UnboundedSender<Ask>,
     /// One writer at a time per group, so that an older state never lands on a newer one.
     turns: Mutex<BTreeMap<Folder, Arc<Mutex<()>>>>,
     wanted: Mutex<BTreeMap<Folder, Wanted>>,
@@ -51,14 +68,26 @@ pub struct Snapshots {
 
 impl Snapshots {
     /// Nothing is to be written but what the feed tells from here on.
-    #[must_use]
-    pub fn new(feed: Follower) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn new(
+        config: Arc<Config>,
+        store: Store,
+        boxes: Arc<Boxes>,
+        mailboxes: mpsc::UnboundedSender<Ask>,
+    ) -> Result<Self, StoreError> {
+        let feed = store.follow()?;
+        Ok(Self {
+            config,
+            store,
+            boxes,
+            mailboxes,
             turns: Mutex::default(),
             wanted: Mutex::default(),
             nudge: Notify::new(),
             feed: Mutex::new(feed),
-        }
+        })
     }
 
     /// Has snapshots of a group written in a moment.
@@ -97,39 +126,39 @@ const LONGEST_REST: Duration = Duration::from_secs(10);
 const GATHER: Duration = Duration::from_millis(20);
 
 /// Follows the feed, and writes what it makes wanted, until `stop`. Whatever is wanted then is written first.
-pub async fn run(host: Arc<Host>, stop: CancellationToken) {
-    tokio::join!(follow(&host, &stop), write_soon(&host, &stop));
+pub async fn run(snapshots: Arc<Snapshots>, stop: CancellationToken) {
+    tokio::join!(follow(&snapshots, &stop), write_soon(&snapshots, &stop));
 }
 
 /// Takes in what the feed tells, where nobody else did before answering a command.
-async fn follow(host: &Arc<Host>, stop: &CancellationToken) {
-    let mut bell = host.store.bell();
+async fn follow(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
+    let mut bell = snapshots.store.bell();
     bell.mark_changed();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             changed = bell.changed() => if changed.is_err() { return },
         }
-        let at_work = Arc::clone(host);
-        if let Err(fault) = tokio::task::spawn_blocking(move || catch_up(&at_work)).await {
-            tracing::error!(%fault, "our own fault: following the feed of changes failed");
+        let at_work = Arc::clone(snapshots);
+        if let Err(fault) = tokio::task::spawn_blocking(move || at_work.catch_up()).await {
+            tracing::error!(fault = %chain(&fault), "our own fault: following the feed of changes failed");
         }
         tokio::time::sleep(GATHER).await;
     }
 }
 
-async fn write_soon(host: &Arc<Host>, stop: &CancellationToken) {
+async fn write_soon(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
     loop {
         tokio::select! {
-            () = host.snapshots.nudge.notified() => {}
+            () = snapshots.nudge.notified() => {}
             () = stop.cancelled() => {}
         }
         let last = stop.is_cancelled();
-        let wanted: Vec<Folder> = host.snapshots.wanted().keys().cloned().collect();
+        let wanted: Vec<Folder> = snapshots.wanted().keys().cloned().collect();
         for group in wanted {
             let began = clock::monotonic();
-            let at_work = Arc::clone(host);
-            let _ = tokio::task::spawn_blocking(move || write_wanted(&at_work, &group)).await;
+            let at_work = Arc::clone(snapshots);
+            let _ = tokio::task::spawn_blocking(move || at_work.write_wanted(&group)).await;
             let rest = (began.elapsed() * LEISURE).min(LONGEST_REST);
             if !last && !stop.is_cancelled() {
                 tokio::time::sleep(rest).await;
@@ -141,174 +170,174 @@ async fn write_soon(host: &Arc<Host>, stop: &CancellationToken) {
     }
 }
 
-/// Takes in what was committed since the last time: which snapshots are to be written, whose boxes are to be opened, whose
-/// archive is to be kept within its bounds. Everything that was committed before this call is taken in when it returns,
-/// by whichever thread. On a thread that may block.
-pub fn catch_up(host: &Host) {
-    let mut feed = host.snapshots.feed.lock().unwrap_or_else(PoisonError::into_inner);
-    loop {
-        match feed.look() {
-            Ok(news) if news.events.is_empty() && !news.missed => return,
-            Ok(news) => take_in(host, &news),
-            Err(error) => {
-                return tracing::error!(error = %chain(&error), "reading the feed of changes failed; snapshots are late");
+impl Snapshots {
+    /// Takes in what was committed since the last time: which snapshots are to be written, whose boxes are to be opened, whose
+    /// archive is to be kept within its bounds. Everything that was committed before this call is taken in when it returns,
+    /// by whichever thread. On a thread that may block.
+    pub fn catch_up(&self) {
+        let mut feed = self.feed.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match feed.look() {
+                Ok(news) if news.events.is_empty() && !news.missed => return,
+                Ok(news) => self.take_in(&news),
+                Err(error) => {
+                    return tracing::error!(error = %chain(&error), "reading the feed of changes failed; snapshots are late");
+                }
             }
         }
     }
-}
 
-fn take_in(host: &Host, news: &News) {
-    let main = host.store.main_group().unwrap_or_else(|error| {
-        tracing::error!(error = %chain(&error), "finding main for a snapshot failed");
-        None
-    });
-    if news.missed {
-        want_all(host);
-    }
-    let of = |kind: EventKind| {
-        let some = news.events.iter().filter(move |event| event.kind == kind);
-        some.filter_map(|event| event.group.as_ref()).collect::<BTreeSet<&Folder>>()
-    };
-    let made = of(EventKind::Group);
-    if !made.is_empty() {
-        made.iter().for_each(|group| lay_out(host, group));
-    }
-    if news.any(&[EventKind::Group, EventKind::Hold]) {
-        // Its worker looks at what is there by then. Nobody waits for that: at the start the loop does not run yet.
-        let (done, _) = oneshot::channel();
-        let _ = host.mailboxes.send(Ask::Groups(done));
-    }
-    let sessions = of(EventKind::Session);
-    sessions.iter().for_each(|group| put_out_archives(host, group));
-    let (now, soon) =
-        (Wanted { shown: Shown::All, at_once: true }, Wanted { shown: Shown::Tasks, at_once: false });
-    made.union(&sessions).for_each(|group| host.snapshots.want(group, now));
-    let tasks = of(EventKind::Task);
-    tasks.iter().for_each(|group| host.snapshots.want(group, soon));
-    // Main sees every group's.
-    let Some(main) = main else { return };
-    if !tasks.is_empty() {
-        host.snapshots.want(&main, soon);
-    }
-    if news.any(&[EventKind::Group, EventKind::Wiring]) {
-        host.snapshots.want(&main, now);
-    } else if news.any(&[EventKind::Chat]) {
-        host.snapshots.soon(&main, Shown::All);
-    }
-}
-
-/// Has all snapshots of every group written in a moment.
-pub fn want_all(host: &Host) {
-    match host.store.groups() {
-        Ok(groups) => groups.iter().for_each(|group| host.snapshots.soon(&group.folder, Shown::All)),
-        Err(error) => {
-            tracing::error!(error = %chain(&error), "reading the groups for their snapshots failed")
+    fn take_in(&self, news: &News) {
+        let main = self.store.main_group().unwrap_or_else(|error| {
+            tracing::error!(error = %chain(&error), "finding main for a snapshot failed");
+            None
+        });
+        if news.missed {
+            self.want_all();
+        }
+        let of = |kind: EventKind| {
+            let some = news.events.iter().filter(move |event| event.kind == kind);
+            some.filter_map(|event| event.group.as_ref()).collect::<BTreeSet<&Folder>>()
+        };
+        let made = of(EventKind::Group);
+        if !made.is_empty() {
+            made.iter().for_each(|group| self.lay_out(group));
+        }
+        if news.any(&[EventKind::Group, EventKind::Hold]) {
+            // Its worker looks at what is there by then. Nobody waits for that: at the start the loop does not run yet.
+            let (done, _) = oneshot::channel();
+            let _ = self.mailboxes.send(Ask::Groups(done));
+        }
+        let sessions = of(EventKind::Session);
+        sessions.iter().for_each(|group| self.put_out_archives(group));
+        let (now, soon) =
+            (Wanted { shown: Shown::All, at_once: true }, Wanted { shown: Shown::Tasks, at_once: false });
+        made.union(&sessions).for_each(|group| self.want(group, now));
+        let tasks = of(EventKind::Task);
+        tasks.iter().for_each(|group| self.want(group, soon));
+        // Main sees every group's.
+        let Some(main) = main else { return };
+        if !tasks.is_empty() {
+            self.want(&main, soon);
+        }
+        if news.any(&[EventKind::Group, EventKind::Wiring]) {
+            self.want(&main, now);
+        } else if news.any(&[EventKind::Chat]) {
+            self.soon(&main, Shown::All);
         }
     }
-}
 
-/// Groups that were made have their folder and their boxes before anybody is told of them.
-fn lay_out(host: &Host, group: &Folder) {
-    match host.store.group(group) {
-        Ok(None) => return,
-        Ok(Some(_)) => {}
-        Err(error) => {
-            return tracing::error!(group = %group, error = %chain(&error), "reading a group failed");
+    /// Has all snapshots of every group written in a moment.
+    pub fn want_all(&self) {
+        match self.store.groups() {
+            Ok(groups) => groups.iter().for_each(|group| self.soon(&group.folder, Shown::All)),
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "reading the groups for their snapshots failed")
+            }
         }
     }
-    if let Err(error) = crate::ipc::lay_out_group(&host.root, group, host.box_owner) {
-        tracing::error!(group = %group, error = %chain(&error), "laying out a group's folder failed; it is done when the group is launched");
-    }
-    if let Err(error) = host.boxes(group) {
-        tracing::error!(group = %group, error = %chain(&error), "opening the boxes failed");
-    }
-}
 
-/// Keeps the archive of a group within its bounds. What a crash leaves undone is done after the next change.
-fn put_out_archives(host: &Host, group: &Folder) {
-    let (most, bytes) = (host.config.limits.archives, host.config.limits.archives_bytes);
-    let put_out =
-        tokio::runtime::Handle::current().block_on(host.store.put_out_archives(group.clone(), most, bytes));
-    match put_out {
-        Ok(0) => {}
-        Ok(count) => tracing::info!(group = %group, count, "the oldest archived sessions were put out"),
-        Err(error) => {
-            tracing::warn!(group = %group, error = %chain(&error), "putting archived sessions out failed; it is tried again after the next change")
+    /// Groups that were made have their folder and their boxes before anybody is told of them.
+    fn lay_out(&self, group: &Folder) {
+        match self.store.group(group) {
+            Ok(None) => return,
+            Ok(Some(_)) => {}
+            Err(error) => {
+                return tracing::error!(group = %group, error = %chain(&error), "reading a group failed");
+            }
+        }
+        self.boxes.lay_out(group);
+        if let Err(error) = self.boxes.of(group) {
+            tracing::error!(group = %group, error = %chain(&error), "opening the boxes failed");
         }
     }
-}
 
-/// Writes the snapshots that somebody waits for, and those of `asked` where they are not as the store is, before it returns.
-/// On a thread that may block.
-pub fn write_awaited(host: &Host, asked: &[&Folder]) {
-    catch_up(host);
-    let mut awaited: BTreeSet<Folder> = asked.iter().copied().cloned().collect();
-    awaited.extend(
-        host.snapshots.wanted().iter().filter(|(_, wanted)| wanted.at_once).map(|(group, _)| group.clone()),
-    );
-    awaited.iter().for_each(|group| write_wanted(host, group));
-}
-
-/// Writes what is wanted of a group. Whoever is at it already is waited for.
-fn write_wanted(host: &Host, group: &Folder) {
-    let turn = host.snapshots.turn(group);
-    let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-    let wanted = host.snapshots.wanted().remove(group);
-    if let Some(Wanted { shown, .. }) = wanted {
-        put_or_tell(host, group, shown);
+    /// Keeps the archive of a group within its bounds. What a crash leaves undone is done after the next change.
+    fn put_out_archives(&self, group: &Folder) {
+        let (most, bytes) = (self.config.limits.archives, self.config.limits.archives_bytes);
+        let put_out = tokio::runtime::Handle::current().block_on(self.store.put_out_archives(
+            group.clone(),
+            most,
+            bytes,
+        ));
+        match put_out {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(group = %group, count, "the oldest archived sessions were put out"),
+            Err(error) => {
+                tracing::warn!(group = %group, error = %chain(&error), "putting archived sessions out failed; it is tried again after the next change")
+            }
+        }
     }
-}
 
-/// Writes snapshots of a group. What fails is logged: a command that was applied stays applied.
-pub async fn write(host: &Arc<Host>, group: &Folder, shown: Shown) {
-    let (host, group) = (Arc::clone(host), group.clone());
-    let _ = tokio::task::spawn_blocking(move || write_now(&host, &group, shown)).await;
-}
-
-/// Writes snapshots of a group, on a thread that may block.
-fn write_now(host: &Host, group: &Folder, shown: Shown) {
-    let turn = host.snapshots.turn(group);
-    let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-    put_or_tell(host, group, shown);
-}
-
-fn put_or_tell(host: &Host, group: &Folder, shown: Shown) {
-    if let Err(error) = put_all(host, group, shown) {
-        tracing::error!(group = %group, error, "writing a snapshot failed");
+    /// Writes the snapshots that somebody waits for, and those of `asked` where they are not as the store is, before it returns.
+    /// On a thread that may block.
+    pub fn write_awaited(&self, asked: &[&Folder]) {
+        self.catch_up();
+        let mut awaited: BTreeSet<Folder> = asked.iter().copied().cloned().collect();
+        awaited.extend(
+            self.wanted().iter().filter(|(_, wanted)| wanted.at_once).map(|(group, _)| group.clone()),
+        );
+        awaited.iter().for_each(|group| self.write_wanted(group));
     }
-}
 
-fn put_all(host: &Host, group: &Folder, shown: Shown) -> Result<(), String> {
-    let store = |error: StoreError| chain(&error);
-    let Some(row) = host.store.group(group).map_err(store)? else { return Ok(()) };
-    let boxes = host.boxes(group).map_err(|e| chain(&e))?;
-    let scope = (!row.is_main).then_some(group);
-    boxes
-        .write_snapshot_with("current_tasks.json", |file| {
+    /// Writes what is wanted of a group. Whoever is at it already is waited for.
+    fn write_wanted(&self, group: &Folder) {
+        let turn = self.turn(group);
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = self.wanted().remove(group);
+        if let Some(Wanted { shown, .. }) = wanted {
+            self.put_or_tell(group, shown);
+        }
+    }
+
+    /// Writes snapshots of a group. What fails is logged: a command that was applied stays applied.
+    pub async fn write(self: &Arc<Self>, group: &Folder, shown: Shown) {
+        let (at_work, group) = (Arc::clone(self), group.clone());
+        let _ = tokio::task::spawn_blocking(move || at_work.write_now(&group, shown)).await;
+    }
+
+    /// Writes snapshots of a group, on a thread that may block.
+    fn write_now(&self, group: &Folder, shown: Shown) {
+        let turn = self.turn(group);
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.put_or_tell(group, shown);
+    }
+
+    fn put_or_tell(&self, group: &Folder, shown: Shown) {
+        if let Err(error) = self.put_all(group, shown) {
+            tracing::error!(group = %group, error = %chain(&error), "writing a snapshot failed");
+        }
+    }
+
+    fn put_all(&self, group: &Folder, shown: Shown) -> Result<(), Unwritten> {
+        let Some(row) = self.store.group(group)? else { return Ok(()) };
+        let boxes = self.boxes.of(group)?;
+        let scope = (!row.is_main).then_some(group);
+        boxes.write_snapshot_with("current_tasks.json", |file| {
             // Row by row, as many as have room: of each group as much in the list of main, which holds every group's.
             let mut json = serde_json::Serializer::pretty(file);
             let mut list = json.serialize_seq(None)?;
             let mut failed = Ok(());
             let room = if row.is_main { LARGEST_OF_MAIN } else { LARGEST };
-            let read = host.store.each_shown_task(scope, room, |task| {
+            let read = self.store.each_shown_task(scope, room, |task| {
                 failed = list.serialize_element(&task);
                 failed.is_ok()
             });
             failed?;
             read.map_err(io::Error::other)?;
             Ok(list.end()?)
-        })
-        .map_err(|e| chain(&e))?;
-    if shown == Shown::Tasks {
-        return Ok(());
+        })?;
+        if shown == Shown::Tasks {
+            return Ok(());
+        }
+        let (groups, more) =
+            if row.is_main { self.store.available_groups(LARGEST)? } else { (Vec::new(), 0) };
+        let groups =
+            AvailableGroups { groups, more: Some(more).filter(|more| *more > 0), last_sync: clock::now() };
+        let bytes = serde_json::to_vec_pretty(&groups).unwrap_or_default();
+        boxes.write_snapshot("available_groups.json", &bytes)?;
+        let history = self.store.session_history(group, LARGEST)?;
+        let bytes = serde_json::to_vec_pretty(&history).unwrap_or_default();
+        Ok(boxes.write_snapshot("session_history.json", &bytes)?)
     }
-    let (groups, more) =
-        if row.is_main { host.store.available_groups(LARGEST).map_err(store)? } else { (Vec::new(), 0) };
-    let groups =
-        AvailableGroups { groups, more: Some(more).filter(|more| *more > 0), last_sync: clock::now() };
-    let bytes = serde_json::to_vec_pretty(&groups).unwrap_or_default();
-    boxes.write_snapshot("available_groups.json", &bytes).map_err(|e| chain(&e))?;
-    let history = host.store.session_history(group, LARGEST).map_err(store)?;
-    let bytes = serde_json::to_vec_pretty(&history).unwrap_or_default();
-    boxes.write_snapshot("session_history.json", &bytes).map_err(|e| chain(&e))
 }

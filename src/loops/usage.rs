@@ -5,25 +5,24 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
-use super::Host;
-use crate::{clock, domain::host::errors::chain};
+use crate::{clock, domain::host::errors::chain, gateway::Gateway, store::Store};
 
 /// How long a store that can't take it is left alone.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Stores the gateway's books whenever they have changed. At `stop` no run is watched any more: what the gateway still
 /// has under way ends then, and is stored.
-pub async fn run(host: Arc<Host>, stop: CancellationToken) {
+pub async fn run(store: Store, gateway: Arc<Gateway>, stop: CancellationToken) {
     loop {
         tokio::select! {
-            () = host.gateway.books().changed() => {}
+            () = gateway.books().changed() => {}
             () = stop.cancelled() => {
-                host.gateway.stop().await;
-                store(&host).await;
+                gateway.stop().await;
+                put(&store, &gateway).await;
                 return;
             }
         }
-        if !store(&host).await {
+        if !put(&store, &gateway).await {
             tokio::select! {
                 () = tokio::time::sleep(AGAIN) => {}
                 () = stop.cancelled() => {}
@@ -33,13 +32,13 @@ pub async fn run(host: Arc<Host>, stop: CancellationToken) {
 }
 
 /// Stores what there is; whether it could be.
-async fn store(host: &Host) -> bool {
-    let pages = host.gateway.books().take();
-    match host.store.add_usage(pages.clone(), clock::now()).await {
+async fn put(store: &Store, gateway: &Gateway) -> bool {
+    let pages = gateway.books().take();
+    match store.add_usage(pages.clone(), clock::now()).await {
         Ok(()) => true,
         Err(error) => {
             tracing::warn!(error = %chain(&error), "what runs have used can't be stored now; it is tried again");
-            host.gateway.books().put_back(pages);
+            gateway.books().put_back(pages);
             false
         }
     }

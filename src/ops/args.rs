@@ -8,8 +8,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     channels,
-    domain::{heard::people::check_user, host::screen::hides, platforms::addresses::channel_of},
+    domain::{
+        heard::people::{BadSpeaker, BadUser, check_user},
+        host::screen::hides,
+        platforms::addresses::channel_of,
+    },
 };
+
+/// Why an argument is not taken.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadArgument {
+    #[error(
+        "a chat's address is CHANNEL:NAME, such as local:family, without blanks and invisible characters"
+    )]
+    NoAddress,
+    #[error("no channel has such an address; use CHANNEL:NAME, such as local:{0}")]
+    NoChannel(String),
+    #[error(transparent)]
+    User(#[from] BadUser),
+    #[error("a trigger needs at least one visible character, and no invisible ones: {0:?}")]
+    Trigger(String),
+    #[error("a prompt is wanted: say what the agent is to do")]
+    NoPrompt,
+    #[error("a name is wanted; leave `--as` out to speak as yourself")]
+    NoSpeaker,
+    #[error(transparent)]
+    Speaker(#[from] BadSpeaker),
+}
 
 /// Declares a text that is checked as it is read.
 macro_rules! checked {
@@ -28,18 +53,18 @@ macro_rules! checked {
         }
 
         impl FromStr for $name {
-            type Err = String;
+            type Err = BadArgument;
 
-            fn from_str(text: &str) -> Result<Self, String> {
-                let check: fn(&str) -> Result<(), String> = $check;
+            fn from_str(text: &str) -> Result<Self, BadArgument> {
+                let check: fn(&str) -> Result<(), BadArgument> = $check;
                 check(text).map(|()| Self(text.to_owned()))
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = String;
+            type Error = BadArgument;
 
-            fn try_from(text: String) -> Result<Self, String> {
+            fn try_from(text: String) -> Result<Self, BadArgument> {
                 text.parse()
             }
         }
@@ -62,13 +87,10 @@ checked! {
     /// A chat's address, such as `local:family` or `tg:-100123`.
     Jid, |text| {
         if text.is_empty() || text.len() > 512 || text.chars().any(|c| c == ' ' || hides(c)) {
-            return Err(
-                "a chat's address is CHANNEL:NAME, such as local:family, without blanks and what is not seen"
-                    .into(),
-            );
+            return Err(BadArgument::NoAddress);
         }
         if channel_of(text) == "unknown" {
-            return Err(format!("no channel has such an address; use CHANNEL:NAME, such as local:{text}"));
+            return Err(BadArgument::NoChannel(text.to_owned()));
         }
         Ok(())
     }
@@ -76,21 +98,21 @@ checked! {
 
 checked! {
     /// A user's id as messages name their senders, such as `local:ada` or `tg:12345`.
-    UserId, |text| check_user(text).map_err(|bad| bad.to_string())
+    UserId, |text| Ok(check_user(text)?)
 }
 
 checked! {
     /// What a message starts with to mention a group, such as `@G2`.
     Trigger, |text| match is_seen(text) {
         true => Ok(()),
-        false => Err(format!("a trigger shows something, and holds nothing that is not seen: {text:?}")),
+        false => Err(BadArgument::Trigger(text.to_owned())),
     }
 }
 
 checked! {
     /// What a task asks an agent: an empty one asks nothing, as an empty message says nothing.
     Prompt, |text| match text.trim().is_empty() {
-        true => Err("a prompt is wanted: say what the agent is to do".into()),
+        true => Err(BadArgument::NoPrompt),
         false => Ok(()),
     }
 }

@@ -6,7 +6,10 @@ use ipc_handlers::Time;
 use serde_json::Value;
 
 use super::{By, Op};
-use crate::{domain::host::screen::escaped, root};
+use crate::{
+    domain::host::{errors::chain, screen::escaped},
+    root,
+};
 
 /// How much of what was asked for is kept, characters.
 const LONGEST: usize = 500;
@@ -37,7 +40,7 @@ pub fn note(root: &Path, by: &By, done: bool, what: &str, now: Time) {
     if let Err(error) = root::append_change(&root.join("data"), &format!("{now} {by} {became}: {what}"))
         && error.kind() != std::io::ErrorKind::NotFound
     {
-        tracing::warn!(%error, "data/changes.log can't be written");
+        tracing::warn!(error = %chain(&error), "data/changes.log can't be written");
     }
 }
 

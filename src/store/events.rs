@@ -16,7 +16,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::watch;
 
 use super::{Result, Store, columns::Columns as _};
-use crate::domain::host::feed::{self, EventKind, FeedEvent};
+use crate::domain::host::{
+    errors::chain,
+    feed::{self, EventKind, FeedEvent},
+};
 
 /// How often it is looked whether another process committed, ms.
 const LOOK_MS: u64 = 1000;
@@ -169,7 +172,7 @@ impl Follower {
                 match self.look() {
                     Ok(news) => return news,
                     Err(error) => {
-                        tracing::error!(%error, "reading the feed of changes failed; it is read again in a second");
+                        tracing::error!(error = %chain(&error), "reading the feed of changes failed; it is read again in a second");
                         tokio::time::sleep(READ_AGAIN).await;
                         continue;
                     }

@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     channels::Intake,
-    domain::{heard::people::check_speaker, rows::Inbound},
+    domain::{
+        heard::people::{BadSpeaker, check_speaker},
+        rows::Inbound,
+    },
 };
 
 /// A message of more than this is refused, bytes.
@@ -39,11 +42,28 @@ pub struct Incoming {
     pub reply_to: Option<String>,
 }
 
-/// Reads a message as what any platform tells.
+/// Why a message is not taken, in a sentence for its sender.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadMessage {
+    #[error("the sender {0}")]
+    Sender(#[from] BadSpeaker),
+    #[error("{name} has {length} characters; at most {LONGEST_WORD} are taken")]
+    LongWord { name: &'static str, length: usize },
+    #[error("there is nothing in this message")]
+    Empty,
+    #[error("the message has {length} bytes; at most {LONGEST_TEXT} are taken")]
+    Long { length: usize },
+    #[error("{0:?} is no local chat; use local:NAME")]
+    NoChat(String),
+    #[error("the chat's name has {length} characters; at most {LONGEST_WORD} are taken")]
+    LongChat { length: usize },
+}
+
+/// Reads a message of a client.
 ///
 /// # Errors
-/// A sentence for whoever sent it.
-pub(super) fn inbound(intake: &Intake, message: Incoming, now: Time) -> Result<Inbound, String> {
+/// [`BadMessage`].
+pub(super) fn inbound(intake: &Intake, message: Incoming, now: Time) -> Result<Inbound, BadMessage> {
     check(&message)?;
     let replied = message.reply_to.as_deref().and_then(|id| intake.quoted(&message.chat, id).ok().flatten());
     let at = message.at.as_deref().map_or(Some(now), |text| text.parse().ok().map(Time::from_jiff));
@@ -64,9 +84,9 @@ pub(super) fn inbound(intake: &Intake, message: Incoming, now: Time) -> Result<I
     })
 }
 
-fn check(message: &Incoming) -> Result<(), String> {
+fn check(message: &Incoming) -> Result<(), BadMessage> {
     check_chat(&message.chat)?;
-    check_speaker(&message.sender).map_err(|bad| format!("the sender {bad}"))?;
+    check_speaker(&message.sender)?;
     let words = [
         ("sender", Some(&message.sender)),
         ("key", Some(&message.key)),
@@ -77,27 +97,26 @@ fn check(message: &Incoming) -> Result<(), String> {
     for (name, word) in words {
         let length = word.map_or(0, |word| word.chars().count());
         if length > LONGEST_WORD {
-            return Err(format!("{name} has {length} characters; at most {LONGEST_WORD} are taken"));
+            return Err(BadMessage::LongWord { name, length });
         }
     }
     if message.text.trim().is_empty() {
-        return Err("there is nothing in this message".into());
+        return Err(BadMessage::Empty);
     }
     if message.text.len() > LONGEST_TEXT {
-        let length = message.text.len();
-        return Err(format!("the message has {length} bytes; at most {LONGEST_TEXT} are taken"));
+        return Err(BadMessage::Long { length: message.text.len() });
     }
     Ok(())
 }
 
 /// A chat of this channel has a name that can be stored and shown.
-fn check_chat(chat: &str) -> Result<(), String> {
+fn check_chat(chat: &str) -> Result<(), BadMessage> {
     let name = chat.strip_prefix("local:").unwrap_or_default();
     if name.is_empty() || name.chars().any(char::is_control) {
-        return Err(format!("{chat:?} is no local chat; use local:NAME"));
+        return Err(BadMessage::NoChat(chat.to_owned()));
     }
     match chat.chars().count() {
         most if most <= LONGEST_WORD => Ok(()),
-        more => Err(format!("the chat's name has {more} characters; at most {LONGEST_WORD} are taken")),
+        length => Err(BadMessage::LongChat { length }),
     }
 }

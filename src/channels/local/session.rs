@@ -141,7 +141,7 @@ impl Session {
     async fn accept(&self, message: Incoming) -> Told {
         let message = match inbound(&self.intake, message, clock::now()) {
             Ok(message) => message,
-            Err(message) => return Told::Error { message },
+            Err(bad) => return Told::Error { message: bad.to_string() },
         };
         match self.intake.message(message).await {
             Ok(accepted) => Told::Accepted { seq: accepted.seq, wired: accepted.wired, note: accepted.note },

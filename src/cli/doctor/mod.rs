@@ -108,7 +108,8 @@ impl Doctor {
             Some(daemon) => daemon.findings.clone(),
             None => {
                 let store = store.as_ref();
-                problems::look(&View { config: &config, root: &root, store, closed: None, host: None }).await
+                problems::look(&View { config: &config, root: &root, store, closed: None, daemon: None })
+                    .await
             }
         };
         let are_the_daemons = can_be_read && !problems.iter().any(is_of_settings);

@@ -5,10 +5,8 @@ use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 use ipc_handlers::{Code, Command, Folder, Refusal};
 
 use super::{
-    super::{
-        Host,
-        snapshots::{self, Shown},
-    },
+    super::snapshots::Shown,
+    Mailboxes,
     fault::{Panicked, blocking},
     read::Pending,
     searches::search,
@@ -29,7 +27,7 @@ const ANSWER_TRIES: u32 = 12;
 /// # Errors
 /// [`Panicked`]: those that are left are claimed, and nobody has them in hand.
 pub(super) async fn settle_again(
-    host: &Arc<Host>,
+    host: &Arc<Mailboxes>,
     folder: &Folder,
     waiting: Vec<Pending>,
 ) -> Result<(), Panicked> {
@@ -50,7 +48,7 @@ pub(super) async fn settle_again(
 
 /// Settles and answers files; returns those that have to wait. What is searched for is searched when what is before it
 /// is settled.
-fn settle_in_order(host: &Host, folder: &Folder, mut waiting: Vec<Pending>) -> Vec<Pending> {
+fn settle_in_order(host: &Mailboxes, folder: &Folder, mut waiting: Vec<Pending>) -> Vec<Pending> {
     let (mut again, mut taken) = (Vec::new(), Duration::ZERO);
     while !waiting.is_empty() && again.is_empty() {
         let began = clock::monotonic();
@@ -83,7 +81,7 @@ pub(super) struct Settling {
 
 impl Settling {
     /// Gives files to the store, which is at work on them from now on.
-    pub(super) fn begin(host: &Host, pending: Vec<Pending>) -> Self {
+    pub(super) fn begin(host: &Mailboxes, pending: Vec<Pending>) -> Self {
         let files = pending.iter().map(|p| p.file.clone()).collect();
         Self {
             outcomes: Box::pin(host.store.settle_all(files, host.config.zones.clone(), clock::now())),
@@ -97,7 +95,7 @@ impl Settling {
     }
 
     /// Waits until they are settled, as far as the store came. On a thread that may block.
-    pub(super) fn finish(self, host: &Host) -> Finished {
+    pub(super) fn finish(self, host: &Mailboxes) -> Finished {
         let runtime = tokio::runtime::Handle::current();
         let settling = runtime.block_on(self.outcomes);
         let mut outcomes = settling.unwrap_or_else(|error| vec![Err(error)]).into_iter();
@@ -135,7 +133,7 @@ pub(super) struct Finished {
 }
 
 /// Writes down that a command met a fault of ours, so that it is answered and not tried for ever.
-pub(super) async fn record_our_fault(host: &Host, pending: &Pending) -> Option<Settled> {
+pub(super) async fn record_our_fault(host: &Mailboxes, pending: &Pending) -> Option<Settled> {
     match host.store.refuse(pending.file.clone(), Refusal::internal(), clock::now()).await {
         Ok(settled) => Some(settled),
         Err(error) => {
@@ -149,7 +147,7 @@ pub(super) async fn record_our_fault(host: &Host, pending: &Pending) -> Option<S
 /// The world may be in the way (a full disk): what could not be answered is returned, to be tried again. Of the same
 /// group `later` more are known to wait.
 pub(super) fn answer_all(
-    host: &Host,
+    host: &Mailboxes,
     folder: &Folder,
     answers: Vec<(Pending, Settled)>,
     later: usize,
@@ -198,7 +196,7 @@ pub(super) fn answer_all(
 }
 
 /// Brings what the commands of a group changed to where it is looked at: before the reply, where somebody waits for it.
-fn show(host: &Host, folder: &Folder, answers: &[(Pending, Settled)]) {
+fn show(host: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
     let mut asked = false;
     for (pending, settled) in answers {
         let applied = settled.receipt.outcome == CommandOutcome::Applied;
@@ -224,7 +222,7 @@ fn show(host: &Host, folder: &Folder, answers: &[(Pending, Settled)]) {
         }
     }
     let own = asked.then_some(folder);
-    snapshots::write_awaited(host, own.as_slice());
+    host.snapshots.write_awaited(own.as_slice());
 }
 
 /// What came of answering.
@@ -244,9 +242,9 @@ enum Placed {
     NotNow,
 }
 
-fn put_reply(host: &Host, claimed: &Claimed, receipt: &Receipt) -> Placed {
+fn put_reply(host: &Mailboxes, claimed: &Claimed, receipt: &Receipt) -> Placed {
     let (Some(id), Some(reply)) = (&receipt.request_id, &receipt.reply) else { return Placed::Done };
-    let Ok(boxes) = host.boxes(&claimed.folder) else { return Placed::Done };
+    let Ok(boxes) = host.boxes.of(&claimed.folder) else { return Placed::Done };
     match boxes.put_reply(id, reply) {
         Ok(()) => Placed::Done,
         Err(PutError::World(error)) => {
@@ -262,7 +260,7 @@ fn put_reply(host: &Host, claimed: &Claimed, receipt: &Receipt) -> Placed {
 
 /// Keeps a settled command for people, unless the `later` ones would put it out at once; then it has an end.
 fn set_aside(
-    host: &Host,
+    host: &Mailboxes,
     pending: &Pending,
     receipt: &Receipt,
     later: usize,

@@ -7,7 +7,7 @@ use ipc_handlers::{Folder, Refusal};
 use tokio::{runtime::Handle, task::spawn_blocking};
 
 use super::{
-    super::Host,
+    Mailboxes,
     answer::{answer_all, record_our_fault},
     flow::{Handled, Slow, handle},
     read::{Patience, Pending, Taken},
@@ -32,7 +32,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 }
 
 /// Returns the claimed files of a group that nobody works on any more: all but those that are `kept` somewhere, oldest first.
-pub(super) async fn stranded(host: &Arc<Host>, folder: &Folder, kept: &[i64]) -> Vec<Claimed> {
+pub(super) async fn stranded(host: &Arc<Mailboxes>, folder: &Folder, kept: &[i64]) -> Vec<Claimed> {
     let kept: BTreeSet<i64> = kept.iter().copied().collect();
     let looking = Arc::clone(host);
     let found = match spawn_blocking(move || looking.claims.left_over()).await {
@@ -49,7 +49,7 @@ pub(super) async fn stranded(host: &Arc<Host>, folder: &Folder, kept: &[i64]) ->
 /// Handles claimed files of a group one by one, in order. One over which we panic again is refused as a fault of ours. Where
 /// one has to wait for the world, those behind it are left to be looked at again after it.
 pub(super) async fn one_by_one(
-    host: &Arc<Host>,
+    host: &Arc<Mailboxes>,
     folder: &Folder,
     claims: Vec<Claimed>,
     patience: Patience,
@@ -73,7 +73,7 @@ pub(super) async fn one_by_one(
 }
 
 /// Refuses a command unread: reading or deciding it is what panics.
-async fn refuse(host: &Arc<Host>, folder: &Folder, claimed: Claimed) {
+async fn refuse(host: &Arc<Mailboxes>, folder: &Folder, claimed: Claimed) {
     let (working, of) = (Arc::clone(host), folder.clone());
     let work = move || {
         let Some(pending) = Pending::refused(&working, claimed, Refusal::internal()) else { return };

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use ipc_handlers::Folder;
 
 use super::{
-    super::Host,
+    Mailboxes,
     answer::{Finished, Settling, answer_all},
     read::{Patience, Pending, Reading, Taken, read},
     searches::{Concern, search},
@@ -67,7 +67,7 @@ pub(super) enum Slow {
 
 /// Files of one group under way. In order, whatever happens: what has to wait for the world is overtaken by nothing.
 pub(super) struct Flow<'a> {
-    host: &'a Arc<Host>,
+    host: &'a Arc<Mailboxes>,
     folder: &'a Folder,
     patience: Patience,
     slow: Slow,
@@ -87,7 +87,7 @@ pub(super) struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    pub(super) fn new(host: &'a Arc<Host>, folder: &'a Folder, patience: Patience, slow: Slow) -> Self {
+    pub(super) fn new(host: &'a Arc<Mailboxes>, folder: &'a Folder, patience: Patience, slow: Slow) -> Self {
         Self {
             host,
             folder,
@@ -244,7 +244,7 @@ impl<'a> Flow<'a> {
 
 /// Reads claimed files of a group, settles and answers them, in order.
 pub(super) fn handle(
-    host: &Arc<Host>,
+    host: &Arc<Mailboxes>,
     folder: &Folder,
     taken: Vec<Taken>,
     patience: Patience,

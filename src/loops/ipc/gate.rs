@@ -2,19 +2,14 @@
 //! nothing that there is no room for. What may not be taken waits where it lies. Only when far too much waits is the
 //! newest of it refused.
 
-use std::{
-    ffi::OsString,
-    os::unix::ffi::OsStrExt as _,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use ipc_handlers::{Folder, Refusal, Time};
 use tokio::time::Instant;
 
 use super::{
-    super::Host,
+    Mailboxes,
     answer::answer_all,
     flow::{AT_ONCE, Handled, TOGETHER},
     read::{Patience, Pending, Reading, claim, read},
@@ -62,9 +57,9 @@ pub(super) struct Open {
 impl Gate {
     /// Returns how much may be taken while files of `unsettled` bytes are claimed and not settled; shuts when that is
     /// none.
-    pub(super) fn opens_for(&mut self, host: &Host, folder: &Folder, unsettled: u64) -> Open {
+    pub(super) fn opens_for(&mut self, host: &Mailboxes, folder: &Folder, unsettled: u64) -> Open {
         let now = clock::now();
-        let (commands, messages, bytes) = host.allow(folder, |left| {
+        let (commands, messages, bytes) = host.allowances.of(folder, |left| {
             (left.commands.available(now), left.messages.available(now), left.bytes.available(now))
         });
         let free = unsettled < host.config.limits.waiting_bytes && messages > 0 && bytes > 0;
@@ -80,7 +75,7 @@ impl Gate {
     }
 
     /// Says why it is shut, once a minute.
-    fn say(&mut self, host: &Host, folder: &Folder, why: Shut, unsettled: u64, now: Time) {
+    fn say(&mut self, host: &Mailboxes, folder: &Folder, why: Shut, unsettled: u64, now: Time) {
         let last =
             self.said.filter(|(said, at)| *said == why && (0..SAID_EVERY_MS).contains(&now.ms_since(*at)));
         if last.is_some() {
@@ -94,7 +89,7 @@ impl Gate {
             Shut::NoRoom(intake) => {
                 tracing::warn!(group = %folder, ?intake, "there is no room for what commands bring about; they wait in the box");
                 // Whoever watches the disk tells people, and stops who fills it.
-                host.look_again.notify_one();
+                host.machine.look_again.notify_one();
             }
         }
     }
@@ -110,9 +105,9 @@ impl Gate {
     }
 
     /// Notes what was taken.
-    pub(super) fn took(&self, host: &Host, folder: &Folder, files: usize, handled: &Handled) {
+    pub(super) fn took(&self, host: &Mailboxes, folder: &Folder, files: usize, handled: &Handled) {
         let now = clock::now();
-        host.allow(folder, |left| {
+        host.allowances.of(folder, |left| {
             left.commands.take(files, now);
             left.messages.take(handled.messages, now);
             left.bytes.take(handled.bytes, now);
@@ -131,28 +126,28 @@ impl Gate {
 }
 
 /// Returns whether there is room for what a group's commands bring about. What can't be found out keeps nobody waiting.
-pub(super) fn intake(host: &Host, folder: &Folder) -> Intake {
-    if host.without_room().contains_key(folder) {
+pub(super) fn intake(host: &Mailboxes, folder: &Folder) -> Intake {
+    if host.machine.without_room().contains_key(folder) {
         return Intake::Over;
     }
     let stored = host.store.stored_by(folder).unwrap_or(0);
     let most = host.config.limits.stored_bytes;
-    match room::intake(stored, most, &host.disk()) {
+    match room::intake(stored, most, &host.machine.disk()) {
         Intake::Open => Intake::Open,
         // To look into the store takes longer.
-        Intake::Low | Intake::Ahead | Intake::Over => room::intake(stored, most, &host.whole_disk()),
+        Intake::Low | Intake::Ahead | Intake::Over => room::intake(stored, most, &host.machine.whole_disk()),
     }
 }
 
 /// Refuses the newest of what waits beyond the most that may; returns what was claimed and can't be read yet. On a thread
 /// that may block.
-pub(super) fn refuse_excess(host: &Arc<Host>, folder: &Folder) -> Vec<Claimed> {
+pub(super) fn refuse_excess(host: &Arc<Mailboxes>, folder: &Folder) -> Vec<Claimed> {
     let mut unread = Vec::new();
     // What a person holds is not looked at.
-    if host.is_held(folder) {
+    if host.held.group(folder) {
         return unread;
     }
-    let Ok(boxes) = host.boxes(folder) else { return unread };
+    let Ok(boxes) = host.boxes.of(folder) else { return unread };
     let mut excess = excess_of(host, &boxes).into_iter().peekable();
     // Of these no more are in memory at a time than of those that are settled.
     while excess.peek().is_some() {
@@ -182,7 +177,7 @@ pub(super) fn refuse_excess(host: &Arc<Host>, folder: &Folder) -> Vec<Claimed> {
 
 /// Returns the newest files that are more than may wait, as many as are refused at a time: no more of them are in memory,
 /// however many there are.
-fn excess_of(host: &Host, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)> {
+fn excess_of(host: &Mailboxes, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)> {
     let most = host.config.limits.waiting_files;
     let newest =
         CommandBox::ALL.map(|in_box| boxes.list_newest(in_box, REFUSED).map(|found| (in_box, found)));
@@ -197,7 +192,7 @@ fn excess_of(host: &Host, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)> {
     if excess.is_empty() {
         return Vec::new();
     }
-    let holds = host.holds.read().unwrap_or_else(PoisonError::into_inner);
+    let holds = host.held.now();
     excess.retain(|(entry, in_box)| !holds.file(boxes.folder(), in_box.as_str(), entry.name.as_bytes()));
     drop(holds);
     tracing::warn!(group = %boxes.folder(), waiting = count, refused = excess.len(), "far too many commands wait; the newest are refused");
@@ -205,7 +200,7 @@ fn excess_of(host: &Host, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)> {
 }
 
 /// Refuses these, committed together, and answers them; returns whether the store could take it.
-fn refuse(host: &Arc<Host>, folder: &Folder, pending: Vec<Pending>) -> bool {
+fn refuse(host: &Arc<Mailboxes>, folder: &Folder, pending: Vec<Pending>) -> bool {
     let now = clock::now();
     let most = host.config.limits.waiting_files;
     let refused = pending.iter().map(|p| host.store.refuse(p.file.clone(), Refusal::rate_limited(most), now));

@@ -10,7 +10,8 @@ use ipc_handlers::Folder;
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 use super::{
-    super::{Host, snapshots::Shown},
+    super::snapshots::Shown,
+    Mailboxes,
     worker::{HINTS, Job, Worker},
 };
 use crate::{
@@ -38,7 +39,7 @@ impl Line {
 
 /// Opens the boxes of every group that has none yet, starts its worker and has it look at what is there already.
 pub(super) fn open_groups(
-    host: &Arc<Host>,
+    host: &Arc<Mailboxes>,
     watch: &Watch,
     workers: &mut BTreeMap<Folder, Line>,
     running: &mut tokio::task::JoinSet<()>,
@@ -58,7 +59,7 @@ pub(super) fn open_groups(
         if workers.contains_key(&folder) {
             continue;
         }
-        let boxes = match host.boxes(&folder) {
+        let boxes = match host.boxes.of(&folder) {
             Ok(boxes) => boxes,
             Err(error) => {
                 tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed");
@@ -85,8 +86,8 @@ pub(super) fn open_groups(
 }
 
 /// The group was removed: its boxes are unwatched and go to the trash.
-fn forget(host: &Host, watch: &Watch, folder: &Folder) {
-    let boxes = host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
+fn forget(host: &Mailboxes, watch: &Watch, folder: &Folder) {
+    let boxes = host.boxes.let_go(folder);
     let Some(boxes) = boxes else { return };
     watch.unwatch(&boxes);
     if let Err(error) = boxes.remove() {
@@ -95,9 +96,9 @@ fn forget(host: &Host, watch: &Watch, folder: &Folder) {
 }
 
 /// Watches a group's boxes; returns whether events tell of what comes into them. Why they can't is said once, for all groups.
-fn watch_boxes(host: &Host, watch: &Watch, boxes: &GroupBoxes) -> bool {
+fn watch_boxes(host: &Mailboxes, watch: &Watch, boxes: &GroupBoxes) -> bool {
     let Err(error) = watch.watch_group(boxes) else { return true };
-    let mut why = host.unwatched();
+    let mut why = host.machine.unwatched();
     if why.is_none() {
         tracing::warn!(group = %boxes.folder(), error = %chain(&error), "boxes can't be watched; that is tried again");
     }
@@ -106,11 +107,11 @@ fn watch_boxes(host: &Host, watch: &Watch, boxes: &GroupBoxes) -> bool {
 }
 
 /// Tries to watch what could not be watched; what others of this user had used up may be there again.
-pub(super) fn watch_again(host: &Host, watch: &Watch, workers: &mut BTreeMap<Folder, Line>) {
-    if host.unwatched().is_none() {
+pub(super) fn watch_again(host: &Mailboxes, watch: &Watch, workers: &mut BTreeMap<Folder, Line>) {
+    if host.machine.unwatched().is_none() {
         return;
     }
-    let open = host.boxes.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let open = host.boxes.open();
     for (folder, worker) in workers.iter_mut().filter(|(_, worker)| !worker.watched) {
         let Some(boxes) = open.get(folder) else { continue };
         worker.watched = watch_boxes(host, watch, boxes);
@@ -121,14 +122,19 @@ pub(super) fn watch_again(host: &Host, watch: &Watch, workers: &mut BTreeMap<Fol
         worker.hints.send(Hint::Rescan);
     }
     if workers.values().all(|worker| worker.watched) {
-        *host.unwatched() = None;
+        *host.machine.unwatched() = None;
         tracing::info!("the boxes of all groups are watched again");
     }
 }
 
-pub(super) fn reopen(host: &Arc<Host>, watch: &Watch, workers: &mut BTreeMap<Folder, Line>, folder: &Folder) {
-    host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(folder);
-    let watched = match host.boxes(folder) {
+pub(super) fn reopen(
+    host: &Arc<Mailboxes>,
+    watch: &Watch,
+    workers: &mut BTreeMap<Folder, Line>,
+    folder: &Folder,
+) {
+    host.boxes.let_go(folder);
+    let watched = match host.boxes.of(folder) {
         Ok(boxes) => {
             // They may be new ones: what an agent reads there is not to wait for the next change.
             host.snapshots.soon(folder, Shown::All);
@@ -148,12 +154,15 @@ pub(super) fn reopen(host: &Arc<Host>, watch: &Watch, workers: &mut BTreeMap<Fol
 /// after `last`: of most of what happens to a box, an event tells.
 ///
 /// On a thread of its own: a container can keep anybody waiting who changes something in a box.
-pub(super) fn look_at_identity(host: &Host, looking: &mut JoinSet<Vec<Looked>>, last: &mut Option<Folder>) {
+pub(super) fn look_at_identity(
+    host: &Mailboxes,
+    looking: &mut JoinSet<Vec<Looked>>,
+    last: &mut Option<Folder>,
+) {
     let after = last.take().map_or(Bound::Unbounded, Bound::Excluded);
     let some: Vec<Arc<GroupBoxes>> = host
         .boxes
-        .read()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .open()
         .range((after, Bound::Unbounded))
         .take(IDENTITIES)
         .map(|(_, boxes)| Arc::clone(boxes))
@@ -171,7 +180,7 @@ pub(super) type Looked = (Folder, Result<Identity, World>);
 
 /// Opens those anew that were replaced.
 pub(super) fn act_on_identity(
-    host: &Arc<Host>,
+    host: &Arc<Mailboxes>,
     watch: &Watch,
     workers: &mut BTreeMap<Folder, Line>,
     looked: Vec<Looked>,
@@ -188,19 +197,4 @@ pub(super) fn act_on_identity(
             Err(error) => tracing::warn!(%group, error = %chain(&error), "looking at the boxes failed"),
         }
     }
-}
-
-/// Sees to it that files can be put into each box of a group that has no container. Blocks.
-///
-/// # Errors
-/// [`World`] when a box can't be opened or made anew.
-pub fn renew_boxes(host: &Host, group: &Folder) -> Result<(), World> {
-    let renewed = host.boxes(group)?.renew()?;
-    if !renewed.is_empty() {
-        tracing::warn!(%group, ?renewed, "nothing could be put into these boxes; they are made anew");
-        // The watcher tells that they are gone, and has them watched anew.
-        host.boxes.write().unwrap_or_else(std::sync::PoisonError::into_inner).remove(group);
-        host.boxes(group)?;
-    }
-    Ok(())
 }

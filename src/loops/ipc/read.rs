@@ -1,10 +1,6 @@
 //! Claimed files, read once into memory.
 
-use std::{
-    os::unix::ffi::OsStrExt as _,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
 use ipc_handlers::{
     Command, Fault,
@@ -12,7 +8,7 @@ use ipc_handlers::{
     token,
 };
 
-use super::{super::Host, searches::Concern};
+use super::{Mailboxes, searches::Concern};
 use crate::{
     domain::host::errors::chain,
     failpoint,
@@ -40,7 +36,7 @@ pub(super) struct Pending {
 impl Pending {
     /// A claimed file that is refused whatever it asks for. `None`: the world is in the way of keeping its bytes, and it stays
     /// claimed until the next start. On a thread that may block.
-    pub(super) fn refused(host: &Host, claimed: Claimed, refusal: Refusal) -> Option<Self> {
+    pub(super) fn refused(host: &Mailboxes, claimed: Claimed, refusal: Refusal) -> Option<Self> {
         let no_origin = || format!("claim:{}", claimed.id).into_bytes();
         let (kept, digest, origin) = match host.claims.read(&claimed) {
             Ok(read) => (read.bytes.clone(), digest(&read.bytes), read.origin.key),
@@ -109,7 +105,7 @@ impl Taken {
 /// # Errors
 /// The world was in the way, which is told: what is younger must not go first.
 pub(super) fn claim(
-    host: &Host,
+    host: &Mailboxes,
     boxes: &GroupBoxes,
     in_box: CommandBox,
     name: &std::ffi::OsStr,
@@ -122,7 +118,7 @@ pub(super) fn claim(
         )
     };
     // Held until it is claimed: a hold that was taken in keeps everything from then on.
-    let holds = host.holds.read().unwrap_or_else(PoisonError::into_inner);
+    let holds = host.held.now();
     if holds.file(boxes.folder(), in_box.as_str(), name.as_bytes()) {
         return Ok(None);
     }
@@ -148,7 +144,7 @@ pub(super) fn claim(
 }
 
 /// What the token of a command proves, if it carries one.
-fn proof(host: &Host, bytes: Option<&[u8]>) -> Proof {
+fn proof(host: &Mailboxes, bytes: Option<&[u8]>) -> Proof {
     match bytes.and_then(|bytes| token::verify(&host.token_key, bytes)) {
         Some(Ok(claims)) => Proof::Claims(Box::new(claims)),
         Some(Err(fault)) => Proof::Bad(fault),
@@ -164,7 +160,7 @@ pub(super) enum Reading {
     Nothing,
 }
 
-pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patience) -> Reading {
+pub(super) fn read(host: &Mailboxes, taken: Taken, run: Option<i64>, patience: Patience) -> Reading {
     let Taken { claimed, refusal, age, read } = taken;
     failpoint::reach_of("ipc.reading", claimed.folder.as_str());
     // What has no inode of its own any more is identified by its claim.
@@ -186,7 +182,7 @@ pub(super) fn read(host: &Host, taken: Taken, run: Option<i64>, patience: Patien
                 }
                 if read.origin.kind == crate::ipc::OriginKind::Weak
                     && let Some(source) = &claimed.source
-                    && let Ok(boxes) = host.boxes(&claimed.folder)
+                    && let Ok(boxes) = host.boxes.of(&claimed.folder)
                     && let Err(error) = host.claims.sync_source(&boxes, source.in_box)
                 {
                     tracing::warn!(claim = claimed.id, error = %chain(&error), "syncing a box failed");

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use ipc_handlers::Folder;
 
 use super::{
-    super::{Host, intake::What},
+    super::intake::What,
+    Mailboxes,
     answer::settle_again,
     fault::{Panicked, blocking, one_by_one, stranded},
     flow::{Slow, handle},
@@ -24,7 +25,7 @@ pub struct Left {
 
 /// At start, before anything is launched and a box is looked at: goes on with what an earlier daemon had claimed, in the
 /// order of the claims; of groups that are set aside with nothing. Returns what could not be settled yet.
-pub async fn recover(host: &Arc<Host>) -> Left {
+pub async fn recover(host: &Arc<Mailboxes>) -> Left {
     let found = match host.claims.left_over() {
         Ok(found) => found,
         Err(error) => {
@@ -40,13 +41,13 @@ pub async fn recover(host: &Arc<Host>) -> Left {
         by_group.entry(claimed.folder.clone()).or_default().push(claimed);
     }
     let (aside, by_group): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        by_group.into_iter().partition(|(folder, _)| host.is_aside(folder));
+        by_group.into_iter().partition(|(folder, _)| host.held.is_aside(folder));
     let groups = by_group.into_iter().map(|(folder, claims)| recover_group(host, folder, claims));
     let growing: Vec<Vec<Claimed>> = futures_util::future::join_all(groups).await;
     Left { growing: growing.into_iter().flatten().collect(), aside }
 }
 
-async fn recover_group(host: &Arc<Host>, folder: Folder, claims: Vec<Claimed>) -> Vec<Claimed> {
+async fn recover_group(host: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claimed>) -> Vec<Claimed> {
     let turn = host.intake.turn().await;
     host.intake.taking(&folder, What::Claims);
     // Nobody looks again on behalf of a group that is gone.

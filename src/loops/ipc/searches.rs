@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ipc_handlers::{Command, Folder, NotApplied, commands::SearchSessions};
 
-use super::{super::Host, transcripts::Archives};
+use super::{Mailboxes, transcripts::Archives};
 use crate::{
     clock,
     domain::host::errors::chain,
@@ -58,7 +58,7 @@ impl Concern {
 /// Searches for a group. Where the world is in the way (a full disk), it is told to search again. `None`: it may not, or
 /// the fault is ours; both come out when the command is settled. So much time was taken by those before it in one go.
 pub(super) fn search(
-    host: &Host,
+    host: &Mailboxes,
     group: &Folder,
     search: &SearchSessions,
     taken: Duration,

@@ -2,7 +2,7 @@
 
 use ipc_handlers::{Command, Folder, effect::Lanes};
 
-use super::{super::Host, read::Pending};
+use super::{Mailboxes, read::Pending};
 use crate::{
     domain::host::errors::chain,
     failpoint,
@@ -33,7 +33,7 @@ impl Archives {
 }
 
 /// Reads what a command may archive; what can't be read is archived without. `None`: we stop, and the next start reads it.
-pub(super) fn read(host: &Host, pending: &Pending, archives: &Archives) -> Option<Transcripts> {
+pub(super) fn read(host: &Mailboxes, pending: &Pending, archives: &Archives) -> Option<Transcripts> {
     let group = &pending.claimed.folder;
     failpoint::reach_of("ipc.transcript", group.as_str());
     let target = archives.target.as_ref().unwrap_or(group);

@@ -10,7 +10,8 @@ use tokio::{
 };
 
 use super::{
-    super::{Host, intake::What},
+    super::intake::What,
+    Mailboxes,
     fault::blocking,
     gate::{self, Gate},
     read::Patience,
@@ -41,7 +42,7 @@ pub(super) enum Job {
 
 /// The state of one group's worker.
 pub(super) struct Worker {
-    host: Arc<Host>,
+    host: Arc<Mailboxes>,
     folder: Folder,
     /// Claimed files that may not be whole yet, with when they were claimed.
     growing: Vec<(Claimed, Instant)>,
@@ -87,7 +88,7 @@ impl News {
 
 impl Worker {
     /// A worker that has not looked yet, with the files that an earlier daemon had claimed.
-    pub(super) fn new(host: Arc<Host>, folder: Folder, growing: Vec<(Claimed, Instant)>) -> Self {
+    pub(super) fn new(host: Arc<Mailboxes>, folder: Folder, growing: Vec<(Claimed, Instant)>) -> Self {
         Self {
             host,
             folder,
@@ -212,10 +213,10 @@ impl Worker {
     }
 
     async fn anything_waits(&self) -> bool {
-        if self.host.is_held(&self.folder) {
+        if self.host.held.group(&self.folder) {
             return false;
         }
-        let Ok(boxes) = self.host.boxes(&self.folder) else { return false };
+        let Ok(boxes) = self.host.boxes.of(&self.folder) else { return false };
         let waits = move || {
             CommandBox::ALL
                 .into_iter()

@@ -37,7 +37,7 @@ impl Watched {
         // Under the same name in the same folder, which the container has mounted.
         let dir = host.gateway_dir(self.run);
         if dir.is_dir()
-            && let Err(error) = host.gateway.open(self.run, &dir, host.owner_now(&self.group), looks)
+            && let Err(error) = host.gateway.open(self.run, &dir, host.boxes.owner_now(&self.group), looks)
         {
             tracing::warn!(run = self.run, error = %chain(&error), "an adopted run can't reach its model");
         }
@@ -69,7 +69,7 @@ impl Watched {
 
     /// Follow-ups that were handed over before the crash are published again; the runner ignores ids it has taken.
     async fn publish_again(&self, active: &ActiveRun) {
-        let Ok(boxes) = self.host.boxes(&self.group) else { return };
+        let Ok(boxes) = self.host.boxes.of(&self.group) else { return };
         for (batch, _) in active.open.iter().filter(|(_, via)| *via == Via::Input) {
             let Ok(Some(content)) = self.host.store.batch_content(*batch, self.host.handover_limits()) else {
                 continue;

@@ -6,10 +6,8 @@ use ipc_handlers::{
     wire,
 };
 
-use crate::{
-    loops::Host,
-    store::{Content, Handed, HandedTask, batch_name, task_batch},
-};
+use super::Runs;
+use crate::store::{Content, Handed, HandedTask, batch_name, task_batch};
 
 /// Tools that an agent in a chat can't use: they would wait for somebody at a terminal, or keep a schedule of their own.
 const BLOCKED_TOOLS: [&str; 8] = [
@@ -30,17 +28,17 @@ pub(super) struct Launching {
 }
 
 /// Returns the document that `input/<batch>.json` holds.
-pub(in crate::loops) fn input_of(host: &Host, handed: &Handed) -> Vec<u8> {
+pub(in crate::loops) fn input_of(host: &Runs, handed: &Handed) -> Vec<u8> {
     let text = prompt_of(host, &handed.group, &handed.content);
     let input = wire::Input { kind: "message".into(), id: Some(batch_name(handed.batch)), text };
     serde_json::to_vec(&input).unwrap_or_default()
 }
 
-pub(super) fn prompt_of(host: &Host, group: &Folder, content: &Content) -> String {
+pub(super) fn prompt_of(host: &Runs, group: &Folder, content: &Content) -> String {
     content.prompt(&host.zone_of(group))
 }
 
-pub(super) fn of_batch(host: &Host, handed: &Handed) -> Launching {
+pub(super) fn of_batch(host: &Runs, handed: &Handed) -> Launching {
     let lane = format!("{} {} {}", handed.group, handed.chat_jid, handed.thread);
     let prompt = prompt_of(host, &handed.group, &handed.content);
     let document = wire::Launch {
@@ -53,7 +51,7 @@ pub(super) fn of_batch(host: &Host, handed: &Handed) -> Launching {
     Launching { document, is_main: handed.is_main }
 }
 
-pub(super) fn of_task(host: &Host, handed: &HandedTask) -> Launching {
+pub(super) fn of_task(host: &Runs, handed: &HandedTask) -> Launching {
     let task = &handed.task;
     let document = wire::Launch {
         session_id: handed.session_id.clone(),
@@ -68,7 +66,7 @@ pub(super) fn of_task(host: &Host, handed: &HandedTask) -> Launching {
 }
 
 fn document(
-    host: &Host,
+    host: &Runs,
     group: &Folder,
     run: i64,
     prompt: String,
@@ -98,7 +96,7 @@ fn document(
 }
 
 /// Signs who the run is. Only the runner gets to see it, on its stdin.
-pub(super) fn token_of(host: &Host, document: &wire::Launch, run: i64, now: Time) -> RunToken {
+pub(super) fn token_of(host: &Runs, document: &wire::Launch, run: i64, now: Time) -> RunToken {
     let claims = Claims {
         agent_id: document.group_folder.clone(),
         workspace_id: host.instance.clone(),

@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::oneshot, task::spawn_blocking};
 
-use super::{ASK_AGAIN, Ending, RunLog, Watched};
+use super::{ASK_AGAIN, Ending, RunLog, Runs, Watched};
 use crate::{
     clock,
     domain::{host::errors::chain, runs::lanes::WaitingLane},
     failpoint,
     ipc::InputState,
-    loops::{Ask, Host},
+    loops::Ask,
     sandbox::SandboxError,
     store::{ActiveRun, EndOfRun, LeftInput, StoreError},
 };
@@ -71,7 +71,7 @@ impl Watched {
         {
             tracing::warn!(run = self.run, error = %chain(&error), "removing a container failed; the next start does it");
         }
-        if let Ok(boxes) = host.boxes(&self.group) {
+        if let Ok(boxes) = host.boxes.of(&self.group) {
             let kept = host.run_dir(self.run).join("input");
             let _ = spawn_blocking(move || boxes.forget_inputs(&kept)).await;
         }
@@ -99,7 +99,7 @@ impl Watched {
 
     /// Takes the follow-ups back that the runner had not finished; `None` when that fails.
     async fn claim_back(&self) -> Option<Vec<LeftInput>> {
-        let boxes = self.host.boxes(&self.group).ok()?;
+        let boxes = self.host.boxes.of(&self.group).ok()?;
         let kept = self.host.run_dir(self.run).join("input");
         match spawn_blocking(move || boxes.claim_back_inputs(&kept)).await.ok()? {
             Ok(left) => Some(
@@ -119,7 +119,7 @@ impl Watched {
 }
 
 /// Ends a run on record whose container is known to be gone, or that never had one.
-pub(in crate::loops) async fn end_without_container(host: &Arc<Host>, active: &ActiveRun, ending: Ending) {
+pub(in crate::loops) async fn end_without_container(host: &Arc<Runs>, active: &ActiveRun, ending: Ending) {
     let mut watched = Watched::new(host, &active.group, active.id);
     let _ = watched.end(ending).await;
 }

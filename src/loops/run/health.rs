@@ -27,12 +27,12 @@ impl Watched {
         if self.leaving.asked().is_some_and(|asked| asked.last.is_none_or(|at| at.elapsed() >= CLOSE_AGAIN)) {
             self.assert_close().await;
         }
-        let without_room = self.host.without_room().get(&self.group).cloned();
+        let without_room = self.host.machine.without_room().get(&self.group).cloned();
         if let Some(reason) = without_room {
             self.kill(container).await;
             return Some(Cause::NoRoom { reason });
         }
-        let boxes = self.host.boxes(&self.group).ok()?;
+        let boxes = self.host.boxes.of(&self.group).ok()?;
         let stamp = boxes.heartbeat();
         // Before it is known to be ready no stamp counts, nor is one remembered: it may be that of its first work.
         if self.is_up() && stamp.is_some() && stamp != self.heartbeat {
@@ -139,7 +139,7 @@ impl Watched {
         if let Some(asked) = self.leaving.asked() {
             asked.last = Some(Instant::now());
         }
-        let Ok(boxes) = self.host.boxes(&self.group) else { return };
+        let Ok(boxes) = self.host.boxes.of(&self.group) else { return };
         let asked = spawn_blocking(move || boxes.ask_close().map_err(|e| e.to_string())).await;
         if let Ok(Err(error)) = asked {
             tracing::warn!(run = self.run, error, "asking a runner to leave failed; it is tried again");

@@ -21,7 +21,7 @@ use crate::{
         },
     },
     failpoint,
-    loops::snapshots::{self, Shown},
+    loops::snapshots::Shown,
     sandbox::{SandboxError, Spec},
 };
 
@@ -83,7 +83,7 @@ impl Watched {
     /// Makes the container and writes its id down. Returns that, and the protocol that its image announces.
     async fn create(&self, spec: &Spec) -> Result<(String, u32), Ending> {
         let world = |why: String| (End::NotNow { why }, Cause::Itself);
-        let boxes = self.host.boxes(&self.group).map_err(|e| world(chain(&e)))?;
+        let boxes = self.host.boxes.of(&self.group).map_err(|e| world(chain(&e)))?;
         let emptied = spawn_blocking(move || {
             loop {
                 match boxes.empty_before_create() {
@@ -94,10 +94,10 @@ impl Watched {
             }
         });
         emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
-        let (host, group) = (Arc::clone(&self.host), self.group.clone());
-        let renewed = spawn_blocking(move || crate::loops::ipc::renew_boxes(&host, &group));
+        let (boxes, group) = (Arc::clone(&self.host.boxes), self.group.clone());
+        let renewed = spawn_blocking(move || boxes.renew(&group));
         renewed.await.map_err(|e| world(chain(&e)))?.map_err(|e| world(chain(&e)))?;
-        snapshots::write(&self.host, &self.group, Shown::All).await;
+        self.host.snapshots.write(&self.group, Shown::All).await;
         let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
         tracing::debug!(run = self.run, group = %self.group, "asking for a container");
         let container = match self.host.sandbox.create(spec).await {
@@ -122,7 +122,7 @@ impl Watched {
         match error {
             SandboxError::Unreachable { .. } => {
                 let _ = self.host.lanes.send(Event::Pause);
-                self.host.look_again.notify_one();
+                self.host.machine.look_again.notify_one();
                 (End::NotNow { why: chain(error) }, Cause::Itself)
             }
             SandboxError::NoImage { image } => (End::NoImage { image: image.clone() }, Cause::Itself),

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 
 use ipc_handlers::wire;
 
-use super::prepare::{Place, Unprepared};
+use super::{
+    Runs,
+    prepare::{Place, Unprepared},
+};
 use crate::{
     config::dotenv,
     domain::runs::run_settings::{Credentials, Provider, RunSettings},
     gateway::{Kind, Looks, NAME, SocketError},
     ipc::Owner,
-    loops::Host,
     sandbox::{Access, Mount, Whose},
 };
 
@@ -31,7 +33,7 @@ pub(super) struct Way {
 
 /// Lays the way. The gateway listens in the run's own folder, so it knows by the socket who is calling.
 pub(super) fn way(
-    host: &Host,
+    host: &Runs,
     run: i64,
     settings: &RunSettings,
     place: Place,
@@ -72,7 +74,7 @@ pub(super) fn looks(settings: &RunSettings) -> Looks {
 
 /// How the Claude Code CLI is to be run.
 pub(super) fn claude(
-    host: &Host,
+    host: &Runs,
     settings: &RunSettings,
     way: &Way,
     directories: Vec<String>,
@@ -96,7 +98,7 @@ pub(super) fn claude(
 
 /// Reads the secrets of `.env` for a runner that is to be given them, just before they are written to it.
 pub(super) fn secrets(
-    host: &Host,
+    host: &Runs,
     settings: &RunSettings,
     speaks_v1: bool,
 ) -> Result<wire::Secrets, Unprepared> {

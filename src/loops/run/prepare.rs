@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 use ipc_handlers::{Folder, wire};
 use tokio::task::{JoinError, spawn_blocking};
 
-use super::model;
+use super::{Runs, model};
 use crate::{
     domain::{
         host::errors::chain,
@@ -18,7 +18,6 @@ use crate::{
     },
     gateway::SocketError,
     ipc::{self, Owner, World},
-    loops::Host,
     mounts,
     sandbox::{Access, Labels, Limits, Mount, Network, Seat, Spec, Whose},
     store::StoreError,
@@ -73,7 +72,7 @@ pub(super) enum Unprepared {
 
 /// Prepares a launch. An error is for the run's row.
 pub(super) async fn prepare(
-    host: &Arc<Host>,
+    host: &Arc<Runs>,
     group: &Folder,
     run: i64,
     is_main: bool,
@@ -84,13 +83,13 @@ pub(super) async fn prepare(
     let prepared = prepared.await??;
     // All of it is given away by now; from here on a daemon that starts knows whose it is.
     if prepared.moved {
-        let uid = host.box_owner.filter(|agent| *agent != prepared.spec.user).map(|_| prepared.spec.user.0);
+        let uid = host.boxes.agent.filter(|agent| *agent != prepared.spec.user).map(|_| prepared.spec.user.0);
         host.store.set_group_uid(group, uid).await?;
     }
     Ok(prepared)
 }
 
-fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared, Unprepared> {
+fn now(host: &Runs, group: &Folder, run: i64, is_main: bool) -> Result<Prepared, Unprepared> {
     let row = host.store.group(group)?.ok_or(Unprepared::Removed)?;
     let (settings, own) = host.config.run_settings().for_group(&row)?;
     let place = if host.sandbox.kind() == SandboxName::Process { Place::Host } else { Place::Container };
@@ -99,10 +98,10 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
         return Err(Unprepared::NoSandbox);
     }
     let folders = Folders::of(host, group);
-    let (former, owner) = (host.owner_now(group), host.owner_next(group)?);
+    let (former, owner) = (host.boxes.owner_now(group), host.boxes.owner_next(group)?);
     let moved = former != owner;
     if let (true, Some(owner), Some((former, _))) = (moved, owner, former) {
-        let boxes = host.boxes(group)?;
+        let boxes = host.boxes.of(group)?;
         boxes.give(owner, former)?;
         tracing::info!(run, group = %group, uid = owner.0, former, "the agent is a user of its own number from now on");
     }
@@ -178,7 +177,7 @@ fn now(host: &Host, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
     Ok(Prepared { settings, spec, provider, moved })
 }
 
-fn script(host: &Host, row: &Group) -> Result<Option<String>, Unprepared> {
+fn script(host: &Runs, row: &Group) -> Result<Option<String>, Unprepared> {
     let path = row.script.as_ref().map(PathBuf::from).or_else(|| host.config.agent.script.clone());
     let Some(path) = path.map(|path| host.root.join(path)) else { return Ok(None) };
     match crate::root::read_script(&path) {
@@ -215,7 +214,7 @@ struct Folders {
 }
 
 impl Folders {
-    fn of(host: &Host, group: &Folder) -> Self {
+    fn of(host: &Runs, group: &Folder) -> Self {
         Self {
             group: host.root.join("groups").join(group.as_str()),
             ipc: host.root.join("data/ipc").join(group.as_str()),
@@ -227,7 +226,7 @@ impl Folders {
     /// Makes what is missing, gives the agent what is to be its own, and puts the skills there.
     fn make(
         &self,
-        host: &Host,
+        host: &Runs,
         group: &Folder,
         is_main: bool,
         owner: Option<Owner>,
@@ -250,14 +249,14 @@ impl Folders {
             }
         }
         let skills = host.root.join("container/skills");
-        if let Err(error) = host.dirs.put_skills(&skills, &self.sessions, owner) {
+        if let Err(error) = host.boxes.dirs.put_skills(&skills, &self.sessions, owner) {
             tracing::warn!(group = %group, error = %chain(&error), "the agent goes without some of its skills");
         }
         Ok(())
     }
 
     /// What a container of the group sees of the host.
-    fn mounts(&self, host: &Host, run: i64, is_main: bool) -> Vec<Mount> {
+    fn mounts(&self, host: &Runs, run: i64, is_main: bool) -> Vec<Mount> {
         let mount = |host: PathBuf, inside: &str, access, whose| Mount {
             host,
             inside: inside.to_owned(),

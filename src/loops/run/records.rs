@@ -119,7 +119,7 @@ impl Watched {
         let now = clock::now();
         let messages = usize::from(record.answer().is_some_and(|text| !text.is_empty()));
         let bytes = [&record.result, &record.error].into_iter().flatten().map(String::len).sum();
-        let may = self.host.allow(&self.group, |left| {
+        let may = self.host.allowances.of(&self.group, |left| {
             let may = left.commands.available(now) > 0
                 && left.messages.available(now) >= messages
                 && left.bytes.available(now) > 0;
@@ -164,7 +164,7 @@ impl Watched {
         }
         if record.status == wire::Status::Success && record.handled.is_empty() {
             let open = self.host.store.active_run(self.run).ok().flatten();
-            let Ok(boxes) = self.host.boxes(&self.group) else { return record };
+            let Ok(boxes) = self.host.boxes.of(&self.group) else { return record };
             let Some(open) = open else { return record };
             if open.kind != RunKind::Message {
                 record.handled.push(task_batch(self.run));

@@ -58,7 +58,9 @@ fn check(key: &str, value: &str) -> Result<(), OpError> {
     match (key, value) {
         (unknown, _) if !KEYS.contains(&unknown) => Err(bad(BadGroupConfig::UnknownKey(unknown.to_owned()))),
         ("name" | "trigger", "") => Err(OpError::invalid(format!("a group's {key} can't be empty"))),
-        ("trigger", text) => text.parse::<Trigger>().map(drop).map_err(OpError::invalid),
+        ("trigger", text) => {
+            text.parse::<Trigger>().map(drop).map_err(|bad| OpError::invalid(bad.to_string()))
+        }
         ("provider", name) if !name.is_empty() => Provider::parse(name)
             .map(drop)
             .map_err(|why| OpError::invalid(format!("provider can't be {name:?}: {why}"))),

@@ -7,7 +7,7 @@ use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     super::{
-        super::Host,
+        Mailboxes,
         answer::settle_again,
         fault::{blocking, one_by_one, stranded},
         flow::{CLAIMED_AT_ONCE, Flow, Handled, Slow, TOGETHER, handle},
@@ -109,7 +109,7 @@ impl Worker {
     /// Takes up what work had in hand that panicked. What lies in the boxes is looked at a little later.
     pub(super) async fn after_a_panic(&mut self, patience: Patience) {
         self.gate.shut();
-        if self.host.stop.is_cancelled() || self.host.is_aside(&self.folder) {
+        if self.host.stop.is_cancelled() || self.host.held.is_aside(&self.folder) {
             return;
         }
         let kept: Vec<i64> = self.growing.iter().map(|(claimed, _)| claimed.id).collect();
@@ -149,12 +149,12 @@ impl Worker {
     /// returns any other.
     async fn drop_unread(&self, claimed: Claimed) -> Option<Claimed> {
         let dropped = matches!(self.host.store.note(claimed.id), Ok(Some(Note::Dropped(_))));
-        if !dropped || !self.host.is_aside(&self.folder) {
+        if !dropped || !self.host.held.is_aside(&self.folder) {
             return Some(claimed);
         }
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
         let drop = move || {
-            let boxes = host.boxes(&folder).ok();
+            let boxes = host.boxes.of(&folder).ok();
             let finish = hand::finish(host.hand(), boxes.as_deref(), &claimed, clock::now());
             if let Err(error) = Handle::current().block_on(finish) {
                 tracing::warn!(claim = claimed.id, error = %chain(&error), "dropping a command failed; a restart does the rest");
@@ -180,7 +180,7 @@ struct TakenIn {
 /// Claims at most as many files as the gate is `open` for, while there is room for what they bring about and what can't be
 /// settled yet has less than `room` bytes. On a thread that may block.
 fn take_in(
-    host: &Arc<Host>,
+    host: &Arc<Mailboxes>,
     folder: &Folder,
     mut files: std::vec::IntoIter<(CommandBox, OsString)>,
     open: Open,
@@ -201,7 +201,7 @@ fn take_in(
         && !flow.has_left()
     {
         failpoint::reach("ipc.seen");
-        let Ok(boxes) = host.boxes(folder) else {
+        let Ok(boxes) = host.boxes.of(folder) else {
             files = Vec::new().into_iter();
             break;
         };

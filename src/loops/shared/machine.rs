@@ -1,0 +1,94 @@
+//! What the machine lets the daemon do: whether anything can be launched, who is stopped for want of room, and whether
+//! file events come.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use ipc_handlers::Folder;
+use tokio::sync::Notify;
+
+use crate::{domain::host::room::Disk, root, store::Store};
+
+/// What the machine lets the daemon do, as it was last seen.
+pub struct Machine {
+    /// `data/` of the root.
+    data: PathBuf,
+    min_free_bytes: u64,
+    store: Store,
+    /// Whether launching is possible is to be looked at now.
+    pub look_again: Notify,
+    obstacle: Mutex<Option<Obstacle>>,
+    without_room: Mutex<BTreeMap<Folder, String>>,
+    unwatched: Mutex<Option<String>>,
+}
+
+/// Why nothing is launched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The disk has no room.
+    NoRoom(String),
+    /// The engine does not answer.
+    Engine(String),
+}
+
+impl std::fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::NoRoom(why) | Self::Engine(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl Machine {
+    /// Nothing is in the way yet. `min_free_bytes` is how much of the disk stays free.
+    #[must_use]
+    pub fn new(data: PathBuf, min_free_bytes: u64, store: Store) -> Self {
+        Self {
+            data,
+            min_free_bytes,
+            store,
+            look_again: Notify::new(),
+            obstacle: Mutex::default(),
+            without_room: Mutex::default(),
+            unwatched: Mutex::default(),
+        }
+    }
+
+    /// Returns why nothing is launched, while that is so.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        self.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes why nothing is launched; `None`: launching is possible.
+    pub fn set_obstacle(&self, obstacle: Option<Obstacle>) {
+        *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
+    }
+
+    /// Returns the groups whose runs are ended as the disk has no room for what they write, each with the reason; until
+    /// there is room again.
+    pub fn without_room(&self) -> MutexGuard<'_, BTreeMap<Folder, String>> {
+        self.without_room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns why boxes are looked at without file events, while that is so.
+    pub fn unwatched(&self) -> MutexGuard<'_, Option<String>> {
+        self.unwatched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the disk as it is now, but for the pages that are free inside of the store.
+    #[must_use]
+    pub fn disk(&self) -> Disk {
+        let (free_inodes, all_inodes) = root::inodes(&self.data);
+        let free = root::free_bytes(&self.data).unwrap_or(u64::MAX);
+        Disk { free, inside: 0, wanted: self.min_free_bytes, free_inodes, all_inodes }
+    }
+
+    /// Returns the disk as it is now, with the pages that are free inside of the store.
+    #[must_use]
+    pub fn whole_disk(&self) -> Disk {
+        Disk { inside: self.store.size().map_or(0, |size| size.free), ..self.disk() }
+    }
+}

@@ -1,0 +1,11 @@
+//! What several loops work on together. Each of these locks itself, so a loop is given only those that it uses.
+
+mod allowances;
+mod boxes;
+mod held;
+mod machine;
+
+pub use allowances::Allowances;
+pub use boxes::Boxes;
+pub use held::Held;
+pub use machine::{Machine, Obstacle};
