@@ -37,7 +37,7 @@ where
             to.event_format(Door { inside: format::format().with_target(false), line: for_people }).boxed()
         }
         LogFormat::Json => {
-            let inside = format::format().json().flatten_event(true);
+            let inside = format::format().json().flatten_event(true).with_span_list(false);
             to.fmt_fields(format::JsonFields::new()).event_format(Door { inside, line: for_programs }).boxed()
         }
     }
@@ -157,6 +157,28 @@ mod tests {
             assert!(log.ends_with('\n'));
             assert!(!log.chars().any(|c| c != '\n' && hides(c)), "{}", escaped(&log));
             assert!(log.contains("forged") && log.contains("as an error"));
+        }
+    }
+
+    #[test]
+    fn a_line_names_its_run_at_whatever_level_is_logged() {
+        for (format, named) in [
+            (LogFormat::Text, "WARN run{run=3 group=family}: in a run"),
+            (LogFormat::Json, r#""group":"family","run":3"#),
+        ] {
+            let lines = Lines::default();
+            let to = lines.clone();
+            let log = tracing_subscriber::registry().with(EnvFilter::new("warn")).with(layer(
+                format,
+                false,
+                move || to.clone(),
+            ));
+            tracing::subscriber::with_default(log, || {
+                tracing::error_span!("run", run = 3, group = %"family")
+                    .in_scope(|| tracing::warn!("in a run"));
+            });
+            let line = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+            assert!(line.contains(named), "{line}");
         }
     }
 

@@ -10,6 +10,7 @@ use std::{
 
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::{
     channels::{Channel, Channels},
@@ -62,7 +63,9 @@ pub async fn run(post: Post) {
                         let post = &post;
                         if let Entry::Vacant(free) = busy.entry(chat) {
                             let (wake, chat) = (Arc::<Notify>::default(), free.key().clone());
-                            workers.spawn(empty(post.clone(), chat, Arc::clone(&wake)));
+                            let span = tracing::error_span!("chat", chat);
+                            let emptying = empty(post.clone(), chat, Arc::clone(&wake));
+                            workers.spawn(emptying.instrument(span));
                             free.insert(wake);
                         }
                     }
@@ -120,7 +123,7 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
             }
             Ok(NextDelivery::Nothing) => return chat,
             Err(error) => {
-                tracing::error!(error = %chain(&error), chat, "reading a chat's outbox failed; looking again in a second");
+                tracing::error!(error = %chain(&error), "reading a chat's outbox failed; looking again in a second");
                 pause(&post, &wake, 1000).await;
             }
         }
@@ -170,7 +173,7 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
             Ok(id) => id,
             Err(unsent) => return not_taken(post, delivery, &unsent, channel.traits().knows_our_ids).await,
         };
-        tracing::debug!(outbox = delivery.id, part = n, chat = delivery.chat_jid, platform_id, "said");
+        tracing::debug!(outbox = delivery.id, part = n, platform_id, "said");
         let now = clock::now();
         if !last {
             post.store.part_sent(delivery.id, n, platform_id, now).await?;
@@ -212,7 +215,7 @@ async fn not_taken(
     knows_our_ids: bool,
 ) -> Result<Option<NextDelivery>, StoreError> {
     let then = after(unsent, delivery.attempts, knows_our_ids, post.unknown);
-    tracing::warn!(outbox = delivery.id, chat = delivery.chat_jid, error = %unsent, ?then, "could not be said");
+    tracing::warn!(outbox = delivery.id, error = %unsent, ?then, "could not be said");
     let told = match unsent {
         Unsent::Unknown(why) => format!("it may have arrived: {why}"),
         Unsent::RetryAfter(_) | Unsent::Transient(_) | Unsent::Permanent(_) => unsent.to_string(),

@@ -15,6 +15,7 @@ use tokio::{
     task::{self, JoinSet, spawn_blocking},
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::{
     Runs,
@@ -423,8 +424,8 @@ impl Dispatch {
     fn supervise(&mut self, group: Folder, run: i64, beginning: Beginning) {
         let (orders, inbox) = mpsc::unbounded_channel();
         self.live.insert(group.clone(), Live { run, orders });
-        let task =
-            self.runs.spawn(run::supervise(Arc::clone(&self.host), group.clone(), run, beginning, inbox));
+        let supervising = run::supervise(Arc::clone(&self.host), group.clone(), run, beginning, inbox);
+        let task = self.runs.spawn(supervising.instrument(run::span(&group, run)));
         self.supervised.insert(task.id(), (group, run));
     }
 

@@ -65,6 +65,11 @@ impl Mailboxes {
     }
 }
 
+/// What the log says of a group's commands stands in this span, at whatever level it logs.
+fn span(group: &Folder) -> tracing::Span {
+    tracing::error_span!("mailbox", group = %group)
+}
+
 /// How many files all groups that take in more than a few have in hand at a time: somebody else's command waits for no more
 /// than these, and more groups at once would only wait for one another.
 pub const CROWD: usize = 384;

@@ -269,6 +269,11 @@ impl Watched {
     }
 }
 
+/// What the log says of a run stands in this span, at whatever level it logs.
+pub(super) fn span(group: &Folder, run: i64) -> tracing::Span {
+    tracing::error_span!("run", run, group = %group)
+}
+
 /// Why a run came to its end: what happened to its container, and what we did to it or saw wrong with it.
 pub(super) type Ending = (End, Cause);
 

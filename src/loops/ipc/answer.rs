@@ -169,14 +169,15 @@ pub(super) fn answer_all(
     let count = answers.len();
     for (n, (mut pending, settled)) in answers.into_iter().enumerate() {
         let receipt = &settled.receipt;
+        let _claim = tracing::error_span!("claim", claim = receipt.claim).entered();
         tracing::info!(
-            group = %folder, claim = receipt.claim, kind = receipt.kind.as_deref().unwrap_or("-"),
+            kind = receipt.kind.as_deref().unwrap_or("-"),
             outcome = %receipt.outcome, code = receipt.code.map_or("-", Code::as_str), again = !settled.fresh,
             run = pending.file.run.unwrap_or(0), "command settled"
         );
         if receipt.code == Some(Code::NotAuthorized) {
             let reason = receipt.reason.as_deref().unwrap_or_default();
-            tracing::warn!(group = %folder, claim = receipt.claim, reason, "a command was not authorized");
+            tracing::warn!(reason, "a command was not authorized");
         }
         let aside = if unplaced.contains(&pending.claimed.id) && pending.unanswered < ANSWER_TRIES {
             false

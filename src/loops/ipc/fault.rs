@@ -23,7 +23,8 @@ pub(super) async fn blocking<T: Send + 'static>(
     doing: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Panicked> {
-    spawn_blocking(work).await.map_err(|error| {
+    let span = tracing::Span::current();
+    spawn_blocking(move || span.in_scope(work)).await.map_err(|error| {
         if error.is_panic() {
             tracing::error!(group = %folder, doing, error = %chain(&error), "our own fault: work on a group's commands panicked; they are looked at again, one by one");
         }

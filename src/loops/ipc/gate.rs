@@ -69,13 +69,13 @@ impl Gate {
         if open == 0 {
             let why = if intake == Intake::Open { Shut::Limits } else { Shut::NoRoom(intake) };
             self.shut();
-            self.say(host, folder, why, unsettled, now);
+            self.say(host, why, unsettled, now);
         }
         Open { files: open, bytes }
     }
 
     /// Says why it is shut, once a minute.
-    fn say(&mut self, host: &Mailboxes, folder: &Folder, why: Shut, unsettled: u64, now: Time) {
+    fn say(&mut self, host: &Mailboxes, why: Shut, unsettled: u64, now: Time) {
         let last =
             self.said.filter(|(said, at)| *said == why && (0..SAID_EVERY_MS).contains(&now.ms_since(*at)));
         if last.is_some() {
@@ -84,10 +84,13 @@ impl Gate {
         self.said = Some((why, now));
         match why {
             Shut::Limits => {
-                tracing::warn!(group = %folder, unsettled, "more commands than the limits allow; the rest waits in the box");
+                tracing::warn!(unsettled, "more commands than the limits allow; the rest waits in the box");
             }
             Shut::NoRoom(intake) => {
-                tracing::warn!(group = %folder, ?intake, "there is no room for what commands bring about; they wait in the box");
+                tracing::warn!(
+                    ?intake,
+                    "there is no room for what commands bring about; they wait in the box"
+                );
                 // Whoever watches the disk tells people, and stops who fills it.
                 host.machine.look_again.notify_one();
             }
@@ -195,7 +198,11 @@ fn excess_of(host: &Mailboxes, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)
     let holds = host.held.now();
     excess.retain(|(entry, in_box)| !holds.file(boxes.folder(), in_box.as_str(), entry.name.as_bytes()));
     drop(holds);
-    tracing::warn!(group = %boxes.folder(), waiting = count, refused = excess.len(), "far too many commands wait; the newest are refused");
+    tracing::warn!(
+        waiting = count,
+        refused = excess.len(),
+        "far too many commands wait; the newest are refused"
+    );
     excess.into_iter().map(|(entry, in_box)| (in_box, entry.name)).collect()
 }
 
@@ -213,7 +220,7 @@ fn refuse(host: &Arc<Mailboxes>, folder: &Folder, pending: Vec<Pending>) -> bool
             // It stays claimed: the next start decides it.
             Err(error) => {
                 all = false;
-                tracing::error!(group = %folder, error = %chain(&error), "a refusal can't be written down");
+                tracing::error!(error = %chain(&error), "a refusal can't be written down");
             }
         }
     }

@@ -8,10 +8,11 @@ use std::{
 
 use ipc_handlers::Folder;
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use tracing::Instrument as _;
 
 use super::{
     super::snapshots::Shown,
-    Mailboxes,
+    Mailboxes, span,
     worker::{HINTS, Job, Worker},
 };
 use crate::{
@@ -79,7 +80,8 @@ pub(super) fn open_groups(
                 folder.clone(),
                 growing.into_iter().map(|claimed| (claimed, now)).collect(),
             )
-            .run(hints, queue),
+            .run(hints, queue)
+            .instrument(span(&folder)),
         );
         workers.insert(folder, Line { hints: sender, jobs, watched });
     }

@@ -130,14 +130,14 @@ pub(super) fn claim(
         Err(ClaimError::Gone) => Ok(None),
         Err(ClaimError::Directory) => {
             // Told of by the scan, once: its writer can rename it all day long.
-            tracing::debug!(group = %boxes.folder(), %in_box, ?name, "a directory is named like a command");
+            tracing::debug!(%in_box, ?name, "a directory is named like a command");
             Ok(None)
         }
         Err(ClaimError::NotAFile { claimed, kind }) => {
             Ok(taken(claimed, Some(no_file(&kind.to_string())), None))
         }
         Err(ClaimError::World(error)) => {
-            tracing::warn!(group = %boxes.folder(), error = %chain(&error), "claiming failed; it is tried again");
+            tracing::warn!(error = %chain(&error), "claiming failed; it is tried again");
             Err(error)
         }
     }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ipc_handlers::Folder;
+use tracing::Instrument as _;
 
 use super::{
     super::intake::What,
@@ -11,6 +12,7 @@ use super::{
     fault::{Panicked, blocking, one_by_one, stranded},
     flow::{Slow, handle},
     read::{Patience, Taken},
+    span,
 };
 use crate::{domain::host::errors::chain, ipc::Claimed};
 
@@ -42,7 +44,10 @@ pub async fn recover(host: &Arc<Mailboxes>) -> Left {
     }
     let (aside, by_group): (BTreeMap<_, _>, BTreeMap<_, _>) =
         by_group.into_iter().partition(|(folder, _)| host.held.is_aside(folder));
-    let groups = by_group.into_iter().map(|(folder, claims)| recover_group(host, folder, claims));
+    let groups = by_group.into_iter().map(|(folder, claims)| {
+        let of = span(&folder);
+        recover_group(host, folder, claims).instrument(of)
+    });
     let growing: Vec<Vec<Claimed>> = futures_util::future::join_all(groups).await;
     Left { growing: growing.into_iter().flatten().collect(), aside }
 }

@@ -28,7 +28,7 @@ impl Watched {
         let Some(container) = active.container.clone() else {
             return Watching::Ended(STALE);
         };
-        tracing::info!(run = self.run, group = %self.group, container, "adopted a run that outlived its daemon");
+        tracing::info!(container, "adopted a run that outlived its daemon");
         self.container = Some(container.clone());
         let host = Arc::clone(&self.host);
         let row = host.store.group(&self.group).ok().flatten();
@@ -39,7 +39,7 @@ impl Watched {
         if dir.is_dir()
             && let Err(error) = host.gateway.open(self.run, &dir, host.boxes.owner_now(&self.group), looks)
         {
-            tracing::warn!(run = self.run, error = %chain(&error), "an adopted run can't reach its model");
+            tracing::warn!(error = %chain(&error), "an adopted run can't reach its model");
         }
         self.seen = 0;
         self.known = active.last_seq;

@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::oneshot, task::spawn_blocking};
+use tracing::Instrument as _;
 
-use super::{ASK_AGAIN, Ending, RunLog, Runs, Watched};
+use super::{ASK_AGAIN, Ending, RunLog, Runs, Watched, span};
 use crate::{
     clock,
     domain::{host::errors::chain, runs::lanes::WaitingLane},
@@ -49,15 +50,15 @@ impl Watched {
                 Ok(ended) => {
                     match &ended.error {
                         Some(error) => {
-                            tracing::warn!(run = self.run, group = %self.group, error, "run ended badly")
+                            tracing::warn!(error, "run ended badly")
                         }
-                        None => tracing::info!(run = self.run, group = %self.group, "run ended"),
+                        None => tracing::info!("run ended"),
                     }
                     break ended.waiting.iter().map(WaitingLane::from).collect();
                 }
                 Err(StoreError::Closed) => return None,
                 Err(error) => {
-                    tracing::error!(run = self.run, error = %chain(&error), "ending a run failed; it is tried again");
+                    tracing::error!(error = %chain(&error), "ending a run failed; it is tried again");
                     tokio::select! {
                         () = host.stop.cancelled() => return None,
                         () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
@@ -69,7 +70,7 @@ impl Watched {
         if let Some(container) = &self.container
             && let Err(error) = host.sandbox.remove(container).await
         {
-            tracing::warn!(run = self.run, error = %chain(&error), "removing a container failed; the next start does it");
+            tracing::warn!(error = %chain(&error), "removing a container failed; the next start does it");
         }
         if let Ok(boxes) = host.boxes.of(&self.group) {
             let kept = host.run_dir(self.run).join("input");
@@ -86,9 +87,9 @@ impl Watched {
             match tokio::time::timeout(DYING, self.host.sandbox.wait(container)).await {
                 Ok(Ok(_) | Err(SandboxError::Gone { .. })) => return true,
                 Ok(Err(error)) => {
-                    tracing::warn!(run = self.run, error = %chain(&error), "whether a container is dead can't be told; it is asked again");
+                    tracing::warn!(error = %chain(&error), "whether a container is dead can't be told; it is asked again");
                 }
-                Err(_) => tracing::warn!(run = self.run, "a killed container is not dead yet"),
+                Err(_) => tracing::warn!("a killed container is not dead yet"),
             }
             tokio::select! {
                 () = self.host.stop.cancelled(), if self.host.sandbox.survives_us() => return false,
@@ -111,7 +112,7 @@ impl Watched {
                     .collect(),
             ),
             Err(error) => {
-                tracing::warn!(run = self.run, error = %chain(&error), "claiming input back failed; its batches count as taken");
+                tracing::warn!(error = %chain(&error), "claiming input back failed; its batches count as taken");
                 None
             }
         }
@@ -121,5 +122,5 @@ impl Watched {
 /// Ends a run on record whose container is known to be gone, or that never had one.
 pub(in crate::loops) async fn end_without_container(host: &Arc<Runs>, active: &ActiveRun, ending: Ending) {
     let mut watched = Watched::new(host, &active.group, active.id);
-    let _ = watched.end(ending).await;
+    let _ = watched.end(ending).instrument(span(&active.group, active.id)).await;
 }

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{task::spawn_blocking, time::Instant};
+use tracing::Instrument as _;
 
 use super::{Asked, Leaving, Speaks, Watched};
 use crate::{
@@ -102,19 +103,20 @@ impl Watched {
                 None
             }
             Verdict::Stop { reason } => {
-                tracing::warn!(run = self.run, reason, "stopping a container");
+                tracing::warn!(reason, "stopping a container");
                 self.leaving.stop(Instant::now());
                 let (host, id) = (Arc::clone(&self.host), container.to_owned());
                 // The engine waits for the container; we go on reading.
-                tokio::spawn(async move {
+                let stop = async move {
                     if let Err(error) = host.sandbox.stop(&id, Duration::from_secs(10)).await {
                         tracing::warn!(container = id, error = %chain(&error), "stopping failed");
                     }
-                });
+                };
+                tokio::spawn(stop.in_current_span());
                 (self.reached != Reached::Ready(Load::Idle)).then_some(Cause::Unwell { reason })
             }
             Verdict::Kill { reason } => {
-                tracing::warn!(run = self.run, reason, "killing a container");
+                tracing::warn!(reason, "killing a container");
                 self.kill(container).await;
                 Some(if self.is_up() || self.speaks == Speaks::One {
                     Cause::Unwell { reason }
@@ -127,9 +129,9 @@ impl Watched {
 
     pub(super) async fn ask_close(&mut self, why: &str) {
         if self.leaving.ask(Instant::now()) {
-            tracing::info!(run = self.run, group = %self.group, why, "closing");
+            tracing::info!(why, "closing");
             if let Err(error) = self.host.store.run_closing(self.run, clock::now()).await {
-                tracing::error!(run = self.run, error = %chain(&error), "recording a close failed");
+                tracing::error!(error = %chain(&error), "recording a close failed");
             }
         }
         self.assert_close().await;
@@ -142,7 +144,7 @@ impl Watched {
         let Ok(boxes) = self.host.boxes.of(&self.group) else { return };
         let asked = spawn_blocking(move || boxes.ask_close().map_err(|e| e.to_string())).await;
         if let Ok(Err(error)) = asked {
-            tracing::warn!(run = self.run, error, "asking a runner to leave failed; it is tried again");
+            tracing::warn!(error, "asking a runner to leave failed; it is tried again");
         }
     }
 
@@ -153,7 +155,7 @@ impl Watched {
 
     pub(super) async fn kill(&self, container: &str) {
         if let Err(error) = self.host.sandbox.kill(container).await {
-            tracing::warn!(run = self.run, error = %chain(&error), "killing a container failed");
+            tracing::warn!(error = %chain(&error), "killing a container failed");
         }
     }
 }

@@ -72,7 +72,7 @@ impl Watched {
         }
         failpoint::reach("run.started");
         if let Err(error) = self.host.store.run_started(self.run, clock::now()).await {
-            tracing::error!(run = self.run, error = %chain(&error), "recording a start failed");
+            tracing::error!(error = %chain(&error), "recording a start failed");
         }
         if speaks_v1 {
             self.ready_without_saying_so().await;
@@ -99,7 +99,7 @@ impl Watched {
         renewed.await.map_err(|e| world(chain(&e)))?.map_err(|e| world(chain(&e)))?;
         self.host.snapshots.write(&self.group, Shown::All).await;
         let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
-        tracing::debug!(run = self.run, group = %self.group, "asking for a container");
+        tracing::debug!("asking for a container");
         let container = match self.host.sandbox.create(spec).await {
             Err(SandboxError::NameTaken { .. }) => {
                 self.remove_leftover().await;

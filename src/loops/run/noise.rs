@@ -33,14 +33,14 @@ impl Watched {
         let noise = Noise::of(reason);
         if let Some(times) = self.noise.happened(noise, clock::now()) {
             let reason = reason.to_string();
-            tracing::warn!(run = self.run, group = %self.group, ?noise, times, reason, sample, "garbage in the output");
+            tracing::warn!(?noise, times, reason, sample, "garbage in the output");
         }
     }
 
     /// A record that is none of the runner's: counted, it would take the number of one that is.
     pub(super) fn heard_without_number(&mut self) {
         if let Some(times) = self.noise.happened(Noise::NoNumber, clock::now()) {
-            tracing::warn!(run = self.run, group = %self.group, times, "a record without a number is none of the runner's");
+            tracing::warn!(times, "a record without a number is none of the runner's");
         }
     }
 
@@ -59,6 +59,6 @@ impl Watched {
     }
 
     fn tell_count(&self, noise: Noise, times: u64) {
-        tracing::warn!(run = self.run, group = %self.group, ?noise, times, "garbage in the output, again");
+        tracing::warn!(?noise, times, "garbage in the output, again");
     }
 }

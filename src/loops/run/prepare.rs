@@ -79,7 +79,8 @@ pub(super) async fn prepare(
 ) -> Result<Prepared, Unprepared> {
     let (host, group) = (Arc::clone(host), group.clone());
     let (at, of) = (Arc::clone(&host), group.clone());
-    let prepared = spawn_blocking(move || now(&at, &of, run, is_main));
+    let span = tracing::Span::current();
+    let prepared = spawn_blocking(move || span.in_scope(|| now(&at, &of, run, is_main)));
     let prepared = prepared.await??;
     // All of it is given away by now; from here on a daemon that starts knows whose it is.
     if prepared.moved {
@@ -103,12 +104,12 @@ fn now(host: &Runs, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
     if let (true, Some(owner), Some((former, _))) = (moved, owner, former) {
         let boxes = host.boxes.of(group)?;
         boxes.give(owner, former)?;
-        tracing::info!(run, group = %group, uid = owner.0, former, "the agent is a user of its own number from now on");
+        tracing::info!(uid = owner.0, former, "the agent is a user of its own number from now on");
     }
-    folders.make(host, group, is_main, owner, former.map(|(uid, _)| uid))?;
+    folders.make(host, is_main, owner, former.map(|(uid, _)| uid))?;
     let extra = mounts::extra(&host.config, &host.root, &own.mounts, is_main);
     for (request, why) in &extra.refused {
-        tracing::warn!(run, group = %group, path = request.host_path, why, "an extra mount is not made");
+        tracing::warn!(path = request.host_path, why, "an extra mount is not made");
     }
     let way = model::way(host, run, &settings, place, owner)?;
     let zone = host.config.zones.of(own.timezone.as_deref()).name;
@@ -227,7 +228,6 @@ impl Folders {
     fn make(
         &self,
         host: &Runs,
-        group: &Folder,
         is_main: bool,
         owner: Option<Owner>,
         former: Option<u32>,
@@ -240,17 +240,17 @@ impl Folders {
                 match ipc::give_folder(folder, owner, former) {
                     Ok(0) => {}
                     Ok(given) => {
-                        tracing::info!(group = %group, given, folder = %folder.display(), "what was root's or its former user's is the agent's now")
+                        tracing::info!(given, folder = %folder.display(), "what was root's or its former user's is the agent's now")
                     }
                     Err(error) => {
-                        tracing::warn!(group = %group, error = %chain(&error), "the agent may be unable to write there")
+                        tracing::warn!(error = %chain(&error), "the agent may be unable to write there")
                     }
                 }
             }
         }
         let skills = host.root.join("container/skills");
         if let Err(error) = host.boxes.dirs.put_skills(&skills, &self.sessions, owner) {
-            tracing::warn!(group = %group, error = %chain(&error), "the agent goes without some of its skills");
+            tracing::warn!(error = %chain(&error), "the agent goes without some of its skills");
         }
         Ok(())
     }
@@ -291,7 +291,7 @@ impl Folders {
                     }));
                 }
                 Err(error) => {
-                    tracing::warn!(run, error = %chain(&error), "the project can't be shown to the main group")
+                    tracing::warn!(error = %chain(&error), "the project can't be shown to the main group")
                 }
             }
         }

@@ -131,7 +131,10 @@ impl Watched {
             may
         });
         if !may && let Some(times) = self.noise.happened(Noise::TooMuch, now) {
-            tracing::warn!(run = self.run, group = %self.group, times, "more records than the limits allow; the rest waits in the container's log");
+            tracing::warn!(
+                times,
+                "more records than the limits allow; the rest waits in the container's log"
+            );
         }
         may
     }
@@ -141,7 +144,7 @@ impl Watched {
         self.speaks = Speaks::One;
         self.is_ready();
         if let Err(error) = self.host.store.run_ready_without_saying_so(self.run, clock::now()).await {
-            tracing::error!(run = self.run, error = %chain(&error), "recording readiness failed");
+            tracing::error!(error = %chain(&error), "recording readiness failed");
         }
         let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
     }
@@ -185,11 +188,11 @@ impl Watched {
                 Ok(recorded) => return Ok(recorded),
                 // The container outlives us, and the next daemon reads its output again.
                 Err(error) if error.is_worlds_fault() && self.host.stop.is_cancelled() => {
-                    tracing::warn!(run = self.run, error = %chain(&error), "stopping before a record could be stored");
+                    tracing::warn!(error = %chain(&error), "stopping before a record could be stored");
                     return Err(Halt::LetGo);
                 }
                 Err(error) if error.is_worlds_fault() => {
-                    tracing::warn!(run = self.run, error = %chain(&error), "the store can't take a record now; it is tried again");
+                    tracing::warn!(error = %chain(&error), "the store can't take a record now; it is tried again");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
                 Err(error) => {

@@ -117,13 +117,13 @@ impl Watched {
                         last_came = Instant::now();
                     }
                     Some(Err(SandboxError::Flooded { bytes })) => {
-                        tracing::warn!(run = self.run, bytes, "the output is over its limit");
+                        tracing::warn!(bytes, "the output is over its limit");
                         verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.sandbox.output_bytes });
                         self.kill(container).await;
                         output_open = false;
                     }
                     Some(Err(error)) => {
-                        tracing::warn!(run = self.run, error = %chain(&error), "reading output failed");
+                        tracing::warn!(error = %chain(&error), "reading output failed");
                         if dead_since.is_none() {
                             verdict.get_or_insert(Cause::Unwell { reason: format!("could not be read from: {}", chain(&error)) });
                             self.kill(container).await;
@@ -135,7 +135,7 @@ impl Watched {
                 exited = &mut wait, if exit.is_none() => match exited {
                     Err(error) if !matches!(error, SandboxError::Gone { .. }) => {
                         // An engine that does not answer says nothing about the container.
-                        tracing::warn!(run = self.run, error = %chain(&error), "the engine can't tell how a container is; it is asked again");
+                        tracing::warn!(error = %chain(&error), "the engine can't tell how a container is; it is asked again");
                         wait = Box::pin(async {
                             tokio::time::sleep(ASK_AGAIN).await;
                             host.sandbox.wait(container).await
@@ -157,7 +157,7 @@ impl Watched {
                 item = next_of(&mut beside), if !self.heard.is_empty() && beside.is_some() => match item {
                     Some(Ok(_)) => {}
                     Some(Err(SandboxError::Flooded { bytes })) => {
-                        tracing::warn!(run = self.run, bytes, "the output is over its limit");
+                        tracing::warn!(bytes, "the output is over its limit");
                         verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.sandbox.output_bytes });
                         self.kill(container).await;
                         beside = None;

@@ -34,6 +34,8 @@ fn what_a_record_forges_is_one_line_of_the_log_in_which_nothing_acts() {
     );
     assert!(!log.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{log:?}");
     assert!(log.lines().any(|line| line.contains("unknown variant") && line.contains("forged")), "{log}");
+    let of_the_run = log.lines().find(|line| line.contains("garbage in the output")).unwrap();
+    assert!(of_the_run.contains(" run{run=1 group=evil}: "), "a line of a run names it: {of_the_run}");
 }
 
 /// Has the hostile group's first message start `attack`, and the neighbour ask until `seen` of the run that it is.

@@ -44,7 +44,8 @@ impl Worker {
                                 // What follows the last one here may be older than what the other box has.
                                 until = until.min(listing.entries.last().map_or(i64::MAX, |last| last.ctime));
                             }
-                            directories.extend(listing.directories.into_iter().map(|entry| (in_box, entry.name)));
+                            directories
+                                .extend(listing.directories.into_iter().map(|entry| (in_box, entry.name)));
                             found.extend(listing.entries.into_iter().map(|entry| {
                                 // What is no file has no writer that could be waited for.
                                 let open = entry.kind == Kind::File
@@ -52,7 +53,9 @@ impl Worker {
                                 (in_box, entry, open)
                             }));
                         }
-                        Err(error) => tracing::warn!(group = %boxes.folder(), error = %chain(&error), "listing a box failed; it is tried again"),
+                        Err(error) => {
+                            tracing::warn!(error = %chain(&error), "listing a box failed; it is tried again")
+                        }
                     }
                 }
                 found.retain(|(_, entry, _)| entry.ctime <= until);
@@ -87,7 +90,7 @@ impl Worker {
     /// Says which directories are named like commands, each once for as long as it is there.
     fn tell_of(&mut self, directories: BTreeSet<(CommandBox, OsString)>) {
         for (in_box, name) in directories.difference(&self.told_of) {
-            tracing::warn!(group = %self.folder, %in_box, ?name, "a directory is named like a command; its writer has to remove it");
+            tracing::warn!(%in_box, ?name, "a directory is named like a command; its writer has to remove it");
         }
         self.told_of = directories;
     }
