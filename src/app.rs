@@ -5,15 +5,14 @@
 #![expect(clippy::disallowed_methods, reason = "lays out the root, which no container can write")]
 
 use std::{
-    fs::{self, File, TryLockError},
-    os::unix::fs::{FileExt as _, MetadataExt as _},
+    fs::{self, File},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail};
-use ipc_handlers::{Folder, Time};
+use anyhow::{Context as _, Result};
+use ipc_handlers::Time;
 use tokio::{
     sync::{Notify, Semaphore, mpsc, oneshot},
     task::JoinSet,
@@ -23,43 +22,39 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channels, Intake, local::Local},
     clock,
-    config::{Config, SandboxKind},
-    domain::{
-        host::{deaths, errors::chain},
-        mailbox::holds::{Hold, Holds},
-        runs::run_settings::Provider,
-        states::SandboxName,
-    },
+    config::Config,
+    domain::{host::errors::chain, states::SandboxName},
     gateway::{self, Credentials, Gateway, Upstream},
     ipc::{self, Claims, HostDirs, Watch},
     loops::{
         self, Allowances, Boxes, Dispatch, Held, Keeping, Machine, Mailboxes, Problems, Runs, Snapshots,
         control::{self, Desk},
         deliver::{self, Post},
-        intake::{self, Intake as Starts, What},
+        intake::Intake as Starts,
         problems, prune, reconcile, schedule, snapshots, typing, usage,
     },
-    sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::{Asking, Bounds, Store},
 };
 
 mod alone;
 mod init;
+mod instance;
+mod left;
+mod lock;
+mod sandbox;
 mod shrink;
 
 pub use alone::{Tried, perform_alone};
+use left::{left_behind, set_aside};
+use lock::lock;
+use sandbox::choose_sandbox;
+
 pub use init::{History, check_root, found, init, lay_out_boxes};
+pub use instance::is_alive;
 pub use shrink::{Shrunk, shrink};
 
 /// How many hints of file events may wait before they degrade to a scan.
 const HINTS: usize = 16_384;
-/// How often a lock that somebody holds is tried again: a look at it from outside holds it for an instant.
-const LOCK_TRIES: u32 = 5;
-const LOCK_AGAIN: Duration = Duration::from_millis(50);
-/// How often one that is held for a change is tried again: half a minute.
-const CHANGE_TRIES: u32 = 600;
-/// What stands behind the process id in a lock that is held for a change.
-const CHANGE: &str = " change";
 /// How long runs that were told to leave have beyond their own grace.
 const RETIRE: Duration = Duration::from_secs(20);
 /// User and group of agents when the daemon is root.
@@ -118,92 +113,6 @@ pub fn open_store(root: &Path) -> Result<Store> {
     Ok(store)
 }
 
-/// What the root's lock is taken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lock {
-    /// To serve it, or to lay it out.
-    Service,
-    /// For one operation, which ends soon.
-    Change,
-}
-
-/// Who holds the root's lock, as the file says.
-#[derive(Debug)]
-struct Holder(String);
-
-impl Holder {
-    /// Whether it is one operation, which ends soon.
-    fn is_change(&self) -> bool {
-        self.0.trim().ends_with(CHANGE)
-    }
-
-    /// Says who serves the root.
-    fn serves(&self, root: &Path) -> String {
-        let pid = self.0.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
-        let who = pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
-        format!(
-            "another g2{who} serves {}; `g2 --root {0} chat` talks to it, `g2 --root {0} status` shows how it is",
-            root.display()
-        )
-    }
-}
-
-/// Tries to take the root's lock. It is never unlinked; after locking, the file on disk must still be the one that was
-/// locked. Whoever holds it has written its process id into it, and whether it is for a change.
-fn try_lock(root: &Path, purpose: Lock) -> Result<std::result::Result<File, Holder>> {
-    let path = root.join("data/lock");
-    loop {
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&path)
-            .with_context(|| format!("opening {}", path.display()))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Ok(Err(Holder(fs::read_to_string(&path).unwrap_or_default())));
-            }
-            Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("locking {}", path.display()));
-            }
-        }
-        if fs::metadata(&path)
-            .is_ok_and(|on_disk| file.metadata().is_ok_and(|held| held.ino() == on_disk.ino()))
-        {
-            let mut text = std::process::id().to_string();
-            if purpose == Lock::Change {
-                text.push_str(CHANGE);
-            }
-            file.set_len(0)
-                .and_then(|()| file.write_all_at(format!("{text}\n").as_bytes(), 0))
-                .with_context(|| format!("writing {}", path.display()))?;
-            return Ok(Ok(file));
-        }
-    }
-}
-
-/// Takes the root's lock, to serve it or to lay it out. A change that is under way is waited for.
-///
-/// # Errors
-/// Who holds it, or what could not be opened.
-async fn lock(root: &Path) -> Result<File> {
-    let (mut tries, mut changes) = (LOCK_TRIES, CHANGE_TRIES);
-    loop {
-        let holder = match try_lock(root, Lock::Service)? {
-            Ok(file) => return Ok(file),
-            Err(holder) => holder,
-        };
-        let left = if holder.is_change() { &mut changes } else { &mut tries };
-        match left.checked_sub(1) {
-            Some(fewer) => *left = fewer,
-            None => bail!(holder.serves(root)),
-        }
-        tokio::time::sleep(LOCK_AGAIN).await;
-    }
-}
-
 /// Returns what the settings let each group have in the store.
 #[must_use]
 pub fn bounds(config: &Config) -> Bounds {
@@ -230,121 +139,6 @@ pub fn box_owner() -> Option<ipc::Owner> {
     (crate::root::own_ids().0 == 0).then_some(AGENT)
 }
 
-/// Returns the root's instance id: a new one when `data/` is not where it was made (a copy adopts nothing).
-async fn instance(root: &Path, store: &Store) -> Result<String> {
-    let data = fs::metadata(root.join("data")).context("looking at data/")?;
-    let place = format!("{}:{}", data.dev(), data.ino());
-    if let (Some(id), Some(known)) = (store.meta("instance")?, store.meta("place")?) {
-        if known == place {
-            return Ok(id);
-        }
-        tracing::warn!(
-            "this root is a copy, or was moved: it gets an instance of its own and adopts nothing"
-        );
-    }
-    let id = crate::root::new_id().context("reading a random id from the kernel")?;
-    store.set_meta("instance", &id).await?;
-    store.set_meta("place", &place).await?;
-    Ok(id)
-}
-
-/// Who owns the runs of this process: instance, boot, process and when it was started.
-fn owner(instance: &str) -> String {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    format!("{instance} {} {} {}", boot.trim(), std::process::id(), start_of("self"))
-}
-
-/// Whether the process that owns a run still lives, as its row has it: instance, boot, process and when that was started.
-#[must_use]
-pub fn is_alive(owner: &str) -> bool {
-    let words: Vec<&str> = owner.split(' ').collect();
-    let [_, boot, pid, started] = words.as_slice() else { return false };
-    let Ok(pid) = pid.parse::<u32>() else { return false };
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").is_ok_and(|id| id.trim() == *boot)
-        && start_of(&pid.to_string()) == *started
-}
-
-/// When a process was started, in ticks since the boot; `0` when it is gone.
-fn start_of(process: &str) -> String {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)).unwrap_or("0").to_owned()
-}
-
-async fn choose_sandbox(root: &Path, config: &Config, store: &Store) -> Result<Box<dyn Sandbox>> {
-    let docker =
-        || -> Result<Box<dyn Sandbox>> { Ok(Box::new(DockerSandbox::new(config.docker_host.as_deref())?)) };
-    let program = std::env::current_exe().context("finding our own program")?;
-    let children = ProcessSandbox::new(program, vec!["agent".to_owned()], root.join("data/runs"));
-    // Children of an earlier daemon die before anything is launched, whichever sandbox is used now.
-    let killed = children.kill_leftovers().await.context("killing what an earlier daemon left running")?;
-    if !killed.is_empty() {
-        tracing::warn!(runs = killed.join(" "), "killed children that outlived their daemon");
-    }
-    let process = || -> Result<Box<dyn Sandbox>> {
-        if !config.agent.command.is_empty() && !config.sandbox.allow_unsandboxed {
-            bail!(
-                "agent.command would run without any sandbox; set sandbox.allow_unsandboxed = true if that is meant"
-            );
-        }
-        if config.agent.provider == Provider::Claude && !config.sandbox.allow_unsandboxed {
-            bail!(
-                "claude would run without any sandbox; set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant"
-            );
-        }
-        Ok(Box::new(children))
-    };
-    match config.sandbox.kind {
-        SandboxKind::Docker => docker(),
-        SandboxKind::Process => process(),
-        SandboxKind::Auto => {
-            // Containers that live are adopted, and Claude Code waits for Docker rather than run without.
-            let needs = config.agent.provider == Provider::Claude && !config.sandbox.allow_unsandboxed;
-            if needs || store.active_runs()?.iter().any(|run| run.sandbox == SandboxName::Docker) {
-                return docker();
-            }
-            let engine = docker()?;
-            match engine.check(&config.sandbox.image).await {
-                Ok(()) => Ok(engine),
-                Err(error) => {
-                    tracing::info!(why = %chain(&error), "agents run as plain child processes: the process sandbox, which is no boundary");
-                    process()
-                }
-            }
-        }
-    }
-}
-
-/// Returns what the last daemon left to be taken in, but for groups that are set aside already.
-fn left_behind(claims: &Claims, store: &Store, sandbox: &dyn Sandbox) -> Result<intake::Found> {
-    let aside = Holds::new(store.holds()?);
-    let claimed = claims.left_over().context("reading data/claimed")?.claims.into_iter();
-    let mut found: intake::Found = claimed.map(|claimed| (claimed.folder, What::Claims)).collect();
-    if sandbox.survives_us() {
-        let runs = store.active_runs()?.into_iter().filter(|run| run.sandbox == sandbox.kind());
-        found.extend(runs.map(|run| (run.group, What::Output)));
-    }
-    found.retain(|(group, _)| !aside.aside(group));
-    Ok(found)
-}
-
-/// Holds groups that the daemon died over again and again.
-async fn set_aside(store: &Store, groups: std::collections::BTreeSet<Folder>, now: Time) -> Result<()> {
-    for group in groups {
-        if store.group(&group)?.is_none() {
-            tracing::error!(group = %group, "the daemon died again and again over commands of a group that is gone; `g2 ipc list` names them");
-            continue;
-        }
-        let reason = format!(
-            "the daemon died {} times in a row while it took in what this group had asked for or said",
-            deaths::DEATHS
-        );
-        let hold = Hold { group, file: None, reason: Some(reason.clone()), at: now, aside: true };
-        tracing::error!(group = %hold.group, reason, "a group is set aside");
-        store.hold(hold).await?;
-    }
-    Ok(())
-}
-
 /// Makes the gateway of a root's settings; it reads no key yet.
 ///
 /// # Errors
@@ -368,7 +162,7 @@ impl Daemon {
         let lock = lock(&root).await?;
         init(&root, &config).await?;
         let store = open_store(&root)?;
-        let instance = instance(&root, &store).await?;
+        let instance = instance::of(&root, &store).await?;
         let sandbox = choose_sandbox(&root, &config, &store).await?;
         let gateway = open_gateway(&root, &config)?;
         let dirs = HostDirs::open(&root.join("data"))?;
@@ -462,7 +256,7 @@ impl Daemon {
             mailboxes: mailboxes.clone(),
             places: Keeping::places(),
         });
-        let owner = owner(&instance);
+        let owner = instance::owner(&instance);
         let desk = Arc::new(Desk {
             store: store.clone(),
             keeping,

@@ -4,7 +4,11 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{Lock, asking, bounds, box_owner, open_store, try_lock};
+use super::{
+    asking, bounds, box_owner,
+    lock::{Lock, try_lock},
+    open_store,
+};
 use crate::{
     config::Config,
     ops::{Alone, Answer, By, Op, OpError, World, perform},

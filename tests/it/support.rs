@@ -7,11 +7,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
+    cell::RefCell,
     fs,
     io::Write as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use serde_json::Value;
@@ -30,15 +31,41 @@ pub(crate) use terminal::Terminal;
 /// However slow the machine is, this is long enough.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Waits until `level` gives a value; fails with `what` after [`DEADLINE`].
+/// How soon a level is looked at again after something was committed or logged, and at the latest.
+const SOON: Duration = Duration::from_millis(5);
+const LATEST: Duration = Duration::from_millis(80);
+
+thread_local! {
+    /// What the daemons of this thread's roots write to whenever they commit or log something.
+    static WRITTEN: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Returns how what daemons write to stands; whatever is committed changes it.
+fn written() -> Vec<Option<(u64, SystemTime)>> {
+    let stamp = |path: &PathBuf| fs::metadata(path).ok().map(|meta| (meta.len(), meta.modified().unwrap()));
+    WRITTEN.with_borrow(|paths| paths.iter().map(stamp).collect())
+}
+
+/// Waits until `level` gives a value; fails with `what` after [`DEADLINE`]. It follows what is committed and logged: where
+/// nothing is, the level is seldom looked at, as a look may start a program.
 pub(crate) fn wait_for<T>(what: &str, mut level: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
+    let mut rest = SOON;
     loop {
+        let before = written();
         if let Some(value) = level() {
             return value;
         }
         assert!(since.elapsed() < DEADLINE, "waited {DEADLINE:?} for: {what}");
-        std::thread::sleep(Duration::from_millis(5));
+        let until = Instant::now() + rest;
+        rest = (rest * 2).min(LATEST);
+        while Instant::now() < until {
+            std::thread::sleep(SOON);
+            if written() != before {
+                rest = SOON;
+                break;
+            }
+        }
     }
 }
 
@@ -51,6 +78,8 @@ impl Root {
     /// Lays out a root whose settings are `toml` over short rests (retries after 20 ms, scans every 100 ms).
     pub(crate) fn new(toml: &str) -> Self {
         let root = Self { dir: tempfile::tempdir().unwrap() };
+        let files = [root.data("g2.sqlite-wal"), root.path().join("serve.log")];
+        WRITTEN.with_borrow_mut(|written| written.extend(files));
         root.g2(&["init"]);
         root.settings(toml);
         root

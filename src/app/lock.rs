@@ -1,0 +1,104 @@
+//! The root's lock: one daemon, or one change, at a time.
+#![expect(clippy::disallowed_methods, reason = "the lock is a file that no container can reach")]
+
+use std::{
+    fs::{self, File, TryLockError},
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::Path,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// How often a lock that somebody holds is tried again: a look at it from outside holds it for an instant.
+const LOCK_TRIES: u32 = 5;
+const LOCK_AGAIN: Duration = Duration::from_millis(50);
+/// How often one that is held for a change is tried again: half a minute.
+const CHANGE_TRIES: u32 = 600;
+/// What stands behind the process id in a lock that is held for a change.
+const CHANGE: &str = " change";
+/// What the root's lock is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// To serve it, or to lay it out.
+    Service,
+    /// For one operation, which ends soon.
+    Change,
+}
+
+/// Who holds the root's lock, as the file says.
+#[derive(Debug)]
+pub(super) struct Holder(String);
+
+impl Holder {
+    /// Whether it is one operation, which ends soon.
+    pub(super) fn is_change(&self) -> bool {
+        self.0.trim().ends_with(CHANGE)
+    }
+
+    /// Says who serves the root.
+    pub(super) fn serves(&self, root: &Path) -> String {
+        let pid = self.0.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
+        let who = pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
+        format!(
+            "another g2{who} serves {}; `g2 --root {0} chat` talks to it, `g2 --root {0} status` shows how it is",
+            root.display()
+        )
+    }
+}
+
+/// Tries to take the root's lock. It is never unlinked; after locking, the file on disk must still be the one that was
+/// locked. Whoever holds it has written its process id into it, and whether it is for a change.
+pub(super) fn try_lock(root: &Path, purpose: Lock) -> Result<std::result::Result<File, Holder>> {
+    let path = root.join("data/lock");
+    loop {
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .with_context(|| format!("opening {}", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Ok(Err(Holder(fs::read_to_string(&path).unwrap_or_default())));
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("locking {}", path.display()));
+            }
+        }
+        if fs::metadata(&path)
+            .is_ok_and(|on_disk| file.metadata().is_ok_and(|held| held.ino() == on_disk.ino()))
+        {
+            let mut text = std::process::id().to_string();
+            if purpose == Lock::Change {
+                text.push_str(CHANGE);
+            }
+            file.set_len(0)
+                .and_then(|()| file.write_all_at(format!("{text}\n").as_bytes(), 0))
+                .with_context(|| format!("writing {}", path.display()))?;
+            return Ok(Ok(file));
+        }
+    }
+}
+
+/// Takes the root's lock, to serve it or to lay it out. A change that is under way is waited for.
+///
+/// # Errors
+/// Who holds it, or what could not be opened.
+pub(super) async fn lock(root: &Path) -> Result<File> {
+    let (mut tries, mut changes) = (LOCK_TRIES, CHANGE_TRIES);
+    loop {
+        let holder = match try_lock(root, Lock::Service)? {
+            Ok(file) => return Ok(file),
+            Err(holder) => holder,
+        };
+        let left = if holder.is_change() { &mut changes } else { &mut tries };
+        match left.checked_sub(1) {
+            Some(fewer) => *left = fewer,
+            None => bail!(holder.serves(root)),
+        }
+        tokio::time::sleep(LOCK_AGAIN).await;
+    }
+}
