@@ -26,7 +26,7 @@ pub enum BadArgument {
     NoChannel(String),
     #[error(transparent)]
     User(#[from] BadUser),
-    #[error("a trigger needs at least one visible character, and no invisible ones: {0:?}")]
+    #[error("a trigger shows something, and holds nothing that is not seen: {0:?}")]
     Trigger(String),
     #[error("a prompt is wanted: say what the agent is to do")]
     NoPrompt,
