@@ -13,6 +13,7 @@ use rusqlite::Connection;
 
 use crate::domain::runs::tasks::TaskLimits;
 
+mod both;
 mod check;
 mod columns;
 mod crossing;
@@ -32,7 +33,7 @@ mod writer;
 
 pub use check::{Inspection, Soundness, inspect};
 pub use crossing::handover::{Content, Handed, HandedTask, HandoverLimits};
-pub use crossing::lanes::WaitingLane;
+pub use crossing::waiting::WaitingLane;
 pub use fault::Fault;
 pub use prune::{Size, shrink};
 pub use search::{INDEXED_AT_ONCE, Searched};

@@ -1,4 +1,6 @@
-//! Handing work to an agent: batch, cursor and run row in one transaction.
+//! From talk to work: messages of the inbox become a batch, with the cursor and the run row in one transaction; a task that is
+//! due becomes a run. A batch is made once: the unique index of `batches (lane_id, first)` holds it, and the cursor moves
+//! behind it in the same commit. A slot of a task is run once by `runs_slot_once`.
 
 use ipc_handlers::{Folder, TaskStatus, Time, effect::ContextMode};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -204,10 +206,15 @@ struct Seat {
 }
 
 fn seat(c: &Connection, lane: i64) -> Result<Option<Seat>> {
+    c.prepare_cached(
+        "INSERT INTO sessions (lane_id, group_folder, chat_jid, thread)
+         SELECT id, group_folder, chat_jid, thread FROM lanes WHERE id = ?1 ON CONFLICT DO NOTHING",
+    )?
+    .execute([lane])?;
     Ok(c.prepare_cached(
-        "SELECT l.group_folder, g.is_main, l.chat_jid, l.thread, l.generation, l.session_id,
+        "SELECT l.group_folder, g.is_main, l.chat_jid, l.thread, s.generation, s.session_id,
                 EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired
-         FROM lanes l JOIN groups g ON g.folder = l.group_folder WHERE l.id = ?1",
+         FROM lanes l JOIN groups g ON g.folder = l.group_folder JOIN sessions s ON s.lane_id = l.id WHERE l.id = ?1",
     )?
     .query_row([lane], |r| {
         Ok(Seat {
@@ -338,8 +345,10 @@ fn hand(c: &Connection, seat: Seat, taken: Taken, run: i64, via: Via, now: Time)
             c.last_insert_rowid()
         }
     };
-    c.prepare_cached("UPDATE lanes SET cursor = max(cursor, ?2), rest_until = NULL WHERE id = ?1")?
+    c.prepare_cached("UPDATE lanes SET cursor = max(cursor, ?2) WHERE id = ?1")?
         .execute([seat.lane, taken.content.last])?;
+    c.prepare_cached("UPDATE sessions SET rest_until = NULL WHERE lane_id = ?1 AND rest_until IS NOT NULL")?
+        .execute([seat.lane])?;
     Ok(Handed {
         run,
         batch,

@@ -166,6 +166,12 @@ fn chat_row(r: &Row<'_>) -> rusqlite::Result<Chat> {
     })
 }
 
+/// Whether there is such a chat.
+pub(in crate::store) fn is_known(c: &Connection, jid: &str) -> Result<bool> {
+    Ok(c.prepare_cached("SELECT EXISTS (SELECT 1 FROM chats WHERE jid = ?1)")?
+        .query_row([jid], |r| r.get(0))?)
+}
+
 /// Makes the chat's row when it is new. The channel is the JID's prefix, and the kind what the JID shows.
 pub(in crate::store) fn ensure_chat(c: &Connection, jid: &str, now: Time) -> Result<()> {
     let channel = channel_of(jid);

@@ -20,8 +20,7 @@ use crate::store::{
     Result, Store, StoreError, at_most,
     columns::Columns as _,
     oldest_first,
-    talk::{approvals, chats::ensure_chat, messages::replay_held},
-    work::tasks,
+    talk::{approvals, chats::ensure_chat, messages::replay_held, uids},
 };
 
 /// A group to add.
@@ -52,81 +51,6 @@ impl Store {
             insert_group(c, &group, now)?;
             name_is_free(c, &group.folder, &group.name)?.map_err(|e| StoreError::Refused(e.to_string()))?;
             wirings.into_iter().try_for_each(|wiring| insert_wiring(c, &wiring, now).map(drop))
-        })
-        .await
-    }
-
-    /// Removes a group with its wirings, lanes and tasks. One with an active run is refused.
-    pub async fn remove_group(&self, group: Folder) -> Result<()> {
-        let removed = group.clone();
-        self.write(move |c| {
-            let active: bool = c.query_row(
-                "SELECT EXISTS (SELECT 1 FROM runs WHERE group_folder = ?1 AND status IN ('queued', 'running'))",
-                [group.as_str()],
-                |r| r.get(0),
-            )?;
-            if active {
-                return Err(StoreError::Refused(format!("group {group} has an active run on record; start the daemon, which adopts or ends it, and remove the group then")));
-            }
-            match c.execute("DELETE FROM groups WHERE folder = ?1", [group.as_str()])? {
-                0 => Err(StoreError::NotFound { what: "group", id: group.to_string() }),
-                _ => Ok(()),
-            }
-        })
-        .await?;
-        self.drop_index(&removed);
-        Ok(())
-    }
-
-    /// Changes a group: its columns `name`, `trigger`, `provider`, `script` and `image` (an empty value clears the last
-    /// three), and what its `config` holds. All of it or nothing. With `zones`, its cron tasks are
-    /// moved to the clocks of the zone that it has then.
-    ///
-    /// # Errors
-    /// [`StoreError::Refused`] with what is wrong with a key or its value, such as a name that another group has.
-    pub async fn set_group(
-        &self,
-        group: Folder,
-        settings: Vec<(String, String)>,
-        zones: Option<Zones>,
-        now: Time,
-    ) -> Result<()> {
-        self.write(move |c| {
-            let stored: Option<String> = c
-                .query_row("SELECT config FROM groups WHERE folder = ?1", [group.as_str()], |r| r.get(0))
-                .optional()?;
-            let Some(stored) = stored else {
-                return Err(StoreError::NotFound { what: "group", id: group.to_string() });
-            };
-            let refused = |e: BadGroupConfig| StoreError::Refused(e.to_string());
-            let mut config = None;
-            for (key, value) in &settings {
-                if key == "name" {
-                    name_is_free(c, &group, value)?.map_err(|e| StoreError::Refused(e.to_string()))?;
-                }
-                let sql = match key.as_str() {
-                    "name" => "UPDATE groups SET name = ?2 WHERE folder = ?1",
-                    "trigger" => "UPDATE groups SET trigger = ?2 WHERE folder = ?1",
-                    "provider" => "UPDATE groups SET provider = NULLIF(?2, '') WHERE folder = ?1",
-                    "script" => "UPDATE groups SET script = NULLIF(?2, '') WHERE folder = ?1",
-                    "image" => "UPDATE groups SET image = NULLIF(?2, '') WHERE folder = ?1",
-                    key => {
-                        let before = config.take().map_or_else(|| GroupConfig::from_json(&stored), Ok);
-                        config = Some(before.and_then(|config| config.with(key, value)).map_err(refused)?);
-                        continue;
-                    }
-                };
-                c.execute(sql, params![group.as_str(), value])?;
-            }
-            if let Some(config) = config {
-                let json = serde_json::to_string(&config)
-                    .map_err(|e| StoreError::Refused(format!("the settings can't be stored: {e}")))?;
-                c.execute("UPDATE groups SET config = ?2 WHERE folder = ?1", params![group.as_str(), json])?;
-            }
-            if let Some(zones) = &zones {
-                tasks::read_clocks_again(c, Some(&group), zones, now)?;
-            }
-            Ok(())
         })
         .await
     }
@@ -294,6 +218,76 @@ impl Store {
     }
 }
 
+/// Changes a group, all of it or nothing; see [`Store::set_group`].
+pub(in crate::store) fn set(c: &Connection, group: &Folder, settings: &[(String, String)]) -> Result<()> {
+    let stored: Option<String> = c
+        .query_row("SELECT config FROM groups WHERE folder = ?1", [group.as_str()], |r| r.get(0))
+        .optional()?;
+    let Some(stored) = stored else {
+        return Err(StoreError::NotFound { what: "group", id: group.to_string() });
+    };
+    let refused = |e: BadGroupConfig| StoreError::Refused(e.to_string());
+    let mut config = None;
+    for (key, value) in settings {
+        if key == "name" {
+            name_is_free(c, group, value)?.map_err(|e| StoreError::Refused(e.to_string()))?;
+        }
+        let sql = match key.as_str() {
+            "name" => "UPDATE groups SET name = ?2 WHERE folder = ?1",
+            "trigger" => "UPDATE groups SET trigger = ?2 WHERE folder = ?1",
+            "provider" => "UPDATE groups SET provider = NULLIF(?2, '') WHERE folder = ?1",
+            "script" => "UPDATE groups SET script = NULLIF(?2, '') WHERE folder = ?1",
+            "image" => "UPDATE groups SET image = NULLIF(?2, '') WHERE folder = ?1",
+            key => {
+                let before = config.take().map_or_else(|| GroupConfig::from_json(&stored), Ok);
+                config = Some(before.and_then(|config| config.with(key, value)).map_err(refused)?);
+                continue;
+            }
+        };
+        c.execute(sql, params![group.as_str(), value])?;
+    }
+    if let Some(config) = config {
+        let json = serde_json::to_string(&config)
+            .map_err(|e| StoreError::Refused(format!("the settings can't be stored: {e}")))?;
+        c.execute("UPDATE groups SET config = ?2 WHERE folder = ?1", params![group.as_str(), json])?;
+    }
+    Ok(())
+}
+
+/// Removes a group with all that is only its own.
+pub(in crate::store) fn remove(c: &Connection, group: &Folder) -> Result<()> {
+    match c.execute("DELETE FROM groups WHERE folder = ?1", [group.as_str()])? {
+        0 => Err(StoreError::NotFound { what: "group", id: group.to_string() }),
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a group is the privileged one; `None`: there is no such group.
+pub(in crate::store) fn is_main(c: &Connection, group: &Folder) -> Result<Option<bool>> {
+    Ok(c.prepare_cached("SELECT is_main FROM groups WHERE folder = ?1")?
+        .query_row([group.as_str()], |r| r.get(0))
+        .optional()?)
+}
+
+/// Whether there is such a group.
+pub(in crate::store) fn is_known(c: &Connection, group: &Folder) -> Result<bool> {
+    Ok(is_main(c, group)?.is_some())
+}
+
+/// Returns the chats that are wired to a group, the first one first.
+pub(in crate::store) fn chats_of(c: &Connection, group: &Folder) -> Result<Vec<String>> {
+    Ok(c.prepare_cached("SELECT chat_jid FROM wirings WHERE group_folder = ?1 ORDER BY id")?
+        .query_map([group.as_str()], |r| r.get(0))?
+        .collect::<rusqlite::Result<_>>()?)
+}
+
+/// Returns the groups that a chat is wired to, the first one first.
+pub(in crate::store) fn groups_of(c: &Connection, jid: &str) -> Result<Vec<Folder>> {
+    Ok(c.prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
+        .query_map([jid], |r| r.folder(0))?
+        .collect::<rusqlite::Result<_>>()?)
+}
+
 /// Reads a group's zone; everybody's for one that is gone.
 pub(in crate::store) fn zone_of(c: &Connection, group: &Folder, zones: &Zones) -> Result<Zone> {
     let own: Option<String> = c
@@ -438,7 +432,7 @@ pub(in crate::store) fn insert_group(c: &Connection, group: &NewGroup, now: Time
         }
         Some(_) | None => error.into(),
     })?;
-    super::uids::number(c, &group.folder)
+    uids::number(c, &group.folder)
 }
 
 /// Wires a chat to a group as its kind asks for, unless it is wired to it; returns the kind.

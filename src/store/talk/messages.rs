@@ -70,8 +70,6 @@ pub struct Unjudged {
     pub approved: Option<i64>,
     /// `None` when its folder is none; nothing else is kept from being judged by that.
     pub group: Option<Folder>,
-    pub generation: i64,
-    pub rest_until: Option<Time>,
     pub trigger: String,
     /// `None` when the wiring was removed meanwhile.
     pub engage_mode: Option<EngageMode>,
@@ -204,7 +202,7 @@ impl Store {
     pub fn unjudged(&self, limit: usize) -> Result<Vec<Unjudged>> {
         self.read(|c| {
             let mut rows = c.prepare_cached(&format!(
-                "SELECT i.n, i.lane_id, l.group_folder, l.generation, l.rest_until, coalesce(w.trigger, g.trigger) AS trigger,
+                "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
                         w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot,
                         i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky,
                         {YES_TO} AS approved
@@ -222,7 +220,7 @@ impl Store {
         inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
         self.read(|c| {
             let mut rows = c.prepare_cached(
-                "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder, coalesce(l.generation, 0) AS generation, l.rest_until,
+                "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
                         ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS seq, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
                         c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky, NULL AS approved
@@ -313,21 +311,6 @@ impl Store {
             .optional()?)
         })
     }
-
-    /// Whether everything that came in for a chat has been dealt with: judged, handed over, finished and said.
-    pub fn chat_at_rest(&self, chat: &str) -> Result<bool> {
-        self.read(|c| {
-            Ok(c.prepare_cached(
-                "SELECT NOT EXISTS (SELECT 1 FROM lanes l WHERE l.chat_jid = ?1 AND (
-                     EXISTS (SELECT 1 FROM inbox i INDEXED BY inbox_unjudged WHERE i.lane_id = l.id AND i.verdict IS NULL)
-                  OR EXISTS (SELECT 1 FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'
-                             AND EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid))
-                  OR EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned'))))
-                 AND NOT EXISTS (SELECT 1 FROM outbox o INDEXED BY outbox_open WHERE o.chat_jid = ?1 AND o.status IN ('pending', 'sending', 'unknown'))",
-            )?
-            .query_row([chat], |r| r.get(0))?)
-        })
-    }
 }
 
 fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
@@ -341,8 +324,6 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         n: r.get("n")?,
         lane: r.get("lane_id")?,
         group,
-        generation: r.get("generation")?,
-        rest_until: r.time_or_null("rest_until")?,
         trigger: r.get("trigger")?,
         engage_mode: r.word_or_null("wirings", "engage_mode")?,
         engage_pattern: r.get("engage_pattern")?,

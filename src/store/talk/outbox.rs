@@ -325,14 +325,16 @@ pub(in crate::store) struct Say<'a> {
     pub(in crate::store) group: Option<&'a str>,
     /// What it can be answered with, where the channel has buttons.
     pub(in crate::store) buttons: &'a [Button],
+    /// What is said once; see `crossing/said.rs`.
+    pub(in crate::store) key: Option<&'a str>,
 }
 
 pub(in crate::store) fn say(c: &Connection, say: &Say<'_>, now: Time) -> Result<i64> {
     let buttons = (!say.buttons.is_empty()).then(|| serde_json::json!(say.buttons).to_string());
     c.prepare_cached(
-        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons, group_folder) VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons, group_folder, said_key) VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9, ?10, ?11)",
     )?
-    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0, buttons, say.group])?;
+    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0, buttons, say.group, say.key])?;
     Ok(c.last_insert_rowid())
 }
 

@@ -1,6 +1,5 @@
 //! A chat as a person reads it: both sides in one order, and how far each person has read.
 
-use ipc_handlers::Time;
 use rusqlite::{OptionalExtension, Row, params};
 
 use crate::store::{Result, Store};
@@ -86,22 +85,6 @@ impl Store {
         })
     }
 
-    /// Notes that `user` has now seen all of a chat.
-    pub async fn visit(&self, chat: &str, user: &str, now: Time) -> Result<()> {
-        let (chat, user) = (chat.to_owned(), user.to_owned());
-        self.write(move |c| {
-            c.prepare_cached(
-                "INSERT INTO visits (chat_jid, user_id, message, said, at)
-                 SELECT ?1, ?2, (SELECT coalesce(max(seq), 0) FROM messages WHERE chat_jid = ?1),
-                        (SELECT coalesce(max(id), 0) FROM outbox WHERE chat_jid = ?1 AND status = 'sent'), ?3
-                 ON CONFLICT (chat_jid, user_id) DO UPDATE SET message = excluded.message, said = excluded.said, at = excluded.at",
-            )?
-            .execute(params![chat, user, now.0])?;
-            Ok(())
-        })
-        .await
-    }
-
     /// Returns the messages of a chat after number `after`, in order, up to the first that is still to be judged; at most
     /// `limit`.
     pub fn heard_since(&self, chat: &str, after: i64, limit: usize) -> Result<Vec<Heard>> {
@@ -128,6 +111,21 @@ impl Store {
                 heard.push(Heard { seq: row.get("seq")?, line: line_row(row)?, asleep });
             }
             Ok(heard)
+        })
+    }
+
+    /// Whether everything that came in for a chat has been dealt with: judged, handed over, finished and said.
+    pub fn chat_at_rest(&self, chat: &str) -> Result<bool> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT NOT EXISTS (SELECT 1 FROM lanes l WHERE l.chat_jid = ?1 AND (
+                     EXISTS (SELECT 1 FROM inbox i INDEXED BY inbox_unjudged WHERE i.lane_id = l.id AND i.verdict IS NULL)
+                  OR EXISTS (SELECT 1 FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'
+                             AND EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid))
+                  OR EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned'))))
+                 AND NOT EXISTS (SELECT 1 FROM outbox o INDEXED BY outbox_open WHERE o.chat_jid = ?1 AND o.status IN ('pending', 'sending', 'unknown'))",
+            )?
+            .query_row([chat], |r| r.get(0))?)
         })
     }
 

@@ -7,7 +7,7 @@ use crate::domain::host::{
     problems::{Failing, Ledger, Resting, Unsaid},
     prune::DAY_MS,
 };
-use crate::store::{Result, Store, columns::Columns as _, crossing::lanes};
+use crate::store::{Result, Store, columns::Columns as _, crossing::waiting::waiting};
 
 /// How things go, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,31 +75,6 @@ impl Store {
     }
 }
 
-/// A run of a group, and of a task if it was one's, has failed.
-pub(in crate::store) fn has_failed(
-    c: &Connection,
-    group: &Folder,
-    task: Option<&str>,
-    run: i64,
-    now: Time,
-) -> Result<()> {
-    let mut once_more = c.prepare_cached(
-        "INSERT INTO failing (group_folder, task, times, run_id, at) SELECT ?1, ?2, 1, ?3, ?4 WHERE EXISTS (SELECT 1 FROM groups WHERE folder = ?1)
-         ON CONFLICT (group_folder, task) DO UPDATE SET times = times + 1, run_id = excluded.run_id, at = excluded.at",
-    )?;
-    for whose in [Some(""), task].into_iter().flatten() {
-        once_more.execute(params![group.as_str(), whose, run, now.0])?;
-    }
-    Ok(())
-}
-
-/// A run of a group, and of a task if it is one's, has done what it was to do.
-pub(in crate::store) fn works_again(c: &Connection, group: &Folder, task: Option<&str>) -> Result<()> {
-    c.prepare_cached("DELETE FROM failing WHERE group_folder = ?1 AND task IN ('', ?2)")?
-        .execute([group.as_str(), task.unwrap_or_default()])?;
-    Ok(())
-}
-
 fn failing(c: &Connection) -> Result<Vec<Failing>> {
     Ok(c.prepare_cached(
         "SELECT f.group_folder, f.task, f.times, f.run_id, f.at, (SELECT r.error FROM runs r WHERE r.id = f.run_id) AS error FROM failing f
@@ -122,7 +97,7 @@ fn failing(c: &Connection) -> Result<Vec<Failing>> {
 /// Lanes that rest although something waits in them.
 fn resting(c: &Connection, now: Time) -> Result<Vec<Resting>> {
     let mut found = Vec::new();
-    for lane in lanes::waiting(c, None)? {
+    for lane in waiting(c, None)? {
         if let Some(until) = lane.rest_until.filter(|until| *until > now) {
             let (chat, thread) = c
                 .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?

@@ -181,7 +181,7 @@ impl Store {
             let Some(message) = message else { return Ok(None) };
             let received = message.received_at;
             let mut rows = c.prepare_cached(
-                "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id AS batch, b.state, r.id AS run, r.status, r.error, b.handed_at, l.rest_until,
+                "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id AS batch, b.state, r.id AS run, r.status, r.error, b.handed_at, s.rest_until,
                         (SELECT a.id FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running')) AS active,
                         EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired, l.sticky_at,
                         coalesce(b.unsaid, 0) AS unsaid, b.ended_at, coalesce(b.tries, 0) AS tries,
@@ -190,7 +190,7 @@ impl Store {
                         max(coalesce(r.started_at, 0), coalesce(r.ready_at, 0),
                             coalesce((SELECT o.created_at FROM outbox o WHERE o.run_id = r.id ORDER BY o.id DESC LIMIT 1), 0),
                             coalesce((SELECT x.at FROM receipts x WHERE x.run_id = r.id AND x.outcome = 'applied' ORDER BY x.claim_id DESC LIMIT 1), 0)) AS last_sign
-                 FROM inbox i JOIN lanes l ON l.id = i.lane_id
+                 FROM inbox i JOIN lanes l ON l.id = i.lane_id LEFT JOIN sessions s ON s.lane_id = l.id
                  LEFT JOIN batches b ON b.lane_id = i.lane_id AND i.n BETWEEN b.first AND b.last
                  LEFT JOIN runs r ON r.id = b.run_id
                  WHERE i.seq = ?1 ORDER BY i.n",

@@ -234,15 +234,15 @@ impl Store {
             .optional()?)
         })
     }
+}
 
-    /// Returns the group that a lane belongs to.
-    pub fn group_of_lane(&self, lane: i64) -> Result<Option<Folder>> {
-        self.read(|c| {
-            Ok(c.prepare_cached("SELECT group_folder FROM lanes WHERE id = ?1")?
-                .query_row([lane], |r| r.folder(0))
-                .optional()?)
-        })
-    }
+/// Whether a group has a run that has not ended.
+pub(in crate::store) fn has_active(c: &Connection, group: &Folder) -> Result<bool> {
+    Ok(c.query_row(
+        "SELECT EXISTS (SELECT 1 FROM runs WHERE group_folder = ?1 AND status IN ('queued', 'running'))",
+        [group.as_str()],
+        |r| r.get(0),
+    )?)
 }
 
 const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, source, generation, status, owner, sandbox, container, started_at IS NOT NULL AS started, ready_at IS NOT NULL AS ready, closing_at IS NOT NULL AS closing, deferred, handled_at IS NOT NULL AS handled, protocol, last_seq,

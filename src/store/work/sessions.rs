@@ -12,7 +12,9 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::rows::Session;
-use crate::store::{Result, Store, StoreError, at_most, columns::Columns as _, oldest_first};
+use crate::store::{
+    Result, Store, StoreError, at_most, columns::Columns as _, oldest_first, talk::lanes::lanes_of,
+};
 
 /// What an archived session takes in a list beside its names, bytes.
 const SESSION_ROW: usize = 160;
@@ -70,9 +72,9 @@ impl Store {
         self.read(|c| {
             let mut newest = c.prepare_cached(
                 "SELECT * FROM (
-                   SELECT 'live' AS state, id AS n, NULL AS id, group_folder, NULL AS name, session_id, chat_jid,
+                   SELECT 'live' AS state, lane_id AS n, NULL AS id, group_folder, NULL AS name, session_id, chat_jid,
                           nullif(thread, '') AS thread, NULL AS archived_at
-                   FROM lanes WHERE session_id IS NOT NULL AND (?1 IS NULL OR group_folder = ?1)
+                   FROM sessions WHERE session_id IS NOT NULL AND (?1 IS NULL OR group_folder = ?1)
                    UNION ALL
                    SELECT 'archived', id, id, group_folder, name, session_id, NULL, NULL, archived_at
                    FROM archives WHERE ?1 IS NULL OR group_folder = ?1
@@ -180,7 +182,7 @@ fn one(lanes: Lanes) -> Option<i64> {
 
 fn live(c: &Connection, group: &Folder, lanes: Lanes) -> Result<Vec<String>> {
     Ok(c.prepare_cached(
-        "SELECT DISTINCT session_id FROM lanes WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2) AND session_id IS NOT NULL ORDER BY id",
+        "SELECT DISTINCT session_id FROM sessions WHERE group_folder = ?1 AND (?2 IS NULL OR lane_id = ?2) AND session_id IS NOT NULL ORDER BY lane_id",
     )?
     .query_map(params![group.as_str(), one(lanes)], |r| r.get(0))?
     .collect::<rusqlite::Result<_>>()?)
@@ -222,41 +224,31 @@ pub(in crate::store) fn archive(
     .query_row(params![group.as_str(), session, name, content, now.0], |r| r.get("id"))?)
 }
 
-/// Gives lanes another session, or none.
+/// Gives lanes another session, or none. A lane that no agent had to do with has none to lose.
 pub(in crate::store) fn give(
     c: &Connection,
     group: &Folder,
     lanes: Lanes,
     session: Option<&str>,
 ) -> Result<()> {
+    if session.is_some() {
+        let mut known = c.prepare_cached(
+            "INSERT INTO sessions (lane_id, group_folder, chat_jid, thread) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+        )?;
+        for lane in lanes_of(c, group, lanes)? {
+            known.execute(params![lane.id, group.as_str(), lane.chat, lane.thread])?;
+        }
+    }
     c.prepare_cached(
-        "UPDATE lanes SET session_id = ?3, generation = generation + 1 WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2)",
+        "UPDATE sessions SET session_id = ?3, generation = generation + 1 WHERE group_folder = ?1 AND (?2 IS NULL OR lane_id = ?2)",
     )?
     .execute(params![group.as_str(), one(lanes), session])?;
     Ok(())
 }
 
-/// Has the agent of lanes wait until it is addressed again.
-pub(in crate::store) fn unstick(c: &Connection, group: &Folder, lanes: Lanes) -> Result<()> {
-    c.prepare_cached(
-        "UPDATE lanes SET sticky_at = NULL WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2) AND sticky_at IS NOT NULL",
-    )?
-    .execute(params![group.as_str(), one(lanes)])?;
-    Ok(())
-}
-
-/// Makes the lane of each chat of a group that never had a message, so that it can have a session.
-pub(in crate::store) fn make_lanes(c: &Connection, group: &Folder) -> Result<()> {
-    c.prepare_cached(
-        "INSERT INTO lanes (group_folder, chat_jid) SELECT group_folder, chat_jid FROM wirings WHERE group_folder = ?1 ON CONFLICT DO NOTHING",
-    )?
-    .execute([group.as_str()])?;
-    Ok(())
-}
-
 /// Raises the generation of lanes, which keep their session: their live run is to leave.
 pub(in crate::store) fn renew(c: &Connection, group: &Folder) -> Result<()> {
-    c.prepare_cached("UPDATE lanes SET generation = generation + 1 WHERE group_folder = ?1")?
+    c.prepare_cached("UPDATE sessions SET generation = generation + 1 WHERE group_folder = ?1")?
         .execute([group.as_str()])?;
     Ok(())
 }

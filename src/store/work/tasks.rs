@@ -66,29 +66,6 @@ impl Store {
         })
     }
 
-    /// Returns of each group the task that is due longest and whose source has no active run, longest due first, as
-    /// (group, id). A group runs one at a time, so more of them would only be carried about.
-    pub fn due_tasks(&self, now: Time) -> Result<Vec<(Folder, String)>> {
-        self.read(|c| {
-            Ok(c.prepare_cached(&format!(
-                "SELECT group_folder, id FROM groups g JOIN tasks ON tasks.n = ({FIRST_DUE}) ORDER BY next_run, n"
-            ))?
-            .query_map([now.0], |r| Ok((r.folder("group_folder")?, r.get("id")?)))?
-            .collect::<rusqlite::Result<_>>()?)
-        })
-    }
-
-    /// Returns the task of a group that is due longest and whose source has no active run.
-    pub fn due_task_of(&self, group: &Folder, now: Time) -> Result<Option<String>> {
-        self.read(|c| {
-            Ok(c.prepare_cached(&format!(
-                "SELECT id FROM groups g JOIN tasks ON tasks.n = ({FIRST_DUE}) WHERE g.folder = ?2"
-            ))?
-            .query_row(params![now.0, group.as_str()], |r| r.get(0))
-            .optional()?)
-        })
-    }
-
     /// Returns when the next task that is not due yet will be.
     pub fn next_due(&self, after: Time) -> Result<Option<Time>> {
         self.read(|c| {
@@ -160,14 +137,6 @@ impl Store {
         })
     }
 }
-
-/// Finds the number of the task of group `g.folder` that is due longest at ?1 and can be started, by walking the index
-/// in its order.
-const FIRST_DUE: &str = "SELECT t.n FROM tasks t INDEXED BY tasks_due_by_group
-    WHERE t.group_folder = g.folder AND t.status = 'active' AND t.next_run IS NOT NULL AND t.next_run <= ?1
-      AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.group_folder = t.group_folder AND r.source = 'task:' || t.id AND r.status IN ('queued', 'running'))
-      AND EXISTS (SELECT 1 FROM chats c WHERE c.jid = t.chat_jid)
-    ORDER BY t.next_run, t.n LIMIT 1";
 
 /// Deletes a task of a group; returns whether there was one.
 pub(in crate::store) fn cancel(c: &Connection, group: &Folder, id: &str) -> Result<bool> {

@@ -10,8 +10,7 @@ use super::effects::within;
 use crate::domain::host::zone::{Zone, Zones};
 use crate::store::{
     Result,
-    columns::Columns as _,
-    talk::groups::zone_of,
+    talk::{chats, groups},
     work::{sessions, tasks},
 };
 
@@ -30,19 +29,11 @@ pub(super) fn facts(
     now: Time,
 ) -> Result<Facts> {
     let wants = command.wants(caller);
-    let groups_of = |jid: &str| -> Result<Vec<Folder>> {
-        Ok(c.prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
-            .query_map([jid], |r| r.folder(0))?
-            .collect::<rusqlite::Result<_>>()?)
-    };
     let chat = match wants.chat {
-        Some(jid) => {
-            let known: bool = c
-                .prepare_cached("SELECT EXISTS (SELECT 1 FROM chats WHERE jid = ?1)")?
-                .query_row([&jid], |r| r.get(0))?;
-            if known { Some(ChatFacts { groups: groups_of(&jid)?, jid }) } else { None }
+        Some(jid) if chats::is_known(c, &jid)? => {
+            Some(ChatFacts { groups: groups::groups_of(c, &jid)?, jid })
         }
-        None => None,
+        Some(_) | None => None,
     };
     let tasks = match &wants.task {
         // Another group's are as absent.
@@ -54,11 +45,7 @@ pub(super) fn facts(
         None => Vec::new(),
     };
     let group = match wants.folder {
-        Some(folder) => c
-            .prepare_cached("SELECT is_main FROM groups WHERE folder = ?1")?
-            .query_row([folder.as_str()], |r| r.get(0))
-            .optional()?
-            .map(|is_main| GroupFacts { folder, is_main }),
+        Some(folder) => groups::is_main(c, &folder)?.map(|is_main| GroupFacts { folder, is_main }),
         None => None,
     };
     let archive = match wants.archive {
@@ -66,12 +53,9 @@ pub(super) fn facts(
             .map(|(group, session_id)| ArchiveFacts { id, group, session_id }),
         None => None,
     };
-    let own_chats = c
-        .prepare_cached("SELECT chat_jid FROM wirings WHERE group_folder = ?1 ORDER BY id")?
-        .query_map([caller.group.as_str()], |r| r.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
+    let own_chats = groups::chats_of(c, &caller.group)?;
     let Zone { name: zone_name, zone } =
-        zone_of(c, whose_clock(caller, tasks.first(), chat.as_ref()), zones)?;
+        groups::zone_of(c, whose_clock(caller, tasks.first(), chat.as_ref()), zones)?;
     Ok(Facts { now, zone, zone_name, chat, own_chats, tasks, group, archive })
 }
 

@@ -17,6 +17,7 @@ use crate::domain::{
 use crate::store::{
     Result,
     stored::stored_by,
+    talk::groups,
     work::by_hand::{self, Note},
 };
 
@@ -279,11 +280,7 @@ fn decide(
     let command = &envelope.command;
     let kind = Some(command.type_name().to_owned());
     let id = envelope.request_id.as_ref();
-    let is_main: Option<bool> = c
-        .prepare_cached("SELECT is_main FROM groups WHERE folder = ?1")?
-        .query_row([file.group.as_str()], |r| r.get(0))
-        .optional()?;
-    let Some(is_main) = is_main else {
+    let Some(is_main) = groups::is_main(c, &file.group)? else {
         let refusal = Refusal::new(
             Code::NotAuthorized,
             format!("group {} is not registered", file.group),

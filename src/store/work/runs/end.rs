@@ -15,9 +15,12 @@ use crate::domain::{
 use crate::store::{
     Result, StoreError,
     columns::Columns as _,
-    crossing::lanes::{WaitingLane, waiting},
-    talk::outbox::{Say, say},
-    views::health as store_health,
+    crossing::{
+        said::{Key, newest_of, said, said_after},
+        waiting::{WaitingLane, waiting},
+    },
+    talk::outbox::Say,
+    work::failing,
 };
 
 /// What is known about a run whose container is certainly dead.
@@ -88,8 +91,8 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     let tells = !matches!(end.cause, Cause::OwnerGone | Cause::Cancelled { .. })
         && !matches!(end.end, End::NeverCreated | End::NotNow { .. });
     match last.went {
-        Went::Well => store_health::works_again(c, &row.group, row.task())?,
-        Went::Wrong if tells => store_health::has_failed(c, &row.group, row.task(), end.run, now)?,
+        Went::Well => failing::works_again(c, &row.group, row.task())?,
+        Went::Wrong if tells => failing::has_failed(c, &row.group, row.task(), end.run, now)?,
         Went::Wrong | Went::Cancelled => {}
     }
     if let Some(task) = row.task() {
@@ -105,10 +108,10 @@ fn error_record(c: &Connection, run: i64) -> Result<Option<String>> {
 
 /// The batches that a run has not finished, as (id, lane, what is known).
 fn open_batches(c: &Connection, end: &EndOfRun) -> Result<Vec<(i64, i64, Batch)>> {
-    Ok(c.prepare_cached(
-        "SELECT b.id, b.lane_id, b.tries, b.free_returns, b.via,
-                EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = b.run_id AND o.id > b.outbox_mark)
-             OR EXISTS (SELECT 1 FROM receipts r WHERE r.run_id = b.run_id AND r.outcome = 'applied' AND r.claim_id > b.claim_mark) AS said
+    let batches: Vec<(i64, i64, Batch, i64)> = c
+        .prepare_cached(
+        "SELECT b.id, b.lane_id, b.tries, b.free_returns, b.via, b.outbox_mark,
+                EXISTS (SELECT 1 FROM receipts r WHERE r.run_id = b.run_id AND r.outcome = 'applied' AND r.claim_id > b.claim_mark) AS said
          FROM batches b WHERE b.run_id = ?1 AND b.state IN ('handed', 'claimed') ORDER BY b.id",
     )?
     .query_map([end.run], |r| {
@@ -126,16 +129,23 @@ fn open_batches(c: &Connection, end: &EndOfRun) -> Result<Vec<(i64, i64, Batch)>
             tries: r.get("tries")?,
             free_returns: r.get("free_returns")?,
         };
-        Ok((id, r.get("lane_id")?, batch))
+        Ok((id, r.get("lane_id")?, batch, r.get("outbox_mark")?))
     })?
-    .collect::<rusqlite::Result<_>>()?)
+    .collect::<rusqlite::Result<_>>()?;
+    batches
+        .into_iter()
+        .map(|(id, lane, batch, mark)| match said_after(c, end.run, mark)? {
+            true => Ok((id, lane, Batch { said: Said::Something, ..batch })),
+            false => Ok((id, lane, batch)),
+        })
+        .collect()
 }
 
 /// A batch that ends with its run: all that the run said since the last one that it finished is about this one.
 fn end_batch(state: BatchState) -> String {
     format!(
         "UPDATE batches SET state = '{state}', ended_at = ?2, said_from = max(outbox_mark, (SELECT answered FROM runs r WHERE r.id = batches.run_id)),
-           said_to = max(outbox_mark, (SELECT max(answered, coalesce((SELECT max(o.id) FROM outbox o WHERE o.run_id = r.id), 0)) FROM runs r WHERE r.id = batches.run_id))
+           said_to = max(outbox_mark, ?3, (SELECT answered FROM runs r WHERE r.id = batches.run_id))
          WHERE id = ?1"
     )
 }
@@ -150,7 +160,8 @@ fn keep_judgement(
 ) -> Result<()> {
     match judgement {
         Judgement::Done => {
-            c.prepare_cached(&end_batch(BatchState::Done))?.execute([batch, now.0])?;
+            let newest = newest_of(c, run)?;
+            c.prepare_cached(&end_batch(BatchState::Done))?.execute([batch, now.0, newest])?;
         }
         Judgement::Returned { tries, free_returns, rest_ms } => {
             c.prepare_cached(
@@ -159,19 +170,21 @@ fn keep_judgement(
             .execute(params![batch, tries, free_returns])?;
             if rest_ms > 0 {
                 c.prepare_cached(
-                    "UPDATE lanes SET rest_until = max(coalesce(rest_until, 0), ?2) WHERE id = ?1",
+                    "UPDATE sessions SET rest_until = max(coalesce(rest_until, 0), ?2) WHERE lane_id = ?1",
                 )?
                 .execute(params![lane, now.plus_ms(rest_ms).0])?;
             }
         }
         Judgement::Failed { notice } => {
-            c.prepare_cached(&end_batch(BatchState::Failed))?.execute([batch, now.0])?;
+            let newest = newest_of(c, run)?;
+            c.prepare_cached(&end_batch(BatchState::Failed))?.execute([batch, now.0, newest])?;
             let (chat, thread): (String, String) = c
-                .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
+                .prepare_cached("SELECT chat_jid, thread FROM sessions WHERE lane_id = ?1")?
                 .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
             let cause = format!("notice: batch {batch} failed");
-            say(
+            said(
                 c,
+                &Key::GivenUp { batch },
                 &Say {
                     chat_jid: &chat,
                     thread: &thread,
@@ -197,15 +210,16 @@ fn rest_after_kills(c: &Connection, run: &ActiveRun, now: Time) -> Result<()> {
         .query_map([lane, now.plus_ms(-KILLS_WITHIN_MS).0], |r| r.get(0).map(Time))?
         .collect::<rusqlite::Result<_>>()?;
     let KillLoop::RestUntil(until) = health::kill_loop(&kills, now) else { return Ok(()) };
-    c.prepare_cached("UPDATE lanes SET rest_until = max(coalesce(rest_until, 0), ?2) WHERE id = ?1")?
+    c.prepare_cached("UPDATE sessions SET rest_until = max(coalesce(rest_until, 0), ?2) WHERE lane_id = ?1")?
         .execute([lane, until.0])?;
     if kills.len() == health::MAX_KILLS {
         let (chat, thread): (String, String) = c
-            .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
+            .prepare_cached("SELECT chat_jid, thread FROM sessions WHERE lane_id = ?1")?
             .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
         let text = "I got stuck three times within an hour, so I rest for an hour before I try again.";
         let cause = format!("notice: run {} was killed", run.id);
-        say(c, &Say { chat_jid: &chat, thread: &thread, text, cause: &cause, ..Say::default() }, now)?;
+        let notice = Say { chat_jid: &chat, thread: &thread, text, cause: &cause, ..Say::default() };
+        said(c, &Key::Killed { run: run.id }, &notice, now)?;
     }
     Ok(())
 }

@@ -13,8 +13,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{ACTIVE, ActiveRun, active_row, task_batch, with_batches};
 use crate::store::{
     Result, StoreError,
-    talk::outbox::{Say, say},
-    views::health,
+    crossing::said::{Key, newest_of, said, said_between},
+    talk::outbox::Say,
+    work::failing,
 };
 
 /// How much is kept of what a run of a task said, characters.
@@ -56,7 +57,7 @@ impl Answer {
     }
 
     /// The parts that are said before the record is applied, each with its place.
-    pub(super) fn all_but_last(&self) -> impl Iterator<Item = (i64, &str)> {
+    pub(super) fn all_but_last(&self) -> impl Iterator<Item = (usize, &str)> {
         let before = self.parts.split_last().map_or(&[][..], |(_, before)| before);
         (0..).zip(before.iter().map(String::as_str))
     }
@@ -82,14 +83,14 @@ fn parts(text: String) -> Vec<String> {
 }
 
 /// Says one part of a long answer before its record is applied, unless it was said already.
-pub(super) fn say_part(c: &Connection, run: i64, n: u64, (at, part): (i64, &str), now: Time) -> Result<()> {
+pub(super) fn say_part(c: &Connection, run: i64, n: u64, (at, part): (usize, &str), now: Time) -> Result<()> {
     let row = row_of(c, run)?;
     if n != row.last_seq + 1 || row.status.is_over() || !is_for_a_chat(c, &row)? {
         return Ok(());
     }
     let next = "UPDATE runs SET said_parts = said_parts + 1 WHERE id = ?1 AND said_parts = ?2";
-    if c.prepare_cached(next)?.execute([run, at])? == 1 {
-        put(c, &row, n, part, now)?;
+    if c.prepare_cached(next)?.execute(params![run, at])? == 1 {
+        put(c, &row, (n, at), part, now)?;
     }
     Ok(())
 }
@@ -144,7 +145,7 @@ pub(super) fn apply(
     c.prepare_cached("UPDATE runs SET error = ?2 WHERE id = ?1 AND error IS NOT ?2")?
         .execute(params![run, error])?;
     if let Some(session) = record.new_session_id.as_deref().filter(|id| is_session_id(id)) {
-        c.prepare_cached("UPDATE lanes SET session_id = ?2 WHERE id = ?1 AND generation = ?3")?
+        c.prepare_cached("UPDATE sessions SET session_id = ?2 WHERE lane_id = ?1 AND generation = ?3")?
             .execute(params![row.lane, session, row.generation])?;
     }
     let handled: BTreeSet<&str> = record.handled.iter().map(String::as_str).collect();
@@ -156,11 +157,9 @@ pub(super) fn apply(
     let handled: BTreeSet<i64> = handled.into_iter().filter_map(|batch| batch.parse().ok()).collect();
     let open = if handled.is_empty() { Vec::new() } else { with_batches(c, row.clone())?.open };
     // What was said since the last batch was finished is about those that are finished now.
-    let (from, to): (i64, i64) = c
-        .prepare_cached(
-            "SELECT answered, max(answered, coalesce((SELECT max(id) FROM outbox WHERE run_id = ?1), 0)) AS newest FROM runs WHERE id = ?1",
-        )?
-        .query_row([run], |r| Ok((r.get("answered")?, r.get("newest")?)))?;
+    let from: i64 =
+        c.prepare_cached("SELECT answered FROM runs WHERE id = ?1")?.query_row([run], |r| r.get(0))?;
+    let to = newest_of(c, run)?.max(from);
     for (batch, _) in open.iter().filter(|(batch, _)| handled.contains(batch)) {
         c.prepare_cached(
             "UPDATE batches SET state = 'done', ended_at = ?3, unsaid = max(unsaid, ?4), said_from = max(outbox_mark, ?5), said_to = max(outbox_mark, ?6)
@@ -172,7 +171,7 @@ pub(super) fn apply(
         c.prepare_cached("UPDATE runs SET answered = ?2 WHERE id = ?1 AND answered <> ?2")?
             .execute([run, to])?;
         if record.status != wire::Status::Error {
-            health::works_again(c, &row.group, row.task())?;
+            failing::works_again(c, &row.group, row.task())?;
         }
     }
     if let Some(row) = said.filter(|_| !record.handled.is_empty()) {
@@ -195,11 +194,17 @@ pub(super) fn apply(
 /// An answer that finishes some batches is about those: of what is still in hand nothing was said by it, unless something
 /// was before.
 fn not_about_the_rest(c: &Connection, run: i64, row: i64, cause: &str) -> Result<()> {
-    c.prepare_cached(
-        "UPDATE batches SET outbox_mark = ?2 WHERE run_id = ?1 AND state IN ('handed', 'claimed') AND outbox_mark < ?2
-           AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = ?1 AND o.id > batches.outbox_mark AND o.id < ?2 AND o.cause <> ?3)",
-    )?
-    .execute(params![run, row, cause])?;
+    let in_hand: Vec<(i64, i64)> = c
+        .prepare_cached(
+            "SELECT id, outbox_mark FROM batches WHERE run_id = ?1 AND state IN ('handed', 'claimed') AND outbox_mark < ?2",
+        )?
+        .query_map([run, row], |r| Ok((r.get("id")?, r.get("outbox_mark")?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (batch, mark) in in_hand {
+        if !said_between(c, run, (mark, row), cause)? {
+            c.prepare_cached("UPDATE batches SET outbox_mark = ?2 WHERE id = ?1")?.execute([batch, row])?;
+        }
+    }
     Ok(())
 }
 
@@ -217,7 +222,8 @@ fn say_answer(c: &Connection, run: &ActiveRun, n: u64, answer: &Answer, now: Tim
         )?
         .execute(params![run.id, text, LONGEST_RESULT])?;
     }
-    if is_for_a_chat(c, run)? { put(c, run, n, last, now).map(Some) } else { Ok(None) }
+    let place = answer.parts.len() - 1;
+    if is_for_a_chat(c, run)? { put(c, run, (n, place), last, now).map(Some) } else { Ok(None) }
 }
 
 /// Whether what a run answers is said to its chat: a task's only where its `output` is `chat`.
@@ -234,12 +240,14 @@ fn cause(run: i64, n: u64) -> String {
     format!("run {run} record {n}")
 }
 
-fn put(c: &Connection, run: &ActiveRun, n: u64, text: &str, now: Time) -> Result<i64> {
+/// Puts a part of a record into the outbox.
+fn put(c: &Connection, run: &ActiveRun, (n, part): (u64, usize), text: &str, now: Time) -> Result<i64> {
     let (chat, thread): (String, String) = c
         .prepare_cached("SELECT chat_jid, thread FROM runs WHERE id = ?1")?
         .query_row([run.id], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
-    say(
+    said(
         c,
+        &Key::Record { run: run.id, n, part },
         &Say {
             chat_jid: &chat,
             thread: &thread,

@@ -11,10 +11,11 @@ use crate::domain::{
 };
 use crate::store::{
     Result,
-    talk::{
-        groups::zone_of,
-        outbox::{Say, say},
+    crossing::{
+        self,
+        said::{Key, said_after},
     },
+    talk::{groups::zone_of, outbox::Say},
     work::tasks,
 };
 
@@ -64,12 +65,12 @@ pub(super) fn judge_task(
     let (tries, slot): (u32, Option<i64>) = c
         .prepare_cached("SELECT tries, slot FROM tasks WHERE id = ?1 AND group_folder = ?2")?
         .query_row([task, group], |r| Ok((r.get("tries")?, r.get("slot")?)))?;
-    let said: bool = c.query_row(
-        "SELECT EXISTS (SELECT 1 FROM outbox WHERE run_id = ?1) OR EXISTS (SELECT 1 FROM receipts WHERE run_id = ?1 AND outcome = 'applied')",
+    let asked: bool = c.query_row(
+        "SELECT EXISTS (SELECT 1 FROM receipts WHERE run_id = ?1 AND outcome = 'applied')",
         [end.run],
         |r| r.get(0),
     )?;
-    let said = if said { Said::Something } else { Said::Nothing };
+    let said = if asked || said_after(c, end.run, 0)? { Said::Something } else { Said::Nothing };
     let judgement = if run.handled {
         Judgement::Done
     } else {
@@ -123,8 +124,9 @@ pub(super) fn judge_task(
                 .execute(params![task, short, group])?;
             let text = judge::task_notice(ended, task, &row.prompt, tries, said);
             let cause = format!("notice: task {task} failed");
-            say(
+            crossing::said::said(
                 c,
+                &Key::TaskFailed { run: end.run },
                 &Say {
                     chat_jid: &row.chat_jid,
                     text: &text,

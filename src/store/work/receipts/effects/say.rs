@@ -4,7 +4,10 @@ use ipc_handlers::{Caller, Outcome, Time};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::{super::act::Cause, Applied};
-use crate::store::talk::outbox::{Say, say};
+use crate::store::{
+    crossing::said::{Key, said},
+    talk::outbox::{Say, say},
+};
 
 /// A message as a command asks for it.
 pub(super) struct Message<'a> {
@@ -31,20 +34,21 @@ pub(super) fn apply(
             .optional()?,
         Some(_) | None => None,
     };
-    let outbox_id = say(
-        c,
-        &Say {
-            chat_jid: message.chat_jid,
-            thread: thread.as_deref().unwrap_or_default(),
-            text: message.text,
-            sender: message.sender,
-            reply_to: message.reply_to,
-            cause: &cause.name(),
-            run: cause.run(),
-            group: cause.is_file().then_some(caller.group.as_str()),
-            ..Say::default()
-        },
-        now,
-    )?;
+    let name = cause.name();
+    let what = Say {
+        chat_jid: message.chat_jid,
+        thread: thread.as_deref().unwrap_or_default(),
+        text: message.text,
+        sender: message.sender,
+        reply_to: message.reply_to,
+        cause: &name,
+        run: cause.run(),
+        group: cause.is_file().then_some(caller.group.as_str()),
+        ..Say::default()
+    };
+    let outbox_id = match cause {
+        Cause::File(file) => said(c, &Key::Command(file.claim), &what, now)?,
+        Cause::Person(_) => say(c, &what, now)?,
+    };
     Ok(Ok(Outcome::Said { outbox_id, unclosed: message.unclosed }))
 }

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use super::{super::act::Cause, Applied};
 use crate::store::{
-    StoreError,
+    StoreError, talk,
     work::sessions::{self, Transcripts},
 };
 
@@ -23,7 +23,7 @@ pub(super) fn clear(
         None => None,
     };
     sessions::give(c, target, lanes, None)?;
-    sessions::unstick(c, target, lanes)?;
+    talk::lanes::unstick(c, target, lanes)?;
     Ok(Ok(Outcome::SessionCleared { archived_id }))
 }
 
@@ -44,7 +44,7 @@ pub(super) fn resume(c: &Connection, resume: &Resume<'_>, said: &Transcripts, no
     if let Some(name) = save_as {
         sessions::archive_live(c, target, lanes, name, said, now)?;
     }
-    sessions::make_lanes(c, target)?;
+    talk::lanes::make_lanes(c, target)?;
     sessions::give(c, target, lanes, Some(&session_id))?;
     sessions::unarchive(c, archive)?;
     Ok(Ok(Outcome::SessionResumed { session_id }))
