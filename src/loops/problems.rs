@@ -432,7 +432,7 @@ fn of_wirings(wirings: &[Wiring], found: &mut Vec<Problem>) {
 fn questions(store: &Store, found: &mut Vec<Problem>) {
     match store.who_is_asked() {
         Ok(Ok(_)) => {}
-        Ok(Err(why)) => found.push(Problem::NobodyIsAsked { why }),
+        Ok(Err(nobody)) => found.push(Problem::NobodyIsAsked { why: nobody.to_string() }),
         Err(error) => found.push(Problem::Unreadable { what: "the people", why: chain(&error) }),
     }
     match store.approvals(false) {

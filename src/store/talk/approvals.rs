@@ -11,7 +11,7 @@ use crate::domain::{
     heard::{
         approvals::{
             Action, Approval, ApprovalEvent, Choice, Decision, Kind, Rights, State,
-            approver::{Candidate, Class},
+            approver::{Candidate, Class, Nobody, whom_to_ask},
         },
         engage::ChatKind,
         people::Role,
@@ -253,15 +253,10 @@ impl Store {
     ///
     /// # Errors
     /// The store's; inside, why nobody can be asked.
-    pub fn who_is_asked(&self) -> Result<std::result::Result<String, String>> {
+    pub fn who_is_asked(&self) -> Result<std::result::Result<String, Nobody>> {
         self.read(|c| {
-            let asked = crate::domain::heard::approvals::approver::whom_to_ask(
-                candidates(c, &[])?,
-                "",
-                &self.asking.channels,
-                None,
-            );
-            Ok(asked.map(|asked| asked.user).map_err(|nobody| nobody.to_string()))
+            let asked = whom_to_ask(candidates(c, &[])?, "", &self.asking.channels, None);
+            Ok(asked.map(|asked| asked.user))
         })
     }
 }

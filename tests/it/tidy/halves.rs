@@ -193,3 +193,43 @@ fn a_table_of_the_other_half_is_found_however_it_is_named() {
         assert_eq!(faults("src/store/talk/chats.rs", source), 0, "{source}");
     }
 }
+
+/// What of SQLite a file shows to everybody: in what a public item is declared with, and in public fields.
+fn shown_of_sqlite(source: &str) -> Vec<String> {
+    let source = source.split("\n#[cfg(test)]\nmod tests {").next().unwrap();
+    let public = Regex::new(
+        r"(?m)^\s*pub (?:(?:async |const |unsafe )*(?:fn|type|trait|static|const)\b[^{;]*|struct [^{;(]*(?:\([^)]*\bpub [^)]*\))?|\w+:.*)",
+    )
+    .unwrap();
+    let variants = Regex::new(r"(?ms)^pub enum .*?^\}").unwrap();
+    let of_sqlite = Regex::new(r"\b(?:rusqlite|Connection|Statement|Row|ToSql|Params)\b").unwrap();
+    let all = public
+        .find_iter(source)
+        .chain(variants.find_iter(source))
+        .map(|found| found.as_str().trim().to_owned());
+    all.filter(|item| of_sqlite.is_match(item)).collect()
+}
+
+#[test]
+fn nothing_of_sqlite_is_in_a_public_item_of_the_store() {
+    let mut public = 0;
+    for (path, source) in files("src/store", "rs") {
+        public += source.matches("\n    pub ").count();
+        let shown = shown_of_sqlite(&source);
+        assert!(shown.is_empty(), "{}: {shown:#?}", path.display());
+    }
+    assert!(public > 300, "{public}");
+    for shown in [
+        "    pub fn open(\n        c: &Connection,\n    ) -> i64 {",
+        "    pub at: rusqlite::Result<i64>,",
+        "pub enum E {\n    A(rusqlite::Error),\n}",
+        "pub type R = rusqlite::Result<()>;",
+    ] {
+        assert_eq!(shown_of_sqlite(shown).len(), 1, "{shown}");
+    }
+    assert_eq!(
+        shown_of_sqlite("    pub(super) fn open(c: &Connection) {\npub struct Fault(Arc<rusqlite::Error>);")
+            .len(),
+        0
+    );
+}
