@@ -1,7 +1,7 @@
 //! How things go: what failed of late, what rests, and what waits. For `status` and the list of problems.
 
-use ipc_handlers::{Folder, Time};
-use rusqlite::{Connection, OptionalExtension, params};
+use ipc_handlers::Time;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::domain::host::{
     problems::{Failing, Ledger, Resting, Unsaid},
