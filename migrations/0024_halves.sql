@@ -41,3 +41,8 @@ WHEN (new.state IN ('handed', 'claimed')) <> (old.state IN ('handed', 'claimed')
   INSERT INTO events (kind, group_folder, chat_jid, subject)
     SELECT iif(new.state IN ('handed', 'claimed'), 'handed', 'finished'), group_folder, chat_jid, new.id FROM sessions WHERE lane_id = new.lane_id;
 END;
+
+-- A folder has its number from the moment that it is a group's.
+CREATE TRIGGER group_uids_number AFTER INSERT ON groups BEGIN
+  INSERT OR IGNORE INTO group_uids (folder) VALUES (new.folder);
+END;

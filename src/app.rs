@@ -322,7 +322,7 @@ fn left_behind(claims: &Claims, store: &Store, sandbox: &dyn Sandbox) -> Result<
 /// Holds groups that the daemon died over again and again.
 async fn set_aside(store: &Store, groups: std::collections::BTreeSet<Folder>, now: Time) -> Result<()> {
     for group in groups {
-        if store.group(&group)?.is_none() {
+        if store.group(&group).await?.is_none() {
             tracing::error!(group = %group, "the daemon died again and again over commands of a group that is gone; `g2 ipc list` names them");
             continue;
         }
@@ -388,7 +388,7 @@ impl Daemon {
         let (intake, aside) = Starts::begin(root.join("data"), found, since);
         set_aside(&store, aside, since).await?;
         let holds = Holds::new(store.holds()?);
-        let snapshots = Snapshots::new(store.follow()?);
+        let snapshots = Snapshots::new(store.follow().await?);
         let host = Arc::new(Host {
             holds: RwLock::new(holds),
             intake,
@@ -424,14 +424,14 @@ impl Daemon {
         tracing::info!(root = %host.root.display(), instance = host.instance, sandbox = %host.sandbox.kind(), zone = host.config.zone.name, "starting");
 
         let listener = control::bind(&host.root.join("data/g2.sock")).context("binding data/g2.sock")?;
-        for group in host.store.groups()? {
+        for group in host.store.groups().await? {
             // Made by an answer, or a command, that the last daemon died over.
             if !host.root.join("groups").join(group.folder.as_str()).exists() {
                 control::lay_out(&host, &group.folder);
             }
         }
         // What the last daemon committed and did not show is shown before it is answered.
-        snapshots::want_all(&host);
+        snapshots::want_all(&host).await;
         // What was claimed before goes first: order within a group is that of the claims.
         let left = loops::ipc::recover(&host).await;
         let mailbox_stop = CancellationToken::new();

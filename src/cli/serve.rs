@@ -174,9 +174,7 @@ async fn watch_over(host: Arc<Host>) {
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        let reading = Arc::clone(&host);
-        let answered = tokio::task::spawn_blocking(move || reading.store.outbox_pending().is_ok()).await;
-        if matches!(answered, Ok(true)) {
+        if host.store.outbox_pending().await.is_ok() {
             tell_manager(NotifyState::Watchdog);
         }
     }

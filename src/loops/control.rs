@@ -181,7 +181,7 @@ enum Asked {
 
 impl Client {
     async fn run(mut self, mut lines: Lines<OwnedReadHalf>) -> std::io::Result<()> {
-        let mut feed = self.host.store.follow().map_err(std::io::Error::other)?;
+        let mut feed = self.host.store.follow().await.map_err(std::io::Error::other)?;
         loop {
             tokio::select! {
                 line = lines.next() => {
@@ -208,7 +208,7 @@ impl Client {
                 }
                 told = self.chats.typing() => self.tell(&told).await?,
                 news = feed.next() => {
-                    let told = self.chats.read(&news);
+                    let told = self.chats.read(&news).await;
                     self.tell_all(told).await?;
                 }
             }
@@ -266,10 +266,10 @@ pub async fn status(host: &Host, since: Time) -> Status {
         }
     };
     let day = clock::now().plus_ms(-24 * 3_600_000);
-    let outbox_pending = count("the outbox", host.store.outbox_pending());
+    let outbox_pending = count("the outbox", host.store.outbox_pending().await);
     let dead = count("the receipts", host.store.dead_commands());
     let stale = count("the runs", host.store.stale_recoveries(day));
-    let open = host.store.approvals(false).unwrap_or_default();
+    let open = host.store.approvals(false).await.unwrap_or_default();
     let approvals_pending =
         open.iter().filter(|question| question.state == approvals::State::Pending).count();
     Status {
@@ -278,7 +278,7 @@ pub async fn status(host: &Host, since: Time) -> Status {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").into(),
         since: since.to_string(),
-        groups: host.store.groups().map_or(0, |g| g.len()),
+        groups: host.store.groups().await.map_or(0, |g| g.len()),
         running: host.store.active_runs().map_or(0, |r| r.len()),
         waiting: host.store.waiting_lanes().map_or(0, |w| w.len()),
         outbox_pending,

@@ -114,7 +114,7 @@ impl Dispatch {
         mut news: mpsc::UnboundedReceiver<Event>,
         mut adoptions: mpsc::UnboundedReceiver<Adoption>,
     ) {
-        let mut feed = match self.host.store.follow() {
+        let mut feed = match self.host.store.follow().await {
             Ok(feed) => feed,
             Err(error) => {
                 return tracing::error!(error = %chain(&error), "reading the feed of changes failed; nothing is started");
@@ -357,7 +357,7 @@ impl Dispatch {
                 tracing::info!(group = %group, run, batch = handed.batch, "follow-up handed over");
                 let order = |order: Order| self.live.get(&group).map(|live| live.orders.send(order));
                 let _ = order(Order::Handed(handed.batch));
-                let input = run::input_of(&host, &handed);
+                let input = run::input_of(&host, &handed).await;
                 let placed = match host.boxes(&group) {
                     Ok(boxes) => {
                         let id = store::batch_name(handed.batch);

@@ -300,8 +300,8 @@ impl Host {
 
     /// Returns the zone in which a group's messages are shown; everybody's where its own can't be read.
     #[must_use]
-    pub fn zone_of(&self, group: &Folder) -> Zone {
-        self.store.zone_of(group, &self.config.zones).unwrap_or_else(|error| {
+    pub async fn zone_of(&self, group: &Folder) -> Zone {
+        self.store.zone_of(group, &self.config.zones).await.unwrap_or_else(|error| {
             tracing::error!(group = %group, error = %chain(&error), "reading a group's time zone failed");
             self.config.zones.of(None)
         })

@@ -70,7 +70,7 @@ pub struct View<'a> {
 
 /// Tells the log what appears and what is gone, until the daemon stops.
 pub async fn run(host: Arc<Host>) {
-    let Ok(mut feed) = host.store.follow() else { return };
+    let Ok(mut feed) = host.store.follow().await else { return };
     loop {
         let _ = host.problems().await;
         let looked = Instant::now();
@@ -134,14 +134,14 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     beside(view, &mut found);
     let mut groups = Vec::new();
     if let Some(store) = view.store {
-        match store.groups() {
+        match store.groups().await {
             Ok(all) => groups = all,
             Err(error) => found.push(Problem::Unreadable { what: "the groups", why: chain(&error) }),
         }
         of_groups(view, &groups, &mut found);
         scripts(view, &groups, &mut found);
-        hearing(store, &mut found);
-        questions(store, &mut found);
+        hearing(store, &mut found).await;
+        questions(store, &mut found).await;
         aside(store, &mut found);
         ledger(store, &mut found);
     }
@@ -389,12 +389,12 @@ fn sender_list(view: &View<'_>, found: &mut Vec<Problem>) {
 }
 
 /// Patterns, and messages that wait for a person.
-fn hearing(store: &Store, found: &mut Vec<Problem>) {
-    match store.wirings() {
+async fn hearing(store: &Store, found: &mut Vec<Problem>) {
+    match store.wirings().await {
         Ok(wirings) => of_wirings(&wirings, found),
         Err(error) => found.push(Problem::Unreadable { what: "the wirings", why: chain(&error) }),
     }
-    match store.held_messages() {
+    match store.held_messages().await {
         Ok(held) => found.extend(held.first().map(|first| Problem::Held {
             count: held.len(),
             seq: first.seq,
@@ -429,13 +429,13 @@ fn of_wirings(wirings: &[Wiring], found: &mut Vec<Problem>) {
 }
 
 /// Whether strangers can be asked about.
-fn questions(store: &Store, found: &mut Vec<Problem>) {
-    match store.who_is_asked() {
+async fn questions(store: &Store, found: &mut Vec<Problem>) {
+    match store.who_is_asked().await {
         Ok(Ok(_)) => {}
         Ok(Err(nobody)) => found.push(Problem::NobodyIsAsked { why: nobody.to_string() }),
         Err(error) => found.push(Problem::Unreadable { what: "the people", why: chain(&error) }),
     }
-    match store.approvals(false) {
+    match store.approvals(false).await {
         Ok(open) => found.extend(full(&open).map(|full| Problem::ManyQuestions { full })),
         Err(error) => found.push(Problem::Unreadable { what: "the questions", why: chain(&error) }),
     }

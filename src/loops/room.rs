@@ -65,7 +65,7 @@ impl Watched {
         let looked_at = clock::now();
         let disk = host.whole_disk();
         let free_now = disk.all_free();
-        let stored = stored(host);
+        let stored = stored(host).await;
         self.look_at_the_store(host, &stored, &disk).await;
         let room = room::room(&disk);
         tracing::debug!(free = free_now.bytes, ?room, "the disk was looked at");
@@ -209,8 +209,8 @@ enum Whom {
 const HOW: &str = "`g2 prune` removes what is only history, `g2 tasks cancel` tasks; `limits.stored_mib` is how much is kept of a group";
 
 /// Returns what each group has in the store.
-fn stored(host: &Host) -> BTreeMap<Folder, u64> {
-    let known = host.store.groups().and_then(|groups| Ok((groups, host.store.stored()?)));
+async fn stored(host: &Host) -> BTreeMap<Folder, u64> {
+    let known = host.store.groups().await.and_then(|groups| Ok((groups, host.store.stored()?)));
     match known {
         Ok((groups, mut stored)) => {
             // Of those that were removed nobody writes.
@@ -330,7 +330,7 @@ async fn tell_of_nobody(host: &Host, free_mib: u64, partly: &str) {
 }
 
 async fn tell_main(host: &Host, text: String, cause: String) {
-    let told = match host.store.chat_of_main() {
+    let told = match host.store.chat_of_main().await {
         Ok(Some(chat)) => host.store.tell(chat, text, cause, clock::now()).await,
         Ok(None) => return tracing::warn!("no chat is main's, so nobody is told"),
         Err(error) => Err(error),

@@ -239,7 +239,9 @@ pub(super) async fn supervise(
 ) {
     let mut watched = Watched::new(&host, &group, run);
     let watching = match beginning {
-        Beginning::Batch(handed) => watched.launch(document::of_batch(&host, &handed), &mut orders).await,
+        Beginning::Batch(handed) => {
+            watched.launch(document::of_batch(&host, &handed).await, &mut orders).await
+        }
         Beginning::Task(handed) => watched.launch(document::of_task(&host, &handed), &mut orders).await,
         Beginning::Adopted(active) => watched.adopt(*active, &mut orders).await,
         Beginning::Abandoned(active) => {

@@ -13,7 +13,7 @@ const LONGEST_SLEEP_MS: i64 = 60_000;
 
 /// Runs until the daemon stops.
 pub async fn run(host: Arc<Host>) {
-    let mut feed = match host.store.follow() {
+    let mut feed = match host.store.follow().await {
         Ok(feed) => feed,
         Err(error) => {
             return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no task is started");

@@ -141,13 +141,18 @@ async fn write_soon(host: &Arc<Host>, stop: &CancellationToken) {
     }
 }
 
+/// Waits for the store, on a thread that may block.
+fn wait<T>(answer: impl Future<Output = T>) -> T {
+    tokio::runtime::Handle::current().block_on(answer)
+}
+
 /// Takes in what was committed since the last time: which snapshots are to be written, whose boxes are to be opened, whose
 /// archive is to be kept within its bounds. Everything that was committed before this call is taken in when it returns,
 /// by whichever thread. On a thread that may block.
 pub fn catch_up(host: &Host) {
     let mut feed = host.snapshots.feed.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        match feed.look() {
+        match wait(feed.look()) {
             Ok(news) if news.events.is_empty() && !news.missed => return,
             Ok(news) => take_in(host, &news),
             Err(error) => {
@@ -158,12 +163,12 @@ pub fn catch_up(host: &Host) {
 }
 
 fn take_in(host: &Host, news: &News) {
-    let main = host.store.main_group().unwrap_or_else(|error| {
+    let main = wait(host.store.main_group()).unwrap_or_else(|error| {
         tracing::error!(error = %chain(&error), "finding main for a snapshot failed");
         None
     });
     if news.missed {
-        want_all(host);
+        wait(want_all(host));
     }
     let of = |kind: EventKind| {
         let some = news.events.iter().filter(move |event| event.kind == kind);
@@ -198,8 +203,8 @@ fn take_in(host: &Host, news: &News) {
 }
 
 /// Has all snapshots of every group written in a moment.
-pub fn want_all(host: &Host) {
-    match host.store.groups() {
+pub async fn want_all(host: &Host) {
+    match host.store.groups().await {
         Ok(groups) => groups.iter().for_each(|group| host.snapshots.soon(&group.folder, Shown::All)),
         Err(error) => {
             tracing::error!(error = %chain(&error), "reading the groups for their snapshots failed")
@@ -209,7 +214,7 @@ pub fn want_all(host: &Host) {
 
 /// Groups that were made have their folder and their boxes before anybody is told of them.
 fn lay_out(host: &Host, group: &Folder) {
-    match host.store.group(group) {
+    match wait(host.store.group(group)) {
         Ok(None) => return,
         Ok(Some(_)) => {}
         Err(error) => {
@@ -227,9 +232,7 @@ fn lay_out(host: &Host, group: &Folder) {
 /// Keeps the archive of a group within its bounds. What a crash leaves undone is done after the next change.
 fn put_out_archives(host: &Host, group: &Folder) {
     let (most, bytes) = (host.config.limits.archives, host.config.limits.archives_bytes);
-    let put_out =
-        tokio::runtime::Handle::current().block_on(host.store.put_out_archives(group.clone(), most, bytes));
-    match put_out {
+    match wait(host.store.put_out_archives(group.clone(), most, bytes)) {
         Ok(0) => {}
         Ok(count) => tracing::info!(group = %group, count, "the oldest archived sessions were put out"),
         Err(error) => {
@@ -280,7 +283,7 @@ fn put_or_tell(host: &Host, group: &Folder, shown: Shown) {
 
 fn put_all(host: &Host, group: &Folder, shown: Shown) -> Result<(), String> {
     let store = |error: StoreError| chain(&error);
-    let Some(row) = host.store.group(group).map_err(store)? else { return Ok(()) };
+    let Some(row) = wait(host.store.group(group)).map_err(store)? else { return Ok(()) };
     let boxes = host.boxes(group).map_err(|e| chain(&e))?;
     let scope = (!row.is_main).then_some(group);
     boxes
@@ -302,8 +305,11 @@ fn put_all(host: &Host, group: &Folder, shown: Shown) -> Result<(), String> {
     if shown == Shown::Tasks {
         return Ok(());
     }
-    let (groups, more) =
-        if row.is_main { host.store.available_groups(LARGEST).map_err(store)? } else { (Vec::new(), 0) };
+    let (groups, more) = if row.is_main {
+        wait(host.store.available_groups(LARGEST)).map_err(store)?
+    } else {
+        (Vec::new(), 0)
+    };
     let groups =
         AvailableGroups { groups, more: Some(more).filter(|more| *more > 0), last_sync: clock::now() };
     let bytes = serde_json::to_vec_pretty(&groups).unwrap_or_default();

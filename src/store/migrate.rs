@@ -210,8 +210,8 @@ mod tests {
         assert_eq!(windows, [(Some(4), Some(5)), (Some(5), Some(5)), (None, None)]);
     }
 
-    #[test]
-    fn the_word_of_an_old_answer_and_the_group_that_it_named_come_apart() {
+    #[tokio::test]
+    async fn the_word_of_an_old_answer_and_the_group_that_it_named_come_apart() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g2.sqlite");
         let mut connection = Connection::open(&path).unwrap();
@@ -280,7 +280,7 @@ mod tests {
             assert!(connection.execute(&change, []).is_err(), "{wrong}");
         }
         drop(connection);
-        let old = crate::store::Store::open(&path).unwrap().approvals(true).unwrap();
+        let old = crate::store::Store::open(&path).unwrap().approvals(true).await.unwrap();
         assert_eq!(old[0].outcome(), "question 1 was answered by nobody: connect family");
     }
 

@@ -77,7 +77,7 @@ impl Judging {
 impl Dispatch {
     pub(super) async fn judge_all(&mut self) {
         loop {
-            let rows = match self.host.store.unjudged(JUDGE) {
+            let rows = match self.host.store.unjudged(JUDGE).await {
                 Ok(rows) => rows,
                 Err(error) => return tracing::error!(error = %chain(&error), "reading the inbox failed"),
             };

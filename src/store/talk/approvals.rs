@@ -4,6 +4,8 @@
 //! it brings about and the replay of those messages in the transaction of whatever gave it. So nothing is asked or
 //! answered twice, wherever the daemon dies.
 
+use std::sync::Arc;
+
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -211,24 +213,25 @@ fn place(c: &Connection, jid: &str) -> Result<(String, ChatKind)> {
 
 impl Store {
     /// Returns questions in order: the open ones and those that could not be said, or all.
-    pub fn approvals(&self, all: bool) -> Result<Vec<Approval>> {
-        self.newest_approvals(all, None)
+    pub async fn approvals(&self, all: bool) -> Result<Vec<Approval>> {
+        self.newest_approvals(all, None).await
     }
 
     /// Returns the same; with `limit`, the newest ones.
-    pub fn newest_approvals(&self, all: bool, limit: Option<usize>) -> Result<Vec<Approval>> {
-        self.read(|c| {
+    pub async fn newest_approvals(&self, all: bool, limit: Option<usize>) -> Result<Vec<Approval>> {
+        self.ask(move |c| {
             let open = "INDEXED BY approvals_open_by_end WHERE state IN ('pending', 'undeliverable')";
             let which = if all { "" } else { open };
             let mut rows = c.prepare_cached(&format!("{APPROVAL} {which} ORDER BY id DESC LIMIT ?1"))?;
             let found = oldest_first(rows.query_map([at_most(limit)], approval_row)?)?;
             found.into_iter().map(|row| with_messages(c, row)).collect()
         })
+        .await
     }
 
     /// Returns one question, and what was done about it.
-    pub fn approval(&self, id: i64) -> Result<Option<(Approval, Vec<ApprovalEvent>)>> {
-        self.read(|c| {
+    pub async fn approval(&self, id: i64) -> Result<Option<(Approval, Vec<ApprovalEvent>)>> {
+        self.ask(move |c| {
             let mut one = c.prepare_cached(&format!("{APPROVAL} WHERE id = ?1"))?;
             let Some(found) = one.query_row([id], approval_row).optional()? else { return Ok(None) };
             let mut events = c.prepare_cached(
@@ -247,17 +250,20 @@ impl Store {
                 .collect::<rusqlite::Result<_>>()?;
             Ok(Some((with_messages(c, found)?, events)))
         })
+        .await
     }
 
     /// Returns what is asked about a chat by a message of nobody's in particular: who would be, and why nobody is.
     ///
     /// # Errors
     /// The store's; inside, why nobody can be asked.
-    pub fn who_is_asked(&self) -> Result<std::result::Result<String, Nobody>> {
-        self.read(|c| {
-            let asked = whom_to_ask(candidates(c, &[])?, "", &self.asking.channels, None);
+    pub async fn who_is_asked(&self) -> Result<std::result::Result<String, Nobody>> {
+        let asking = Arc::clone(&self.asking);
+        self.ask(move |c| {
+            let asked = whom_to_ask(candidates(c, &[])?, "", &asking.channels, None);
             Ok(asked.map(|asked| asked.user))
         })
+        .await
     }
 }
 

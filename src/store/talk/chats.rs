@@ -16,18 +16,21 @@ use crate::store::{Result, Store, StoreError, at_most, columns::Columns as _, ol
 
 impl Store {
     /// Returns one chat.
-    pub fn chat(&self, jid: &str) -> Result<Option<Chat>> {
-        self.read(|c| {
+    pub async fn chat(&self, jid: &str) -> Result<Option<Chat>> {
+        let jid = jid.to_owned();
+        self.ask(move |c| {
             Ok(c.prepare_cached(&format!("{CHAT} WHERE jid = ?1"))?.query_row([jid], chat_row).optional()?)
         })
+        .await
     }
 
     /// Returns chats in the order in which they were first heard of; with `limit`, the newest ones.
-    pub fn chats(&self, limit: Option<usize>) -> Result<Vec<Chat>> {
-        self.read(|c| {
+    pub async fn chats(&self, limit: Option<usize>) -> Result<Vec<Chat>> {
+        self.ask(move |c| {
             let newest = &format!("{CHAT} ORDER BY created_at DESC, rowid DESC LIMIT ?1");
             oldest_first(c.prepare_cached(newest)?.query_map([at_most(limit)], chat_row)?)
         })
+        .await
     }
 
     /// Takes in what a channel knows of a chat.
@@ -58,8 +61,10 @@ impl Store {
     }
 
     /// Returns what was done to a message afterwards, in order: what, by whom, and the reaction.
-    pub fn marks_of(&self, chat: &str, message_id: &str) -> Result<Vec<(MarkKind, String, String)>> {
-        self.read(|c| {
+    pub async fn marks_of(&self, chat: &str, message_id: &str) -> Result<Vec<(MarkKind, String, String)>> {
+        let chat = chat.to_owned();
+        let message_id = message_id.to_owned();
+        self.ask(move |c| {
             Ok(c.prepare_cached(
                 "SELECT kind, sender, reaction FROM message_marks INDEXED BY message_marks_by_message WHERE chat_jid = ?1 AND message_id = ?2 ORDER BY id",
             )?
@@ -67,7 +72,7 @@ impl Store {
                 Ok((r.word("message_marks", "kind")?, r.get("sender")?, r.get("reaction")?))
             })?
             .collect::<rusqlite::Result<_>>()?)
-        })
+        }).await
     }
 
     /// Stores whether a platform is connected. Since when, is when that last changed.
@@ -91,8 +96,8 @@ impl Store {
     }
 
     /// Returns whether each platform is connected, since when and why.
-    pub fn connections(&self) -> Result<Vec<ChannelState>> {
-        self.read(|c| {
+    pub async fn connections(&self) -> Result<Vec<ChannelState>> {
+        self.ask(move |c| {
             Ok(c.prepare_cached("SELECT channel, state, why, since FROM channel_states ORDER BY channel")?
                 .query_map([], |r| {
                     Ok(ChannelState {
@@ -104,6 +109,7 @@ impl Store {
                 })?
                 .collect::<rusqlite::Result<_>>()?)
         })
+        .await
     }
 
     /// Changes what is known of a chat. All of it or nothing.

@@ -75,8 +75,16 @@ impl Feed {
         });
     }
 
-    fn recent(&self) -> MutexGuard<'_, Recent> {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reads what comes after `cursor`, unless it is known by now; whether something before it was removed unread.
+    fn read(&self, c: &Connection, cursor: i64, newest: i64) -> Result<(Vec<Arc<FeedEvent>>, bool)> {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(events) = recent.after(cursor, newest) {
+            return Ok((events, false));
+        }
+        let (events, oldest) = (events_after(c, cursor, AT_ONCE)?, oldest(c)?);
+        let events: Vec<_> = events.into_iter().map(Arc::new).collect();
+        recent.learn(cursor, &events);
+        Ok((events, oldest.is_none_or(|(first, _)| first > cursor.saturating_add(1))))
     }
 
     fn readers(&self) -> MutexGuard<'_, Readers> {
@@ -166,7 +174,7 @@ impl Follower {
         loop {
             let newest = *self.bell.borrow_and_update();
             if newest > self.cursor {
-                match self.look() {
+                match self.look().await {
                     Ok(news) => return news,
                     Err(error) => {
                         tracing::error!(%error, "reading the feed of changes failed; it is read again in a second");
@@ -180,27 +188,25 @@ impl Follower {
         }
     }
 
-    /// Returns what is new now, which may be nothing. What this process committed before is among it.
+    /// Returns what is new now, which may be nothing. What this process committed before is among it. Safe to cancel.
     ///
     /// # Errors
     /// The store's.
-    pub fn look(&mut self) -> Result<News> {
+    pub async fn look(&mut self) -> Result<News> {
         let newest = *self.bell.borrow();
         if newest <= self.cursor {
             return Ok(News::default());
         }
-        let mut recent = self.store.feed.recent();
-        let (events, missed) = match recent.after(self.cursor, newest) {
+        // Where somebody is just reading it, it is waited for on a thread that may wait.
+        let known =
+            self.store.feed.recent.try_lock().ok().and_then(|recent| recent.after(self.cursor, newest));
+        let (events, missed) = match known {
             Some(events) => (events, false),
             None => {
-                let read = |c: &Connection| Ok((events_after(c, self.cursor, AT_ONCE)?, oldest(c)?));
-                let (events, oldest) = self.store.read(read)?;
-                let events: Vec<_> = events.into_iter().map(Arc::new).collect();
-                recent.learn(self.cursor, &events);
-                (events, oldest.is_none_or(|(first, _)| first > self.cursor.saturating_add(1)))
+                let (feed, cursor) = (Arc::clone(&self.store.feed), self.cursor);
+                self.store.ask(move |c| feed.read(c, cursor, newest)).await?
             }
         };
-        drop(recent);
         self.cursor = events.last().map_or(newest, |last| last.seq);
         self.store.feed.readers().read.insert(self.id, self.cursor);
         Ok(News { events, missed })
@@ -219,8 +225,8 @@ impl Store {
     ///
     /// # Errors
     /// When the newest event can't be read.
-    pub fn follow(&self) -> Result<Follower> {
-        Ok(self.follow_from(self.newest_event()?))
+    pub async fn follow(&self) -> Result<Follower> {
+        Ok(self.follow_from(self.newest_event().await?))
     }
 
     /// Follows the feed from the event after `cursor` on.
@@ -243,29 +249,30 @@ impl Store {
     }
 
     /// Returns at most `limit` events after the event `cursor`, in order.
-    pub fn events_after(&self, cursor: i64, limit: usize) -> Result<Vec<FeedEvent>> {
-        self.read(|c| events_after(c, cursor, limit))
+    pub async fn events_after(&self, cursor: i64, limit: usize) -> Result<Vec<FeedEvent>> {
+        self.ask(move |c| events_after(c, cursor, limit)).await
     }
 
     /// Returns the newest event's number; 0 where there never was one.
-    pub fn newest_event(&self) -> Result<i64> {
-        self.read(newest)
+    pub async fn newest_event(&self) -> Result<i64> {
+        self.ask(newest).await
     }
 
     /// Returns the number of the last event before an instant; 0 where there is none.
-    pub fn event_before(&self, at: Time) -> Result<i64> {
-        self.read(|c| {
+    pub async fn event_before(&self, at: Time) -> Result<i64> {
+        self.ask(move |c| {
             Ok(c.prepare_cached("SELECT coalesce(max(seq), 0) FROM events WHERE at < ?1")?
                 .query_row([at.0], |r| r.get(0))?)
         })
+        .await
     }
 
     /// Has everybody who follows the feed in this process know of all that is committed now, by whatever process.
     ///
     /// # Errors
     /// When the newest event can't be read.
-    pub fn look_at_feed(&self) -> Result<()> {
-        self.feed.ring(self.newest_event()?);
+    pub async fn look_at_feed(&self) -> Result<()> {
+        self.feed.ring(self.newest_event().await?);
         Ok(())
     }
 
@@ -279,7 +286,7 @@ impl Store {
 
     /// Removes some of the oldest events that nobody needs any more, a bounded transaction; whether there may be more.
     pub async fn trim_events(&self, now: Time) -> Result<bool> {
-        let (oldest, newest) = self.read(|c| Ok((oldest(c)?, newest(c)?)))?;
+        let (oldest, newest) = self.ask(|c| Ok((oldest(c)?, newest(c)?))).await?;
         let slowest = self.feed.readers().read.values().min().copied().unwrap_or(newest);
         let Some(trim) = oldest.and_then(|oldest| feed::trim(oldest, newest, slowest, now)) else {
             return Ok(false);

@@ -20,7 +20,7 @@ use crate::store::{
     Result, Store, StoreError, at_most,
     columns::Columns as _,
     oldest_first,
-    talk::{approvals, chats::ensure_chat, messages::replay_held, uids},
+    talk::{approvals, chats::ensure_chat, messages::replay_held},
 };
 
 /// A group to add.
@@ -56,15 +56,15 @@ impl Store {
     }
 
     /// Returns every group, by folder, with its chats.
-    pub fn groups(&self) -> Result<Vec<Group>> {
-        let mut groups = self.newest_groups(None)?;
+    pub async fn groups(&self) -> Result<Vec<Group>> {
+        let mut groups = self.newest_groups(None).await?;
         groups.sort_by(|a, b| a.folder.cmp(&b.folder));
         Ok(groups)
     }
 
     /// Returns groups in the order in which they were made, with their chats; with `limit`, the newest ones.
-    pub fn newest_groups(&self, limit: Option<usize>) -> Result<Vec<Group>> {
-        self.read(|c| {
+    pub async fn newest_groups(&self, limit: Option<usize>) -> Result<Vec<Group>> {
+        self.ask(move |c| {
             let mut wired =
                 c.prepare_cached("SELECT chat_jid FROM wirings WHERE group_folder = ?1 ORDER BY id")?;
             let newest = &format!("{GROUP} ORDER BY created_at DESC, rowid DESC LIMIT ?1");
@@ -76,29 +76,32 @@ impl Store {
             }
             Ok(groups)
         })
+        .await
     }
 
     /// Returns the folder of the main group, if there is one.
-    pub fn main_group(&self) -> Result<Option<Folder>> {
-        self.read(|c| {
+    pub async fn main_group(&self) -> Result<Option<Folder>> {
+        self.ask(move |c| {
             Ok(c.prepare_cached("SELECT folder FROM groups WHERE is_main = 1")?
                 .query_row([], |r| r.folder(0))
                 .optional()?)
         })
+        .await
     }
 
     /// Returns the chat that was wired to the privileged group first.
-    pub fn chat_of_main(&self) -> Result<Option<String>> {
-        self.read(|c| {
+    pub async fn chat_of_main(&self) -> Result<Option<String>> {
+        self.ask(move |c| {
             Ok(c.prepare_cached("SELECT chat_jid FROM wirings WHERE group_folder = (SELECT folder FROM groups WHERE is_main = 1) ORDER BY id LIMIT 1")?
                 .query_row([], |r| r.get(0))
                 .optional()?)
-        })
+        }).await
     }
 
     /// Returns one group.
-    pub fn group(&self, group: &Folder) -> Result<Option<Group>> {
-        self.read(|c| {
+    pub async fn group(&self, group: &Folder) -> Result<Option<Group>> {
+        let group = group.clone();
+        self.ask(move |c| {
             let found = c
                 .prepare_cached(&format!("{GROUP} WHERE folder = ?1"))?
                 .query_row([group.as_str()], group_row)
@@ -110,11 +113,14 @@ impl Store {
                 wired.query_map([group.as_str()], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
             Ok(Some(found))
         })
+        .await
     }
 
     /// Returns the zone of a group: its own, else everybody's.
-    pub fn zone_of(&self, group: &Folder, zones: &Zones) -> Result<Zone> {
-        self.read(|c| zone_of(c, group, zones))
+    pub async fn zone_of(&self, group: &Folder, zones: &Zones) -> Result<Zone> {
+        let group = group.clone();
+        let zones = zones.clone();
+        self.ask(move |c| zone_of(c, &group, &zones)).await
     }
 
     /// Wires a chat to a group; the chat is made when it is new.
@@ -174,13 +180,13 @@ impl Store {
     }
 
     /// Returns every wiring, in the order in which they were made.
-    pub fn wirings(&self) -> Result<Vec<Wiring>> {
-        self.newest_wirings(None)
+    pub async fn wirings(&self) -> Result<Vec<Wiring>> {
+        self.newest_wirings(None).await
     }
 
     /// Returns wirings in the order in which they were made; with `limit`, the newest ones.
-    pub fn newest_wirings(&self, limit: Option<usize>) -> Result<Vec<Wiring>> {
-        self.read(|c| {
+    pub async fn newest_wirings(&self, limit: Option<usize>) -> Result<Vec<Wiring>> {
+        self.ask(move |c| {
             let mut sticky = c.prepare_cached(
                 "SELECT thread, sticky_at FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND sticky_at IS NOT NULL ORDER BY thread",
             )?;
@@ -208,13 +214,13 @@ impl Store {
                     .collect::<rusqlite::Result<_>>()?;
             }
             Ok(wirings)
-        })
+        }).await
     }
 
     /// Returns the group chats, newest activity first, as many as have room in `room` bytes of JSON, and how many more there
     /// are.
-    pub fn available_groups(&self, room: u64) -> Result<(Vec<GroupRow>, usize)> {
-        self.read(|c| available(c, room))
+    pub async fn available_groups(&self, room: u64) -> Result<(Vec<GroupRow>, usize)> {
+        self.ask(move |c| available(c, room)).await
     }
 }
 
@@ -432,7 +438,7 @@ pub(in crate::store) fn insert_group(c: &Connection, group: &NewGroup, now: Time
         }
         Some(_) | None => error.into(),
     })?;
-    uids::number(c, &group.folder)
+    Ok(())
 }
 
 /// Wires a chat to a group as its kind asks for, unless it is wired to it; returns the kind.

@@ -199,8 +199,8 @@ impl Store {
     }
 
     /// Returns the oldest inbox rows that were not judged yet, at most `limit`.
-    pub fn unjudged(&self, limit: usize) -> Result<Vec<Unjudged>> {
-        self.read(|c| {
+    pub async fn unjudged(&self, limit: usize) -> Result<Vec<Unjudged>> {
+        self.ask(move |c| {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
                         w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot,
@@ -212,13 +212,13 @@ impl Store {
                  WHERE i.verdict IS NULL ORDER BY i.n LIMIT ?1"
             ))?;
             Ok(rows.query_map([limit], |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
-        })
+        }).await
     }
 
     /// Returns the rows that a message would make, for what is asked about them. Nothing is stored.
-    pub fn as_if(&self, mut inbound: Inbound) -> Result<Vec<Unjudged>> {
+    pub async fn as_if(&self, mut inbound: Inbound) -> Result<Vec<Unjudged>> {
         inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
-        self.read(|c| {
+        self.ask(move |c| {
             let mut rows = c.prepare_cached(
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
@@ -232,12 +232,12 @@ impl Store {
             let message =
                 params![i.chat_jid, i.text, i.mentioned, i.from_me, i.bot, i.sender, i.sender_name, i.thread];
             Ok(rows.query_map(message, |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
-        })
+        }).await
     }
 
     /// Returns what waits for a person to mend a wiring, oldest first.
-    pub fn held_messages(&self) -> Result<Vec<HeldMessage>> {
-        self.read(|c| {
+    pub async fn held_messages(&self) -> Result<Vec<HeldMessage>> {
+        self.ask(move |c| {
             let mut rows = c.prepare_cached(
                 "SELECT i.seq, l.group_folder, l.chat_jid, coalesce(i.reason, '') AS reason FROM inbox i INDEXED BY inbox_held
                  JOIN lanes l ON l.id = i.lane_id WHERE i.verdict = 'held' ORDER BY i.n",
@@ -247,7 +247,7 @@ impl Store {
                     Ok(HeldMessage { seq: r.get("seq")?, group: r.get("group_folder")?, chat_jid: r.get("chat_jid")?, reason: r.get("reason")? })
                 })?
                 .collect::<rusqlite::Result<_>>()?)
-        })
+        }).await
     }
 
     /// Writes judgements down, with what follows from them: the marks of lanes, and the count of what was not heard. A
@@ -290,8 +290,9 @@ impl Store {
     }
 
     /// Returns messages in order, of one chat or all; with `limit`, the newest ones.
-    pub fn messages(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<Message>> {
-        self.read(|c| {
+    pub async fn messages(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<Message>> {
+        let chat = chat.map(str::to_owned);
+        self.ask(move |c| {
             let limit = at_most(limit);
             let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
             let mut rows = c.prepare_cached(&format!(
@@ -299,17 +300,21 @@ impl Store {
             ))?;
             Ok(rows.query_map(params![chat, limit], message_row)?.collect::<rusqlite::Result<_>>()?)
         })
+        .await
     }
 
     /// Returns the newest message of a chat with the platform's id `id`.
-    pub fn message_by_id(&self, chat: &str, id: &str) -> Result<Option<Message>> {
-        self.read(|c| {
+    pub async fn message_by_id(&self, chat: &str, id: &str) -> Result<Option<Message>> {
+        let chat = chat.to_owned();
+        let id = id.to_owned();
+        self.ask(move |c| {
             Ok(c.prepare_cached(&format!(
                 "{MESSAGE} WHERE chat_jid = ?1 AND id = ?2 ORDER BY seq DESC LIMIT 1"
             ))?
             .query_row([chat, id], message_row)
             .optional()?)
         })
+        .await
     }
 }
 

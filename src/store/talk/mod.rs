@@ -10,5 +10,4 @@ pub(super) mod messages;
 pub(super) mod outbox;
 pub(super) mod people;
 pub(super) mod register;
-pub(super) mod uids;
 pub(super) mod visits;

@@ -35,16 +35,16 @@ pub enum NextDelivery {
 
 impl Store {
     /// Returns the chats that have something to say. Costs one look into the index a chat, however much each has to say.
-    pub fn chats_with_outbox(&self) -> Result<Vec<String>> {
+    pub async fn chats_with_outbox(&self) -> Result<Vec<String>> {
         const OPEN: &str = "SELECT min(chat_jid) FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown')";
-        self.read(|c| {
+        self.ask(move |c| {
             Ok(c.prepare_cached(&format!(
                 "WITH RECURSIVE open (jid) AS ({OPEN} UNION ALL SELECT ({OPEN} AND chat_jid > jid) FROM open WHERE jid IS NOT NULL)
                  SELECT jid FROM open WHERE jid IS NOT NULL"
             ))?
             .query_map([], |r| r.get(0))?
             .collect::<rusqlite::Result<_>>()?)
-        })
+        }).await
     }
 
     /// Says something to a chat that no run said.
@@ -63,14 +63,15 @@ impl Store {
     }
 
     /// Returns the parts into which a row was cut, in order, with the platform's ids of those that it has. None: it was not.
-    pub fn parts_of(&self, id: i64) -> Result<Vec<OutboxPart>> {
-        self.read(|c| {
+    pub async fn parts_of(&self, id: i64) -> Result<Vec<OutboxPart>> {
+        self.ask(move |c| {
             Ok(c.prepare_cached(
                 "SELECT text, platform_id FROM outbox_parts WHERE outbox_id = ?1 ORDER BY part",
             )?
             .query_map([id], |r| Ok(OutboxPart { text: r.get("text")?, platform_id: r.get("platform_id")? }))?
             .collect::<rusqlite::Result<_>>()?)
         })
+        .await
     }
 
     /// Writes down into which parts a row is cut, before the first of them is sent: whichever daemon goes on with it cuts
@@ -139,8 +140,10 @@ impl Store {
     }
 
     /// Returns what in a chat the platform calls `platform_id`, where it is something of ours.
-    pub fn said_as(&self, chat: &str, platform_id: &str) -> Result<Option<i64>> {
-        self.read(|c| said_as(c, chat, platform_id))
+    pub async fn said_as(&self, chat: &str, platform_id: &str) -> Result<Option<i64>> {
+        let chat = chat.to_owned();
+        let platform_id = platform_id.to_owned();
+        self.ask(move |c| said_as(c, &chat, &platform_id)).await
     }
 
     /// At start: what was being sent when the last daemon died. Rows of channels that recognise our id go out again;
@@ -174,8 +177,9 @@ impl Store {
     }
 
     /// Returns outbox rows in order, of one chat or all; with `limit`, the newest ones.
-    pub fn outbox(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<OutboxRow>> {
-        self.read(|c| {
+    pub async fn outbox(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<OutboxRow>> {
+        let chat = chat.map(str::to_owned);
+        self.ask(move |c| {
             let limit = at_most(limit);
             let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
             let mut rows = c.prepare_cached(&format!(
@@ -183,35 +187,41 @@ impl Store {
             ))?;
             Ok(rows.query_map(params![chat, limit], outbox_row)?.collect::<rusqlite::Result<_>>()?)
         })
+        .await
     }
 
     /// Returns one row.
-    pub fn outbox_row(&self, id: i64) -> Result<Option<OutboxRow>> {
-        self.read(|c| {
+    pub async fn outbox_row(&self, id: i64) -> Result<Option<OutboxRow>> {
+        self.ask(move |c| {
             let mut one = c.prepare_cached(&format!("{OUTBOX} WHERE id = ?1"))?;
             Ok(one.query_row([id], outbox_row).optional()?)
         })
+        .await
     }
 
     /// Returns what was said to a chat after the row `after`, in order.
-    pub fn said_since(&self, chat: &str, after: i64) -> Result<Vec<Delivery>> {
-        self.read(|c| {
+    pub async fn said_since(&self, chat: &str, after: i64) -> Result<Vec<Delivery>> {
+        let chat = chat.to_owned();
+        self.ask(move |c| {
             Ok(c.prepare_cached(&format!(
                 "{DELIVERY} WHERE chat_jid = ?1 AND id > ?2 AND status = 'sent' ORDER BY id"
             ))?
             .query_map(params![chat, after], delivery_row)?
             .collect::<rusqlite::Result<_>>()?)
         })
+        .await
     }
 
     /// Returns the id of the newest row of a chat that was said.
-    pub fn last_sent(&self, chat: &str) -> Result<i64> {
-        self.read(|c| {
+    pub async fn last_sent(&self, chat: &str) -> Result<i64> {
+        let chat = chat.to_owned();
+        self.ask(move |c| {
             Ok(c.prepare_cached(
                 "SELECT coalesce(max(id), 0) FROM outbox WHERE chat_jid = ?1 AND status = 'sent'",
             )?
             .query_row([chat], |r| r.get(0))?)
         })
+        .await
     }
 
     /// Sends a row that failed once more.
@@ -233,14 +243,15 @@ impl Store {
     }
 
     /// Counts what is still to be said.
-    pub fn outbox_pending(&self) -> Result<i64> {
-        self.read(|c| {
+    pub async fn outbox_pending(&self) -> Result<i64> {
+        self.ask(move |c| {
             Ok(c.query_row(
                 "SELECT count(*) FROM outbox WHERE status IN ('pending', 'sending', 'unknown')",
                 [],
                 |r| r.get(0),
             )?)
         })
+        .await
     }
 }
 

@@ -106,13 +106,13 @@ impl Store {
     }
 
     /// Returns every user, in the order in which they were added, with their roles and memberships.
-    pub fn users(&self) -> Result<Vec<User>> {
-        self.newest_users(None)
+    pub async fn users(&self) -> Result<Vec<User>> {
+        self.newest_users(None).await
     }
 
     /// Returns users in the order in which they were added; with `limit`, the newest ones.
-    pub fn newest_users(&self, limit: Option<usize>) -> Result<Vec<User>> {
-        self.read(|c| {
+    pub async fn newest_users(&self, limit: Option<usize>) -> Result<Vec<User>> {
+        self.ask(move |c| {
             let mut roles = c.prepare_cached(
                 "SELECT role || CASE WHEN group_folder IS NULL THEN '' ELSE ':' || group_folder END FROM roles WHERE user_id = ?1 ORDER BY role DESC, group_folder",
             )?;
@@ -136,22 +136,23 @@ impl Store {
                 user.member_of = members.query_map([&user.id], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
             }
             Ok(users)
-        })
+        }).await
     }
 
     /// Returns whom groups know by a row of their own, one group's or all, in the order in which they were added.
-    pub fn members(&self, group: Option<&Folder>) -> Result<Vec<Member>> {
-        self.newest_members(group, None)
+    pub async fn members(&self, group: Option<&Folder>) -> Result<Vec<Member>> {
+        self.newest_members(group, None).await
     }
 
     /// Returns the same; with `limit`, the newest ones.
-    pub fn newest_members(&self, group: Option<&Folder>, limit: Option<usize>) -> Result<Vec<Member>> {
-        self.read(|c| {
+    pub async fn newest_members(&self, group: Option<&Folder>, limit: Option<usize>) -> Result<Vec<Member>> {
+        let group = group.cloned();
+        self.ask(move |c| {
             let mut all = c.prepare_cached(
                 "SELECT m.group_folder, m.user_id, u.name, m.added_by, m.added_at FROM members m JOIN users u ON u.id = m.user_id
                  WHERE ?1 IS NULL OR m.group_folder = ?1 ORDER BY m.added_at DESC, m.group_folder DESC, m.user_id DESC LIMIT ?2",
             )?;
-            oldest_first(all.query_map(params![group.map(Folder::as_str), at_most(limit)], |r| {
+            oldest_first(all.query_map(params![group.as_ref().map(Folder::as_str), at_most(limit)], |r| {
                 Ok(Member {
                     group: r.folder("group_folder")?,
                     user: r.get("user_id")?,
@@ -160,12 +161,14 @@ impl Store {
                     added_at: r.time("added_at")?,
                 })
             })?)
-        })
+        }).await
     }
 
     /// Returns what a sender is to a group.
-    pub fn standing(&self, sender: &str, group: &Folder) -> Result<Standing> {
-        self.read(|c| Ok(standing(c, sender, group)?))
+    pub async fn standing(&self, sender: &str, group: &Folder) -> Result<Standing> {
+        let sender = sender.to_owned();
+        let group = group.clone();
+        self.ask(move |c| Ok(standing(c, &sender, &group)?)).await
     }
 
     /// Forgets what was not heard; returns how many rows that were.
@@ -174,8 +177,8 @@ impl Store {
     }
 
     /// Returns what was not heard, what was counted last at the end; with `limit`, the newest rows.
-    pub fn dropped(&self, limit: Option<usize>) -> Result<Vec<Dropped>> {
-        self.read(|c| {
+    pub async fn dropped(&self, limit: Option<usize>) -> Result<Vec<Dropped>> {
+        self.ask(move |c| {
             let mut all = c.prepare_cached(
                 "SELECT chat_jid, NULLIF(group_folder, '') AS group_folder, sender, sender_name, rule, reason, count, first_at, last_at, last_seq
                  FROM dropped ORDER BY last_at DESC, last_seq DESC LIMIT ?1",
@@ -195,7 +198,7 @@ impl Store {
                         last_seq: r.get("last_seq")?,
                     })
                 })?)
-        })
+        }).await
     }
 }
 

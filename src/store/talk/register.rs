@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::domain::runs::group_config::{BadGroupConfig, GroupConfig};
 use crate::store::{
     Result,
-    talk::{approvals, chats, groups, uids},
+    talk::{approvals, chats, groups},
 };
 
 /// What a registration changed.
@@ -52,7 +52,6 @@ pub(in crate::store) fn register(
             "INSERT INTO groups (folder, name, is_main, trigger, config, created_at) VALUES (?1, ?2, 0, ?3, coalesce(?4, '{}'), ?5)",
         )?
         .execute(params![folder.as_str(), made.name, made.trigger, config, now.0])?;
-        uids::number(c, folder)?;
     } else {
         c.prepare_cached(
             "UPDATE groups SET name = CASE WHEN ?4 THEN ?2 ELSE name END, config = coalesce(?3, config) WHERE folder = ?1 AND is_main = 0",

@@ -7,4 +7,5 @@ pub(super) mod receipts;
 pub(super) mod runs;
 pub(super) mod sessions;
 pub(super) mod tasks;
+pub(super) mod uids;
 pub(super) mod usage;

@@ -307,7 +307,7 @@ mod tests {
         grow(10_000).await.unwrap();
         let outcomes = store.settle_all(files, zones, Time(0)).await.unwrap();
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
-        let said = store.outbox(None, None).unwrap();
+        let said = store.outbox(None, None).await.unwrap();
         let said: Vec<&str> = said.iter().map(|row| row.text.get(..5).unwrap_or(&row.text)).collect();
         assert_eq!(said, ["first", "xxxxx", "third"]);
     }

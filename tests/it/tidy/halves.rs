@@ -162,6 +162,19 @@ fn talk_calls_nobody_who_works() {
 }
 
 #[test]
+fn talk_is_read_aside() {
+    let in_place = Regex::new(r"\b(?:self|store)\s*\.read\(").unwrap();
+    let aside = Regex::new(r"\b(?:self|store)\s*\.ask\(").unwrap();
+    let mut read = 0;
+    for (path, source) in files("src/store/talk", "rs") {
+        assert!(!in_place.is_match(&source), "{} reads on the caller's thread", path.display());
+        read += aside.find_iter(&source).count();
+    }
+    assert!(read > 30, "{read}");
+    assert!(in_place.is_match("store\n    .read(|c| ())"));
+}
+
+#[test]
 fn a_table_of_the_other_half_is_found_however_it_is_named() {
     let halves = halves();
     let faults = |path: &str, source: &str| faults(path, source, &halves).len();

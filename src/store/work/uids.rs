@@ -1,7 +1,8 @@
-//! As which user a group's agent runs.
+//! As which user a group's agent runs. A trigger gives each folder its number when it is first a group's
+//! (`migrations/0024_halves.sql`).
 
 use ipc_handlers::Folder;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{OptionalExtension as _, params};
 
 use crate::store::{Result, Store};
 
@@ -12,12 +13,6 @@ pub struct GroupUid {
     pub number: Option<u32>,
     /// As whom it was launched last; `None`: as every group's agent.
     pub last: Option<u32>,
-}
-
-/// Gives a folder its number, where it has none.
-pub(in crate::store) fn number(c: &Connection, folder: &Folder) -> Result<()> {
-    c.prepare_cached("INSERT OR IGNORE INTO group_uids (folder) VALUES (?1)")?.execute([folder.as_str()])?;
-    Ok(())
 }
 
 impl GroupUid {
