@@ -203,7 +203,8 @@ impl Daemon {
         let uid_base = config.sandbox.uid_base;
         let boxes = Arc::new(Boxes::new(dirs, box_owner(), root.clone(), uid_base, store.clone()));
         let (of_snapshots, of_boxes) = (Arc::clone(&config), Arc::clone(&boxes));
-        let snapshots = Arc::new(Snapshots::new(of_snapshots, store.clone(), of_boxes, mailboxes.clone())?);
+        let snapshots =
+            Arc::new(Snapshots::new(of_snapshots, store.clone(), of_boxes, mailboxes.clone()).await?);
         let at_mailboxes = Arc::new(Mailboxes {
             config: Arc::clone(&config),
             root: root.clone(),
@@ -268,14 +269,14 @@ impl Daemon {
             stop: stop.clone(),
         });
 
-        for group in store.groups()? {
+        for group in store.groups().await? {
             // Made by an answer, or a command, that the last daemon died over.
             if !root.join("groups").join(group.folder.as_str()).exists() {
                 boxes.lay_out(&group.folder);
             }
         }
         // What the last daemon committed and did not show is shown before it is answered.
-        snapshots.want_all();
+        snapshots.want_all().await;
         // What was claimed before goes first: order within a group is that of the claims.
         let left = loops::ipc::recover(&at_mailboxes).await;
         let mailbox_stop = CancellationToken::new();

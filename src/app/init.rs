@@ -61,7 +61,7 @@ pub async fn lay_out_boxes(root: &Path) -> Result<()> {
     let Ok(_lock) = lock(root).await else { return Ok(()) };
     let store = open_store(root)?;
     let keeper = Alone::new(root, &store, box_owner());
-    for group in store.groups()? {
+    for group in store.groups().await? {
         let made = keeper.boxes(&group.folder);
         made.with_context(|| format!("making the boxes of group {}", group.folder))?;
     }
@@ -123,7 +123,7 @@ pub async fn init(root: &Path, config: &Config) -> Result<()> {
         }
     }
     let store = open_store(root)?;
-    if store.groups()?.is_empty() {
+    if store.groups().await?.is_empty() {
         let main = Folder::parse("main")?;
         let group = NewGroup {
             folder: main.clone(),

@@ -32,7 +32,7 @@ pub(super) fn left_behind(claims: &Claims, store: &Store, sandbox: &dyn Sandbox)
 /// Holds groups that the daemon died over again and again.
 pub(super) async fn set_aside(store: &Store, groups: BTreeSet<Folder>, now: Time) -> Result<()> {
     for group in groups {
-        if store.group(&group)?.is_none() {
+        if store.group(&group).await?.is_none() {
             tracing::error!(group = %group, "the daemon died again and again over commands of a group that is gone; `g2 ipc list` names them");
             continue;
         }

@@ -91,15 +91,15 @@ impl Intake {
     ///
     /// # Errors
     /// The store's.
-    pub fn quoted(&self, chat: &str, id: &str) -> Result<Option<Message>, StoreError> {
-        self.store.message_by_id(chat, id)
+    pub async fn quoted(&self, chat: &str, id: &str) -> Result<Option<Message>, StoreError> {
+        self.store.message_by_id(chat, id).await
     }
 
     /// Returns what was said to a chat after the outbox row `after`, for a platform that reads it from us.
     ///
     /// # Errors
     /// The store's.
-    pub fn said_since(&self, chat: &str, after: i64) -> Result<Vec<Delivery>, StoreError> {
-        self.store.said_since(chat, after)
+    pub async fn said_since(&self, chat: &str, after: i64) -> Result<Vec<Delivery>, StoreError> {
+        self.store.said_since(chat, after).await
     }
 }

@@ -72,7 +72,7 @@ impl Approvals {
         match self {
             Self::List { all, limit } => {
                 let store = context.store()?;
-                let rows = store.newest_approvals(all, limit)?;
+                let rows = store.newest_approvals(all, limit).await?;
                 show::rows(
                     context,
                     &rows,
@@ -93,7 +93,7 @@ impl Approvals {
             Self::Show { id } => {
                 let store = context.store()?;
                 let (approval, events) =
-                    store.approval(id)?.ok_or_else(|| missing(&store, History::Approvals, id))?;
+                    store.approval(id).await?.ok_or_else(|| missing(&store, History::Approvals, id))?;
                 show::object(context, &Shown { approval, events })
             }
             Self::Approve { id, group, new, user } => {

@@ -39,7 +39,7 @@ impl Chats {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         match self {
             Self::List { limit } => {
-                let chats = context.store()?.chats(limit)?;
+                let chats = context.store()?.chats(limit).await?;
                 show::rows(
                     context,
                     &chats,

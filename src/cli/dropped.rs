@@ -22,7 +22,7 @@ impl Dropped {
         match self {
             Self::List { limit } => show::rows(
                 context,
-                &context.store()?.dropped(limit)?,
+                &context.store()?.dropped(limit).await?,
                 &["chat_jid", "group", "sender", "rule", "count", "last_at", "last_seq", "reason"],
             ),
             Self::Clear => show::answer(context, &perform(context, clear_dropped::Args {}).await?),

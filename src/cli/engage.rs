@@ -77,7 +77,7 @@ struct Row {
 }
 
 impl Engage {
-    pub(super) fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
         let Self::Explain(asked) = self;
         let sender = user_id(&asked.chat, asked.sender.as_deref().unwrap_or("me"));
         let inbound = Inbound {
@@ -94,7 +94,8 @@ impl Engage {
         let mut rules = Rules::default();
         let store = context.store()?;
         let rows: Vec<Row> = store
-            .as_if(inbound)?
+            .as_if(inbound)
+            .await?
             .into_iter()
             .map(|mut row| {
                 // Nobody in particular: the wiring's own rules are asked about.
@@ -105,7 +106,7 @@ impl Engage {
             })
             .collect();
         if rows.is_empty() {
-            let known = store.chat(&asked.chat)?.is_some();
+            let known = store.chat(&asked.chat).await?.is_some();
             return nobody(context, &asked.chat, known);
         }
         show::rows(context, &rows, &["group", "engages", "rule", "standing", "policy", "sticky", "reason"])

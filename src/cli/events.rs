@@ -55,8 +55,8 @@ impl Events {
         let store = context.store()?;
         let is_shown = |event: &FeedEvent| group.is_none() || event.group == group;
         let cursor = match self.since.as_deref() {
-            Some(text) => since(&store, text, clock::now())?,
-            None if self.follow => store.newest_event()?,
+            Some(text) => since(&store, text, clock::now()).await?,
+            None if self.follow => store.newest_event().await?,
             None => 0,
         };
         if self.follow {
@@ -64,7 +64,7 @@ impl Events {
         }
         let (mut cursor, mut rows) = (cursor, Vec::new());
         loop {
-            let page = store.events_after(cursor, PAGE)?;
+            let page = store.events_after(cursor, PAGE).await?;
             let Some(last) = page.last() else { break };
             cursor = last.seq;
             rows.extend(page.into_iter().filter(|event| is_shown(event)));
@@ -72,7 +72,7 @@ impl Events {
                 rows.drain(..rows.len().saturating_sub(limit));
             }
         }
-        super::filter::check_group(&store, &rows, self.group.as_deref())?;
+        super::filter::check_group(&store, &rows, self.group.as_deref()).await?;
         show::rows(context, &rows, &["seq", "at", "kind", "group", "chat", "subject"])
     }
 }
@@ -85,7 +85,7 @@ async fn follow(
 ) -> Outcome {
     store.watch_others_every(LOOK_EVERY);
     let mut feed = store.follow_from(cursor);
-    store.look_at_feed()?;
+    store.look_at_feed().await?;
     loop {
         let News { events, missed } = tokio::select! {
             _ = tokio::signal::ctrl_c() => return Ok(()),
@@ -114,7 +114,7 @@ async fn follow(
 }
 
 /// Returns the number of the last event that is not wanted.
-fn since(store: &Store, text: &str, now: Time) -> anyhow::Result<i64> {
+async fn since(store: &Store, text: &str, now: Time) -> anyhow::Result<i64> {
     if let Ok(number) = text.parse::<i64>() {
         return Ok(number);
     }
@@ -124,7 +124,7 @@ fn since(store: &Store, text: &str, now: Time) -> anyhow::Result<i64> {
             anyhow!("{text:?} is no event's number, no instant (RFC 3339) and no age (90s, 15m, 2h, 1d)")
         })?),
     };
-    Ok(store.event_before(at)?)
+    Ok(store.event_before(at).await?)
 }
 
 /// Reads an age of one unit, ms.

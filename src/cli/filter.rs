@@ -9,10 +9,10 @@ use crate::{ops::OpError, store::Store};
 ///
 /// # Errors
 /// The name is no folder's, or no group has it.
-pub(super) fn check_group<T>(store: &Store, rows: &[T], group: Option<&str>) -> anyhow::Result<()> {
+pub(super) async fn check_group<T>(store: &Store, rows: &[T], group: Option<&str>) -> anyhow::Result<()> {
     let Some(name) = group.filter(|_| rows.is_empty()) else { return Ok(()) };
     let folder = Folder::parse(name).context("reading --group")?;
-    match store.group(&folder)? {
+    match store.group(&folder).await? {
         Some(_) => Ok(()),
         None => Err(OpError::not_found(format!("there is no group {folder}"))
             .hint("`g2 groups list` shows all")
@@ -24,9 +24,9 @@ pub(super) fn check_group<T>(store: &Store, rows: &[T], group: Option<&str>) -> 
 ///
 /// # Errors
 /// No message came from the chat, and no group is wired to it.
-pub(super) fn check_chat<T>(store: &Store, rows: &[T], chat: Option<&str>) -> anyhow::Result<()> {
+pub(super) async fn check_chat<T>(store: &Store, rows: &[T], chat: Option<&str>) -> anyhow::Result<()> {
     let Some(jid) = chat.filter(|_| rows.is_empty()) else { return Ok(()) };
-    match store.chat(jid)? {
+    match store.chat(jid).await? {
         Some(_) => Ok(()),
         None => Err(OpError::not_found(format!("there is no chat {jid}"))
             .hint("`g2 chats list` shows all")

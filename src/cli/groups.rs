@@ -87,7 +87,7 @@ impl Groups {
         let store = context.store()?;
         match self {
             Self::List { limit } => {
-                let groups = store.newest_groups(limit)?;
+                let groups = store.newest_groups(limit).await?;
                 show::rows(context, &groups, &["folder", "name", "is_main", "trigger", "provider", "chats"])
             }
             Self::Add { folder, chat, name, trigger, main } => {
@@ -97,7 +97,7 @@ impl Groups {
             }
             Self::Show { folder } => {
                 let folder = Folder::parse(&folder).context("showing a group")?;
-                let group = store.group(&folder)?.ok_or_else(|| none(&folder))?;
+                let group = store.group(&folder).await?.ok_or_else(|| none(&folder))?;
                 show::object(context, &group)
             }
             Self::Set { folder, settings } => {
@@ -107,7 +107,7 @@ impl Groups {
             }
             Self::Remove { folder, yes } => {
                 let folder = Folder::parse(&folder).context("removing a group")?;
-                let group = store.group(&folder)?.ok_or_else(|| none(&folder))?;
+                let group = store.group(&folder).await?.ok_or_else(|| none(&folder))?;
                 yes.to(&loss(&store, &group)?)?;
                 drop(store);
                 show::answer(context, &perform(context, groups::remove::Args { folder }).await?)

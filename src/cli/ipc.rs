@@ -102,8 +102,8 @@ impl Ipc {
         match self {
             Self::List { group, state, limit } => {
                 let rows =
-                    Queue { group: group.clone(), state, limit, from: 0 }.rows(&context.root, &store)?;
-                check_group(&store, &rows.rows, group.as_deref())?;
+                    Queue { group: group.clone(), state, limit, from: 0 }.rows(&context.root, &store).await?;
+                check_group(&store, &rows.rows, group.as_deref()).await?;
                 show::rows(context, &rows.rows, &COLUMNS)?;
                 match (rows.cut, limit) {
                     // Who takes the list for the whole one has to learn that it is not.
@@ -111,9 +111,9 @@ impl Ipc {
                     (Some(_), Some(_)) | (None, _) => Ok(()),
                 }
             }
-            Self::Show { what } => trace::show(context, &store, &what),
+            Self::Show { what } => trace::show(context, &store, &what).await,
             Self::Watch { group, count } => {
-                check_group::<()>(&store, &[], group.as_deref())?;
+                check_group::<()>(&store, &[], group.as_deref()).await?;
                 watch::run(context, &store, group, count).await
             }
             Self::Trace { what } => trace::run(context, &store, &what).await,
@@ -121,7 +121,7 @@ impl Ipc {
             Self::Release { what } => change(context, release::Args { what }).await,
             Self::Retry { what } => change(context, retry::Args { what }).await,
             Self::Drop { what, reason, yes } => {
-                confirm_loss(context, &store, &what, &yes)?;
+                confirm_loss(context, &store, &what, &yes).await?;
                 drop(store);
                 change(context, ipc::drop::Args { what, reason }).await
             }
@@ -136,8 +136,8 @@ async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
 }
 
 /// Asks before what is kept of a dead command is removed. Anything else that is dropped is kept, and can be tried again.
-fn confirm_loss(context: &Context, store: &Store, what: &str, yes: &Yes) -> Outcome {
-    if let Found::Settled(id) = find(&context.root, store, what)?
+async fn confirm_loss(context: &Context, store: &Store, what: &str, yes: &Yes) -> Outcome {
+    if let Found::Settled(id) = find(&context.root, store, what).await?
         && let Some(file) = store.settled_file(id)?
         && file.outcome == CommandOutcome::Malformed
         && root::read_kept_bytes(&context.root.join("data"), &file.group, id, true).is_some()

@@ -42,8 +42,8 @@ impl Members {
             Self::List { group, limit } => {
                 let store = context.store()?;
                 let folder = group.as_deref().map(Folder::parse).transpose().context("listing members")?;
-                let members = store.newest_members(folder.as_ref(), limit)?;
-                check_group(&store, &members, group.as_deref())?;
+                let members = store.newest_members(folder.as_ref(), limit).await?;
+                check_group(&store, &members, group.as_deref()).await?;
                 show::rows(context, &members, &["group", "user", "name", "added_by", "added_at"])
             }
             Self::Add { group, user } => {

@@ -20,14 +20,14 @@ pub(super) enum Messages {
 }
 
 impl Messages {
-    pub(super) fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
         let Self::List { chat, unanswered, limit } = self;
         let store = context.store()?;
         let messages = match unanswered {
             true => store.unanswered(chat.as_deref(), limit)?,
-            false => store.messages(chat.as_deref(), limit)?,
+            false => store.messages(chat.as_deref(), limit).await?,
         };
-        check_chat(&store, &messages, chat.as_deref())?;
+        check_chat(&store, &messages, chat.as_deref()).await?;
         show::rows(context, &messages, &["seq", "chat_jid", "thread", "sender_name", "received_at", "text"])
     }
 }

@@ -24,8 +24,8 @@ impl Outbox {
         match self {
             Self::List { chat, limit } => {
                 let store = context.store()?;
-                let rows = store.outbox(chat.as_deref(), limit)?;
-                check_chat(&store, &rows, chat.as_deref())?;
+                let rows = store.outbox(chat.as_deref(), limit).await?;
+                check_chat(&store, &rows, chat.as_deref()).await?;
                 show::rows(
                     context,
                     &rows,

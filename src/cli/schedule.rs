@@ -28,7 +28,7 @@ pub(super) enum Schedule {
 }
 
 impl Schedule {
-    pub(super) fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
         let Self::Next { expression, tz, group, after, count } = self;
         let config = context.config()?;
         let zone = match (tz, group) {
@@ -38,10 +38,10 @@ impl Schedule {
             (None, Some(name)) => {
                 let group = Folder::parse(&name).context("finding the group's time zone")?;
                 let store = context.store()?;
-                if store.group(&group)?.is_none() {
+                if store.group(&group).await?.is_none() {
                     return Err(anyhow!("group {group} does not exist").into());
                 }
-                store.zone_of(&group, &config.zones)?.zone
+                store.zone_of(&group, &config.zones).await?.zone
             }
             (None, None) => config.zone.zone,
         };

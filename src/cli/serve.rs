@@ -174,9 +174,7 @@ async fn watch_over(store: Store) {
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        let reading = store.clone();
-        let answered = tokio::task::spawn_blocking(move || reading.outbox_pending().is_ok()).await;
-        if matches!(answered, Ok(true)) {
+        if store.outbox_pending().await.is_ok() {
             tell_manager(NotifyState::Watchdog);
         }
     }

@@ -74,14 +74,14 @@ impl Sessions {
             Self::List { group, limit } => {
                 let folder = group.as_deref().map(Folder::parse).transpose().context("listing sessions")?;
                 let rows = store.sessions(folder.as_ref(), limit)?;
-                check_group(&store, &rows, group.as_deref())?;
+                check_group(&store, &rows, group.as_deref()).await?;
                 show::rows(
                     context,
                     &rows,
                     &["id", "group", "state", "name", "session_id", "chat_jid", "archived_at"],
                 )
             }
-            Self::Search { query, group, limit } => search(context, &store, &query, group, limit),
+            Self::Search { query, group, limit } => search(context, &store, &query, group, limit).await,
             Self::Show { id } => {
                 let (found, content) = store
                     .archived_session(id)?
@@ -124,16 +124,16 @@ async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
     }
 }
 
-fn existing(store: &Store, group: &str) -> anyhow::Result<Folder> {
+async fn existing(store: &Store, group: &str) -> anyhow::Result<Folder> {
     let group = Folder::parse(group)?;
-    store.group(&group)?.ok_or_else(|| OpError::not_found(format!("group {group} does not exist")))?;
+    store.group(&group).await?.ok_or_else(|| OpError::not_found(format!("group {group} does not exist")))?;
     Ok(group)
 }
 
-fn search(context: &Context, store: &Store, query: &str, group: Option<String>, limit: i64) -> Outcome {
+async fn search(context: &Context, store: &Store, query: &str, group: Option<String>, limit: i64) -> Outcome {
     let groups = match group {
-        Some(group) => vec![existing(store, &group)?],
-        None => store.groups()?.into_iter().map(|group| group.folder).collect(),
+        Some(group) => vec![existing(store, &group).await?],
+        None => store.groups().await?.into_iter().map(|group| group.folder).collect(),
     };
     check_query(query).map_err(|fault| anyhow!("the query {fault}"))?;
     let mut rows = Vec::new();

@@ -76,9 +76,9 @@ struct Down {
 }
 
 impl Waits {
-    fn of(context: &Context) -> Self {
+    async fn of(context: &Context) -> Self {
         let Ok(store) = context.store() else { return Self::default() };
-        let groups = store.groups().unwrap_or_default();
+        let groups = store.groups().await.unwrap_or_default();
         let mut files = 0;
         let data = context.root.join("data");
         let looked = peek::each_waiting(&data, groups.iter().map(|group| &group.folder), |lying| {
@@ -128,7 +128,7 @@ impl StatusCommand {
 async fn run(context: &Context) -> Outcome {
     let (state, problem) = match Client::status(&context.root).await {
         Ok(status) => {
-            let shown = Shown { status: *status, waits: Waits::of(context) };
+            let shown = Shown { status: *status, waits: Waits::of(context).await };
             print(context, &shown, &shown.status.findings)?;
             return if shown.status.state == Health::Healthy { Ok(()) } else { Err(Failure::Quiet(1)) };
         }
@@ -154,7 +154,7 @@ async fn run(context: &Context) -> Outcome {
             "groups": null, "running": null, "waiting": null, "outbox_pending": null, "dead": null,
             "stale_recoveries_24h": null, "approvals_pending": null, "held": held, "problems": problems, "findings": findings,
         }),
-        waits: Waits::of(context),
+        waits: Waits::of(context).await,
     };
     print(context, &status, &findings)?;
     Err(Failure::Quiet(3))

@@ -140,7 +140,7 @@ pub(super) struct Update {
 impl Tasks {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         match self {
-            Self::List { group, limit } => list(context, &context.store()?, group, limit),
+            Self::List { group, limit } => list(context, &context.store()?, group, limit).await,
             Self::Show(named) => {
                 let store = context.store()?;
                 let group = named.group(&store)?;
@@ -171,10 +171,10 @@ fn gone(id: &str) -> OpError {
     OpError::not_found(format!("task {id} does not exist"))
 }
 
-fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<usize>) -> Outcome {
+async fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<usize>) -> Outcome {
     let folder = group.as_deref().map(Folder::parse).transpose().context("listing tasks")?;
     let tasks = store.tasks(folder.as_ref(), limit)?;
-    check_group(store, &tasks, group.as_deref())?;
+    check_group(store, &tasks, group.as_deref()).await?;
     let columns =
         ["id", "group", "chat_jid", "schedule_type", "schedule_value", "status", "next_run", "prompt"];
     show::rows(context, &tasks, &columns)

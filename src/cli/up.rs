@@ -33,7 +33,7 @@ impl Up {
             started = Daemon::start(context.root.clone(), context.config()?) => started?,
             () = signals.next() => return Ok(()),
         };
-        let about = about(context, daemon.sandbox.as_str())?;
+        let about = about(context, daemon.sandbox.as_str()).await?;
         let outcome = tokio::select! {
             outcome = self.talk(context, about) => outcome,
             () = signals.next() => Ok(()),
@@ -52,9 +52,9 @@ impl Up {
 }
 
 /// Tells where everything lies, and which agent answers.
-fn about(context: &Context, sandbox: &str) -> Result<String, Failure> {
+async fn about(context: &Context, sandbox: &str) -> Result<String, Failure> {
     let config = context.config()?;
-    let main = context.store()?.groups()?.into_iter().find(|group| group.is_main);
+    let main = context.store()?.groups().await?.into_iter().find(|group| group.is_main);
     let own = main.as_ref().and_then(|group| Provider::parse(group.provider.as_deref()?).ok());
     let script =
         main.and_then(|group| group.script).or(config.agent.script.map(|path| path.display().to_string()));

@@ -30,7 +30,7 @@ enum Each {
 }
 
 impl Usage {
-    pub(super) fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
         let group = self.group.as_deref().map(Folder::parse).transpose().context("reading --group")?;
         let since = match self.since {
             Some(text) => {
@@ -56,7 +56,7 @@ impl Usage {
         let zone = context.config()?.zone.zone;
         let store = context.store()?;
         let rows = store.usage(by, group.as_ref(), since, &zone)?;
-        check_group(&store, &rows, self.group.as_deref())?;
+        check_group(&store, &rows, self.group.as_deref()).await?;
         show::rows(context, &rows, &[columns, &figures].concat())
     }
 }

@@ -46,7 +46,7 @@ impl Users {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         match self {
             Self::List { limit } => {
-                let users = context.store()?.newest_users(limit)?;
+                let users = context.store()?.newest_users(limit).await?;
                 show::rows(context, &users, &["id", "name", "roles", "member_of", "dm_chat"])
             }
             Self::Add { id, name, dm } => {

@@ -76,7 +76,7 @@ impl Wirings {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         match self {
             Self::List { limit } => {
-                let wirings = context.store()?.newest_wirings(limit)?;
+                let wirings = context.store()?.newest_wirings(limit).await?;
                 show::rows(
                     context,
                     &wirings,

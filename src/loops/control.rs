@@ -199,7 +199,7 @@ enum Asked {
 
 impl Client {
     async fn run(mut self, mut lines: Lines<OwnedReadHalf>) -> std::io::Result<()> {
-        let mut feed = self.desk.store.follow().map_err(std::io::Error::other)?;
+        let mut feed = self.desk.store.follow().await.map_err(std::io::Error::other)?;
         loop {
             tokio::select! {
                 line = lines.next() => {
@@ -226,7 +226,7 @@ impl Client {
                 }
                 told = self.chats.typing() => self.tell(&told).await?,
                 news = feed.next() => {
-                    let told = self.chats.read(&news);
+                    let told = self.chats.read(&news).await;
                     self.tell_all(told).await?;
                 }
             }
@@ -277,10 +277,10 @@ async fn status(desk: &Desk) -> Status {
         }
     };
     let day = clock::now().plus_ms(-24 * 3_600_000);
-    let outbox_pending = count("the outbox", desk.store.outbox_pending());
+    let outbox_pending = count("the outbox", desk.store.outbox_pending().await);
     let dead = count("the receipts", desk.store.dead_commands());
     let stale = count("the runs", desk.store.stale_recoveries(day));
-    let open = desk.store.approvals(false).unwrap_or_default();
+    let open = desk.store.approvals(false).await.unwrap_or_default();
     let approvals_pending =
         open.iter().filter(|question| question.state == approvals::State::Pending).count();
     Status {
@@ -289,7 +289,7 @@ async fn status(desk: &Desk) -> Status {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").into(),
         since: desk.since.to_string(),
-        groups: desk.store.groups().map_or(0, |g| g.len()),
+        groups: desk.store.groups().await.map_or(0, |g| g.len()),
         running: desk.store.active_runs().map_or(0, |r| r.len()),
         waiting: desk.store.waiting_lanes().map_or(0, |w| w.len()),
         outbox_pending,

@@ -45,7 +45,7 @@ pub struct Post {
 
 /// Runs until the daemon stops; a delivery under way is finished first.
 pub async fn run(post: Post) {
-    let mut feed = match post.store.follow() {
+    let mut feed = match post.store.follow().await {
         Ok(feed) => feed,
         Err(error) => {
             return tracing::error!(error = %chain(&error), "reading the feed of changes failed; nothing is said");
@@ -57,7 +57,7 @@ pub async fn run(post: Post) {
     let mut look = true;
     loop {
         if look {
-            match post.store.chats_with_outbox() {
+            match post.store.chats_with_outbox().await {
                 Ok(chats) => {
                     for chat in chats {
                         let post = &post;
@@ -193,7 +193,7 @@ async fn parts_of(
     channel: &dyn Channel,
     delivery: &Delivery,
 ) -> Result<Vec<OutboxPart>, StoreError> {
-    let known = if delivery.attempts > 0 { post.store.parts_of(delivery.id)? } else { Vec::new() };
+    let known = if delivery.attempts > 0 { post.store.parts_of(delivery.id).await? } else { Vec::new() };
     if !known.is_empty() {
         return Ok(known);
     }

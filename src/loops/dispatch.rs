@@ -132,7 +132,7 @@ impl Dispatch {
         mut news: mpsc::UnboundedReceiver<Event>,
         mut adoptions: mpsc::UnboundedReceiver<Adoption>,
     ) {
-        let mut feed = match self.host.store.follow() {
+        let mut feed = match self.host.store.follow().await {
             Ok(feed) => feed,
             Err(error) => {
                 return tracing::error!(error = %chain(&error), "reading the feed of changes failed; nothing is started");
@@ -190,22 +190,22 @@ impl Dispatch {
     /// Takes in what was committed.
     fn read(&mut self, news: &News) {
         self.to_judge |= news.any(&[EventKind::Inbox]);
-        let cleared =
-            |event: &FeedEvent| event.subject.parse().ok().filter(|_| event.kind == EventKind::Cleared);
+        let is_cleared = |event: &FeedEvent| event.kind == EventKind::Cleared && event.group.is_some();
+        let cleared = |event: &FeedEvent| event.subject.parse().ok().filter(|_| is_cleared(event));
         let mut lanes: Vec<i64> = news.events.iter().filter_map(|event| cleared(event)).collect();
         if news.missed {
             self.look_for_due_tasks();
             let active = self.host.store.active_runs().unwrap_or_default();
             lanes.extend(active.iter().filter_map(|run| run.lane));
         }
-        for lane in lanes {
-            match self.host.store.session_of_lane(lane) {
-                Ok(Some((group, generation))) => {
-                    self.tell(Event::SessionCleared { group, lane: LaneId(lane), generation });
+        match self.host.store.lanes(&lanes) {
+            Ok(lanes) => {
+                for lane in lanes {
+                    let (id, generation) = (LaneId(lane.lane), lane.generation);
+                    self.tell(Event::SessionCleared { group: lane.group, lane: id, generation });
                 }
-                Ok(None) => {}
-                Err(error) => tracing::error!(error = %chain(&error), "reading a lane's session failed"),
             }
+            Err(error) => tracing::error!(error = %chain(&error), "reading the sessions of lanes failed"),
         }
     }
 
@@ -375,7 +375,7 @@ impl Dispatch {
                 tracing::info!(group = %group, run, batch = handed.batch, "follow-up handed over");
                 let order = |order: Order| self.live.get(&group).map(|live| live.orders.send(order));
                 let _ = order(Order::Handed(handed.batch));
-                let input = run::input_of(&host, &handed);
+                let input = run::input_of(&host, &handed).await;
                 let placed = match host.boxes.of(&group) {
                     Ok(boxes) => {
                         let id = store::batch_name(handed.batch);

@@ -105,7 +105,7 @@ pub async fn run(
     for interval in [&mut every, &mut blind, &mut again] {
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     }
-    open_groups(&host, &watch, &mut workers, &mut running, &mut growing);
+    open_groups(&host, &watch, &mut workers, &mut running, &mut growing).await;
     let mut sweeping = sweep(&host);
     loop {
         tokio::select! {
@@ -127,7 +127,7 @@ pub async fn run(
             Some(ask) = asks.recv() => match ask {
                 Ask::Groups(done) => {
                     let changed = host.held.look_again();
-                    open_groups(&host, &watch, &mut workers, &mut running, &mut growing);
+                    open_groups(&host, &watch, &mut workers, &mut running, &mut growing).await;
                     match changed {
                         Ok(false) => {}
                         Ok(true) => {
@@ -140,7 +140,7 @@ pub async fn run(
                 }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {
-                        open_groups(&host, &watch, &mut workers, &mut running, &mut growing);
+                        open_groups(&host, &watch, &mut workers, &mut running, &mut growing).await;
                     }
                     if let Some(worker) = workers.get(&folder) {
                         let _ = worker.jobs.send(Job::Drain(done));
@@ -163,7 +163,7 @@ pub async fn run(
                 }
                 if !growing.is_empty() {
                     // Of a group whose boxes could not be opened.
-                    open_groups(&host, &watch, &mut workers, &mut running, &mut growing);
+                    open_groups(&host, &watch, &mut workers, &mut running, &mut growing).await;
                 }
                 scan_changed(&host, &workers);
                 // A container may see to it that something is thrown away all the time.

@@ -92,7 +92,7 @@ impl Keeping {
 
     async fn wait_for_end(&self, group: &Folder) -> Result<(), OpError> {
         let deadline = Instant::now() + Duration::from_millis(self.config.health.close_grace_ms) + STOPPING;
-        let mut feed = self.store.follow()?;
+        let mut feed = self.store.follow().await?;
         while let Some(run) = self.store.active_run_of(group)? {
             if timeout_at(deadline, feed.next()).await.is_err() {
                 let still = format!("group {group} is still there: its run {run} does not end");
@@ -153,7 +153,7 @@ impl Keeper for Arc<Keeping> {
 /// Takes in what was changed in the store, about a group or about who knows what. When it returns, boxes and snapshots are as
 /// the store is.
 async fn changed(keeping: &Keeping, group: Option<Folder>) {
-    if let Err(error) = keeping.store.look_at_feed() {
+    if let Err(error) = keeping.store.look_at_feed().await {
         tracing::error!(error = %chain(&error), "reading the feed of changes failed; it is read again in a second");
     }
     let (done, opened) = oneshot::channel();

@@ -83,7 +83,7 @@ pub struct Problems {
 
 /// Tells the log what appears and what is gone, until the daemon stops.
 pub async fn run(problems: Arc<Problems>) {
-    let Ok(mut feed) = problems.store.follow() else { return };
+    let Ok(mut feed) = problems.store.follow().await else { return };
     loop {
         let _ = problems.look().await;
         let looked = Instant::now();
@@ -147,14 +147,14 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     beside(view, &mut found);
     let mut groups = Vec::new();
     if let Some(store) = view.store {
-        match store.groups() {
+        match store.groups().await {
             Ok(all) => groups = all,
             Err(error) => found.push(Problem::Unreadable { what: "the groups", why: chain(&error) }),
         }
         of_groups(view, &groups, &mut found);
         scripts(view, &groups, &mut found);
-        hearing(store, &mut found);
-        questions(store, &mut found);
+        hearing(store, &mut found).await;
+        questions(store, &mut found).await;
         aside(store, &mut found);
         ledger(store, &mut found);
     }
@@ -409,12 +409,12 @@ fn sender_list(view: &View<'_>, found: &mut Vec<Problem>) {
 }
 
 /// Patterns, and messages that wait for a person.
-fn hearing(store: &Store, found: &mut Vec<Problem>) {
-    match store.wirings() {
+async fn hearing(store: &Store, found: &mut Vec<Problem>) {
+    match store.wirings().await {
         Ok(wirings) => of_wirings(&wirings, found),
         Err(error) => found.push(Problem::Unreadable { what: "the wirings", why: chain(&error) }),
     }
-    match store.held_messages() {
+    match store.held_messages().await {
         Ok(held) => found.extend(held.first().map(|first| Problem::Held {
             count: held.len(),
             seq: first.seq,
@@ -449,13 +449,13 @@ fn of_wirings(wirings: &[Wiring], found: &mut Vec<Problem>) {
 }
 
 /// Whether strangers can be asked about.
-fn questions(store: &Store, found: &mut Vec<Problem>) {
-    match store.who_is_asked() {
+async fn questions(store: &Store, found: &mut Vec<Problem>) {
+    match store.who_is_asked().await {
         Ok(Ok(_)) => {}
-        Ok(Err(why)) => found.push(Problem::NobodyIsAsked { why }),
+        Ok(Err(nobody)) => found.push(Problem::NobodyIsAsked { why: nobody.to_string() }),
         Err(error) => found.push(Problem::Unreadable { what: "the people", why: chain(&error) }),
     }
-    match store.approvals(false) {
+    match store.approvals(false).await {
         Ok(open) => found.extend(full(&open).map(|full| Problem::ManyQuestions { full })),
         Err(error) => found.push(Problem::Unreadable { what: "the questions", why: chain(&error) }),
     }

@@ -167,7 +167,7 @@ async fn next_history(store: &Store, what: History, keep: &Keep, after: i64) -> 
 
 /// Looks at the boxes, and then at what is claimed.
 async fn look(store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, PruneError> {
-    let groups: Vec<Folder> = store.groups()?.into_iter().map(|group| group.folder).collect();
+    let groups: Vec<Folder> = store.groups().await?.into_iter().map(|group| group.folder).collect();
     let data: PathBuf = data.to_owned();
     blocking(move || {
         let mut oldest = BTreeMap::new();

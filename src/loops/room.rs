@@ -77,7 +77,7 @@ impl Watched {
         let looked_at = clock::now();
         let disk = ground.machine.whole_disk();
         let free_now = disk.all_free();
-        let stored = stored(ground);
+        let stored = stored(ground).await;
         self.look_at_the_store(ground, &stored, &disk).await;
         let room = room::room(&disk);
         tracing::debug!(free = free_now.bytes, ?room, "the disk was looked at");
@@ -221,8 +221,8 @@ enum Whom {
 const HOW: &str = "`g2 prune` removes what is only history, `g2 tasks cancel` tasks; `limits.stored_mib` is how much is kept of a group";
 
 /// Returns what each group has in the store.
-fn stored(ground: &Ground) -> BTreeMap<Folder, u64> {
-    let known = ground.store.groups().and_then(|groups| Ok((groups, ground.store.stored()?)));
+async fn stored(ground: &Ground) -> BTreeMap<Folder, u64> {
+    let known = ground.store.groups().await.and_then(|groups| Ok((groups, ground.store.stored()?)));
     match known {
         Ok((groups, mut stored)) => {
             // Of those that were removed nobody writes.
@@ -343,7 +343,7 @@ async fn tell_of_nobody(ground: &Ground, free_mib: u64, partly: &str) {
 }
 
 async fn tell_main(ground: &Ground, text: String, cause: String) {
-    let told = match ground.store.chat_of_main() {
+    let told = match ground.store.chat_of_main().await {
         Ok(Some(chat)) => ground.store.tell(chat, text, cause, clock::now()).await,
         Ok(None) => return tracing::warn!("no chat is main's, so nobody is told"),
         Err(error) => Err(error),

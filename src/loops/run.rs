@@ -107,8 +107,8 @@ impl Runs {
     }
 
     /// Returns the zone in which a group's messages are shown; everybody's where its own can't be read.
-    fn zone_of(&self, group: &Folder) -> Zone {
-        self.store.zone_of(group, &self.config.zones).unwrap_or_else(|error| {
+    async fn zone_of(&self, group: &Folder) -> Zone {
+        self.store.zone_of(group, &self.config.zones).await.unwrap_or_else(|error| {
             tracing::error!(group = %group, error = %chain(&error), "reading a group's time zone failed");
             self.config.zones.of(None)
         })
@@ -306,7 +306,9 @@ pub(super) async fn supervise(
 ) {
     let mut watched = Watched::new(&host, &group, run);
     let watching = match beginning {
-        Beginning::Batch(handed) => watched.launch(document::of_batch(&host, &handed), &mut orders).await,
+        Beginning::Batch(handed) => {
+            watched.launch(document::of_batch(&host, &handed).await, &mut orders).await
+        }
         Beginning::Task(handed) => watched.launch(document::of_task(&host, &handed), &mut orders).await,
         Beginning::Adopted(active) => watched.adopt(*active, &mut orders).await,
         Beginning::Abandoned(active) => {

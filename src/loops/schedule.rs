@@ -16,7 +16,7 @@ const LONGEST_SLEEP_MS: i64 = 60_000;
 
 /// Tells by `due` that tasks may be due, until the daemon stops.
 pub async fn run(store: Store, due: Arc<Notify>, stop: CancellationToken) {
-    let mut feed = match store.follow() {
+    let mut feed = match store.follow().await {
         Ok(feed) => feed,
         Err(error) => {
             return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no task is started");

@@ -71,13 +71,13 @@ impl Snapshots {
     ///
     /// # Errors
     /// The store's.
-    pub fn new(
+    pub async fn new(
         config: Arc<Config>,
         store: Store,
         boxes: Arc<Boxes>,
         mailboxes: mpsc::UnboundedSender<Ask>,
     ) -> Result<Self, StoreError> {
-        let feed = store.follow()?;
+        let feed = store.follow().await?;
         Ok(Self {
             config,
             store,
@@ -124,6 +124,11 @@ const LONGEST_REST: Duration = Duration::from_secs(10);
 
 /// How long after a change the feed is read: what comes at once is read at once.
 const GATHER: Duration = Duration::from_millis(20);
+
+/// Waits for the store, on a thread that may block.
+fn wait<T>(answer: impl Future<Output = T>) -> T {
+    tokio::runtime::Handle::current().block_on(answer)
+}
 
 /// Follows the feed, and writes what it makes wanted, until `stop`. Whatever is wanted then is written first.
 pub async fn run(snapshots: Arc<Snapshots>, stop: CancellationToken) {
@@ -177,7 +182,7 @@ impl Snapshots {
     pub fn catch_up(&self) {
         let mut feed = self.feed.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            match feed.look() {
+            match wait(feed.look()) {
                 Ok(news) if news.events.is_empty() && !news.missed => return,
                 Ok(news) => self.take_in(&news),
                 Err(error) => {
@@ -188,12 +193,12 @@ impl Snapshots {
     }
 
     fn take_in(&self, news: &News) {
-        let main = self.store.main_group().unwrap_or_else(|error| {
+        let main = wait(self.store.main_group()).unwrap_or_else(|error| {
             tracing::error!(error = %chain(&error), "finding main for a snapshot failed");
             None
         });
         if news.missed {
-            self.want_all();
+            wait(self.want_all());
         }
         let of = |kind: EventKind| {
             let some = news.events.iter().filter(move |event| event.kind == kind);
@@ -228,8 +233,8 @@ impl Snapshots {
     }
 
     /// Has all snapshots of every group written in a moment.
-    pub fn want_all(&self) {
-        match self.store.groups() {
+    pub async fn want_all(&self) {
+        match self.store.groups().await {
             Ok(groups) => groups.iter().for_each(|group| self.soon(&group.folder, Shown::All)),
             Err(error) => {
                 tracing::error!(error = %chain(&error), "reading the groups for their snapshots failed")
@@ -239,7 +244,7 @@ impl Snapshots {
 
     /// Groups that were made have their folder and their boxes before anybody is told of them.
     fn lay_out(&self, group: &Folder) {
-        match self.store.group(group) {
+        match wait(self.store.group(group)) {
             Ok(None) => return,
             Ok(Some(_)) => {}
             Err(error) => {
@@ -255,12 +260,7 @@ impl Snapshots {
     /// Keeps the archive of a group within its bounds. What a crash leaves undone is done after the next change.
     fn put_out_archives(&self, group: &Folder) {
         let (most, bytes) = (self.config.limits.archives, self.config.limits.archives_bytes);
-        let put_out = tokio::runtime::Handle::current().block_on(self.store.put_out_archives(
-            group.clone(),
-            most,
-            bytes,
-        ));
-        match put_out {
+        match wait(self.store.put_out_archives(group.clone(), most, bytes)) {
             Ok(0) => {}
             Ok(count) => tracing::info!(group = %group, count, "the oldest archived sessions were put out"),
             Err(error) => {
@@ -310,7 +310,7 @@ impl Snapshots {
     }
 
     fn put_all(&self, group: &Folder, shown: Shown) -> Result<(), Unwritten> {
-        let Some(row) = self.store.group(group)? else { return Ok(()) };
+        let Some(row) = wait(self.store.group(group))? else { return Ok(()) };
         let boxes = self.boxes.of(group)?;
         let scope = (!row.is_main).then_some(group);
         boxes.write_snapshot_with("current_tasks.json", |file| {
@@ -331,7 +331,7 @@ impl Snapshots {
             return Ok(());
         }
         let (groups, more) =
-            if row.is_main { self.store.available_groups(LARGEST)? } else { (Vec::new(), 0) };
+            if row.is_main { wait(self.store.available_groups(LARGEST))? } else { (Vec::new(), 0) };
         let groups =
             AvailableGroups { groups, more: Some(more).filter(|more| *more > 0), last_sync: clock::now() };
         let bytes = serde_json::to_vec_pretty(&groups).unwrap_or_default();

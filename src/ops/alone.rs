@@ -39,9 +39,9 @@ impl<'a> Alone<'a> {
         Ok(self.dirs.get_or_init(|| dirs))
     }
 
-    fn lay_out(&self, group: Option<&Folder>) -> Result<(), OpError> {
+    async fn lay_out(&self, group: Option<&Folder>) -> Result<(), OpError> {
         let Some(group) = group else { return Ok(()) };
-        if self.store.group(group)?.is_some() {
+        if self.store.group(group).await?.is_some() {
             return self.boxes(group).map(drop);
         }
         // It was removed.
@@ -75,7 +75,7 @@ pub fn owner_of(store: &Store, group: &Folder, agent: Option<Owner>) -> Result<O
 
 impl Keeper for Alone<'_> {
     fn changed<'a>(&'a self, group: Option<&'a Folder>) -> Later<'a, Result<(), OpError>> {
-        Box::pin(async move { self.lay_out(group) })
+        Box::pin(async move { self.lay_out(group).await })
     }
 
     fn relaunch(&self, _: &Folder) {}

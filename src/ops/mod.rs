@@ -61,8 +61,11 @@ impl World<'_> {
     ///
     /// # Errors
     /// There is none; the store's.
-    fn group(&self, folder: &Folder) -> Result<crate::domain::rows::Group, OpError> {
-        self.store.group(folder)?.ok_or_else(|| OpError::not_found(format!("group {folder} does not exist")))
+    async fn group(&self, folder: &Folder) -> Result<crate::domain::rows::Group, OpError> {
+        self.store
+            .group(folder)
+            .await?
+            .ok_or_else(|| OpError::not_found(format!("group {folder} does not exist")))
     }
 }
 

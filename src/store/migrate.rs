@@ -31,6 +31,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0021_events", include_str!("../../migrations/0021_events.sql")),
     ("0022_archives", include_str!("../../migrations/0022_archives.sql")),
     ("0023_channels", include_str!("../../migrations/0023_channels.sql")),
+    ("0024_halves", include_str!("../../migrations/0024_halves.sql")),
 ];
 
 /// The schema version that this program writes.
@@ -209,8 +210,8 @@ mod tests {
         assert_eq!(windows, [(Some(4), Some(5)), (Some(5), Some(5)), (None, None)]);
     }
 
-    #[test]
-    fn the_word_of_an_old_answer_and_the_group_that_it_named_come_apart() {
+    #[tokio::test]
+    async fn the_word_of_an_old_answer_and_the_group_that_it_named_come_apart() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g2.sqlite");
         let mut connection = Connection::open(&path).unwrap();
@@ -279,8 +280,69 @@ mod tests {
             assert!(connection.execute(&change, []).is_err(), "{wrong}");
         }
         drop(connection);
-        let old = crate::store::Store::open(&path).unwrap().approvals(true).unwrap();
+        let old = crate::store::Store::open(&path).unwrap().approvals(true).await.unwrap();
         assert_eq!(old[0].outcome(), "question 1 was answered by nobody: connect family");
+    }
+
+    #[test]
+    fn the_sessions_of_lanes_keep_what_they_are_when_they_get_a_table_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "foreign_keys", true).unwrap();
+        let halves = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_halves")).unwrap();
+        for (_, sql) in &MIGRATIONS[..halves] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "user_version", halves).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('a', 'A', '@A', 0);
+                 INSERT INTO chats (jid, channel, name, kind, created_at) VALUES ('tg:1', 'tg', 'c', 'group', 1);
+                 INSERT INTO lanes (group_folder, chat_jid, thread, cursor, generation, session_id, rest_until, sticky_at)
+                   VALUES ('a', 'tg:1', '', 7, 2, 's-1', 99, 5), ('a', 'tg:1', 't', 0, 0, NULL, NULL, NULL);",
+            )
+            .unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let rows: Vec<(i64, String, i64, Option<String>, Option<i64>)> = connection
+            .prepare(
+                "SELECT lane_id, thread, generation, session_id, rest_until FROM sessions ORDER BY lane_id",
+            )
+            .unwrap()
+            .query_map([], |r| {
+                Ok((
+                    r.get("lane_id")?,
+                    r.get("thread")?,
+                    r.get("generation")?,
+                    r.get("session_id")?,
+                    r.get("rest_until")?,
+                ))
+            })
+            .unwrap()
+            .collect::<rusqlite::Result<_>>()
+            .unwrap();
+        assert_eq!(
+            rows,
+            [(1, String::new(), 2, Some("s-1".into()), Some(99)), (2, "t".into(), 0, None, None)]
+        );
+        let left: (i64, i64) = connection
+            .query_row("SELECT cursor, sticky_at FROM lanes WHERE id = 1", [], |r| {
+                Ok((r.get("cursor")?, r.get("sticky_at")?))
+            })
+            .unwrap();
+        assert_eq!(left, (7, 5));
+        connection.execute("UPDATE sessions SET generation = 3 WHERE lane_id = 1", []).unwrap();
+        let told: String = connection
+            .query_row(
+                "SELECT chat_jid || ' ' || subject AS told FROM events WHERE kind = 'cleared'",
+                [],
+                |r| r.get("told"),
+            )
+            .unwrap();
+        assert_eq!(told, "tg:1 1");
+        connection.execute("DELETE FROM groups", []).unwrap();
+        let left: i64 = connection.query_row("SELECT count(*) FROM sessions", [], |r| r.get(0)).unwrap();
+        assert_eq!(left, 0, "a session goes with its lane");
     }
 
     #[test]

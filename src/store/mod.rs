@@ -6,68 +6,56 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use rusqlite::Connection;
+use tokio::sync::Semaphore;
 
 use crate::domain::runs::tasks::TaskLimits;
 
-mod approvals;
-mod by_hand;
-mod chats;
+mod both;
 mod check;
 mod columns;
-mod conversation;
-mod events;
+mod crossing;
 mod fault;
-mod groups;
-mod handover;
-mod health;
-mod lanes;
-mod messages;
 mod meta;
 mod migrate;
-mod outbox;
-mod people;
 mod place;
 #[cfg(test)]
 mod plans;
 mod prune;
-mod receipts;
-mod runs;
 mod search;
-mod sessions;
 mod stored;
-mod tasks;
-mod trace;
-mod uids;
-mod usage;
-mod why;
+mod talk;
+mod views;
+mod work;
 mod writer;
 
-pub use approvals::{Asking, Decided, How, Pick};
-pub use by_hand::{Note, SettledFile};
 pub use check::{Inspection, Soundness, inspect};
-pub use conversation::{By, Conversation, Heard, Line};
-pub use events::{Follower, News};
+pub use crossing::handover::{Content, Handed, HandedTask, HandoverLimits};
+pub use crossing::waiting::WaitingLane;
 pub use fault::Fault;
-pub use groups::{NewGroup, NewWiring};
-pub use handover::{Content, Handed, HandedTask, HandoverLimits};
-pub use health::Health;
-pub use lanes::WaitingLane;
-pub use messages::{Accepted, AllJudged, Judged, Unjudged};
-pub use outbox::{NextDelivery, OutboxPart};
 pub use prune::{Size, shrink};
-pub use receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};
-pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
 pub use search::{INDEXED_AT_ONCE, Searched};
-pub use sessions::Transcripts;
-pub use trace::{Effected, IpcFilter, Story};
-pub use uids::GroupUid;
-pub use why::{Why, WhyCommand, WhyWiring};
+pub use talk::approvals::{Asking, Decided, How, Pick};
+pub use talk::events::{Follower, News};
+pub use talk::groups::{NewGroup, NewWiring};
+pub use talk::messages::{Accepted, AllJudged, Judged, Unjudged};
+pub use talk::outbox::{NextDelivery, OutboxPart};
+pub use views::conversation::{By, Conversation, Heard, Line};
+pub use views::health::Health;
+pub use views::trace::{Effected, IpcFilter, Story};
+pub use views::why::{Why, WhyCommand, WhyWiring};
+pub use work::by_hand::{Note, SettledFile};
+pub use work::receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};
+pub use work::runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
+pub use work::sessions::Transcripts;
+pub use work::uids::GroupUid;
 
 use place::Place;
+use talk::events;
+use work::sessions;
 use writer::Writer;
 
 /// How long the store's log stays after what was in it is in the store, bytes.
@@ -185,9 +173,38 @@ pub struct Store {
     feed: Arc<events::Feed>,
 }
 
+/// How many reads of talk are under way at a time; the others wait for their turn. So many connections are held open, idle.
+const READERS: usize = 4;
+
 struct Readers {
     place: Place,
     idle: Mutex<Vec<Connection>>,
+    turns: Arc<Semaphore>,
+}
+
+impl Readers {
+    fn of(place: Place) -> Self {
+        Self { place, idle: Mutex::default(), turns: Arc::new(Semaphore::new(READERS)) }
+    }
+
+    /// Reads on an idle connection, or on a new one.
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => {
+                let mut connection = self.place.connect()?;
+                prepare(&mut connection)?;
+                connection
+            }
+        };
+        let outcome = work(&connection);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < READERS {
+            idle.push(connection);
+        }
+        outcome
+    }
 }
 
 impl Store {
@@ -237,7 +254,7 @@ impl Store {
             writer: Writer::start(connection, Arc::clone(&feed))?,
             feed,
             indexes: Arc::new(search::Indexes::beside(&path)),
-            readers: Arc::new(Readers { place, idle: Mutex::default() }),
+            readers: Arc::new(Readers::of(place)),
             path,
             asking: Arc::default(),
             bounds: Bounds::NONE,
@@ -277,23 +294,37 @@ impl Store {
         self.writer.write(work)
     }
 
-    /// Reads on a connection of its own, beside the writer: sees everything committed so far.
+    /// Reads on a connection of its own, beside the writer: sees everything committed so far. Whoever calls it waits for the disk.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let idle = self.readers.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
-        let connection = match idle {
-            Some(connection) => connection,
-            None => {
-                let mut connection = self.readers.place.connect()?;
-                prepare(&mut connection)?;
-                connection
+        self.readers.read(work)
+    }
+
+    /// Reads as [`Store::read`] does, on a thread that may block: no worker of the runtime waits for the disk. So talk is read.
+    fn ask<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        let readers = Arc::clone(&self.readers);
+        #[cfg(test)]
+        let work = plans::heard_here(work);
+        async move {
+            // Nobody ever closes it.
+            let turn = Arc::clone(&readers.turns).acquire_owned().await.map_err(|_| StoreError::Closed)?;
+            let read = tokio::task::spawn_blocking(move || {
+                let outcome = readers.read(work);
+                drop(turn);
+                outcome
+            });
+            match read.await {
+                Ok(outcome) => outcome,
+                Err(ended) => match ended.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The runtime ends.
+                    Err(_) => Err(StoreError::Closed),
+                },
             }
-        };
-        let outcome = work(&connection);
-        let mut idle = self.readers.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if idle.len() < 4 {
-            idle.push(connection);
         }
-        outcome
     }
 }
 

@@ -56,6 +56,19 @@ pub(super) fn listen(connection: &mut Connection) {
     connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(hear)).unwrap();
 }
 
+/// Has a read that goes to another thread heard there by who hears this thread.
+pub(super) fn heard_here<T, F: FnOnce(&Connection) -> T>(
+    work: F,
+) -> impl FnOnce(&Connection) -> T + use<T, F> {
+    let ear = EAR.with_borrow(Clone::clone);
+    move |c| {
+        let before = EAR.replace(ear);
+        let value = work(c);
+        EAR.set(before);
+        value
+    }
+}
+
 fn hear(event: TraceEvent<'_>) {
     if let TraceEvent::Stmt(statement, _) = event {
         EAR.with_borrow(|ear| {
@@ -161,7 +174,7 @@ async fn messages(store: &Store, keys: &[&str]) {
     for key in keys {
         store.accept(inbound(key), NOW).await.unwrap();
     }
-    let rows = store.unjudged(100).unwrap();
+    let rows = store.unjudged(100).await.unwrap();
     let last = rows.last().unwrap().n;
     let judged = rows.iter().map(|row| Judged {
         n: row.n,
@@ -215,15 +228,14 @@ async fn end(store: &Store, run: i64, code: i64, cause: Cause) {
 /// From messages to what is said, with a follow-up, a failure and a second try.
 async fn of_messages(store: &Store) {
     messages(store, &["1", "2", "3"]).await;
-    store.message_by_id("local:main", "1").unwrap();
+    store.message_by_id("local:main", "1").await.unwrap();
     let lane = store.waiting_lanes_of(&main_folder()).unwrap()[0].lane;
-    store.session_of_lane(lane).unwrap();
-    store.group_of_lane(lane).unwrap();
+    assert_eq!(store.lanes(&[lane]).unwrap().len(), 1);
     let first = lane_run(store, lane).await;
-    store.group(&main_folder()).unwrap();
+    store.group(&main_folder()).await.unwrap();
     store.group_uid(&main_folder()).unwrap();
     store.set_group_uid(main_folder(), Some(200_001)).await.unwrap();
-    store.zone_of(&main_folder(), &Zones::utc()).unwrap();
+    store.zone_of(&main_folder(), &Zones::utc()).await.unwrap();
     assert!(
         store.active_run(first.run).unwrap().is_some()
             && store.active_run_of(&main_folder()).unwrap().is_some()
@@ -268,7 +280,7 @@ async fn of_messages(store: &Store) {
     }
     let run = store.active_run_of(&main_folder()).unwrap().unwrap();
     end(store, run, 0, Cause::Closed).await;
-    store.standing("local:me", &main_folder()).unwrap();
+    store.standing("local:me", &main_folder()).await.unwrap();
 }
 
 async fn of_commands(store: &Store) {
@@ -300,9 +312,9 @@ async fn of_commands(store: &Store) {
     for group in [None, Some(&main_folder())] {
         store.each_shown_task(group, 1 << 20, |_| true).unwrap();
     }
-    store.main_group().unwrap();
+    store.main_group().await.unwrap();
     store.search(main_folder(), "w".into(), 1, INDEXED_AT_ONCE, &|| false).unwrap();
-    store.chat_of_main().unwrap();
+    store.chat_of_main().await.unwrap();
     store.session_history(&main_folder(), 1 << 20).unwrap();
     store.put_out_archives(main_folder(), Some(0), Some(0)).await.unwrap();
 }
@@ -341,32 +353,32 @@ async fn of_platforms(store: &Store) {
         reaction: "+".into(),
     };
     assert!(store.mark_message(mark, NOW).await.unwrap());
-    assert_eq!(store.marks_of("local:main", "1").unwrap().len(), 1);
+    assert_eq!(store.marks_of("local:main", "1").await.unwrap().len(), 1);
     let info = ChatInfo { name: "Main".into(), kind: ChatKind::Direct, threaded: false, members: Some(2) };
     store.know_chat("local:main".into(), info, NOW).await.unwrap();
     store.set_connection("local".into(), Connected::Connected, None, NOW).await.unwrap();
-    assert_eq!(store.connections().unwrap().len(), 1);
+    assert_eq!(store.connections().await.unwrap().len(), 1);
 }
 
 async fn of_the_feed(store: &Store) {
-    let mut feed = store.follow().unwrap();
+    let mut feed = store.follow().await.unwrap();
     messages(store, &["for the feed"]).await;
-    assert!(feed.look().unwrap().any(&[EventKind::Judged]));
-    let newest = store.newest_event().unwrap();
-    assert!(store.events_after(newest - 3, 2).unwrap().len() == 2);
-    store.look_at_feed().unwrap();
+    assert!(feed.look().await.unwrap().any(&[EventKind::Judged]));
+    let newest = store.newest_event().await.unwrap();
+    assert!(store.events_after(newest - 3, 2).await.unwrap().len() == 2);
+    store.look_at_feed().await.unwrap();
     while store.trim_events(Time(i64::MAX)).await.unwrap() {}
-    assert_eq!(store.events_after(0, 2).unwrap(), []);
+    assert_eq!(store.events_after(0, 2).await.unwrap(), []);
     assert_eq!(*store.bell().borrow(), newest, "no number is given again");
 }
 
 async fn of_the_outbox(store: &Store) {
-    assert_eq!(store.chats_with_outbox().unwrap(), ["local:main"]);
+    assert_eq!(store.chats_with_outbox().await.unwrap(), ["local:main"]);
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
     store.lay_parts(first.id, vec!["a".into(), "b".into()]).await.unwrap();
     store.part_sent(first.id, 1, "p1".into(), NOW).await.unwrap();
-    assert_eq!(store.parts_of(first.id).unwrap().len(), 2);
-    assert_eq!(store.said_as("local:main", "p1").unwrap(), Some(first.id));
+    assert_eq!(store.parts_of(first.id).await.unwrap().len(), 2);
+    assert_eq!(store.said_as("local:main", "p1").await.unwrap(), Some(first.id));
     store.delivery_failed(first.id, "away", Then::Again { after_ms: 0, counts: true }, NOW).await.unwrap();
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
     let NextDelivery::Now(next) =
@@ -375,12 +387,12 @@ async fn of_the_outbox(store: &Store) {
         panic!()
     };
     store.delivered(next.id, 1, "p3".into(), NOW).await.unwrap();
-    assert!(store.last_sent("local:main").unwrap() > 0);
+    assert!(store.last_sent("local:main").await.unwrap() > 0);
     assert!(store.newest_message("local:main").unwrap().is_some());
     assert!(!store.heard_since("local:main", 0, 100).unwrap().is_empty());
-    assert_eq!(store.said_since("local:main", 0).unwrap().len(), 2);
+    assert_eq!(store.said_since("local:main", 0).await.unwrap().len(), 2);
     assert!(!store.chat_at_rest("local:main").unwrap());
-    store.outbox(Some("local:main"), Some(1)).unwrap();
+    store.outbox(Some("local:main"), Some(1)).await.unwrap();
     store.tell("local:main".into(), "no room".into(), "notice: no room".into(), NOW).await.unwrap();
     for seq in 1..=4 {
         store.why(seq, NOW).unwrap().unwrap();
@@ -394,18 +406,18 @@ async fn of_starts(store: &Store) {
     store.active_runs().unwrap();
     store.last_claim().unwrap();
     store.recover_deliveries(vec!["local".into()], UnknownDeliveries::Resend, NOW).await.unwrap();
-    store.outbox_pending().unwrap();
+    store.outbox_pending().await.unwrap();
     store.dead_commands().unwrap();
     store.stale_recoveries(NOW).unwrap();
-    store.available_groups(1 << 20).unwrap();
+    store.available_groups(1 << 20).await.unwrap();
     store.holds().unwrap();
-    store.held_messages().unwrap();
+    store.held_messages().await.unwrap();
     assert!(store.stored_by(&main_folder()).unwrap() > 0 && !store.stored().unwrap().is_empty());
     store.health(NOW).unwrap();
     store.ledger(NOW).unwrap();
-    store.wirings().unwrap();
+    store.wirings().await.unwrap();
     store.expire_approvals(NOW).await.unwrap();
-    assert!(store.approvals(false).unwrap().is_empty() && store.who_is_asked().unwrap().is_ok());
+    assert!(store.approvals(false).await.unwrap().is_empty() && store.who_is_asked().await.unwrap().is_ok());
 }
 
 async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) {

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Fault, StoreError,
-    events::{self, Feed},
+    talk::events::{self, Feed},
 };
 use crate::failpoint;
 

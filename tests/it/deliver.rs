@@ -98,18 +98,18 @@ impl World {
     /// Waits until so many of a chat's rows are said.
     async fn said(&self, chat: &str, count: usize) {
         let mut bell = self.post.store.bell();
-        let said = || {
-            let rows = self.post.store.outbox(Some(chat), None).unwrap();
+        let said = async || {
+            let rows = self.post.store.outbox(Some(chat), None).await.unwrap();
             rows.iter().filter(|row| row.status == DeliveryStatus::Sent).count()
         };
         let waiting = async {
-            while said() < count {
+            while said().await < count {
                 bell.changed().await.unwrap();
             }
         };
-        tokio::time::timeout(crate::support::DEADLINE, waiting)
-            .await
-            .unwrap_or_else(|_| panic!("{chat}: {}", said()));
+        if tokio::time::timeout(crate::support::DEADLINE, waiting).await.is_err() {
+            panic!("{chat}: {}", said().await);
+        }
     }
 
     fn heard(&self, chat: &str) -> Vec<String> {

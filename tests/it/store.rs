@@ -77,6 +77,7 @@ impl World {
         let judged = self
             .store
             .unjudged(100)
+            .await
             .unwrap()
             .into_iter()
             .map(|row| Judged {
@@ -112,8 +113,8 @@ impl World {
         self.store.end_run(end, Zones::utc(), NOW).await.unwrap();
     }
 
-    fn texts(&self, chat: &str) -> Vec<String> {
-        self.store.outbox(Some(chat), None).unwrap().into_iter().map(|row| row.text).collect()
+    async fn texts(&self, chat: &str) -> Vec<String> {
+        self.store.outbox(Some(chat), None).await.unwrap().into_iter().map(|row| row.text).collect()
     }
 
     fn prompt(&self, batch: i64) -> String {
@@ -154,14 +155,14 @@ async fn a_held_message_is_judged_anew_after_the_cursor_when_its_wiring_is_chang
     let ignored = world.message("local:family", "2", "noise", Outcome::Ignore).await;
     world.message("local:family", "3", "first", Outcome::Wake).await;
     let first = world.start(world.lane()).await;
-    assert!(world.store.unjudged(100).unwrap().is_empty());
+    assert!(world.store.unjudged(100).await.unwrap().is_empty());
 
     world
         .store
         .set_wiring(folder("family"), "local:family", vec![("pattern".into(), "^p".into())])
         .await
         .unwrap();
-    let anew: Vec<i64> = world.store.unjudged(100).unwrap().iter().map(|row| row.seq).collect();
+    let anew: Vec<i64> = world.store.unjudged(100).await.unwrap().iter().map(|row| row.seq).collect();
     assert_eq!(anew, [held], "not {ignored}, which was decided, and not what was handed over");
     // With the next one, everything that is not judged yet is.
     world.message("local:family", "4", "second", Outcome::Wake).await;
@@ -175,7 +176,7 @@ async fn a_held_message_is_judged_anew_after_the_cursor_when_its_wiring_is_chang
         .set_wiring(folder("family"), "local:family", vec![("pattern".into(), ".".into())])
         .await
         .unwrap();
-    assert!(world.store.unjudged(100).unwrap().is_empty(), "nothing is handed over twice");
+    assert!(world.store.unjudged(100).await.unwrap().is_empty(), "nothing is handed over twice");
 }
 
 #[tokio::test]
@@ -184,7 +185,7 @@ async fn the_same_event_twice_is_one_message() {
     let first = world.message("local:main", "k", "hello", Outcome::Wake).await;
     let again = world.message("local:main", "k", "hello", Outcome::Wake).await;
     assert_eq!(first, again);
-    assert_eq!(world.store.messages(None, None).unwrap().len(), 1);
+    assert_eq!(world.store.messages(None, None).await.unwrap().len(), 1);
     assert_eq!(world.store.waiting_lanes().unwrap().len(), 1);
 }
 
@@ -240,7 +241,7 @@ async fn a_record_is_applied_once_and_a_gap_is_told() {
     assert_eq!(applied, Recorded::Applied { said: true, idle: true });
     assert_eq!(world.store.record(handed.run, 2, record.clone(), NOW).await.unwrap(), Recorded::Known);
     assert_eq!(world.store.record(handed.run, 4, record, NOW).await.unwrap(), Recorded::Gap { expected: 3 });
-    assert_eq!(world.texts("local:main"), ["answer"]);
+    assert_eq!(world.texts("local:main").await, ["answer"]);
 }
 
 #[tokio::test]
@@ -256,7 +257,7 @@ async fn a_long_answer_is_said_in_parts_each_once_and_is_about_what_it_finishes_
     let record = say(&long, &[handed.batch]);
     // It ends after its second transaction.
     let mut applying = std::pin::pin!(world.store.record(handed.run, 2, record.clone(), NOW));
-    while world.texts("local:main").is_empty() {
+    while world.texts("local:main").await.is_empty() {
         assert!(
             std::future::poll_fn(|cx| std::task::Poll::Ready(applying.as_mut().poll(cx).is_pending())).await
         );
@@ -265,7 +266,7 @@ async fn a_long_answer_is_said_in_parts_each_once_and_is_about_what_it_finishes_
     let applied = world.store.record(handed.run, 2, record.clone(), NOW).await.unwrap();
     assert_eq!(applied, Recorded::Applied { said: true, idle: false });
     assert_eq!(world.store.record(handed.run, 2, record, NOW).await.unwrap(), Recorded::Known);
-    let texts = world.texts("local:main");
+    let texts = world.texts("local:main").await;
     assert!(texts.len() == 3 && texts.iter().all(|text| text.len() <= 1 << 20), "{}", texts.len());
     // What stands around an answer is trimmed.
     assert_eq!(texts.concat(), long.trim_end());
@@ -314,7 +315,7 @@ async fn a_run_that_spoke_and_died_is_told_of_once_and_not_tried_again() {
     world.store.record(handed.run, 2, say("half", &[]), NOW).await.unwrap();
     world.end(handed.run, End::Exited { code: 3, oom: false }, Cause::Itself).await;
     world.end(handed.run, End::Exited { code: 3, oom: false }, Cause::Itself).await;
-    let texts = world.texts("local:main");
+    let texts = world.texts("local:main").await;
     assert_eq!((texts.len(), texts[0].as_str()), (2, "half"), "{texts:?}");
     assert!(world.store.waiting_lanes().unwrap().is_empty());
 }
@@ -373,7 +374,7 @@ async fn tries_rest_longer_each_time_and_end_with_one_notice() {
         );
     }
     assert_eq!(rests, [5000, 10_000, 20_000, 40_000, 80_000]);
-    assert_eq!(world.texts("local:main").len(), 1);
+    assert_eq!(world.texts("local:main").await.len(), 1);
 }
 
 #[tokio::test]
@@ -389,7 +390,7 @@ async fn a_lane_whose_runs_are_killed_three_times_in_an_hour_rests_and_says_so_o
     }
     let rest = world.store.waiting_lanes().unwrap()[0].rest_until.unwrap();
     assert_eq!(rest, NOW.plus_ms(3_600_000));
-    let told = world.texts("local:main").iter().filter(|text| text.contains("three times")).count();
+    let told = world.texts("local:main").await.iter().filter(|text| text.contains("three times")).count();
     assert_eq!(told, 1);
 }
 
@@ -474,7 +475,7 @@ async fn a_mark_that_was_decided_on_before_its_wiring_changed_is_none() {
             ..Inbound::default()
         };
         w.store.accept(inbound, NOW).await.unwrap();
-        let rows = w.store.unjudged(100).unwrap();
+        let rows = w.store.unjudged(100).await.unwrap();
         w.store
             .set_wiring(folder("family"), "local:family", vec![("engage".into(), mode.into())])
             .await
@@ -492,7 +493,7 @@ async fn a_mark_that_was_decided_on_before_its_wiring_changed_is_none() {
             .set_wiring(folder("family"), "local:family", vec![("engage".into(), "mention-sticky".into())])
             .await
             .unwrap();
-        let sticky = w.store.wirings().unwrap().into_iter().any(|wiring| !wiring.sticky.is_empty());
+        let sticky = w.store.wirings().await.unwrap().into_iter().any(|wiring| !wiring.sticky.is_empty());
         assert_eq!(sticky, marked, "{mode}");
     }
 }

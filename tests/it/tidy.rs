@@ -10,6 +10,7 @@ use std::{
 
 use regex::Regex;
 
+mod halves;
 mod layers;
 
 fn top() -> &'static Path {

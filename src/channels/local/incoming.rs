@@ -63,9 +63,12 @@ pub(super) enum BadMessage {
 ///
 /// # Errors
 /// [`BadMessage`].
-pub(super) fn inbound(intake: &Intake, message: Incoming, now: Time) -> Result<Inbound, BadMessage> {
+pub(super) async fn inbound(intake: &Intake, message: Incoming, now: Time) -> Result<Inbound, BadMessage> {
     check(&message)?;
-    let replied = message.reply_to.as_deref().and_then(|id| intake.quoted(&message.chat, id).ok().flatten());
+    let replied = match &message.reply_to {
+        Some(id) => intake.quoted(&message.chat, id).await.ok().flatten(),
+        None => None,
+    };
     let at = message.at.as_deref().map_or(Some(now), |text| text.parse().ok().map(Time::from_jiff));
     Ok(Inbound {
         chat_jid: message.chat,

@@ -122,10 +122,10 @@ impl Session {
     pub async fn handle(&mut self, ask: Ask) -> Vec<Told> {
         match ask {
             Ask::Send(message) => vec![self.accept(*message).await],
-            Ask::Listen { chat, typing, people } => vec![self.listen(chat, typing, people)],
+            Ask::Listen { chat, typing, people } => vec![self.listen(chat, typing, people).await],
             Ask::Rest { chat } => {
                 self.resting = Some(chat);
-                self.rested()
+                self.rested().await
             }
             Ask::Click { press, sender } => {
                 let by = self.local.person("local:", &sender);
@@ -139,7 +139,7 @@ impl Session {
 
     /// Stores a message; whoever sent it is told once that is durable.
     async fn accept(&self, message: Incoming) -> Told {
-        let message = match inbound(&self.intake, message, clock::now()) {
+        let message = match inbound(&self.intake, message, clock::now()).await {
             Ok(message) => message,
             Err(bad) => return Told::Error { message: bad.to_string() },
         };
@@ -149,11 +149,11 @@ impl Session {
         }
     }
 
-    fn listen(&mut self, chat: String, typing: bool, people: bool) -> Told {
-        let newest = || -> Result<(i64, i64), StoreError> {
-            Ok((self.store.newest_message(&chat)?.unwrap_or_default(), self.store.last_sent(&chat)?))
+    async fn listen(&mut self, chat: String, typing: bool, people: bool) -> Told {
+        let newest = async || -> Result<(i64, i64), StoreError> {
+            Ok((self.store.newest_message(&chat)?.unwrap_or_default(), self.store.last_sent(&chat).await?))
         };
-        let (message, said) = newest().unwrap_or_default();
+        let (message, said) = newest().await.unwrap_or_default();
         self.watching = typing.then(|| chat.clone());
         self.people = people.then(|| (chat.clone(), message));
         self.typing = self.local.watch_typing();
@@ -163,17 +163,17 @@ impl Session {
     }
 
     /// Returns what of the news the terminal is told, in order.
-    pub fn read(&mut self, news: &News) -> Vec<Told> {
+    pub async fn read(&mut self, news: &News) -> Vec<Told> {
         let mut told = Vec::new();
         if self.listening.as_ref().is_some_and(|(chat, _)| news.in_chat(chat)) && news.any(&[EventKind::Said])
         {
-            told.extend(self.said());
+            told.extend(self.said().await);
         }
         if self.people.as_ref().is_some_and(|(chat, _)| news.in_chat(chat)) {
             told.extend(self.heard());
         }
         if self.resting.as_ref().is_some_and(|chat| news.in_chat(chat)) {
-            told.extend(self.rested());
+            told.extend(self.rested().await);
         }
         told
     }
@@ -195,9 +195,9 @@ impl Session {
     }
 
     /// What was said to its chat since.
-    fn said(&mut self) -> Vec<Told> {
+    async fn said(&mut self) -> Vec<Told> {
         let Some((chat, last)) = &mut self.listening else { return Vec::new() };
-        let said = self.intake.said_since(chat, *last).unwrap_or_default();
+        let said = self.intake.said_since(chat, *last).await.unwrap_or_default();
         *last = said.last().map_or(*last, |delivery| delivery.id);
         said.into_iter().map(Told::Said).collect()
     }
@@ -218,13 +218,13 @@ impl Session {
     }
 
     /// What was said before the rest, and the rest, once it is there.
-    fn rested(&mut self) -> Vec<Told> {
+    async fn rested(&mut self) -> Vec<Told> {
         let rests = self.resting.as_ref().is_some_and(|chat| self.store.chat_at_rest(chat).unwrap_or(false));
         if !rests {
             return Vec::new();
         }
         self.resting = None;
-        let mut told = self.said();
+        let mut told = self.said().await;
         told.push(Told::Rest);
         told
     }

@@ -12,7 +12,7 @@ use crate::{
     store::ActiveRun,
 };
 
-pub(super) fn check(subject: &Subject) -> Vec<Row> {
+pub(super) async fn check(subject: &Subject) -> Vec<Row> {
     let Some(store) = &subject.store else { return Vec::new() };
     let failed = |check: &'static str| {
         move |error: crate::store::StoreError| vec![Row::fail(check, chain(&error), "see the store's row")]
@@ -26,8 +26,8 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     .flatten()
     .collect();
     rows.extend(store.dead_commands().map_or_else(failed("commands"), |dead| vec![commands(dead)]));
-    rows.extend(store.approvals(false).map_or_else(failed("approvals"), |open| {
-        let who = store.who_is_asked().ok().and_then(Result::ok);
+    let who = store.who_is_asked().await.ok().and_then(Result::ok);
+    rows.extend(store.approvals(false).await.map_or_else(failed("approvals"), |open| {
         let row = approvals(&open, who);
         let told = row.fix.is_none() && subject.has_problem("approvals");
         if told { Vec::new() } else { vec![row] }

@@ -103,7 +103,10 @@ impl Doctor {
         rows.extend(found);
         let (found, daemon) = daemon::check(&root).await;
         rows.extend(found);
-        let groups = store.as_ref().and_then(|store| store.groups().ok()).unwrap_or_default();
+        let groups = match &store {
+            Some(store) => store.groups().await.unwrap_or_default(),
+            None => Vec::new(),
+        };
         let mut problems = match &daemon {
             Some(daemon) => daemon.findings.clone(),
             None => {
@@ -128,7 +131,7 @@ impl Doctor {
         rows.extend(groups::check(&subject));
         rows.extend(heard::check(&subject));
         rows.extend(launch::check(&subject));
-        rows.extend(ledger::check(&subject));
+        rows.extend(ledger::check(&subject).await);
         rows.extend(machine::check(&subject));
         rows
     }

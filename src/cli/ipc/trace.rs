@@ -19,8 +19,8 @@ use crate::{
 };
 
 /// Prints a command's row, its file, its reply or why it was refused.
-pub(super) fn show(context: &Context, store: &Store, what: &str) -> Outcome {
-    let (mut whole, file) = match find(&context.root, store, what)? {
+pub(super) async fn show(context: &Context, store: &Store, what: &str) -> Outcome {
+    let (mut whole, file) = match find(&context.root, store, what).await? {
         Found::Settled(id) => {
             let story =
                 store.story(id, clock::now())?.ok_or_else(|| anyhow!("command {id} does not exist"))?;
@@ -43,7 +43,7 @@ pub(super) fn show(context: &Context, store: &Store, what: &str) -> Outcome {
 
 /// Prints the whole story of a command.
 pub(super) async fn run(context: &Context, store: &Store, what: &str) -> Outcome {
-    let whole = match find(&context.root, store, what)? {
+    let whole = match find(&context.root, store, what).await? {
         Found::Settled(id) => {
             let story =
                 store.story(id, clock::now())?.ok_or_else(|| anyhow!("command {id} does not exist"))?;

@@ -29,16 +29,16 @@ pub(super) async fn run(
     count: Option<usize>,
 ) -> Outcome {
     store.watch_others_every(LOOK_EVERY);
-    let mut feed = store.follow()?;
+    let mut feed = store.follow().await?;
     let queue = Queue { group, state: None, limit: None, from: 0 };
-    let mut known: BTreeSet<Key> = queue.open_rows(&context.root, store)?.iter().map(key).collect();
+    let mut known: BTreeSet<Key> = queue.open_rows(&context.root, store).await?.iter().map(key).collect();
     let mut settled = BTreeSet::new();
     let mut left = count.unwrap_or(usize::MAX);
     while left > 0 {
         // What is settled after this look was seen as open by it, or is not seen as open at all.
-        let open = queue.open_rows(&context.root, store)?;
-        store.look_at_feed()?;
-        let now_settled = settled_rows(store, &queue, &feed.look()?)?;
+        let open = queue.open_rows(&context.root, store).await?;
+        store.look_at_feed().await?;
+        let now_settled = settled_rows(store, &queue, &feed.look().await?)?;
         let still_open = open.iter().filter(|row| row.id.is_none_or(|id| !settled.contains(&id)));
         let new = still_open.filter(|row| !known.contains(&key(row)));
         for row in new.chain(&now_settled).take(left) {

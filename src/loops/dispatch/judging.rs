@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{Dispatch, Event, LaneId, WaitingLane, chain};
+use super::{Dispatch, Event, WaitingLane, chain};
 use crate::{
     clock,
     config::Config,
@@ -77,7 +77,7 @@ impl Judging {
 impl Dispatch {
     pub(super) async fn judge_all(&mut self) {
         loop {
-            let rows = match self.host.store.unjudged(JUDGE) {
+            let rows = match self.host.store.unjudged(JUDGE).await {
                 Ok(rows) => rows,
                 Err(error) => return tracing::error!(error = %chain(&error), "reading the inbox failed"),
             };
@@ -87,7 +87,7 @@ impl Dispatch {
             self.judging.look_at_senders(&self.host.config);
             let more = rows.len() == JUDGE;
             let mut judged = Vec::new();
-            let mut woken = Vec::new();
+            let mut wakes = Vec::new();
             // Lanes that a row of these marks: the next row of theirs is judged with the mark.
             let mut stuck = BTreeSet::new();
             for mut row in rows {
@@ -96,11 +96,22 @@ impl Dispatch {
                 if verdict.sticks {
                     stuck.insert(row.lane);
                 }
-                if let Some(group) = row.group.filter(|_| verdict.verdict == Outcome::Wake) {
-                    woken.push((group, row.lane, row.generation, row.rest_until));
+                let is_new = !wakes.contains(&row.lane);
+                if row.group.is_some() && verdict.verdict == Outcome::Wake && is_new {
+                    wakes.push(row.lane);
                 }
                 judged.push(verdict);
             }
+            // Read before they are judged: a row that was judged is not looked at again.
+            let woken = match self.host.store.lanes(&wakes) {
+                Ok(woken) => woken,
+                Err(error) => {
+                    tracing::error!(error = %chain(&error), "reading lanes failed; looking again in a second");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    self.to_judge = true;
+                    return;
+                }
+            };
             match self.host.store.judge(judged, clock::now()).await {
                 Ok(AllJudged { again, .. }) => {
                     failpoint::reach("message.judged");
@@ -113,11 +124,9 @@ impl Dispatch {
                     return;
                 }
             }
-            for (group, lane, generation, not_before) in woken {
-                self.tell(Event::Waiting {
-                    group,
-                    waiting: WaitingLane { lane: LaneId(lane), generation, not_before },
-                });
+            for lane in woken {
+                let waiting = WaitingLane::from(&lane);
+                self.tell(Event::Waiting { group: lane.group, waiting });
             }
             if !more {
                 return;

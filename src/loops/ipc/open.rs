@@ -39,14 +39,14 @@ impl Line {
 }
 
 /// Opens the boxes of every group that has none yet, starts its worker and has it look at what is there already.
-pub(super) fn open_groups(
+pub(super) async fn open_groups(
     host: &Arc<Mailboxes>,
     watch: &Watch,
     workers: &mut BTreeMap<Folder, Line>,
     running: &mut tokio::task::JoinSet<()>,
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
-    let groups = match host.store.groups() {
+    let groups = match host.store.groups().await {
         Ok(groups) => groups,
         Err(error) => return tracing::error!(error = %chain(&error), "reading the groups failed"),
     };

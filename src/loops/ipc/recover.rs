@@ -56,7 +56,7 @@ async fn recover_group(host: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claime
     let turn = host.intake.turn().await;
     host.intake.taking(&folder, What::Claims);
     // Nobody looks again on behalf of a group that is gone.
-    let gone = matches!(host.store.group(&folder), Ok(None));
+    let gone = matches!(host.store.group(&folder).await, Ok(None));
     let patience = if gone { Patience::None } else { Patience::Some };
     let taken = claims.into_iter().map(|claimed| Taken::before(claimed, Duration::ZERO)).collect();
     // What is slow is the worker's business: a start waits for no search and no transcript. Of a group that is gone it is

@@ -64,7 +64,10 @@ pub(super) fn search(
     taken: Duration,
 ) -> Option<Arc<Searched>> {
     let target = search.target_folder.as_ref().unwrap_or(group);
-    if target != group && host.store.main_group().ok().flatten().as_ref() != Some(group) {
+    if target != group
+        && tokio::runtime::Handle::current().block_on(host.store.main_group()).ok().flatten().as_ref()
+            != Some(group)
+    {
         return None;
     }
     let not_now = || {

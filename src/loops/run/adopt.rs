@@ -31,7 +31,7 @@ impl Watched {
         tracing::info!(container, "adopted a run that outlived its daemon");
         self.container = Some(container.clone());
         let host = Arc::clone(&self.host);
-        let row = host.store.group(&self.group).ok().flatten();
+        let row = host.store.group(&self.group).await.ok().flatten();
         let settings = row.and_then(|row| host.config.run_settings().for_group(&row).ok());
         let looks = settings.as_ref().map_or(Looks::Inside, |(settings, _)| looks(settings));
         // Under the same name in the same folder, which the container has mounted.
@@ -74,7 +74,7 @@ impl Watched {
             let Ok(Some(content)) = self.host.store.batch_content(*batch, self.host.handover_limits()) else {
                 continue;
             };
-            let text = prompt_of(&self.host, &self.group, &content);
+            let text = prompt_of(&self.host, &self.group, &content).await;
             let input = wire::Input { kind: "message".into(), id: Some(batch_name(*batch)), text };
             let (boxes, id) = (Arc::clone(&boxes), batch_name(*batch));
             let bytes = serde_json::to_vec(&input).unwrap_or_default();

@@ -28,19 +28,19 @@ pub(super) struct Launching {
 }
 
 /// Returns the document that `input/<batch>.json` holds.
-pub(in crate::loops) fn input_of(host: &Runs, handed: &Handed) -> Vec<u8> {
-    let text = prompt_of(host, &handed.group, &handed.content);
+pub(in crate::loops) async fn input_of(host: &Runs, handed: &Handed) -> Vec<u8> {
+    let text = prompt_of(host, &handed.group, &handed.content).await;
     let input = wire::Input { kind: "message".into(), id: Some(batch_name(handed.batch)), text };
     serde_json::to_vec(&input).unwrap_or_default()
 }
 
-pub(super) fn prompt_of(host: &Runs, group: &Folder, content: &Content) -> String {
-    content.prompt(&host.zone_of(group))
+pub(super) async fn prompt_of(host: &Runs, group: &Folder, content: &Content) -> String {
+    content.prompt(&host.zone_of(group).await)
 }
 
-pub(super) fn of_batch(host: &Runs, handed: &Handed) -> Launching {
+pub(super) async fn of_batch(host: &Runs, handed: &Handed) -> Launching {
     let lane = format!("{} {} {}", handed.group, handed.chat_jid, handed.thread);
-    let prompt = prompt_of(host, &handed.group, &handed.content);
+    let prompt = prompt_of(host, &handed.group, &handed.content).await;
     let document = wire::Launch {
         session_id: handed.session_id.clone(),
         batch_id: batch_name(handed.batch),

@@ -78,9 +78,10 @@ pub(super) async fn prepare(
     is_main: bool,
 ) -> Result<Prepared, Unprepared> {
     let (host, group) = (Arc::clone(host), group.clone());
-    let (at, of) = (Arc::clone(&host), group.clone());
+    let row = host.store.group(&group).await?.ok_or(Unprepared::Removed)?;
+    let at = Arc::clone(&host);
     let span = tracing::Span::current();
-    let prepared = spawn_blocking(move || span.in_scope(|| now(&at, &of, run, is_main)));
+    let prepared = spawn_blocking(move || span.in_scope(|| now(&at, &row, run, is_main)));
     let prepared = prepared.await??;
     // All of it is given away by now; from here on a daemon that starts knows whose it is.
     if prepared.moved {
@@ -90,9 +91,9 @@ pub(super) async fn prepare(
     Ok(prepared)
 }
 
-fn now(host: &Runs, group: &Folder, run: i64, is_main: bool) -> Result<Prepared, Unprepared> {
-    let row = host.store.group(group)?.ok_or(Unprepared::Removed)?;
-    let (settings, own) = host.config.run_settings().for_group(&row)?;
+fn now(host: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Unprepared> {
+    let group = &row.folder;
+    let (settings, own) = host.config.run_settings().for_group(row)?;
     let place = if host.sandbox.kind() == SandboxName::Process { Place::Host } else { Place::Container };
     if place == Place::Host && settings.provider == Provider::Claude && !host.config.sandbox.allow_unsandboxed
     {
@@ -114,7 +115,7 @@ fn now(host: &Runs, group: &Folder, run: i64, is_main: bool) -> Result<Prepared,
     let way = model::way(host, run, &settings, place, owner)?;
     let zone = host.config.zones.of(own.timezone.as_deref()).name;
     let provider = match settings.provider {
-        Provider::Scripted => wire::Provider::Scripted { script: script(host, &row)? },
+        Provider::Scripted => wire::Provider::Scripted { script: script(host, row)? },
         Provider::Claude => {
             let directories = directories(&folders, &extra.granted, place);
             wire::Provider::Claude(Box::new(model::claude(

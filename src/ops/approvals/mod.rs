@@ -49,6 +49,6 @@ async fn decide(
         ipc::lay_out_group(world.root, made, world.box_owner)?;
     }
     world.keeper.changed(made.as_ref()).await?;
-    let (row, _) = world.store.approval(id)?.ok_or_else(gone)?;
+    let (row, _) = world.store.approval(id).await?.ok_or_else(gone)?;
     Ok(Done::new(row, says))
 }

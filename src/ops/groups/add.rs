@@ -53,7 +53,7 @@ impl Operation for Args {
             is_main: main,
             trigger: trigger.map_or_else(|| format!("@{assistant}"), String::from),
         };
-        let known = world.store.chat(chat.as_str())?;
+        let known = world.store.chat(chat.as_str()).await?;
         let wiring = wiring_for(&folder, &chat, main, known.as_ref());
         // A daemon that dies from here on finds the row when it starts, and makes the rest.
         world.store.add_group(group, vec![wiring], clock::now()).await?;
@@ -61,9 +61,9 @@ impl Operation for Args {
         ipc::lay_out_group(world.root, &folder, world.box_owner)?;
         failpoint::reach("op.group_laid_out");
         world.keeper.changed(Some(&folder)).await?;
-        let notes = two_answer(world.store, &folder, &chat)?.into_iter().chain(chat.unserved());
+        let notes = two_answer(world.store, &folder, &chat).await?.into_iter().chain(chat.unserved());
         let says = format!("group {folder} answers in {chat}");
-        Ok(Done::new(world.group(&folder)?, says).noting(notes))
+        Ok(Done::new(world.group(&folder).await?, says).noting(notes))
     }
 }
 

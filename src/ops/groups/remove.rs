@@ -26,7 +26,7 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
         let Self { folder } = self;
-        let row = world.group(&folder)?;
+        let row = world.group(&folder).await?;
         // Nothing is started in it meanwhile, whatever waits there.
         world.keeper.keep_out(&folder);
         let removed = remove(world, &folder).await;
@@ -39,7 +39,7 @@ impl Operation for Args {
 async fn remove(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
     let deadline = Instant::now() + AGAIN;
     loop {
-        world.group(folder)?;
+        world.group(folder).await?;
         check_nothing_is_held(world, folder)?;
         world.keeper.empty(folder).await?;
         failpoint::reach("op.group_emptied");

@@ -37,7 +37,7 @@ impl Operation for Args {
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
         let Self { folder, settings } = self;
         settings.iter().try_for_each(|(key, value)| check(key, value))?;
-        fits(world, &world.group(&folder)?, &settings)?;
+        fits(world, &world.group(&folder).await?, &settings)?;
         let zones = match settings.contains_key("timezone") {
             true => Some(world.config()?.zones.clone()),
             false => None,
@@ -49,7 +49,7 @@ impl Operation for Args {
             world.keeper.relaunch(&folder);
         }
         world.keeper.changed(Some(&folder)).await?;
-        Ok(Done::new(world.group(&folder)?, format!("group {folder} is changed")))
+        Ok(Done::new(world.group(&folder).await?, format!("group {folder} is changed")))
     }
 }
 

@@ -38,7 +38,7 @@ impl Operation for Args {
         use std::os::unix::ffi::OsStringExt as _;
         let Self { what, reason } = self;
         let hand = world.keeper.hand()?;
-        let id = match find(world.root, world.store, &what)? {
+        let id = match find(world.root, world.store, &what).await? {
             Found::Settled(id) => {
                 match world.store.settled_file(id)? {
                     Some(file) if file.outcome == CommandOutcome::Malformed => {
@@ -73,7 +73,7 @@ async fn claimed(world: &World<'_>, id: i64, reason: String) -> Result<(), OpErr
     let (hand, now) = (world.keeper.hand()?, clock::now());
     let claimed = hand::note_drop(hand, id, reason, now).await?;
     let Some(claimed) = world.keeper.settle(claimed).await else { return Ok(()) };
-    let boxes = match world.store.group(&claimed.folder)? {
+    let boxes = match world.store.group(&claimed.folder).await? {
         Some(group) => Some(world.keeper.boxes(&group.folder)?),
         None => None,
     };

@@ -50,10 +50,10 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn of(world: &World<'_>, what: &str) -> Result<Self, OpError> {
+    pub(super) async fn of(world: &World<'_>, what: &str) -> Result<Self, OpError> {
         let (root, store) = (world.root, world.store);
         if let Ok(group) = Folder::parse(what)
-            && store.group(&group)?.is_some()
+            && store.group(&group).await?.is_some()
         {
             return Ok(Self { group, file: None });
         }
@@ -61,7 +61,7 @@ impl Target {
         if let Some(hold) = store.holds()?.into_iter().find(|hold| shown(hold) == what) {
             return Ok(Self { group: hold.group, file: hold.file });
         }
-        match look_for(root, store, what)? {
+        match look_for(root, store, what).await? {
             Some(Found::Open(open)) => match open.waiting_file()? {
                 Some(file) => {
                     Ok(Self { group: file.group, file: Some((file.in_box.to_string(), file.name)) })
@@ -96,7 +96,7 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Held>, OpError> {
         let Self { what, reason } = self;
-        let target = Target::of(world, &what)?;
+        let target = Target::of(world, &what).await?;
         let (group, file) = (target.group.clone(), target.file.clone());
         let is_file = file.is_some();
         let hold = Hold { group, file, reason: reason.clone(), at: clock::now(), aside: false };
@@ -104,7 +104,7 @@ impl Operation for Args {
         world.store.hold(hold).await?;
         world.keeper.changed(Some(&target.group)).await?;
         // It may have been claimed before anybody was told.
-        if is_file && !waits(world, &name)? {
+        if is_file && !waits(world, &name).await? {
             world.store.release(target.group.clone(), target.file.clone()).await?;
             return Err(OpError::refused(format!("{name} was claimed meanwhile"))
                 .hint(format!("see `g2 ipc trace {name}`")));
@@ -114,8 +114,8 @@ impl Operation for Args {
     }
 }
 
-fn waits(world: &World<'_>, name: &str) -> Result<bool, OpError> {
-    match find(world.root, world.store, name) {
+async fn waits(world: &World<'_>, name: &str) -> Result<bool, OpError> {
+    match find(world.root, world.store, name).await {
         Ok(Found::Open(open)) => Ok(open.waiting_file()?.is_some()),
         Ok(Found::Settled(_)) | Err(_) => Ok(false),
     }

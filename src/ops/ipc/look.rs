@@ -88,14 +88,14 @@ pub enum Found {
 }
 
 impl Queue {
-    pub fn rows(&self, root: &Path, store: &Store) -> Result<Rows> {
+    pub async fn rows(&self, root: &Path, store: &Store) -> Result<Rows> {
         let now = clock::now();
         // Files move on while we read, so they are looked for where they come from first: none is missed.
         let settled_before = store.last_claim()?;
         let outcome = self.state.map(QueueState::outcome);
         let (mut open, mut cut) = (Vec::new(), None);
         if !matches!(outcome, Some(Some(_))) {
-            (open, cut) = self.open(root, store, now)?;
+            (open, cut) = self.open(root, store, now).await?;
         }
         let mut rows = Vec::new();
         let settled = !matches!(outcome, Some(None));
@@ -142,14 +142,14 @@ impl Queue {
     ///
     /// # Errors
     /// The store's and the world's.
-    pub fn open_rows(&self, root: &Path, store: &Store) -> Result<Vec<IpcRow>> {
-        let (open, _) = self.open(root, store, clock::now())?;
+    pub async fn open_rows(&self, root: &Path, store: &Store) -> Result<Vec<IpcRow>> {
+        let (open, _) = self.open(root, store, clock::now()).await?;
         Ok(open.into_iter().map(|open| open.row).collect())
     }
 
-    fn open(&self, root: &Path, store: &Store, now: Time) -> Result<(Vec<Open>, Option<String>)> {
+    async fn open(&self, root: &Path, store: &Store, now: Time) -> Result<(Vec<Open>, Option<String>)> {
         let data = root.join("data");
-        let mut groups: Vec<Folder> = store.groups()?.into_iter().map(|group| group.folder).collect();
+        let mut groups: Vec<Folder> = store.groups().await?.into_iter().map(|group| group.folder).collect();
         groups.retain(|folder| self.group.as_deref().is_none_or(|group| folder.as_str() == group));
         let waiting = peek::waiting(&data, &groups, MOST_WAITING)?;
         let cut = waiting.is_cut().then(|| {
@@ -288,8 +288,8 @@ fn asked(head: &[u8]) -> (Option<String>, Option<String>) {
 ///
 /// # Errors
 /// There is no such command, or several could be meant; the store's and the world's.
-pub fn find(root: &Path, store: &Store, what: &str) -> Result<Found> {
-    look_for(root, store, what)?.ok_or_else(|| {
+pub async fn find(root: &Path, store: &Store, what: &str) -> Result<Found> {
+    look_for(root, store, what).await?.ok_or_else(|| {
         OpError::not_found(format!("no command is called {}", escaped(what)))
             .hint("`g2 ipc list` names them all")
     })
@@ -299,7 +299,7 @@ pub fn find(root: &Path, store: &Store, what: &str) -> Result<Found> {
 ///
 /// # Errors
 /// Several could be meant, or it was removed; the store's and the world's.
-pub fn look_for(root: &Path, store: &Store, what: &str) -> Result<Option<Found>> {
+pub async fn look_for(root: &Path, store: &Store, what: &str) -> Result<Option<Found>> {
     let now = clock::now();
     let data = root.join("data");
     let holds = Holds::new(store.holds()?);
@@ -329,7 +329,7 @@ pub fn look_for(root: &Path, store: &Store, what: &str) -> Result<Option<Found>>
     if let Some(lying) = file_at(&data, what) {
         found.push(look_into(lying));
     } else {
-        let groups: Vec<Folder> = store.groups()?.into_iter().map(|group| group.folder).collect();
+        let groups: Vec<Folder> = store.groups().await?.into_iter().map(|group| group.folder).collect();
         let may_be_an_id = RequestId::parse(what).is_ok();
         let mut read = 0;
         let partial = peek::each_waiting(&data, &groups, |lying| {

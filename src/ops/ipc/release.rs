@@ -21,7 +21,7 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Held>, OpError> {
         let Self { what } = self;
-        let target = Target::of(world, &what)?;
+        let target = Target::of(world, &what).await?;
         if world.store.release(target.group.clone(), target.file.clone()).await? == 0 {
             return Err(OpError::refused(format!("{what} is not held")));
         }

@@ -24,7 +24,7 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<IpcRow>, OpError> {
         let Self { what } = self;
-        let of = match find(world.root, world.store, &what)? {
+        let of = match find(world.root, world.store, &what).await? {
             Found::Settled(id) => id,
             Found::Open(open) => {
                 let says = format!("{what} is {} and was not decided yet", open.row.state);

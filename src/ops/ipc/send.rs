@@ -70,7 +70,7 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<IpcRow>, OpError> {
         let Self { group, in_box, command } = self;
-        world.group(&group)?;
+        world.group(&group).await?;
         let bytes = command.bytes()?;
         if bytes.len() as u64 > COMMAND_LIMIT {
             return Err(OpError::invalid(format!("the command has more than {COMMAND_LIMIT} bytes")));

@@ -26,7 +26,7 @@ impl Operation for Args {
             StoreError::NotFound { .. } => gone(),
             other => other.into(),
         })?;
-        let row = world.store.outbox_row(id)?.ok_or_else(gone)?;
+        let row = world.store.outbox_row(id).await?.ok_or_else(gone)?;
         world.keeper.changed(None).await?;
         Ok(Done::new(row, format!("outbox row {id} is sent again")))
     }

@@ -31,11 +31,11 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<User>, OpError> {
         let Self { id, name, dm } = self;
-        let known = row(world, &id)?.map(|user| user.name);
+        let known = row(world, &id).await?.map(|user| user.name);
         let handle = id.as_str().split_once(':').map_or(id.as_str(), |(_, handle)| handle);
         let name = name.or(known).unwrap_or_else(|| handle.to_owned());
         world.store.put_user(id.as_str(), &name, dm.map(String::from), clock::now()).await?;
-        let user = row(world, &id)?.ok_or_else(|| none(&id))?;
+        let user = row(world, &id).await?.ok_or_else(|| none(&id))?;
         Ok(Done::new(user, format!("user {id} is {name}")))
     }
 }

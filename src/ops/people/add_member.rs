@@ -20,8 +20,8 @@ pub struct Args {
 
 impl Args {
     /// Returns the member's row.
-    pub(super) fn row(&self, world: &World<'_>) -> Result<Option<Member>, OpError> {
-        let mut all = world.store.members(Some(&self.group))?.into_iter();
+    pub(super) async fn row(&self, world: &World<'_>) -> Result<Option<Member>, OpError> {
+        let mut all = world.store.members(Some(&self.group)).await?.into_iter();
         Ok(all.find(|member| member.user == self.user.as_str()))
     }
 
@@ -37,7 +37,7 @@ impl Operation for Args {
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Member>, OpError> {
         let (group, user) = (&self.group, self.user.as_str());
         world.store.add_member(user, group.clone(), BY_HAND, clock::now()).await?;
-        let member = self.row(world)?.ok_or_else(|| self.none())?;
+        let member = self.row(world).await?.ok_or_else(|| self.none())?;
         Ok(Done::new(member, format!("group {group} knows {user}")))
     }
 }

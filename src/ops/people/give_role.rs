@@ -58,7 +58,7 @@ impl Operation for Args {
                 format!("has no role{whole}")
             }
         };
-        let row = row(world, &id)?.ok_or_else(|| none(&id))?;
+        let row = row(world, &id).await?.ok_or_else(|| none(&id))?;
         Ok(Done::new(row, format!("user {id} {says}")))
     }
 }

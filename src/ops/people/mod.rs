@@ -15,8 +15,8 @@ pub mod set_chat;
 const BY_HAND: &str = "command line";
 
 /// Returns a user's row.
-fn row(world: &World<'_>, id: &UserId) -> Result<Option<User>, OpError> {
-    Ok(world.store.users()?.into_iter().find(|user| user.id == id.as_str()))
+async fn row(world: &World<'_>, id: &UserId) -> Result<Option<User>, OpError> {
+    Ok(world.store.users().await?.into_iter().find(|user| user.id == id.as_str()))
 }
 
 /// There is no such user.

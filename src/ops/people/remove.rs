@@ -21,7 +21,7 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<User>, OpError> {
         let Self { id } = self;
-        let was = row(world, &id)?.ok_or_else(|| none(&id))?;
+        let was = row(world, &id).await?.ok_or_else(|| none(&id))?;
         world.store.remove_user(id.as_str()).await?;
         Ok(Done::new(was, format!("user {id} is removed, with their roles and memberships")))
     }

@@ -19,7 +19,7 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Member>, OpError> {
         let Self(which) = self;
-        let was = which.row(world)?.ok_or_else(|| which.none())?;
+        let was = which.row(world).await?.ok_or_else(|| which.none())?;
         world.store.remove_member(which.user.as_str(), which.group.clone()).await?;
         Ok(Done::new(was, format!("group {} does not know {} any more", which.group, which.user)))
     }

@@ -29,11 +29,11 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Chat>, OpError> {
         let Self { chat, policy, name, kind, threaded } = self;
-        let row = || -> Result<Chat, OpError> {
+        let row = async || -> Result<Chat, OpError> {
             let none = || OpError::not_found(format!("chat {chat} does not exist"));
-            world.store.chat(chat.as_str())?.ok_or_else(none)
+            world.store.chat(chat.as_str()).await?.ok_or_else(none)
         };
-        row()?;
+        row().await?;
         let settings = [
             ("policy", policy.map(|policy| policy.to_string())),
             ("name", name),
@@ -44,6 +44,6 @@ impl Operation for Args {
         world.store.set_chat(chat.as_str(), settings.collect()).await?;
         // Agents are shown the names of chats.
         world.keeper.changed(None).await?;
-        Ok(Done::new(row()?, format!("chat {chat} is changed")))
+        Ok(Done::new(row().await?, format!("chat {chat} is changed")))
     }
 }

@@ -26,7 +26,7 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Conversations>, OpError> {
         let Self { group, name, session } = self;
-        world.group(&group)?;
+        world.group(&group).await?;
         let sessions = match session {
             Some(session) => vec![session],
             None => world.store.live_sessions(&group, Lanes::All)?,

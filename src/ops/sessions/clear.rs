@@ -24,7 +24,7 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Conversations>, OpError> {
         let Self { group, name } = self;
-        world.group(&group)?;
+        world.group(&group).await?;
         let (said, notes) = live(world, &group, name.is_some())?;
         let command = Command::ClearSession(ClearSession { name, target_folder: None });
         let (_, now) = act(world, by, &group, command, said).await?;

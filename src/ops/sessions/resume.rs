@@ -26,7 +26,7 @@ impl Operation for Args {
         let Self { id, save_name } = self;
         let none = || OpError::not_found(format!("no archived session has the number {id}"));
         let (found, _) = world.store.archived_session(id)?.ok_or_else(none)?;
-        let group = world.group(&found.group)?.folder;
+        let group = world.group(&found.group).await?.folder;
         let (said, notes) = live(world, &group, save_name.is_some())?;
         let command = ResumeSession { session_history_id: id, save_name, target_folder: None };
         let (_, now) = act(world, by, &group, Command::ResumeSession(command), said).await?;

@@ -54,9 +54,9 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Task>, OpError> {
         let Self { group, chat, kind, value, context, catch_up, output, script, id, prompt } = self;
-        world.group(&group)?;
+        world.group(&group).await?;
         if let Some(chat) = &chat {
-            check_chat(world, &group, chat)?;
+            check_chat(world, &group, chat).await?;
         }
         let command = Command::ScheduleTask(ScheduleTask {
             prompt: prompt.into(),
@@ -75,13 +75,13 @@ impl Operation for Args {
         };
         let made = row(world, group, task_id)?;
         let notes = chat.as_ref().and_then(Jid::unserved);
-        Ok(done(world, made, &outcome)?.noting(notes))
+        Ok(done(world, made, &outcome).await?.noting(notes))
     }
 }
 
 /// Refuses a task of one group for a chat that only others are wired to: it would be theirs.
-fn check_chat(world: &World<'_>, group: &Folder, chat: &Jid) -> Result<(), OpError> {
-    let all = world.store.wirings()?.into_iter().filter(|w| w.chat_jid == chat.as_str());
+async fn check_chat(world: &World<'_>, group: &Folder, chat: &Jid) -> Result<(), OpError> {
+    let all = world.store.wirings().await?.into_iter().filter(|w| w.chat_jid == chat.as_str());
     let wired: Vec<Folder> = all.map(|w| w.group).collect();
     if wired.contains(group) {
         return Ok(());

@@ -54,12 +54,12 @@ async fn change(
     let was = row(world, &group, id)?;
     // As its group: its own tasks come first.
     let outcome = act(world, by, &group, command, Transcripts::new()).await?.0;
-    done(world, was, &outcome)
+    done(world, was, &outcome).await
 }
 
 /// Says what became of a task, by the clocks of its group. `was`: how it was before, for one that is gone.
-fn done(world: &World<'_>, was: Task, outcome: &Outcome) -> Result<Done<Task>, OpError> {
-    let zone = world.store.zone_of(&was.group, &world.config()?.zones)?.zone;
+async fn done(world: &World<'_>, was: Task, outcome: &Outcome) -> Result<Done<Task>, OpError> {
+    let zone = world.store.zone_of(&was.group, &world.config()?.zones).await?.zone;
     let local = |at: Time| reply::local(at, &zone);
     let id = &was.id;
     let says = match outcome {

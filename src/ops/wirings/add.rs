@@ -44,7 +44,7 @@ impl Operation for Args {
             (Some(EngageMode::Mention | EngageMode::MentionSticky), Some(_)) => {
                 return Err(OpError::invalid("--pattern goes with --engage pattern"));
             }
-            (None, None) => default_mode(&chat, world.store.chat(chat.as_str())?.as_ref()).columns(),
+            (None, None) => default_mode(&chat, world.store.chat(chat.as_str()).await?.as_ref()).columns(),
         };
         check_pattern(engage_pattern.as_deref())?;
         let wiring = NewWiring {
@@ -57,8 +57,8 @@ impl Operation for Args {
         };
         world.store.add_wiring(wiring, clock::now()).await?;
         world.keeper.changed(Some(&group)).await?;
-        let notes = two_answer(world.store, &group, &chat)?.into_iter().chain(chat.unserved());
-        let made = row(world, &group, &chat)?.ok_or_else(|| none(&group, &chat))?;
+        let notes = two_answer(world.store, &group, &chat).await?.into_iter().chain(chat.unserved());
+        let made = row(world, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
         Ok(Done::new(made, format!("group {group} is wired to {chat}")).noting(notes))
     }
 }

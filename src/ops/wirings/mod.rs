@@ -21,8 +21,8 @@ pub mod set;
 pub mod unstick;
 
 /// Returns a wiring's row.
-fn row(world: &World<'_>, group: &Folder, chat: &Jid) -> Result<Option<Wiring>, OpError> {
-    let mut all = world.store.wirings()?.into_iter();
+async fn row(world: &World<'_>, group: &Folder, chat: &Jid) -> Result<Option<Wiring>, OpError> {
+    let mut all = world.store.wirings().await?.into_iter();
     Ok(all.find(|wiring| wiring.group == *group && wiring.chat_jid == chat.as_str()))
 }
 
@@ -40,9 +40,14 @@ fn check_pattern(pattern: Option<&str>) -> Result<(), OpError> {
 }
 
 /// Says that two groups take every message of a chat, this group being one of them: each message is answered twice.
-pub(super) fn two_answer(store: &Store, group: &Folder, chat: &Jid) -> Result<Option<String>, StoreError> {
+pub(super) async fn two_answer(
+    store: &Store,
+    group: &Folder,
+    chat: &Jid,
+) -> Result<Option<String>, StoreError> {
     let all: Vec<String> = store
-        .wirings()?
+        .wirings()
+        .await?
         .into_iter()
         .filter(|w| w.chat_jid == chat.as_str() && takes_everything(w.engage_pattern.as_deref()))
         .map(|w| w.group.to_string())

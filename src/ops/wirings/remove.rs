@@ -23,7 +23,7 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
         let Self { group, chat } = self;
-        let was = row(world, &group, &chat)?.ok_or_else(|| none(&group, &chat))?;
+        let was = row(world, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
         world.store.remove_wiring(group.clone(), chat.as_str()).await?;
         world.keeper.changed(Some(&group)).await?;
         Ok(Done::new(was, format!("group {group} is no longer wired to {chat}")))

@@ -37,7 +37,7 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
         let Self { group, chat, engage, pattern, sender_scope, ignored } = self;
-        let now = row(world, &group, &chat)?.ok_or_else(|| none(&group, &chat))?;
+        let now = row(world, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
         let mode = engage.unwrap_or(now.engage_mode);
         if mode != EngageMode::Pattern && pattern.is_some() {
             return Err(OpError::invalid(format!("a wiring with engage={mode} has no pattern"))
@@ -53,8 +53,8 @@ impl Operation for Args {
         let settings = settings.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
         world.store.set_wiring(group.clone(), chat.as_str(), settings.collect()).await?;
         world.keeper.changed(Some(&group)).await?;
-        let notes = two_answer(world.store, &group, &chat)?;
-        let changed = row(world, &group, &chat)?.ok_or_else(|| none(&group, &chat))?;
+        let notes = two_answer(world.store, &group, &chat).await?;
+        let changed = row(world, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
         Ok(Done::new(changed, format!("the wiring of {group} to {chat} is changed")).noting(notes))
     }
 }

@@ -26,18 +26,18 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
         let Self { group, chat, thread } = self;
-        let wired = || -> Result<Wiring, OpError> {
-            row(world, &group, &chat)?.ok_or_else(|| {
+        let wired = async || -> Result<Wiring, OpError> {
+            row(world, &group, &chat).await?.ok_or_else(|| {
                 OpError::not_found(format!("group {group} is not wired to {chat}"))
                     .hint("see `g2 wirings list`")
             })
         };
-        wired()?;
+        wired().await?;
         let marks = world.store.unstick(group.clone(), chat.as_str(), thread).await?;
         let says = match marks {
             0 => format!("group {group} was waiting to be addressed already"),
             _ => format!("group {group} waits until it is addressed again ({marks} threads)"),
         };
-        Ok(Done::new(wired()?, says))
+        Ok(Done::new(wired().await?, says))
     }
 }

@@ -14,7 +14,7 @@ async fn stranger(store: &Store, chat: &str, sender: &str, key: &str) {
         ..inbound(key)
     };
     store.accept(event, NOW).await.unwrap();
-    let judged = store.unjudged(100).unwrap().into_iter().map(|row| {
+    let judged = store.unjudged(100).await.unwrap().into_iter().map(|row| {
         let refused = (row.standing == access::Standing::Unknown).then_some(access::Refusal::Asked);
         let verdict = if refused.is_some() { Outcome::Ignore } else { Outcome::Wake };
         Judged { n: row.n, verdict, rule: Rule::UnknownSender, reason: "test".into(), sticks: false, refused }
@@ -34,8 +34,8 @@ pub(super) async fn of_questions(store: &Store) {
     for n in 1..=4 {
         stranger(store, &format!("tg:{n}"), "42", &format!("c{n}")).await;
     }
-    assert_eq!(store.approvals(false).unwrap().len(), 10);
-    store.why(store.approvals(false).unwrap()[0].messages[0], NOW).unwrap().unwrap();
+    assert_eq!(store.approvals(false).await.unwrap().len(), 10);
+    store.why(store.approvals(false).await.unwrap()[0].messages[0], NOW).unwrap().unwrap();
     // The cards are said, but for one whose chat does not take it: it is asked again.
     while let NextDelivery::Now(row) = store.begin_delivery("local:main", NOW).await.unwrap() {
         match row.text.contains("question #6") {
@@ -59,8 +59,8 @@ pub(super) async fn of_questions(store: &Store) {
             store.delivered(row.id, 1, row.id.to_string(), NOW).await.unwrap();
         }
     }
-    assert!(store.group(&Folder::parse("a-name").unwrap()).unwrap().is_some(), "made by its name");
-    let card = store.last_sent("local:main").unwrap();
+    assert!(store.group(&Folder::parse("a-name").unwrap()).await.unwrap().is_some(), "made by its name");
+    let card = store.last_sent("local:main").await.unwrap();
     let reply = Inbound { text: "1".into(), reply_to_id: Some(card.to_string()), ..inbound("a8") };
     store.accept(reply, NOW).await.unwrap();
     store.click("2:1", "local:me", NOW).await.unwrap();
@@ -72,6 +72,7 @@ pub(super) async fn of_questions(store: &Store) {
     assert!(
         store
             .approval(1)
+            .await
             .unwrap()
             .is_some_and(|(one, events)| one.state == crate::domain::heard::approvals::State::Approved
                 && !events.is_empty())

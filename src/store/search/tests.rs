@@ -30,7 +30,7 @@ impl Archive {
     async fn keep(&self, group: &str, session: &str, name: &str, content: &str, at: i64) -> i64 {
         let (group, session, name, content) =
             (folder(group), session.to_owned(), name.to_owned(), content.to_owned());
-        let known = self.store.groups().unwrap().into_iter().any(|row| row.folder == group);
+        let known = self.store.groups().await.unwrap().into_iter().any(|row| row.folder == group);
         if !known {
             let new = NewGroup {
                 folder: group.clone(),

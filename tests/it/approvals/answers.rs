@@ -17,7 +17,7 @@ async fn a_number_or_a_label_in_the_card_s_chat_is_the_answer_and_no_prompt() {
         let world = World::new().await;
         world.stranger(BOB, "hello").await;
         let seq = world.hear(DESK, OWNER, text).await;
-        assert!(world.open().is_empty(), "{text:?}");
+        assert!(world.open().await.is_empty(), "{text:?}");
         assert_eq!(world.woken("family", CHAT).len(), usize::from(allowed), "{text:?}");
         assert!(world.woken("main", DESK).is_empty(), "{text:?} is no prompt");
         let why = world.store.why(seq, world.now).unwrap().unwrap();
@@ -33,7 +33,7 @@ async fn what_is_no_answer_is_a_prompt_and_the_card_stays() {
     for text in ["3", "1 please", "yes", "who is that?", "#1 what?", "#7 1"] {
         world.hear(DESK, OWNER, text).await;
     }
-    assert_eq!(world.open().len(), 1);
+    assert_eq!(world.open().await.len(), 1);
     assert_eq!(world.woken("main", DESK).len(), 6);
 }
 
@@ -44,11 +44,13 @@ async fn a_number_of_somebody_without_the_right_is_a_message() {
     world.hear(DESK, "local:guest", "1").await;
     world.hear_as(DESK, OWNER, "1", |event| event.bot = true).await;
     world.hear_as(DESK, OWNER, "1", |event| event.from_me = true).await;
-    assert_eq!(world.open().len(), 1);
+    assert_eq!(world.open().await.len(), 1);
     assert_eq!(world.woken("main", DESK), ["1"], "the guest's");
     // The same number in another chat is one as well.
     world.hear("local:elsewhere", OWNER, "1").await;
-    assert!(world.open().iter().any(|question| question.kind == g2::domain::heard::approvals::Kind::Sender));
+    assert!(
+        world.open().await.iter().any(|question| question.kind == g2::domain::heard::approvals::Kind::Sender)
+    );
 }
 
 #[tokio::test]
@@ -56,10 +58,10 @@ async fn a_number_typed_before_the_card_was_said_is_a_message() {
     let world = World::new().await;
     world.hear(CHAT, BOB, "hello").await;
     world.hear(DESK, OWNER, "1").await;
-    assert_eq!((world.open().len(), world.woken("main", DESK)), (1, vec!["1".to_owned()]));
+    assert_eq!((world.open().await.len(), world.woken("main", DESK)), (1, vec!["1".to_owned()]));
     world.say_all(DESK).await;
     world.hear(DESK, OWNER, "1").await;
-    assert!(world.open().is_empty());
+    assert!(world.open().await.is_empty());
 }
 
 #[tokio::test]
@@ -67,18 +69,18 @@ async fn of_several_open_cards_the_number_says_which_or_the_reply_does() {
     let world = World::new().await;
     let (bob, eve) = (world.stranger(BOB, "hello").await, world.stranger("tg:eve", "hi").await);
     let seq = world.hear(DESK, OWNER, "1").await;
-    assert_eq!(world.open().len(), 2, "nothing is guessed");
+    assert_eq!(world.open().await.len(), 2, "nothing is guessed");
     assert!(world.woken("main", DESK).is_empty());
     let told = world.say_all(DESK).await;
     assert_eq!(told[0].text, "Questions #1, #2 are open: say which with `#1 1` or `#2 1`.");
     assert!(world.why(seq).contains("say which"), "{}", world.why(seq));
     world.hear(DESK, OWNER, &format!("#{eve} 1")).await;
-    assert_eq!(world.question(eve).state, State::Approved);
+    assert_eq!(world.question(eve).await.state, State::Approved);
     let _third = world.stranger("tg:zoe", "hey").await;
     let card: Vec<i64> = world.column(&format!("SELECT card FROM approvals WHERE id = {bob}"));
     world.hear_as(DESK, OWNER, "2", |event| event.reply_to_id = Some(format!("p{}", card[0]))).await;
-    assert_eq!(world.question(bob).state, State::Denied);
-    assert_eq!(world.open().len(), 1);
+    assert_eq!(world.question(bob).await.state, State::Denied);
+    assert_eq!(world.open().await.len(), 1);
 }
 
 #[tokio::test]
@@ -129,9 +131,9 @@ async fn a_press_without_the_right_changes_nothing_and_is_audited() {
         let decided = world.store.click(&card.buttons[0].press, user, world.now).await.unwrap();
         assert_eq!(decided.how, How::NotAllowed);
     }
-    assert_eq!(world.open().len(), 1);
-    assert!(world.store.members(None).unwrap().is_empty() && world.say_all(DESK).await.is_empty());
-    assert_eq!(world.audit(1), ["g2: asked", "tg:bob: not allowed", "tg:eve: not allowed"]);
+    assert_eq!(world.open().await.len(), 1);
+    assert!(world.store.members(None).await.unwrap().is_empty() && world.say_all(DESK).await.is_empty());
+    assert_eq!(world.audit(1).await, ["g2: asked", "tg:bob: not allowed", "tg:eve: not allowed"]);
     // The card works on.
     assert_eq!(world.store.click(&card.buttons[0].press, OWNER, world.now).await.unwrap().how, How::Done);
 }
@@ -147,6 +149,7 @@ async fn whoever_lost_the_right_since_they_were_asked_may_not_answer() {
     assert_eq!(
         world
             .open()
+            .await
             .iter()
             .filter(|question| question.kind == g2::domain::heard::approvals::Kind::Sender)
             .count(),
@@ -172,11 +175,11 @@ async fn a_number_after_which_somebody_spoke_is_a_message_and_a_named_one_or_a_r
             }
             let before = world.woken("main", DESK).len();
             world.hear(DESK, OWNER, text).await;
-            assert_eq!(world.open().is_empty(), answers, "{agent} {person} {text:?}");
+            assert_eq!(world.open().await.is_empty(), answers, "{agent} {person} {text:?}");
             if !answers {
                 assert_eq!(world.woken("main", DESK)[before..], [text], "it goes to the agent");
                 world.hear(DESK, OWNER, &format!("#{card} {text}")).await;
-                assert!(world.open().is_empty(), "named, it is the card's");
+                assert!(world.open().await.is_empty(), "named, it is the card's");
             }
         }
     }
@@ -192,7 +195,7 @@ async fn an_answer_to_one_of_several_questions_keeps_no_number_from_being_the_an
     world.say_all(DESK).await;
     world.later(1000);
     world.hear(DESK, OWNER, "2").await;
-    assert!(world.open().is_empty());
+    assert!(world.open().await.is_empty());
 }
 
 #[tokio::test]
@@ -202,13 +205,16 @@ async fn a_reply_means_what_the_platform_calls_so_and_never_a_row_of_ours() {
     let card: Vec<i64> = world.column(&format!("SELECT card FROM approvals WHERE id = {bob}"));
     // A message of the platform's that is called as the row of a card is.
     world.hear_as(DESK, OWNER, "1", |event| event.reply_to_id = Some(card[0].to_string())).await;
-    assert_eq!(world.open().len(), 2, "it is no reply to the card");
+    assert_eq!(world.open().await.len(), 2, "it is no reply to the card");
     // The same in another chat.
     let id = format!("p{}", card[0]);
     world.hear_as("local:elsewhere", OWNER, "1", |event| event.reply_to_id = Some(id.clone())).await;
-    assert_eq!(world.question(bob).state, State::Pending);
+    assert_eq!(world.question(bob).await.state, State::Pending);
     world.hear_as(DESK, OWNER, "1", |event| event.reply_to_id = Some(id.clone())).await;
-    assert_eq!((world.question(bob).state, world.question(eve).state), (State::Approved, State::Pending));
+    assert_eq!(
+        (world.question(bob).await.state, world.question(eve).await.state),
+        (State::Approved, State::Pending)
+    );
 }
 
 #[tokio::test]

@@ -16,9 +16,9 @@ const BOB: &str = "tg:bob";
 async fn a_mention_in_an_unknown_group_asks_and_chatter_there_does_not() {
     let world = World::new().await;
     world.hear(NEW, BOB, "anybody here?").await;
-    assert!(world.open().is_empty() && world.dropped().is_empty());
+    assert!(world.open().await.is_empty() && world.dropped().await.is_empty());
     let seq = world.hear(NEW, BOB, "@G2 hello").await;
-    let open = world.open();
+    let open = world.open().await;
     assert_eq!((open.len(), open[0].kind.as_str(), open[0].approver.as_str()), (1, "channel", OWNER));
     assert_eq!(open[0].options, ["Connect to main", "Connect to family", "Create a new agent", "Ignore"]);
     assert_eq!(open[0].messages, [seq]);
@@ -34,8 +34,8 @@ async fn in_a_direct_chat_every_message_asks_and_there_is_one_question_a_chat() 
     world.hear(NEW, BOB, "hello").await;
     world.hear(NEW, BOB, "anybody?").await;
     world.hear(NEW, "tg:eve", "me too").await;
-    assert_eq!(world.open().len(), 1);
-    assert_eq!(world.open()[0].messages.len(), 3);
+    assert_eq!(world.open().await.len(), 1);
+    assert_eq!(world.open().await[0].messages.len(), 3);
     let said = world.say_all(DESK).await;
     assert!(said.len() == 1 && said[0].text.starts_with("New direct chat"), "{said:?}");
 }
@@ -48,11 +48,11 @@ async fn every_message_that_waited_is_answered_oldest_first() {
         world.hear(NEW, BOB, text).await;
     }
     assert_eq!(world.pick(1, Pick::Connect(folder("family")), OWNER).await.how, How::Done);
-    assert_eq!(world.wirings_of(NEW), [("family".to_owned(), "pattern".to_owned())]);
+    assert_eq!(world.wirings_of(NEW).await, [("family".to_owned(), "pattern".to_owned())]);
     assert_eq!(world.woken("family", NEW), ["one", "two", "three"]);
-    assert_eq!(world.store.members(None).unwrap()[0].user, BOB);
-    assert!(world.open().is_empty());
-    let shown = serde_json::to_value(world.store.approvals(true).unwrap()).unwrap();
+    assert_eq!(world.store.members(None).await.unwrap()[0].user, BOB);
+    assert!(world.open().await.is_empty());
+    let shown = serde_json::to_value(world.store.approvals(true).await.unwrap()).unwrap();
     assert_eq!(
         (&shown[0]["decision"], &shown[0]["decided_group"]),
         (&"connect family".into(), &"family".into())
@@ -66,7 +66,7 @@ async fn only_whom_the_card_names_is_admitted_and_others_are_asked_about() {
     world.hear(NEW, "tg:eve", "@G2 two").await;
     world.pick(1, Pick::Connect(folder("family")), OWNER).await;
     assert_eq!(world.woken("family", NEW), ["@G2 one"]);
-    let open = world.open();
+    let open = world.open().await;
     assert_eq!((open.len(), open[0].kind.as_str(), open[0].sender.as_str()), (1, "sender", "tg:eve"));
     world.yes(open[0].id).await;
     assert_eq!(world.woken("family", NEW), ["@G2 one", "@G2 two"]);
@@ -86,7 +86,7 @@ async fn a_chat_is_wired_as_its_kind_says_whatever_its_messages_threads() {
         world.hear_as(NEW, BOB, "@G2 hello", |event| event.thread = thread.into()).await;
         world.pick(1, Pick::Connect(folder("family")), OWNER).await;
         assert_eq!(
-            world.wirings_of(NEW),
+            world.wirings_of(NEW).await,
             [("family".to_owned(), mode.to_owned())],
             "{kind} {threaded} {thread:?}"
         );
@@ -145,18 +145,18 @@ async fn an_owner_s_word_wires_at_once_where_there_is_one_group() {
     let world = World::with(super::world::asking(), &[]).await;
     world.role("tg:ada", Role::Admin, None).await;
     world.hear(NEW, "tg:ada", "just talk").await;
-    assert!(world.wirings_of(NEW).is_empty(), "nobody was addressed");
+    assert!(world.wirings_of(NEW).await.is_empty(), "nobody was addressed");
     let accepted = world.accept(NEW, "tg:ada", "@G2 hello").await;
     assert_eq!((accepted.wired, accepted.note.as_deref()), (1, Some("tg:-200 is wired to group main now")));
     world.judge().await;
-    assert_eq!(world.wirings_of(NEW), [("main".to_owned(), "mention".to_owned())]);
+    assert_eq!(world.wirings_of(NEW).await, [("main".to_owned(), "mention".to_owned())]);
     assert_eq!(world.woken("main", NEW), ["@G2 hello"]);
-    assert!(world.store.approvals(true).unwrap().is_empty());
+    assert!(world.store.approvals(true).await.unwrap().is_empty());
     // Who unwired it meant that.
     world.store.remove_wiring(folder("main"), NEW).await.unwrap();
     world.hear(NEW, "tg:ada", "@G2 hello again").await;
-    assert!(world.wirings_of(NEW).is_empty());
-    assert_eq!(world.open().len(), 1);
+    assert!(world.wirings_of(NEW).await.is_empty());
+    assert_eq!(world.open().await.len(), 1);
 }
 
 #[tokio::test]
@@ -164,10 +164,11 @@ async fn an_owner_with_several_groups_and_anybody_else_with_one_are_asked() {
     let several = World::new().await;
     several.role("tg:ada", Role::Owner, None).await;
     several.hear(NEW, "tg:ada", "@G2 hello").await;
-    assert_eq!((several.open().len(), several.open()[0].approver.as_str()), (1, "tg:ada"), "on her channel");
+    let open = several.open().await;
+    assert_eq!((open.len(), open[0].approver.as_str()), (1, "tg:ada"), "on her channel");
     let one = World::with(super::world::asking(), &[]).await;
     one.hear(NEW, BOB, "@G2 hello").await;
-    assert_eq!((one.open().len(), one.wirings_of(NEW).len()), (1, 0));
+    assert_eq!((one.open().await.len(), one.wirings_of(NEW).await.len()), (1, 0));
 }
 
 #[tokio::test]
@@ -176,8 +177,8 @@ async fn a_strict_chat_asks_about_nobody_that_is_unknown_and_counts_them() {
     world.set_chat(NEW, "unknown_sender_policy", "strict");
     let accepted = world.accept(NEW, BOB, "@G2 hello").await;
     assert!(accepted.note.unwrap().contains("strict"));
-    assert_eq!((world.open().len(), world.dropped()), (0, vec![(BOB.to_owned(), 1)]));
-    assert_eq!(world.store.dropped(None).unwrap()[0].rule, "unknown_chat");
+    assert_eq!((world.open().await.len(), world.dropped().await), (0, vec![(BOB.to_owned(), 1)]));
+    assert_eq!(world.store.dropped(None).await.unwrap()[0].rule, "unknown_chat");
 }
 
 #[tokio::test]
@@ -185,11 +186,11 @@ async fn without_an_owner_or_without_a_group_nobody_is_asked_and_it_is_counted()
     let world = World::new().await;
     world.sql("DELETE FROM roles");
     world.hear(NEW, BOB, "@G2 hello").await;
-    assert_eq!((world.open().len(), world.dropped()), (0, vec![(BOB.to_owned(), 1)]));
+    assert_eq!((world.open().await.len(), world.dropped().await), (0, vec![(BOB.to_owned(), 1)]));
     let world = World::new().await;
     world.sql("DELETE FROM groups");
     world.hear(NEW, BOB, "@G2 hello").await;
-    assert_eq!((world.open().len(), world.dropped()), (0, vec![(BOB.to_owned(), 1)]));
+    assert_eq!((world.open().await.len(), world.dropped().await), (0, vec![(BOB.to_owned(), 1)]));
 }
 
 #[tokio::test]
@@ -198,7 +199,7 @@ async fn bots_and_our_own_messages_ask_nothing() {
     world.set_chat(NEW, "kind", "direct");
     world.hear_as(NEW, BOB, "@G2 beep", |event| event.bot = true).await;
     world.hear_as(NEW, BOB, "@G2 hello", |event| event.from_me = true).await;
-    assert!(world.open().is_empty() && world.dropped().is_empty());
+    assert!(world.open().await.is_empty() && world.dropped().await.is_empty());
 }
 
 #[tokio::test]
@@ -209,7 +210,7 @@ async fn a_group_that_is_gone_cannot_be_chosen_and_the_question_stays() {
     let decided = world.pick(1, Pick::Choice(1), OWNER).await;
     assert_eq!(decided.how, How::Not);
     assert!(decided.says.contains("there is no group family any more"), "{}", decided.says);
-    assert_eq!((world.open().len(), world.wirings_of(NEW).len()), (1, 0));
+    assert_eq!((world.open().await.len(), world.wirings_of(NEW).await.len()), (1, 0));
     assert_eq!(world.pick(1, Pick::Choice(0), OWNER).await.how, How::Done);
     assert_eq!(world.woken("main", NEW), ["@G2 hello"]);
 }
@@ -236,8 +237,8 @@ async fn a_sender_without_a_name_makes_a_question_and_no_member() {
         .await;
     assert!(world.say_all(DESK).await[0].text.contains("somebody writes"));
     world.pick(1, Pick::Connect(folder("family")), OWNER).await;
-    assert!(world.store.members(None).unwrap().is_empty());
-    assert_eq!(world.wirings_of(NEW).len(), 1);
+    assert!(world.store.members(None).await.unwrap().is_empty());
+    assert_eq!(world.wirings_of(NEW).await.len(), 1);
 }
 
 #[tokio::test]
@@ -249,11 +250,11 @@ async fn a_chat_that_is_wired_by_other_means_hears_what_waited_and_nobody_is_adm
     world.store.add_wiring(wiring("family", NEW), world.now).await.unwrap();
     world.judge().await;
     assert_eq!(
-        (world.question(1).state.as_str(), world.audit(1)),
+        (world.question(1).await.state.as_str(), world.audit(1).await),
         ("approved", vec!["g2: asked".into(), "g2: wired otherwise".into()])
     );
     assert_eq!(world.woken("family", NEW), ["@G2 me too"]);
-    let open = world.open();
+    let open = world.open().await;
     assert_eq!((open.len(), open[0].kind.as_str(), open[0].sender.as_str()), (1, "sender", BOB));
     assert_eq!(world.pick(1, Pick::Connect(folder("main")), OWNER).await.how, How::Late);
     assert_eq!(world.say_all(DESK).await[1].text, "Question #1 is settled: tg:-200 was wired to family.");

@@ -35,11 +35,11 @@ async fn a_card_that_cannot_be_said_blocks_nothing_and_the_next_message_asks_som
     world.role("tg:ada", Role::Admin, Some("family")).await;
     world.hear(CHAT, BOB, "one").await;
     fail(&world, "tg:ada").await;
-    assert_eq!(world.question(1).state, State::Undeliverable);
+    assert_eq!(world.question(1).await.state, State::Undeliverable);
     world.hear(CHAT, BOB, "two").await;
-    let open = world.open();
+    let open = world.open().await;
     assert_eq!((open.len(), open[0].id, open[0].approver.as_str()), (1, 1, OWNER));
-    assert_eq!(world.audit(1), ["g2: asked", "g2: undeliverable", "g2: asked again"]);
+    assert_eq!(world.audit(1).await, ["g2: asked", "g2: undeliverable", "g2: asked again"]);
     world.say_all(DESK).await;
     world.hear(DESK, OWNER, "1").await;
     assert_eq!(world.woken("family", CHAT), ["one", "two"], "nothing that waited is lost");
@@ -52,7 +52,7 @@ async fn what_could_not_be_said_can_be_answered_from_the_command_line() {
     fail(&world, DESK).await;
     world.yes(1).await;
     assert_eq!(world.woken("family", CHAT), ["one"]);
-    assert_eq!(world.question(1).state, State::Approved);
+    assert_eq!(world.question(1).await.state, State::Approved);
 }
 
 #[tokio::test]
@@ -65,8 +65,8 @@ async fn after_a_week_a_question_is_over_and_the_next_message_asks_anew() {
     // No sweep was needed: whoever answers is told.
     let late = world.pick(id, Pick::Yes, OWNER).await;
     assert_eq!((late.how, late.says.as_str()), (How::Late, "nobody answered question 1 in time"));
-    assert_eq!(world.audit(id), ["g2: asked", "g2: expired"]);
-    assert_eq!(world.dropped(), [(BOB.to_owned(), 1)]);
+    assert_eq!(world.audit(id).await, ["g2: asked", "g2: expired"]);
+    assert_eq!(world.dropped().await, [(BOB.to_owned(), 1)]);
     let second = world.stranger(BOB, "two").await;
     assert_ne!(id, second);
     world.yes(second).await;
@@ -88,27 +88,27 @@ async fn a_no_is_forgotten_unless_it_is_to_be_remembered() {
     let id = world.stranger(BOB, "one").await;
     world.pick(id, Pick::No, OWNER).await;
     world.hear(CHAT, BOB, "two").await;
-    assert_eq!(world.open().len(), 1);
+    assert_eq!(world.open().await.len(), 1);
 
     let mut world = World::with(Asking { deny_ttl_ms: DAY, ..asking() }, &["family"]).await;
     let id = world.stranger(BOB, "one").await;
     world.pick(id, Pick::No, OWNER).await;
     world.later(DAY - 1);
     let seq = world.hear(CHAT, BOB, "two").await;
-    assert!(world.open().is_empty());
+    assert!(world.open().await.is_empty());
     assert!(world.why(seq).contains("said no to question 1"), "{}", world.why(seq));
-    assert_eq!(world.dropped(), [(BOB.to_owned(), 2)]);
+    assert_eq!(world.dropped().await, [(BOB.to_owned(), 2)]);
     world.hear(CHAT, "tg:eve", "hi").await;
-    assert_eq!(world.open().len(), 1, "it was about one sender");
+    assert_eq!(world.open().await.len(), 1, "it was about one sender");
     world.later(1);
     world.hear(CHAT, BOB, "three").await;
-    assert_eq!(world.open().len(), 2);
+    assert_eq!(world.open().await.len(), 2);
 
     let world = World::with(Asking { deny_ttl_ms: DAY, ..asking() }, &["family"]).await;
     world.hear("tg:-200", BOB, "@G2 one").await;
     world.pick(1, Pick::No, OWNER).await;
     world.hear("tg:-200", "tg:eve", "@G2 two").await;
-    assert_eq!((world.open().len(), world.dropped().len()), (0, 2), "it was about the chat");
+    assert_eq!((world.open().await.len(), world.dropped().await.len()), (0, 2), "it was about the chat");
 }
 
 #[tokio::test]
@@ -117,7 +117,10 @@ async fn of_a_sender_fifty_messages_wait_and_older_ones_are_counted() {
     for n in 0..55 {
         world.hear(CHAT, BOB, &n.to_string()).await;
     }
-    assert_eq!((world.open()[0].messages.len(), world.dropped()), (50, vec![(BOB.to_owned(), 5)]));
+    assert_eq!(
+        (world.open().await[0].messages.len(), world.dropped().await),
+        (50, vec![(BOB.to_owned(), 5)])
+    );
     world.yes(1).await;
     let woken = world.woken("family", CHAT);
     assert_eq!((woken.len(), woken[0].as_str(), woken[49].as_str()), (50, "5", "54"));
@@ -129,11 +132,11 @@ async fn strangers_cannot_fill_a_chat_with_cards() {
     for n in 0..25 {
         world.hear(CHAT, &format!("tg:{n}"), "hi").await;
     }
-    assert_eq!((world.open().len(), world.dropped().len()), (20, 5), "of one chat");
+    assert_eq!((world.open().await.len(), world.dropped().await.len()), (20, 5), "of one chat");
     let last = world.hear(CHAT, "tg:24", "again").await;
     let reason = world.store.why(last, world.now).unwrap().unwrap().wirings[0].reason.clone().unwrap();
     assert!(reason.contains("20 questions about senders of this chat"), "{reason}");
-    assert!(full(&world.open()).unwrap().contains(CHAT));
+    assert!(full(&world.open().await).unwrap().contains(CHAT));
     // Others are asked about all the same, until there are too many.
     for chat in 0..6 {
         let jid = format!("tg:-20{chat}");
@@ -142,11 +145,11 @@ async fn strangers_cannot_fill_a_chat_with_cards() {
             world.hear(&jid, &format!("tg:{n}"), "hi").await;
         }
     }
-    assert_eq!(world.open().len(), 100);
-    assert!(full(&world.open()).unwrap().starts_with("100 questions"));
+    assert_eq!(world.open().await.len(), 100);
+    assert!(full(&world.open().await).unwrap().starts_with("100 questions"));
     assert_eq!(world.say_all(DESK).await.len(), 100);
     world.pick(1, Pick::No, OWNER).await;
-    assert_eq!(full(&world.open()), None, "a chat and all have room again");
+    assert_eq!(full(&world.open().await), None, "a chat and all have room again");
 }
 
 #[tokio::test]
@@ -158,13 +161,13 @@ async fn many_questions_are_closed_at_once_by_whoever_may() {
     }
     world.say_all(DESK).await;
     let nobody = world.store.deny_many(None, "local:eve", "for a try", world.now).await.unwrap();
-    assert_eq!((nobody, world.open().len()), ((0, 3), 3));
+    assert_eq!((nobody, world.open().await.len()), ((0, 3), 3));
     let closed = world.store.deny_many(Some(CHAT), OWNER, "a flood", world.now).await.unwrap();
-    assert_eq!((closed, world.open().len(), world.dropped().len()), ((2, 0), 1, 2));
-    assert_eq!(world.audit(2)[2..], ["local:me: denied", "local:me: denied with others"]);
+    assert_eq!((closed, world.open().await.len(), world.dropped().await.len()), ((2, 0), 1, 2));
+    assert_eq!(world.audit(2).await[2..], ["local:me: denied", "local:me: denied with others"]);
     let said = world.say_all(DESK).await;
     assert_eq!(said.len(), 1, "it is told once");
     assert_eq!(said[0].text, "local:me said no to 2 questions at once: a flood.");
     assert_eq!(world.store.deny_many(None, OWNER, "the rest", world.now).await.unwrap(), (1, 0));
-    assert!(world.open().is_empty());
+    assert!(world.open().await.is_empty());
 }

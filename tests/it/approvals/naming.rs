@@ -22,8 +22,8 @@ async fn asked() -> World {
     world
 }
 
-fn folders(world: &World) -> Vec<String> {
-    world.store.groups().unwrap().iter().map(|group| group.folder.to_string()).collect()
+async fn folders(world: &World) -> Vec<String> {
+    world.store.groups().await.unwrap().iter().map(|group| group.folder.to_string()).collect()
 }
 
 #[tokio::test]
@@ -33,13 +33,13 @@ async fn the_next_text_is_the_name_and_what_waited_is_answered() {
     assert_eq!(accepted.made.map(|made| made.to_string()).as_deref(), Some("chess-club"));
     world.judge().await;
     let group =
-        world.store.groups().unwrap().into_iter().find(|g| g.folder.as_str() == "chess-club").unwrap();
+        world.store.groups().await.unwrap().into_iter().find(|g| g.folder.as_str() == "chess-club").unwrap();
     assert_eq!(
         (group.name.as_str(), group.is_main, group.chats),
         ("Chess Club", false, vec![NEW.to_owned()])
     );
     assert_eq!(world.woken("chess-club", NEW), ["@G2 hello"]);
-    assert!(world.woken("main", DESK).is_empty() && world.open().is_empty());
+    assert!(world.woken("main", DESK).is_empty() && world.open().await.is_empty());
     world.hear(DESK, OWNER, "next").await;
     assert_eq!(world.woken("main", DESK), ["next"], "the wait is over");
 }
@@ -57,11 +57,11 @@ async fn a_name_is_waited_for_across_restarts_and_asked_for_again() {
         world.hear(DESK, OWNER, text).await;
         let said = world.say_all(DESK).await;
         assert!(said[0].text.contains(says), "{text:?}: {said:?}");
-        assert_eq!(folders(&world), ["family", "main"], "{text:?}");
+        assert_eq!(folders(&world).await, ["family", "main"], "{text:?}");
     }
     world.restart();
     world.hear(DESK, OWNER, "Chess").await;
-    assert_eq!(folders(&world), ["chess", "family", "main"]);
+    assert_eq!(folders(&world).await, ["chess", "family", "main"]);
     assert!(world.woken("main", DESK).is_empty());
 }
 
@@ -69,7 +69,7 @@ async fn a_name_is_waited_for_across_restarts_and_asked_for_again() {
 async fn a_folder_that_is_taken_gets_a_number() {
     let world = asked().await;
     world.hear(DESK, OWNER, "Family!").await;
-    assert_eq!(folders(&world), ["family", "family-2", "main"]);
+    assert_eq!(folders(&world).await, ["family", "family-2", "main"]);
 }
 
 #[tokio::test]
@@ -83,16 +83,16 @@ async fn a_name_that_an_agent_has_makes_no_twin_and_the_question_stays_open() {
     }
     let decided = world.pick(1, Pick::New("Family".into()), OWNER).await;
     assert!(decided.how == How::Not && decided.says.contains("its folder is family"), "{decided:?}");
-    assert_eq!((folders(&world).len(), world.open().len()), (2, 1));
+    assert_eq!((folders(&world).await.len(), world.open().await.len()), (2, 1));
     world.hear(DESK, OWNER, "Second family").await;
-    assert_eq!(folders(&world), ["family", "main", "second-family"]);
+    assert_eq!(folders(&world).await, ["family", "main", "second-family"]);
 }
 
 #[tokio::test]
 async fn cancel_leaves_the_question_open() {
     let world = asked().await;
     world.hear(DESK, OWNER, "Cancel").await;
-    assert_eq!((world.open().len(), folders(&world).len()), (1, 2));
+    assert_eq!((world.open().await.len(), folders(&world).await.len()), (1, 2));
     world.say_all(DESK).await;
     world.hear(DESK, OWNER, "Chess").await;
     assert_eq!(world.woken("main", DESK), ["Chess"], "no name is waited for");
@@ -104,7 +104,7 @@ async fn cancel_leaves_the_question_open() {
 async fn another_choice_takes_the_place_of_a_name() {
     let world = asked().await;
     world.hear(DESK, OWNER, "2").await;
-    assert_eq!((world.woken("family", NEW).len(), folders(&world).len()), (1, 2));
+    assert_eq!((world.woken("family", NEW).len(), folders(&world).await.len()), (1, 2));
 }
 
 #[tokio::test]
@@ -113,12 +113,12 @@ async fn the_name_is_that_of_whoever_was_asked_for_it() {
     world.role("local:ada", Role::Owner, None).await;
     world.hear(DESK, "local:ada", "Hers").await;
     world.hear(DESK, "local:guest", "Theirs").await;
-    assert_eq!(folders(&world), ["family", "main"]);
+    assert_eq!(folders(&world).await, ["family", "main"]);
     assert_eq!(world.woken("main", DESK), ["Hers", "Theirs"]);
     world.hear("local:elsewhere", OWNER, "Elsewhere").await;
-    assert_eq!(folders(&world), ["family", "main"]);
+    assert_eq!(folders(&world).await, ["family", "main"]);
     world.hear(DESK, OWNER, "Mine").await;
-    assert_eq!(folders(&world), ["family", "main", "mine"]);
+    assert_eq!(folders(&world).await, ["family", "main", "mine"]);
 }
 
 #[tokio::test]
@@ -126,17 +126,17 @@ async fn a_name_is_waited_for_ten_minutes_and_not_before_it_was_asked_for_nor_on
     let world = asked().await;
     world.agent_says(DESK, "By the way: what is for lunch?");
     world.hear(DESK, OWNER, "soup").await;
-    assert_eq!((folders(&world).len(), world.woken("main", DESK)), (2, vec!["soup".to_owned()]));
+    assert_eq!((folders(&world).await.len(), world.woken("main", DESK)), (2, vec!["soup".to_owned()]));
     let mut world = asked().await;
     world.later(600_001);
     world.hear(DESK, OWNER, "remind me of lunch").await;
-    assert_eq!((folders(&world).len(), world.woken("main", DESK).len()), (2, 1));
+    assert_eq!((folders(&world).await.len(), world.woken("main", DESK).len()), (2, 1));
     let world = World::new().await;
     world.hear(NEW, BOB, "@G2 hello").await;
     world.say_all(DESK).await;
     world.hear(DESK, OWNER, "3").await;
     world.hear(DESK, OWNER, "by the way").await;
-    assert_eq!((folders(&world).len(), world.woken("main", DESK)), (2, vec!["by the way".to_owned()]));
+    assert_eq!((folders(&world).await.len(), world.woken("main", DESK)), (2, vec!["by the way".to_owned()]));
 }
 
 #[tokio::test]

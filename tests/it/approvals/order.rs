@@ -71,7 +71,7 @@ async fn run(steps: Vec<Step>) {
                 if sender.member { &mut sender.heard } else { &mut sender.waiting }.push(text);
             }
             Step::Answer { which, yes, how } => {
-                let all = world.store.approvals(true).unwrap();
+                let all = world.store.approvals(true).await.unwrap();
                 let Some(question) = all.get(which).cloned() else { continue };
                 let answered = answer(&world, question.id, yes, how).await;
                 let sender = senders.get_mut(question.sender.as_str()).unwrap();
@@ -102,7 +102,7 @@ async fn run(steps: Vec<Step>) {
             }
             Step::Days(days) => {
                 world.later(days * 24 * 3_600_000);
-                let open = world.store.approvals(false).unwrap();
+                let open = world.store.approvals(false).await.unwrap();
                 world.store.expire_approvals(world.now).await.unwrap();
                 for question in open.iter().filter(|question| question.expires_at <= world.now) {
                     let sender = senders.get_mut(question.sender.as_str()).unwrap();
@@ -120,7 +120,8 @@ async fn run(steps: Vec<Step>) {
             "SELECT m.text FROM inbox i JOIN messages m ON m.seq = i.seq WHERE m.chat_jid = '{CHAT}' AND m.sender = '{id}' AND i.verdict = 'wake' ORDER BY i.n"
         ));
         assert_eq!(heard, sender.heard, "{id}");
-        let dropped: i64 = world.dropped().iter().filter(|(who, _)| who == id).map(|(_, count)| *count).sum();
+        let dropped: i64 =
+            world.dropped().await.iter().filter(|(who, _)| who == id).map(|(_, count)| *count).sum();
         assert_eq!(dropped, i64::try_from(sender.unheard).unwrap(), "{id}: counted");
         let mut waiting: Vec<String> = world.column(&format!(
             "SELECT m.text FROM approval_messages w JOIN approvals a ON a.id = w.approval_id JOIN messages m ON m.seq = w.seq
@@ -134,7 +135,7 @@ async fn run(steps: Vec<Step>) {
 
 /// Answers a question in one of the four ways; returns whether that decided it.
 async fn answer(world: &World, id: i64, yes: bool, how: usize) -> bool {
-    let before = world.question(id).state;
+    let before = world.question(id).await.state;
     let number = if yes { 1 } else { 2 };
     match how {
         0 => {
@@ -153,5 +154,5 @@ async fn answer(world: &World, id: i64, yes: bool, how: usize) -> bool {
             world.hear(DESK, "local:guest", &format!("#{id} {number}")).await;
         }
     }
-    world.question(id).state != before
+    world.question(id).await.state != before
 }

@@ -16,7 +16,7 @@ const BOB: &str = "tg:bob";
 async fn a_stranger_s_first_message_asks_the_owner_where_they_are() {
     let world = World::new().await;
     let seq = world.hear(CHAT, BOB, "hello").await;
-    let open = world.open();
+    let open = world.open().await;
     assert_eq!((open.len(), open[0].kind.as_str(), open[0].approver.as_str()), (1, "sender", OWNER));
     assert_eq!((open[0].groups.clone(), open[0].messages.clone()), (vec!["family".to_owned()], vec![seq]));
     let said = world.say_all(DESK).await;
@@ -24,7 +24,7 @@ async fn a_stranger_s_first_message_asks_the_owner_where_they_are() {
     let labels: Vec<&str> = said[0].buttons.iter().map(|button| button.label.as_str()).collect();
     assert_eq!(labels, ["Allow", "Deny"]);
     assert!(world.say_all(CHAT).await.is_empty(), "nothing is said to the stranger");
-    assert!(world.woken("family", CHAT).is_empty() && world.dropped().is_empty());
+    assert!(world.woken("family", CHAT).is_empty() && world.dropped().await.is_empty());
     assert!(world.why(seq).contains("question 1 waits for local:me"), "{}", world.why(seq));
     assert_eq!(world.store.why(seq, world.now).unwrap().unwrap().approvals, open);
 }
@@ -38,8 +38,8 @@ async fn of_one_sender_in_one_chat_there_is_one_question_whatever_races() {
     // Two loops that judge the same rows, and a third message between them.
     world.judge().await;
     world.hear(CHAT, BOB, "four").await;
-    assert_eq!(world.open().len(), 1);
-    assert_eq!(world.open()[0].messages.len(), 4);
+    assert_eq!(world.open().await.len(), 1);
+    assert_eq!(world.open().await[0].messages.len(), 4);
     assert_eq!(world.say_all(DESK).await.len(), 1, "one card");
     // The schema holds it, not the code.
     let twice = rusqlite::Connection::open(world.store.path()).unwrap().execute(
@@ -52,7 +52,7 @@ async fn of_one_sender_in_one_chat_there_is_one_question_whatever_races() {
     world.hear(CHAT, "tg:eve", "hi").await;
     world.store.add_wiring(wiring("family", "tg:-200"), world.now).await.unwrap();
     world.hear("tg:-200", BOB, "hi").await;
-    assert_eq!(world.open().len(), 3);
+    assert_eq!(world.open().await.len(), 3);
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn all_that_a_sender_said_meanwhile_is_answered_in_order_and_once() {
     world.hear(CHAT, BOB, "three").await;
     world.yes(id).await;
     assert_eq!(world.woken("family", CHAT), ["one", "two", "three"]);
-    assert_eq!(world.store.members(Some(&folder("family"))).unwrap()[0].user, BOB);
+    assert_eq!(world.store.members(Some(&folder("family"))).await.unwrap()[0].user, BOB);
     // A second yes changes nothing, and says what was decided.
     let again = world.pick(id, Pick::Yes, OWNER).await;
     assert_eq!(again.how, How::Late);
@@ -82,10 +82,10 @@ async fn a_no_is_said_to_nobody_but_whoever_said_it_and_is_counted() {
     let second = world.hear(CHAT, BOB, "two").await;
     assert_eq!(world.pick(id, Pick::No, OWNER).await.how, How::Done);
     assert!(world.woken("family", CHAT).is_empty() && world.say_all(CHAT).await.is_empty());
-    assert_eq!(world.dropped(), [(BOB.to_owned(), 2)]);
-    assert!(world.store.members(None).unwrap().is_empty());
+    assert_eq!(world.dropped().await, [(BOB.to_owned(), 2)]);
+    assert!(world.store.members(None).await.unwrap().is_empty());
     assert!(world.why(second).contains("was answered by local:me: deny"), "{}", world.why(second));
-    assert_eq!(world.audit(id), ["g2: asked", "local:me: denied"]);
+    assert_eq!(world.audit(id).await, ["g2: asked", "local:me: denied"]);
     assert_eq!(world.pick(id, Pick::Yes, OWNER).await.how, How::Late, "a no is not undone by a late yes");
 }
 
@@ -97,9 +97,13 @@ async fn a_yes_when_all_groups_are_gone_allows_nothing_and_says_so() {
     let decided = world.pick(id, Pick::Yes, OWNER).await;
     assert_eq!(decided.how, How::Late);
     assert!(decided.says.contains("is not allowed anything: every group"), "{}", decided.says);
-    assert_eq!(world.question(id).state, State::Expired);
-    assert!(world.question(id).outcome().contains("were removed"), "{}", world.question(id).outcome());
-    assert!(world.store.users().unwrap().iter().all(|user| user.id != BOB));
+    assert_eq!(world.question(id).await.state, State::Expired);
+    assert!(
+        world.question(id).await.outcome().contains("were removed"),
+        "{}",
+        world.question(id).await.outcome()
+    );
+    assert!(world.store.users().await.unwrap().iter().all(|user| user.id != BOB));
     assert_eq!(world.pick(id, Pick::Yes, OWNER).await.how, How::Late);
 }
 
@@ -108,23 +112,23 @@ async fn a_user_is_asked_in_the_first_direct_chat_that_they_write_in_and_not_whe
     let world = World::new().await;
     world.role("tg:7", Role::Admin, Some("family")).await;
     world.sql("UPDATE users SET dm_chat = NULL WHERE id = 'tg:7'");
-    let asked = || world.open().last().unwrap().card_chat.clone();
+    let asked = async || world.open().await.last().unwrap().card_chat.clone();
     world.hear(CHAT, "tg:eve", "hi").await;
-    assert_eq!(asked(), DESK, "nobody has seen them in tg:7");
+    assert_eq!(asked().await, DESK, "nobody has seen them in tg:7");
     world.hear(CHAT, "tg:7", "a group is no direct chat").await;
     world.hear("tg:70", "tg:7", "hello").await;
     world.hear("tg:7", "tg:7", "hello").await;
     world.hear(CHAT, BOB, "hi").await;
-    assert_eq!(asked(), "tg:70");
+    assert_eq!(asked().await, "tg:70");
     // Somebody of the command line's choice is asked where it says.
     world.store.put_user("tg:7", "Ada", Some("tg:-5".into()), world.now).await.unwrap();
     world.hear("tg:7", "tg:7", "again").await;
     world.hear(CHAT, "tg:carl", "hi").await;
-    assert_eq!(asked(), "tg:-5");
+    assert_eq!(asked().await, "tg:-5");
     // What was written before somebody was a user counts as well.
     world.sql("UPDATE users SET dm_chat = NULL WHERE id = 'tg:7'");
     world.hear(CHAT, "tg:dan", "hi").await;
-    assert_eq!(asked(), "tg:7");
+    assert_eq!(asked().await, "tg:7");
 }
 
 #[tokio::test]
@@ -132,7 +136,10 @@ async fn an_admin_of_the_group_is_asked_before_the_owner_and_may_answer() {
     let world = World::new().await;
     world.role("tg:ada", Role::Admin, Some("family")).await;
     world.hear(CHAT, BOB, "hello").await;
-    assert_eq!((world.open()[0].approver.as_str(), world.open()[0].card_chat.as_str()), ("tg:ada", "tg:ada"));
+    assert_eq!(
+        (world.open().await[0].approver.as_str(), world.open().await[0].card_chat.as_str()),
+        ("tg:ada", "tg:ada")
+    );
     assert_eq!(world.pick(1, Pick::Yes, "tg:ada").await.how, How::Done);
     assert_eq!(world.woken("family", CHAT), ["hello"]);
 }
@@ -152,7 +159,7 @@ async fn owners_and_admins_of_everything_or_of_the_group_may_answer_and_nobody_e
             world.role("tg:ada", role, group).await;
         }
         assert_eq!(world.pick(id, Pick::Yes, "tg:ada").await.how, how, "{role:?} {group:?}");
-        assert_eq!(world.open().is_empty(), how == How::Done, "{role:?} {group:?}");
+        assert_eq!(world.open().await.is_empty(), how == How::Done, "{role:?} {group:?}");
     }
 }
 
@@ -160,7 +167,7 @@ async fn owners_and_admins_of_everything_or_of_the_group_may_answer_and_nobody_e
 async fn two_groups_that_do_not_know_a_sender_make_one_question_and_one_answer() {
     let world = World::with(super::world::asking(), &["family", "work"]).await;
     let id = world.stranger(BOB, "hello").await;
-    assert_eq!((world.open().len(), world.question(id).groups.len()), (1, 2));
+    assert_eq!((world.open().await.len(), world.question(id).await.groups.len()), (1, 2));
     world.yes(id).await;
     for group in ["family", "work"] {
         assert_eq!(world.woken(group, CHAT), ["hello"], "{group}");
@@ -173,9 +180,9 @@ async fn what_an_answer_is_not_good_for_is_asked_of_somebody_else() {
         let world = World::with(super::world::asking(), &["family", "work"]).await;
         world.role("tg:ada", Role::Admin, Some("family")).await;
         let id = world.stranger(BOB, "hello").await;
-        assert_eq!(world.question(id).approver, OWNER, "whoever may answer all of it");
+        assert_eq!(world.question(id).await.approver, OWNER, "whoever may answer all of it");
         world.pick(id, pick.clone(), "tg:ada").await;
-        let left = world.open();
+        let left = world.open().await;
         assert_eq!((left.len(), left[0].groups.clone()), (1, vec!["work".to_owned()]), "{pick:?}");
         assert!(world.woken("work", CHAT).is_empty());
         assert_eq!(world.woken("family", CHAT).len(), usize::from(pick == Pick::Yes));
@@ -200,7 +207,7 @@ async fn a_replay_touches_no_other_group_of_the_chat() {
 async fn somebody_who_is_admitted_while_their_message_is_judged_is_not_asked_about() {
     let world = World::new().await;
     world.accept(CHAT, BOB, "hello").await;
-    let row = world.store.unjudged(10).unwrap().remove(0);
+    let row = world.store.unjudged(10).await.unwrap().remove(0);
     world.store.add_member(BOB, folder("family"), OWNER, world.now).await.unwrap();
     let stale = g2::store::Judged {
         n: row.n,
@@ -211,7 +218,7 @@ async fn somebody_who_is_admitted_while_their_message_is_judged_is_not_asked_abo
         refused: Some(g2::domain::heard::access::Refusal::Asked),
     };
     assert!(world.store.judge(vec![stale], world.now).await.unwrap().again);
-    assert!(world.open().is_empty());
+    assert!(world.open().await.is_empty());
     world.judge().await;
     assert_eq!(world.woken("family", CHAT), ["hello"]);
 }
@@ -222,7 +229,7 @@ async fn a_wiring_for_known_senders_counts_and_does_not_ask() {
     world.set_chat(CHAT, "unknown_sender_policy", "public");
     world.sql("UPDATE wirings SET sender_scope = 'known'");
     world.hear(CHAT, BOB, "hello").await;
-    assert_eq!((world.open().len(), world.dropped()), (0, vec![(BOB.to_owned(), 1)]));
+    assert_eq!((world.open().await.len(), world.dropped().await), (0, vec![(BOB.to_owned(), 1)]));
 }
 
 #[tokio::test]
@@ -230,9 +237,9 @@ async fn a_message_that_would_wake_nobody_asks_nothing() {
     let world = World::new().await;
     world.sql("UPDATE wirings SET engage_mode = 'mention', engage_pattern = NULL WHERE chat_jid = 'tg:-100'");
     world.hear(CHAT, BOB, "hello").await;
-    assert!(world.open().is_empty() && world.dropped().is_empty());
+    assert!(world.open().await.is_empty() && world.dropped().await.is_empty());
     world.hear(CHAT, BOB, "@G2 hello").await;
-    assert_eq!(world.open().len(), 1);
+    assert_eq!(world.open().await.len(), 1);
 }
 
 #[tokio::test]
@@ -241,13 +248,13 @@ async fn where_nobody_can_be_asked_it_is_counted_and_says_why() {
     world.role("sms:1", Role::Owner, None).await;
     world.sql("UPDATE users SET dm_chat = 'sms:2' WHERE id = 'local:me'");
     let seq = world.hear(CHAT, BOB, "hello").await;
-    assert!(world.open().is_empty());
-    assert_eq!(world.dropped(), [(BOB.to_owned(), 1)]);
+    assert!(world.open().await.is_empty());
+    assert_eq!(world.dropped().await, [(BOB.to_owned(), 1)]);
     assert!(world.why(seq).contains("nobody who may decide can be reached"), "{}", world.why(seq));
     world.sql("DELETE FROM roles");
     let seq = world.hear(CHAT, BOB, "hello").await;
     assert!(world.why(seq).contains("neither an owner nor an admin"), "{}", world.why(seq));
-    assert_eq!(world.dropped(), [(BOB.to_owned(), 2)]);
+    assert_eq!(world.dropped().await, [(BOB.to_owned(), 2)]);
 }
 
 #[tokio::test]
@@ -256,7 +263,7 @@ async fn a_wiring_that_is_gone_by_the_answer_hears_nothing_and_the_audit_says_so
     let id = world.stranger(BOB, "hello").await;
     world.store.remove_wiring(folder("family"), CHAT).await.unwrap();
     world.yes(id).await;
-    assert_eq!(world.audit(id), ["g2: asked", "local:me: approved", "g2: not replayed"]);
+    assert_eq!(world.audit(id).await, ["g2: asked", "local:me: approved", "g2: not replayed"]);
     assert!(world.woken("family", CHAT).is_empty());
 }
 
@@ -264,10 +271,10 @@ async fn a_wiring_that_is_gone_by_the_answer_hears_nothing_and_the_audit_says_so
 async fn a_group_that_is_removed_while_a_stranger_is_judged_stops_nobody_elses_judgement() {
     let world = World::with(super::world::asking(), &["family", "work"]).await;
     world.accept(CHAT, BOB, "hello").await;
-    let rows = world.store.unjudged(10).unwrap();
+    let rows = world.store.unjudged(10).await.unwrap();
     world.store.remove_group(folder("work")).await.unwrap();
     world.store.judge(rows.iter().map(judged).collect(), world.now).await.unwrap();
-    let open = world.open();
+    let open = world.open().await;
     assert_eq!((rows.len(), open.len()), (2, 1));
     assert_eq!(open[0].groups, ["family"]);
 }

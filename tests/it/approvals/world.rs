@@ -151,7 +151,7 @@ impl World {
     /// Judges everything, as the daemon does.
     pub(super) async fn judge(&self) {
         loop {
-            let rows = self.store.unjudged(100).unwrap();
+            let rows = self.store.unjudged(100).await.unwrap();
             if rows.is_empty() {
                 return;
             }
@@ -174,22 +174,22 @@ impl World {
     pub(super) async fn stranger(&self, sender: &str, text: &str) -> i64 {
         self.hear(CHAT, sender, text).await;
         self.say_all(DESK).await;
-        self.open().last().unwrap().id
+        self.open().await.last().unwrap().id
     }
 
     /// The questions that are pending.
-    pub(super) fn open(&self) -> Vec<Approval> {
-        let all = self.store.approvals(true).unwrap();
+    pub(super) async fn open(&self) -> Vec<Approval> {
+        let all = self.store.approvals(true).await.unwrap();
         all.into_iter().filter(|question| question.state == State::Pending).collect()
     }
 
-    pub(super) fn question(&self, id: i64) -> Approval {
-        self.store.approval(id).unwrap().unwrap().0
+    pub(super) async fn question(&self, id: i64) -> Approval {
+        self.store.approval(id).await.unwrap().unwrap().0
     }
 
     /// What was done about a question, with who did it.
-    pub(super) fn audit(&self, id: i64) -> Vec<String> {
-        let events = self.store.approval(id).unwrap().unwrap().1;
+    pub(super) async fn audit(&self, id: i64) -> Vec<String> {
+        let events = self.store.approval(id).await.unwrap().unwrap().1;
         events.into_iter().map(|event| format!("{}: {}", event.who, event.what)).collect()
     }
 
@@ -212,9 +212,9 @@ impl World {
     }
 
     /// What was not heard, by sender, with how often.
-    pub(super) fn dropped(&self) -> Vec<(String, i64)> {
+    pub(super) async fn dropped(&self) -> Vec<(String, i64)> {
         let mut dropped: Vec<(String, i64)> =
-            self.store.dropped(None).unwrap().into_iter().map(|row| (row.sender, row.count)).collect();
+            self.store.dropped(None).await.unwrap().into_iter().map(|row| (row.sender, row.count)).collect();
         dropped.sort();
         dropped
     }
@@ -223,8 +223,8 @@ impl World {
         self.store.why(seq, self.now).unwrap().unwrap().answer
     }
 
-    pub(super) fn wirings_of(&self, chat: &str) -> Vec<(String, String)> {
-        let all = self.store.wirings().unwrap().into_iter().filter(|wiring| wiring.chat_jid == chat);
+    pub(super) async fn wirings_of(&self, chat: &str) -> Vec<(String, String)> {
+        let all = self.store.wirings().await.unwrap().into_iter().filter(|wiring| wiring.chat_jid == chat);
         all.map(|wiring| (wiring.group.to_string(), wiring.engage_mode.to_string())).collect()
     }
 }

@@ -24,7 +24,7 @@ async fn an_event_that_the_platform_tells_again_is_one_also_over_a_restart() {
         world.restart().await;
         world.hears("k10", "10", "the last", None).await;
         world.until_came(&[&expected[..], &["the last"]].concat()).await;
-        assert_eq!(world.store.unjudged(100).unwrap().len(), 11, "a row each for the group");
+        assert_eq!(world.store.unjudged(100).await.unwrap().len(), 11, "a row each for the group");
     }
 }
 
@@ -35,7 +35,7 @@ async fn an_edit_is_read_after_the_message_and_has_its_id() {
         world.hears("k1", "7", "helo", None).await;
         world.hears("k1:edit1", "7", "hello", None).await;
         world.until_came(&["helo", "hello"]).await;
-        let newest = world.store.message_by_id(world.rig.chat(), "7").unwrap().unwrap();
+        let newest = world.store.message_by_id(world.rig.chat(), "7").await.unwrap().unwrap();
         assert_eq!(newest.text, "hello");
     }
 }
@@ -54,9 +54,9 @@ async fn deletions_reactions_and_what_is_known_of_a_chat_are_kept_and_wake_nobod
     }
     world.platform(&["happens", "chat", "fake:1", "Chess", "7"]).await;
     world
-        .until("the chat's name", async || world.store.chat("fake:1").unwrap().unwrap().name == "Chess")
+        .until("the chat's name", async || world.store.chat("fake:1").await.unwrap().unwrap().name == "Chess")
         .await;
-    let marks = world.store.marks_of("fake:1", "7").unwrap();
+    let marks = world.store.marks_of("fake:1", "7").await.unwrap();
     let mark = |kind, who: &str, what: &str| (kind, who.to_owned(), what.to_owned());
     assert_eq!(
         marks,
@@ -66,8 +66,8 @@ async fn deletions_reactions_and_what_is_known_of_a_chat_are_kept_and_wake_nobod
             mark(MarkKind::Deleted, "fake:ada", ""),
         ]
     );
-    assert_eq!((world.came().len(), world.store.unjudged(100).unwrap().len()), (1, 1));
-    let states = world.store.connections().unwrap();
+    assert_eq!((world.came().await.len(), world.store.unjudged(100).await.unwrap().len()), (1, 1));
+    let states = world.store.connections().await.unwrap();
     assert_eq!((states[0].channel.as_str(), states[0].state), ("fake", Connection::Connected));
 }
 
@@ -88,7 +88,7 @@ async fn asked(world: &World) -> (i64, String) {
         ..Default::default()
     };
     world.store.accept(stranger, NOW).await.unwrap();
-    let question = world.store.approvals(false).unwrap().remove(0);
+    let question = world.store.approvals(false).await.unwrap().remove(0);
     (question.id, owner)
 }
 
@@ -96,15 +96,15 @@ async fn asked(world: &World) -> (i64, String) {
 async fn a_card_is_answered_by_its_button_once_and_by_whoever_may() {
     let world = World::new(Rig::fake(false)).await;
     let (id, owner) = asked(&world).await;
-    let card = world.rows()[0].id;
+    let card = world.rows().await[0].id;
     world.until_row(card, DeliveryStatus::Sent).await;
-    let called = world.store.parts_of(card).unwrap().pop().unwrap().platform_id.unwrap();
+    let called = world.store.parts_of(card).await.unwrap().pop().unwrap().platform_id.unwrap();
     let buttons = world.platform(&["buttons", &called]).await.remove(0);
     let press = buttons.split(',').next().unwrap().to_owned();
     world.platform(&["happens", "press", &press, "mallory"]).await;
     world.platform(&["happens", "press", &press, owner.strip_prefix("fake:").unwrap()]).await;
-    world.until("the answer", async || world.store.approvals(false).unwrap().is_empty()).await;
-    let (answered, audit) = world.store.approval(id).unwrap().unwrap();
+    world.until("the answer", async || world.store.approvals(false).await.unwrap().is_empty()).await;
+    let (answered, audit) = world.store.approval(id).await.unwrap().unwrap();
     assert_eq!(answered.decided_by.as_deref(), Some(owner.as_str()));
     assert!(
         audit.iter().any(|event| event.who == "fake:mallory" && event.what == "not allowed"),
@@ -123,15 +123,17 @@ async fn a_reply_to_a_card_is_known_by_what_the_platform_calls_it() {
         .grant_role("fake:ada", g2::domain::heard::people::Role::Owner, None, "test", NOW)
         .await
         .unwrap();
-    let card = world.rows().last().unwrap().id;
+    let card = world.rows().await.last().unwrap().id;
     world.until_row(card, DeliveryStatus::Sent).await;
-    let called = world.store.parts_of(card).unwrap().pop().unwrap().platform_id.unwrap();
+    let called = world.store.parts_of(card).await.unwrap().pop().unwrap().platform_id.unwrap();
     // A reply to something else of the platform's, and one to nothing: messages.
     world.hears("k1", "x1", "1", Some("m1")).await;
     world.until_came(&["1"]).await;
-    assert_eq!(world.store.approval(id).unwrap().unwrap().0.state, State::Pending);
+    assert_eq!(world.store.approval(id).await.unwrap().unwrap().0.state, State::Pending);
     world.hears("k2", "x2", "1", Some(&called)).await;
     world
-        .until("the answer", async || world.store.approval(id).unwrap().unwrap().0.state != State::Pending)
+        .until("the answer", async || {
+            world.store.approval(id).await.unwrap().unwrap().0.state != State::Pending
+        })
         .await;
 }

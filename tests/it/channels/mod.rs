@@ -140,31 +140,32 @@ impl World {
 
     /// Waits until something holds, looking whenever something changed.
     async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
-        let mut feed = self.store.follow().unwrap();
+        let mut feed = self.store.follow().await.unwrap();
         let waiting = async {
             while !holds().await {
                 // The platform's own state is in no feed.
                 let _ = tokio::time::timeout(std::time::Duration::from_millis(20), feed.next()).await;
             }
         };
-        tokio::time::timeout(DEADLINE, waiting).await.unwrap_or_else(|_| {
-            panic!("waited for: {what}; {:?} {:?}", self.rows(), self.store.messages(None, None).unwrap())
-        });
+        if tokio::time::timeout(DEADLINE, waiting).await.is_err() {
+            let (rows, came) = (self.rows().await, self.store.messages(None, None).await.unwrap());
+            panic!("waited for: {what}; {rows:?} {came:?}");
+        }
     }
 
-    fn rows(&self) -> Vec<OutboxRow> {
-        self.store.outbox(Some(self.rig.chat()), None).unwrap()
+    async fn rows(&self) -> Vec<OutboxRow> {
+        self.store.outbox(Some(self.rig.chat()), None).await.unwrap()
     }
 
     /// Has something said.
     async fn say(&self, text: &str) -> i64 {
         self.store.tell(self.rig.chat().into(), text.into(), "test".into(), NOW).await.unwrap();
-        self.rows().last().unwrap().id
+        self.rows().await.last().unwrap().id
     }
 
     async fn until_row(&self, id: i64, status: DeliveryStatus) {
         self.until(&format!("row {id} to be {status}"), async || {
-            self.rows().iter().any(|row| row.id == id && row.status == status)
+            self.rows().await.iter().any(|row| row.id == id && row.status == status)
         })
         .await;
     }
@@ -173,7 +174,7 @@ impl World {
     async fn shown(&self) -> Vec<String> {
         match &self.rig {
             Rig::Local(_) => {
-                let said = self.store.said_since(self.rig.chat(), 0).unwrap();
+                let said = self.store.said_since(self.rig.chat(), 0).await.unwrap();
                 said.into_iter().map(|delivery| delivery.text).collect()
             }
             Rig::Fake { .. } => {
@@ -218,18 +219,18 @@ impl World {
     }
 
     /// The texts that came in, in order.
-    fn came(&self) -> Vec<String> {
-        let messages = self.store.messages(Some(self.rig.chat()), None).unwrap();
+    async fn came(&self) -> Vec<String> {
+        let messages = self.store.messages(Some(self.rig.chat()), None).await.unwrap();
         messages.into_iter().map(|message| message.text).collect()
     }
 
     async fn until_came(&self, texts: &[&str]) {
-        self.until(&format!("{texts:?}"), async || self.came() == texts).await;
+        self.until(&format!("{texts:?}"), async || self.came().await == texts).await;
     }
 
     /// Judges what came in: everything wakes.
     async fn judge(&self) {
-        let rows = self.store.unjudged(100).unwrap();
+        let rows = self.store.unjudged(100).await.unwrap();
         let judged = rows.iter().map(|row| Judged {
             n: row.n,
             verdict: Outcome::Wake,

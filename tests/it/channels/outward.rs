@@ -20,14 +20,14 @@ async fn what_is_said_to_a_chat_is_shown_in_order_over_a_restart() {
         for n in 10..20 {
             world.say(&n.to_string()).await;
         }
-        let last = world.rows().last().unwrap().id;
+        let last = world.rows().await.last().unwrap().id;
         world.until_row(last, DeliveryStatus::Sent).await;
         assert_eq!(world.shown().await, (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
-        for row in world.rows() {
-            let parts = world.store.parts_of(row.id).unwrap();
+        for row in world.rows().await {
+            let parts = world.store.parts_of(row.id).await.unwrap();
             assert_eq!(parts.len(), 1);
             let id = parts[0].platform_id.clone().unwrap();
-            assert_eq!(world.store.said_as(world.rig.chat(), &id).unwrap(), Some(row.id));
+            assert_eq!(world.store.said_as(world.rig.chat(), &id).await.unwrap(), Some(row.id));
         }
     }
 }
@@ -47,7 +47,7 @@ async fn a_connection_that_ends_before_the_platform_has_it_or_after_is_told_as_w
         world.platform(&["fault", fault]).await;
         let id = world.say("hello").await;
         world.until_row(id, DeliveryStatus::Failed).await;
-        let error = world.rows()[0].error.clone().unwrap();
+        let error = world.rows().await[0].error.clone().unwrap();
         assert!(error.contains("may have arrived"), "{error}");
         assert_eq!(world.platform(&["calls"]).await, ["1"], "{fault}");
         let id = world.say("next").await;
@@ -70,7 +70,7 @@ async fn a_platform_that_asks_to_be_left_alone_is_and_that_costs_no_try() {
     }
     let id = world.say("hello").await;
     world.until_row(id, DeliveryStatus::Sent).await;
-    assert_eq!((world.shown().await, world.rows()[0].attempts), (vec!["hello".to_owned()], 1));
+    assert_eq!((world.shown().await, world.rows().await[0].attempts), (vec!["hello".to_owned()], 1));
     assert_eq!(world.platform(&["calls"]).await, ["21"]);
     // As long as it asks: what is said then waits behind.
     world.platform(&["fault", "busy", "3600000"]).await;
@@ -78,7 +78,7 @@ async fn a_platform_that_asks_to_be_left_alone_is_and_that_costs_no_try() {
     world.say("second").await;
     world
         .until("the wait to be written down", async || {
-            world.rows().iter().any(|row| row.id == first && row.error.is_some())
+            world.rows().await.iter().any(|row| row.id == first && row.error.is_some())
         })
         .await;
     assert_eq!(world.shown().await, ["hello"]);
@@ -95,7 +95,7 @@ async fn what_fails_once_is_sent_again_and_what_fails_for_good_is_told_once_and_
     world.until_row(never, DeliveryStatus::Sent).await;
     assert_eq!(world.shown().await, ["never"]);
     assert_eq!(world.platform(&["calls"]).await, ["3"]);
-    assert!(world.rows()[0].error.as_ref().unwrap().contains("refuses"));
+    assert!(world.rows().await[0].error.as_ref().unwrap().contains("refuses"));
 }
 
 #[tokio::test]
@@ -105,12 +105,14 @@ async fn a_platform_that_answers_late_or_twice_has_it_once() {
     world.platform(&["fault", "hold"]).await;
     let (_, late, last) = (world.say("a").await, world.say("b").await, world.say("c").await);
     world.until("the second to be under way", async || world.shown().await.len() == 2).await;
-    assert!(world.rows().iter().any(|row| row.id == late && row.status == DeliveryStatus::Sending));
+    assert!(world.rows().await.iter().any(|row| row.id == late && row.status == DeliveryStatus::Sending));
     world.platform(&["release"]).await;
     world.until_row(last, DeliveryStatus::Sent).await;
     assert_eq!(world.shown().await, ["a", "b", "c"]);
-    let ids: Vec<_> =
-        world.rows().iter().map(|row| world.store.parts_of(row.id).unwrap().remove(0).platform_id).collect();
+    let mut ids = Vec::new();
+    for row in world.rows().await {
+        ids.push(world.store.parts_of(row.id).await.unwrap().remove(0).platform_id);
+    }
     assert_eq!(ids, ["m1", "m2", "m3"].map(|id| Some(id.to_owned())));
 }
 
@@ -130,7 +132,7 @@ async fn a_long_text_is_shown_in_parts_each_once_wherever_it_was_interrupted() {
                     "{shown:?}"
                 );
                 assert_eq!(shown.join(" "), text);
-                let ids = world.store.parts_of(id).unwrap();
+                let ids = world.store.parts_of(id).await.unwrap();
                 assert!(ids.iter().all(|part| part.platform_id.is_some()) && ids.len() == 3);
             }
         }
@@ -174,7 +176,7 @@ async fn what_was_said_can_be_changed_where_the_platform_can() {
         let id = world.say("before").await;
         world.until_row(id, DeliveryStatus::Sent).await;
         let channel = world.channels.of(world.rig.chat()).unwrap();
-        let called = world.store.parts_of(id).unwrap().remove(0).platform_id.unwrap();
+        let called = world.store.parts_of(id).await.unwrap().remove(0).platform_id.unwrap();
         let edited = channel.edit(world.rig.chat(), &called, "after").await;
         assert_eq!(edited.is_ok(), channel.traits().edits);
         let expected = if channel.traits().edits { "after" } else { "before" };

@@ -228,7 +228,7 @@ fn a_session(root: &Root) {
     root.ask("local:main", "hello");
     assert_eq!(daemon.terminate(), Some(0));
     assert_eq!(
-        Ledger::of_the_dead(root).number("SELECT count(*) FROM lanes WHERE session_id IS NOT NULL"),
+        Ledger::of_the_dead(root).number("SELECT count(*) FROM sessions WHERE session_id IS NOT NULL"),
         1
     );
 }
@@ -323,8 +323,8 @@ fn clear_session_archives_and_clears_once_wherever_the_daemon_died() {
     Kind::applied("messages", &json, a_session, |root| {
         let ledger = Ledger::of_the_living(root);
         assert_eq!(ledger.number("SELECT count(*) FROM archives"), 1);
-        assert_eq!(ledger.number("SELECT generation FROM lanes"), 1);
-        assert_eq!(ledger.number("SELECT count(*) FROM lanes WHERE session_id IS NOT NULL"), 0);
+        assert_eq!(ledger.number("SELECT generation FROM sessions"), 1);
+        assert_eq!(ledger.number("SELECT count(*) FROM sessions WHERE session_id IS NOT NULL"), 0);
         assert_eq!(history(root)[0]["name"], "before");
     })
     .dies_everywhere();
@@ -336,9 +336,9 @@ fn resume_session_takes_it_up_once_wherever_the_daemon_died() {
     Kind::applied("tasks", &json, an_archive, |root| {
         let ledger = Ledger::of_the_living(root);
         assert_eq!(ledger.number("SELECT count(*) FROM archives"), 0);
-        assert_eq!(ledger.number("SELECT generation FROM lanes"), 2);
+        assert_eq!(ledger.number("SELECT generation FROM sessions"), 2);
         assert_eq!(
-            ledger.column::<String>("SELECT session_id FROM lanes"),
+            ledger.column::<String>("SELECT session_id FROM sessions"),
             [result(root)["sessionId"].as_str().unwrap()]
         );
         assert_eq!(history(root), json!([]));

@@ -34,26 +34,26 @@ async fn came(store: &Store, chat: &str, key: &str, info: Option<ChatInfo>) {
 async fn what_a_channel_says_of_a_chat_is_kept_current_and_a_person_s_policy_stays() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
-    let look = || {
-        let chat = store.chat("tg:-5").unwrap().unwrap();
+    let look = async || {
+        let chat = store.chat("tg:-5").await.unwrap().unwrap();
         (chat.name, chat.kind.as_str(), chat.threaded, chat.unknown_sender_policy.as_str())
     };
     let is = |name: &str, kind, threaded, policy| (name.to_owned(), kind, threaded, policy);
     came(&store, "tg:-5", "1", None).await;
-    assert_eq!(look(), is("tg:-5", "group", false, "request_approval"));
+    assert_eq!(look().await, is("tg:-5", "group", false, "request_approval"));
     let info =
         |name: &str, kind, threaded| Some(ChatInfo { name: name.into(), kind, threaded, members: None });
     came(&store, "tg:-5", "2", info("Home", Kind::Group, true)).await;
-    assert_eq!(look(), is("Home", "group", true, "request_approval"));
+    assert_eq!(look().await, is("Home", "group", true, "request_approval"));
     store.set_chat("tg:-5", vec![("policy".into(), "strict".into())]).await.unwrap();
     came(&store, "tg:-5", "3", info("Home, renamed", Kind::Direct, false)).await;
-    assert_eq!(look(), is("Home, renamed", "direct", false, "strict"));
+    assert_eq!(look().await, is("Home, renamed", "direct", false, "strict"));
     came(&store, "tg:-5", "4", info("", Kind::Direct, false)).await;
     came(&store, "tg:-5", "5", None).await;
-    assert_eq!(look(), is("Home, renamed", "direct", false, "strict"));
+    assert_eq!(look().await, is("Home, renamed", "direct", false, "strict"));
     // The same event again says nothing new.
     came(&store, "tg:-5", "2", info("Home", Kind::Group, true)).await;
-    assert_eq!(look(), is("Home, renamed", "direct", false, "strict"));
+    assert_eq!(look().await, is("Home, renamed", "direct", false, "strict"));
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn a_chat_that_is_wired_before_anybody_spoke_is_what_its_address_shows() {
     };
     let group = NewGroup { folder, name: "a".into(), is_main: false, trigger: "@G2".into() };
     store.add_group(group, vec![wiring], NOW).await.unwrap();
-    let chat = store.chat("tg:42").unwrap().unwrap();
+    let chat = store.chat("tg:42").await.unwrap().unwrap();
     assert_eq!((chat.kind.as_str(), chat.channel.as_str()), ("direct", "telegram"));
 }
 

@@ -14,7 +14,7 @@ async fn a_file_that_comes_back_after_its_receipt_is_not_decided_again() {
     let same_file = world.store.settle(same_file, Zones::utc(), NOW).await.unwrap();
     assert!(first.fresh && !same_claim.fresh && !same_file.fresh);
     assert_eq!(first.receipt.reply, same_file.receipt.reply);
-    assert_eq!(world.texts("local:main"), ["once"]);
+    assert_eq!(world.texts("local:main").await, ["once"]);
 }
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn a_file_that_was_rewritten_in_place_is_another_command() {
     for (claim, text) in [(1, "a"), (2, "b"), (3, "b")] {
         world.store.settle(linked(claim, text), Zones::utc(), NOW).await.unwrap();
     }
-    assert_eq!(world.texts("local:main"), ["a", "b"]);
+    assert_eq!(world.texts("local:main").await, ["a", "b"]);
 }
 
 #[tokio::test]
@@ -49,5 +49,5 @@ async fn a_request_id_is_answered_once_and_other_bytes_are_a_conflict() {
     let forgotten =
         world.store.settle(command("main", 5, ask("b").as_bytes()), Zones::utc(), later).await.unwrap();
     assert_eq!(forgotten.receipt.outcome, CommandOutcome::Applied, "remembered for seven days");
-    assert_eq!(world.texts("local:main"), ["a", "b"]);
+    assert_eq!(world.texts("local:main").await, ["a", "b"]);
 }

@@ -32,8 +32,8 @@ impl Reader {
         Self { feed: store.follow_from(from), from, read: Vec::new() }
     }
 
-    fn look(&mut self) {
-        let news = self.feed.look().unwrap();
+    async fn look(&mut self) {
+        let news = self.feed.look().await.unwrap();
         assert!(!news.missed);
         self.read.extend(news.events.iter().map(|event| event.seq));
     }
@@ -48,8 +48,9 @@ async fn each_reader_is_told_each_change_once_and_in_order_wherever_it_begins_an
         for step in 0..120 {
             match dice.below(6) {
                 0 => {
-                    let newest =
-                        i64::try_from(dice.below(1000)).unwrap().min(world.store.newest_event().unwrap());
+                    let newest = i64::try_from(dice.below(1000))
+                        .unwrap()
+                        .min(world.store.newest_event().await.unwrap());
                     readers.push(Reader::new(&world.store, newest));
                 }
                 1 => {
@@ -58,7 +59,11 @@ async fn each_reader_is_told_each_change_once_and_in_order_wherever_it_begins_an
                         reader.feed = world.store.follow_from(reader.feed.cursor());
                     }
                 }
-                2 => readers.iter_mut().for_each(Reader::look),
+                2 => {
+                    for reader in &mut readers {
+                        reader.look().await;
+                    }
+                }
                 3 => {
                     // A change that is refused is none, and has no event.
                     assert!(world.store.retry_outbox(1_000_000).await.is_err());
@@ -69,10 +74,11 @@ async fn each_reader_is_told_each_change_once_and_in_order_wherever_it_begins_an
                 }
             }
         }
-        let all: Vec<i64> = world.store.events_after(0, usize::MAX).unwrap().iter().map(|e| e.seq).collect();
+        let all: Vec<i64> =
+            world.store.events_after(0, usize::MAX).await.unwrap().iter().map(|e| e.seq).collect();
         assert!(all.is_sorted_by(|a, b| a < b));
         for reader in &mut readers {
-            reader.look();
+            reader.look().await;
             let expected: Vec<i64> = all.iter().copied().filter(|seq| *seq > reader.from).collect();
             assert_eq!(reader.read, expected, "seed {seed}");
         }
@@ -86,7 +92,7 @@ fn kinds(events: &[FeedEvent]) -> Vec<EventKind> {
 #[tokio::test]
 async fn a_message_is_followed_from_its_coming_to_its_answer() {
     let world = world().await;
-    let before = world.store.newest_event().unwrap();
+    let before = world.store.newest_event().await.unwrap();
     world.message("local:family", "1", "hello", Outcome::Wake).await;
     let handed = world.start(world.lane()).await;
     world.ready(handed.run).await;
@@ -96,7 +102,7 @@ async fn a_message_is_followed_from_its_coming_to_its_answer() {
     };
     world.store.delivered(row.id, 1, row.id.to_string(), NOW).await.unwrap();
     world.end(handed.run, End::Exited { code: 0, oom: false }, Cause::Itself).await;
-    let events = world.store.events_after(before, 100).unwrap();
+    let events = world.store.events_after(before, 100).await.unwrap();
     use EventKind::*;
     let expected = [Message, Inbox, Judged, Handed, Run, Run, Run, Say, Finished, Said, Run];
     let mut found = kinds(&events);
@@ -113,7 +119,7 @@ async fn a_message_is_followed_from_its_coming_to_its_answer() {
 #[tokio::test]
 async fn what_another_process_commits_is_told_within_two_seconds() {
     let world = world().await;
-    let mut feed = world.store.follow().unwrap();
+    let mut feed = world.store.follow().await.unwrap();
     // A store of its own, as a second process has one.
     let other = Store::open(world.store.path()).unwrap();
     other.tell("local:main".into(), "from elsewhere".into(), "test".into(), NOW).await.unwrap();
@@ -124,33 +130,33 @@ async fn what_another_process_commits_is_told_within_two_seconds() {
 #[tokio::test]
 async fn events_are_kept_for_a_day_and_until_they_are_read() {
     let world = world().await;
-    let mut slow = world.store.follow().unwrap();
+    let mut slow = world.store.follow().await.unwrap();
     for n in 0..700 {
         world.store.tell("local:main".into(), n.to_string(), "test".into(), NOW).await.unwrap();
     }
-    let newest = world.store.newest_event().unwrap();
-    let count = || world.store.events_after(0, usize::MAX).unwrap().len();
-    let (now, whole) = (Time(i64::MAX / 2), count());
-    let young = world.store.events_after(0, 1).unwrap()[0].at.plus_ms(3_600_000);
+    let newest = world.store.newest_event().await.unwrap();
+    let count = async || world.store.events_after(0, usize::MAX).await.unwrap().len();
+    let (now, whole) = (Time(i64::MAX / 2), count().await);
+    let young = world.store.events_after(0, 1).await.unwrap()[0].at.plus_ms(3_600_000);
     assert!(!world.store.trim_events(young).await.unwrap(), "an hour old");
     let read = slow.cursor();
     while world.store.trim_events(now).await.unwrap() {}
-    assert_eq!(count(), 700, "what the slowest reader has not read stays");
-    assert!(whole > 700 && world.store.events_after(0, 1).unwrap()[0].seq == read + 1);
-    assert_eq!(slow.look().unwrap().events.len(), 700);
+    assert_eq!(count().await, 700, "what the slowest reader has not read stays");
+    assert!(whole > 700 && world.store.events_after(0, 1).await.unwrap()[0].seq == read + 1);
+    assert_eq!(slow.look().await.unwrap().events.len(), 700);
     assert!(world.store.trim_events(now).await.unwrap(), "a step removes some");
-    assert!(count() > 0 && count() < 700, "and not all: {}", count());
+    assert!(count().await > 0 && count().await < 700, "and not all: {}", count().await);
     while world.store.trim_events(now).await.unwrap() {}
-    assert_eq!((count(), world.store.newest_event().unwrap()), (0, newest));
+    assert_eq!((count().await, world.store.newest_event().await.unwrap()), (0, newest));
     world.store.tell("local:main".into(), "next".into(), "test".into(), NOW).await.unwrap();
-    let next = slow.look().unwrap();
+    let next = slow.look().await.unwrap();
     assert_eq!((next.missed, next.events[0].seq), (false, newest + 1), "no number is given twice");
 }
 
 #[tokio::test]
 async fn a_reader_that_is_slower_than_the_bound_is_told_that_it_missed_some() {
     let world = world().await;
-    let mut slow = world.store.follow().unwrap();
+    let mut slow = world.store.follow().await.unwrap();
     let begun = slow.cursor();
     rusqlite::Connection::open(world.store.path())
         .unwrap()
@@ -160,9 +166,9 @@ async fn a_reader_that_is_slower_than_the_bound_is_told_that_it_missed_some() {
         )
         .unwrap();
     while world.store.trim_events(NOW).await.unwrap() {}
-    world.store.look_at_feed().unwrap();
+    world.store.look_at_feed().await.unwrap();
     let news = tokio::time::timeout(Duration::from_secs(30), slow.next()).await.unwrap();
     assert!(news.missed && news.any(&[EventKind::Task]) && news.in_chat("local:other"));
     assert_eq!(news.events.iter().map(|event| event.subject.as_str()).collect::<Vec<_>>(), ["d"]);
-    assert!(!slow.look().unwrap().missed);
+    assert!(!slow.look().await.unwrap().missed);
 }

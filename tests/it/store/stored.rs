@@ -98,7 +98,14 @@ async fn run(steps: Vec<Step>) {
                 }
             }
             Step::Run(who, size, code) => {
-                if !world.store.groups().unwrap().iter().any(|group| group.folder.as_str() == groups[who]) {
+                if !world
+                    .store
+                    .groups()
+                    .await
+                    .unwrap()
+                    .iter()
+                    .any(|group| group.folder.as_str() == groups[who])
+                {
                     continue;
                 }
                 world.message(&format!("local:{}", groups[who]), &n.to_string(), "hi", Outcome::Wake).await;

@@ -51,7 +51,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
 const ADAPTERS: &str = "store, channels, sandbox, ipc, gateway";
 
 /// Every module path that a file names, from the crate's root.
-fn named(path: &str, text: &str) -> BTreeSet<Vec<String>> {
+pub(super) fn named(path: &str, text: &str) -> BTreeSet<Vec<String>> {
     let module = module(path);
     let used = Regex::new(r"(?m)^([ \t]*)(?:pub(?:\([a-z: ]+\))? )?use ([^;]+);").unwrap();
     let inline = Regex::new(r"\bcrate((?:::[A-Za-z_0-9]+)+)").unwrap();

@@ -1,0 +1,49 @@
+//! What is done to a group in both halves, in one transaction: each half does its part.
+
+use ipc_handlers::{Folder, Time};
+
+use super::{
+    Result, Store, StoreError,
+    talk::groups,
+    work::{runs, tasks},
+};
+use crate::domain::host::zone::Zones;
+
+impl Store {
+    /// Removes a group with its wirings, lanes and tasks. One with an active run is refused.
+    pub async fn remove_group(&self, group: Folder) -> Result<()> {
+        let removed = group.clone();
+        self.write(move |c| {
+            if runs::has_active(c, &group)? {
+                return Err(StoreError::Refused(format!("group {group} has an active run on record; start the daemon, which adopts or ends it, and remove the group then")));
+            }
+            groups::remove(c, &group)
+        })
+        .await?;
+        self.drop_index(&removed);
+        Ok(())
+    }
+
+    /// Changes a group: its columns `name`, `trigger`, `provider`, `script` and `image` (an empty value clears the last
+    /// three), and what its `config` holds. All of it or nothing. With `zones`, its cron tasks are
+    /// moved to the clocks of the zone that it has then.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] with what is wrong with a key or its value, such as a name that another group has.
+    pub async fn set_group(
+        &self,
+        group: Folder,
+        settings: Vec<(String, String)>,
+        zones: Option<Zones>,
+        now: Time,
+    ) -> Result<()> {
+        self.write(move |c| {
+            groups::set(c, &group, &settings)?;
+            match &zones {
+                Some(zones) => tasks::read_clocks_again(c, Some(&group), zones, now),
+                None => Ok(()),
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,364 @@
+//! From talk to work: messages of the inbox become a batch, with the cursor and the run row in one transaction; a task that is
+//! due becomes a run. A batch is made once: the unique index of `batches (lane_id, first)` holds it, and the cursor moves
+//! behind it in the same commit. A slot of a task is run once by `runs_slot_once`.
+
+use ipc_handlers::{Folder, TaskStatus, Time, effect::ContextMode};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::domain::{
+    host::zone::{Zone, Zones},
+    rows::{Message, Task},
+    runs::prompt::{Limits, PromptMessage, Row, Selection, Waking, format_selection, select},
+    states::{SandboxName, Via},
+};
+use crate::store::{
+    Result, Store,
+    columns::Columns as _,
+    talk::{groups::zone_of, messages::message_row},
+    work::tasks::task,
+};
+
+/// How much goes into one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct HandoverLimits {
+    /// Messages in a batch, at most.
+    pub messages: usize,
+    /// Bytes of message text in a batch, at most (a single longer message goes alone).
+    pub bytes: usize,
+    /// Context messages beside the waking ones, the newest ones.
+    pub context: usize,
+}
+
+/// A batch on its way to an agent.
+#[derive(Clone, Debug)]
+pub struct Handed {
+    pub run: i64,
+    pub batch: i64,
+    pub group: Folder,
+    pub is_main: bool,
+    pub lane: i64,
+    pub chat_jid: String,
+    pub thread: String,
+    pub generation: i64,
+    pub session_id: Option<String>,
+    pub content: Content,
+}
+
+/// What a batch says.
+#[derive(Clone, Debug)]
+pub struct Content {
+    rows: Vec<Row>,
+    first: i64,
+    last: i64,
+    /// How many context messages did not fit.
+    left_out: usize,
+}
+
+impl Content {
+    /// Returns the prompt, in v1's format.
+    #[must_use]
+    pub fn prompt(&self, zone: &Zone) -> String {
+        let rows = self.rows.iter().collect();
+        let selection = Selection { rows, first: self.first, last: self.last, left_out: self.left_out };
+        format_selection(&selection, &zone.name, &zone.zone)
+    }
+}
+
+/// A due task on its way to an agent.
+#[derive(Clone, Debug)]
+pub struct HandedTask {
+    pub run: i64,
+    pub task: Task,
+    pub is_main: bool,
+    pub lane: i64,
+    pub generation: i64,
+    pub session_id: Option<String>,
+}
+
+/// A generation that no lane has: a run that carries it never writes a session back.
+const NO_GENERATION: i64 = -1;
+
+impl Store {
+    /// Starts a run for a lane with its oldest batch. `None` when nothing waits there any more, or its wiring is gone.
+    pub async fn start_run(
+        &self,
+        lane: i64,
+        sandbox: SandboxName,
+        owner: &str,
+        limits: HandoverLimits,
+        now: Time,
+    ) -> Result<Option<Handed>> {
+        let owner = owner.to_owned();
+        self.write(move |c| {
+            let Some(seat) = seat(c, lane)?.filter(|seat| seat.wired) else { return Ok(None) };
+            let Some(taken) = take(c, lane, limits)? else { return Ok(None) };
+            c.prepare_cached(
+                "INSERT INTO runs (group_folder, lane_id, chat_jid, thread, kind, source, status, owner, sandbox, generation, created_at)
+                 VALUES (?1, ?2, ?3, ?4, 'message', 'lane:' || ?2, 'queued', ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![seat.group.as_str(), lane, seat.chat_jid, seat.thread, owner, sandbox.as_str(), seat.generation, now.0])?;
+            let run = c.last_insert_rowid();
+            hand(c, seat, taken, run, Via::Stdin, now).map(Some)
+        })
+        .await
+    }
+
+    /// Hands the lane's next batch to its live run. `None` when nothing waits or the run can take nothing more.
+    pub async fn pipe(
+        &self,
+        run: i64,
+        lane: i64,
+        limits: HandoverLimits,
+        now: Time,
+    ) -> Result<Option<Handed>> {
+        self.write(move |c| {
+            let Some(seat) = seat(c, lane)?.filter(|seat| seat.wired) else { return Ok(None) };
+            let takes_more: bool = c
+                .prepare_cached(
+                    "SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1 AND lane_id = ?2 AND kind = 'message' AND status = 'running'
+                       AND ready_at IS NOT NULL AND closing_at IS NULL AND generation = ?3)",
+                )?
+                .query_row(params![run, lane, seat.generation], |r| r.get(0))?;
+            if !takes_more {
+                return Ok(None);
+            }
+            let Some(taken) = take(c, lane, limits)? else { return Ok(None) };
+            hand(c, seat, taken, run, Via::Input, now).map(Some)
+        })
+        .await
+    }
+
+    /// Starts a run for a due task and moves its `next_run` on, in one transaction. `None` when it is not due any more
+    /// (cancelled, paused, taken).
+    pub async fn start_task(
+        &self,
+        group: &Folder,
+        id: &str,
+        sandbox: SandboxName,
+        owner: &str,
+        zones: Zones,
+        now: Time,
+    ) -> Result<Option<HandedTask>> {
+        let (group, id, owner) = (group.clone(), id.to_owned(), owner.to_owned());
+        self.write(move |c| {
+            let Some(due) = task(c, &group, &id)? else { return Ok(None) };
+            let Some(next_run) = due.next_run.filter(|at| due.status == TaskStatus::Active && *at <= now) else { return Ok(None) };
+            let (kept_slot, tries): (Option<i64>, i64) = c
+                .prepare_cached("SELECT slot, tries FROM tasks WHERE id = ?1 AND group_folder = ?2")?
+                .query_row([id.as_str(), group.as_str()], |r| Ok((r.get("slot")?, r.get("tries")?)))?;
+            let slot = kept_slot.unwrap_or(next_run.0);
+            c.prepare_cached("INSERT INTO lanes (group_folder, chat_jid) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM chats WHERE jid = ?2) ON CONFLICT DO NOTHING")?
+                .execute(params![due.group.as_str(), due.chat_jid])?;
+            let lane: Option<i64> = c
+                .prepare_cached("SELECT id FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ''")?
+                .query_row(params![due.group.as_str(), due.chat_jid], |r| r.get(0))
+                .optional()?;
+            let Some(seat) = lane.map(|lane| seat(c, lane)).transpose()?.flatten() else { return Ok(None) };
+            let in_group = due.context_mode == ContextMode::Group;
+            let generation = if in_group { seat.generation } else { NO_GENERATION };
+            c.prepare_cached(
+                "INSERT INTO runs (group_folder, lane_id, chat_jid, kind, source, slot, attempt, status, owner, sandbox, generation, created_at)
+                 VALUES (?1, ?2, ?3, 'task', 'task:' || ?4, ?5, ?6, 'queued', ?7, ?8, ?9, ?10)",
+            )?
+            .execute(params![due.group.as_str(), seat.lane, due.chat_jid, id, slot, tries + 1, owner, sandbox.as_str(), generation, now.0])?;
+            let run = c.last_insert_rowid();
+            let zone = zone_of(c, &due.group, &zones)?.zone;
+            let next = crate::store::work::runs::next_slot(&due, Time(slot), now, &zone);
+            c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4, last_result = NULL WHERE id = ?1 AND group_folder = ?5")?
+                .execute(params![id, slot, next.map(|t| t.0), now.0, group.as_str()])?;
+            Ok(Some(HandedTask {
+                run,
+                is_main: seat.is_main,
+                lane: seat.lane,
+                generation,
+                session_id: seat.session_id.filter(|_| in_group),
+                task: due,
+            }))
+        })
+        .await
+    }
+
+    /// Returns a batch's content again, as it was handed over: for a prompt that has to be written once more.
+    pub fn batch_content(&self, batch: i64, limits: HandoverLimits) -> Result<Option<Content>> {
+        self.read(|c| {
+            let found: Option<(i64, i64, i64)> = c
+                .prepare_cached("SELECT lane_id, first, last FROM batches WHERE id = ?1")?
+                .query_row([batch], |r| Ok((r.get("lane_id")?, r.get("first")?, r.get("last")?)))
+                .optional()?;
+            let Some((lane, first, last)) = found else { return Ok(None) };
+            let taken = within(c, lane, first, Some(last), limits)?;
+            Ok(taken.map(|taken| taken.content))
+        })
+    }
+}
+
+/// What a lane is about.
+struct Seat {
+    lane: i64,
+    group: Folder,
+    is_main: bool,
+    chat_jid: String,
+    thread: String,
+    generation: i64,
+    session_id: Option<String>,
+    /// Whether the chat is wired to the group still.
+    wired: bool,
+}
+
+fn seat(c: &Connection, lane: i64) -> Result<Option<Seat>> {
+    c.prepare_cached(
+        "INSERT INTO sessions (lane_id, group_folder, chat_jid, thread)
+         SELECT id, group_folder, chat_jid, thread FROM lanes WHERE id = ?1 ON CONFLICT DO NOTHING",
+    )?
+    .execute([lane])?;
+    Ok(c.prepare_cached(
+        "SELECT l.group_folder, g.is_main, l.chat_jid, l.thread, s.generation, s.session_id,
+                EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired
+         FROM lanes l JOIN groups g ON g.folder = l.group_folder JOIN sessions s ON s.lane_id = l.id WHERE l.id = ?1",
+    )?
+    .query_row([lane], |r| {
+        Ok(Seat {
+            lane,
+            group: r.folder("group_folder")?,
+            is_main: r.get("is_main")?,
+            chat_jid: r.get("chat_jid")?,
+            thread: r.get("thread")?,
+            generation: r.get("generation")?,
+            session_id: r.get("session_id")?,
+            wired: r.get("wired")?,
+        })
+    })
+    .optional()?)
+}
+
+/// The rows of one batch.
+struct Taken {
+    /// Set for a batch that came back.
+    batch: Option<i64>,
+    content: Content,
+}
+
+/// Takes the oldest returned batch, else what waits after the cursor.
+fn take(c: &Connection, lane: i64, limits: HandoverLimits) -> Result<Option<Taken>> {
+    let returned: Option<(i64, i64, i64)> = c
+        .prepare_cached("SELECT id, first, last FROM batches INDEXED BY batches_open WHERE lane_id = ?1 AND state IN ('handed', 'claimed', 'returned') AND state = 'returned' ORDER BY id LIMIT 1")?
+        .query_row([lane], |r| Ok((r.get("id")?, r.get("first")?, r.get("last")?)))
+        .optional()?;
+    if let Some((batch, first, last)) = returned {
+        let taken = within(c, lane, first, Some(last), limits)?;
+        return Ok(taken
+            .map(|taken| Taken { batch: Some(batch), content: Content { first, last, ..taken.content } }));
+    }
+    let cursor: i64 =
+        c.prepare_cached("SELECT cursor FROM lanes WHERE id = ?1")?.query_row([lane], |r| r.get(0))?;
+    within(c, lane, cursor + 1, None, limits)
+}
+
+/// Which rows of the inbox, and their index: named, so that the plan never becomes a walk through all that the lane had.
+const WAKING: (&str, &str) = ("inbox_waking", "i.verdict = 'wake'");
+const CONTEXT: (&str, &str) = ("inbox_by_lane", "i.verdict IN ('wake', 'context') AND i.verdict = 'context'");
+
+/// Selects a batch among the lane's rows from `first` on (to `last`, for one that was selected before).
+fn within(
+    c: &Connection,
+    lane: i64,
+    first: i64,
+    last: Option<i64>,
+    limits: HandoverLimits,
+) -> Result<Option<Taken>> {
+    let until = last.unwrap_or(i64::MAX);
+    // What was selected once is a batch, whatever the limits are now.
+    const ALL: usize = usize::MAX >> 2;
+    let limits = match last {
+        Some(_) => HandoverLimits { messages: ALL, bytes: ALL, context: limits.context },
+        None => limits,
+    };
+    let read = |(index, which): (&str, &str),
+                order: &str,
+                until: i64,
+                limit: usize|
+     -> Result<Vec<(i64, Message)>> {
+        let sql = format!(
+            "SELECT m.*, i.n FROM inbox i INDEXED BY {index} JOIN messages m ON m.seq = i.seq
+             WHERE i.lane_id = ?1 AND i.n >= ?2 AND i.n <= ?3 AND {which} ORDER BY i.n {order} LIMIT ?4"
+        );
+        Ok(c.prepare_cached(&sql)?
+            .query_map(params![lane, first, until, limit], |r| Ok((r.get("n")?, message_row(r)?)))?
+            .collect::<rusqlite::Result<_>>()?)
+    };
+    let waking = read(WAKING, "ASC", until, limits.messages + 1)?;
+    let Some((newest_waking, _)) = waking.last() else { return Ok(None) };
+    let context = read(CONTEXT, "DESC", *newest_waking, limits.context)?;
+    let earlier_context: usize = match context.last() {
+        Some((oldest, _)) if context.len() == limits.context => c
+            .prepare_cached("SELECT count(*) FROM inbox INDEXED BY inbox_by_lane WHERE lane_id = ?1 AND n >= ?2 AND n < ?3 AND verdict IN ('wake', 'context') AND verdict = 'context'")?
+            .query_row(params![lane, first, oldest], |r| r.get(0))?,
+        Some(_) | None => 0,
+    };
+    let row =
+        |waking| move |(n, message): (i64, Message)| Row { n, waking, message: PromptMessage::from(message) };
+    let mut rows: Vec<Row> = waking.into_iter().map(row(Waking::Wakes)).collect();
+    rows.extend(context.into_iter().map(row(Waking::Context)));
+    rows.sort_by_key(|row| row.n);
+    let limits = Limits { messages: limits.messages, bytes: limits.bytes, context: limits.context };
+    let Some(selection) = select(&rows, limits) else { return Ok(None) };
+    let content = Content {
+        first: selection.first,
+        last: selection.last,
+        left_out: selection.left_out + earlier_context,
+        rows: selection.rows.into_iter().cloned().collect(),
+    };
+    Ok(Some(Taken { batch: None, content }))
+}
+
+impl From<Message> for PromptMessage {
+    fn from(message: Message) -> Self {
+        Self {
+            sender_name: message.sender_name,
+            text: message.text,
+            at: message.at,
+            reply_to_id: message.reply_to_id,
+            reply_to_text: message.reply_to_text,
+            reply_to_sender: message.reply_to_sender,
+        }
+    }
+}
+
+/// Writes the batch down as handed to `run` and moves the cursor, which never moves back.
+fn hand(c: &Connection, seat: Seat, taken: Taken, run: i64, via: Via, now: Time) -> Result<Handed> {
+    let outbox_mark: i64 = c.query_row("SELECT coalesce(max(id), 0) FROM outbox", [], |r| r.get(0))?;
+    let claim_mark: i64 = c.query_row("SELECT coalesce(max(claim_id), 0) FROM receipts", [], |r| r.get(0))?;
+    let batch = match taken.batch {
+        Some(batch) => {
+            c.prepare_cached(
+                "UPDATE batches SET state = 'handed', run_id = ?2, via = ?3, outbox_mark = ?4, claim_mark = ?5, handed_at = ?6, unsaid = 0 WHERE id = ?1",
+            )?
+            .execute(params![batch, run, via.as_str(), outbox_mark, claim_mark, now.0])?;
+            batch
+        }
+        None => {
+            c.prepare_cached(
+                "INSERT INTO batches (lane_id, run_id, first, last, state, via, outbox_mark, claim_mark, handed_at)
+                 VALUES (?1, ?2, ?3, ?4, 'handed', ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![seat.lane, run, taken.content.first, taken.content.last, via.as_str(), outbox_mark, claim_mark, now.0])?;
+            c.last_insert_rowid()
+        }
+    };
+    c.prepare_cached("UPDATE lanes SET cursor = max(cursor, ?2) WHERE id = ?1")?
+        .execute([seat.lane, taken.content.last])?;
+    c.prepare_cached("UPDATE sessions SET rest_until = NULL WHERE lane_id = ?1 AND rest_until IS NOT NULL")?
+        .execute([seat.lane])?;
+    Ok(Handed {
+        run,
+        batch,
+        group: seat.group,
+        is_main: seat.is_main,
+        lane: seat.lane,
+        chat_jid: seat.chat_jid,
+        thread: seat.thread,
+        generation: seat.generation,
+        session_id: seat.session_id,
+        content: taken.content,
+    })
+}

@@ -1,0 +1,109 @@
+//! From work to talk: what an agent's work says goes into the outbox, once a [`Key`], which the unique index `outbox_once`
+//! holds. Work reads here what it has said, too.
+
+use std::fmt;
+
+use ipc_handlers::Time;
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::store::{
+    Result,
+    talk::outbox::{Say, say},
+};
+
+/// What says something, once.
+pub(in crate::store) enum Key {
+    /// A part of a record of a run: the first is 0.
+    Record { run: i64, n: u64, part: usize },
+    /// A command of a file, by its claim.
+    Command(i64),
+    /// A batch that was given up.
+    GivenUp { batch: i64 },
+    /// A run of a task, the slot of which was given up.
+    TaskFailed { run: i64 },
+    /// A run that was killed, after which its lane rests.
+    Killed { run: i64 },
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Record { run, n, part } => write!(f, "run {run} record {n} part {part}"),
+            Self::Command(claim) => write!(f, "command {claim}"),
+            Self::GivenUp { batch } => write!(f, "batch {batch} given up"),
+            Self::TaskFailed { run } => write!(f, "run {run} task failed"),
+            Self::Killed { run } => write!(f, "run {run} killed"),
+        }
+    }
+}
+
+/// Puts into the outbox what `key` says, unless it is there already; returns its row.
+pub(in crate::store) fn said(c: &Connection, key: &Key, what: &Say<'_>, now: Time) -> Result<i64> {
+    let key = key.to_string();
+    let known: Option<i64> = c
+        .prepare_cached("SELECT id FROM outbox INDEXED BY outbox_once WHERE said_key = ?1")?
+        .query_row([&key], |r| r.get(0))
+        .optional()?;
+    match known {
+        Some(row) => Ok(row),
+        None => say(c, &Say { key: Some(&key), ..*what }, now),
+    }
+}
+
+/// Returns the newest row of the outbox that a run said; 0 where there is none.
+pub(in crate::store) fn newest_of(c: &Connection, run: i64) -> Result<i64> {
+    Ok(c.prepare_cached("SELECT coalesce(max(id), 0) FROM outbox WHERE run_id = ?1")?
+        .query_row([run], |r| r.get(0))?)
+}
+
+/// Whether a run said something after the row `mark`.
+pub(in crate::store) fn said_after(c: &Connection, run: i64, mark: i64) -> Result<bool> {
+    Ok(c.prepare_cached("SELECT EXISTS (SELECT 1 FROM outbox WHERE run_id = ?1 AND id > ?2)")?
+        .query_row([run, mark], |r| r.get(0))?)
+}
+
+/// Whether a run said something between the rows `mark` and `row`, for another cause than this one.
+pub(in crate::store) fn said_between(
+    c: &Connection,
+    run: i64,
+    (mark, row): (i64, i64),
+    cause: &str,
+) -> Result<bool> {
+    Ok(c.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM outbox WHERE run_id = ?1 AND id > ?2 AND id < ?3 AND cause <> ?4)",
+    )?
+    .query_row((run, mark, row, cause), |r| r.get(0))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+
+    #[tokio::test]
+    async fn what_is_said_again_under_one_key_is_said_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let tell = |key: Key| {
+            store.write(move |c| {
+                let what = Say { chat_jid: "local:main", text: "x", cause: "a test", ..Say::default() };
+                said(c, &key, &what, Time(1))
+            })
+        };
+        let part = |part| Key::Record { run: 5, n: 3, part };
+        let first = tell(part(0)).await.unwrap();
+        let others = [part(1), Key::Command(5), Key::GivenUp { batch: 5 }, Key::TaskFailed { run: 5 }];
+        let mut rows = vec![first];
+        for other in others {
+            rows.push(tell(other).await.unwrap());
+        }
+        rows.push(tell(Key::Killed { run: 5 }).await.unwrap());
+        assert_eq!(rows, [1, 2, 3, 4, 5, 6], "each key says something");
+        assert_eq!(tell(part(0)).await.unwrap(), first);
+        let twice = store.write(|c| {
+            let what = Say { chat_jid: "c", text: "x", cause: "c", key: Some("command 5"), ..Say::default() };
+            say(c, &what, Time(1))
+        });
+        assert!(twice.await.is_err(), "the index holds it");
+    }
+}

@@ -1,0 +1,254 @@
+//! Answers that are typed in the card's chat. Whether a message is one is looked at before it is anything else.
+
+use ipc_handlers::Time;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{
+    Asking, QUESTION, Question,
+    act::named,
+    ask::{cause, speak},
+    decide::{Decided, How, Pick, decide, late},
+    groups_of, note, question, question_row, rights,
+};
+use crate::domain::{
+    heard::approvals::{
+        Action, NAMING_MS, Rights,
+        answer::{InReplyTo, Open, Said, Typed, read},
+        name::is_cancel,
+    },
+    rows::Inbound,
+};
+use crate::store::{
+    Result,
+    talk::outbox::{Say, said_as, say},
+};
+
+/// What a message is to the questions of its chat.
+pub(in crate::store) enum Reply {
+    Choice {
+        id: i64,
+        choice: usize,
+    },
+    /// It would answer any of these.
+    Unclear(Vec<i64>),
+    /// The question that it names is closed.
+    Late(i64),
+    /// The name of a new group.
+    Name {
+        id: i64,
+        text: String,
+    },
+    /// No name, after all.
+    Cancel(i64),
+}
+
+/// So many open questions are named to somebody who did not say which was meant.
+const NAMED: usize = 5;
+
+/// What came of it.
+pub(in crate::store) struct Replied {
+    /// A sentence for people.
+    pub(in crate::store) note: String,
+    pub(in crate::store) made: Option<ipc_handlers::Folder>,
+}
+
+/// Reads a message as an answer. `None`: it is a message like any other.
+pub(in crate::store) fn read_reply(c: &Connection, inbound: &Inbound, now: Time) -> Result<Option<Reply>> {
+    if inbound.from_me || inbound.bot || inbound.sender.is_empty() {
+        return Ok(None);
+    }
+    let cards: Vec<Question> = c
+        .prepare_cached(&format!(
+            "{QUESTION} WHERE card_chat = ?1 AND state = 'pending' AND expires_at > ?2 ORDER BY id"
+        ))?
+        .query_map(params![inbound.chat_jid, now.0], question_row)?
+        .collect::<rusqlite::Result<_>>()?;
+    if cards.is_empty() && !inbound.text.trim_start().starts_with('#') {
+        return Ok(None);
+    }
+    let rights = rights(c, &inbound.sender)?;
+    let mut open = Vec::new();
+    for card in &cards {
+        if may_answer(c, &rights, card)? {
+            let said = match said_at(c, card)? {
+                None => Said::NotYet,
+                Some(at) if spoken_since(c, card)? || written_since(c, &card.card_chat, at)? => Said::Before,
+                Some(_) => Said::Last,
+            };
+            open.push(Open { id: card.id, choices: card.choices.clone(), said });
+        }
+    }
+    Ok(match read(&inbound.text, &open, replied_to(c, inbound)?) {
+        Typed::Answer { id, choice } => {
+            let card = cards.iter().find(|card| card.id == id);
+            let action = card.and_then(|card| card.choices.get(choice)).map(|choice| &choice.action);
+            match action {
+                Some(action) if rights.allow(action, &groups_of(c, id)?) => {
+                    Some(Reply::Choice { id, choice })
+                }
+                Some(_) | None => None,
+            }
+        }
+        Typed::Unclear(ids) => Some(Reply::Unclear(ids)),
+        Typed::Named(id) => closed(c, inbound, &rights, id)?,
+        Typed::Message => name(c, inbound, &rights, &cards, now)?,
+    })
+}
+
+/// Does what a message says that was read as an answer; `seq` is its number.
+pub(in crate::store) fn answer(
+    c: &Connection,
+    asking: &Asking,
+    reply: Reply,
+    inbound: &Inbound,
+    seq: i64,
+    now: Time,
+) -> Result<Replied> {
+    let by = &inbound.sender;
+    let tell = |says: &str| -> Result<()> {
+        let about = Say {
+            chat_jid: &inbound.chat_jid,
+            thread: &inbound.thread,
+            text: says,
+            cause: "notice: approvals",
+            ..Say::default()
+        };
+        say(c, &about, now).map(drop)
+    };
+    match reply {
+        Reply::Choice { id, choice } => {
+            let decided = decide(c, asking, id, &Pick::Choice(choice), by, Some(seq), now)?;
+            if decided.how != How::Done {
+                tell(&decided.says)?;
+            }
+            Ok(replied(id, decided))
+        }
+        Reply::Unclear(ids) => {
+            let (some, more) = ids.split_at(ids.len().min(NAMED));
+            let names: Vec<String> = some.iter().map(|id| format!("#{id}")).collect();
+            let forms: Vec<String> =
+                some.iter().take(2).map(|id| format!("`#{id} {}`", inbound.text.trim())).collect();
+            let more = match more.len() {
+                0 => String::new(),
+                more => format!(" and {more} more (`g2 approvals list`)"),
+            };
+            let (names, forms) = (names.join(", "), forms.join(" or "));
+            let note = format!("Questions {names}{more} are open: say which with {forms}.");
+            tell(&note)?;
+            Ok(Replied { note, made: None })
+        }
+        Reply::Late(id) => {
+            let says = match question(c, id)? {
+                Some(question) => late(c, &question)?,
+                None => format!("there is no question {id}"),
+            };
+            tell(&says)?;
+            Ok(Replied { note: format!("it came too late: {says}"), made: None })
+        }
+        Reply::Name { id, text } => {
+            let Some(question) = question(c, id)? else {
+                return Ok(Replied { note: format!("there is no question {id}"), made: None });
+            };
+            let decided = named(c, asking, &question, &text, by, seq, now)?;
+            Ok(replied(id, decided))
+        }
+        Reply::Cancel(id) => {
+            c.prepare_cached("UPDATE approvals SET naming = NULL WHERE id = ?1")?.execute([id])?;
+            note(c, id, by, "wanted no new agent", "", Some(seq), now)?;
+            let says = format!("No agent is made. Question #{id} is still open.");
+            let row = speak(c, id, &inbound.chat_jid, &says, &[], now)?;
+            c.prepare_cached("UPDATE approvals SET card = ?2 WHERE id = ?1")?.execute([id, row])?;
+            Ok(Replied { note: says, made: None })
+        }
+    }
+}
+
+fn replied(id: i64, decided: Decided) -> Replied {
+    Replied { note: format!("it answers question {id}: {}", decided.says), made: decided.made }
+}
+
+/// Whether somebody with these rights may give one of its answers.
+fn may_answer(c: &Connection, rights: &Rights, card: &Question) -> Result<bool> {
+    let groups = groups_of(c, card.id)?;
+    Ok(card.choices.iter().any(|choice| rights.allow(&choice.action, &groups)))
+}
+
+/// Whether anything but questions was said in the card's chat after it.
+fn spoken_since(c: &Connection, card: &Question) -> Result<bool> {
+    Ok(c.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM outbox INDEXED BY outbox_by_chat
+           WHERE chat_jid = ?1 AND id > ?2 AND cause NOT LIKE 'approval %' AND cause NOT LIKE 'notice%')",
+    )?
+    .query_row(params![card.card_chat, card.card], |r| r.get(0))?)
+}
+
+/// How many of a chat's newest messages are looked at: who answers many questions one after the other writes nothing else.
+const NEWEST: i64 = 64;
+
+/// Whether anybody wrote in a chat after an instant what is no answer.
+fn written_since(c: &Connection, chat: &str, at: Time) -> Result<bool> {
+    Ok(c.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM (SELECT seq, received_at FROM messages INDEXED BY messages_by_chat WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT ?3) m
+           WHERE m.received_at > ?2 AND NOT EXISTS (SELECT 1 FROM approval_events e WHERE e.seq = m.seq))",
+    )?
+    .query_row(params![chat, at.0, NEWEST], |r| r.get(0))?)
+}
+
+/// When what was said last about a question was said.
+fn said_at(c: &Connection, card: &Question) -> Result<Option<Time>> {
+    let said: Option<Option<i64>> = c
+        .prepare_cached("SELECT sent_at FROM outbox WHERE id = ?1")?
+        .query_row([card.card], |r| r.get(0))
+        .optional()?;
+    Ok(said.flatten().map(Time))
+}
+
+/// What a message is a reply to, by what the platform calls that.
+fn replied_to(c: &Connection, inbound: &Inbound) -> Result<Option<InReplyTo>> {
+    let Some(replied) = inbound.reply_to_id.as_deref() else { return Ok(None) };
+    let Some(row) = said_as(c, &inbound.chat_jid, replied)? else { return Ok(Some(InReplyTo::Other)) };
+    let found: Option<String> = c
+        .prepare_cached("SELECT cause FROM outbox WHERE id = ?1")?
+        .query_row([row], |r| r.get(0))
+        .optional()?;
+    let prefix = cause(0);
+    let id = found.and_then(|found| found.strip_prefix(prefix.trim_end_matches('0'))?.parse().ok());
+    Ok(Some(id.map_or(InReplyTo::Other, InReplyTo::Card)))
+}
+
+/// A question that is named and not open in this chat: it was answered, or its card could not be said.
+fn closed(c: &Connection, inbound: &Inbound, rights: &Rights, id: i64) -> Result<Option<Reply>> {
+    let Some(card) = question(c, id)?.filter(|card| card.card_chat == inbound.chat_jid) else {
+        return Ok(None);
+    };
+    if !may_answer(c, rights, &card)? {
+        return Ok(None);
+    }
+    if card.is_open() {
+        let open = [Open { id, choices: card.choices, said: Said::NotYet }];
+        if let Typed::Answer { id, choice } = read(&inbound.text, &open, None) {
+            return Ok(Some(Reply::Choice { id, choice }));
+        }
+        return Ok(None);
+    }
+    Ok(Some(Reply::Late(id)))
+}
+
+/// The name that its sender was asked for in this chat, while they may give one.
+fn name(
+    c: &Connection,
+    inbound: &Inbound,
+    rights: &Rights,
+    cards: &[Question],
+    now: Time,
+) -> Result<Option<Reply>> {
+    let asked = cards.iter().rev().find(|card| card.naming.as_deref() == Some(inbound.sender.as_str()));
+    let Some(card) = asked.filter(|_| rights.allow(&Action::New, &[])) else { return Ok(None) };
+    let in_time = said_at(c, card)?.is_some_and(|at| now.ms_since(at) <= NAMING_MS);
+    // What an agent said since is what is answered.
+    let asked_last = in_time && !spoken_since(c, card)?;
+    Ok(asked_last.then(|| match is_cancel(&inbound.text) {
+        true => Reply::Cancel(card.id),
+        false => Reply::Name { id: card.id, text: inbound.text.clone() },
+    }))
+}

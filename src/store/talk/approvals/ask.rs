@@ -1,0 +1,241 @@
+//! Asking: a question, its card and what waits for it.
+
+use ipc_handlers::{Folder, Time};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{Asking, QUESTION, Question, US, candidates, note, place, question_row};
+use crate::domain::{
+    heard::approvals::{
+        Kind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
+        answer::press,
+        approver::whom_to_ask,
+        card::{self, Card, Spoken},
+    },
+    platforms::addresses::channel_of,
+};
+use crate::store::{
+    Result,
+    columns::Columns as _,
+    talk::outbox::{Button, Say, say},
+};
+
+/// What a question is about.
+pub(super) struct About<'a> {
+    pub(super) kind: Kind,
+    pub(super) chat: &'a str,
+    pub(super) sender: &'a str,
+    pub(super) sender_name: &'a str,
+    pub(super) groups: &'a [Folder],
+    /// The messages that wait, each with the group that would have heard it.
+    pub(super) waiting: &'a [(i64, String)],
+}
+
+/// What came of asking.
+pub(super) enum Asked {
+    /// Somebody was asked just now.
+    Now(i64),
+    /// They had been asked already, and this waits too.
+    Already(i64),
+    /// Nobody is asked, for this reason.
+    Nobody(String),
+}
+
+/// Whether somebody said no lately enough for it to hold.
+pub(super) fn denied(
+    c: &Connection,
+    asking: &Asking,
+    kind: Kind,
+    chat: &str,
+    sender: &str,
+    group: &str,
+    now: Time,
+) -> Result<Option<String>> {
+    if asking.deny_ttl_ms <= 0 {
+        return Ok(None);
+    }
+    let found: Option<(i64, String)> = c
+        .prepare_cached(
+            "SELECT a.id, a.decided_by FROM approvals a WHERE a.chat_jid = ?1 AND a.kind = ?2 AND a.state = 'denied' AND a.decided_at > ?3
+               AND (?2 = 'channel' OR (a.sender = ?4 AND EXISTS (
+                 SELECT 1 FROM approval_messages m WHERE m.approval_id = a.id AND m.group_folder = ?5)))
+             ORDER BY a.id DESC LIMIT 1",
+        )?
+        .query_row(
+            params![chat, kind.as_str(), now.plus_ms(-asking.deny_ttl_ms).0, sender, group],
+            |r| Ok((r.get("id")?, r.get("decided_by")?)),
+        )
+        .optional()?;
+    Ok(found.map(|(id, by)| {
+        format!("{by} said no to question {id}, and that is still remembered (approvals.deny_ttl_minutes)")
+    }))
+}
+
+/// Asks, unless it is asked already.
+pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time) -> Result<Asked> {
+    super::end::expire(c, now)?;
+    let newest: Option<Question> = c
+        .prepare_cached(&format!(
+            "{QUESTION} WHERE chat_jid = ?1 AND kind = ?2 AND (kind = 'channel' OR sender = ?3) ORDER BY id DESC LIMIT 1"
+        ))?
+        .query_row(params![about.chat, about.kind.as_str(), about.sender], question_row)
+        .optional()?;
+    if let Some(open) = newest.as_ref().filter(|newest| newest.state == State::Pending) {
+        wait(c, open.id, about.waiting, now)?;
+        return Ok(Asked::Already(open.id));
+    }
+    let open: i64 = c
+        .prepare_cached("SELECT count(*) FROM approvals WHERE state = 'pending'")?
+        .query_row([], |r| r.get(0))?;
+    if open >= OPEN {
+        return Ok(Asked::Nobody(format!(
+            "{open} questions wait for an answer already, and no more are asked"
+        )));
+    }
+    if about.kind == Kind::Sender {
+        let open: i64 = c
+            .prepare_cached(
+                "SELECT count(*) FROM approvals WHERE state = 'pending' AND kind = 'sender' AND chat_jid = ?1",
+            )?
+            .query_row([about.chat], |r| r.get(0))?;
+        if open >= OPEN_IN_CHAT {
+            return Ok(Asked::Nobody(format!(
+                "{open} questions about senders of this chat wait for an answer already, and no more are asked"
+            )));
+        }
+    }
+    // What could not be said is asked again, with all that waits for it.
+    let unsaid = newest.filter(|newest| newest.state == State::Undeliverable);
+    let unreached = unsaid.as_ref().map(|unsaid| unsaid.card_chat.as_str());
+    let asked = match whom_to_ask(
+        candidates(c, about.groups)?,
+        channel_of(about.chat),
+        &asking.channels,
+        unreached,
+    ) {
+        Ok(asked) => asked,
+        Err(nobody) => return Ok(Asked::Nobody(nobody.to_string())),
+    };
+    let id = match &unsaid {
+        Some(unsaid) => {
+            c.prepare_cached(
+                "UPDATE approvals SET state = 'pending', approver = ?2, card_chat = ?3, expires_at = ?4, decided_at = NULL WHERE id = ?1",
+            )?
+            .execute(params![unsaid.id, asked.user, asked.chat, now.plus_ms(LIFE_MS).0])?;
+            unsaid.id
+        }
+        None => {
+            c.prepare_cached(
+                "INSERT INTO approvals (kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at)
+                 VALUES (?1, ?2, ?3, ?4, 'pending', ?5, ?6, '[]', ?7, ?8)",
+            )?
+            .execute(params![
+                about.kind.as_str(), about.chat, about.sender, about.sender_name, asked.user, asked.chat, now.0,
+                now.plus_ms(LIFE_MS).0
+            ])?;
+            c.last_insert_rowid()
+        }
+    };
+    wait(c, id, about.waiting, now)?;
+    let card = card_of(c, id, about)?;
+    put_card(c, id, &asked.chat, &card, now)?;
+    let what = if unsaid.is_some() { "asked again" } else { "asked" };
+    note(
+        c,
+        id,
+        US,
+        what,
+        &format!("{} in {}", asked.user, asked.chat),
+        about.waiting.last().map(|w| w.0),
+        now,
+    )?;
+    Ok(Asked::Now(id))
+}
+
+/// Says a card, with its buttons, and writes down what it can be answered with.
+fn put_card(c: &Connection, id: i64, chat: &str, card: &Card, now: Time) -> Result<()> {
+    let buttons: Vec<Button> = card
+        .choices
+        .iter()
+        .enumerate()
+        .map(|(n, choice)| Button { label: choice.label.clone(), press: press(id, n) })
+        .collect();
+    let row = speak(c, id, chat, &card.text, &buttons, now)?;
+    let json =
+        |e: serde_json::Error| crate::store::StoreError::Refused(format!("a card can't be stored: {e}"));
+    let options = serde_json::to_string(&card.choices).map_err(json)?;
+    c.prepare_cached("UPDATE approvals SET card = ?2, options = ?3 WHERE id = ?1")?
+        .execute(params![id, row, options])?;
+    Ok(())
+}
+
+/// Says something about a question.
+pub(super) fn speak(
+    c: &Connection,
+    id: i64,
+    chat: &str,
+    text: &str,
+    buttons: &[Button],
+    now: Time,
+) -> Result<i64> {
+    let cause = cause(id);
+    let say_this = Say { chat_jid: chat, text, cause: &cause, buttons, ..Say::default() };
+    say(c, &say_this, now)
+}
+
+/// What stands as the cause of whatever is said about a question.
+pub(super) fn cause(id: i64) -> String {
+    format!("approval {id}")
+}
+
+/// Has messages wait for the answer: the newest [`WAITING`] of them. The others are counted.
+fn wait(c: &Connection, id: i64, messages: &[(i64, String)], now: Time) -> Result<()> {
+    for (seq, group) in messages {
+        c.prepare_cached(
+            "INSERT INTO approval_messages (approval_id, seq, group_folder) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![id, seq, group])?;
+    }
+    let too_old: Option<i64> = c
+        .prepare_cached(
+            "SELECT DISTINCT seq FROM approval_messages WHERE approval_id = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2",
+        )?
+        .query_row(params![id, WAITING], |r| r.get(0))
+        .optional()?;
+    if let Some(too_old) = too_old {
+        let why = format!("more than {WAITING} messages wait for the answer to question {id}");
+        super::end::give_up(c, id, &why, Some(too_old), now)?;
+        c.prepare_cached("DELETE FROM approval_messages WHERE approval_id = ?1 AND seq <= ?2")?
+            .execute([id, too_old])?;
+    }
+    Ok(())
+}
+
+fn card_of(c: &Connection, id: i64, about: &About<'_>) -> Result<Card> {
+    let (chat_name, kind) = place(c, about.chat)?;
+    let text: String = match about.waiting.last() {
+        Some((seq, _)) => {
+            c.prepare_cached("SELECT text FROM messages WHERE seq = ?1")?.query_row([seq], |r| r.get(0))?
+        }
+        None => String::new(),
+    };
+    let spoken = Spoken {
+        sender: about.sender,
+        sender_name: about.sender_name,
+        chat: about.chat,
+        chat_name: &chat_name,
+        kind,
+        text: &text,
+    };
+    let mut named = c.prepare_cached("SELECT folder, name FROM groups ORDER BY is_main DESC, folder")?;
+    let groups: Vec<(Folder, String)> = named
+        .query_map([], |r| Ok((r.folder("folder")?, r.get("name")?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(match about.kind {
+        Kind::Sender => {
+            let names = groups.into_iter().filter(|(folder, _)| about.groups.contains(folder));
+            let names: Vec<String> = names.map(|(_, name)| name).collect();
+            card::about_sender(id, &spoken, &names)
+        }
+        Kind::Channel => card::about_chat(id, &spoken, &groups),
+    })
+}

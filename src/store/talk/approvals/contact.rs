@@ -1,0 +1,119 @@
+//! The first word in a chat that no group is wired to.
+
+use ipc_handlers::{Folder, Time};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::{
+    Asking,
+    ask::{About, Asked, ask, denied},
+    rights,
+};
+use crate::domain::{
+    heard::{
+        access::UnknownSenders,
+        approvals::{
+            Kind,
+            chat::{self, Unwired},
+        },
+        engage::{Author, ChatKind, Mentioned},
+    },
+    platforms::chats,
+    rows::Inbound,
+};
+use crate::store::{
+    Result,
+    columns::Columns as _,
+    talk::{groups::wire_by_default, people},
+};
+
+/// What became of a message in a chat that no group is wired to.
+pub(in crate::store) enum Contact {
+    /// Nothing: it was meant for nobody.
+    Nothing,
+    /// The chat is wired to this group now.
+    Wired(Folder),
+    /// It waits for the answer to this question.
+    Waits { id: i64, asked_now: bool },
+    /// It was counted, for this reason.
+    Dropped(String),
+}
+
+/// Deals with a message that no group was wired to hear.
+pub(in crate::store) fn first_contact(
+    c: &Connection,
+    asking: &Asking,
+    inbound: &Inbound,
+    seq: i64,
+    now: Time,
+) -> Result<Contact> {
+    let jid = &inbound.chat_jid;
+    let (kind, threaded, policy, wired_before): (chats::Kind, bool, UnknownSenders, bool) = c
+        .prepare_cached(
+            "SELECT kind, threaded, unknown_sender_policy, wired_before FROM chats WHERE jid = ?1",
+        )?
+        .query_row([jid], |r| {
+            Ok((
+                r.word("chats", "kind")?,
+                r.get("threaded")?,
+                r.word("chats", "unknown_sender_policy")?,
+                r.get("wired_before")?,
+            ))
+        })?;
+    let trigger: String = c
+        .prepare_cached("SELECT trigger FROM groups WHERE is_main = 1")?
+        .query_row([], |r| r.get(0))
+        .optional()?
+        .unwrap_or_else(|| asking.trigger.clone());
+    let mentioned = if inbound.mentioned { Mentioned::Yes } else { Mentioned::No };
+    // Whether there is one, and only one.
+    let groups: Vec<Folder> = c
+        .prepare_cached("SELECT folder FROM groups LIMIT 2")?
+        .query_map([], |r| r.folder(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let known: bool = c
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM roles WHERE user_id = ?1) OR EXISTS (SELECT 1 FROM members WHERE user_id = ?1)",
+        )?
+        .query_row([&inbound.sender], |r| r.get(0))?;
+    let message = Unwired {
+        author: match (inbound.from_me, inbound.bot) {
+            (true, _) => Author::Me,
+            (false, true) => Author::Bot,
+            (false, false) => Author::Person,
+        },
+        addressed: chat::addressed(ChatKind::of_columns(kind, threaded), mentioned, &inbound.text, &trigger),
+        rights: rights(c, &inbound.sender)?,
+        known,
+        policy,
+        groups: &groups,
+        wired_before,
+    };
+    let why = match chat::decide(&message) {
+        chat::Unheard::Nothing => return Ok(Contact::Nothing),
+        chat::Unheard::Wire(group) => {
+            wire_by_default(c, &group, jid, now)?;
+            return Ok(Contact::Wired(group));
+        }
+        chat::Unheard::Drop(why) => why.to_owned(),
+        chat::Unheard::Ask => match denied(c, asking, Kind::Channel, jid, "", "", now)? {
+            Some(why) => why,
+            None => {
+                let about = About {
+                    kind: Kind::Channel,
+                    chat: jid,
+                    sender: &inbound.sender,
+                    sender_name: &inbound.sender_name,
+                    groups: &[],
+                    waiting: &[(seq, String::new())],
+                };
+                match ask(c, asking, &about, now)? {
+                    Asked::Now(id) => return Ok(Contact::Waits { id, asked_now: true }),
+                    Asked::Already(id) => return Ok(Contact::Waits { id, asked_now: false }),
+                    Asked::Nobody(why) => why,
+                }
+            }
+        },
+    };
+    people::count_unwired(c, seq, &why, now)?;
+    Ok(Contact::Dropped(why))
+}

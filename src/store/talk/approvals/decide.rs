@@ -1,0 +1,206 @@
+//! Answers, and whether they count.
+
+use std::collections::BTreeMap;
+
+use ipc_handlers::{Folder, Time};
+use rusqlite::Connection;
+
+use super::{
+    Asking, Kind, Question, act::Answer, ask::speak, end::expire, groups_of, note, question, rights,
+};
+use crate::domain::heard::approvals::{Action, answer::pressed};
+use crate::store::{Result, Store, StoreError};
+
+/// What somebody picked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// A choice of the card, from 0.
+    Choice(usize),
+    Yes,
+    No,
+    Connect(Folder),
+    /// A new group of this name.
+    New(String),
+}
+
+/// What became of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    pub how: How,
+    /// A sentence for whoever answered.
+    pub says: String,
+    /// The group that was made: it has no folder and no boxes yet.
+    pub made: Option<Folder>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is done, and told in the card's chat.
+    Done,
+    /// It was answered before, or what it was about is gone.
+    Late,
+    /// Whoever answered has no right to; nothing but the audit knows of it.
+    NotAllowed,
+    /// It can't be done; the question stays open.
+    Not,
+}
+
+impl Decided {
+    pub(super) fn of(how: How, says: impl Into<String>) -> Self {
+        Self { how, says: says.into(), made: None }
+    }
+}
+
+impl Store {
+    /// Answers a question for `by`, who has to have the right to.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is no such question.
+    pub async fn decide(&self, id: i64, pick: Pick, by: &str, now: Time) -> Result<Decided> {
+        let (by, asking) = (by.to_owned(), self.asking.clone());
+        self.write(move |c| decide(c, &asking, id, &pick, &by, None, now)).await
+    }
+
+    /// Says no to every open question for `by`, or to those about one chat; `why` goes into the audit of each. Each
+    /// chat with cards of them is told once. Returns how many were closed, and how many `by` may not close.
+    pub async fn deny_many(
+        &self,
+        chat: Option<&str>,
+        by: &str,
+        why: &str,
+        now: Time,
+    ) -> Result<(usize, usize)> {
+        let (chat, by, why) = (chat.map(str::to_owned), by.to_owned(), why.to_owned());
+        let asking = self.asking.clone();
+        self.write(move |c| deny_many(c, &asking, chat.as_deref(), &by, &why, now)).await
+    }
+
+    /// A button was pressed by a user; `press` is what came with it. Returns what to tell them. Whether they may is
+    /// looked at before anything else: a press of somebody who may not changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is no such question.
+    pub async fn click(&self, press: &str, by: &str, now: Time) -> Result<Decided> {
+        let Some((id, choice)) = pressed(press) else {
+            return Err(StoreError::Refused(format!("{press:?} is no button of a card")));
+        };
+        self.decide(id, Pick::Choice(choice), by, now).await
+    }
+}
+
+fn deny_many(
+    c: &Connection,
+    asking: &Asking,
+    chat: Option<&str>,
+    by: &str,
+    why: &str,
+    now: Time,
+) -> Result<(usize, usize)> {
+    expire(c, now)?;
+    let open: Vec<(i64, String)> = c
+        .prepare_cached(
+            "SELECT id, card_chat FROM approvals INDEXED BY approvals_open_by_end
+             WHERE state IN ('pending', 'undeliverable') AND (?1 IS NULL OR chat_jid = ?1) ORDER BY id",
+        )?
+        .query_map([chat], |r| Ok((r.get("id")?, r.get("card_chat")?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut closed: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    for (id, card_chat) in &open {
+        if settle(c, asking, *id, &Pick::No, by, None, now)?.how == How::Done {
+            note(c, *id, by, "denied with others", why, None, now)?;
+            closed.entry(card_chat.clone()).or_default().push(*id);
+        }
+    }
+    for (card_chat, ids) in &closed {
+        let says = format!("{by} said no to {} questions at once: {why}.", ids.len());
+        if let Some(id) = ids.last() {
+            speak(c, *id, card_chat, &says, &[], now)?;
+        }
+    }
+    let done = closed.values().map(Vec::len).sum();
+    Ok((done, open.len() - done))
+}
+
+/// Answers a question, and tells the chat of its card.
+pub(super) fn decide(
+    c: &Connection,
+    asking: &Asking,
+    id: i64,
+    pick: &Pick,
+    by: &str,
+    seq: Option<i64>,
+    now: Time,
+) -> Result<Decided> {
+    let decided = settle(c, asking, id, pick, by, seq, now)?;
+    // One that is open still has asked for a name, and said so.
+    if decided.how == How::Done
+        && let Some(question) = question(c, id)?.filter(|question| !question.is_open())
+    {
+        speak(c, id, &question.card_chat, &decided.says, &[], now)?;
+    }
+    Ok(decided)
+}
+
+/// Answers a question; nobody is told.
+fn settle(
+    c: &Connection,
+    asking: &Asking,
+    id: i64,
+    pick: &Pick,
+    by: &str,
+    seq: Option<i64>,
+    now: Time,
+) -> Result<Decided> {
+    expire(c, now)?;
+    let not_found = || StoreError::NotFound { what: "question", id: id.to_string() };
+    let question = question(c, id)?.ok_or_else(not_found)?;
+    let action = match (pick, question.kind) {
+        (Pick::Choice(n), _) => match question.choices.get(*n) {
+            Some(choice) => choice.action.clone(),
+            None => {
+                return Ok(Decided::of(How::Not, format!("question #{id} has no answer number {}", n + 1)));
+            }
+        },
+        (Pick::Yes, Kind::Sender) => Action::Allow,
+        (Pick::No, Kind::Sender) => Action::Deny,
+        (Pick::No, Kind::Channel) => Action::Ignore,
+        (Pick::Connect(group), Kind::Channel) => Action::Connect(group.clone()),
+        (Pick::New(_), Kind::Channel) => Action::New,
+        (Pick::Yes, Kind::Channel) => {
+            return Ok(Decided::of(How::Not, "say which group: --group FOLDER, or --new NAME for a new one"));
+        }
+        (Pick::Connect(_) | Pick::New(_), Kind::Sender) => {
+            return Ok(Decided::of(
+                How::Not,
+                "this question is about a sender; it is answered with yes or no",
+            ));
+        }
+    };
+    let rights = rights(c, by)?;
+    let groups = groups_of(c, id)?;
+    if !rights.allow(&action, &groups) {
+        note(c, id, by, "not allowed", &action.name(), seq, now)?;
+        return Ok(Decided::of(How::NotAllowed, format!("{by} may not answer question #{id} so")));
+    }
+    if !question.is_open() {
+        return Ok(Decided::of(How::Late, late(c, &question)?));
+    }
+    let answer = Answer { c, asking, question: &question, by, seq, now };
+    match &action {
+        Action::Allow => answer.allow(&rights, &groups),
+        Action::Deny | Action::Ignore => answer.deny(&action, &rights, &groups),
+        Action::Connect(group) => answer.connect(group),
+        Action::New => match pick {
+            Pick::New(name) => answer.make(name),
+            Pick::Choice(_) | Pick::Yes | Pick::No | Pick::Connect(_) => answer.ask_for_name(),
+        },
+    }
+}
+
+/// What is told to whoever answers a question that is closed.
+pub(super) fn late(c: &Connection, question: &Question) -> Result<String> {
+    let row = c
+        .prepare_cached(&format!("{} WHERE id = ?1", super::APPROVAL))?
+        .query_row([question.id], super::approval_row)?;
+    Ok(row.outcome())
+}

@@ -1,0 +1,343 @@
+//! The feed of changes. Triggers write it (`migrations/0021_events.sql`), in the transaction of the change itself; a bell is rung
+//! after each commit that wrote some, and when another process committed. Readers go on from the last event they have
+//! read: catching up after a crash is the same as going on.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use ipc_handlers::Time;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use tokio::sync::watch;
+
+use crate::domain::host::{
+    errors::chain,
+    feed::{self, EventKind, FeedEvent},
+};
+use crate::store::{Result, Store, columns::Columns as _};
+
+/// How often it is looked whether another process committed, ms.
+const LOOK_MS: u64 = 1000;
+/// How many events are read at a time.
+const AT_ONCE: usize = 1024;
+/// How many of the newest events are held in memory: many readers cost one look into the store.
+const RECENT: usize = 4096;
+/// How long a reader waits after the store could not be read.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// What the readers of one process share.
+pub(in crate::store) struct Feed {
+    /// The newest event that is known to be committed.
+    bell: watch::Sender<i64>,
+    /// How often it is looked whether another process committed, ms.
+    look_ms: AtomicU64,
+    recent: Mutex<Recent>,
+    readers: Mutex<Readers>,
+}
+
+/// The newest events, all of them after `after`.
+#[derive(Default)]
+struct Recent {
+    after: Option<i64>,
+    events: VecDeque<Arc<FeedEvent>>,
+}
+
+#[derive(Default)]
+struct Readers {
+    next: u64,
+    /// The last event that each has read.
+    read: BTreeMap<u64, i64>,
+}
+
+impl Feed {
+    pub(in crate::store) fn new() -> Self {
+        Self {
+            bell: watch::Sender::new(0),
+            look_ms: AtomicU64::new(LOOK_MS),
+            recent: Mutex::default(),
+            readers: Mutex::default(),
+        }
+    }
+
+    /// Returns how often it is looked whether another process committed.
+    pub(in crate::store) fn look_every(&self) -> Duration {
+        Duration::from_millis(self.look_ms.load(Ordering::Relaxed))
+    }
+
+    /// Wakes every reader, where this is news.
+    pub(in crate::store) fn ring(&self, newest: i64) {
+        self.bell.send_if_modified(|known| {
+            let is_news = newest > *known;
+            *known = newest.max(*known);
+            is_news
+        });
+    }
+
+    /// Reads what comes after `cursor`, unless it is known by now; whether something before it was removed unread.
+    fn read(&self, c: &Connection, cursor: i64, newest: i64) -> Result<(Vec<Arc<FeedEvent>>, bool)> {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(events) = recent.after(cursor, newest) {
+            return Ok((events, false));
+        }
+        let (events, oldest) = (events_after(c, cursor, AT_ONCE)?, oldest(c)?);
+        let events: Vec<_> = events.into_iter().map(Arc::new).collect();
+        recent.learn(cursor, &events);
+        Ok((events, oldest.is_none_or(|(first, _)| first > cursor.saturating_add(1))))
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Recent {
+    /// Returns what is known after `cursor`; `None` where that is not all there is up to `newest`.
+    fn after(&self, cursor: i64, newest: i64) -> Option<Vec<Arc<FeedEvent>>> {
+        let all = self.after.is_some_and(|from| from <= cursor)
+            && self
+                .events
+                .back()
+                .map_or(self.after, |last| Some(last.seq))
+                .is_some_and(|last| last >= newest);
+        let first = self.events.partition_point(|event| event.seq <= cursor);
+        all.then(|| self.events.range(first..).take(AT_ONCE).cloned().collect())
+    }
+
+    /// Takes events in that were read after `cursor`.
+    fn learn(&mut self, cursor: i64, read: &[Arc<FeedEvent>]) {
+        let last = self.events.back().map_or(self.after, |last| Some(last.seq));
+        if last != Some(cursor) {
+            if last.is_some_and(|last| last > cursor) {
+                return;
+            }
+            *self = Self { after: Some(cursor), events: VecDeque::new() };
+        }
+        self.events.extend(read.iter().cloned());
+        while self.events.len() > RECENT {
+            self.after = self.events.pop_front().map(|event| event.seq);
+        }
+    }
+}
+
+/// What a reader is told.
+#[derive(Clone, Debug, Default)]
+pub struct News {
+    /// In order, each once.
+    pub events: Vec<Arc<FeedEvent>>,
+    /// Events before these were removed unread: everything may be something else now.
+    pub missed: bool,
+}
+
+impl News {
+    /// Whether something of these kinds changed, or may have.
+    #[must_use]
+    pub fn any(&self, kinds: &[EventKind]) -> bool {
+        self.missed || self.events.iter().any(|event| kinds.contains(&event.kind))
+    }
+
+    /// Whether something changed in a chat, or may have.
+    #[must_use]
+    pub fn in_chat(&self, chat: &str) -> bool {
+        self.missed || self.events.iter().any(|event| event.chat.as_deref() == Some(chat))
+    }
+
+    /// Whether something changed of these kinds that is about a group, or may have.
+    #[must_use]
+    pub fn of_group(&self, group: &ipc_handlers::Folder, kinds: &[EventKind]) -> bool {
+        self.missed
+            || self
+                .events
+                .iter()
+                .any(|event| event.group.as_ref() == Some(group) && kinds.contains(&event.kind))
+    }
+}
+
+/// A reader of the feed. It is told each event once, in order, from where it began.
+pub struct Follower {
+    store: Store,
+    id: u64,
+    cursor: i64,
+    bell: watch::Receiver<i64>,
+}
+
+impl Follower {
+    /// Returns the last event that was read.
+    #[must_use]
+    pub fn cursor(&self) -> i64 {
+        self.cursor
+    }
+
+    /// Waits for news. Safe to cancel: what was not returned is returned next time.
+    pub async fn next(&mut self) -> News {
+        loop {
+            let newest = *self.bell.borrow_and_update();
+            if newest > self.cursor {
+                match self.look().await {
+                    Ok(news) => return news,
+                    Err(error) => {
+                        tracing::error!(error = %chain(&error), "reading the feed of changes failed; it is read again in a second");
+                        tokio::time::sleep(READ_AGAIN).await;
+                        continue;
+                    }
+                }
+            }
+            // The store that this holds keeps the bell.
+            let _ = self.bell.changed().await;
+        }
+    }
+
+    /// Returns what is new now, which may be nothing. What this process committed before is among it. Safe to cancel.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn look(&mut self) -> Result<News> {
+        let newest = *self.bell.borrow();
+        if newest <= self.cursor {
+            return Ok(News::default());
+        }
+        // Where somebody is just reading it, it is waited for on a thread that may wait.
+        let known =
+            self.store.feed.recent.try_lock().ok().and_then(|recent| recent.after(self.cursor, newest));
+        let (events, missed) = match known {
+            Some(events) => (events, false),
+            None => {
+                let (feed, cursor) = (Arc::clone(&self.store.feed), self.cursor);
+                self.store.ask(move |c| feed.read(c, cursor, newest)).await?
+            }
+        };
+        self.cursor = events.last().map_or(newest, |last| last.seq);
+        self.store.feed.readers().read.insert(self.id, self.cursor);
+        Ok(News { events, missed })
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.store.feed.readers().read.remove(&self.id);
+    }
+}
+
+impl Store {
+    /// Follows the feed from now on: everything that is committed after this call is told. Whoever wants to know how
+    /// things are reads that after it.
+    ///
+    /// # Errors
+    /// When the newest event can't be read.
+    pub async fn follow(&self) -> Result<Follower> {
+        Ok(self.follow_from(self.newest_event().await?))
+    }
+
+    /// Follows the feed from the event after `cursor` on.
+    #[must_use]
+    pub fn follow_from(&self, cursor: i64) -> Follower {
+        let mut readers = self.feed.readers();
+        let id = readers.next;
+        readers.next += 1;
+        readers.read.insert(id, cursor);
+        drop(readers);
+        let mut bell = self.feed.bell.subscribe();
+        bell.mark_changed();
+        Follower { store: self.clone(), id, cursor, bell }
+    }
+
+    /// Returns a bell that rings after each commit with events, with the newest one's number.
+    #[must_use]
+    pub fn bell(&self) -> watch::Receiver<i64> {
+        self.feed.bell.subscribe()
+    }
+
+    /// Returns at most `limit` events after the event `cursor`, in order.
+    pub async fn events_after(&self, cursor: i64, limit: usize) -> Result<Vec<FeedEvent>> {
+        self.ask(move |c| events_after(c, cursor, limit)).await
+    }
+
+    /// Returns the newest event's number; 0 where there never was one.
+    pub async fn newest_event(&self) -> Result<i64> {
+        self.ask(newest).await
+    }
+
+    /// Returns the number of the last event before an instant; 0 where there is none.
+    pub async fn event_before(&self, at: Time) -> Result<i64> {
+        self.ask(move |c| {
+            Ok(c.prepare_cached("SELECT coalesce(max(seq), 0) FROM events WHERE at < ?1")?
+                .query_row([at.0], |r| r.get(0))?)
+        })
+        .await
+    }
+
+    /// Has everybody who follows the feed in this process know of all that is committed now, by whatever process.
+    ///
+    /// # Errors
+    /// When the newest event can't be read.
+    pub async fn look_at_feed(&self) -> Result<()> {
+        self.feed.ring(self.newest_event().await?);
+        Ok(())
+    }
+
+    /// Has changes by other processes noticed this soon, instead of within a second.
+    pub fn watch_others_every(&self, look: Duration) {
+        let ms = u64::try_from(look.as_millis()).unwrap_or(u64::MAX).max(1);
+        self.feed.look_ms.store(ms, Ordering::Relaxed);
+        // The writer goes on with it.
+        drop(self.write(|_| Ok(())));
+    }
+
+    /// Removes some of the oldest events that nobody needs any more, a bounded transaction; whether there may be more.
+    pub async fn trim_events(&self, now: Time) -> Result<bool> {
+        let (oldest, newest) = self.ask(|c| Ok((oldest(c)?, newest(c)?))).await?;
+        let slowest = self.feed.readers().read.values().min().copied().unwrap_or(newest);
+        let Some(trim) = oldest.and_then(|oldest| feed::trim(oldest, newest, slowest, now)) else {
+            return Ok(false);
+        };
+        let gone = self
+            .write(move |c| {
+                Ok(c.prepare_cached(
+                    "DELETE FROM events WHERE seq <= ?1 AND (seq <= ?2 OR (seq <= ?3 AND at < ?4))",
+                )?
+                .execute(params![trim.last, trim.surplus, trim.read, trim.before.0])?)
+            })
+            .await?;
+        Ok(gone > 0)
+    }
+}
+
+/// Returns the newest event's number.
+pub(in crate::store) fn newest(c: &Connection) -> Result<i64> {
+    Ok(c.prepare_cached("SELECT coalesce((SELECT seq FROM events ORDER BY seq DESC LIMIT 1), (SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0)")?
+        .query_row([], |r| r.get(0))?)
+}
+
+/// Returns the oldest event's number, and when it was.
+fn oldest(c: &Connection) -> Result<Option<(i64, Time)>> {
+    Ok(c.prepare_cached("SELECT seq, at FROM events ORDER BY seq LIMIT 1")?
+        .query_row([], |r| Ok((r.get("seq")?, r.time("at")?)))
+        .optional()?)
+}
+
+fn events_after(c: &Connection, cursor: i64, limit: usize) -> Result<Vec<FeedEvent>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    Ok(c.prepare_cached(
+        "SELECT seq, at, kind, group_folder, chat_jid, subject FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+    )?
+    .query_map([cursor, limit], event_row)?
+    .collect::<rusqlite::Result<_>>()?)
+}
+
+fn event_row(r: &Row<'_>) -> rusqlite::Result<FeedEvent> {
+    // What is no folder is nobody's: of such a row no reader can make anything, and it must not keep them from the next.
+    let group: Option<String> = r.get("group_folder")?;
+    Ok(FeedEvent {
+        seq: r.get("seq")?,
+        at: r.time("at")?,
+        kind: r.word("events", "kind")?,
+        // A group whose name is none stops nobody's feed: who reads the group itself tells of it.
+        group: group.and_then(|group| ipc_handlers::Folder::parse(&group).ok()),
+        chat: r.get("chat_jid")?,
+        subject: r.get("subject")?,
+    })
+}

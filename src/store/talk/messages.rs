@@ -1,0 +1,416 @@
+//! Messages as they came, and the inbox: a row per message and wiring.
+
+use std::sync::Arc;
+
+use ipc_handlers::{
+    Folder, Time,
+    effect::{EngageMode, IgnoredMessages, SenderScope},
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::domain::{
+    heard::{
+        access::{Listed, Refusal, Standing, UnknownSenders},
+        engage::{Outcome, Rule},
+        hearing::{Asked, Wired},
+    },
+    platforms::addresses::user_id,
+    rows::{HeldMessage, Inbound, Message},
+};
+use crate::store::{
+    Result, Store, at_most,
+    columns::Columns as _,
+    talk::{
+        approvals::{self, Contact, YES_TO},
+        chats::{self, ensure_chat},
+        people,
+    },
+};
+
+/// What became of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// Our sequence number; the earlier one for an event that came again.
+    pub seq: i64,
+    /// How many wirings see it; 0 for an event that came again.
+    pub wired: usize,
+    /// What else became of it, in a sentence: it answered a question, or raised one.
+    pub note: Option<String>,
+    /// There is something to say.
+    pub said: bool,
+    /// A group that was made, and has no folder and no boxes yet.
+    pub made: Option<Folder>,
+}
+
+/// What follows from judgements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllJudged {
+    /// Somebody was asked about a sender.
+    pub said: bool,
+    /// What they rest on has changed meanwhile: there are rows to judge again.
+    pub again: bool,
+}
+
+/// An inbox row that was not judged yet, with what its judgement needs.
+#[derive(Clone, Debug)]
+pub struct Unjudged {
+    pub n: i64,
+    pub seq: i64,
+    pub lane: i64,
+    pub chat_jid: String,
+    pub sender: String,
+    pub sender_name: String,
+    /// What the sender is to the group.
+    pub standing: Standing,
+    /// The chat's; what it says of senders that the group does not know.
+    pub unknown_senders: UnknownSenders,
+    /// Whether the lane's agent was addressed before, where that is enough.
+    pub sticky: bool,
+    /// The question that it waited for, and that was answered so that the group hears it.
+    pub approved: Option<i64>,
+    /// `None` when its folder is none; nothing else is kept from being judged by that.
+    pub group: Option<Folder>,
+    pub trigger: String,
+    /// `None` when the wiring was removed meanwhile.
+    pub engage_mode: Option<EngageMode>,
+    pub engage_pattern: Option<String>,
+    pub sender_scope: Option<SenderScope>,
+    pub ignored_message_policy: Option<IgnoredMessages>,
+    pub text: String,
+    pub mentioned: bool,
+    pub from_me: bool,
+    pub bot: bool,
+}
+
+impl Unjudged {
+    /// Returns what its wiring is asked, once it is known what the sender list says.
+    #[must_use]
+    pub fn asked(&self, listed: Listed) -> Asked<'_> {
+        let wired = self.group.is_some().then(|| {
+            Some(Wired {
+                mode: self.engage_mode?,
+                pattern: self.engage_pattern.as_deref(),
+                trigger: &self.trigger,
+                ignored: self.ignored_message_policy?,
+                sender_scope: self.sender_scope?,
+            })
+        });
+        Asked {
+            wired: wired.flatten(),
+            text: &self.text,
+            mentioned: self.mentioned,
+            from_me: self.from_me,
+            bot: self.bot,
+            sticky: self.sticky,
+            approved: self.approved,
+            named: !self.sender.is_empty(),
+            standing: self.standing,
+            listed,
+            unknown_senders: self.unknown_senders,
+        }
+    }
+}
+
+/// A judgement to write down.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    pub n: i64,
+    pub verdict: Outcome,
+    pub rule: Rule,
+    pub reason: String,
+    /// From now on the lane's agent listens without being addressed again.
+    pub sticks: bool,
+    /// Set when it would have engaged, and its sender was not heard.
+    pub refused: Option<Refusal>,
+}
+
+impl Store {
+    /// Stores an event and one inbox row per wiring of its chat, in one transaction. The same event again changes
+    /// nothing.
+    pub async fn accept(&self, mut inbound: Inbound, now: Time) -> Result<Accepted> {
+        inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
+        let asking = Arc::clone(&self.asking);
+        self.write(move |c| {
+            let known: Option<i64> = c
+                .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
+                .query_row([&inbound.chat_jid, &inbound.replay_key], |r| r.get(0))
+                .optional()?;
+            if let Some(seq) = known {
+                return Ok(Accepted { seq, ..Accepted::default() });
+            }
+            ensure_chat(c, &inbound.chat_jid, now)?;
+            if let Some(info) = &inbound.chat {
+                chats::learn(c, &inbound.chat_jid, info)?;
+            }
+            if !inbound.from_me && !inbound.bot {
+                people::learn_dm(c, &inbound.sender, &inbound.chat_jid)?;
+            }
+            // Nothing that answers a question is a prompt as well.
+            let reply = approvals::read_reply(c, &inbound, now)?;
+            c.prepare_cached(
+                "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+            )?
+            .execute(params![
+                inbound.chat_jid, inbound.replay_key, inbound.id, inbound.thread, inbound.sender, inbound.sender_name,
+                inbound.text, inbound.at.map(|t| t.0), now.0, inbound.from_me, inbound.bot, inbound.mentioned,
+                inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender
+            ])?;
+            let seq = c.last_insert_rowid();
+            let mut groups: Vec<String> = c
+                .prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
+                .query_map([&inbound.chat_jid], |r| r.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            let mut accepted = Accepted { seq, ..Accepted::default() };
+            if groups.is_empty() && reply.is_none() {
+                match approvals::first_contact(c, &asking, &inbound, seq, now)? {
+                    Contact::Nothing => {}
+                    Contact::Wired(group) => {
+                        accepted.note = Some(format!("{} is wired to group {group} now", inbound.chat_jid));
+                        groups.push(group.to_string());
+                    }
+                    Contact::Waits { id, asked_now } => {
+                        accepted.said = asked_now;
+                        accepted.note = Some(format!(
+                            "no group is wired to {}; it waits for the answer to question {id} (`g2 approvals show {id}`)",
+                            inbound.chat_jid
+                        ));
+                    }
+                    Contact::Dropped(why) => accepted.note = Some(format!("nobody hears it: {why}")),
+                }
+            }
+            for group in &groups {
+                put_into_inbox(c, group, &inbound.chat_jid, &inbound.thread, seq)?;
+            }
+            accepted.wired = groups.len();
+            if let Some(reply) = reply {
+                let replied = approvals::answer(c, &asking, reply, &inbound, seq, now)?;
+                c.prepare_cached(
+                    "UPDATE inbox SET verdict = 'ignore', rule = 'answer', reason = ?2 WHERE seq = ?1 AND verdict IS NULL",
+                )?
+                .execute(params![seq, replied.note])?;
+                accepted.said = true;
+                accepted.note = Some(replied.note);
+                accepted.made = replied.made;
+            }
+            Ok(accepted)
+        })
+        .await
+    }
+
+    /// Returns the oldest inbox rows that were not judged yet, at most `limit`.
+    pub async fn unjudged(&self, limit: usize) -> Result<Vec<Unjudged>> {
+        self.ask(move |c| {
+            let mut rows = c.prepare_cached(&format!(
+                "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot,
+                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky,
+                        {YES_TO} AS approved
+                 FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
+                 JOIN messages m ON m.seq = i.seq JOIN chats c ON c.jid = m.chat_jid
+                 LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
+                 WHERE i.verdict IS NULL ORDER BY i.n LIMIT ?1"
+            ))?;
+            Ok(rows.query_map([limit], |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
+        }).await
+    }
+
+    /// Returns the rows that a message would make, for what is asked about them. Nothing is stored.
+    pub async fn as_if(&self, mut inbound: Inbound) -> Result<Vec<Unjudged>> {
+        inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
+        self.ask(move |c| {
+            let mut rows = c.prepare_cached(
+                "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
+                        coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
+                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS seq, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
+                        c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky, NULL AS approved
+                 FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
+                 LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
+                 WHERE w.chat_jid = ?1 ORDER BY w.id",
+            )?;
+            let i = &inbound;
+            let message =
+                params![i.chat_jid, i.text, i.mentioned, i.from_me, i.bot, i.sender, i.sender_name, i.thread];
+            Ok(rows.query_map(message, |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
+        }).await
+    }
+
+    /// Returns what waits for a person to mend a wiring, oldest first.
+    pub async fn held_messages(&self) -> Result<Vec<HeldMessage>> {
+        self.ask(move |c| {
+            let mut rows = c.prepare_cached(
+                "SELECT i.seq, l.group_folder, l.chat_jid, coalesce(i.reason, '') AS reason FROM inbox i INDEXED BY inbox_held
+                 JOIN lanes l ON l.id = i.lane_id WHERE i.verdict = 'held' ORDER BY i.n",
+            )?;
+            Ok(rows
+                .query_map([], |r| {
+                    Ok(HeldMessage { seq: r.get("seq")?, group: r.get("group_folder")?, chat_jid: r.get("chat_jid")?, reason: r.get("reason")? })
+                })?
+                .collect::<rusqlite::Result<_>>()?)
+        }).await
+    }
+
+    /// Writes judgements down, with what follows from them: the marks of lanes, and the count of what was not heard. A
+    /// row that was judged meanwhile keeps its first one.
+    pub async fn judge(&self, judged: Vec<Judged>, now: Time) -> Result<AllJudged> {
+        let asking = Arc::clone(&self.asking);
+        self.write(move |c| {
+            let mut update = c.prepare_cached(
+                "UPDATE inbox SET verdict = ?2, rule = ?3, reason = ?4 WHERE n = ?1 AND verdict IS NULL",
+            )?;
+            let (mut all, mut unheard) = (AllJudged::default(), Vec::new());
+            for row in judged {
+                let stranger = match row.refused {
+                    Some(Refusal::Asked) => approvals::unheard(c, row.n)?,
+                    Some(Refusal::Counted) | None => None,
+                };
+                if row.refused == Some(Refusal::Asked) && stranger.is_none() {
+                    // Admitted while it was being judged: it is judged anew, if it is still there.
+                    all.again = true;
+                    continue;
+                }
+                if update.execute(params![row.n, row.verdict.as_str(), row.rule.as_str(), row.reason])? == 0 {
+                    continue;
+                }
+                if row.sticks {
+                    c.prepare_cached("UPDATE lanes SET sticky_at = coalesce(sticky_at, ?2) WHERE id = (SELECT lane_id FROM inbox WHERE n = ?1)
+                         AND EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = lanes.group_folder AND w.chat_jid = lanes.chat_jid AND w.engage_mode = 'mention-sticky')")?
+                        .execute([row.n, now.0])?;
+                }
+                match stranger {
+                    Some(stranger) => unheard.push(stranger),
+                    None if row.refused.is_some() => people::count_dropped(c, row.n, now)?,
+                    None => {}
+                }
+            }
+            all.said = approvals::ask_about_senders(c, &asking, unheard, now)?;
+            Ok(all)
+        })
+        .await
+    }
+
+    /// Returns messages in order, of one chat or all; with `limit`, the newest ones.
+    pub async fn messages(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<Message>> {
+        let chat = chat.map(str::to_owned);
+        self.ask(move |c| {
+            let limit = at_most(limit);
+            let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
+            let mut rows = c.prepare_cached(&format!(
+                "SELECT * FROM ({MESSAGE} WHERE {which} ORDER BY seq DESC LIMIT ?2) ORDER BY seq"
+            ))?;
+            Ok(rows.query_map(params![chat, limit], message_row)?.collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    /// Returns the newest message of a chat with the platform's id `id`.
+    pub async fn message_by_id(&self, chat: &str, id: &str) -> Result<Option<Message>> {
+        let chat = chat.to_owned();
+        let id = id.to_owned();
+        self.ask(move |c| {
+            Ok(c.prepare_cached(&format!(
+                "{MESSAGE} WHERE chat_jid = ?1 AND id = ?2 ORDER BY seq DESC LIMIT 1"
+            ))?
+            .query_row([chat, id], message_row)
+            .optional()?)
+        })
+        .await
+    }
+}
+
+fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
+    let (group, sender) =
+        (Folder::parse(&r.get::<_, String>("group_folder")?).ok(), r.get::<_, String>("sender")?);
+    let standing = match &group {
+        Some(group) => people::standing(c, &sender, group)?,
+        None => Standing::Unknown,
+    };
+    Ok(Unjudged {
+        n: r.get("n")?,
+        lane: r.get("lane_id")?,
+        group,
+        trigger: r.get("trigger")?,
+        engage_mode: r.word_or_null("wirings", "engage_mode")?,
+        engage_pattern: r.get("engage_pattern")?,
+        ignored_message_policy: r.word_or_null("wirings", "ignored_message_policy")?,
+        text: r.get("text")?,
+        mentioned: r.get("mentioned")?,
+        from_me: r.get("from_me")?,
+        bot: r.get("bot")?,
+        seq: r.get("seq")?,
+        chat_jid: r.get("chat_jid")?,
+        sender,
+        sender_name: r.get("sender_name")?,
+        unknown_senders: r.word("chats", "unknown_sender_policy")?,
+        sender_scope: r.word_or_null("wirings", "sender_scope")?,
+        sticky: r.get("sticky")?,
+        approved: r.get("approved")?,
+        standing,
+    })
+}
+
+/// Has a group judge a message anew, under a new inbox row after the cursor. One that it was given, or that waits for it
+/// already, stays as it is.
+pub(in crate::store) fn replay(
+    c: &Connection,
+    group: &Folder,
+    chat: &str,
+    thread: &str,
+    seq: i64,
+) -> Result<()> {
+    c.prepare_cached(
+        "DELETE FROM inbox WHERE n = (SELECT i.n FROM inbox i JOIN lanes l ON l.id = i.lane_id
+           WHERE i.seq = ?4 AND l.group_folder = ?1 AND l.chat_jid = ?2 AND l.thread = ?3
+             AND (i.verdict IN ('ignore', 'held') OR (i.verdict = 'context' AND i.n > l.cursor)))",
+    )?
+    .execute(params![group.as_str(), chat, thread, seq])?;
+    put_into_inbox(c, group.as_str(), chat, thread, seq)
+}
+
+/// Has a group judge anew what its wiring to a chat holds.
+pub(in crate::store) fn replay_held(c: &Connection, group: &Folder, chat: &str) -> Result<()> {
+    let held: Vec<(String, i64)> = c
+        .prepare_cached(
+            "SELECT l.thread, i.seq FROM lanes l JOIN inbox i INDEXED BY inbox_held ON i.lane_id = l.id
+             WHERE l.group_folder = ?1 AND l.chat_jid = ?2 AND i.verdict = 'held' ORDER BY i.n",
+        )?
+        .query_map([group.as_str(), chat], |r| Ok((r.get("thread")?, r.get("seq")?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    held.iter().try_for_each(|(thread, seq)| replay(c, group, chat, thread, *seq))
+}
+
+/// Makes the inbox row of a message for one group, and the lane where it is new. A row that is there stays.
+fn put_into_inbox(c: &Connection, group: &str, chat: &str, thread: &str, seq: i64) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO lanes (group_folder, chat_jid, thread) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+    )?
+    .execute([group, chat, thread])?;
+    c.prepare_cached(
+        "INSERT INTO inbox (lane_id, seq) SELECT id, ?4 FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ?3
+         ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![group, chat, thread, seq])?;
+    Ok(())
+}
+
+pub(in crate::store) const MESSAGE: &str = "SELECT seq, id, chat_jid, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender FROM messages";
+
+pub(in crate::store) fn message_row(r: &Row<'_>) -> rusqlite::Result<Message> {
+    Ok(Message {
+        seq: r.get("seq")?,
+        id: r.get("id")?,
+        chat_jid: r.get("chat_jid")?,
+        thread: r.get("thread")?,
+        sender: r.get("sender")?,
+        sender_name: r.get("sender_name")?,
+        text: r.get("text")?,
+        at: r.time_or_null("at")?,
+        received_at: r.time("received_at")?,
+        from_me: r.get("from_me")?,
+        bot: r.get("bot")?,
+        mentioned: r.get("mentioned")?,
+        reply_to_id: r.get("reply_to_id")?,
+        reply_to_text: r.get("reply_to_text")?,
+        reply_to_sender: r.get("reply_to_sender")?,
+    })
+}

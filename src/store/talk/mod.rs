@@ -1,0 +1,13 @@
+//! The half that is about talk: chats, wirings, people, questions, messages, what is to be said, the feed, and the groups
+//! themselves. It knows nothing of how an agent works.
+
+pub(super) mod approvals;
+pub(super) mod chats;
+pub(super) mod events;
+pub(super) mod groups;
+pub(super) mod lanes;
+pub(super) mod messages;
+pub(super) mod outbox;
+pub(super) mod people;
+pub(super) mod register;
+pub(super) mod visits;

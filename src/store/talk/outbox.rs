@@ -1,0 +1,369 @@
+//! What is to be said to chats: strictly in order within a chat, no chat waiting for another.
+
+use ipc_handlers::Time;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+pub(in crate::store) use crate::domain::rows::Button;
+use crate::domain::{
+    platforms::{
+        addresses::channel_of,
+        channels::{LONGEST_WAIT_MS, Then},
+    },
+    rows::{Delivery, OutboxRow, UnknownDeliveries},
+    runs::retry::{self, Rest},
+    states::DeliveryStatus,
+};
+use crate::store::{Result, Store, StoreError, at_most, columns::Columns as _, talk::approvals};
+
+/// A part of something to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboxPart {
+    /// `None`: the row's own text is the only part.
+    pub text: Option<String>,
+    /// What the platform calls it; `None`: it is not known to have it.
+    pub platform_id: Option<String>,
+}
+
+/// What a chat has to say next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextDelivery {
+    Now(Delivery),
+    /// The oldest row rests until then; later rows wait behind it.
+    NotBefore(Time),
+    Nothing,
+}
+
+impl Store {
+    /// Returns the chats that have something to say. Costs one look into the index a chat, however much each has to say.
+    pub async fn chats_with_outbox(&self) -> Result<Vec<String>> {
+        const OPEN: &str = "SELECT min(chat_jid) FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown')";
+        self.ask(move |c| {
+            Ok(c.prepare_cached(&format!(
+                "WITH RECURSIVE open (jid) AS ({OPEN} UNION ALL SELECT ({OPEN} AND chat_jid > jid) FROM open WHERE jid IS NOT NULL)
+                 SELECT jid FROM open WHERE jid IS NOT NULL"
+            ))?
+            .query_map([], |r| r.get(0))?
+            .collect::<rusqlite::Result<_>>()?)
+        }).await
+    }
+
+    /// Says something to a chat that no run said.
+    pub async fn tell(&self, chat: String, text: String, cause: String, now: Time) -> Result<()> {
+        self.write(move |c| {
+            let say_it = Say { chat_jid: &chat, text: &text, cause: &cause, ..Say::default() };
+            say(c, &say_it, now).map(drop)
+        })
+        .await
+    }
+
+    /// Takes the oldest open row of a chat and marks it `sending`, so that a crash from here on is known about.
+    pub async fn begin_delivery(&self, chat: &str, now: Time) -> Result<NextDelivery> {
+        let chat = chat.to_owned();
+        self.write(move |c| next_delivery(c, &chat, now)).await
+    }
+
+    /// Returns the parts into which a row was cut, in order, with the platform's ids of those that it has. None: it was not.
+    pub async fn parts_of(&self, id: i64) -> Result<Vec<OutboxPart>> {
+        self.ask(move |c| {
+            Ok(c.prepare_cached(
+                "SELECT text, platform_id FROM outbox_parts WHERE outbox_id = ?1 ORDER BY part",
+            )?
+            .query_map([id], |r| Ok(OutboxPart { text: r.get("text")?, platform_id: r.get("platform_id")? }))?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    /// Writes down into which parts a row is cut, before the first of them is sent: whichever daemon goes on with it cuts
+    /// it the same.
+    pub async fn lay_parts(&self, id: i64, parts: Vec<String>) -> Result<()> {
+        self.write(move |c| {
+            let mut insert = c.prepare_cached(
+                "INSERT INTO outbox_parts (outbox_id, part, chat_jid, text) SELECT id, ?2, chat_jid, ?3 FROM outbox WHERE id = ?1",
+            )?;
+            for (part, text) in (1..).zip(parts) {
+                let part: i64 = part;
+                insert.execute(params![id, part, text])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// The platform has a part, and not all of the row yet.
+    pub async fn part_sent(&self, id: i64, part: u32, platform_id: String, now: Time) -> Result<()> {
+        self.write(move |c| part_sent(c, id, part, &platform_id, now)).await
+    }
+
+    /// The platform has the last part.
+    pub async fn delivered(&self, id: i64, part: u32, platform_id: String, now: Time) -> Result<()> {
+        self.write(move |c| delivered(c, id, part, &platform_id, now)).await
+    }
+
+    /// The platform has the last part, and the oldest open row of the chat is taken and marked in the same commit.
+    pub async fn delivered_and_next(
+        &self,
+        id: i64,
+        part: u32,
+        platform_id: String,
+        chat: &str,
+        now: Time,
+    ) -> Result<NextDelivery> {
+        let chat = chat.to_owned();
+        self.write(move |c| {
+            delivered(c, id, part, &platform_id, now)?;
+            next_delivery(c, &chat, now)
+        })
+        .await
+    }
+
+    /// The platform did not take a part. Where it is given up, a question that it asks is nobody's to answer.
+    pub async fn delivery_failed(&self, id: i64, error: &str, then: Then, now: Time) -> Result<()> {
+        let error = error.to_owned();
+        self.write(move |c| {
+            let (status, again, counts) = match then {
+                Then::Again { after_ms, counts } => (DeliveryStatus::Pending, Some(after_ms), counts),
+                Then::AgainUnknown { after_ms } => (DeliveryStatus::Unknown, Some(after_ms), true),
+                Then::GiveUp => (DeliveryStatus::Failed, None, true),
+            };
+            let again = again.map(|ms| now.plus_ms(ms).0);
+            c.prepare_cached(
+                "UPDATE outbox SET status = ?2, error = ?3, next_try_at = ?4, attempts = attempts - ?5 WHERE id = ?1",
+            )?
+            .execute(params![id, status.as_str(), error, again, !counts])?;
+            if then == Then::GiveUp {
+                approvals::card_failed(c, id, &error, now)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns what in a chat the platform calls `platform_id`, where it is something of ours.
+    pub async fn said_as(&self, chat: &str, platform_id: &str) -> Result<Option<i64>> {
+        let chat = chat.to_owned();
+        let platform_id = platform_id.to_owned();
+        self.ask(move |c| said_as(c, &chat, &platform_id)).await
+    }
+
+    /// At start: what was being sent when the last daemon died. Rows of channels that recognise our id go out again;
+    /// of the others nobody can know, which `unknown` says until they are sent again (`resend`) or left as they are.
+    pub async fn recover_deliveries(
+        &self,
+        idempotent: Vec<String>,
+        unknown: UnknownDeliveries,
+        now: Time,
+    ) -> Result<usize> {
+        self.write(move |c| {
+            let rows: Vec<(i64, String)> = c
+                .prepare_cached("SELECT id, chat_jid FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown') AND status = 'sending'")?
+                .query_map([], |r| Ok((r.get("id")?, r.get("chat_jid")?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            for (id, chat) in &rows {
+                let again = idempotent.iter().any(|channel| channel == channel_of(chat));
+                let status = match (again, unknown) {
+                    (true, _) => DeliveryStatus::Pending,
+                    (false, UnknownDeliveries::Resend) => DeliveryStatus::Unknown,
+                    (false, UnknownDeliveries::Leave) => DeliveryStatus::Failed,
+                };
+                c.execute("UPDATE outbox SET status = ?2, error = CASE WHEN ?2 = 'pending' THEN error ELSE 'the daemon ended while this was being sent; it may have arrived' END WHERE id = ?1", params![id, status.as_str()])?;
+                if status == DeliveryStatus::Failed {
+                    approvals::card_failed(c, *id, "it may have arrived", now)?;
+                }
+            }
+            Ok(rows.len())
+        })
+        .await
+    }
+
+    /// Returns outbox rows in order, of one chat or all; with `limit`, the newest ones.
+    pub async fn outbox(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<OutboxRow>> {
+        let chat = chat.map(str::to_owned);
+        self.ask(move |c| {
+            let limit = at_most(limit);
+            let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
+            let mut rows = c.prepare_cached(&format!(
+                "SELECT * FROM ({OUTBOX} WHERE {which} ORDER BY id DESC LIMIT ?2) ORDER BY id"
+            ))?;
+            Ok(rows.query_map(params![chat, limit], outbox_row)?.collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    /// Returns one row.
+    pub async fn outbox_row(&self, id: i64) -> Result<Option<OutboxRow>> {
+        self.ask(move |c| {
+            let mut one = c.prepare_cached(&format!("{OUTBOX} WHERE id = ?1"))?;
+            Ok(one.query_row([id], outbox_row).optional()?)
+        })
+        .await
+    }
+
+    /// Returns what was said to a chat after the row `after`, in order.
+    pub async fn said_since(&self, chat: &str, after: i64) -> Result<Vec<Delivery>> {
+        let chat = chat.to_owned();
+        self.ask(move |c| {
+            Ok(c.prepare_cached(&format!(
+                "{DELIVERY} WHERE chat_jid = ?1 AND id > ?2 AND status = 'sent' ORDER BY id"
+            ))?
+            .query_map(params![chat, after], delivery_row)?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    /// Returns the id of the newest row of a chat that was said.
+    pub async fn last_sent(&self, chat: &str) -> Result<i64> {
+        let chat = chat.to_owned();
+        self.ask(move |c| {
+            Ok(c.prepare_cached(
+                "SELECT coalesce(max(id), 0) FROM outbox WHERE chat_jid = ?1 AND status = 'sent'",
+            )?
+            .query_row([chat], |r| r.get(0))?)
+        })
+        .await
+    }
+
+    /// Sends a row that failed once more.
+    pub async fn retry_outbox(&self, id: i64) -> Result<()> {
+        self.write(move |c| {
+            match c.execute("UPDATE outbox SET status = 'pending', next_try_at = NULL WHERE id = ?1 AND status IN ('failed', 'unknown')", [id])? {
+                0 => {
+                    let status: Option<DeliveryStatus> =
+                        c.query_row("SELECT status FROM outbox WHERE id = ?1", [id], |r| r.word("outbox", 0)).optional()?;
+                    Err(match status {
+                        None => StoreError::NotFound { what: "outbox row", id: id.to_string() },
+                        Some(status) => StoreError::Refused(format!("outbox row {id} is {status}; only failed and unknown ones can be retried")),
+                    })
+                }
+                _ => Ok(()),
+            }
+        })
+        .await
+    }
+
+    /// Counts what is still to be said.
+    pub async fn outbox_pending(&self) -> Result<i64> {
+        self.ask(move |c| {
+            Ok(c.query_row(
+                "SELECT count(*) FROM outbox WHERE status IN ('pending', 'sending', 'unknown')",
+                [],
+                |r| r.get(0),
+            )?)
+        })
+        .await
+    }
+}
+
+/// Takes the oldest open row of a chat and marks it.
+fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> {
+    let next = c
+        .prepare_cached(&format!(
+            "{DELIVERY} INDEXED BY outbox_open WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT 1"
+        ))?
+        .query_row([chat], |r| Ok((delivery_row(r)?, r.get::<_, Option<i64>>("next_try_at")?)))
+        .optional()?;
+    let Some((delivery, next_try_at)) = next else { return Ok(NextDelivery::Nothing) };
+    // A clock that was ahead when the row failed does not keep it for longer than its longest rest.
+    let rests = |at: &Time| retry::rest(*at, now, LONGEST_WAIT_MS) != Rest::Over;
+    if let Some(at) = next_try_at.map(Time).filter(rests) {
+        return Ok(NextDelivery::NotBefore(at));
+    }
+    c.prepare_cached(
+        "UPDATE outbox SET status = 'sending', attempts = attempts + 1, next_try_at = NULL WHERE id = ?1",
+    )?
+    .execute([delivery.id])?;
+    Ok(NextDelivery::Now(delivery))
+}
+
+const DELIVERY: &str =
+    "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, buttons FROM outbox";
+
+fn delivery_row(r: &Row<'_>) -> rusqlite::Result<Delivery> {
+    Ok(Delivery {
+        id: r.get("id")?,
+        chat_jid: r.get("chat_jid")?,
+        thread: r.get("thread")?,
+        text: r.get("text")?,
+        sender: r.get("sender")?,
+        reply_to: r.get("reply_to")?,
+        attempts: r.get("attempts")?,
+        buttons: r
+            .get::<_, Option<String>>("buttons")?
+            .and_then(|json| serde_json::from_str(&json).ok())
+            .unwrap_or_default(),
+    })
+}
+
+/// Returns the row a part of which the platform calls so.
+pub(in crate::store) fn said_as(c: &Connection, chat: &str, platform_id: &str) -> Result<Option<i64>> {
+    Ok(c.prepare_cached(
+        "SELECT outbox_id FROM outbox_parts INDEXED BY outbox_parts_by_id WHERE chat_jid = ?1 AND platform_id = ?2 ORDER BY outbox_id DESC LIMIT 1",
+    )?
+    .query_row([chat, platform_id], |r| r.get(0))
+    .optional()?)
+}
+
+fn part_sent(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO outbox_parts (outbox_id, part, chat_jid, platform_id, sent_at) SELECT id, ?2, chat_jid, ?3, ?4 FROM outbox WHERE id = ?1
+         ON CONFLICT (outbox_id, part) DO UPDATE SET platform_id = excluded.platform_id, sent_at = excluded.sent_at",
+    )?
+    .execute(params![id, part, platform_id, now.0])?;
+    Ok(())
+}
+
+fn delivered(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -> Result<()> {
+    part_sent(c, id, part, platform_id, now)?;
+    c.prepare_cached(
+        "UPDATE outbox SET status = 'sent', sent_at = ?2, error = NULL WHERE id = ?1 AND status = 'sending'",
+    )?
+    .execute(params![id, now.0])?;
+    Ok(())
+}
+
+/// Something to say.
+#[derive(Default)]
+pub(in crate::store) struct Say<'a> {
+    pub(in crate::store) chat_jid: &'a str,
+    pub(in crate::store) thread: &'a str,
+    pub(in crate::store) text: &'a str,
+    pub(in crate::store) sender: Option<&'a str>,
+    pub(in crate::store) reply_to: Option<&'a str>,
+    pub(in crate::store) cause: &'a str,
+    pub(in crate::store) run: Option<i64>,
+    /// Whose command or record it is; `None`: the host says it, or a person does.
+    pub(in crate::store) group: Option<&'a str>,
+    /// What it can be answered with, where the channel has buttons.
+    pub(in crate::store) buttons: &'a [Button],
+    /// What is said once; see `crossing/said.rs`.
+    pub(in crate::store) key: Option<&'a str>,
+}
+
+pub(in crate::store) fn say(c: &Connection, say: &Say<'_>, now: Time) -> Result<i64> {
+    let buttons = (!say.buttons.is_empty()).then(|| serde_json::json!(say.buttons).to_string());
+    c.prepare_cached(
+        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons, group_folder, said_key) VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9, ?10, ?11)",
+    )?
+    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0, buttons, say.group, say.key])?;
+    Ok(c.last_insert_rowid())
+}
+
+pub(in crate::store) const OUTBOX: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, status, attempts, cause, created_at, sent_at, error FROM outbox";
+
+pub(in crate::store) fn outbox_row(r: &Row<'_>) -> rusqlite::Result<OutboxRow> {
+    Ok(OutboxRow {
+        id: r.get("id")?,
+        chat_jid: r.get("chat_jid")?,
+        thread: r.get("thread")?,
+        text: r.get("text")?,
+        sender: r.get("sender")?,
+        reply_to: r.get("reply_to")?,
+        status: r.word("outbox", "status")?,
+        attempts: r.get("attempts")?,
+        cause: r.get("cause")?,
+        created_at: r.time("created_at")?,
+        sent_at: r.time_or_null("sent_at")?,
+        error: r.get("error")?,
+    })
+}

@@ -1,0 +1,35 @@
+//! Batches that agents have in hand.
+
+use rusqlite::{OptionalExtension, Row};
+
+use crate::domain::platforms::typing::Place;
+use crate::store::{Result, Store};
+
+impl Store {
+    /// Returns where the messages of a batch came from.
+    pub fn place_of_batch(&self, batch: i64) -> Result<Option<Place>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT s.chat_jid, s.thread FROM batches b JOIN sessions s ON s.lane_id = b.lane_id WHERE b.id = ?1",
+            )?
+            .query_row([batch], place_row)
+            .optional()?)
+        })
+    }
+
+    /// Returns the batches that agents have in hand, with where their messages came from.
+    pub fn in_hand(&self) -> Result<Vec<(i64, Place)>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT b.id, s.chat_jid, s.thread FROM batches b INDEXED BY batches_open JOIN sessions s ON s.lane_id = b.lane_id
+                 WHERE b.state IN ('handed', 'claimed', 'returned') AND b.state <> 'returned'",
+            )?
+            .query_map([], |r| Ok((r.get("id")?, place_row(r)?)))?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+    }
+}
+
+fn place_row(r: &Row<'_>) -> rusqlite::Result<Place> {
+    Ok(Place { chat_jid: r.get("chat_jid")?, thread: r.get("thread")? })
+}

@@ -1,0 +1,34 @@
+//! What fails now: how often the newest runs of a group, or of a task, failed in a row.
+
+use ipc_handlers::{Folder, Time};
+use rusqlite::{Connection, params};
+
+use crate::store::{Result, talk::groups};
+
+/// A run of a group, and of a task if it was one's, has failed.
+pub(in crate::store) fn has_failed(
+    c: &Connection,
+    group: &Folder,
+    task: Option<&str>,
+    run: i64,
+    now: Time,
+) -> Result<()> {
+    if !groups::is_known(c, group)? {
+        return Ok(());
+    }
+    let mut once_more = c.prepare_cached(
+        "INSERT INTO failing (group_folder, task, times, run_id, at) VALUES (?1, ?2, 1, ?3, ?4)
+         ON CONFLICT (group_folder, task) DO UPDATE SET times = times + 1, run_id = excluded.run_id, at = excluded.at",
+    )?;
+    for whose in [Some(""), task].into_iter().flatten() {
+        once_more.execute(params![group.as_str(), whose, run, now.0])?;
+    }
+    Ok(())
+}
+
+/// A run of a group, and of a task if it is one's, has done what it was to do.
+pub(in crate::store) fn works_again(c: &Connection, group: &Folder, task: Option<&str>) -> Result<()> {
+    c.prepare_cached("DELETE FROM failing WHERE group_folder = ?1 AND task IN ('', ?2)")?
+        .execute([group.as_str(), task.unwrap_or_default()])?;
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! The half that is about work: commands and their receipts, runs and what they were handed, sessions, tasks.
+
+pub(super) mod batches;
+pub(super) mod by_hand;
+pub(super) mod failing;
+pub(super) mod receipts;
+pub(super) mod runs;
+pub(super) mod sessions;
+pub(super) mod tasks;
+pub(super) mod uids;
+pub(super) mod usage;

@@ -1,0 +1,314 @@
+//! Commands: from the bytes of a claimed file to its receipt, in one savepoint. Whatever the outcome, there is one.
+
+use std::sync::Arc;
+
+use ipc_handlers::{
+    Caller, Code, Command, Folder, Outcome, Refusal, Time,
+    envelope::{self, Envelope, Rejected},
+    token::{Claims, Fault},
+};
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest as _, Sha256};
+
+use crate::domain::{host::zone::Zones, states::CommandOutcome};
+use crate::store::{
+    Bounds, Result, Store, StoreError, columns::Columns as _, search::Searched, work::sessions::Transcripts,
+    writer::in_savepoint,
+};
+
+mod act;
+mod effects;
+mod facts;
+mod proof;
+mod settle;
+
+use settle::{Verdict, keep, settle};
+
+/// A claimed file, ready to be decided.
+#[derive(Clone, Debug)]
+pub struct CommandFile {
+    pub claim: i64,
+    pub group: Folder,
+    pub box_name: String,
+    pub name: String,
+    /// What identifies the file itself, wherever it lies.
+    pub origin: Vec<u8>,
+    /// The group's run when the file was claimed.
+    pub run: Option<i64>,
+    /// When it was last changed in its box.
+    pub written: Option<Time>,
+    /// When it was taken out of its box.
+    pub taken: Option<Time>,
+    /// What its token proves.
+    pub proof: Proof,
+    /// What it holds, or why that could not be a command.
+    pub body: std::result::Result<Arc<Body>, Refusal>,
+    /// What tells a repeated command from a changed one, by [`digest`]; empty where not all of it was read.
+    pub digest: Vec<u8>,
+    /// What was said in the sessions that it may archive.
+    pub transcripts: Transcripts,
+    /// What was found, if it is a search: nothing of its group that was settled since has changed that. A search without
+    /// it can't be settled.
+    pub searched: Option<Arc<Searched>>,
+}
+
+/// What a command file holds, parsed beside the writer.
+#[derive(Clone, Debug)]
+pub struct Body(std::result::Result<Envelope, Box<Rejected>>);
+
+impl Body {
+    /// Parses the bytes of a file.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(envelope::parse(bytes))
+    }
+
+    /// Returns the command, or why it is none.
+    ///
+    /// # Errors
+    /// What is answered to whoever wrote it.
+    pub fn envelope(&self) -> std::result::Result<&Envelope, &Rejected> {
+        self.0.as_ref().map_err(Box::as_ref)
+    }
+}
+
+/// Hashes the bytes of a command file.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> Vec<u8> {
+    Sha256::digest(bytes).to_vec()
+}
+
+impl CommandFile {
+    /// Returns the command that it holds, if it holds one.
+    pub fn envelope(&self) -> Option<&Envelope> {
+        self.body.as_ref().ok().and_then(|body| body.envelope().ok())
+    }
+}
+
+/// What the token of a command proves, before it is compared with the runs that there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// It carries none: its box says whose it is.
+    None,
+    /// It carries none and would need one.
+    Missing,
+    /// Its writer has the token of this run.
+    Claims(Box<Claims>),
+    /// Nothing, for this reason.
+    Bad(Fault),
+}
+
+/// What was decided about a file, and what to do with it.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    pub receipt: Receipt,
+    /// Whether this call decided it (and not an earlier one).
+    pub fresh: bool,
+}
+
+/// The proof that a command file was dealt with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    pub claim: i64,
+    pub box_name: String,
+    pub name: String,
+    pub kind: Option<String>,
+    pub request_id: Option<String>,
+    pub outcome: CommandOutcome,
+    pub code: Option<Code>,
+    pub reason: Option<String>,
+    pub hint: Option<String>,
+    pub reply: Option<Vec<u8>>,
+    pub at: Time,
+}
+
+impl Receipt {
+    /// Returns how long its reply is.
+    #[must_use]
+    pub fn reply_bytes(&self) -> usize {
+        self.reply.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// How many bytes of replies are in one commit of a group, but for the last of them.
+const REPLIES_AT_ONCE: usize = 256 << 10;
+/// How long a reply may be, bytes: what a list has no room for is on its next page.
+const LONGEST_REPLY: u64 = 1 << 20;
+/// From how many bytes on a reply is long: the group's newest are kept, as many as its bounds allow.
+const LONG_REPLY: usize = 16 << 10;
+
+/// By what commands are decided.
+struct Rules {
+    zones: Zones,
+    bounds: Bounds,
+}
+
+impl Store {
+    /// Decides a command file and applies its effects, once: a file that was decided before gets its first outcome.
+    pub fn settle(
+        &self,
+        file: CommandFile,
+        zones: Zones,
+        now: Time,
+    ) -> impl Future<Output = Result<Settled>> + Send + use<> {
+        let bounds = self.bounds;
+        self.write(move |c| settle(c, &file, &Rules { zones, bounds }, now))
+    }
+
+    /// Decides command files one after the other, a savepoint each, in one commit. Where the world fails for one, none
+    /// after it is tried, so that order is kept: those outcomes are missing. So are those after which the replies have
+    /// `REPLIES_AT_ONCE` bytes: neither memory nor the writer has more of them at a time.
+    ///
+    /// # Errors
+    /// When the commit failed: then nothing of them is decided.
+    pub fn settle_all(
+        &self,
+        files: Vec<CommandFile>,
+        zones: Zones,
+        now: Time,
+    ) -> impl Future<Output = Result<Vec<Result<Settled>>>> + Send + use<> {
+        let rules = Rules { zones, bounds: self.bounds };
+        self.write(move |c| {
+            let (mut outcomes, mut replies) = (Vec::new(), 0);
+            for file in &files {
+                let outcome = in_savepoint(c, |c| settle(c, file, &rules, now));
+                replies += outcome.as_ref().map_or(0, |settled| settled.receipt.reply_bytes());
+                let ends = outcome.as_ref().is_err_and(StoreError::is_worlds_fault) || c.is_autocommit();
+                outcomes.push(outcome);
+                if ends || replies >= REPLIES_AT_ONCE {
+                    break;
+                }
+            }
+            Ok(outcomes)
+        })
+    }
+
+    /// Writes down that a command was refused for a reason that lies outside it, so that it is answered and not tried
+    /// for ever.
+    pub async fn refuse(&self, file: CommandFile, refusal: Refusal, now: Time) -> Result<Settled> {
+        self.write(move |c| {
+            let envelope = file.envelope();
+            let kind = envelope.map(|e| e.command.type_name().to_owned());
+            let id = envelope.and_then(|e| e.request_id.as_ref());
+            keep(c, &file, Verdict::refused(kind, id, refusal), now)
+        })
+        .await
+    }
+
+    /// Does what is asked for otherwise than by a file, as if `caller` asked. Returns what came of it, or
+    /// why it is refused.
+    pub async fn act(
+        &self,
+        caller: Caller,
+        command: Command,
+        said: Transcripts,
+        zones: Zones,
+        now: Time,
+    ) -> Result<std::result::Result<Vec<Outcome>, Refusal>> {
+        let rules = Rules { zones, bounds: self.bounds };
+        self.write(move |c| {
+            let acted = act::act(c, &act::Cause::Person(&said), &caller, &command, &rules, now)?;
+            Ok(acted.map(|acted| acted.outcomes))
+        })
+        .await
+    }
+
+    /// Returns the highest claim id that is known of: of any receipt, and of any decision of a person.
+    pub fn last_claim(&self) -> Result<i64> {
+        self.read(|c| {
+            Ok(c.query_row(
+                "SELECT max(coalesce((SELECT max(claim_id) FROM receipts), 0), coalesce((SELECT max(claim_id) FROM by_hand), 0))",
+                [],
+                |r| r.get(0),
+            )?)
+        })
+    }
+
+    /// Returns one receipt.
+    pub fn receipt(&self, claim: i64) -> Result<Option<Receipt>> {
+        self.read(|c| receipt(c, "claim_id = ?1", params![claim]))
+    }
+
+    /// Counts malformed commands.
+    pub fn dead_commands(&self) -> Result<i64> {
+        self.read(|c| {
+            Ok(c.query_row("SELECT count(*) FROM receipts WHERE outcome = 'malformed'", [], |r| r.get(0))?)
+        })
+    }
+}
+
+fn receipt(c: &Connection, which: &str, with: impl rusqlite::Params) -> Result<Option<Receipt>> {
+    let sql = format!(
+        "SELECT claim_id, box, name, type, request_id, outcome, code, reason, hint, reply, at FROM receipts WHERE {which} ORDER BY claim_id LIMIT 1"
+    );
+    Ok(c.prepare_cached(&sql)?
+        .query_row(with, |r| {
+            Ok(Receipt {
+                claim: r.get("claim_id")?,
+                box_name: r.get("box")?,
+                name: r.get("name")?,
+                kind: r.get("type")?,
+                request_id: r.get("request_id")?,
+                outcome: r.word("receipts", "outcome")?,
+                code: r.word_or_null("receipts", "code")?,
+                reason: r.get("reason")?,
+                hint: r.get("hint")?,
+                reply: r.get("reply")?,
+                at: r.time("at")?,
+            })
+        })
+        .optional()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::NewGroup;
+
+    fn file(claim: i64, text: &str) -> CommandFile {
+        let json = serde_json::json!({"type": "send_message", "chatJid": "local:main", "text": text});
+        CommandFile {
+            claim,
+            group: Folder::parse("main").unwrap(),
+            box_name: "messages".into(),
+            name: format!("{claim}.json"),
+            origin: claim.to_le_bytes().to_vec(),
+            run: None,
+            written: None,
+            taken: None,
+            digest: digest(json.to_string().as_bytes()),
+            body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
+            transcripts: Transcripts::new(),
+            searched: None,
+            proof: Proof::None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_that_the_world_is_in_the_way_of_is_not_overtaken_by_those_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let folder = Folder::parse("main").unwrap();
+        let group = NewGroup { folder, name: "Main".into(), is_main: true, trigger: "@G2".into() };
+        store.add_group(group, Vec::new(), Time(0)).await.unwrap();
+        let grow = |pages: i64| {
+            store.write(move |c| {
+                let at: i64 = c.query_row("PRAGMA page_count", [], |r| r.get(0))?;
+                c.query_row(&format!("PRAGMA max_page_count = {}", at + pages), [], |_| Ok(()))?;
+                Ok(())
+            })
+        };
+        let zones = Zones::utc();
+        let files = vec![file(1, "first"), file(2, &"x".repeat(500_000)), file(3, "third")];
+        grow(20).await.unwrap();
+        let outcomes = store.settle_all(files.clone(), zones.clone(), Time(0)).await.unwrap_or_default();
+        assert!(outcomes.len() <= 2 && outcomes.iter().skip(1).all(Result::is_err), "{outcomes:?}");
+        assert!(store.receipt(3).unwrap().is_none(), "it waits for the one before it");
+        grow(10_000).await.unwrap();
+        let outcomes = store.settle_all(files, zones, Time(0)).await.unwrap();
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        let said = store.outbox(None, None).await.unwrap();
+        let said: Vec<&str> = said.iter().map(|row| row.text.get(..5).unwrap_or(&row.text)).collect();
+        assert_eq!(said, ["first", "xxxxx", "third"]);
+    }
+}

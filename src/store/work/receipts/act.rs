@@ -1,0 +1,93 @@
+//! A command decided and applied, in the transaction that it is called in: from a file, or from the command line.
+
+use ipc_handlers::{Caller, Command, Folder, Outcome, Refusal, Time};
+use rusqlite::Connection;
+
+use super::{CommandFile, Rules, effects::apply, facts::facts};
+use crate::store::{Result, search::Searched, work::sessions::Transcripts, writer::execute};
+
+/// Where a command comes from.
+#[derive(Clone, Copy)]
+pub(super) enum Cause<'a> {
+    File(&'a CommandFile),
+    /// A person at the command line, and what was said in the sessions that are archived.
+    Person(&'a Transcripts),
+}
+
+impl Cause<'_> {
+    /// The run that asks, for what is said meanwhile.
+    pub(super) fn run(&self) -> Option<i64> {
+        match self {
+            Self::File(file) => file.run,
+            Self::Person(_) => None,
+        }
+    }
+
+    /// Whether its group asked, and not a person.
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
+    /// Names the cause on the rows that come of it.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::File(file) => format!("command {}", file.claim),
+            Self::Person(_) => "command line".into(),
+        }
+    }
+
+    /// What was found already by a search for this.
+    pub(super) fn searched(&self, target: &Folder, query: &str, limit: i64) -> Option<&Searched> {
+        match self {
+            Self::File(file) => file.searched.as_deref().filter(|searched| {
+                searched.target == *target && searched.query == query && searched.limit == limit
+            }),
+            Self::Person(_) => None,
+        }
+    }
+
+    pub(super) fn transcripts(&self) -> &Transcripts {
+        match self {
+            Self::File(file) => &file.transcripts,
+            Self::Person(transcripts) => transcripts,
+        }
+    }
+}
+
+/// What came of a command.
+#[derive(Clone, Debug)]
+pub(super) struct Acted {
+    pub(super) outcomes: Vec<Outcome>,
+    /// The zone in which it was decided.
+    pub(super) zone: jiff::tz::TimeZone,
+}
+
+/// Decides a command and applies its effects, all or none.
+pub(super) fn act(
+    c: &Connection,
+    cause: &Cause<'_>,
+    caller: &Caller,
+    command: &Command,
+    rules: &Rules,
+    now: Time,
+) -> Result<std::result::Result<Acted, Refusal>> {
+    let facts = facts(c, caller, command, &rules.zones, now)?;
+    let effects = match ipc_handlers::decide(caller, command, &facts) {
+        Ok(effects) => effects,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    execute(c, "SAVEPOINT effects")?;
+    let mut acted = Acted { outcomes: Vec::new(), zone: facts.zone };
+    for effect in &effects {
+        match apply(c, cause, caller, effect, &rules.bounds, now)? {
+            Ok(outcome) => acted.outcomes.push(outcome),
+            Err(not_applied) => {
+                execute(c, "ROLLBACK TO effects")?;
+                execute(c, "RELEASE effects")?;
+                return Ok(Err(not_applied.into()));
+            }
+        }
+    }
+    execute(c, "RELEASE effects")?;
+    Ok(Ok(acted))
+}

@@ -1,0 +1,61 @@
+//! What was decided, done: one file per family of rows. What an effect may touch is in its `WHERE`.
+
+use ipc_handlers::{Caller, Effect, Folder, NotApplied, Outcome, Scope, Time};
+use rusqlite::Connection;
+
+use super::act::Cause;
+use crate::store::{Bounds, Result};
+
+mod group;
+mod say;
+mod session;
+mod task;
+
+/// What one effect came to.
+type Applied = Result<std::result::Result<Outcome, NotApplied>>;
+
+/// Applies one effect.
+pub(super) fn apply(
+    c: &Connection,
+    cause: &Cause<'_>,
+    caller: &Caller,
+    effect: &Effect,
+    bounds: &Bounds,
+    now: Time,
+) -> Applied {
+    let said = cause.transcripts();
+    match effect {
+        Effect::Say { chat_jid, text, unclosed, sender, reply_to } => {
+            let (sender, reply_to) = (sender.as_deref(), reply_to.as_deref());
+            let message = say::Message { chat_jid, text, unclosed: *unclosed, sender, reply_to };
+            say::apply(c, cause, caller, &message, now)
+        }
+        Effect::CreateTask(new) => task::create(c, new, &bounds.tasks, now),
+        Effect::ListTasks { scope, after, limit } => task::list(c, scope, *after, *limit),
+        Effect::ChangeTask { id, group, change } => task::change(c, group, id, change, &bounds.tasks),
+        Effect::CancelTask { id, group } => task::cancel(c, group, id),
+        Effect::RegisterGroup(made) => group::register(c, made, now),
+        Effect::ListGroups => group::list(c),
+        Effect::ClearSession { target, lanes, archive_as } => {
+            session::clear(c, target, *lanes, archive_as.as_deref(), said, now)
+        }
+        Effect::ResumeSession { target, lanes, archive, save_as } => {
+            let resume =
+                session::Resume { target, lanes: *lanes, archive: *archive, save_as: save_as.as_deref() };
+            session::resume(c, &resume, said, now)
+        }
+        Effect::SearchSessions { target, query, limit } => session::search(cause, target, query, *limit),
+        Effect::ArchiveSession { target, session_id, name, content } => {
+            let archive = session::Archive { target, session_id, name, content: content.as_deref() };
+            session::archive(c, &archive, said, now)
+        }
+    }
+}
+
+/// Returns the one group that a scope is limited to.
+pub(super) fn within(scope: &Scope) -> Option<&Folder> {
+    match scope {
+        Scope::Group(folder) => Some(folder),
+        Scope::All => None,
+    }
+}

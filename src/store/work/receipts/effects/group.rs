@@ -1,0 +1,30 @@
+//! Groups: registered, and what could be.
+
+use ipc_handlers::{Outcome, Time, effect::Registration};
+use rusqlite::Connection;
+
+use super::{super::LONGEST_REPLY, Applied};
+use crate::store::{
+    talk::{
+        groups,
+        register::{self, Registered},
+    },
+    work::sessions,
+};
+
+/// Makes the group, or changes it, and wires it to the chat. Where it was there already, its live run leaves, so that the
+/// next one has the new settings.
+pub(super) fn register(c: &Connection, made: &Registration, now: Time) -> Applied {
+    match register::register(c, made, now)? {
+        Err(not_applied) => return Ok(Err(not_applied)),
+        Ok(Registered::Changed) => sessions::renew(c, &made.folder)?,
+        Ok(Registered::Added) => {}
+    }
+    Ok(Ok(Outcome::Registered { folder: made.folder.clone(), jid: made.chat_jid.clone() }))
+}
+
+/// Reads the chats that an agent could be registered for.
+pub(super) fn list(c: &Connection) -> Applied {
+    let (groups, more) = groups::available(c, LONGEST_REPLY)?;
+    Ok(Ok(Outcome::Groups { groups, more }))
+}

@@ -1,0 +1,225 @@
+//! How a run ends: its row, and the judgement of each batch that it has not finished, in one transaction.
+
+use ipc_handlers::Time;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{ACTIVE, ActiveRun, active_row, slot::judge_task};
+use crate::domain::{
+    host::zone::Zones,
+    runs::{
+        health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
+        judge::{self, Batch, Cause, End, Ended, Judgement, Reached, Said, Went},
+    },
+    states::{BatchState, RunStatus, Via},
+};
+use crate::store::{
+    Result, StoreError,
+    columns::Columns as _,
+    crossing::{
+        said::{Key, newest_of, said, said_after},
+        waiting::{WaitingLane, waiting},
+    },
+    talk::outbox::Say,
+    work::failing,
+};
+
+/// What is known about a run whose container is certainly dead.
+#[derive(Clone, Debug)]
+pub struct EndOfRun {
+    pub run: i64,
+    pub end: End,
+    pub cause: Cause,
+    /// What was found of its `input/`; `None`: it could not be read, and what was put there counts as taken.
+    pub input: Option<Vec<LeftInput>>,
+    /// First rest after a failure, ms.
+    pub retry_base_ms: i64,
+}
+
+/// A batch whose file was found in `input/` when its run was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftInput {
+    pub batch: i64,
+    /// The runner had taken it.
+    pub taken: bool,
+}
+
+/// What follows from an end.
+#[derive(Clone, Debug)]
+pub struct RunEnded {
+    /// What was wrong, if something was.
+    pub error: Option<String>,
+    /// The group's lanes in which something waits now.
+    pub waiting: Vec<WaitingLane>,
+}
+
+pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -> Result<RunEnded> {
+    let row = c
+        .prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?
+        .query_row([end.run], active_row)
+        .optional()?
+        .ok_or_else(|| StoreError::NotFound { what: "run", id: end.run.to_string() })?;
+    if row.status.is_over() {
+        return Ok(RunEnded { error: None, waiting: waiting(c, Some(&row.group))? });
+    }
+    let ended = Ended {
+        end: end.end.clone(),
+        cause: end.cause.clone(),
+        runner: match (row.protocol, row.life.is_ready()) {
+            (Some(1), _) => Runner::One,
+            (_, true) => Runner::Two(Readiness::Ready),
+            (_, false) => Runner::Two(Readiness::NotYet),
+        },
+        error_record: error_record(c, end.run)?,
+    };
+    let open = open_batches(c, end)?;
+    let batches: Vec<Batch> = open.iter().map(|(_, _, batch)| *batch).collect();
+    let (mut last, judgements) = judge::judge(&ended, &batches, end.retry_base_ms);
+    if row.task().is_some() && !row.handled && last.went == Went::Well {
+        last = judge::judge_run(&ended, 1);
+    }
+    let status = RunStatus::from(last.went).as_str();
+    let killed = matches!(end.cause, Cause::Unwell { .. } | Cause::NeverReady { .. }).then_some(now.0);
+    c.prepare_cached("UPDATE runs SET status = ?2, ended_at = ?3, error = ?4, killed_at = ?5 WHERE id = ?1")?
+        .execute(params![end.run, status, now.0, last.error, killed])?;
+    for ((batch, lane, _), judgement) in open.iter().zip(judgements) {
+        keep_judgement(c, end.run, *batch, *lane, judgement, now)?;
+    }
+    if killed.is_some() {
+        rest_after_kills(c, &row, now)?;
+    }
+    // A run that never was one, or that somebody ended, tells nothing of how runs go.
+    let tells = !matches!(end.cause, Cause::OwnerGone | Cause::Cancelled { .. })
+        && !matches!(end.end, End::NeverCreated | End::NotNow { .. });
+    match last.went {
+        Went::Well => failing::works_again(c, &row.group, row.task())?,
+        Went::Wrong if tells => failing::has_failed(c, &row.group, row.task(), end.run, now)?,
+        Went::Wrong | Went::Cancelled => {}
+    }
+    if let Some(task) = row.task() {
+        judge_task(c, &row, task, end, &ended, last.error.as_deref(), zones, now)?;
+    }
+    Ok(RunEnded { error: last.error, waiting: waiting(c, Some(&row.group))? })
+}
+
+/// The error of the run's last record, when that was an error record.
+fn error_record(c: &Connection, run: i64) -> Result<Option<String>> {
+    Ok(c.prepare_cached("SELECT error FROM runs WHERE id = ?1")?.query_row([run], |r| r.get(0))?)
+}
+
+/// The batches that a run has not finished, as (id, lane, what is known).
+fn open_batches(c: &Connection, end: &EndOfRun) -> Result<Vec<(i64, i64, Batch)>> {
+    let batches: Vec<(i64, i64, Batch, i64)> = c
+        .prepare_cached(
+        "SELECT b.id, b.lane_id, b.tries, b.free_returns, b.via, b.outbox_mark,
+                EXISTS (SELECT 1 FROM receipts r WHERE r.run_id = b.run_id AND r.outcome = 'applied' AND r.claim_id > b.claim_mark) AS said
+         FROM batches b WHERE b.run_id = ?1 AND b.state IN ('handed', 'claimed') ORDER BY b.id",
+    )?
+    .query_map([end.run], |r| {
+        let (id, via) = (r.get("id")?, r.word("batches", "via")?);
+        let batch = Batch {
+            reached: match via {
+                Via::Stdin => Reached::OnStdin,
+                Via::Input => match end.input.as_ref().map(|left| left.iter().find(|input| input.batch == id)) {
+                    Some(Some(LeftInput { taken: false, .. })) => Reached::FileUnread,
+                    Some(None) => Reached::FileAbsent,
+                    Some(Some(_)) | None => Reached::FileTaken,
+                },
+            },
+            said: if r.get("said")? { Said::Something } else { Said::Nothing },
+            tries: r.get("tries")?,
+            free_returns: r.get("free_returns")?,
+        };
+        Ok((id, r.get("lane_id")?, batch, r.get("outbox_mark")?))
+    })?
+    .collect::<rusqlite::Result<_>>()?;
+    batches
+        .into_iter()
+        .map(|(id, lane, batch, mark)| match said_after(c, end.run, mark)? {
+            true => Ok((id, lane, Batch { said: Said::Something, ..batch })),
+            false => Ok((id, lane, batch)),
+        })
+        .collect()
+}
+
+/// A batch that ends with its run: all that the run said since the last one that it finished is about this one.
+fn end_batch(state: BatchState) -> String {
+    format!(
+        "UPDATE batches SET state = '{state}', ended_at = ?2, said_from = max(outbox_mark, (SELECT answered FROM runs r WHERE r.id = batches.run_id)),
+           said_to = max(outbox_mark, ?3, (SELECT answered FROM runs r WHERE r.id = batches.run_id))
+         WHERE id = ?1"
+    )
+}
+
+fn keep_judgement(
+    c: &Connection,
+    run: i64,
+    batch: i64,
+    lane: i64,
+    judgement: Judgement,
+    now: Time,
+) -> Result<()> {
+    match judgement {
+        Judgement::Done => {
+            let newest = newest_of(c, run)?;
+            c.prepare_cached(&end_batch(BatchState::Done))?.execute([batch, now.0, newest])?;
+        }
+        Judgement::Returned { tries, free_returns, rest_ms } => {
+            c.prepare_cached(
+                "UPDATE batches SET state = 'returned', tries = ?2, free_returns = ?3 WHERE id = ?1",
+            )?
+            .execute(params![batch, tries, free_returns])?;
+            if rest_ms > 0 {
+                c.prepare_cached(
+                    "UPDATE sessions SET rest_until = max(coalesce(rest_until, 0), ?2) WHERE lane_id = ?1",
+                )?
+                .execute(params![lane, now.plus_ms(rest_ms).0])?;
+            }
+        }
+        Judgement::Failed { notice } => {
+            let newest = newest_of(c, run)?;
+            c.prepare_cached(&end_batch(BatchState::Failed))?.execute([batch, now.0, newest])?;
+            let (chat, thread): (String, String) = c
+                .prepare_cached("SELECT chat_jid, thread FROM sessions WHERE lane_id = ?1")?
+                .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
+            let cause = format!("notice: batch {batch} failed");
+            said(
+                c,
+                &Key::GivenUp { batch },
+                &Say {
+                    chat_jid: &chat,
+                    thread: &thread,
+                    text: &notice,
+                    cause: &cause,
+                    run: Some(run),
+                    ..Say::default()
+                },
+                now,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// No kill loops: a lane whose runs were killed three times in an hour rests, and its chat is told so once.
+fn rest_after_kills(c: &Connection, run: &ActiveRun, now: Time) -> Result<()> {
+    let Some(lane) = run.lane else { return Ok(()) };
+    let kills: Vec<Time> = c
+        .prepare_cached(
+            "SELECT killed_at FROM runs WHERE lane_id = ?1 AND killed_at > ?2 ORDER BY killed_at",
+        )?
+        .query_map([lane, now.plus_ms(-KILLS_WITHIN_MS).0], |r| r.get(0).map(Time))?
+        .collect::<rusqlite::Result<_>>()?;
+    let KillLoop::RestUntil(until) = health::kill_loop(&kills, now) else { return Ok(()) };
+    c.prepare_cached("UPDATE sessions SET rest_until = max(coalesce(rest_until, 0), ?2) WHERE lane_id = ?1")?
+        .execute([lane, until.0])?;
+    if kills.len() == health::MAX_KILLS {
+        let (chat, thread): (String, String) = c
+            .prepare_cached("SELECT chat_jid, thread FROM sessions WHERE lane_id = ?1")?
+            .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
+        let text = "I got stuck three times within an hour, so I rest for an hour before I try again.";
+        let cause = format!("notice: run {} was killed", run.id);
+        let notice = Say { chat_jid: &chat, thread: &thread, text, cause: &cause, ..Say::default() };
+        said(c, &Key::Killed { run: run.id }, &notice, now)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! Scheduled prompts.
+
+use std::collections::BTreeMap;
+
+use ipc_handlers::{Folder, Schedule, TaskRow, TaskStatus, Time, facts::TaskFacts};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::domain::{
+    host::zone::Zones,
+    rows::{Task, TaskRun},
+    runs::tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, page, select, shown},
+};
+use crate::store::{
+    Result, Store, StoreError, at_most, columns::Columns as _, folder, oldest_first, talk::groups::zone_of,
+};
+
+impl Store {
+    /// Returns tasks in the order in which they were made, of one group or all; with `limit`, the newest ones.
+    pub fn tasks(&self, group: Option<&Folder>, limit: Option<usize>) -> Result<Vec<Task>> {
+        self.read(|c| tasks(c, group, limit))
+    }
+
+    /// Shows tasks as agents see them, newest first, of one group or all, until `visit` says `false`: as many as have room
+    /// in `room` bytes of JSON, of each group as much.
+    pub fn each_shown_task(
+        &self,
+        group: Option<&Folder>,
+        room: u64,
+        mut visit: impl FnMut(TaskRow) -> bool,
+    ) -> Result<()> {
+        self.read(|c| {
+            // What is selected is what is read.
+            let c = c.unchecked_transaction()?;
+            let mut groups: BTreeMap<Folder, Vec<Candidate>> = BTreeMap::new();
+            let mut weights = c.prepare_cached(if group.is_some() { OF_GROUP } else { OF_ALL_GROUPS })?;
+            let mut rows = weights.query(params![group.map(Folder::as_str), i64::MAX])?;
+            while let Some(row) = rows.next()? {
+                let candidate = Candidate { n: row.get("n")?, bytes: row.get("bytes")? };
+                groups.entry(row.folder("group_folder")?).or_default().push(candidate);
+            }
+            let selection = select(&groups, room);
+            for n in selection.rows {
+                let Some(mut row) = shown_row(&c, n, selection.text)? else { continue };
+                row.more = selection.left_out.get(&n).copied().unwrap_or(0);
+                if !visit(row) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns one task of a group.
+    pub fn task(&self, group: &Folder, id: &str) -> Result<Option<Task>> {
+        self.read(|c| task(c, group, id))
+    }
+
+    /// Returns the groups that have a task of this id, or had one that ran.
+    pub fn groups_of_task(&self, id: &str) -> Result<Vec<Folder>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT group_folder FROM tasks WHERE id = ?1 UNION SELECT group_folder FROM runs WHERE source = 'task:' || ?1 ORDER BY 1",
+            )?
+            .query_map([id], |r| r.folder(0))?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns when the next task that is not due yet will be.
+    pub fn next_due(&self, after: Time) -> Result<Option<Time>> {
+        self.read(|c| {
+            Ok(c.prepare_cached("SELECT min(next_run) FROM tasks WHERE status = 'active' AND next_run > ?1")?
+                .query_row([after.0], |r| r.get::<_, Option<i64>>(0))?
+                .map(Time))
+        })
+    }
+}
+
+impl Store {
+    /// Has a task of a group run now. A paused one, or one whose run is under way, is refused.
+    pub async fn run_task_now(&self, group: &Folder, id: &str, now: Time) -> Result<()> {
+        let (group, id) = (group.clone(), id.to_owned());
+        self.write(move |c| {
+            let status = status(c, &group, &id)?.ok_or_else(|| StoreError::NotFound { what: "task", id: id.clone() })?;
+            let running: bool = c
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs WHERE source = 'task:' || ?1 AND group_folder = ?2 AND status IN ('queued', 'running'))")?
+                .query_row([id.as_str(), group.as_str()], |r| r.get(0))?;
+            if running {
+                return Err(StoreError::Refused(format!("task {id} is running already; see `g2 tasks history {id}`")));
+            }
+            if status == TaskStatus::Paused {
+                return Err(StoreError::Refused(format!("task {id} is paused; resume it with `g2 tasks resume {id}`")));
+            }
+            c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?3, slot = NULL, tries = 0 WHERE id = ?1 AND group_folder = ?2")?
+                .execute(params![id, group.as_str(), now.0])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Has cron tasks run by the clocks of these zones from now on, where everybody's is another than at the last start.
+    pub async fn set_zone(&self, zones: Zones, now: Time) -> Result<()> {
+        self.write(move |c| {
+            let name = zones.of(None).name;
+            let before: Option<String> =
+                c.query_row("SELECT value FROM meta WHERE key = 'zone'", [], |r| r.get(0)).optional()?;
+            if before.as_ref() == Some(&name) {
+                return Ok(());
+            }
+            c.execute(
+                "INSERT INTO meta (key, value) VALUES ('zone', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1",
+                [name],
+            )?;
+            read_clocks_again(c, None, &zones, now)
+        })
+        .await
+    }
+
+    /// Returns each time a task of a group ran, oldest first; of one that was cancelled too. With `limit`, the newest ones.
+    pub fn task_history(&self, group: &Folder, id: &str, limit: Option<usize>) -> Result<Vec<TaskRun>> {
+        self.read(|c| {
+            let mut newest = c.prepare_cached(
+                "SELECT id, slot, attempt, status, started_at, ended_at, result, error FROM runs WHERE source = 'task:' || ?1 AND group_folder = ?2 ORDER BY id DESC LIMIT ?3",
+            )?;
+            oldest_first(newest.query_map(params![id, group.as_str(), at_most(limit)], |r| {
+                Ok(TaskRun {
+                    run: r.get("id")?,
+                    due: r.time_or_null("slot")?,
+                    attempt: r.get("attempt")?,
+                    status: r.word("runs", "status")?,
+                    started_at: r.time_or_null("started_at")?,
+                    ended_at: r.time_or_null("ended_at")?,
+                    result: r.get("result")?,
+                    error: r.get("error")?,
+                })
+            })?)
+        })
+    }
+}
+
+/// Deletes a task of a group; returns whether there was one.
+pub(in crate::store) fn cancel(c: &Connection, group: &Folder, id: &str) -> Result<bool> {
+    let gone = c
+        .prepare_cached("DELETE FROM tasks WHERE id = ?1 AND group_folder = ?2")?
+        .execute([id, group.as_str()])?;
+    Ok(gone > 0)
+}
+
+/// Returns the groups that have a task of this id now: that one where it is given, otherwise `first` before the others.
+pub(in crate::store) fn facts_of(
+    c: &Connection,
+    id: &str,
+    group: Option<&Folder>,
+    first: &Folder,
+) -> Result<Vec<TaskFacts>> {
+    Ok(c.prepare_cached(
+        "SELECT id, group_folder, schedule_type, schedule_value, status, next_run, catch_up FROM tasks
+         WHERE id = ?1 AND (?2 IS NULL OR group_folder = ?2) ORDER BY group_folder <> ?3, group_folder",
+    )?
+    .query_map(params![id, group.map(Folder::as_str), first.as_str()], |r| {
+        Ok(TaskFacts {
+            id: r.get("id")?,
+            group: r.folder("group_folder")?,
+            schedule_type: r.word("tasks", "schedule_type")?,
+            schedule_value: r.get("schedule_value")?,
+            status: r.word("tasks", "status")?,
+            next_run: r.time_or_null("next_run")?,
+            catch_up: r.word("tasks", "catch_up")?,
+        })
+    })?
+    .collect::<rusqlite::Result<_>>()?)
+}
+
+fn status(c: &Connection, group: &Folder, id: &str) -> Result<Option<TaskStatus>> {
+    Ok(facts_of(c, id, Some(group), group)?.first().map(|task| task.status))
+}
+
+/// Finds anew when cron tasks run next, of one group or of all, after their clocks were set to another zone. What is due
+/// already, or tried again, stays as it is.
+pub(in crate::store) fn read_clocks_again(
+    c: &Connection,
+    group: Option<&Folder>,
+    zones: &Zones,
+    now: Time,
+) -> Result<()> {
+    // Without their prompts: of all groups these are many.
+    let coming: Vec<(i64, String, String)> = c
+        .prepare_cached(
+            "SELECT n, group_folder, schedule_value FROM tasks
+             WHERE schedule_type = 'cron' AND next_run > ?1 AND slot IS NULL AND (?2 IS NULL OR group_folder = ?2)",
+        )?
+        .query_map(params![now.0, group.map(Folder::as_str)], |r| Ok((r.get("n")?, r.get("group_folder")?, r.get("schedule_value")?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (n, group, value) in coming {
+        let zone = zone_of(c, &folder(group)?, zones)?.zone;
+        let next = Schedule::parse("cron", &value, &zone, now)
+            .ok()
+            .and_then(|schedule| schedule.next_after(now, now, &zone));
+        if let Some(next) = next {
+            c.prepare_cached("UPDATE tasks SET next_run = ?2 WHERE n = ?1")?.execute([n, next.0])?;
+        }
+    }
+    Ok(())
+}
+
+/// What the tasks of a group, or of every group, weigh, newest first after ?2, each from an index alone.
+const OF_GROUP: &str = "SELECT n, bytes, group_folder FROM tasks INDEXED BY tasks_by_group WHERE group_folder = ?1 AND n < ?2 ORDER BY n DESC";
+const OF_ALL_GROUPS: &str = "SELECT n, bytes, group_folder FROM tasks INDEXED BY tasks_by_number WHERE ?1 IS NULL AND n < ?2 ORDER BY n DESC";
+
+/// Reads a page of the tasks of a group or of all, newest first after row `after`: at most `limit`, and as many as have
+/// room in `room` bytes of JSON. Returns it with where the next page begins.
+pub(in crate::store) fn page_of(
+    c: &Connection,
+    group: Option<&Folder>,
+    after: Option<i64>,
+    limit: usize,
+    room: u64,
+) -> Result<(Vec<TaskRow>, Option<i64>)> {
+    let mut weights = c.prepare_cached(if group.is_some() { OF_GROUP } else { OF_ALL_GROUPS })?;
+    let candidates: Vec<Candidate> = weights
+        .query_map(params![group.map(Folder::as_str), after.unwrap_or(i64::MAX)], |r| {
+            Ok(Candidate { n: r.get("n")?, bytes: r.get("bytes")? })
+        })?
+        .take(limit.saturating_add(1))
+        .collect::<rusqlite::Result<_>>()?;
+    let shown = page(&candidates, room).min(limit);
+    let mut rows = Vec::new();
+    for candidate in candidates.iter().take(shown) {
+        rows.extend(shown_row(c, candidate.n, TEXT_SHOWN)?);
+    }
+    let last = candidates.get(shown.wrapping_sub(1)).filter(|_| shown < candidates.len());
+    Ok((rows, last.map(|last| last.n)))
+}
+
+/// Reads a task as agents see it, with at most `most` bytes of its prompt and its script.
+fn shown_row(c: &Connection, n: i64, most: usize) -> Result<Option<TaskRow>> {
+    let mut statement = c.prepare_cached(
+        "SELECT id, group_folder, prompt, script, schedule_type, schedule_value, status, next_run FROM tasks WHERE n = ?1",
+    )?;
+    let mut cut = false;
+    let mut text = |r: &Row<'_>, at: &str, most: usize| -> rusqlite::Result<Option<String>> {
+        let Some(whole) = r.get_ref(at)?.as_str_or_null()? else { return Ok(None) };
+        let (text, is_whole) = shown(whole, most);
+        cut |= !is_whole;
+        Ok(Some(text.to_owned()))
+    };
+    let row = statement
+        .query_row([n], |r| {
+            Ok(TaskRow {
+                id: r.get("id")?,
+                group_folder: r.get("group_folder")?,
+                prompt: text(r, "prompt", most)?.unwrap_or_default(),
+                script: text(r, "script", most)?,
+                schedule_type: r.word("tasks", "schedule_type")?,
+                schedule_value: text(r, "schedule_value", VALUE_SHOWN)?.unwrap_or_default(),
+                status: r.word("tasks", "status")?,
+                next_run: r.time_or_null("next_run")?,
+                cut: false,
+                more: 0,
+            })
+        })
+        .optional()?;
+    Ok(row.map(|row| TaskRow { cut, ..row }))
+}
+
+/// How many tasks a group has, and how many bytes they have together.
+pub(in crate::store) fn sum_of(c: &Connection, group: &Folder) -> Result<(usize, u64)> {
+    Ok(c.prepare_cached(
+        "SELECT count(*) AS count, coalesce(sum(bytes), 0) AS bytes FROM tasks INDEXED BY tasks_by_group WHERE group_folder = ?1",
+    )?
+    .query_row([group.as_str()], |r| Ok((r.get("count")?, r.get("bytes")?)))?)
+}
+
+fn tasks(c: &Connection, group: Option<&Folder>, limit: Option<usize>) -> Result<Vec<Task>> {
+    let which = if group.is_some() { "WHERE group_folder = ?1" } else { "WHERE ?1 IS NULL" };
+    let mut newest = c.prepare_cached(&format!("{TASK} {which} ORDER BY n DESC LIMIT ?2"))?;
+    oldest_first(newest.query_map(params![group.map(Folder::as_str), at_most(limit)], task_row)?)
+}
+
+pub(in crate::store) fn task(c: &Connection, group: &Folder, id: &str) -> Result<Option<Task>> {
+    Ok(c.prepare_cached(&format!("{TASK} WHERE id = ?1 AND group_folder = ?2"))?
+        .query_row([id, group.as_str()], task_row)
+        .optional()?)
+}
+
+const TASK: &str = "SELECT id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, output, status, next_run, last_run, last_result FROM tasks";
+
+fn task_row(r: &Row<'_>) -> rusqlite::Result<Task> {
+    Ok(Task {
+        id: r.get("id")?,
+        group: r.folder("group_folder")?,
+        chat_jid: r.get("chat_jid")?,
+        prompt: r.get("prompt")?,
+        script: r.get("script")?,
+        schedule_type: r.word("tasks", "schedule_type")?,
+        schedule_value: r.get("schedule_value")?,
+        context_mode: r.word("tasks", "context_mode")?,
+        catch_up: r.word("tasks", "catch_up")?,
+        output: r.word("tasks", "output")?,
+        status: r.word("tasks", "status")?,
+        next_run: r.time_or_null("next_run")?,
+        last_run: r.time_or_null("last_run")?,
+        last_result: r.get("last_result")?,
+    })
+}

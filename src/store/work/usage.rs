@@ -1,0 +1,141 @@
+//! What runs used of a model, and what they were refused.
+
+use std::collections::BTreeMap;
+
+use ipc_handlers::{Folder, Time};
+use jiff::tz::TimeZone;
+use rusqlite::{Connection, Row, params};
+
+use crate::domain::runs::usage::{
+    By, KEPT_REFUSALS, Page, RefusalRow, Sum, Total, UsageRow, Whose, by_day, quarter,
+};
+use crate::store::{Result, Store, columns::Columns as _};
+
+/// The figures of a row, as [`total`] reads them.
+const TOTAL: &str = "coalesce(sum(requests), 0) AS requests, coalesce(sum(errors), 0) AS errors, coalesce(sum(refused), 0) AS refused, \
+                     coalesce(sum(input_tokens), 0) AS input_tokens, coalesce(sum(cache_creation_tokens), 0) AS cache_creation_tokens, \
+                     coalesce(sum(cache_read_tokens), 0) AS cache_read_tokens, coalesce(sum(output_tokens), 0) AS output_tokens";
+
+impl Store {
+    /// Adds what runs used and were refused since the last time; all of it or, on an error, nothing. Of a run that is
+    /// not in the ledger nothing is kept.
+    pub async fn add_usage(&self, pages: BTreeMap<i64, Page>, now: Time) -> Result<()> {
+        self.write(move |c| {
+            for (run, page) in pages {
+                for (model, sum) in page.models {
+                    add(c, run, &model, sum, 0, now)?;
+                }
+                if page.refused > 0 {
+                    add(c, run, "", Sum::default(), page.refused, now)?;
+                }
+                for refusal in page.refusals {
+                    c.prepare_cached(
+                        "INSERT INTO refusals (run_id, asked, why, at) VALUES (?1, ?2, ?3, ?4)",
+                    )?
+                    .execute(params![run, refusal.asked, refusal.why, now.0])?;
+                }
+                c.prepare_cached(
+                    "DELETE FROM refusals WHERE run_id = ?1 AND id NOT IN
+                     (SELECT id FROM refusals WHERE run_id = ?1 ORDER BY id DESC LIMIT ?2)",
+                )?
+                .execute(params![run, KEPT_REFUSALS])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns what was used since `since`, which is taken for the start of its quarter of an hour. Days are those of
+    /// `zone`.
+    pub fn usage(
+        &self,
+        by: By,
+        group: Option<&Folder>,
+        since: Time,
+        zone: &TimeZone,
+    ) -> Result<Vec<UsageRow>> {
+        let key = match by {
+            By::Run => "run_id, group_folder",
+            By::Group => "group_folder",
+            By::Model => "model",
+            By::Day => "quarter",
+        };
+        self.read(|c| {
+            let mut rows = c.prepare_cached(&format!(
+                "SELECT {key}, {TOTAL} FROM usage WHERE quarter >= ?1 AND (?2 IS NULL OR group_folder = ?2) GROUP BY 1 ORDER BY 1"
+            ))?;
+            let given = params![quarter(since).0, group.map(Folder::as_str)];
+            if by == By::Day {
+                let quarters = rows.query_map(given, |r| Ok((r.time("quarter")?, total(r)?)))?;
+                return Ok(by_day(quarters.collect::<rusqlite::Result<Vec<_>>>()?, zone));
+            }
+            let rows = rows.query_map(given, |r| {
+                let whose = match by {
+                    By::Run => Whose::Run { run: r.get("run_id")?, group: r.folder("group_folder")? },
+                    By::Group => Whose::Group { group: r.folder("group_folder")? },
+                    By::Model | By::Day => {
+                        Whose::Model { model: Some(r.get("model")?).filter(|name: &String| !name.is_empty()) }
+                    }
+                };
+                Ok(UsageRow { whose, total: total(r)? })
+            })?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns what one run used, and the newest of what it was refused.
+    pub fn usage_of_run(&self, run: i64) -> Result<(Total, Vec<RefusalRow>)> {
+        self.read(|c| {
+            let used = c
+                .prepare_cached(&format!("SELECT {TOTAL} FROM usage WHERE run_id = ?1"))?
+                .query_row([run], total)?;
+            let refusals = c
+                .prepare_cached("SELECT at, asked, why FROM refusals WHERE run_id = ?1 ORDER BY id")?
+                .query_map([run], |r| {
+                    Ok(RefusalRow { at: r.time("at")?, asked: r.get("asked")?, why: r.get("why")? })
+                })?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok((used, refusals))
+        })
+    }
+}
+
+fn add(c: &Connection, run: i64, model: &str, sum: Sum, refused: u64, now: Time) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO usage (run_id, group_folder, model, quarter, requests, errors, refused,
+                            input_tokens, cache_creation_tokens, cache_read_tokens, output_tokens)
+         SELECT id, group_folder, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM runs WHERE id = ?1
+         ON CONFLICT (run_id, model, quarter) DO UPDATE SET
+           requests = requests + excluded.requests, errors = errors + excluded.errors,
+           refused = refused + excluded.refused, input_tokens = input_tokens + excluded.input_tokens,
+           cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
+           cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
+           output_tokens = output_tokens + excluded.output_tokens",
+    )?
+    .execute(params![
+        run,
+        model,
+        quarter(now).0,
+        sum.requests,
+        sum.errors,
+        refused,
+        sum.tokens.input,
+        sum.tokens.cache_creation,
+        sum.tokens.cache_read,
+        sum.tokens.output,
+    ])?;
+    Ok(())
+}
+
+/// Reads the figures of [`TOTAL`].
+fn total(r: &Row<'_>) -> rusqlite::Result<Total> {
+    Ok(Total {
+        requests: r.get("requests")?,
+        errors: r.get("errors")?,
+        refused: r.get("refused")?,
+        input_tokens: r.get("input_tokens")?,
+        cache_creation_tokens: r.get("cache_creation_tokens")?,
+        cache_read_tokens: r.get("cache_read_tokens")?,
+        output_tokens: r.get("output_tokens")?,
+    })
+}

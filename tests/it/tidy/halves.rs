@@ -1,0 +1,248 @@
+//! The store is two halves in one file: talk and work. No SQL of one names a table of the other, but where they cross and where
+//! people look at both. Which table is whose is said in `src/store/README.md`.
+
+use std::{collections::BTreeMap, fs};
+
+use regex::Regex;
+
+use super::{files, layers::named, top};
+
+/// Files beside the halves that may name any table: what is told of both, what is removed of both, and the schema.
+const OF_BOTH: [&str; 4] =
+    ["src/store/migrate.rs", "src/store/prune.rs", "src/store/search.rs", "src/store/stored.rs"];
+/// Files of tests only.
+const TESTS: [&str; 2] = ["src/store/plans", "/tests.rs"];
+
+/// Whose a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    Talk,
+    Work,
+    Neither,
+}
+
+/// Where a file lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    In(Half),
+    /// Where one half goes over into the other.
+    Crossing,
+    /// What people look at.
+    Views,
+    Both,
+}
+
+fn place(path: &str) -> Place {
+    match path.trim_start_matches("src/store/").split('/').next() {
+        _ if OF_BOTH.contains(&path) => Place::Both,
+        Some("talk") => Place::In(Half::Talk),
+        Some("work") => Place::In(Half::Work),
+        Some("crossing") => Place::Crossing,
+        Some("views") => Place::Views,
+        Some(_) | None => Place::In(Half::Neither),
+    }
+}
+
+/// The tables that there are after the last migration.
+fn tables() -> Vec<String> {
+    let change = Regex::new(r"(?m)^(CREATE|DROP|ALTER) TABLE (\w+)(?: RENAME TO (\w+))?").unwrap();
+    let mut tables = Vec::new();
+    for (_, sql) in files("migrations", "sql") {
+        for found in change.captures_iter(&sql) {
+            match (&found[1], found.get(3)) {
+                ("CREATE", _) => tables.push(found[2].to_owned()),
+                ("DROP", _) => tables.retain(|table| *table != found[2]),
+                (_, Some(name)) => {
+                    tables.retain(|table| *table != found[2]);
+                    tables.push(name.as_str().to_owned());
+                }
+                (_, None) => {}
+            }
+        }
+    }
+    tables.sort();
+    tables
+}
+
+/// Whose each table is, as the README says.
+fn halves() -> BTreeMap<String, Half> {
+    let row = Regex::new(r"(?m)^\| (`\w+`(?:, `\w+`)*) \| (talk|work|neither) \|").unwrap();
+    let readme = fs::read_to_string(top().join("src/store/README.md")).unwrap();
+    let mut halves = BTreeMap::new();
+    for found in row.captures_iter(&readme) {
+        let half = match &found[2] {
+            "talk" => Half::Talk,
+            "work" => Half::Work,
+            _ => Half::Neither,
+        };
+        for table in found[1].split(", ") {
+            let is_new = halves.insert(table.trim_matches('`').to_owned(), half).is_none();
+            assert!(is_new, "{table} has two rows");
+        }
+    }
+    halves
+}
+
+/// The texts in double quotes of a file, without those of its tests.
+fn texts(source: &str) -> Vec<String> {
+    let source = source.split("\n#[cfg(test)]\nmod tests {").next().unwrap();
+    let comment = Regex::new(r"(?m)^\s*//.*$").unwrap();
+    let text = Regex::new(r#"(?s)"((?:[^"\\]|\\.)*)""#).unwrap();
+    let source = comment.replace_all(source, "").replace("'\"'", "");
+    text.captures_iter(&source).map(|found| found[1].to_owned()).collect()
+}
+
+/// What is wrong with the SQL of a file.
+fn faults(path: &str, source: &str, halves: &BTreeMap<String, Half>) -> Vec<String> {
+    let place = place(path);
+    let named = Regex::new(
+        r"\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+(?:OR \w+ )?(?:temp\.)?([a-z_]+|\{)((?:\s+[a-z]\w*)?(?:,\s*[a-z_]+(?:\s+[a-z]\w*)?)*)",
+    )
+    .unwrap();
+    let written = Regex::new(r"\b(?:INSERT|UPDATE|DELETE|REPLACE)\b").unwrap();
+    let mut faults = Vec::new();
+    for sql in texts(source) {
+        if place == Place::Views && written.is_match(&sql) {
+            faults.push(format!("{path} writes: {sql}"));
+        }
+        for found in named.captures_iter(&sql) {
+            let others = found[2].split(',').skip(1).filter_map(|other| other.split_whitespace().next());
+            for table in std::iter::once(&found[1]).chain(others) {
+                let may = match (place, halves.get(table)) {
+                    (Place::Both, _) => true,
+                    // A name that is put together says nothing here.
+                    (Place::In(_), None) => table != "{",
+                    (_, None | Some(Half::Neither)) => true,
+                    (Place::In(half), Some(of)) => half == *of,
+                    (Place::Crossing | Place::Views, Some(_)) => true,
+                };
+                if !may {
+                    faults.push(format!("{path} names {table}: {sql}"));
+                }
+            }
+        }
+    }
+    faults
+}
+
+#[test]
+fn the_readme_says_of_each_table_whose_it_is() {
+    let said: Vec<String> = halves().into_keys().collect();
+    assert_eq!(said, tables());
+}
+
+#[test]
+fn no_sql_of_one_half_of_the_store_names_a_table_of_the_other() {
+    let halves = halves();
+    let is_test = |path: &str| TESTS.iter().any(|part| path.contains(part));
+    let mut looked_at = 0;
+    for (path, source) in files("src/store", "rs") {
+        let path = path.to_str().unwrap();
+        if is_test(path) {
+            continue;
+        }
+        looked_at += texts(&source).len();
+        let faults = faults(path, &source, &halves);
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+    assert!(looked_at > 300, "{looked_at}");
+}
+
+#[test]
+fn talk_calls_nobody_who_works() {
+    for (path, source) in files("src/store/talk", "rs") {
+        let path = path.to_str().unwrap();
+        for name in named(path, &source) {
+            let is_other = ["work", "crossing", "views", "both"]
+                .iter()
+                .any(|other| name.get(1).is_some_and(|n| n == other));
+            assert!(name.first().is_none_or(|top| top != "store") || !is_other, "{path} names {name:?}");
+        }
+    }
+}
+
+#[test]
+fn talk_is_read_aside() {
+    let in_place = Regex::new(r"\b(?:self|store)\s*\.read\(").unwrap();
+    let aside = Regex::new(r"\b(?:self|store)\s*\.ask\(").unwrap();
+    let mut read = 0;
+    for (path, source) in files("src/store/talk", "rs") {
+        assert!(!in_place.is_match(&source), "{} reads on the caller's thread", path.display());
+        read += aside.find_iter(&source).count();
+    }
+    assert!(read > 30, "{read}");
+    assert!(in_place.is_match("store\n    .read(|c| ())"));
+}
+
+#[test]
+fn a_table_of_the_other_half_is_found_however_it_is_named() {
+    let halves = halves();
+    let faults = |path: &str, source: &str| faults(path, source, &halves).len();
+    let of_work = [
+        r#"c.query("SELECT 1 FROM runs", [])"#,
+        "c.query(\"SELECT 1 FROM lanes l\n   JOIN batches b ON b.lane_id = l.id\", [])",
+        r#"c.query("SELECT 1 FROM lanes l, batches b", [])"#,
+        r#"c.query("UPDATE tasks SET n = 1", [])"#,
+        r#"c.query("INSERT OR IGNORE INTO receipts VALUES (1)", [])"#,
+        r#"c.query("DELETE FROM holds WHERE \"a\" = 1", [])"#,
+        r#"c.query(&format!("SELECT 1 FROM {table}"), [])"#,
+    ];
+    for source in of_work {
+        assert_eq!(faults("src/store/talk/chats.rs", source), 1, "{source}");
+    }
+    for source in &of_work[..6] {
+        assert_eq!(faults("src/store/crossing/said.rs", source), 0, "{source}");
+    }
+    assert_eq!(faults("src/store/work/runs.rs", r#"c.query("SELECT 1 FROM outbox")"#), 1);
+    assert_eq!(faults("src/store/meta.rs", r#"c.query("SELECT 1 FROM outbox")"#), 1);
+    assert_eq!(faults("src/store/views/why.rs", r#"c.query("DELETE FROM outbox")"#), 1);
+    let fine = [
+        "/// What is said FROM runs.\n",
+        r#"c.query("SELECT 1 FROM messages JOIN meta")"#,
+        r#"r.word("runs", "status")"#,
+        "\n#[cfg(test)]\nmod tests {\n    \"SELECT 1 FROM runs\"",
+    ];
+    for source in fine {
+        assert_eq!(faults("src/store/talk/chats.rs", source), 0, "{source}");
+    }
+}
+
+/// What of SQLite a file shows to everybody: in what a public item is declared with, and in public fields.
+fn shown_of_sqlite(source: &str) -> Vec<String> {
+    let source = source.split("\n#[cfg(test)]\nmod tests {").next().unwrap();
+    let public = Regex::new(
+        r"(?m)^\s*pub (?:(?:async |const |unsafe )*(?:fn|type|trait|static|const)\b[^{;]*|struct [^{;(]*(?:\([^)]*\bpub [^)]*\))?|\w+:.*)",
+    )
+    .unwrap();
+    let variants = Regex::new(r"(?ms)^pub enum .*?^\}").unwrap();
+    let of_sqlite = Regex::new(r"\b(?:rusqlite|Connection|Statement|Row|ToSql|Params)\b").unwrap();
+    let all = public
+        .find_iter(source)
+        .chain(variants.find_iter(source))
+        .map(|found| found.as_str().trim().to_owned());
+    all.filter(|item| of_sqlite.is_match(item)).collect()
+}
+
+#[test]
+fn nothing_of_sqlite_is_in_a_public_item_of_the_store() {
+    let mut public = 0;
+    for (path, source) in files("src/store", "rs") {
+        public += source.matches("\n    pub ").count();
+        let shown = shown_of_sqlite(&source);
+        assert!(shown.is_empty(), "{}: {shown:#?}", path.display());
+    }
+    assert!(public > 300, "{public}");
+    for shown in [
+        "    pub fn open(\n        c: &Connection,\n    ) -> i64 {",
+        "    pub at: rusqlite::Result<i64>,",
+        "pub enum E {\n    A(rusqlite::Error),\n}",
+        "pub type R = rusqlite::Result<()>;",
+    ] {
+        assert_eq!(shown_of_sqlite(shown).len(), 1, "{shown}");
+    }
+    assert_eq!(
+        shown_of_sqlite("    pub(super) fn open(c: &Connection) {\npub struct Fault(Arc<rusqlite::Error>);")
+            .len(),
+        0
+    );
+}
