@@ -70,7 +70,7 @@ impl Client {
             let mut client = Self { lines: BufReader::new(input).lines(), out };
             match client.call(&Request::Ping).await {
                 Ok(Response::Done) => Ok(client),
-                Ok(_) => Err(NoDaemon::Mute("it answers something else; is it of the same version?".into())),
+                Ok(_) => Err(NoDaemon::Mute("it gave an unexpected answer; is it the same version?".into())),
                 Err(error) => Err(NoDaemon::Mute(format!("{error:#}"))),
             }
         };
@@ -90,7 +90,7 @@ impl Client {
         let mut client = Self::connect(root).await?;
         match timeout(ANSWER, client.call(&Request::Status)).await {
             Ok(Ok(Response::Status(status))) => Ok(status),
-            Ok(Ok(_)) => Err(NoDaemon::Mute("it answers something else; is it of the same version?".into())),
+            Ok(Ok(_)) => Err(NoDaemon::Mute("it gave an unexpected answer; is it the same version?".into())),
             Ok(Err(error)) => Err(NoDaemon::Mute(format!("{error:#}"))),
             Err(_) => Err(NoDaemon::Mute(silent(ANSWER))),
         }
@@ -110,7 +110,7 @@ impl Client {
     async fn next<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
         match self.lines.next_line().await.context("listening to the daemon")? {
             Some(line) => {
-                serde_json::from_str(&line).context("understanding the daemon; is it of the same version?")
+                serde_json::from_str(&line).context("reading the daemon's answer; is it the same version?")
             }
             None => bail!("the daemon has stopped"),
         }
@@ -120,8 +120,11 @@ impl Client {
     async fn perform(mut self, op: &Op, sudo_user: Option<String>) -> Result<Answer, OpError> {
         let lost = |error: anyhow::Error| {
             let name = op.name();
-            OpError::new(OpCode::Unknown, format!("nobody knows whether {name} was done: {error:#}"))
-                .hint("look before you try it again")
+            OpError::new(
+                OpCode::Unknown,
+                format!("the connection was lost, and {name} may or may not be done: {error:#}"),
+            )
+            .hint("check before you try again")
         };
         let asked = serde_json::to_value(op)
             .map_err(|error| OpError::new(OpCode::Failed, format!("asking the daemon: {error}")))?;
@@ -131,7 +134,7 @@ impl Client {
             Response::OpRefused { error } => Err(error),
             // It was not understood, so it is not done.
             Response::Error { message } => Err(OpError::new(OpCode::Failed, message)),
-            _ => Err(lost(anyhow::anyhow!("the daemon gave an answer to something else"))),
+            _ => Err(lost(anyhow::anyhow!("the daemon answered another request"))),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Arguments that are checked as they are read, wherever they come from.
+//! Arguments that are checked as they are read, from the command line and from the socket alike.
 
 use std::{fmt, str::FromStr};
 
@@ -63,7 +63,7 @@ checked! {
     Jid, |text| {
         if text.is_empty() || text.len() > 512 || text.chars().any(|c| c == ' ' || hides(c)) {
             return Err(
-                "a chat's address is CHANNEL:NAME, such as local:family, without blanks and what is not seen"
+                "a chat's address is CHANNEL:NAME, such as local:family, without blanks or invisible characters"
                     .into(),
             );
         }
@@ -80,17 +80,17 @@ checked! {
 }
 
 checked! {
-    /// What a message starts with to mention a group, such as `@G2`.
+    /// A word at the start of a message that mentions a group's agent, such as `@G2`.
     Trigger, |text| match is_seen(text) {
         true => Ok(()),
-        false => Err(format!("a trigger shows something, and holds nothing that is not seen: {text:?}")),
+        false => Err(format!("a trigger needs visible characters and no invisible ones: {text:?}")),
     }
 }
 
 checked! {
-    /// What a task asks an agent: an empty one asks nothing, as an empty message says nothing.
+    /// The prompt of a task. It is never empty.
     Prompt, |text| match text.trim().is_empty() {
-        true => Err("a prompt is wanted: say what the agent is to do".into()),
+        true => Err("the prompt is empty; write a task for the agent".into()),
         false => Ok(()),
     }
 }
@@ -102,7 +102,7 @@ impl Jid {
             return None;
         }
         Some(format!(
-            "no channel reaches {self}: this program has {}; nothing comes in from there, and nothing can be said there",
+            "no channel reaches {self}: this program has {}; no message comes from there, and none can be sent there",
             channels::NAMES.join(", ")
         ))
     }

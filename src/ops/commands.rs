@@ -21,5 +21,5 @@ pub(super) async fn act(
     // Whoever follows the feed does the rest: a live run whose session is another now is asked to leave.
     world.keeper.changed(Some(group)).await?;
     let outcome = outcomes.into_iter().next();
-    Ok((outcome.ok_or_else(|| OpError::new(OpCode::Failed, "nothing came of it"))?, now))
+    Ok((outcome.ok_or_else(|| OpError::new(OpCode::Failed, "the command had no outcome"))?, now))
 }
