@@ -79,7 +79,7 @@ pub(super) enum Groups {
         /// Name for people, unlike that of any other group [default: FOLDER]
         #[arg(long)]
         name: Option<String>,
-        /// Word at the start of a message that mentions the agent [default: @ and the assistant's name]
+        /// Word at the start of a message that mentions the agent, such as @bo [default: from the assistant's name]
         #[arg(long)]
         trigger: Option<Trigger>,
         /// Make it the main group, whose agent may act for all groups; only one group can be it
