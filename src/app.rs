@@ -1,7 +1,7 @@
 //! Puts the daemon together, starts it in order and stops it in order. Everything is wired here; there are no globals.
 //!
 //! Start: settings, lock, store, instance, sandbox, gateway, ipc, recovery, lanes and schedule, channels. Stop: nothing new,
-//! what is under way is finished or let go, a second signal ends it at once.
+//! live work is finished or handed back, a second signal ends it at once.
 #![expect(clippy::disallowed_methods, reason = "lays out the root, which no container can write")]
 
 use std::{
@@ -141,7 +141,7 @@ impl Holder {
 }
 
 /// Tries to take the root's lock. It is never unlinked; after locking, the file on disk must still be the one that was
-/// locked. Whoever holds it has written its process id into it, and whether it is for a change.
+/// locked. The holder has written its process id into it, and whether it holds it for a change.
 fn try_lock(root: &Path, purpose: Lock) -> Result<std::result::Result<File, Holder>> {
     let path = root.join("data/lock");
     loop {
@@ -216,7 +216,7 @@ pub fn asking(config: &Config) -> Asking {
     }
 }
 
-/// Returns who owns what containers write to, user and group; `None`: whoever we are.
+/// Returns the owner of folders that containers write to, user and group; `None`: this process' own.
 #[must_use]
 pub fn box_owner() -> Option<ipc::Owner> {
     (crate::root::own_ids().0 == 0).then_some(AGENT)
@@ -440,7 +440,7 @@ impl Daemon {
         let watch = Watch::new(hints);
         mailbox.spawn(loops::ipc::run(Arc::clone(&host), watch, hinted, asks, left, mailbox_stop.clone()));
 
-        // Whoever is told that we are ready finds the boxes, watched.
+        // A client that is told that we are ready finds the boxes, watched.
         let (done, opened) = oneshot::channel();
         if host.mailboxes.send(loops::Ask::Groups(done)).is_ok() {
             let _ = opened.await;

@@ -71,7 +71,7 @@ pub async fn lay_out_boxes(root: &Path) -> Result<()> {
 /// Whether a root is there to work with.
 ///
 /// # Errors
-/// Says what is there instead, and what to do.
+/// Names the obstacle, and the way around it.
 pub fn check_root(root: &Path) -> Result<()> {
     match standing(root) {
         Standing::Root => Ok(()),

@@ -1,4 +1,4 @@
-//! `g2 chats`: what is known of chats, and what becomes of strangers there.
+//! `g2 chats`: facts about chats, and their policy for strangers.
 
 use std::str::FromStr;
 

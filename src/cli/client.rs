@@ -29,19 +29,19 @@ pub(super) struct Client {
     out: OwnedWriteHalf,
 }
 
-/// How long the daemon may take to answer what costs it nothing.
+/// Time that the daemon has for a cheap answer.
 const ANSWER: Duration = Duration::from_secs(2);
-/// How long somebody may hold the root's lock without listening.
+/// Time that a process may hold the root's lock without listening.
 const BUSY: Duration = Duration::from_secs(10);
-/// How often it is looked whether they still do.
+/// Time between two looks whether it still does.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Why there is nobody to talk to.
+/// Why no daemon answers.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoDaemon {
     #[error("no daemon listens")]
     Down,
-    /// Somebody listens and does not answer as the daemon does.
+    /// A process listens and does not answer as the daemon does.
     #[error("{0}")]
     Mute(String),
 }
@@ -85,7 +85,7 @@ impl Client {
         })
     }
 
-    /// Asks how the daemon is; one that can't tell soon is as good as mute.
+    /// Asks for the daemon's state; a daemon that does not answer soon counts as mute.
     pub(super) async fn status(root: &Path) -> Result<Box<Status>, NoDaemon> {
         let mut client = Self::connect(root).await?;
         match timeout(ANSWER, client.call(&Request::Status)).await {
@@ -147,7 +147,7 @@ impl Client {
         }
     }
 
-    /// Asks for something of a chat, and waits for an answer that is none of what is told meanwhile.
+    /// Asks for something of a chat, and waits for the answer; texts that come meanwhile are passed over.
     pub(super) async fn call_chat(&mut self, ask: &Ask) -> anyhow::Result<Told> {
         self.ask(ask).await?;
         loop {
@@ -163,7 +163,7 @@ impl Client {
 /// Does an operation: in the daemon where one is up, otherwise here, under the root's lock.
 ///
 /// # Errors
-/// [`Failure::Op`] with what is wrong; [`Failure::Mute`] where a daemon is up and does not answer.
+/// [`Failure::Op`] with the mistake; [`Failure::Mute`] if a daemon is up and does not answer.
 pub(super) async fn perform(context: &Context, op: impl Into<Op>) -> Result<Answer, Failure> {
     let op = op.into();
     app::check_root(&context.root)?;

@@ -1,4 +1,4 @@
-//! `g2 dropped`: what would have woken an agent, and was not heard.
+//! `g2 dropped`: counts of messages that woke no agent because of their sender.
 
 use clap::Subcommand;
 

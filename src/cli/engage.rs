@@ -79,7 +79,7 @@ struct Row {
     sender_scope: Option<SenderScope>,
     /// Whether the agent was addressed in this thread before, and listens on.
     sticky: bool,
-    /// What is wrong with the wiring's rule.
+    /// A fault of the wiring's rule.
     problem: Option<String>,
 }
 

@@ -180,7 +180,7 @@ async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
     show::answer(context, &perform(context, op).await?)
 }
 
-/// Asks before what is kept of a dead command is removed. Anything else that is dropped is kept, and can be tried again.
+/// Asks before the file of a dead command is removed. Other dropped commands are kept, and can be tried again.
 fn confirm_loss(context: &Context, store: &Store, what: &str, yes: &Yes) -> Outcome {
     if let Found::Settled(id) = find(&context.root, store, what)?
         && let Some(file) = store.settled_file(id)?

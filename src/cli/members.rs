@@ -1,4 +1,4 @@
-//! `g2 members`: whom groups know.
+//! `g2 members`: people whom groups know.
 
 use anyhow::Context as _;
 use clap::Subcommand;

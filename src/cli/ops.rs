@@ -1,4 +1,4 @@
-//! `g2 ops`: what programs may have done over the daemon's socket.
+//! `g2 ops`: the operations that programs may ask for on the daemon's socket.
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! `g2 prune`: removes what is only history.
+//! `g2 prune`: removes old history.
 
 use clap::Args;
 use ipc_handlers::Time;
@@ -183,7 +183,7 @@ fn tell(pruned: &Pruned, before: Time, how: How, sizes: &Sizes, note: Option<Str
 }
 
 impl Sizes {
-    /// What is not used any more, in the file and on the disk, bytes. A daemon may have used some of it since.
+    /// Bytes that are no longer used, in the file and on the disk. A daemon may have used some of them since.
     fn freed(&self) -> u64 {
         let used = |size: Size| size.bytes - size.free;
         used(self.before).saturating_sub(used(self.after))

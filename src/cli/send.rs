@@ -102,7 +102,7 @@ impl Send {
     }
 }
 
-/// Prints or keeps what is said until the chat rests.
+/// Prints or keeps the answers until the chat rests.
 async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Delivery>) -> Outcome {
     client.ask(&Ask::Rest { chat: chat.to_owned() }).await?;
     loop {
@@ -120,7 +120,7 @@ async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Del
     }
 }
 
-/// Sends each line of stdin as a message and prints what is said, until stdin ends and the chat rests: a chat without a
+/// Sends each line of stdin as a message and prints the answers, until stdin ends and the chat rests: a chat without a
 /// terminal.
 pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> Outcome {
     let mut lines = stdin_lines();
@@ -128,7 +128,7 @@ pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> Outco
     let mut more = true;
     loop {
         tokio::select! {
-            // What is said is taken first, so that neither end waits for the other with full hands.
+            // Answers are taken first, so that the two ends never wait for each other with full buffers.
             biased;
             heard = client.hear() => match heard? {
                 Told::Said(said) => out::line(&said.text)?,

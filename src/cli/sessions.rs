@@ -152,7 +152,7 @@ impl Sessions {
     }
 }
 
-/// Has something done to sessions. What is wrong is said in the words of the command line.
+/// Does an operation on sessions. Errors use the words of the command line.
 async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
     match perform(context, op).await {
         Ok(answer) => show::answer(context, &answer),

@@ -1,4 +1,4 @@
-//! A chat on a terminal: both sides, who speaks, and what was said while nobody was here.
+//! A chat on a terminal: both sides with their names, and the lines that came while the person was away.
 
 use anyhow::anyhow;
 
@@ -31,9 +31,9 @@ pub(super) struct Talk<'a> {
     pub(super) context: &'a Context,
     pub(super) chat: &'a str,
     pub(super) sender: &'a str,
-    /// What agents are called that give themselves no name.
+    /// The name of agents that have none of their own.
     pub(super) assistant: &'a str,
-    /// What is to be known about the agents, in a line.
+    /// A note about the agents, in a line.
     pub(super) about: Option<String>,
 }
 

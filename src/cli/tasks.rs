@@ -187,7 +187,7 @@ impl Tasks {
     }
 }
 
-/// Has something done to a task. What is wrong is said in the words of the command line.
+/// Does an operation on a task. Errors use the words of the command line.
 async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
     match perform(context, op).await {
         Ok(answer) => show::answer(context, &answer),

@@ -1,4 +1,4 @@
-//! `g2 users`: who people are, and what they may decide.
+//! `g2 users`: people and their roles.
 
 use anyhow::Context as _;
 use clap::Subcommand;

@@ -22,7 +22,7 @@ const MEMORY: &str = "CLAUDE.md";
 /// The memory while it is written.
 const BUILDING: &str = ".CLAUDE.md.new";
 
-/// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. What is there already
+/// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. An existing file
 /// stays.
 ///
 /// # Errors

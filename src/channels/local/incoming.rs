@@ -42,7 +42,7 @@ pub struct Incoming {
 /// Reads a message as what any platform tells.
 ///
 /// # Errors
-/// A sentence for whoever sent it.
+/// A sentence for the sender.
 pub(super) fn inbound(intake: &Intake, message: Incoming, now: Time) -> Result<Inbound, String> {
     check(&message)?;
     let replied = message.reply_to.as_deref().and_then(|id| intake.quoted(&message.chat, id).ok().flatten());

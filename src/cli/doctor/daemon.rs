@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{app::socket_path, loops::control::Status};
 
-/// What is known of `data/lock`.
+/// The state of `data/lock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Lock {
     Free,
@@ -21,7 +21,7 @@ enum Lock {
     Unreadable(String),
 }
 
-/// What is known of `data/g2.sock`.
+/// The state of `data/g2.sock`.
 #[derive(Clone, Debug)]
 enum Socket {
     Absent,

@@ -53,7 +53,7 @@ fn folders(root: &Path, groups: &[Group]) -> Vec<Row> {
                     format!("{shown} is missing: group {} has lost its memory", group.folder),
                     format!("restore it; otherwise the next run makes an empty folder (`mkdir {shown}`)"),
                 )),
-                // What is there and is no folder is a problem of the list.
+                // A file in the place of a folder is a problem of the list.
                 Ok(_) => None,
             }
         })
@@ -63,7 +63,7 @@ fn folders(root: &Path, groups: &[Group]) -> Vec<Row> {
 
 fn boxes(subject: &Subject) -> Vec<Row> {
     let Ok(meta) = std::fs::symlink_metadata(&subject.data) else { return Vec::new() };
-    // Whoever serves the root owns `data/`. Root gives the boxes to the agents' user, anybody else keeps them.
+    // The user that serves the root owns `data/`. Root gives the boxes to the agents' user, another user keeps them.
     let uid =
         |folder| subject.store.as_ref().and_then(|store| store.group_uid(folder).ok()).unwrap_or_default();
     let mut bad = Vec::new();

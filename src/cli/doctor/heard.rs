@@ -1,4 +1,4 @@
-//! Who is heard: the sender list, and messages that no rule could decide about.
+//! The sender list, and messages that no rule could judge.
 
 use super::{Subject, row::Row};
 use crate::{domain::heard::sender_list::SenderList, senders};

@@ -73,7 +73,7 @@ fn commands(dead: i64) -> Row {
 }
 
 fn held(holds: &[Hold]) -> Row {
-    // What is set aside is a problem of the list.
+    // A group that is set aside is a problem of the list.
     let Some(first) = holds.iter().find(|hold| !hold.aside) else {
         return Row::ok("holds", "no command is held");
     };

@@ -80,7 +80,7 @@ fn inotify(subject: &Subject) -> Row {
 struct Watches {
     groups: u64,
     limit: Option<u64>,
-    /// By the daemon when it is up, else just now.
+    /// By the daemon if it is up, otherwise by this command.
     tried: Result<(), NotWatched>,
 }
 

@@ -171,7 +171,7 @@ pub enum Problem {
     Unreadable { what: &'static str, why: String },
 }
 
-/// What is wrong with a root.
+/// A fault of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootFault {
     /// This user may not look into `path`.
@@ -802,7 +802,7 @@ mod tests {
         Disk { path: "/r".into(), free: 1, wanted: 2, stopped }
     }
 
-    /// What is new and what is gone.
+    /// The new and the gone problems.
     fn changes(known: &[Problem], found: Vec<Problem>) -> (Vec<Finding>, Vec<Finding>) {
         let Compared { new, gone, .. } = compare(known, found);
         (new, gone)

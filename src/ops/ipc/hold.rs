@@ -57,7 +57,7 @@ impl Target {
         {
             return Ok(Self { group, file: None });
         }
-        // What is held need not be there any more.
+        // A held file may be gone.
         if let Some(hold) = store.holds()?.into_iter().find(|hold| shown(hold) == what) {
             return Ok(Self { group: hold.group, file: hold.file });
         }

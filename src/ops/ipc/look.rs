@@ -1,4 +1,4 @@
-//! The queue as it is: settled commands by their receipts, what is claimed, what waits.
+//! The queue as it is: settled commands by their receipts, claimed ones, waiting ones.
 
 use std::{collections::BTreeSet, path::Path};
 
