@@ -1,7 +1,7 @@
 //! Puts the daemon together, starts it in order and stops it in order. Everything is wired here; there are no globals.
 //!
 //! Start: settings, lock, store, instance, sandbox, gateway, ipc, recovery, lanes and schedule, channels. Stop: nothing new,
-//! what is under way is finished or let go, a second signal ends it at once.
+//! live work is finished or handed back, a second signal ends it at once.
 #![expect(clippy::disallowed_methods, reason = "lays out the root, which no container can write")]
 
 use std::{
@@ -133,7 +133,7 @@ pub fn asking(config: &Config) -> Asking {
     }
 }
 
-/// Returns who owns what containers write to, user and group; `None`: whoever we are.
+/// Returns the owner of folders that containers write to, user and group; `None`: this process' own.
 #[must_use]
 pub fn box_owner() -> Option<ipc::Owner> {
     (crate::root::own_ids().0 == 0).then_some(AGENT)

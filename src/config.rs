@@ -60,7 +60,7 @@ pub struct Config {
     pub unusable: Vec<String>,
 }
 
-/// What is wrong with the settings, and where.
+/// A fault of the settings, and its place.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("reading the settings at {path} failed")]
@@ -111,7 +111,7 @@ impl Config {
             Err(source) => return Err(ConfigError::Read { path, source }),
         };
         let mut config = Self::of(&path, &text, environment, &dotenv::text(root))?;
-        // What is relative is so to the root, wherever the daemon was started.
+        // A relative path is relative to the root, wherever the daemon was started.
         config.gateway.token_file = config.gateway.token_file.map(|path| root.join(path));
         Ok(config)
     }

@@ -1,7 +1,7 @@
 //! What lies at the paths that mounts are asked for, and at those that are nobody's; the decisions are
 //! [`crate::domain::runs::mounts`]'. The allowlist is read anew each time, so a change needs no restart.
 //!
-//! Between the look here and the engine's own there is a moment. Whoever can write to a folder above a mount can put a
+//! Between the look here and the engine's own there is a moment. A process that can write to a folder above a mount can put a
 //! link there in that moment: another container does only where one group's writable mount contains another's.
 #![expect(
     clippy::disallowed_methods,
@@ -25,7 +25,7 @@ use crate::{
 const MOST_SHOWN: usize = 128;
 /// A longer list is none, bytes.
 const LONGEST_LIST: u64 = 1 << 20;
-/// Where engines listen: whoever reaches one of these has the machine.
+/// Sockets of engines: a process that reaches one of these has the machine.
 const ENGINES: [&str; 6] = [
     "/run/docker.sock",
     "/var/run/docker.sock",
@@ -111,7 +111,7 @@ pub fn extra(config: &Config, root: &Path, requests: &[MountRequest], is_main: b
 /// Lays out `base`, which is to be the project as the main group sees it: an empty file or folder for each top-level entry
 /// that is shown, to be mounted over. Returns those entries: path and name.
 ///
-/// What is made at the top later is not seen before the next launch, so no secret appears in a running container.
+/// A running container does not see files that are made at the top later, so no secret appears in it.
 ///
 /// # Errors
 /// The operating system's.
@@ -153,7 +153,7 @@ fn off_limits(config: &Config, root: &Path) -> Vec<OffLimits> {
     let own = config.docker_host.as_deref().and_then(|host| host.strip_prefix("unix://"));
     let engines = ENGINES.into_iter().chain(own).map(|path| (PathBuf::from(path), "the container engine"));
     all.extend(engines);
-    // What is not there yet may be made later.
+    // A missing folder may be made later.
     all.into_iter().map(|(path, what)| OffLimits { real: resolved(path), what }).collect()
 }
 

@@ -32,7 +32,7 @@ pub fn read(config: &Config) -> SenderList {
     list_path(config).map_or(SenderList::Absent, |path| read_at(&path))
 }
 
-/// Returns what is wrong with the list, with its path and how to mend it.
+/// Returns the faults of the list, with its path and the fix.
 #[must_use]
 pub fn problems(config: &Config, list: &SenderList) -> Vec<String> {
     let path = list_path(config).map(|path| path.display().to_string()).unwrap_or_default();
@@ -92,7 +92,7 @@ fn stamp(meta: &Metadata) -> Stamp {
     }
 }
 
-/// Only what is not there is no list: whatever can't be looked at or read is a broken one.
+/// Only a missing file is no list: one that can't be read is a broken list.
 fn read_at(path: &Path) -> SenderList {
     let bytes = std::fs::metadata(path).and_then(|meta| match (meta.is_file(), meta.len()) {
         (false, _) => Err(std::io::Error::other("it is no file")),

@@ -37,7 +37,7 @@ pub enum Scope {
 }
 
 impl Caller {
-    /// Returns the rows that the caller may touch: all for main, else its group's.
+    /// Returns the rows that the caller may touch: all for main, otherwise its group's.
     #[must_use]
     pub fn scope(&self) -> Scope {
         if self.is_main { Scope::All } else { Scope::Group(self.group.clone()) }

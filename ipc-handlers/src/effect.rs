@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{Folder, Schedule, Scope, TaskStatus, Time, words};
 
-/// One change. Authority travels with it as a [`Scope`] or as the group that owns what is made.
+/// One change. Authority travels with it as a [`Scope`] or as the group that owns the new row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub enum Effect {
@@ -98,7 +98,7 @@ pub enum Effect {
     },
 }
 
-/// What of a task is to change; what is `None` stays.
+/// Changes of a task; a field that is `None` keeps its value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TaskChange {
     /// What the agent is told.

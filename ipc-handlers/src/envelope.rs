@@ -1,4 +1,4 @@
-//! The bytes of a command file → what is asked for, or why not.
+//! The bytes of a command file → the command, or a refusal.
 //!
 //! Two kinds of failure, because they are set aside in two places: [`Fault::Malformed`] is a file that can't be
 //! read at all (not UTF-8, not JSON, no object, too large, too deep) and goes to `dead/`; [`Fault::Refused`] is
@@ -33,11 +33,11 @@ pub struct Envelope {
     pub request_id: Option<RequestId>,
     /// The run's token, unchecked.
     pub token: Option<String>,
-    /// What is asked for.
+    /// The command.
     pub command: Command,
 }
 
-/// A file that holds no acceptable command, with what is needed to answer it.
+/// A file that holds no acceptable command, with the facts to answer it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{refusal}")]
 pub struct Rejected {
@@ -47,7 +47,7 @@ pub struct Rejected {
     pub type_name: Option<String>,
     /// Where the file goes.
     pub fault: Fault,
-    /// What is answered.
+    /// The answer.
     pub refusal: Refusal,
 }
 

@@ -20,7 +20,7 @@ pub struct Wants {
     pub archive: Option<(i64, Scope)>,
 }
 
-/// What is known. What was not wanted may be left `None` or empty, but for `now`, the zone and `own_chats`, which are
+/// The facts for a decision. Those that were not wanted may be left `None` or empty, but for `now`, the zone and `own_chats`, which are
 /// always given.
 #[derive(Clone, Debug)]
 pub struct Facts {

@@ -14,7 +14,7 @@ use crate::{
 /// U+FFFD.
 ///
 /// # Errors
-/// `too_large` over [`MAX_BYTES`]; `malformed` for what is not UTF-8, not JSON, deeper than [`MAX_DEPTH`], of more
+/// `too_large` over [`MAX_BYTES`]; `malformed` for bytes that are not UTF-8, not JSON, deeper than [`MAX_DEPTH`], of more
 /// values than [`MAX_VALUES`], or no object.
 pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
     if bytes.len() > MAX_BYTES {

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(clippy::wildcard_enum_match_arm)]
 
-// In reading order: what comes in, what it asks for, what is known, what is decided, what is answered.
+// In reading order: input, commands, facts, decisions, answers.
 pub mod envelope;
 mod fields;
 mod json;

@@ -16,7 +16,7 @@ pub struct Outbound {
 
 /// Returns `text` without what stands in its `<internal>` blocks, trimmed.
 ///
-/// Unlike v1, no way to write the tag lets out what is in it: its case does not matter, anything may stand behind its
+/// Unlike v1, no way to write the tag lets out its text: its case does not matter, anything may stand behind its
 /// name but a letter, a digit, `-` and `_` (as attributes, whose quotes may hold `<` and `>`), blocks may stand in each
 /// other, only the bare closing tag closes one, and one that is never closed goes on to the end, as does a tag itself
 /// that never ends. A closing tag that closes nothing is left out, and hides nothing. Blocks that v1 knew end where
@@ -96,14 +96,14 @@ fn tag(text: &str) -> Option<(Tag, usize)> {
     Some((tag, text.len() - behind.len() + end))
 }
 
-/// Whether a character ends the name of a tag: all do but those that names are made of. Of what is not seen some count as
+/// Whether a character ends the name of a tag: all do but those that names are made of. Some invisible ones count as
 /// letters.
 fn ends_name(c: char) -> bool {
     let is_mark = ('\u{300}'..='\u{36f}').contains(&c);
     hides(c) || is_mark || !(c.is_alphanumeric() || c == '-' || c == '_')
 }
 
-/// Returns where the `>` stands that ends an opening tag. As in HTML a quote is one behind a `=`, and hides what is in it.
+/// Returns where the `>` stands that ends an opening tag. As in HTML a quote is one behind a `=`, and hides its text.
 fn end_of_opening(behind: &str) -> Option<usize> {
     let mut quote = None;
     let mut last = ' ';

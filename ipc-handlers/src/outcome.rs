@@ -142,7 +142,7 @@ pub enum NotApplied {
     },
     /// The group's settings can't be such, or are not an agent's to choose.
     BadContainerConfig {
-        /// What is wrong with which.
+        /// The entries with faults.
         why: String,
     },
 }

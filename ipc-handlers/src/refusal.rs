@@ -38,7 +38,7 @@ words! {
     }
 }
 
-/// A refusal: what is wrong (`message`) and how to mend it (`hint`).
+/// A refusal: the mistake (`message`) and how to fix it (`hint`).
 ///
 /// Both texts are bounded: what the agent wrote is quoted shortened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
@@ -46,7 +46,7 @@ words! {
 pub struct Refusal {
     /// The kind, for programs.
     pub code: Code,
-    /// What is wrong, and where.
+    /// The mistake, and its place.
     pub message: String,
     /// How to mend it, with an example where one helps.
     pub hint: String,

@@ -56,7 +56,7 @@ pub(crate) enum Reply<'a> {
     },
 }
 
-/// What is told to who did not close a block.
+/// The note to a sender who did not close a block.
 const UNCLOSED: &str = "an <internal> was not closed, so all that followed it was not sent; close it with </internal>, or write &lt;internal&gt; to show the tag";
 
 #[derive(Serialize, JsonSchema)]

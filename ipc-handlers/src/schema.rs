@@ -19,7 +19,7 @@ pub fn all() -> Value {
         let schema = of(generator);
         defs.insert(name.to_owned(), schema);
     };
-    // Commands are read, all else is written: what may be left out differs.
+    // Commands are read, the rest is written: different fields may be left out.
     let mut read = SchemaSettings::draft2020_12().into_generator();
     let mut written = SchemaSettings::draft2020_12().for_serialize().into_generator();
     add("command", &mut read, |g| enveloped(of::<Command>(g)));

@@ -11,7 +11,7 @@ use crate::{Folder, Time, outcome::iso};
 pub struct GroupRow {
     /// Its address.
     pub jid: String,
-    /// Its name, where the platform told it; else the address.
+    /// Its name if the platform told it, otherwise the address.
     pub name: String,
     /// When something last came in.
     #[serde(serialize_with = "iso")]

@@ -106,7 +106,7 @@ impl RunToken {
     }
 }
 
-/// Returns the claims of the token that the command in `bytes` carries, once it is certain that whoever has the run
+/// Returns the claims of the token that the command in `bytes` carries, once it is certain that the holder of the run
 /// token wrote this command. `None`: it carries none.
 ///
 /// # Errors
@@ -129,7 +129,7 @@ fn of_command(key: &Key, token: &str, command: &Map<String, Value>) -> Result<Cl
     serde_json::from_slice(&claims).map_err(|_| Fault::Unreadable)
 }
 
-/// What is known of the run that a token names, and of the command that carries it.
+/// The facts about the run that a token names, and of the command that carries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen<'a> {
     /// The group whose box the command lay in.

@@ -1,5 +1,5 @@
 //! What crosses the border between host and runner: the document on stdin, the records on stdout, the files in
-//! `input/` and `state/`. Field names are v1's; what is ours is marked.
+//! `input/` and `state/`. Field names are v1's; our own are marked.
 
 use std::{collections::BTreeMap, fmt};
 

@@ -71,7 +71,7 @@ pub async fn lay_out_boxes(root: &Path) -> Result<()> {
 /// Whether a root is there to work with.
 ///
 /// # Errors
-/// Says what is there instead, and what to do.
+/// Names the obstacle, and the way around it.
 pub fn check_root(root: &Path) -> Result<()> {
     match standing(root) {
         Standing::Root => Ok(()),
@@ -85,7 +85,7 @@ pub fn check_root(root: &Path) -> Result<()> {
 
 fn without_store(root: &Path, trace: &Path) -> anyhow::Error {
     anyhow!(
-        "the store {0}/data/g2.sqlite is gone, and {1} is of its time; mount its disk or bring it back from a backup. `g2 --root {0} init --fresh` begins anew without it, and moves what lies in data/ aside",
+        "the store {0}/data/g2.sqlite is missing, but {1} shows that there was one; mount its disk or restore it from a backup. `g2 --root {0} init --fresh` starts anew without it, and moves the old files in data/ aside",
         root.display(),
         trace.display()
     )

@@ -48,7 +48,7 @@ impl Holder {
 }
 
 /// Tries to take the root's lock. It is never unlinked; after locking, the file on disk must still be the one that was
-/// locked. Whoever holds it has written its process id into it, and whether it is for a change.
+/// locked. The holder has written its process id into it, and whether it holds it for a change.
 pub(super) fn try_lock(root: &Path, purpose: Lock) -> Result<std::result::Result<File, Holder>> {
     let path = root.join("data/lock");
     loop {

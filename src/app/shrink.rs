@@ -19,11 +19,11 @@ pub enum Shrunk {
     NotWorthIt,
     /// It is written anew while nobody writes to it, and a daemon does.
     Served,
-    /// The disk has no room for a second one; so many bytes are wanted.
+    /// The disk has no room for a second one; this many bytes are needed.
     NoRoom(u64),
 }
 
-/// Writes the store of a root that no daemon serves anew, without what is free in it. Needs room for two more of it.
+/// Writes the store of a root that no daemon serves anew, without its free pages. Needs free space of twice the result.
 ///
 /// # Errors
 /// What went wrong; the store is as it was.

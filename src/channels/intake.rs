@@ -1,5 +1,5 @@
 //! The one way in. A channel hands over what its platform tells: a message, an edit, a deletion, a reaction, a pressed
-//! button, what is known of a chat, and whether the platform is connected. When a method returns, that is durable, and
+//! button, the facts about a chat, and whether the platform is connected. When a method returns, that is durable, and
 //! the platform may be told so; the loops read it from the feed.
 
 use crate::{

@@ -18,43 +18,64 @@ use crate::{
     },
 };
 
+const APPROVED: &str = "\
+Examples:
+  g2 approvals approve 3
+  g2 approvals approve 4 --group main
+  g2 approvals approve 5 --new Chess";
+
+const DENIED: &str = "\
+Examples:
+  g2 approvals deny 3
+  g2 approvals deny --chat local:main
+  g2 approvals deny --all";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Approvals {
-    /// The questions that wait for an answer, and those that could not be asked
+    /// List open questions, also those that could not be sent to anybody
+    #[command(after_help = "Examples:\n  g2 approvals list --all")]
     List {
-        /// Those that were answered, and those that nobody answered in time, too
+        /// Include questions that were answered or have expired
         #[arg(long)]
         all: bool,
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
-    /// One question, and what was done about it
-    Show { id: i64 },
-    /// Say yes: the sender is heard, or the chat is connected; what waits is answered
-    Approve {
+    /// Show one question and its history
+    #[command(after_help = "Examples:\n  g2 approvals show 3")]
+    Show {
+        /// Number of the question, as `g2 approvals list` shows it
         id: i64,
-        /// The group that a chat is connected to
-        #[arg(long, value_name = "FOLDER", conflicts_with = "new")]
+    },
+    /// Say yes: the sender is heard, or the chat is wired; messages that waited are answered
+    #[command(after_help = APPROVED)]
+    Approve {
+        /// Number of the question, as `g2 approvals list` shows it
+        id: i64,
+        /// For a new chat: the group that it is wired to, by its folder
+        #[arg(long, value_name = "GROUP", conflicts_with = "new")]
         group: Option<String>,
-        /// Connect it to a new group of this name, which no other one has
+        /// For a new chat: name of a new group for it, unlike that of any other group
         #[arg(long, value_name = "NAME")]
         new: Option<String>,
-        /// Who says so: a user who may
+        /// User who decides: an owner, or an admin of the group
         #[arg(long = "as", default_value = "local:me", value_name = "USER")]
         user: String,
     },
-    /// Say no: what waits is not heard
+    /// Say no: messages that waited are not heard
+    #[command(after_help = DENIED)]
     Deny {
+        /// Number of the question, as `g2 approvals list` shows it
         #[arg(required_unless_present_any = ["chat", "all"])]
         id: Option<i64>,
-        /// To every open question about this chat and its senders
+        /// All open questions about this chat and its senders
         #[arg(long, value_name = "JID", conflicts_with = "id")]
         chat: Option<Jid>,
-        /// To every open question
+        /// All open questions
         #[arg(long, conflicts_with_all = ["id", "chat"])]
         all: bool,
-        /// Who says so: a user who may
+        /// User who decides: an owner, or an admin of the group
         #[arg(long = "as", default_value = "local:me", value_name = "USER")]
         user: String,
     },

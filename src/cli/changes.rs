@@ -1,4 +1,4 @@
-//! Who laid a root out or removed history: what is no operation notes itself in `data/changes.log` here.
+//! Notes `init` and `prune` in `data/changes.log`: they are changes, but no operations.
 
 use super::{Command, Context, Failure, Outcome};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     root,
 };
 
-/// How much of a command's words is kept, characters.
+/// At most this many characters of a command line are kept.
 const LONGEST: usize = 500;
 
 /// Whether a command changes something that no operation does.

@@ -4,12 +4,21 @@ use clap::Args;
 
 use super::{Context, Outcome, client::Client, jid, speaker, talk::Talk};
 
+const EXAMPLES: &str = "\
+The last 20 lines are shown first, and lines that are new to you are marked. In the chat, /help
+lists the commands.
+
+Examples:
+  g2 chat
+  g2 chat --chat local:family --as ada";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Chat {
-    /// Which local chat
+    /// Local chat to open
     #[arg(long, default_value = "local:main", value_name = "JID", value_parser = jid)]
     chat: String,
-    /// Who speaks
+    /// Name of the person who speaks
     #[arg(long = "as", default_value = "me", value_name = "NAME", value_parser = speaker)]
     sender: String,
 }

@@ -1,4 +1,4 @@
-//! `g2 chats`: what is known of chats, and what becomes of strangers there.
+//! `g2 chats`: facts about chats, and their policy for strangers.
 
 use std::str::FromStr;
 
@@ -10,26 +10,35 @@ use crate::ops::{args::Jid, people::set_chat};
 
 const SETTINGS: &str = "\
 Keys:
-  policy    what becomes of senders whom a group does not know: strict (not heard), request_approval (somebody is
-            asked), public (heard)
-  name      for people
+  policy    senders whom the group does not know are: strict (not heard), request_approval (not
+            heard until an owner or admin says yes), public (heard)
+  name      name for people
   kind      direct or group
-  threaded  whether the platform divides it into threads: true or false
+  threaded  true if the platform divides the chat into threads, otherwise false
 
-What its channel says of name, kind and threads is taken in with the next message; a policy is yours alone.";
+The channel overwrites name, kind and threaded with the next message. It never changes the
+policy.
+
+Examples:
+  g2 chats set local:main policy=strict
+  g2 chats set local:main policy=public name=Home";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Chats {
-    /// Every chat that somebody has spoken in or a group is wired to
+    /// List chats from which a message came or to which a group is wired
+    #[command(after_help = "Examples:\n  g2 chats list")]
     List {
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
-    /// Change what is known of a chat, or what becomes of strangers there
+    /// Change a chat's policy for strangers, or its name and kind
     #[command(after_help = SETTINGS)]
     Set {
+        /// Chat, by its address such as local:family
+        #[arg(value_name = "JID")]
         chat: Jid,
+        /// Settings to change; either all are changed or none
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },

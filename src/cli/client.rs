@@ -29,19 +29,19 @@ pub(super) struct Client {
     out: OwnedWriteHalf,
 }
 
-/// How long the daemon may take to answer what costs it nothing.
+/// Time that the daemon has for a cheap answer.
 const ANSWER: Duration = Duration::from_secs(2);
-/// How long somebody may hold the root's lock without listening.
+/// Time that a process may hold the root's lock without listening.
 const BUSY: Duration = Duration::from_secs(10);
-/// How often it is looked whether they still do.
+/// Time between two looks whether it still does.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Why there is nobody to talk to.
+/// Why no daemon answers.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoDaemon {
     #[error("no daemon listens")]
     Down,
-    /// Somebody listens and does not answer as the daemon does.
+    /// A process listens and does not answer as the daemon does.
     #[error("{0}")]
     Mute(String),
 }
@@ -70,7 +70,7 @@ impl Client {
             let mut client = Self { lines: BufReader::new(input).lines(), out };
             match client.call(&Request::Ping).await {
                 Ok(Response::Done) => Ok(client),
-                Ok(_) => Err(NoDaemon::Mute("it answers something else; is it of the same version?".into())),
+                Ok(_) => Err(NoDaemon::Mute("it gave an unexpected answer; is it the same version?".into())),
                 Err(error) => Err(NoDaemon::Mute(format!("{error:#}"))),
             }
         };
@@ -85,12 +85,12 @@ impl Client {
         })
     }
 
-    /// Asks how the daemon is; one that can't tell soon is as good as mute.
+    /// Asks for the daemon's state; a daemon that does not answer soon counts as mute.
     pub(super) async fn status(root: &Path) -> Result<Box<Status>, NoDaemon> {
         let mut client = Self::connect(root).await?;
         match timeout(ANSWER, client.call(&Request::Status)).await {
             Ok(Ok(Response::Status(status))) => Ok(status),
-            Ok(Ok(_)) => Err(NoDaemon::Mute("it answers something else; is it of the same version?".into())),
+            Ok(Ok(_)) => Err(NoDaemon::Mute("it gave an unexpected answer; is it the same version?".into())),
             Ok(Err(error)) => Err(NoDaemon::Mute(format!("{error:#}"))),
             Err(_) => Err(NoDaemon::Mute(silent(ANSWER))),
         }
@@ -110,7 +110,7 @@ impl Client {
     async fn next<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
         match self.lines.next_line().await.context("listening to the daemon")? {
             Some(line) => {
-                serde_json::from_str(&line).context("understanding the daemon; is it of the same version?")
+                serde_json::from_str(&line).context("reading the daemon's answer; is it the same version?")
             }
             None => bail!("the daemon has stopped"),
         }
@@ -120,8 +120,11 @@ impl Client {
     async fn perform(mut self, op: &Op, sudo_user: Option<String>) -> Result<Answer, OpError> {
         let lost = |error: anyhow::Error| {
             let name = op.name();
-            OpError::new(OpCode::Unknown, format!("nobody knows whether {name} was done: {error:#}"))
-                .hint("look before you try it again")
+            OpError::new(
+                OpCode::Unknown,
+                format!("the connection was lost, and {name} may or may not be done: {error:#}"),
+            )
+            .hint("check before you try again")
         };
         let asked = serde_json::to_value(op)
             .map_err(|error| OpError::new(OpCode::Failed, format!("asking the daemon: {error}")))?;
@@ -131,7 +134,7 @@ impl Client {
             Response::OpRefused { error } => Err(error),
             // It was not understood, so it is not done.
             Response::Error { message } => Err(OpError::new(OpCode::Failed, message)),
-            _ => Err(lost(anyhow::anyhow!("the daemon gave an answer to something else"))),
+            _ => Err(lost(anyhow::anyhow!("the daemon answered another request"))),
         }
     }
 
@@ -144,7 +147,7 @@ impl Client {
         }
     }
 
-    /// Asks for something of a chat, and waits for an answer that is none of what is told meanwhile.
+    /// Asks for something of a chat, and waits for the answer; texts that come meanwhile are passed over.
     pub(super) async fn call_chat(&mut self, ask: &Ask) -> anyhow::Result<Told> {
         self.ask(ask).await?;
         loop {
@@ -160,7 +163,7 @@ impl Client {
 /// Does an operation: in the daemon where one is up, otherwise here, under the root's lock.
 ///
 /// # Errors
-/// [`Failure::Op`] with what is wrong; [`Failure::Mute`] where a daemon is up and does not answer.
+/// [`Failure::Op`] with the mistake; [`Failure::Mute`] if a daemon is up and does not answer.
 pub(super) async fn perform(context: &Context, op: impl Into<Op>) -> Result<Answer, Failure> {
     let op = op.into();
     app::check_root(&context.root)?;

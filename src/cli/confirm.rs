@@ -8,7 +8,7 @@ use super::{Failure, Outcome, out};
 
 #[derive(Debug, Args)]
 pub(super) struct Yes {
-    /// Do it without being asked; needed where nobody can be
+    /// Do not ask for confirmation; required without a terminal
     #[arg(long)]
     yes: bool,
 }
@@ -23,7 +23,7 @@ impl Yes {
             return Ok(());
         }
         if !stdin().is_terminal() || !stderr().is_terminal() {
-            return Err(Failure::Usage(format!("{loss}. Say --yes if that is meant")));
+            return Err(Failure::Usage(format!("{loss}; add --yes to confirm")));
         }
         out::ask(&format!("{loss}. Go on? [y/N] "));
         let mut line = String::new();

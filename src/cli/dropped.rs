@@ -1,4 +1,4 @@
-//! `g2 dropped`: what would have woken an agent, and was not heard.
+//! `g2 dropped`: counts of messages that woke no agent because of their sender.
 
 use clap::Subcommand;
 
@@ -7,13 +7,14 @@ use crate::ops::people::clear_dropped;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Dropped {
-    /// By chat, group, sender and rule; the one that was counted last comes last
+    /// List the counts by chat, group, sender and rule, the last counted last
+    #[command(after_help = "Examples:\n  g2 dropped list")]
     List {
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
-    /// Begin counting anew
+    /// Set all counts to zero
     Clear,
 }
 

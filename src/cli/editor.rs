@@ -1,4 +1,4 @@
-//! A line editor in the terminal. Pasted lines stay one message; what is printed meanwhile stands above the line that is
+//! A line editor in the terminal. Pasted lines stay one message; text that is printed meanwhile stands above the line that is
 //! being typed, which keeps every letter. Nothing in it acts on the terminal but what stands here.
 
 use std::{

@@ -22,34 +22,41 @@ use crate::{
     store::Unjudged,
 };
 
+const EXAMPLES: &str = "\
+If no group is wired to the chat, the exit code is 1.
+
+Examples:
+  g2 engage explain --chat local:main \"hello\"
+  g2 engage explain --chat local:main --as eve --mention \"hello\"";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Engage {
-    /// Tell for each wiring of a chat whether a message would wake its group, and why. Where no group is wired it says so,
-    /// and ends with 1
+    /// Say for each wiring of a chat whether a message would wake the group, and why; nothing is sent
+    #[command(after_help = EXAMPLES)]
     Explain(Explain),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Explain {
+    /// Chat, by its address such as local:family
     #[arg(long, value_name = "JID", value_parser = jid)]
     chat: String,
-    /// Who speaks: a name on the chat's channel, or a whole id of that channel, such as tg:12345; an id of another channel
-    /// is taken as a name, as the daemon does [default: an owner]
+    /// Sender: a name on the chat's channel, or an id of that channel such as tg:12345 [default: an owner]
     #[arg(long = "as", value_name = "NAME")]
     sender: Option<String>,
-    /// As if the platform said that the agent was mentioned
+    /// Treat the message as one that mentions the agent
     #[arg(long)]
     mention: bool,
-    /// A thread of the chat
+    /// Thread of the chat; without it the chat itself
     #[arg(long, default_value = "", hide_default_value = true)]
     thread: String,
-    /// As if another bot had written it
+    /// Treat the message as written by another bot
     #[arg(long)]
     bot: bool,
-    /// As if we had written it
+    /// Treat the message as written by this agent's own account
     #[arg(long)]
     own: bool,
-    /// What is said
+    /// Text of the message
     text: String,
 }
 
@@ -72,7 +79,7 @@ struct Row {
     sender_scope: Option<SenderScope>,
     /// Whether the agent was addressed in this thread before, and listens on.
     sticky: bool,
-    /// What is wrong with the wiring's rule.
+    /// A fault of the wiring's rule.
     problem: Option<String>,
 }
 

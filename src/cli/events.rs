@@ -19,32 +19,44 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PAGE: usize = 1000;
 
 pub(super) const KINDS: &str = "\
-Each line is one change: its number, when, its kind, the group and the chat that it is about, and the id of what changed.
-The numbers count up; a script that stops goes on with `--since` and the last number it has seen.
+Each line is one change: number, time, kind, group, chat, and the id of the changed thing.
+Numbers only grow, so a script goes on with --since and the last number that it has seen. Events
+are kept for one day, at most 200 000 of them.
 
-Kinds: message (came in), inbox (is to be judged), judged, handed (given to an agent), finished, cleared (a lane has
-another session), run, say (is to be said), said, unsaid (could not be said), command (settled), task, session (archived),
-group, wiring, chat, person, question, hold. More of each: g2 messages, runs, outbox, ipc, tasks, sessions, groups, …
+Kinds:
+  message     a message came in
+  inbox       a wiring got the message and will judge it
+  judged      the wiring has decided whether it wakes the agent
+  handed      messages were given to an agent
+  finished    the agent is done with messages that it was given
+  cleared     a lane has a new session
+  run         a run changed
+  say         a text for a chat waits to be sent
+  said        the text was sent
+  unsaid      the text could not be sent
+  command     a command was settled
+  session     a session was archived
+
+The kinds task, group, wiring, chat, person, question and hold say that such a thing was added,
+changed or removed.
 
 Examples:
   g2 events --since 15m
-  g2 events --follow --json --group family | jq -c 'select(.kind == \"said\")'
-
-Events are kept for a day, and at most 200 000 of them.";
+  g2 events --follow --json --group main | jq -c 'select(.kind == \"said\")'";
 
 #[derive(Debug, Args)]
 #[command(after_help = KINDS)]
 pub(super) struct Events {
-    /// Show only changes of this group
-    #[arg(long, value_name = "FOLDER")]
+    /// Only changes of this group, by its folder
+    #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// Show only changes after this: an event's number, an instant (RFC 3339), or an age (90s, 15m, 2h, 1d)
+    /// Only changes after this: the number of an event, an instant (RFC 3339), or an age (90s, 15m, 2h, 1d)
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// Show only the newest N
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     limit: Option<usize>,
-    /// Go on: print each change when it is made, with --json one object a line
+    /// Print each new change as it happens; with --json one object a line
     #[arg(long)]
     follow: bool,
 }
@@ -92,7 +104,7 @@ async fn follow(
             news = feed.next() => news,
         };
         if missed {
-            out::tell("events before these are not kept any more");
+            out::tell("older events are no longer kept");
         }
         for event in events.iter().filter(|event| is_shown(event)) {
             if context.json {
@@ -121,7 +133,9 @@ async fn since(store: &Store, text: &str, now: Time) -> anyhow::Result<i64> {
     let at = match age_ms(text) {
         Some(age) => now.plus_ms(-age),
         None => Time::from_jiff(text.parse().map_err(|_| {
-            anyhow!("{text:?} is no event's number, no instant (RFC 3339) and no age (90s, 15m, 2h, 1d)")
+            anyhow!(
+                "{text:?} is not the number of an event, an instant (RFC 3339) or an age (90s, 15m, 2h, 1d)"
+            )
         })?),
     };
     Ok(store.event_before(at).await?)

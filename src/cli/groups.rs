@@ -17,65 +17,94 @@ use crate::{
 
 const SETTINGS: &str = "\
 Keys:
-  name, trigger  for people; what a message starts with to mention it. Both are seen whole
-  provider       scripted or claude
-  model          what the agent asks its provider for
-  script         a file for the scripted agent
-  image          the container's image
-  timeout        how long a run may give no sign of life, ms
-  memory_mib, cpus, pids
-                 bounds on its container; 0 is none
-  network        model (nothing but its model) or open
-  egress         none, or model_fetch: its model's host may be asked to fetch pages, to search the web, to ask servers
-                 of tools (with network model; with open it may anyway)
-  credentials    gateway (keys stay on the host) or stdin
-  timezone       where its people live, such as Europe/Paris: times in prompts, cron tasks, TZ in its container
-  mounts         folders of the host below /workspace/extra, within ~/.config/g2/mount-allowlist.json:
-                 [{\"hostPath\": \"~/photos\", \"containerPath\": \"photos\", \"readonly\": true}]
+  name         name for people
+  trigger      word at the start of a message that mentions the agent, such as @G2
+  provider     scripted or claude
+  model        name of the model that the agent asks for
+  script       JSON file that the scripted agent follows
+  image        container image
+  timeout      ms that a run may give no sign of life, 1000 to 604800000 (a week)
+  memory_mib   memory of the container, MiB, 6 to 16777216; 0: no limit
+  cpus         processors of the container, 0.01 to 1024; 0: no limit
+  pids         processes in the container, 8 to 4194304; 0: no limit
+  network      model (the container reaches its model only) or open
+  egress       none, or model_fetch: the model's host may fetch pages, search the web and call
+               tool servers. This matters only with network=model
+  credentials  gateway (keys stay on the host) or stdin (the agent gets them; needs
+               network=open)
+  timezone     zone name such as Europe/Paris, for times in prompts, cron tasks and TZ in the
+               container
+  mounts       JSON list of at most 64 host folders, shown below /workspace/extra; each must be
+               allowed in ~/.config/g2/mount-allowlist.json
 
-All but name and trigger hold from the next launch; a run that is under way is asked to leave.";
+Changes of name and trigger hold at once. All others hold from the next run, and a live run is
+asked to leave.
+
+Examples:
+  g2 groups set main name=Home trigger=@home
+  g2 groups set main timezone=Europe/Paris memory_mib=4096
+  g2 groups set main timezone=
+  g2 groups set main 'mounts=[{\"hostPath\": \"~/pics\", \"containerPath\": \"pics\", \"readonly\": true}]'";
+
+const ADDED: &str = "\
+Examples:
+  g2 groups add family --chat local:family
+  g2 groups add work --chat local:work --name \"At work\" --trigger @work";
 
 const REMOVED: &str = "\
-What stays: groups/FOLDER, data/sessions/FOLDER and the sessions that were archived. A group that is added again under the
-same folder finds them.";
+The live run leaves and the commands of the group are settled first. Its wirings, tasks, members
+and mailbox are removed. These stay: groups/FOLDER, data/sessions/FOLDER and archived sessions.
+A group that is added again under the same folder has them again.
+
+Examples:
+  g2 groups remove family --yes";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Groups {
-    /// Every group
+    /// List all groups
+    #[command(after_help = "Examples:\n  g2 groups list")]
     List {
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// Add a group and wire a chat to it
+    #[command(after_help = ADDED)]
     Add {
-        /// Its folder under groups/, and its name in every command
+        /// Name of its folder under groups/; every command names the group by it
         folder: String,
-        /// The chat it answers in, such as local:family
+        /// Chat that it answers in, such as local:family
         #[arg(long, value_name = "JID")]
         chat: Jid,
-        /// A name for people, which no other group has; by default the folder
+        /// Name for people, unlike that of any other group [default: FOLDER]
         #[arg(long)]
         name: Option<String>,
-        /// What a message starts with to mention it; by default @ and the assistant's name
+        /// Word at the start of a message that mentions the agent, such as @bo [default: from the assistant's name]
         #[arg(long)]
         trigger: Option<Trigger>,
-        /// Make it the privileged group
+        /// Make it the main group, whose agent may act for all groups; only one group can be it
         #[arg(long)]
         main: bool,
     },
-    /// One group
-    Show { folder: String },
-    /// Change a group's own settings; an empty value makes one as for all groups again
+    /// Show one group with its settings
+    #[command(after_help = "Examples:\n  g2 groups show main")]
+    Show {
+        /// Folder of the group
+        folder: String,
+    },
+    /// Change settings of one group; an empty value restores the default of all groups
     #[command(after_help = SETTINGS)]
     Set {
+        /// Folder of the group
         folder: String,
+        /// Settings to change; either all are changed or none
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
-    /// Remove a group with its mailbox: its run leaves, its commands are settled first; its folder and archived sessions stay
+    /// Remove a group with its mailbox; its folder and archived sessions stay
     #[command(after_help = REMOVED)]
     Remove {
+        /// Folder of the group
         folder: String,
         #[command(flatten)]
         yes: Yes,

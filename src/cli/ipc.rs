@@ -24,71 +24,116 @@ mod watch;
 const COLUMNS: [&str; 10] =
     ["id", "group", "box", "name", "type", "request_id", "state", "age_ms", "code", "reason"];
 
+const STATES: &str = "\
+States:
+  waiting  lies in its box
+  held     lies in its box and is not claimed until `g2 ipc release`
+  claimed  is being worked on
+  applied  was done
+  refused  was not done; the reply says why
+  dead     could not be read
+
+Examples:
+  g2 ipc list --state dead
+  g2 ipc list --group main --limit 20";
+
+const WATCHED: &str = "\
+With --json each line is one object.
+
+Examples:
+  g2 ipc watch --group main
+  g2 ipc watch --count 1";
+
+const TRACED: &str = "\
+Examples:
+  g2 ipc trace 1
+  g2 ipc trace main/tasks/1.json";
+
+const HELD: &str = "\
+Examples:
+  g2 ipc hold main --reason \"too many messages\"";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Ipc {
-    /// What waits, is held, claimed, applied, refused, dead
+    /// List commands with their states
+    #[command(after_help = STATES)]
     List {
+        /// Only commands of this group, by its folder
         #[arg(long)]
         group: Option<String>,
-        /// Only this state
+        /// Only commands in this state
         #[arg(long, value_parser = word::<QueueState>())]
         state: Option<QueueState>,
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
-    /// One command: its file, its reply or why it was refused
+    /// Show one command: its file, and its reply or the reason for its refusal
+    #[command(after_help = "Examples:\n  g2 ipc show 1")]
     Show {
-        /// Its id, its request id, or its file: NAME, GROUP/NAME or GROUP/BOX/NAME, as `list` shows it
+        /// Id, request id or file of the command: NAME, GROUP/NAME or GROUP/BOX/NAME, as `g2 ipc list` shows it
         #[arg(value_name = "COMMAND")]
         what: String,
     },
-    /// Follow what happens, until interrupted
+    /// Print each command when its state changes, until interrupted
+    #[command(after_help = WATCHED)]
     Watch {
+        /// Only commands of this group, by its folder
         #[arg(long)]
         group: Option<String>,
-        /// End after so many changes
-        #[arg(long)]
+        /// End after N changes
+        #[arg(long, value_name = "N")]
         count: Option<usize>,
     },
-    /// The whole story of one command
+    /// Tell the whole story of one command: when it was written, claimed and decided, and its effects
+    #[command(after_help = TRACED)]
     Trace {
-        /// Its id, its request id, or its file: NAME, GROUP/NAME or GROUP/BOX/NAME, as `list` shows it
+        /// Id, request id or file of the command: NAME, GROUP/NAME or GROUP/BOX/NAME, as `g2 ipc list` shows it
         #[arg(value_name = "COMMAND")]
         what: String,
     },
-    /// Keep a group's commands, or one that waits, from being claimed
+    /// Hold a group's commands, or one waiting command: it is not claimed until `release`
+    #[command(after_help = HELD)]
     Hold {
-        /// A group, or the file of a waiting command
+        /// Group by its folder, or waiting command by its request id or file
         #[arg(value_name = "GROUP|COMMAND")]
         what: String,
-        /// Why, for those who look
+        /// Reason, shown by `g2 ipc trace`
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Let go of what is held: of a group with all its files, or of one file
+    /// Release a group or a command that is held, or a group that was set aside after crashes
+    #[command(after_help = "Examples:\n  g2 ipc release main")]
     Release {
+        /// Group by its folder, or held command by its request id or file
         #[arg(value_name = "GROUP|COMMAND")]
         what: String,
     },
-    /// Decide a refused or dead command once more, as a new one
+    /// Decide a refused or dead command again, as a new command
+    #[command(after_help = "Examples:\n  g2 ipc retry 2")]
     Retry {
+        /// Id, request id or file of the command: NAME, GROUP/NAME or GROUP/BOX/NAME, as `g2 ipc list` shows it
         #[arg(value_name = "COMMAND")]
         what: String,
     },
-    /// Set one aside that waits or is claimed, answered as refused; remove what is kept of a dead one
+    /// Refuse a waiting or claimed command unread, or remove the file of a dead one for good
+    #[command(
+        after_help = "Examples:\n  g2 ipc drop 3 --yes\n  g2 ipc drop main/tasks/1.json --reason \"not needed\""
+    )]
     Drop {
+        /// Id, request id or file of the command: NAME, GROUP/NAME or GROUP/BOX/NAME, as `g2 ipc list` shows it
         #[arg(value_name = "COMMAND")]
         what: String,
-        /// Why; its agent is told
+        /// Reason; the agent is told
         #[arg(long, default_value = "no reason was given")]
         reason: String,
         #[command(flatten)]
         yes: Yes,
     },
-    /// Put a command into a group's box as its agent would
+    /// Put a command into a group's box, as its agent does
     Send(send::Send),
-    /// JSON Schema of every command, reply, record and snapshot
+    /// Print the JSON Schema of every command, reply, record and snapshot
+    #[command(after_help = "Examples:\n  g2 ipc schema > schema.json")]
     Schema,
 }
 
@@ -135,7 +180,7 @@ async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
     show::answer(context, &perform(context, op).await?)
 }
 
-/// Asks before what is kept of a dead command is removed. Anything else that is dropped is kept, and can be tried again.
+/// Asks before the file of a dead command is removed. Other dropped commands are kept, and can be tried again.
 async fn confirm_loss(context: &Context, store: &Store, what: &str, yes: &Yes) -> Outcome {
     if let Found::Settled(id) = find(&context.root, store, what).await?
         && let Some(file) = store.settled_file(id)?

@@ -1,4 +1,4 @@
-//! The log's one door. Agents, platforms, engines and files put words into what is logged; whatever field they come in by,
+//! The log's one door. Agents, platforms, engines and files put words into the log; in whatever field they come,
 //! an event leaves here as one line in which nothing acts on a terminal, hides, or turns what stands around it.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! `g2 members`: whom groups know.
+//! `g2 members`: people whom groups know.
 
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -10,28 +10,38 @@ use crate::ops::{
     people::{add_member, remove_member},
 };
 
+const EXAMPLES: &str = "\
+Examples:
+  g2 members add --group main local:bob";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Members {
-    /// Whom groups know; owners and admins are known without being listed
+    /// List people whom groups know; owners and admins are known without being listed
+    #[command(after_help = "Examples:\n  g2 members list --group main")]
     List {
-        /// Of this group only
-        #[arg(long, value_name = "FOLDER")]
+        /// Only members of this group, by its folder
+        #[arg(long, value_name = "GROUP")]
         group: Option<String>,
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
-    /// Have a group know somebody
+    /// Make a person known to a group, so that its agent hears them
+    #[command(after_help = EXAMPLES)]
     Add {
-        #[arg(long, value_name = "FOLDER")]
+        /// Group, by its folder
+        #[arg(long, value_name = "GROUP")]
         group: String,
-        /// CHANNEL:NAME as messages name their senders, such as local:ada or tg:12345
+        /// User id CHANNEL:NAME, as messages name their sender, such as local:ada or tg:12345
         user: UserId,
     },
-    /// Have a group know somebody no more
+    /// Make a person a stranger to a group again
+    #[command(after_help = "Examples:\n  g2 members remove --group main local:bob")]
     Remove {
-        #[arg(long, value_name = "FOLDER")]
+        /// Group, by its folder
+        #[arg(long, value_name = "GROUP")]
         group: String,
+        /// User id CHANNEL:NAME, such as local:ada
         user: UserId,
     },
 }

@@ -4,13 +4,20 @@ use clap::Subcommand;
 
 use super::{Context, Outcome, filter::check_chat, show};
 
+const EXAMPLES: &str = "\
+Examples:
+  g2 messages list --limit 20
+  g2 messages list --chat local:main --unanswered";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Messages {
-    /// Messages in the order in which they came
+    /// List messages, oldest first
+    #[command(after_help = EXAMPLES)]
     List {
+        /// Only messages of this chat, by its address such as local:family
         #[arg(long, value_name = "JID")]
         chat: Option<String>,
-        /// Only those that were to wake an agent, or may be yet, and that have no answer; `g2 why SEQ` says why
+        /// Only messages that woke an agent, or still may, and have no answer; `g2 why SEQ` says why
         #[arg(long)]
         unanswered: bool,
         /// Show only the newest N

@@ -1,7 +1,7 @@
 //! The command line: one file per command. It parses, has an operation done or reads the store, and prints.
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 use crate::{
     app,
@@ -51,19 +51,50 @@ mod why;
 mod wirings;
 mod word;
 
-/// Runs AI agents in isolated containers, one per chat group, and carries their commands as files.
+/// The heading under which every command lists the options that all commands share.
+const GLOBAL: &str = "Global options";
+
+const ABOUT: &str = "\
+Examples:
+  g2 up                      # make a root if there is none, start the daemon, chat here
+  g2 send --wait 30 \"hello\"  # send a message and print the answers
+  g2 why                     # explain what became of the newest message
+  g2 doctor                  # check the set-up and say how to fix each problem
+
+Words:
+  group    an agent with its own folder, memory, mailbox and container settings
+  chat     an address on a channel, such as local:main
+  wiring   connects a chat to a group, with rules for which messages wake the agent
+  run      one life of one container
+  command  a JSON file by which an agent asks for something
+
+Exit codes:
+  0  done
+  1  failed, refused or timed out
+  2  the command line is wrong
+  3  the daemon is needed and does not run, or does not answer";
+
+/// Run AI agents in isolated containers, one per chat group, on your own machine
 #[derive(Debug, Parser)]
-#[command(name = "g2", version, propagate_version = true)]
+#[command(name = "g2", version, propagate_version = true, after_help = ABOUT, max_term_width = 100)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
 struct Arguments {
-    /// Where everything lies [default: $G2_ROOT, the root or checkout you stand in, else $XDG_DATA_HOME/g2]
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Folder that holds everything [default: $G2_ROOT, then the root or checkout around the working directory, then
+    /// $XDG_DATA_HOME/g2]
+    #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL)]
     root: Option<PathBuf>,
-    /// Print one JSON document instead of text for people
-    #[arg(long, global = true)]
+    /// Print one JSON document instead of text
+    #[arg(long, global = true, help_heading = GLOBAL)]
     json: bool,
-    /// How logs look on stderr
-    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    /// Format of the log on stderr
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text, help_heading = GLOBAL)]
     log_format: LogFormat,
+    /// Print help
+    #[arg(long, short, global = true, action = ArgAction::Help, help_heading = GLOBAL)]
+    help: Option<bool>,
+    /// Print the version
+    #[arg(long, short = 'V', global = true, action = ArgAction::Version, help_heading = GLOBAL)]
+    version: Option<bool>,
     #[command(subcommand)]
     command: Command,
 }
@@ -76,75 +107,78 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make the root if needed, start the daemon here and chat on local:main
+    /// Make a root if there is none, start the daemon and chat on local:main
     Up(up::Up),
-    /// Lay out a root; twice changes nothing
+    /// Make a root: its settings, folders and store; a root that is there stays as it is
     Init(serve::Init),
-    /// Run the service in the foreground
+    /// Run the daemon in the foreground until it is stopped
+    #[command(after_help = serve::EXAMPLES)]
     Serve,
-    /// Tell how the daemon is: exit 0 healthy, 1 degraded, 3 not running
+    /// Show the daemon's state, the work that waits, and the problems that need you
     #[command(after_help = status::FIELDS)]
     Status(status::StatusCommand),
-    /// Chat in the terminal
+    /// Chat with an agent in the terminal
     Chat(chat::Chat),
-    /// Send a message in by the local channel
+    /// Send a message into a local chat
     Send(send::Send),
-    /// Agents with a folder, memory and mailbox
+    /// Groups (agents): list, add, inspect, change, remove
     #[command(subcommand)]
     Groups(groups::Groups),
-    /// Chats wired to groups
+    /// Wirings of chats to groups: list, add, change, remove
     #[command(subcommand)]
     Wirings(wirings::Wirings),
-    /// Which groups a message would wake
+    /// Trial of a message: which groups it would wake, and why
     #[command(subcommand)]
     Engage(engage::Engage),
-    /// What is known of chats, and what becomes of strangers there
+    /// Chats: list, and decide whether strangers are heard there
     #[command(subcommand)]
     Chats(chats::Chats),
-    /// Who people are, and what they may decide
+    /// People: list, add, give roles, remove
     #[command(subcommand)]
     Users(users::Users),
-    /// Whom groups know
+    /// People whom a group knows: list, add, remove
     #[command(subcommand)]
     Members(members::Members),
-    /// What would have woken an agent, and was not heard
+    /// Counts of messages that woke no agent because of their sender: list, clear
     #[command(subcommand)]
     Dropped(dropped::Dropped),
-    /// What came in
+    /// Messages that came in: list
     #[command(subcommand)]
     Messages(messages::Messages),
-    /// What is said to chats
+    /// Texts for chats, sent and unsent: list, retry
     #[command(subcommand)]
     Outbox(outbox::Outbox),
-    /// Scheduled prompts
+    /// Scheduled prompts: list, add, change, pause, run, cancel
     #[command(subcommand)]
     Tasks(tasks::Tasks),
-    /// When a schedule fires
+    /// Preview of a cron expression: when it fires next
     #[command(subcommand)]
     Schedule(schedule::Schedule),
-    /// The conversations of agents, live and archived
+    /// Sessions (conversations of agents): list, search, archive, resume, clear
     #[command(subcommand)]
     Sessions(sessions::Sessions),
-    /// The ledger of containers
+    /// Container runs: list, inspect, read logs
     #[command(subcommand)]
     Runs(runs::Runs),
-    /// What runs have used of the model, and how often they were refused
+    /// Show how much agents used the model: requests, tokens and refusals
     Usage(usage::Usage),
-    /// Questions about strangers and new chats, and their answers
+    /// Questions about strangers and new chats: list, approve, deny
     #[command(subcommand)]
     Approvals(approvals::Approvals),
-    /// The mailbox: what waits, is claimed, applied, refused, dead
+    /// Commands of agents: list, trace, hold, retry, drop
     #[command(subcommand)]
     Ipc(ipc::Ipc),
-    /// What programs may have changed over the daemon's socket
+    /// Operations that programs may ask for on the daemon's socket: print their JSON Schema
     #[command(subcommand)]
     Ops(ops::Ops),
-    /// Show what changed, in order, and with --follow go on as it changes
+    /// Show changes in order; with --follow, go on as they happen
     Events(events::Events),
-    /// Tell what became of a message
+    /// Explain what became of a message
     Why(why::WhyCommand),
+    /// Remove old history, with the daemon up or down
+    #[command(after_help = prune::REMOVED)]
     Prune(prune::Prune),
-    /// Check the set-up and say how to mend it
+    /// Check the set-up and say how to fix each problem
     Doctor(doctor::Doctor),
     /// The runner itself, as the process sandbox starts it
     #[command(hide = true)]
@@ -167,15 +201,15 @@ pub(crate) enum Failure {
     /// 1: an operation was refused, or failed.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// 2: something has to be said that was not.
+    /// 2: a required argument is missing.
     #[error("{0}")]
     Usage(String),
     /// 3: the daemon is needed and does not run.
     #[error("no daemon runs at {0}; start it with `g2 serve` (or `g2 up`)")]
     NotRunning(PathBuf),
-    /// 3: somebody listens on the daemon's socket and does not answer as it does.
+    /// 3: a process listens on the daemon's socket and does not answer as the daemon does.
     #[error(
-        "what listens at {root}/data/g2.sock does not answer as the daemon does ({why}); `g2 doctor` says more"
+        "the process that listens at {root}/data/g2.sock does not answer as the daemon does ({why}); `g2 doctor` says more"
     )]
     Mute { root: PathBuf, why: String },
     /// The answer is on stdout already; only the exit code is left.

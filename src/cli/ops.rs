@@ -1,4 +1,4 @@
-//! `g2 ops`: what programs may have done over the daemon's socket.
+//! `g2 ops`: the operations that programs may ask for on the daemon's socket.
 
 use clap::Subcommand;
 
@@ -7,7 +7,8 @@ use crate::ops;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Ops {
-    /// JSON Schema of every operation: its arguments, its row, how it fails
+    /// Print the JSON Schema of every operation: its arguments, its result and its errors
+    #[command(after_help = "Examples:\n  g2 ops schema > schema.json")]
     Schema,
 }
 

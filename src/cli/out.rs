@@ -1,8 +1,8 @@
-//! What goes to stdout, and what people are told on stderr. A reader that has gone away (`g2 messages list | head`) ends the
+//! Output on stdout, and notes for people on stderr. A reader that has gone away (`g2 messages list | head`) ends the
 //! command quietly.
 //!
-//! Messages, answers, names and logs come from outside: where a terminal would act on them, that is left out. A pipe, and
-//! whoever asks for JSON, gets them as they are.
+//! Messages, answers, names and logs come from outside: characters on which a terminal would act are left out. A pipe and
+//! `--json` get them as they are.
 
 use std::{
     borrow::Cow,

@@ -5,18 +5,31 @@ use clap::Subcommand;
 use super::{Context, Outcome, client::perform, filter::check_chat, show};
 use crate::ops::outbox::retry;
 
+const EXAMPLES: &str = "\
+States: pending (waits), sending, sent, unknown (the channel did not say whether it arrived),
+failed (given up).
+
+Examples:
+  g2 outbox list --chat local:main --limit 5";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Outbox {
-    /// What is said to chats, in order
+    /// List texts for chats, oldest first, with their state
+    #[command(after_help = EXAMPLES)]
     List {
+        /// Only texts for this chat, by its address such as local:family
         #[arg(long, value_name = "JID")]
         chat: Option<String>,
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
-    /// Say once more what failed
-    Retry { id: i64 },
+    /// Send a text again that failed
+    #[command(after_help = "Examples:\n  g2 outbox retry 7")]
+    Retry {
+        /// Number of the text, as `g2 outbox list` shows it
+        id: i64,
+    },
 }
 
 impl Outbox {

@@ -1,4 +1,4 @@
-//! `g2 prune`: removes what is only history.
+//! `g2 prune`: removes old history.
 
 use clap::Args;
 use ipc_handlers::Time;
@@ -18,26 +18,32 @@ use crate::{
     store::{Size, Store, is_no_room},
 };
 
-/// Remove what is only history, with the daemon up or down
-///
-/// Of what is older than so many days: messages that every agent is through with, what was said to chats, runs that have
-/// ended with their logs, commands that were settled (never before 30 days, nor while their files could come back),
-/// questions that were answered or have expired, and the count of who was not heard.
-///
-/// What waits, is held, at work or could not be said is kept, and so is the newest message of each chat. Groups, wirings,
-/// users, tasks, archived sessions and what was used of the model are never touched. A platform that delivers a message
-/// once more after it was removed has it taken for a new one.
-///
-/// Age is counted from now, but from no later than 2 days after the newest thing that the store knows of: a clock that is
-/// far ahead makes nothing old.
-///
-/// With the daemon down the store's file is made smaller too; with it up, what is free in the file is used for what comes.
+pub(super) const REMOVED: &str = "\
+Removed if older than DAYS:
+  messages that every agent has finished, and texts that were sent
+  runs that have ended, with their logs
+  commands that were settled at least 30 days ago and whose files cannot come back
+  questions that were answered or have expired
+  counts of unheard senders (`g2 dropped list`)
+
+Kept: everything that waits, is held or is at work; texts that could not be sent; the newest
+message of each chat; groups, wirings, people, tasks, archived sessions and model usage.
+
+Age is counted from now, but from at most 2 days after the newest row in the store: a clock that
+is far ahead makes nothing old. With the daemon down, the store's file shrinks too. With the
+daemon up, the free part of the file is used again. If a platform delivers a removed message
+again, G2 takes it for a new one.
+
+Examples:
+  g2 prune --dry-run
+  g2 prune --older-than 90 --yes";
+
 #[derive(Debug, Args)]
 pub(super) struct Prune {
-    /// How old it has to be
+    /// Least age of the history to remove, in days, 1 to 36500
     #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     older_than: u32,
-    /// Remove nothing; say what would be
+    /// Remove nothing; count the rows that would be removed
     #[arg(long)]
     pub(super) dry_run: bool,
     #[command(flatten)]
@@ -93,7 +99,7 @@ impl Prune {
 
 fn yes_to(yes: &Yes, horizon: Horizon) -> Outcome {
     yes.to(&format!(
-        "what is only history and older than {} is removed for good (`g2 prune --dry-run` says what that is)",
+        "history older than {} is removed for good (`g2 prune --dry-run` counts it)",
         horizon.before
     ))
 }
@@ -103,7 +109,7 @@ fn ahead(now: Time, newest: Option<Time>) -> Option<String> {
     let (newest, from) = (newest?, counted_from(now, newest));
     (from < now).then(|| {
         format!(
-            "the clock says {now}, and the newest thing that is known is of {newest}: age is counted from {from}; if the clock is right, there will be something newer soon"
+            "the clock says {now}, but the newest row in the store is of {newest}, so age is counted from {from}; if the clock is right, the next message corrects this"
         )
     })
 }
@@ -111,7 +117,7 @@ fn ahead(now: Time, newest: Option<Time>) -> Option<String> {
 /// Says how to go on where the disk is full.
 fn mended(error: anyhow::Error) -> anyhow::Error {
     if is_no_room(error.as_ref()) {
-        return error.context("there is no room left on the store's disk, and removing needs some too: free some MiB there, then do it again");
+        return error.context("there is no room left on the store's disk, and removing rows needs some: free some MiB there, then try again");
     }
     error
 }
@@ -177,7 +183,7 @@ fn tell(pruned: &Pruned, before: Time, how: How, sizes: &Sizes, note: Option<Str
 }
 
 impl Sizes {
-    /// What is not used any more, in the file and on the disk, bytes. A daemon may have used some of it since.
+    /// Bytes that are no longer used, in the file and on the disk. A daemon may have used some of them since.
     fn freed(&self) -> u64 {
         let used = |size: Size| size.bytes - size.free;
         used(self.before).saturating_sub(used(self.after))

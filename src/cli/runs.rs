@@ -14,18 +14,31 @@ use crate::{
     ops::missing,
 };
 
+const EXAMPLES: &str = "\
+Examples:
+  g2 runs logs 1";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Runs {
-    /// Runs, the newest last
+    /// List runs, oldest first
+    #[command(after_help = "Examples:\n  g2 runs list --limit 5")]
     List {
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
-    /// One run, with what it used of the model and the newest of what it was refused
-    Show { id: i64 },
-    /// What its container wrote
-    Logs { id: i64 },
+    /// Show one run, with its use of the model and its newest refused requests
+    #[command(after_help = "Examples:\n  g2 runs show 1")]
+    Show {
+        /// Number of the run, as `g2 runs list` shows it
+        id: i64,
+    },
+    /// Print the output of a run's container
+    #[command(after_help = EXAMPLES)]
+    Logs {
+        /// Number of the run, as `g2 runs list` shows it
+        id: i64,
+    },
 }
 
 /// A run, with what it used of the model.

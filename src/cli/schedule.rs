@@ -7,22 +7,29 @@ use ipc_handlers::{Folder, Time};
 use super::{Context, Outcome, show};
 use crate::clock;
 
+const EXAMPLES: &str = "\
+Examples:
+  g2 schedule next \"0 9 * * 1-5\"
+  g2 schedule next \"*/15 * * * *\" --tz Europe/Paris --count 3";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Schedule {
-    /// The next instants of a cron expression
+    /// Show the next instants at which a cron expression fires
+    #[command(after_help = EXAMPLES)]
     Next {
+        /// Cron expression, such as "0 9 * * *"
         expression: String,
-        /// In which zone [default: the setting's]
-        #[arg(long)]
+        /// Time zone, such as Europe/Paris [default: the configured one]
+        #[arg(long, value_name = "ZONE")]
         tz: Option<String>,
-        /// By the clocks of which group
+        /// Use the time zone of this group
         #[arg(long, conflicts_with = "tz", value_name = "GROUP")]
         group: Option<String>,
-        /// After which instant, RFC 3339 [default: now]
-        #[arg(long)]
+        /// Start after this instant (RFC 3339) [default: now]
+        #[arg(long, value_name = "TIME")]
         after: Option<String>,
-        /// How many, 1 to 10000
-        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+        /// Number of instants, 1 to 10000
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=10_000))]
         count: u16,
     },
 }

@@ -13,27 +13,36 @@ use crate::{
     root::new_id,
 };
 
+const EXAMPLES: &str = "\
+Without --wait the number of the message is printed, for `g2 why`. With --wait the exit code is
+1 if the chat still has work after SECS seconds.
+
+Examples:
+  g2 send --wait 30 \"hello\"
+  g2 send --chat local:family --as ada --mention \"are you there?\"";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Send {
-    /// Which local chat
+    /// Local chat to send to
     #[arg(long, default_value = "local:main", value_name = "JID", value_parser = jid)]
     chat: String,
-    /// Who speaks
+    /// Name of the person who speaks
     #[arg(long = "as", default_value = "me", value_name = "NAME", value_parser = speaker)]
     sender: String,
-    /// As if the platform said that the agent was mentioned
+    /// Send it as a message that mentions the agent
     #[arg(long)]
     mention: bool,
-    /// A thread of the chat
+    /// Thread of the chat; without it the chat itself
     #[arg(long, default_value = "", hide_default_value = true)]
     thread: String,
-    /// The id of the message that this one answers
+    /// Id of the message that this one replies to
     #[arg(long, value_name = "ID")]
     reply_to: Option<String>,
-    /// Print replies until the chat rests, for so many seconds at most
+    /// Print the answers until the chat has no more work, for at most SECS seconds
     #[arg(long, value_name = "SECS")]
     wait: Option<u64>,
-    /// What to say
+    /// Text of the message
     text: String,
 }
 
@@ -55,7 +64,7 @@ impl Send {
         };
         let request = Ask::Send(Box::new(message));
         let Told::Accepted { seq, wired, note } = client.call_chat(&request).await? else {
-            return Err(anyhow!("the daemon gave an answer to something else").into());
+            return Err(anyhow!("the daemon answered another request").into());
         };
         if let Some(note) = &note {
             out::tell(note);
@@ -87,13 +96,13 @@ impl Send {
             return Ok(());
         }
         Err(Failure::Failed(anyhow!(
-            "{} does not rest after {wait} s; `g2 why {seq}` tells what the message waits for, `g2 status` how the daemon is",
+            "{} still has work after {wait} s; `g2 why {seq}` says what the message waits for, `g2 status` how the daemon is",
             self.chat
         )))
     }
 }
 
-/// Prints or keeps what is said until the chat rests.
+/// Prints or keeps the answers until the chat rests.
 async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Delivery>) -> Outcome {
     client.ask(&Ask::Rest { chat: chat.to_owned() }).await?;
     loop {
@@ -111,7 +120,7 @@ async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Del
     }
 }
 
-/// Sends each line of stdin as a message and prints what is said, until stdin ends and the chat rests: a chat without a
+/// Sends each line of stdin as a message and prints the answers, until stdin ends and the chat rests: a chat without a
 /// terminal.
 pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> Outcome {
     let mut lines = stdin_lines();
@@ -119,7 +128,7 @@ pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> Outco
     let mut more = true;
     loop {
         tokio::select! {
-            // What is said is taken first, so that neither end waits for the other with full hands.
+            // Answers are taken first, so that the two ends never wait for each other with full buffers.
             biased;
             heard = client.hear() => match heard? {
                 Told::Said(said) => out::line(&said.text)?,

@@ -46,9 +46,24 @@ pub(super) async fn serve(context: &Context) -> Outcome {
     }
 }
 
+pub(super) const EXAMPLES: &str = "\
+The log goes to stderr. SIGTERM or Ctrl-C stops the daemon in order, and a second signal stops
+it at once. SIGHUP checks g2.toml and logs which changes need a restart. docs/service.md has a
+systemd unit.
+
+Examples:
+  g2 serve
+  g2 serve --log-format json 2> g2.log";
+
+const INIT: &str = "\
+Examples:
+  g2 init
+  g2 --root ~/g2 init";
+
 #[derive(Debug, Args)]
+#[command(after_help = INIT)]
 pub(super) struct Init {
-    /// Begin anew where history lies without its store; what lies in data/ is moved to data/before-TIME/
+    /// Start anew if data/ holds history but no store; the old files are moved to data/before-TIME/
     #[arg(long)]
     fresh: bool,
 }

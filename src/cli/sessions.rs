@@ -15,53 +15,90 @@ use crate::{
     store::Store,
 };
 
+const SEARCHED: &str = "\
+With several groups, the best match of each group comes first, then the second of each. Of a
+session with more than 1 MiB of text only the end is searched.
+
+Examples:
+  g2 sessions search \"train tickets\" --limit 3";
+
+const ARCHIVED: &str = "\
+Examples:
+  g2 sessions archive main \"before the move\"";
+
+const RESUMED: &str = "\
+Examples:
+  g2 sessions resume 1 --save-name \"before the move\"";
+
+const CLEARED: &str = "\
+Examples:
+  g2 sessions clear main
+  g2 sessions clear main --name \"before the move\"";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Sessions {
-    /// Every conversation: the archived ones, oldest first, then those that go on now
+    /// List archived sessions, oldest first, then live ones
+    #[command(after_help = "Examples:\n  g2 sessions list --group main")]
     List {
+        /// Only sessions of this group, by its folder
         #[arg(long)]
         group: Option<String>,
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
-    /// Archived conversations in which all these words occur, best first; of several groups the best of each, then the
-    /// second. Of a text of more than 1 MiB its end is searched
+    /// Find archived sessions that contain all given words, best match first
+    #[command(after_help = SEARCHED)]
     Search {
+        /// Words to look for
         query: String,
+        /// Only sessions of this group, by its folder
         #[arg(long)]
         group: Option<String>,
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=100))]
+        /// Show only the best N, 1 to 100
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=100))]
         limit: i64,
     },
-    /// One archived conversation with what was said
-    Show { id: i64 },
-    /// Keep a group's conversations as they are now; they go on
+    /// Show one archived session with its text
+    #[command(after_help = "Examples:\n  g2 sessions show 1")]
+    Show {
+        /// Number of the session, as `g2 sessions list` shows it
+        id: i64,
+    },
+    /// Keep a copy of a group's live sessions; they go on
+    #[command(after_help = ARCHIVED)]
     Archive {
+        /// Group, by its folder
         group: String,
-        /// The name to keep them under
+        /// Name of the copy
         name: String,
-        /// Only this one, by the agent's own name for it
+        /// Only the session with this id, as the agent calls it
         #[arg(long, value_name = "SESSION")]
         session: Option<String>,
     },
-    /// Remove an archived conversation for good
+    /// Remove an archived session for good
+    #[command(after_help = "Examples:\n  g2 sessions delete 2 --yes")]
     Delete {
+        /// Number of the session, as `g2 sessions list` shows it
         id: i64,
         #[command(flatten)]
         yes: Yes,
     },
-    /// Have a group go on with an archived conversation, in all its chats; a live run leaves
+    /// Continue an archived session in all chats of its group; a live run leaves
+    #[command(after_help = RESUMED)]
     Resume {
+        /// Number of the session, as `g2 sessions list` shows it
         id: i64,
-        /// Archive the present ones under this name first
+        /// Archive the live sessions under this name first
         #[arg(long, value_name = "NAME")]
         save_name: Option<String>,
     },
-    /// Have a group begin afresh, in all its chats; a live run leaves
+    /// Start new sessions in all chats of a group; a live run leaves
+    #[command(after_help = CLEARED)]
     Clear {
+        /// Group, by its folder
         group: String,
-        /// Archive the conversations under this name first
+        /// Archive the live sessions under this name first
         #[arg(long)]
         name: Option<String>,
     },
@@ -115,7 +152,7 @@ impl Sessions {
     }
 }
 
-/// Has something done to sessions. What is wrong is said in the words of the command line.
+/// Does an operation on sessions. Errors use the words of the command line.
 async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
     match perform(context, op).await {
         Ok(answer) => show::answer(context, &answer),

@@ -1,4 +1,4 @@
-//! `g2 status`: how the daemon is; works when it is down.
+//! `g2 status`: the daemon's state. It works with the daemon down too.
 
 use std::time::Duration;
 
@@ -28,25 +28,33 @@ use crate::{
 };
 
 pub(super) const FIELDS: &str = "\
-What waits, with the daemon up or down:
-  waiting           conversations (a group, a chat and a thread of it) in which something waits for an agent; null while
-                    the daemon is down
-  messages_waiting  messages that no agent was given yet, or that came back after a failure
-  files_waiting     command files that lie in groups' boxes, unclaimed
-  outbox_pending    what is still to be said to chats; null while the daemon is down
-  approvals_pending questions that nobody has answered yet; null while the daemon is down
-  oldest_waiting_ms for how long the oldest message waits that no agent was given yet; null where none waits
+Exit codes: 0 healthy, 1 degraded, 3 not running or not answering.
 
-How it went, with the daemon up or down:
-  last_answer_at    when an agent's answer reached a chat last
-  failed_24h        runs that failed within a day
-  given_up_24h      messages that were given up within a day
+Work that waits (fields marked * are null while the daemon is down):
+  waiting *            lanes (a group, a chat and a thread) in which a message waits for the
+                       agent
+  messages_waiting     messages that no agent was given yet, or that came back after a failure
+  oldest_waiting_ms    age of the oldest message that no agent was given yet, ms; null if none
+                       waits
+  files_waiting        command files in the groups' boxes that are not claimed yet
+  outbox_pending *     texts that are not sent to their chats yet
+  approvals_pending *  questions that nobody has answered yet
 
-What a person has to mend, with the daemon up or down:
-  problems          each in a sentence; the same list is shown by `g2 doctor` and told to the log
-  findings          the same problems with their code, what each is about, how bad it is and how to mend it";
+Results:
+  last_answer_at       the last time an agent's answer reached a chat
+  failed_24h           runs that failed within the last 24 hours
+  given_up_24h         messages that were given up within the last 24 hours
 
-/// What waits, as it lies in the root; `null` where that can't be read.
+Problems that need you:
+  problems             one sentence each; `g2 doctor` and the log have the same list
+  findings             the same problems for programs: code, about, severity, text, fix
+
+Examples:
+  g2 status
+  g2 status --wait 30
+  g2 status --json";
+
+/// Work that waits, as the root has it; `null` if it can't be read.
 #[derive(Default, Serialize)]
 struct Waits {
     messages_waiting: Option<i64>,
@@ -66,7 +74,7 @@ struct Shown {
     waits: Waits,
 }
 
-/// The same without a daemon.
+/// The same with the daemon down.
 #[derive(Serialize)]
 struct Down {
     #[serde(flatten)]
@@ -102,12 +110,12 @@ impl Waits {
 
 #[derive(Debug, Args)]
 pub(super) struct StatusCommand {
-    /// Wait for at most SECS seconds until a daemon answers
+    /// Wait until a daemon answers, for at most SECS seconds
     #[arg(long, value_name = "SECS")]
     wait: Option<u64>,
 }
 
-/// How soon a daemon that does not answer yet is asked again.
+/// Time between two tries to reach a daemon.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 impl StatusCommand {
@@ -118,7 +126,7 @@ impl StatusCommand {
                     tokio::time::sleep(ASK_AGAIN).await;
                 }
             };
-            // Where none answers in time, what follows says so.
+            // If none answers in time, the status below says so.
             let _ = tokio::time::timeout(Duration::from_secs(wait), answers).await;
         }
         run(context).await
@@ -142,7 +150,7 @@ async fn run(context: &Context) -> Outcome {
     let found = look(context).await;
     let first = found.iter().any(Problem::keeps_from_starting);
     let problem = problem.unwrap_or_else(|| {
-        let first = if first { " once what keeps it from starting is mended, see below" } else { "" };
+        let first = if first { " after you fix the problem below that keeps it from starting" } else { "" };
         format!("no daemon runs at {}; start it with `g2 serve`{first}", context.root.display())
     });
     let findings = sort_out(found);
@@ -160,7 +168,7 @@ async fn run(context: &Context) -> Outcome {
     Err(Failure::Quiet(3))
 }
 
-/// Looks what is wrong without a daemon. With settings that can't be used, the rest is looked at by the defaults.
+/// Looks for problems without a daemon. If the settings can't be used, the defaults stand in for the rest.
 async fn look(context: &Context) -> Vec<Problem> {
     let (config, mut found) = match Config::load(&context.root, &context.environment) {
         Ok(config) => (config, Vec::new()),
@@ -181,7 +189,7 @@ async fn look(context: &Context) -> Vec<Problem> {
     found
 }
 
-/// One object, or its fields a line each and below them each problem in full, with how to mend it.
+/// One object; or its fields one a line, and below them each problem in full with its fix.
 fn print<T: Serialize>(context: &Context, status: &T, findings: &[Finding]) -> Outcome {
     if context.json {
         return show::object(context, status);
@@ -202,7 +210,7 @@ fn print<T: Serialize>(context: &Context, status: &T, findings: &[Finding]) -> O
     for problem in &problems {
         out::line(format!("  {problem}"))?;
         if let Some(finding) = findings.iter().find(|finding| finding.text == *problem) {
-            out::line(format!("    mend: {}", finding.fix))?;
+            out::line(format!("    fix: {}", finding.fix))?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A chat on a terminal: both sides, who speaks, and what was said while nobody was here.
+//! A chat on a terminal: both sides with their names, and the lines that came while the person was away.
 
 use anyhow::anyhow;
 
@@ -21,19 +21,19 @@ const FEW: usize = 20;
 const MANY: usize = 200;
 
 const HELP: &str = "\
-/why   what became of the newest message of this chat
-/help  this list
-/quit  leave; so do Ctrl-D and Ctrl-C
-The arrow keys bring earlier lines back. Lines that are pasted together are one message.";
+/why   explain what became of the newest message of this chat
+/help  show this list
+/quit  leave (also Ctrl-D or Ctrl-C)
+The arrow keys bring back earlier lines. Lines that are pasted together are one message.";
 
 /// Where somebody chats, and how the terminal shows it.
 pub(super) struct Talk<'a> {
     pub(super) context: &'a Context,
     pub(super) chat: &'a str,
     pub(super) sender: &'a str,
-    /// What agents are called that give themselves no name.
+    /// The name of agents that have none of their own.
     pub(super) assistant: &'a str,
-    /// What is to be known about the agents, in a line.
+    /// A note about the agents, in a line.
     pub(super) about: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl Talk<'_> {
                         match (ours, asleep) {
                             (None, _) => editor.print(Look::Plain, &said_by(&name, &text, cut)),
                             (Some((_, false)), Some(why)) => {
-                                editor.print(Look::Dim, &format!("no agent was woken by this message ({why}); /why says more"));
+                                editor.print(Look::Dim, &format!("this message woke no agent ({why}); /why says more"));
                             }
                             (Some((_, true)), _) | (Some(_), None) => {}
                         }
@@ -130,7 +130,7 @@ impl Talk<'_> {
 
     async fn why(&self, store: &Store) -> String {
         let told = match store.newest_message(self.chat) {
-            Ok(None) => return "nothing was said here yet".into(),
+            Ok(None) => return "no message has come in here yet".into(),
             Ok(Some(seq)) => why::text(self.context, seq).await,
             Err(error) => Err(anyhow!(error).into()),
         };

@@ -23,31 +23,55 @@ use crate::{
     store::Store,
 };
 
+const ADDED: &str = "\
+A cron expression and a date without an offset are in the group's time zone. `g2 schedule next`
+previews a cron expression.
+
+Examples:
+  g2 tasks add --group main --type cron --value \"0 9 * * *\" \"say good morning\"
+  g2 tasks add --group main --type interval --value 3600000 --output chat \"check the mail\"
+  g2 tasks add --group main --type once --value 2099-01-01T09:00:00 \"wish a happy new year\"";
+
+const UPDATED: &str = "\
+Examples:
+  g2 tasks update task-1 --prompt \"say good night\"
+  g2 tasks update task-1 --type cron --value \"0 22 * * *\"";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Tasks {
-    /// Every task
+    /// List tasks
+    #[command(after_help = "Examples:\n  g2 tasks list --group main")]
     List {
+        /// Only tasks of this group, by its folder
         #[arg(long)]
         group: Option<String>,
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
-    /// One task
+    /// Show one task
+    #[command(after_help = "Examples:\n  g2 tasks show task-1")]
     Show(Named),
-    /// Make a task
+    /// Add a task
+    #[command(after_help = ADDED)]
     Add(Add),
-    /// Change what a task says or when it runs; what is not given stays
+    /// Change a task; options that are left out keep their values
+    #[command(after_help = UPDATED)]
     Update(Update),
-    /// Have a task rest until it is resumed
+    /// Stop a task from running until it is resumed
+    #[command(after_help = "Examples:\n  g2 tasks pause task-1")]
     Pause(Named),
-    /// Have a paused task run again; what was missed meanwhile is not made up for
+    /// Let a paused task run again; occurrences that it missed are skipped
+    #[command(after_help = "Examples:\n  g2 tasks resume task-1")]
     Resume(Named),
-    /// Delete a task; a run of it that is under way goes on
+    /// Delete a task; its live run goes on
+    #[command(after_help = "Examples:\n  g2 tasks cancel task-2")]
     Cancel(Named),
-    /// Have a task run now, once more than its schedule says; an interval counts from now on
+    /// Run a task now, in addition to its schedule; an interval starts anew
+    #[command(after_help = "Examples:\n  g2 tasks run task-1")]
     Run(Named),
-    /// What became of each time a task ran, oldest first
+    /// List the runs of a task with their results, oldest first
+    #[command(after_help = "Examples:\n  g2 tasks history task-1 --limit 5")]
     History {
         #[command(flatten)]
         named: Named,
@@ -60,8 +84,9 @@ pub(super) enum Tasks {
 /// Which task.
 #[derive(Debug, Args)]
 pub(super) struct Named {
+    /// Id of the task, as `g2 tasks list` shows it
     id: String,
-    /// Whose task it is, where several groups have one of that id
+    /// Group of the task, by its folder; needed if several groups have a task with this id
     #[arg(long)]
     group: Option<String>,
 }
@@ -83,34 +108,34 @@ impl Named {
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
-    /// Whose agent runs it
+    /// Group whose agent runs it, by its folder
     #[arg(long)]
     group: String,
-    /// The chat it is for; by default the group's only one
+    /// Chat that the task is for [default: the group's only chat]
     #[arg(long, value_name = "JID")]
     chat: Option<Jid>,
-    /// cron, interval or once
+    /// Kind of schedule: cron, interval or once
     #[arg(long = "type", value_name = "TYPE")]
     kind: String,
-    /// A cron expression, milliseconds, or a date and time
+    /// Schedule: a cron expression, an interval in milliseconds, or a date and time
     #[arg(long)]
     value: String,
-    /// group: in the group's conversation; isolated: in one of its own
+    /// Session that it runs in: the group's, or one of its own (isolated)
     #[arg(long, value_name = "MODE", default_value = "isolated", value_parser = word::<ContextMode>())]
     context: ContextMode,
-    /// Missed occurrences: latest makes one run of them, all runs each (24 at most), skip none
+    /// Occurrences missed while G2 was down: run the latest, all of them (at most 24), or none (skip)
     #[arg(long, value_name = "POLICY", default_value = "latest", value_parser = word::<CatchUp>())]
     catch_up: CatchUp,
-    /// Where what the agent says goes: history, or chat
+    /// Place for the agent's text: the task's history only, or the chat too
     #[arg(long, value_name = "WHERE", default_value = "history", value_parser = word::<OutputMode>())]
     output: OutputMode,
-    /// A script that runs first and may call the agent off
+    /// Shell script that runs first and can stop the agent from being started
     #[arg(long)]
     script: Option<String>,
-    /// Its id; by default one is made
+    /// Id of the task, unlike that of any other task of the group [default: a new one]
     #[arg(long)]
     id: Option<String>,
-    /// What the agent is told
+    /// Text that the agent is given
     prompt: Prompt,
 }
 
@@ -118,21 +143,25 @@ pub(super) struct Add {
 pub(super) struct Update {
     #[command(flatten)]
     named: Named,
+    /// Text that the agent is given
     #[arg(long)]
     prompt: Option<Prompt>,
-    /// cron, interval or once
+    /// Kind of schedule: cron, interval or once
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// A cron expression, milliseconds, or a date and time
+    /// Schedule: a cron expression, an interval in milliseconds, or a date and time
     #[arg(long)]
     value: Option<String>,
+    /// Session that it runs in: the group's, or one of its own (isolated)
     #[arg(long, value_name = "MODE", value_parser = word::<ContextMode>())]
     context: Option<ContextMode>,
+    /// Occurrences missed while G2 was down: run the latest, all of them (at most 24), or none (skip)
     #[arg(long, value_name = "POLICY", value_parser = word::<CatchUp>())]
     catch_up: Option<CatchUp>,
+    /// Place for the agent's text: the task's history only, or the chat too
     #[arg(long, value_name = "WHERE", value_parser = word::<OutputMode>())]
     output: Option<OutputMode>,
-    /// A script that runs first; empty: none any more
+    /// Shell script that runs first and can stop the agent from being started; empty: none
     #[arg(long)]
     script: Option<String>,
 }
@@ -158,7 +187,7 @@ impl Tasks {
     }
 }
 
-/// Has something done to a task. What is wrong is said in the words of the command line.
+/// Does an operation on a task. Errors use the words of the command line.
 async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
     match perform(context, op).await {
         Ok(answer) => show::answer(context, &answer),

@@ -15,9 +15,18 @@ use crate::{
     root::{Standing, standing},
 };
 
+const EXAMPLES: &str = "\
+Without a terminal, each line of stdin is a message, and only the answers go to stdout. `g2 up`
+ends with 0 when every message is answered.
+
+Examples:
+  g2 up
+  echo \"hello\" | g2 up";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Up {
-    /// Who speaks
+    /// Name of the person who speaks
     #[arg(long = "as", default_value = "me", value_name = "NAME", value_parser = speaker)]
     sender: String,
 }
@@ -67,5 +76,5 @@ async fn about(context: &Context, sandbox: &str) -> Result<String, Failure> {
              put ANTHROPIC_API_KEY=… into {root}/.env, set provider = \"claude\" in {root}/g2.toml; `g2 doctor` lists everything that is missing"
         ),
     };
-    Ok(format!("{which}.\nAll of it lies in {root}; agents run in the {sandbox} sandbox."))
+    Ok(format!("{which}.\nAll files are in {root}; agents run in the {sandbox} sandbox."))
 }

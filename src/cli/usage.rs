@@ -7,15 +7,21 @@ use ipc_handlers::{Folder, Time};
 use super::{Context, Outcome, filter::check_group, show};
 use crate::domain::runs::usage::By;
 
+const EXAMPLES: &str = "\
+Examples:
+  g2 usage --by day
+  g2 usage --group main --since 2026-01-01T00:00:00Z --by model";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Usage {
-    /// Of this group only
-    #[arg(long, value_name = "FOLDER")]
+    /// Only this group, by its folder
+    #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// Since this instant, RFC 3339; counted in quarters of an hour [default: ever]
-    #[arg(long, value_name = "T")]
+    /// Only since this instant (RFC 3339), in steps of 15 minutes [default: the beginning]
+    #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// A row for each
+    /// One row for each run, group, model, or day in the configured time zone
     #[arg(long, value_enum, default_value_t = Each::Group)]
     by: Each,
 }
@@ -25,7 +31,6 @@ enum Each {
     Run,
     Group,
     Model,
-    /// Day of the time zone that is set
     Day,
 }
 

@@ -1,4 +1,4 @@
-//! `g2 users`: who people are, and what they may decide.
+//! `g2 users`: people and their roles.
 
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -10,36 +10,59 @@ use crate::ops::{
     people::{add, give_role, remove},
 };
 
+const ADDED: &str = "\
+Examples:
+  g2 users add local:ada --name Ada
+  g2 users add local:ada --dm local:ada";
+
+const ROLES: &str = "\
+Owners and admins are heard by every agent that they are admin of, and they answer questions
+about strangers and new chats.
+
+Examples:
+  g2 users role local:ada admin --group main
+  g2 users role local:ada none";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Users {
-    /// Everybody who is known, with what they may decide and which groups know them
+    /// List people with their roles and the groups that know them
+    #[command(after_help = "Examples:\n  g2 users list")]
     List {
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
-    /// Add somebody, or change their name or where they are asked
+    /// Add a person, or change their name or the chat in which they are asked
+    #[command(after_help = ADDED)]
     Add {
-        /// CHANNEL:NAME as messages name their senders, such as local:ada or tg:12345
+        /// User id CHANNEL:NAME, as messages name their sender, such as local:ada or tg:12345
         id: UserId,
-        /// A name for people; by default what follows the channel
+        /// Name for people [default: the part of the id after the channel]
         #[arg(long)]
         name: Option<String>,
-        /// The chat in which they are asked; by default the first direct chat that they write in, or else the one that their id names
+        /// Chat to which questions for them go [default: the first direct chat that they write in, otherwise the chat
+        /// that their id names]
         #[arg(long, value_name = "JID")]
         dm: Option<Jid>,
     },
-    /// Make somebody an owner, or an admin of everything or of one group; `none` takes roles away
+    /// Make a person an owner or an admin, or take their roles away
+    #[command(after_help = ROLES)]
     Role {
+        /// User id CHANNEL:NAME, such as local:ada
         id: UserId,
+        /// New role; `none` takes roles away
         #[arg(value_parser = word::<give_role::Given>())]
         role: give_role::Given,
-        /// The group that an admin is one of; with `none`, the one they are none of any more
-        #[arg(long, value_name = "FOLDER")]
+        /// Only for this group, by its folder [default: all groups]
+        #[arg(long, value_name = "GROUP")]
         group: Option<String>,
     },
-    /// Remove somebody with their roles and memberships
-    Remove { id: UserId },
+    /// Remove a person with their roles and memberships
+    #[command(after_help = "Examples:\n  g2 users remove local:bob")]
+    Remove {
+        /// User id CHANNEL:NAME, such as local:ada
+        id: UserId,
+    },
 }
 
 impl Users {

@@ -16,11 +16,21 @@ use crate::{
     store::Why,
 };
 
+const EXAMPLES: &str = "\
+It says which groups the message woke and by which rule, how long it waited and for which
+reason, and which answer was sent.
+
+Examples:
+  g2 why
+  g2 why 1
+  g2 why --chat local:main";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct WhyCommand {
-    /// The message's number, as `g2 send` and `g2 messages list` print it [default: the newest of the chat]
+    /// Number of the message, as `g2 send` and `g2 messages list` print it [default: the newest of the chat]
     seq: Option<i64>,
-    /// The chat whose newest message is meant
+    /// Chat whose newest message is explained
     #[arg(long, value_name = "JID", value_parser = jid, default_value = "local:main", conflicts_with = "seq")]
     chat: String,
 }
@@ -32,7 +42,7 @@ impl WhyCommand {
             None => context
                 .store()?
                 .newest_message(&self.chat)?
-                .ok_or_else(|| anyhow::anyhow!("nothing came in for {} yet", self.chat))?,
+                .ok_or_else(|| anyhow::anyhow!("no message has come in for {} yet", self.chat))?,
         };
         let why = why(context, seq).await?;
         if context.json { show::object(context, &why) } else { out::text(&told(&why)) }
@@ -61,7 +71,7 @@ async fn look_further(context: &Context, why: &mut Why, now: Time) {
     match Client::status(&context.root).await {
         Ok(status) => {
             if let Some(obstacle) = status.obstacle.filter(|_| why.waits()) {
-                why.wait_for(&format!("this to be mended: {obstacle}"));
+                why.wait_for(&format!("a problem to be fixed: {obstacle}"));
             }
             why.wait_for_release(app::is_alive);
         }

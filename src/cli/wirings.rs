@@ -15,32 +15,55 @@ use super::{
 };
 use crate::ops::{args::Jid, wirings};
 
+const ADDED: &str = "\
+Examples:
+  g2 wirings add --group main --chat local:team --engage mention
+  g2 wirings add --group main --chat local:alerts --pattern \"^(error|down)\" --ignored accumulate";
+
+const SETTINGS: &str = "\
+Keys:
+  engage        pattern, mention or mention-sticky
+  pattern       with engage=pattern: a JavaScript regular expression; . matches every message
+  sender_scope  all, or known: only people whom the group knows wake the agent
+  ignored       drop, or accumulate: keep messages that do not wake the agent as context for the
+                next one that does
+
+Examples:
+  g2 wirings set --group main --chat local:main engage=mention
+  g2 wirings set --group main --chat local:main engage=pattern pattern=. sender_scope=known";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Wirings {
-    /// Every wiring
+    /// List all wirings
+    #[command(after_help = "Examples:\n  g2 wirings list")]
     List {
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
     /// Wire a chat to a group
+    #[command(after_help = ADDED)]
     Add(Add),
-    /// Change engage, pattern, sender_scope or ignored
+    /// Change when a wiring wakes its agent
+    #[command(after_help = SETTINGS)]
     Set {
         #[command(flatten)]
         which: Which,
+        /// Settings to change; either all are changed or none
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
-    /// Have a `mention-sticky` agent wait until it is addressed again
+    /// Let a `mention-sticky` agent wait until it is mentioned again
+    #[command(after_help = "Examples:\n  g2 wirings unstick --group main --chat local:main")]
     Unstick {
         #[command(flatten)]
         which: Which,
-        /// In this thread only
+        /// Only this thread; empty: only the chat itself [default: the chat and all its threads]
         #[arg(long)]
         thread: Option<String>,
     },
     /// Remove a wiring
+    #[command(after_help = "Examples:\n  g2 wirings remove --group main --chat local:team")]
     Remove {
         #[command(flatten)]
         which: Which,
@@ -49,8 +72,10 @@ pub(super) enum Wirings {
 
 #[derive(Debug, Args)]
 pub(super) struct Which {
+    /// Group, by its folder
     #[arg(long)]
     group: String,
+    /// Chat, by its address such as local:family
     #[arg(long, value_name = "JID")]
     chat: Jid,
 }
@@ -59,16 +84,18 @@ pub(super) struct Which {
 pub(super) struct Add {
     #[command(flatten)]
     which: Which,
-    /// When it engages; by default as fits the kind of the chat
+    /// Messages that wake the agent: those that match --pattern, those that mention it, or a mention and then the whole
+    /// thread [default: depends on the kind of chat]
     #[arg(long, value_name = "MODE", value_parser = word::<EngageMode>())]
     engage: Option<EngageMode>,
-    /// With `--engage pattern`: a JavaScript regular expression; `.` is every message
+    /// With --engage pattern: a JavaScript regular expression; `.` matches every message [default: .]
     #[arg(long)]
     pattern: Option<String>,
-    #[arg(long, value_parser = word::<SenderScope>(), default_value_t = SenderScope::All)]
+    /// Senders who may wake the agent: all as the chat's policy says, or only people whom the group knows
+    #[arg(long, value_name = "SCOPE", value_parser = word::<SenderScope>(), default_value_t = SenderScope::All)]
     sender_scope: SenderScope,
-    /// What happens to messages that don't engage
-    #[arg(long, value_parser = word::<IgnoredMessages>(), default_value_t = IgnoredMessages::Drop)]
+    /// Messages that do not wake the agent: dropped, or kept as context for the next one that does
+    #[arg(long, value_name = "POLICY", value_parser = word::<IgnoredMessages>(), default_value_t = IgnoredMessages::Drop)]
     ignored: IgnoredMessages,
 }
 

@@ -6,7 +6,7 @@ use ipc_handlers::Word;
 
 use crate::ops::OpError;
 
-/// How the fields of a command are called where a person types them.
+/// The fields of a command, and their names on the command line.
 const TYPED: [(&str, &str); 9] = [
     ("field \"targetJid\"", "--chat"),
     ("targetJid", "--chat"),
@@ -19,7 +19,7 @@ const TYPED: [(&str, &str); 9] = [
     ("available_groups.json", "`g2 groups list`"),
 ];
 
-/// Says what is wrong with a command of agents in the words of the command line.
+/// Rewrites an error about a command of agents in the words of the command line.
 pub(super) fn as_typed(error: OpError) -> OpError {
     let typed = |text: String| TYPED.iter().fold(text, |text, (field, option)| text.replace(field, option));
     OpError { message: typed(error.message), hint: typed(error.hint), ..error }
@@ -30,7 +30,7 @@ pub(super) fn as_typed(error: OpError) -> OpError {
 /// # Errors
 /// There is no `=` in it.
 pub(super) fn setting(text: &str) -> anyhow::Result<(String, String)> {
-    let (key, value) = text.split_once('=').ok_or_else(|| anyhow!("{text:?} is no KEY=VALUE"))?;
+    let (key, value) = text.split_once('=').ok_or_else(|| anyhow!("{text:?} is not KEY=VALUE"))?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
@@ -41,7 +41,7 @@ pub(super) fn setting(text: &str) -> anyhow::Result<(String, String)> {
 pub(super) fn value<W: Word>(key: &str, value: &str) -> anyhow::Result<W> {
     W::from_word(value).map_err(|_| {
         let words = W::CHOICES.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-        anyhow!("{value:?} is no value for {key}; use one of {words}")
+        anyhow!("{value:?} is not a value of {key}; use one of {words}")
     })
 }
 

@@ -55,7 +55,7 @@ pub(super) fn put_over(file: &mut File, environment: &Environment) {
     if let Some(most) = number("MAX_MESSAGES_PER_PROMPT") {
         file.limits.max_context = usize::try_from(most).unwrap_or(1).max(1);
     }
-    // What is below 0 is told of, and changes nothing.
+    // A value below 0 is reported, and changes nothing.
     let millis = |name: &str| number(name).and_then(|ms| u64::try_from(ms).ok());
     if let Some(ms) = millis("POLL_INTERVAL") {
         file.limits.scan_every = Duration::from_millis(ms.max(10));

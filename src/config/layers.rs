@@ -52,7 +52,7 @@ const RANGES: [(&str, i64, i64); 37] = [
     ("MAX_MESSAGES_PER_PROMPT", 1, 1_000_000),
 ];
 
-/// Reads the settings in a user's file; what is not in it is at its default.
+/// Reads the settings in a user's file; missing settings are at their defaults.
 pub(super) fn read(path: &std::path::Path, text: &str) -> Result<File, ConfigError> {
     let parse = |error: Error| ConfigError::Parse { path: path.to_owned(), why: error.to_string() };
     let mut written = DeTable::parse(text).map_err(parse)?;

@@ -56,7 +56,7 @@ pub struct Limits {
     pub archives_bytes: Option<u64>,
     /// Of how many days history is kept; 0: nothing is removed by itself.
     pub keep_days: u32,
-    /// How long after its start the daemon looks for what is older than that for the first time.
+    /// Minutes from the start of the daemon to its first look for older history.
     #[serde(rename = "keep_first_minutes", deserialize_with = "minutes")]
     pub keep_first: Duration,
 }

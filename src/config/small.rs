@@ -16,7 +16,7 @@ pub struct Approvals {
     pub deny_ttl_ms: i64,
 }
 
-/// What is said to chats.
+/// The outbox.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outbox {

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{dotenv, layers::defaults};
 
-/// What is written, by the full name of each setting, as TOML.
+/// The written settings, by their full names, as TOML.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written(BTreeMap<String, String>);
 
 impl Written {
-    /// Reads both files; what is not there is at its default.
+    /// Reads both files; missing settings are at their defaults.
     ///
     /// # Errors
     /// The reader's words.

@@ -40,7 +40,7 @@ pub struct Group {
     /// A script for the scripted agent, as a path; `None`: the setting's.
     pub script: Option<String>,
     pub image: Option<String>,
-    /// What else it wants for itself, as it is stored; see [`Group::config`].
+    /// Its other settings, as they are stored; see [`Group::config`].
     pub config: serde_json::Value,
     /// The chats that are wired to it.
     pub chats: Vec<String>,
@@ -50,7 +50,7 @@ impl Group {
     /// Returns what the group wants for itself.
     ///
     /// # Errors
-    /// [`BadGroupConfig`] when what is stored was written by something else than this program.
+    /// [`BadGroupConfig`] if another program wrote the stored config.
     pub fn config(&self) -> Result<GroupConfig, BadGroupConfig> {
         GroupConfig::from_json(&self.config.to_string())
     }
@@ -127,7 +127,7 @@ pub struct Message {
     pub reply_to_sender: Option<String>,
 }
 
-/// What is to be said to a chat.
+/// A text for a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OutboxRow {
     pub id: i64,
@@ -254,7 +254,7 @@ pub struct IpcRow {
 pub struct Inbound {
     pub chat_jid: String,
     /// What tells the event from every other of its chat; the same key again is the same event and changes nothing. For
-    /// a new message its id will do where the platform never gives one twice, else id and sender. For an edit: the id and
+    /// a new message its id will do if the platform never gives one twice, otherwise id and sender. For an edit: the id and
     /// what tells this edit from others (its time, its version); it is a message of its own, read after the first one.
     pub replay_key: String,
     /// The platform's id of the message, as agents see it. Several messages may have it.
@@ -270,7 +270,7 @@ pub struct Inbound {
     pub reply_to_id: Option<String>,
     pub reply_to_text: Option<String>,
     pub reply_to_sender: Option<String>,
-    /// What the channel knows of the chat; `None`: nothing, and what is known stays.
+    /// The channel's facts about the chat; `None`: it has none, and the known facts stay.
     pub chat: Option<ChatInfo>,
 }
 
@@ -348,7 +348,7 @@ pub struct Delivery {
     pub buttons: Vec<Button>,
 }
 
-/// A button below what is said.
+/// A button below a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Button {
     pub label: String,

@@ -1,4 +1,4 @@
-//! The states in which the store keeps runs, batches, commands and what is said: one closed set of words each.
+//! The states of runs, batches, commands and outbox rows in the store: one closed set of words each.
 
 use ipc_handlers::words;
 

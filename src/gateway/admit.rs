@@ -1,4 +1,4 @@
-//! What passes: requests an agent needs, and the headers that matter. Pure. Both are lists of what is let through;
+//! The requests and headers that pass: those that an agent needs. Pure. Both are lists of allowed ones;
 //! everything else stays outside, whatever it is.
 
 use hyper::{
@@ -6,7 +6,7 @@ use hyper::{
     header::{CONTENT_ENCODING, HeaderName, HeaderValue},
 };
 
-/// What is asked of the gateway.
+/// A request to the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// Whether anybody is there; we answer that ourselves.
@@ -17,7 +17,7 @@ pub(super) enum Asked {
     No,
 }
 
-/// What is said to a request that is not passed on.
+/// The answer to a request that is not passed on.
 pub(super) const WHAT_PASSES: &str = "the gateway passes only POST /v1/messages, POST /v1/messages/count_tokens and \
                                       GET /v1/models on; a container has no other way out";
 

@@ -99,7 +99,7 @@ pub(super) struct Upload {
     /// What came before the model's host was asked.
     beginning: Vec<u8>,
     look: Option<Look>,
-    /// Told to whoever waits for the answer.
+    /// Sent to the task that waits for the answer.
     fault: Arc<OnceLock<Fault>>,
     caller: Arc<Caller>,
 }

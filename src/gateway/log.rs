@@ -1,4 +1,4 @@
-//! What is said of a run in the log. An agent can bring about each of these as often as it likes, so of each kind a line is
+//! Log lines about a run. An agent can bring about each of these as often as it likes, so of each kind a line is
 //! said once a minute, with how often it came.
 
 use std::sync::{Mutex, PoisonError};

@@ -1,6 +1,6 @@
-//! Looks into a request for the Messages API while it passes: does it ask the model's host to fetch something? Whoever may
-//! choose what is fetched, and from whom, can carry out in the address whatever the model was told; so a container without a
-//! network would have one after all. Pure; a list of what is let through, as everything in [`super::admit`].
+//! Looks into a request for the Messages API while it passes: does it ask the model's host to fetch something? An agent that
+//! may choose an address to fetch can put into it all that the model was told; so a container without a network would have one
+//! after all. Pure; a list of allowed things, as in [`super::admit`].
 //!
 //! The request is read, not searched: names by their place, escapes resolved, each of several fields of one name.
 
@@ -97,7 +97,7 @@ fn folded(name: &[u8]) -> Vec<u8> {
     folded
 }
 
-/// What is seen of one request.
+/// The facts about one request.
 pub(super) struct Look {
     json: Json,
     places: Places,
@@ -200,7 +200,7 @@ fn shown(token: Token<'_>) -> String {
 mod tests {
     use super::*;
 
-    /// What is said of a request in two pieces.
+    /// Returns the judgement of a request in two pieces.
     fn look(request: &str, cut: usize) -> Result<(), Reason> {
         let mut look = Look::new();
         let (first, second) = request.as_bytes().split_at(cut);

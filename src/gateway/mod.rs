@@ -178,7 +178,7 @@ impl Gateway {
         socket::remove(&open.dir);
     }
 
-    /// Ends what is under way for every run. The sockets stay where they are: the next daemon replaces them.
+    /// Ends the live requests of every run. The sockets stay where they are: the next daemon replaces them.
     pub async fn stop(&self) {
         let all = std::mem::take(&mut *self.all());
         all.values().for_each(|open| open.stop.cancel());

@@ -37,14 +37,14 @@ use crate::{
     domain::{host::errors::chain, mailbox::bucket::Bucket, runs::usage::Refusal},
 };
 
-/// What is kept of a head that comes in pieces, bytes: the longest head.
+/// At most this many bytes of a head that comes in pieces are kept: the longest head.
 const HEAD: usize = 64 << 10;
-/// What is kept of a refused request's path, characters.
+/// At most this many characters of a refused request's path are kept.
 const KEPT_PATH: usize = 120;
 /// How long we leave a socket alone that can't be accepted from.
 const REST: Duration = Duration::from_millis(50);
 
-/// Serves a run's socket until `stop`, then ends what is under way.
+/// Serves a run's socket until `stop`, then ends its live requests.
 pub(super) async fn listen(caller: Arc<Caller>, listener: UnixListener, stop: CancellationToken) {
     let room = Arc::new(Semaphore::new(caller.shared.limits.connections));
     let mut connections = JoinSet::new();
@@ -221,7 +221,7 @@ async fn pass(
         upward.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         upward.headers_mut().remove(CONTENT_ENCODING);
     }
-    // What is packed can't be metered.
+    // A packed answer can't be metered.
     upward.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     credential.sign(upward.headers_mut());
 
@@ -251,7 +251,7 @@ async fn pass(
         let message = format!("the answer has more than {} MiB", limits.response_bytes >> 20);
         return Err(failed(StatusCode::BAD_GATEWAY, message));
     }
-    // What is packed can't be looked through for the key.
+    // A packed answer can't be searched for the key.
     if let Some(packing) = admit::packing(&head.headers) {
         let packing: String = packing.chars().filter(|c| !c.is_control()).take(KEPT_PATH).collect();
         let message =
@@ -270,7 +270,7 @@ async fn pass(
     Ok(response)
 }
 
-/// What is said of a request that does not come to its end.
+/// The note about a request that does not come to its end.
 fn faulty(fault: &Fault) -> Denial {
     match fault {
         Fault::TooLarge(most) => too_large(*most),

@@ -43,7 +43,7 @@ impl Upstream {
     /// Reads the address: `https://HOST[:PORT][/PREFIX]`, or `http` where the host is this machine.
     ///
     /// # Errors
-    /// [`UpstreamError`]: what is wrong with it.
+    /// [`UpstreamError`]: the fault of the address.
     pub fn parse(text: &str) -> Result<Self, UpstreamError> {
         if text.contains(['@', '?', '#']) {
             return Err(UpstreamError::TooMuch);

@@ -102,9 +102,9 @@ pub enum Identity {
 }
 
 impl GroupBoxes {
-    /// Makes what is missing of `data/ipc/<folder>/` and opens it.
+    /// Makes the missing parts of `data/ipc/<folder>/` and opens it.
     ///
-    /// Boxes are 0700 and belong to `owner`, the user and group that containers run as (`None`: whoever we are); the
+    /// Boxes are 0700 and belong to `owner`, the user and group that containers run as (`None`: this process' own); the
     /// folder above them is ours and nobody else may write to it.
     ///
     /// # Errors
@@ -146,7 +146,7 @@ impl GroupBoxes {
         &self.folder
     }
 
-    /// Returns where a box is on the host, absolute; for mounts and watches, never for opening what is in it.
+    /// Returns where a box is on the host, absolute; for mounts and watches, never for opening its files.
     #[must_use]
     pub fn path_of(&self, b: BoxName) -> PathBuf {
         self.path.join(b.as_str())
@@ -268,7 +268,7 @@ impl Held {
     /// Makes and opens a folder in one that only we write to, and sees to its owner and mode.
     fn make(at: &OwnedFd, name: &str, mode: u32, owner: Option<Owner>) -> rustix::io::Result<Self> {
         let fd = match dir::make_dir(at, name, mode) {
-            // Its owner, who is us where we are not root, took its own rights away.
+            // Its owner (us, if we are not root) took its own rights away.
             Err(Errno::ACCESS) if Kind::of(&dir::stat(at, name)?) == Kind::Directory => {
                 rustix::fs::chmodat(at, name, Mode::from_raw_mode(mode), rustix::fs::AtFlags::empty())?;
                 dir::open_dir(at, name)?

@@ -42,7 +42,7 @@ pub(super) fn open_dir(at: impl AsFd, path: impl Arg + Copy) -> Result<OwnedFd> 
     open(at, path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
 }
 
-/// Opens what is beneath `at` for reading; the caller looks at the descriptor to learn what it got.
+/// Opens a file or folder beneath `at` for reading; the caller looks at the descriptor to learn what it got.
 pub(super) fn open_to_read(at: impl AsFd, path: impl Arg + Copy) -> Result<OwnedFd> {
     open(at, path, OFlags::RDONLY, Mode::empty())
 }
@@ -90,7 +90,7 @@ pub(super) fn stat(at: impl AsFd, path: impl Arg) -> Result<Stat> {
     rustix::fs::statat(at, path, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Unlinks what is no directory; that it is gone already is no error.
+/// Unlinks a file that is no directory; a file that is gone already is no error.
 pub(super) fn unlink(at: impl AsFd, path: impl Arg) -> Result<()> {
     match rustix::fs::unlinkat(at, path, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),

@@ -55,7 +55,7 @@ pub struct HostDirs {
 }
 
 impl HostDirs {
-    /// Opens `data` and makes what is missing in it. What a daemon that died left in `tmp/` goes to the trash.
+    /// Opens `data` and makes its missing parts. Files that a dead daemon left in `tmp/` go to the trash.
     ///
     /// # Errors
     /// [`World`] when a folder can't be made or opened, or is a link.

@@ -90,7 +90,7 @@ pub(super) fn writer(file: impl AsFd) -> Writer {
 /// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`; the libc crate lacks them. The same on every architecture we build for.
 const GET_EXTENDED: libc::Ioctl = 0x801c_581f_u32 as libc::Ioctl;
 const SET_EXTENDED: libc::Ioctl = 0x401c_5820_u32 as libc::Ioctl;
-/// The flags that make a directory refuse, delay or change what is put into it: compression, sync, immutable, append only,
+/// The flags that make a directory refuse, delay or change new files: compression, sync, immutable, append only,
 /// no dump, no access times, sync of names, no copy on write, a project for all that is in it.
 const FLAGS: u32 = 0x2081_04fc;
 /// The same among the extended ones, with XFS's hints on where and how large files are laid out.

@@ -30,7 +30,7 @@ const BUILDING: &str = ".CLAUDE.md.new";
 /// Another process never is, as this one has the root's lock.
 static LAYING_OUT: Mutex<()> = Mutex::new(());
 
-/// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. What is there already
+/// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. An existing file
 /// stays.
 ///
 /// # Errors

@@ -154,7 +154,7 @@ impl Claims {
     }
 
     /// Unlinks the claimed file: the very last step. That it is gone already is no error. A directory that was swapped in
-    /// goes to the trash, unread: nobody can bound what is in it.
+    /// goes to the trash, unread: nothing bounds its contents.
     ///
     /// # Errors
     /// [`World`] when it can't be removed.

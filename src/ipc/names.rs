@@ -131,7 +131,7 @@ impl fmt::Display for Kind {
 
 /// Returns a file name as text that is safe in a log, a terminal and JSON.
 ///
-/// What acts on a screen, what is not seen and bytes that are no UTF-8 are written as escapes, a backslash as two.
+/// Characters that act on a screen or are invisible, and bytes that are no UTF-8, become escapes; a backslash becomes two.
 #[must_use]
 pub fn display_name(name: &OsStr) -> String {
     let mut text = String::with_capacity(name.len());

@@ -115,7 +115,7 @@ pub fn abilities(data: &Path) -> Result<Abilities, World> {
 pub enum NotWatched {
     /// This user may have no other inotify instance.
     NoInstance,
-    /// Only so many boxes.
+    /// Only this many boxes.
     OnlySoMany(usize),
 }
 

@@ -27,7 +27,7 @@ pub enum Swept {
 }
 
 impl HostDirs {
-    /// Removes what is in the trash, at most about `budget` files and directories of it.
+    /// Removes files and directories from the trash, at most about `budget` of them.
     ///
     /// # Errors
     /// [`World`] when the trash itself can't be read. What can't be removed is counted, and the rest goes on.

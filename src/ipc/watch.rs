@@ -1,7 +1,7 @@
 //! Hints that something waits in a box, from the kernel.
 //!
 //! A hint only ever makes the host look sooner. Hints may be lost (the queue is bounded, a network file system has
-//! none) and containers can make any number of them; what is claimed is decided by looking.
+//! none) and containers can make any number of them; a look decides which files are claimed.
 
 mod hints;
 

@@ -119,7 +119,7 @@ impl Scales {
         folder.and_then(Dir::new).map_err(|error| self.fails(error)).ok()
     }
 
-    /// What is gone, became something else, or is another file system's holds nothing; a container can make the rest of
+    /// A file that is gone, has changed its kind, or is on another file system counts nothing; a container can make the rest of
     /// errors only by its folders' modes.
     fn fails(&mut self, error: Errno) {
         if matches!(error, Errno::ACCESS | Errno::PERM) {
@@ -218,7 +218,7 @@ mod tests {
             .set_times(long_ago)
             .unwrap();
         assert_eq!(of(since).changed, weight.changed);
-        // What is added to a file counts with what it had.
+        // New bytes of a file count with its old ones.
         let mut old = std::fs::File::options().append(true).open(root.path().join("old")).unwrap();
         std::io::Write::write_all(&mut old, b"more").unwrap();
         assert!(of(since).changed > 150_000);

@@ -1,4 +1,4 @@
-//! The world's faults: what no command file is to blame for, and what is tried again.
+//! Faults of the world: no command file is to blame, and the work is tried again.
 
 use std::io;
 

@@ -256,7 +256,7 @@ fn aside(store: &Store, found: &mut Vec<Problem>) {
             why: hold.reason.unwrap_or_default(),
             since: hold.at,
         })),
-        Err(error) => found.push(Problem::Unreadable { what: "what is held", why: chain(&error) }),
+        Err(error) => found.push(Problem::Unreadable { what: "the holds", why: chain(&error) }),
     }
 }
 
@@ -265,7 +265,8 @@ fn stored(view: &View<'_>, store: &Store, disk: &Disk, found: &mut Vec<Problem>)
     let all = match store.stored() {
         Ok(all) => all,
         Err(error) => {
-            return found.push(Problem::Unreadable { what: "what is stored of groups", why: chain(&error) });
+            return found
+                .push(Problem::Unreadable { what: "the size of groups in the store", why: chain(&error) });
         }
     };
     let (most, left) = (view.config.limits.stored_bytes, disk.left());
@@ -354,10 +355,10 @@ fn of_groups(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
 #[must_use]
 pub fn remedy(error: &CredentialError) -> &'static str {
     match error {
-        CredentialError::None(_) => "put the key there; it is taken at once, and `chmod 600` the file",
-        CredentialError::Ended { .. } => "log in anew, or use an API key",
+        CredentialError::None(_) => "put the key there and `chmod 600` the file; G2 reads it at once",
+        CredentialError::Ended { .. } => "log in again, or use an API key",
         CredentialError::Read { .. } | CredentialError::Unusable { .. } => {
-            "mend the file, or what gateway.token_file names"
+            "correct the file, or the path in gateway.token_file"
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments that are checked as they are read, wherever they come from.
+//! Arguments that are checked as they are read, from the command line and from the socket alike.
 
 use std::{fmt, str::FromStr};
 
@@ -18,19 +18,17 @@ use crate::{
 /// Why an argument is not taken.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadArgument {
-    #[error(
-        "a chat's address is CHANNEL:NAME, such as local:family, without blanks and invisible characters"
-    )]
+    #[error("a chat's address is CHANNEL:NAME, such as local:family, without blanks or invisible characters")]
     NoAddress,
     #[error("no channel has such an address; use CHANNEL:NAME, such as local:{0}")]
     NoChannel(String),
     #[error(transparent)]
     User(#[from] BadUser),
-    #[error("a trigger shows something, and holds nothing that is not seen: {0:?}")]
+    #[error("a trigger needs visible characters and no invisible ones: {0:?}")]
     Trigger(String),
-    #[error("a prompt is wanted: say what the agent is to do")]
+    #[error("the prompt is empty; write a task for the agent")]
     NoPrompt,
-    #[error("a name is wanted; leave `--as` out to speak as yourself")]
+    #[error("the name is empty; leave `--as` out to speak as yourself")]
     NoSpeaker,
     #[error(transparent)]
     Speaker(#[from] BadSpeaker),
@@ -102,7 +100,7 @@ checked! {
 }
 
 checked! {
-    /// What a message starts with to mention a group, such as `@G2`.
+    /// A word at the start of a message that mentions a group's agent, such as `@G2`.
     Trigger, |text| match is_seen(text) {
         true => Ok(()),
         false => Err(BadArgument::Trigger(text.to_owned())),
@@ -110,7 +108,7 @@ checked! {
 }
 
 checked! {
-    /// What a task asks an agent: an empty one asks nothing, as an empty message says nothing.
+    /// The prompt of a task. It is never empty.
     Prompt, |text| match text.trim().is_empty() {
         true => Err(BadArgument::NoPrompt),
         false => Ok(()),
@@ -124,7 +122,7 @@ impl Jid {
             return None;
         }
         Some(format!(
-            "no channel reaches {self}: this program has {}; nothing comes in from there, and nothing can be said there",
+            "no channel reaches {self}: this program has {}; no message comes from there, and none can be sent there",
             channels::NAMES.join(", ")
         ))
     }

@@ -1,4 +1,4 @@
-//! Who changed what: a line each in `data/changes.log`, written by whoever did it, the daemon or a program under the lock.
+//! Changes and their authors: a line each in `data/changes.log`, written by the daemon or by a program under the lock.
 
 use std::path::Path;
 

@@ -27,7 +27,7 @@ impl By {
     /// Returns the user with this number.
     #[must_use]
     pub fn owner(uid: u32, before: Option<String>) -> Self {
-        // Whoever is no administrator was nobody else before.
+        // A user who is no administrator acts under no other name.
         Self::Owner { uid, name: crate::root::user_name(uid), before: before.filter(|_| uid == 0) }
     }
 

@@ -18,8 +18,8 @@ pub(super) async fn act(
     let now = clock::now();
     let outcomes = world.store.act(caller, command, said, config.zones.clone(), now).await??;
     world.store.put_out_archives(group.clone(), config.limits.archives, config.limits.archives_bytes).await?;
-    // Whoever follows the feed does the rest: a live run whose session is another now is asked to leave.
+    // Loops that follow the feed do the rest: a live run with another session now is asked to leave.
     world.keeper.changed(Some(group)).await?;
     let outcome = outcomes.into_iter().next();
-    Ok((outcome.ok_or_else(|| OpError::new(OpCode::Failed, "nothing came of it"))?, now))
+    Ok((outcome.ok_or_else(|| OpError::new(OpCode::Failed, "the command had no outcome"))?, now))
 }

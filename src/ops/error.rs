@@ -1,4 +1,4 @@
-//! Why an operation was not done.
+//! The failure of an operation.
 
 use ipc_handlers::{Code, Refusal, words};
 use schemars::JsonSchema;
@@ -20,13 +20,13 @@ words! {
         NotFound = "not_found",
         /// A rule or the present state forbids it; nothing is changed.
         Refused = "refused",
-        /// Whoever asks may not do this.
+        /// The caller has no right to do this.
         NotAuthorized = "not_authorized",
-        /// No room is left for it, or too much waits already.
+        /// A limit is reached: no room is left, or too much waits already.
         NoRoom = "no_room",
         /// The machine, the store or this program failed.
         Failed = "failed",
-        /// The connection was lost before the answer: nobody knows whether it was done.
+        /// The connection was lost before the answer: it may or may not be done.
         Unknown = "unknown",
         /// No daemon runs, and this needs one.
         NotRunning = "not_running",
@@ -35,14 +35,14 @@ words! {
     }
 }
 
-/// Why an operation was not done: what is wrong, and how to mend it.
+/// The failure of an operation: the mistake, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("{message}{}{hint}", if hint.is_empty() { "" } else { "; " })]
 pub struct OpError {
     pub code: OpCode,
-    /// What is wrong.
+    /// The mistake or failure in words.
     pub message: String,
-    /// How to mend it; empty: the message says all.
+    /// How to fix it; empty: the message says all.
     #[serde(default)]
     pub hint: String,
 }
@@ -53,7 +53,7 @@ impl OpError {
         Self { code, message: message.into(), hint: String::new() }
     }
 
-    /// Returns a failure of a sentence for people: what stands after its first semicolon is the hint.
+    /// Returns a failure of a sentence for people: the part after its first semicolon is the hint.
     pub fn of_sentence(code: OpCode, sentence: &str) -> Self {
         let (message, hint) = sentence.split_once("; ").unwrap_or((sentence, ""));
         Self::new(code, message).hint(hint)
@@ -74,7 +74,7 @@ impl OpError {
         Self::new(OpCode::Refused, message)
     }
 
-    /// Says how to mend it.
+    /// Adds how to fix it.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: hint.into(), ..self }
@@ -118,7 +118,7 @@ impl From<Refusal> for OpError {
     }
 }
 
-/// Says that a row of the history does not exist: that it was removed, where it once did.
+/// Returns the failure for a row of the history that does not exist. It says so if the row was removed.
 #[must_use]
 pub fn missing(store: &Store, what: History, id: i64) -> OpError {
     let name = match what {
@@ -132,7 +132,7 @@ pub fn missing(store: &Store, what: History, id: i64) -> OpError {
     let removed = "it was only history, and was removed (`g2 prune --help`)";
     match store.was_given(what, id) {
         Ok(true) if name == "command" => OpError::not_found(format!(
-            "nothing is kept of command {id}: {removed}, or nothing came of its claim"
+            "nothing is kept of command {id}: {removed}, or its claim had no outcome"
         )),
         Ok(true) => OpError::not_found(format!("{name} {id} does not exist any more: {removed}")),
         Ok(false) => OpError::not_found(format!("{name} {id} does not exist")),

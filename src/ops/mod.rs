@@ -102,7 +102,7 @@ pub trait Keeper: Send + Sync {
     /// The world's.
     fn boxes(&self, group: &Folder) -> Result<Arc<GroupBoxes>, OpError>;
 
-    /// Returns what is needed to act on commands.
+    /// Returns the means to act on commands.
     ///
     /// # Errors
     /// The world's.
@@ -122,7 +122,7 @@ pub struct Done<R> {
     pub row: R,
     /// What was done, in one sentence for people.
     pub says: String,
-    /// What else people should know, a sentence each.
+    /// Further notes for people, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -144,7 +144,7 @@ pub struct Answer {
     pub row: Value,
     /// What was done, in one sentence for people.
     pub says: String,
-    /// What else people should know, a sentence each.
+    /// Further notes for people, a sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -229,7 +229,7 @@ operations! {
     MembersAdd = "members.add": people::add_member::Args;
     /// Has a group know somebody no more.
     MembersRemove = "members.remove": people::remove_member::Args;
-    /// Changes what is known of a chat, or what becomes of strangers there, all of it or nothing.
+    /// Changes facts about a chat, or its policy for strangers: all changes or none.
     ChatsSet = "chats.set": people::set_chat::Args;
     /// Counts anew what would have woken an agent and was not heard.
     DroppedClear = "dropped.clear": people::clear_dropped::Args;
@@ -261,9 +261,9 @@ operations! {
     SessionsClear = "sessions.clear": sessions::clear::Args;
     /// Keeps a group's commands, or one that waits, from being claimed.
     IpcHold = "ipc.hold": ipc::hold::Args;
-    /// Lets go of what is held.
+    /// Releases a hold.
     IpcRelease = "ipc.release": ipc::release::Args;
-    /// Sets a command aside that waits or is claimed; removes what is kept of a dead one.
+    /// Refuses a waiting or claimed command unread; removes the kept file of a dead one.
     IpcDrop = "ipc.drop": ipc::drop::Args;
     /// Decides a refused or dead command once more, as a new one.
     IpcRetry = "ipc.retry": ipc::retry::Args;
@@ -295,7 +295,7 @@ impl Op {
 /// Does an operation for somebody, if they may, and notes it in `data/changes.log`.
 ///
 /// # Errors
-/// [`OpError`]: what is wrong, and how to mend it. The log has that it failed.
+/// [`OpError`]: the mistake and its fix. The log notes the failure.
 pub async fn perform(world: &World<'_>, by: &By, op: Op) -> Result<Answer, OpError> {
     let what = audit::words(&op);
     let done = match by.may(&op) {

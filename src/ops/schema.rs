@@ -28,7 +28,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
 /// its arguments and its row (`operations`), and what it is answered (`done`, `refused`). Types are under `$defs`.
 #[must_use]
 pub fn schema() -> Value {
-    // Arguments are read and all else is written: what may be left out differs.
+    // Arguments are read, the rest is written: different fields may be left out.
     let mut read = SchemaSettings::draft2020_12().into_generator();
     let mut written = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut operations = Map::new();

@@ -58,7 +58,7 @@ pub struct DockerSandbox {
 #[derive(Debug)]
 struct Shared {
     engine: Engine,
-    /// Something was started here: whoever waits for a start looks again.
+    /// A container was started here: tasks that wait for a start look again.
     started: Notify,
 }
 
@@ -183,7 +183,7 @@ impl DockerSandbox {
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         let call = self.shared.engine.client().await?.remove_container(id, Some(options));
         match self.shared.engine.ask_about(id, "removing", ANSWER, call).await {
-            // Somebody else is at it. Its name is free only afterwards.
+            // Another process removes it. Its name is free only afterwards.
             Err(fault) if fault.status == Some(409) => {
                 timeout(ANSWER, self.shared.gone(id)).await.unwrap_or(Err(fault.error))
             }

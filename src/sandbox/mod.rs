@@ -60,7 +60,7 @@ pub struct Mount {
     pub whose: Whose,
 }
 
-/// Who else sees what is mounted.
+/// The sharing of a mount with other containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// This container alone.
@@ -77,7 +77,7 @@ pub enum Network {
     Open,
 }
 
-/// What is done about SELinux.
+/// The labels of mounts for SELinux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Labels {
     /// Nothing: mounts keep their labels.
@@ -206,7 +206,7 @@ pub trait Sandbox: Send + Sync {
     /// Kills it and everything it started, now. One that is gone already is no error.
     fn kill<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), SandboxError>>;
 
-    /// Removes what is left, by force. One that is gone already is no error.
+    /// Removes a leftover container by force. One that is gone already is no error.
     fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), SandboxError>>;
 
     /// Every container of `instance`, in all states. An error is no empty list.

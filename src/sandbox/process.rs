@@ -57,7 +57,7 @@ impl ProcessSandbox {
     }
 
     /// Kills what a daemon that died left running, with everything in the same groups, and returns the runs it
-    /// belonged to. To be called at start, by whoever holds the root's lock.
+    /// belonged to. To be called at start, by the holder of the root's lock.
     ///
     /// # Errors
     /// When `/proc` or the notes in `data/runs` can't be read, or something doesn't die.
@@ -129,7 +129,7 @@ impl ProcessSandbox {
     }
 }
 
-/// What is left of us takes its children along, when it has the time. The life pipes are for when it has not.
+/// The rest of us takes its children along, when it has the time. The life pipes are for when it has not.
 impl Drop for ProcessSandbox {
     fn drop(&mut self) {
         for container in self.table().values() {
@@ -157,7 +157,7 @@ impl Sandbox for ProcessSandbox {
         async { self.check() }.boxed()
     }
 
-    /// There are no images here: what is run is our own runner, or has to speak as it does.
+    /// There are no images here: the program is our own runner, or has to speak as it does.
     fn protocol<'a>(&'a self, _image: &'a str) -> BoxFuture<'a, Result<u32, SandboxError>> {
         async { Ok(ipc_handlers::wire::PROTOCOL) }.boxed()
     }

@@ -13,9 +13,11 @@ use serde_json::{Value, json};
 use crate::support::{Root, wait_for};
 
 mod changes;
+mod examples;
 mod losses;
 mod mistakes;
 mod stories;
+mod texts;
 
 fn code(root: &Root, arguments: &[&str]) -> Option<i32> {
     root.run(arguments).status.code()
@@ -314,7 +316,7 @@ fn what_is_refused_says_on_stderr_how_to_mend_it() {
         (&["wirings", "set", "--group", "main", "--chat", "local:main", "colour=red"], "engage, pattern"),
         (&["groups", "add", "blank", "--chat", "local:x", "--name", "\u{3164}"], "not seen"),
         (&["groups", "set", "main", "name=\u{e0041}Main"], "not seen"),
-        (&["groups", "set", "main", "trigger=\u{2800}"], "not seen"),
+        (&["groups", "set", "main", "trigger=\u{2800}"], "invisible"),
         (&["ipc", "hold", "nobody"], "neither a group nor a command called nobody; `g2 groups list`"),
         (&["ipc", "show", "no\u{1b}[31m\u{202e}"], "no\\u{1b}[31m\\u{202e};"),
         (&["schedule", "next", "every day"], "cron"),

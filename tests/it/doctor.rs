@@ -87,7 +87,7 @@ fn people_get_a_table_with_the_mend_below_what_it_mends() {
     let text = root.g2(&["doctor"]);
     assert!(text.lines().any(|line| line.starts_with("ok    store ")), "{text}");
     let at = text.lines().position(|line| line.starts_with("WARN  sandbox ")).unwrap();
-    assert!(text.lines().nth(at + 1).unwrap().trim_start().starts_with("mend: "), "{text}");
+    assert!(text.lines().nth(at + 1).unwrap().trim_start().starts_with("fix: "), "{text}");
     assert!(text.ends_with("to look at\n"), "{text}");
 }
 
@@ -120,7 +120,7 @@ fn a_root_that_this_user_can_not_write_to_is_told() {
     let mut command = doctor(&root);
     if is_root() {
         command.uid(1000).gid(1000);
-        finds(command, "root", "fail", "can't be looked into", "chown -R");
+        finds(command, "root", "fail", "this user may not read", "chown -R");
     }
 }
 
@@ -149,7 +149,7 @@ fn secrets_that_others_can_read_are_told() {
     chmod(&path, 0o640);
     finds(doctor(&root), "secrets", "warn", "mode 0640", "chmod 600");
     chmod(&path, 0o600);
-    finds(doctor(&root), "secrets", "ok", "closed to others", "");
+    finds(doctor(&root), "secrets", "ok", "is private", "");
     fs::write(root.path().join("key"), "sk-ant-api03-x").unwrap();
     chmod(&root.path().join("key"), 0o644);
     root.settings("[gateway]\ntoken_file = \"key\"\n");
@@ -214,7 +214,7 @@ fn a_holder_of_the_lock_that_does_not_answer_is_told() {
     let root = Root::new("");
     let lock = fs::File::options().create(true).truncate(false).write(true).open(root.data("lock")).unwrap();
     lock.lock().unwrap();
-    finds(doctor(&root), "socket", "warn", "listens nowhere", "look again");
+    finds(doctor(&root), "socket", "warn", "does not listen", "in a moment");
     drop(std::os::unix::net::UnixListener::bind(root.data("g2.sock")).unwrap());
     finds(doctor(&root), "socket", "fail", "does not answer", "restart");
 }
@@ -239,7 +239,7 @@ fn a_zone_that_is_none_is_told_with_the_one_that_was_meant() {
     let root = Root::new("");
     let mut command = doctor(&root);
     command.env("TZ", "America/NewYork");
-    finds(command, "time_zone", "warn", "\"America/NewYork\" names no time zone", "America/New_York");
+    finds(command, "time_zone", "warn", "\"America/NewYork\" is not a time zone", "America/New_York");
     fs::write(root.path().join("g2.toml"), "timezone = \"Nowhere\"\n").unwrap();
     let mut command = doctor(&root);
     command.env_remove("TZ");
@@ -263,7 +263,7 @@ fn what_could_not_be_said_and_what_could_not_be_understood_is_told() {
     finds(doctor(&root), "outbox", "warn", "no channel of this daemon owns nochannel:1", "g2 outbox retry 1");
     finds(doctor(&root), "commands", "warn", "1 commands", "g2 ipc list --state dead");
     daemon.kill();
-    finds(doctor(&root), "outbox", "warn", "1 messages could not be said", "outbox list");
+    finds(doctor(&root), "outbox", "warn", "1 texts for chats could not be sent", "outbox list");
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_run_without_an_owner_is_told_by_name() {
             [],
         )
         .unwrap();
-    finds(doctor(&root), "runs", "warn", "run 1 of group main (lane:7) has no owner", "g2 serve");
+    finds(doctor(&root), "runs", "warn", "run 1 of group main (lane:7) has no daemon", "g2 serve");
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn a_run_that_a_killed_daemon_left_is_told_until_the_next_start_ends_it() {
     let daemon = root.serve();
     root.g2(&["send", "stay"]);
     wait_for("a run", || root.rows(&["runs", "list"]).iter().any(|r| r["status"] == "running").then_some(()));
-    finds(doctor(&root), "runs", "ok", "1 under way", "");
+    finds(doctor(&root), "runs", "ok", "1 live", "");
     daemon.kill();
     finds(doctor(&root), "runs", "warn", "run 1 of group main", "g2 serve");
     fs::write(root.path().join("script-all.json"), "[]").unwrap();

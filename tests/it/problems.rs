@@ -49,7 +49,7 @@ fn a_problem_is_told_by_status_doctor_and_once_by_the_log_until_it_is_mended() {
     }
     assert_eq!(unwell(&root).len(), 1, "{:?}", unwell(&root));
     let people = String::from_utf8(root.run(&["status"]).stdout).unwrap();
-    assert!(people.contains("mend: `g2 wirings set --group twin"), "{people}");
+    assert!(people.contains("fix: `g2 wirings set --group twin"), "{people}");
     let appeared = |log: &str| log.matches("a problem: main and twin engage").count();
     assert_eq!(appeared(&root.log()), 1, "{}", root.log());
     root.g2(&[&twin[..], &["engage=mention"]].concat());
@@ -201,7 +201,7 @@ fn what_serve_would_refuse_is_what_status_and_doctor_name() {
                 std::fs::create_dir_all(root.data("runs/1")).unwrap();
             },
             "root",
-            "bring it back from a backup",
+            "restore it from a backup",
         ),
         (
             "",
@@ -245,9 +245,7 @@ fn what_serve_would_refuse_is_what_status_and_doctor_name() {
         let status = root.json(&["status"]);
         let first = &status["findings"][0];
         assert!(format!("{} {}", first["text"], first["fix"]).contains(says), "{first}");
-        assert!(
-            status["problems"][0].as_str().unwrap().contains("once what keeps it from starting is mended")
-        );
+        assert!(status["problems"][0].as_str().unwrap().contains("after you fix the problem below"));
         assert_eq!(codes.iter().filter(|code| *code == check).count(), 1, "{codes:?}");
         let rows = bad_rows(&root, check);
         assert_eq!(rows.len(), 1, "{rows:?}");

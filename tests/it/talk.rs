@@ -113,7 +113,7 @@ fn other_people_are_heard_and_who_woke_nobody_is_told_so() {
     root.g2(&["send", "--as", "eve", "psst\u{1b}[2Jand"]);
     terminal.until("eve: psst[2Jand");
     terminal.keys("anybody?\r");
-    terminal.until("no agent was woken by this message (main: ");
+    terminal.until("this message woke no agent (main: ");
     terminal.keys("/why\r");
     terminal.until("main: does not engage");
     terminal.keys("/help\r");

@@ -318,3 +318,54 @@ fn the_readme_names_the_commands_that_ci_runs() {
     }
     assert!(ci.contains("cargo test"), ".ci/run does not run the tests");
 }
+
+/// Words behind which a reader has to look for the subject, or that a plainer word replaces.
+fn decoded(text: &str) -> Option<String> {
+    let puzzle = Regex::new(r"(?i)\b(what is|who is|whoever|so many|such a one)\b").unwrap();
+    // "anything else" is plain, "do this, else that" is "otherwise".
+    let alone = Regex::new(r"(?i)\b(\w+) else\b|\belse\b").unwrap();
+    let plain = Regex::new(r"(?i)^(any|every|some|no)(thing|body|one|where)$").unwrap();
+    let puzzling = puzzle.find(text).map(|found| found.as_str().to_owned());
+    puzzling.or_else(|| {
+        let found = alone
+            .captures_iter(text)
+            .find(|found| found.get(1).is_none_or(|before| !plain.is_match(before.as_str())));
+        found.map(|found| found[0].to_owned())
+    })
+}
+
+/// The prose of a page: its text without blocks and pieces of code.
+fn prose(page: &str) -> String {
+    let blocks = Regex::new(r"(?ms)^\s*```.*?^\s*```$").unwrap();
+    let pieces = Regex::new(r"`[^`]*`").unwrap();
+    pieces.replace_all(&blocks.replace_all(page, ""), "CODE").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn pages_and_help_texts_name_their_subjects() {
+    let mut pages = vec![(PathBuf::from("README.md"), fs::read_to_string(top().join("README.md")).unwrap())];
+    for dir in ["docs", "src", "ipc-handlers", "container", "tests", "groups", "migrations", ".github"] {
+        if top().join(dir).is_dir() {
+            pages.extend(files(dir, "md"));
+        }
+    }
+    pages.extend(
+        files("tests/it/cli/help", "snap").into_iter().map(|(path, text)| (path, text.replace('`', ""))),
+    );
+    pages.push(("data/README.md".into(), fs::read_to_string(top().join("data/README.md")).unwrap()));
+    pages.push(("src/default.toml".into(), fs::read_to_string(top().join("src/default.toml")).unwrap()));
+    let found: Vec<String> = pages
+        .iter()
+        .filter_map(|(path, text)| Some(format!("{}: {}", path.display(), decoded(&prose(text))?)))
+        .collect();
+    assert!(found.is_empty(), "say it with a noun as subject: {found:#?}");
+    for (text, wrong) in [
+        ("Tells what is held", true),
+        ("for so many seconds", true),
+        ("the default, else UTC", true),
+        ("Nothing else changes, for anybody else", false),
+        ("The command `if a else b`", false),
+    ] {
+        assert_eq!(decoded(&prose(text)).is_some(), wrong, "{text}");
+    }
+}

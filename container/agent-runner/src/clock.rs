@@ -23,7 +23,7 @@ impl Deadline {
         Self(Instant::now() + after.min(CENTURY))
     }
 
-    /// Returns what is left, or `None` once it has passed.
+    /// Returns the rest of the time, or `None` once it has passed.
     pub(crate) fn left(self) -> Option<Duration> {
         let left = self.0.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)

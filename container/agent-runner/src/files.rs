@@ -1,7 +1,7 @@
 //! The runner's one door to files: everything happens relative to an opened folder.
 //!
 //! The agent beside us may put anything into these folders. A name is never followed when it is a link, opening never
-//! blocks, reading is bounded, and what is seen by others appears whole or not at all.
+//! blocks, reading is bounded, and other processes see a file whole or not at all.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -30,7 +30,7 @@ pub enum FileError {
     /// A link, folder, FIFO, socket or device stands where a file should be.
     #[error("{} is no regular file", path.display())]
     NotRegular { path: PathBuf },
-    /// The file is larger than what is read of such a file.
+    /// The file is larger than the limit for such a file.
     #[error("{} is larger than {limit} bytes", path.display())]
     TooLarge { path: PathBuf, limit: u64 },
 }

@@ -1,6 +1,6 @@
 //! Hints that a folder has changed.
 //!
-//! A hint carries no data and may be missing or superfluous: whoever waits looks at the folder again after each hint
+//! A hint carries no data and may be missing or superfluous: a waiting thread looks at the folder again after each hint
 //! and after each time-out. Where the kernel gives no events (or none are to be had) the time-outs carry the work.
 
 use std::{
@@ -16,7 +16,7 @@ const POLL: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mil
 /// How long events do without another try to have them: somebody else of this user may have used them up for a while.
 const TRY_AGAIN: Duration = Duration::from_secs(2);
 
-/// A watch on one folder, not on what is below it.
+/// A watch on one folder, not on its subfolders.
 pub(crate) struct Hints {
     folder: PathBuf,
     hints: Receiver<()>,

@@ -83,7 +83,7 @@ impl Inbox {
     /// Looks at the folder once and claims the next follow-up, if there is one.
     ///
     /// # Errors
-    /// [`FileError`] when the folder can't be read at all; what is wrong with single files is reported and set aside.
+    /// [`FileError`] when the folder can't be read at all; faulty files are reported and set aside.
     pub(crate) fn look(&self) -> Result<Found, FileError> {
         let close = OsStr::new(CLOSE_FILE);
         if self.dir.has(close) {

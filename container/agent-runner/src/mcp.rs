@@ -1,7 +1,7 @@
 //! `g2-agent mcp`: the tools for agents that we do not drive, as an MCP server on stdin and stdout.
 //!
 //! The only place in the runner with an async runtime: the protocol is the SDK's business, and a thread of its own
-//! sends the commands, one after the other. What is on stderr is for people.
+//! sends the commands, one after the other. Text on stderr is for people.
 
 use std::{
     process::ExitCode,
@@ -78,7 +78,7 @@ fn run() -> Result<(), McpError> {
         let transport = AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout())
             .with_max_line_length(LINE_LIMIT);
         match serve_server(server, transport).await {
-            // What is under way when the client closes its end is answered for some seconds.
+            // Live calls are still answered for some seconds after the client closes its end.
             Ok(service) => drop(service.waiting().await),
             Err(ServerInitializeError::ConnectionClosed(_)) => {}
             Err(e) => return Err(McpError::Begin(Box::new(e))),

@@ -51,7 +51,7 @@ fn ascii_json(record: &Record) -> String {
     if json.is_ascii() {
         return json;
     }
-    // What is not ASCII can only stand inside a JSON string.
+    // Characters beyond ASCII can only stand inside a JSON string.
     let mut line = String::with_capacity(json.len() * 2);
     let mut units = [0; 2];
     for c in json.chars() {

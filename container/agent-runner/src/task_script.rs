@@ -104,7 +104,7 @@ fn finish(child: &mut Child) -> Result<LastLine, ScriptError> {
     if output.len() as u64 > OUTPUT_LIMIT {
         return Err(ScriptError::TooMuch);
     }
-    // It has closed its output, so its end is near; what it still does may take what is left of the time.
+    // It has closed its output, so its end is near; the rest of its work may take the rest of the time.
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,

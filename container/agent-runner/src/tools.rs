@@ -38,7 +38,7 @@ pub(crate) enum Reach {
 pub(crate) struct Tool {
     /// The command's `type`, and the tool's name.
     name: &'static str,
-    /// Who is offered it: everybody, or only those whose reach is [`Reach::All`].
+    /// Callers that are offered it: all, or only those whose reach is [`Reach::All`].
     whose: Reach,
     /// What the model is told; `{zone}` stands for the user's time zone.
     text: &'static str,

@@ -52,7 +52,7 @@ impl Turns {
         }
     }
 
-    /// Waits for the next turn. `None`: finish what is under way and leave.
+    /// Waits for the next turn. `None`: finish the live work and leave.
     ///
     /// # Errors
     /// [`FileError`] when the input folder can't be read any more.

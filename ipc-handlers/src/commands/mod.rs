@@ -155,7 +155,7 @@ impl Command {
 pub enum Who {
     /// A group for its own chats; main for any address.
     OwnChats,
-    /// A group for what is its own; main for what is any group's.
+    /// A group for its own things; main for those of any group.
     Own,
     /// Main alone.
     Main,

@@ -117,7 +117,7 @@ impl RegisterGroup {
         })])
     }
 
-    /// In v1's terms: without the need of a trigger every message counts; else those that mention the agent, with what
+    /// In v1's terms: without the need of a trigger every message counts; otherwise those that mention the agent, with what
     /// was said before as context.
     fn engages(&self) -> (EngageMode, Option<String>, IgnoredMessages) {
         let pattern = |pattern: &Option<String>| pattern.clone().or_else(|| Some(".".to_owned()));

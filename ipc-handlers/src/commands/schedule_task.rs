@@ -103,7 +103,7 @@ impl ScheduleTask {
 
     /// Returns whose task it becomes and for which chat.
     ///
-    /// Of several groups wired to a chat, main gets its own where it is one of them, else the one wired first.
+    /// Of several groups wired to a chat, main gets its own if it is one of them, otherwise the one wired first.
     fn target(&self, caller: &Caller, facts: &Facts) -> Result<(Folder, String), Refusal> {
         let own = |jid: &str| Ok((caller.group.clone(), jid.to_owned()));
         let Some(jid) = &self.target_jid else {

@@ -44,7 +44,7 @@ const WORDS: usize = 32;
 /// How long it may be, characters.
 const LONGEST: usize = 256;
 
-/// Says what is wrong with a query, if anything: it has to be searched for in bounded time, whatever was said.
+/// Returns the fault of a query, if any: a search has to end in bounded time, for any text.
 ///
 /// # Errors
 /// A sentence that begins with a verb.

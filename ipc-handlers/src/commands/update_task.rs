@@ -1,4 +1,4 @@
-//! `update_task`: changes what a task says or when it runs. What is left out stays.
+//! `update_task`: changes what a task says or when it runs. Fields that are left out keep their values.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -97,7 +97,7 @@ impl UpdateTask {
         Ok(vec![Effect::ChangeTask { id: task.id.clone(), group: task.group.clone(), change }])
     }
 
-    /// Returns the schedule as it will be, when it is to change: what is left out of it stays.
+    /// Returns the schedule as it will be, when it is to change: parts that are left out stay.
     fn schedule(&self, task: &TaskFacts, facts: &Facts) -> Result<Option<Schedule>, Refusal> {
         if self.schedule_type.is_none() && self.schedule_value.is_none() {
             return Ok(None);

@@ -52,7 +52,7 @@ pub(super) const DAY_OF_WEEK: Spec = Spec {
 pub(super) type Bits = u64;
 
 impl Spec {
-    /// Returns what is wrong, for a message; `fault` is about `item`, a part of the field.
+    /// Returns the text of a mistake; `fault` is about `item`, a part of the field.
     pub(super) fn fault(&self, item: &str, fault: &str) -> String {
         format!("the {} field: {} {fault}", self.name, crate::refusal::quoted(item))
     }

@@ -80,7 +80,7 @@ impl Schedule {
     /// [`Schedule::kind`] and [`Schedule::value`] return is read back to the same schedule.
     ///
     /// # Errors
-    /// `invalid_schedule`, saying what is wrong with which part, with an example.
+    /// `invalid_schedule`, with the wrong part, its fault and an example.
     pub fn parse(kind: &str, value: &str, zone: &TimeZone, now: Time) -> Result<Self, Refusal> {
         match kind {
             "cron" => {

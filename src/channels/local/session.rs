@@ -23,7 +23,7 @@ const HEARD_AT_ONCE: usize = 100;
 pub enum Ask {
     /// A message in.
     Send(Box<Incoming>),
-    /// From now on tell what is said to this chat.
+    /// From now on report texts for this chat.
     Listen {
         chat: String,
         /// And whether an agent works for it.
@@ -46,11 +46,11 @@ pub enum Told {
     Accepted {
         seq: i64,
         wired: usize,
-        /// What else became of it: it answered a question, or raised one.
+        /// Another effect of it: it answered a question, or raised one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },
-    /// What to tell whoever pressed a button, and whether it did anything.
+    /// The text for the person who pressed a button, and whether it did anything.
     Answered {
         done: bool,
         says: String,
@@ -137,7 +137,7 @@ impl Session {
         }
     }
 
-    /// Stores a message; whoever sent it is told once that is durable.
+    /// Stores a message; the sender is told once it is durable.
     async fn accept(&self, message: Incoming) -> Told {
         let message = match inbound(&self.intake, message, clock::now()).await {
             Ok(message) => message,

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{app::socket_path, loops::control::Status};
 
-/// What is known of `data/lock`.
+/// The state of `data/lock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Lock {
     Free,
@@ -21,7 +21,7 @@ enum Lock {
     Unreadable(String),
 }
 
-/// What is known of `data/g2.sock`.
+/// The state of `data/g2.sock`.
 #[derive(Clone, Debug)]
 enum Socket {
     Absent,
@@ -101,18 +101,18 @@ fn judge(lock: &Lock, socket: &Socket, root: &Path) -> Vec<Row> {
         (Socket::Absent, Lock::Held(pid)) => Row::warn(
             "socket",
             format!(
-                "{} serves the root and listens nowhere: it starts, stops, or {} was removed",
+                "{} serves the root but does not listen: it is starting or stopping, or {} was removed",
                 holder(pid),
                 path.display()
             ),
-            "look again in a moment; if it stays so, restart the daemon",
+            "run `g2 doctor` again in a moment; if nothing has changed, restart the daemon",
         ),
         (Socket::Stale | Socket::Mute(_), Lock::Held(pid)) => {
             let why = if let Socket::Mute(why) = socket { format!(": {why}") } else { String::new() };
             Row::fail(
                 "socket",
                 format!("{} serves the root and does not answer{why}", holder(pid)),
-                "look into its log and restart it",
+                "read its log and restart it",
             )
         }
         (Socket::Absent, Lock::Free | Lock::Unreadable(_)) => Row::ok("socket", "no daemon runs"),
@@ -122,12 +122,12 @@ fn judge(lock: &Lock, socket: &Socket, root: &Path) -> Vec<Row> {
                 "no daemon runs, and {} is left over: the last one was killed or crashed",
                 path.display()
             ),
-            "start it again with `g2 serve`: it goes on where the last one was, and takes the socket over",
+            "start it again with `g2 serve`: it goes on where the last one stopped, and takes over the socket",
         ),
         (Socket::Mute(why), Lock::Free | Lock::Unreadable(_)) => Row::fail(
             "socket",
-            format!("something that is not the daemon listens on {}: {why}", path.display()),
-            format!("end it and remove {}", path.display()),
+            format!("a program other than the daemon listens on {}: {why}", path.display()),
+            format!("end that program and remove {}", path.display()),
         ),
     };
     vec![of_lock, of_socket]

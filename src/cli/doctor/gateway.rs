@@ -32,11 +32,11 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
 /// Tells whose agents have a way out, be it by way of the model's host.
 fn egress(reaching: &[&str]) -> Row {
     let detail = match reaching {
-        [] => "no agent reaches anything but its model, nor has that fetch anything; `egress=model_fetch` of a group allows the \
-               latter, as Claude Code's WebSearch needs it"
+        [] => "agents reach nothing but their model, and the model fetches nothing for them; Claude Code's WebSearch needs \
+               `egress=model_fetch` of its group"
             .to_owned(),
         some => format!(
-            "agents of {} have a way out: a network, or a model that may fetch for them",
+            "agents of {} have a way out: a network, or a model that may fetch pages for them",
             some.join(", ")
         ),
     };
@@ -49,13 +49,13 @@ fn judge_key(key: Result<Kind, CredentialError>) -> Row {
         Ok(kind) => {
             let kind = match kind {
                 Kind::ApiKey => "an API key",
-                Kind::Login => "the token of a login (a bearer's)",
-                Kind::Bearer => "a bearer's token",
+                Kind::Login => "the token of a login (a bearer token)",
+                Kind::Bearer => "a bearer token",
             };
-            Row::ok("model_key", format!("{kind} is there; agents get a placeholder in its place"))
+            Row::ok("model_key", format!("there is {kind}; agents get a placeholder instead"))
         }
         Err(error @ CredentialError::None(_)) => {
-            Row::ok("model_key", format!("{}; nothing needs one", chain(&error)))
+            Row::ok("model_key", format!("{}; no agent needs one", chain(&error)))
         }
         Err(error) => Row::warn("model_key", chain(&error), remedy(&error)),
     }

@@ -38,7 +38,7 @@ fn all_or(check: &'static str, bad: Vec<Row>, well: String) -> Vec<Row> {
 
 fn main_group(groups: &[Group]) -> Option<Row> {
     let main = groups.iter().find(|group| group.is_main)?;
-    Some(Row::ok("main_group", format!("{} is the privileged group", main.folder)))
+    Some(Row::ok("main_group", format!("{} is the main group", main.folder)))
 }
 
 fn folders(root: &Path, groups: &[Group]) -> Vec<Row> {
@@ -50,10 +50,10 @@ fn folders(root: &Path, groups: &[Group]) -> Vec<Row> {
             match std::fs::symlink_metadata(&path) {
                 Err(_) => Some(Row::warn(
                     "group_folder",
-                    format!("{shown} is not there: group {} has lost its memory", group.folder),
-                    format!("put it back; otherwise its next run makes an empty one (`mkdir {shown}`)"),
+                    format!("{shown} is missing: group {} has lost its memory", group.folder),
+                    format!("restore it; otherwise the next run makes an empty folder (`mkdir {shown}`)"),
                 )),
-                // What is there and is no folder is a problem of the list.
+                // A file in the place of a folder is a problem of the list.
                 Ok(_) => None,
             }
         })
@@ -63,7 +63,7 @@ fn folders(root: &Path, groups: &[Group]) -> Vec<Row> {
 
 fn boxes(subject: &Subject) -> Vec<Row> {
     let Ok(meta) = std::fs::symlink_metadata(&subject.data) else { return Vec::new() };
-    // Whoever serves the root owns `data/`. Root gives the boxes to the agents' user, anybody else keeps them.
+    // The user that serves the root owns `data/`. Root gives the boxes to the agents' user, another user keeps them.
     let uid =
         |folder| subject.store.as_ref().and_then(|store| store.group_uid(folder).ok()).unwrap_or_default();
     let mut bad = Vec::new();
@@ -83,7 +83,7 @@ fn boxes(subject: &Subject) -> Vec<Row> {
     }
     let well = match subject.daemon {
         Some(_) => "each group has its five boxes",
-        None => "what is there is as it should be; the start makes what is missing",
+        None => "the boxes that exist are in order; the start makes the missing ones",
     };
     all_or("boxes", bad, well.into())
 }
@@ -119,15 +119,13 @@ fn stored(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
     let wrong = (subject.daemon.is_none() && counted != there).then(|| {
         Row::warn(
             "stored",
-            "what groups have in the store is not counted rightly, so that limits.stored_mib holds too early or too late",
-            "a fault of g2: report it",
+            "the size of groups in the store is counted wrongly, so limits.stored_mib takes effect too early or too late",
+            "this is a bug of g2: report it",
         )
     });
     match wrong {
         Some(row) => vec![row],
-        None => {
-            subject.all_is_well("stored", "no group has as much in the store as it may").into_iter().collect()
-        }
+        None => subject.all_is_well("stored", "no group is at its limit in the store").into_iter().collect(),
     }
 }
 
@@ -162,7 +160,7 @@ fn judge_archives(
     (most.is_none() && kept.0 >= MANY_ARCHIVES || bytes.is_none() && kept.1 >= stored / 4).then(|| {
         Row::warn(
             "archives",
-            format!("{has}, and none is removed by itself"),
+            format!("{has}, and G2 removes none by itself"),
             "delete some: `g2 sessions delete ID`; or set limits.archives or limits.archives_mib",
         )
     })
@@ -183,8 +181,8 @@ fn judge_boxes(folder: &Path, lying: &[Lies], owner: Owner, daemon: Daemon) -> V
         match as_what {
             None if daemon == Daemon::Up => rows.push(Row::fail(
                 "boxes",
-                format!("{at} is not there although the daemon is up"),
-                "the daemon makes it anew within seconds, and a run that is under way goes on with the old one; if not, look into its log",
+                format!("{at} is missing although the daemon is up"),
+                "the daemon makes it again within seconds, and a live run goes on with the old one; if it does not, read its log",
             )),
             None => {}
             Some(LiesAs { kind, .. }) if *kind != Kind::Directory => rows.push(Row::fail(
@@ -211,9 +209,9 @@ fn judge_boxes(folder: &Path, lying: &[Lies], owner: Owner, daemon: Daemon) -> V
                     rows.push(Row::fail(
                         "boxes",
                         format!(
-                            "{at} has flags or a project that the folder above it has not, and may refuse what is put into it"
+                            "{at} has flags or a project that its parent folder lacks, and may refuse files"
                         ),
-                        "the daemon sets them back within seconds; if it does not, look into its log",
+                        "the daemon resets them within seconds; if it does not, read its log",
                     ));
                 }
             }
@@ -249,7 +247,7 @@ mod tests {
         assert!(of((9, 0), Some(10), None).unwrap().contains("beyond 10 the oldest are removed"));
         assert!(of((0, 90), None, Some(100)).is_some());
         assert_eq!(of((999, 99), None, None), None);
-        assert!(of((1_000, 0), None, None).unwrap().contains("none is removed by itself"));
+        assert!(of((1_000, 0), None, None).unwrap().contains("G2 removes none by itself"));
         assert!(of((0, 100), None, None).is_some());
     }
     use crate::cli::doctor::row::Status;

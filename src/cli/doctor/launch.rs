@@ -53,7 +53,7 @@ fn extra(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
     let mut rows = match (mounts::read_list(&subject.config), wanted) {
         (Ok(list), _) => {
             let roots = list.allowed_roots.len();
-            vec![Row::ok("mount_allowlist", format!("it is understood, and allows {roots} roots"))]
+            vec![Row::ok("mount_allowlist", format!("it can be read, and allows {roots} roots"))]
         }
         (Err(NoList::Missing { .. } | NoList::NoHome), false) => {
             vec![Row::ok("mount_allowlist", "there is none, and no group asks for mounts")]
@@ -76,7 +76,7 @@ fn extra(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
                 "mount",
                 format!("{} goes without {}: {why}", group.folder, request.host_path),
                 format!(
-                    "change `g2 groups set {} mounts=…`, or, where it is not allowed, {}",
+                    "change `g2 groups set {} mounts=…`, or, if it is not allowed, {}",
                     group.folder,
                     mounts::list_path(&subject.config).unwrap_or_default().display()
                 ),
@@ -93,12 +93,12 @@ fn uids(subject: &Subject) -> Option<Row> {
     Some(match data.uid() {
         0 => Row::ok(
             "uid_base",
-            format!("each group's agent is a user of its own, above {base}, from its next launch on"),
+            format!("each group's agent runs as a user of its own, above {base}, from its next run on"),
         ),
         user => Row::warn(
             "uid_base",
             format!(
-                "sandbox.uid_base is set and {} is user {user}'s: agents run as that one, all of them",
+                "sandbox.uid_base is set, but {} belongs to user {user}: all agents run as that user",
                 subject.data.display()
             ),
             "run the daemon as root, or set sandbox.uid_base = 0",

@@ -18,9 +18,9 @@ pub(super) async fn check(subject: &Subject) -> Vec<Row> {
         move |error: crate::store::StoreError| vec![Row::fail(check, chain(&error), "see the store's row")]
     };
     let mut rows: Vec<Row> = [
-        subject.all_is_well("outbox", "everything was said within a day, or is about to be"),
-        subject.all_is_well("given_up", "no message was given up within a day"),
-        subject.all_is_well("runs_fail", "no group's runs fail each time"),
+        subject.all_is_well("outbox", "every text of the last 24 hours was sent, or is about to be"),
+        subject.all_is_well("given_up", "no message was given up within the last 24 hours"),
+        subject.all_is_well("runs_fail", "no group's runs keep failing"),
     ]
     .into_iter()
     .flatten()
@@ -49,11 +49,7 @@ fn approvals(open: &[Approval], who: Option<String>) -> Row {
     match (who, unsaid.as_slice(), open) {
         (_, [first, ..], _) => Row::warn(
             "approvals",
-            format!(
-                "{} questions could not be said to whoever was to answer them: {}",
-                unsaid.len(),
-                unsaid.join(", ")
-            ),
+            format!("{} questions could not be sent to their approvers: {}", unsaid.len(), unsaid.join(", ")),
             format!(
                 "`g2 approvals show {first}` says why; answer it with `g2 approvals approve {first}` or `deny {first}`"
             ),
@@ -67,26 +63,26 @@ fn approvals(open: &[Approval], who: Option<String>) -> Row {
 
 fn commands(dead: i64) -> Row {
     if dead == 0 {
-        return Row::ok("commands", "no command was malformed");
+        return Row::ok("commands", "no command is dead");
     }
     Row::warn(
         "commands",
-        format!("{dead} commands of agents could not be understood and were set aside"),
-        "`g2 ipc list --state dead` names them and says why; their bytes are in data/dead/",
+        format!("{dead} commands of agents could not be read and were set aside"),
+        "`g2 ipc list --state dead` says why; their files are in data/dead/",
     )
 }
 
 fn held(holds: &[Hold]) -> Row {
-    // What is set aside is a problem of the list.
+    // A group that is set aside is a problem of the list.
     let Some(first) = holds.iter().find(|hold| !hold.aside) else {
-        return Row::ok("holds", "nobody holds a command");
+        return Row::ok("holds", "no command is held");
     };
     let name = crate::ops::ipc::shown(first);
     let why = first.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     Row::warn(
         "holds",
-        format!("the commands of {name} are held since {}{why}; held in all: {}", first.at, holds.len()),
-        format!("`g2 ipc release {name}` lets them go; `g2 status` names all that is held"),
+        format!("the commands of {name} are held since {}{why}; holds in all: {}", first.at, holds.len()),
+        format!("`g2 ipc release {name}` releases them; `g2 status` lists all holds"),
     )
 }
 
@@ -96,17 +92,17 @@ fn runs(active: &[ActiveRun], lives: impl Fn(&str) -> bool) -> Vec<Row> {
         .iter()
         .filter_map(|run| {
             let detail = match run.owner.as_deref() {
-                None => format!("run {} of group {} ({}) has no owner, and the group waits for its end", run.id, run.group, run.source),
+                None => format!("run {} of group {} ({}) has no daemon, and the group waits for its end", run.id, run.group, run.source),
                 Some(owner) if !lives(owner) => {
                     format!("run {} of group {} ({}) was left by a daemon that is gone", run.id, run.group, run.source)
                 }
                 Some(_) => return None,
             };
-            Some(Row::warn("runs", detail, format!("start the daemon with `g2 serve`: it adopts the run, or ends it and tries its work again; `g2 runs show {}` tells", run.id)))
+            Some(Row::warn("runs", detail, format!("start the daemon with `g2 serve`: it adopts the run, or ends it and tries its work again; `g2 runs show {}` says more", run.id)))
         })
         .collect();
     if bad.is_empty() {
-        vec![Row::ok("runs", format!("{} under way, each with its owner", active.len()))]
+        vec![Row::ok("runs", format!("{} live, each with its daemon", active.len()))]
     } else {
         bad
     }

@@ -20,7 +20,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
         let shown = data.display().to_string();
         let free = stat.f_bavail.saturating_mul(stat.f_frsize) >> 20;
         let wanted = subject.config.limits.min_free_bytes >> 20;
-        let detail = format!("{free} MiB are free under {shown}; {wanted} MiB are wanted");
+        let detail = format!("{free} MiB are free under {shown}; {wanted} MiB are needed");
         rows.extend(subject.all_is_well("disk", detail));
         rows.extend(subject.all_is_well("inodes", inodes(&shown, stat.f_files, stat.f_favail)));
     }
@@ -49,8 +49,8 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
 
 fn inodes(path: &str, all: u64, free: u64) -> String {
     match all {
-        0 => format!("the file system of {path} has no fixed number of them"),
-        _ => format!("{free} of {all} files more may be made under {path}"),
+        0 => format!("the file system of {path} has no fixed number of inodes"),
+        _ => format!("{free} of {all} inodes are free under {path}"),
     }
 }
 
@@ -80,20 +80,20 @@ fn inotify(subject: &Subject) -> Row {
 struct Watches {
     groups: u64,
     limit: Option<u64>,
-    /// By the daemon when it is up, else just now.
+    /// By the daemon if it is up, otherwise by this command.
     tried: Result<(), NotWatched>,
 }
 
 fn judge_watches(seen: &Watches) -> Row {
     let wanted = 2 * seen.groups;
-    let late = "commands that are not watched for are found by a scan, up to 200 ms later; it is tried again all the time";
+    let late = "a scan finds commands in unwatched boxes up to 200 ms later; G2 keeps trying to watch them";
     let raise =
         |to: u64| format!("`sysctl fs.inotify.max_user_watches={to}`, and the same in /etc/sysctl.d/");
     match (seen.tried, seen.limit) {
         (Err(NotWatched::NoInstance), _) => Row::warn(
             "inotify",
             format!("no box is watched: this user has no inotify instance left; {late}"),
-            "`sysctl fs.inotify.max_user_instances=512`, or end what uses them up; `[sandbox] uid_base` keeps agents from using up each other's",
+            "`sysctl fs.inotify.max_user_instances=512`, or end the programs that use them; with sandbox.uid_base agents can't use up each other's",
         ),
         (Err(NotWatched::OnlySoMany(n)), limit) => Row::warn(
             "inotify",
@@ -102,7 +102,7 @@ fn judge_watches(seen: &Watches) -> Row {
         ),
         (Ok(()), Some(limit)) if limit < wanted => Row::warn(
             "inotify",
-            format!("{wanted} boxes are to be watched, and this user may watch {limit} folders; {late}"),
+            format!("{wanted} boxes need a watch, and this user may watch {limit} folders; {late}"),
             raise(wanted * 2),
         ),
         (Ok(()), limit) => Row::ok(
@@ -146,7 +146,7 @@ fn file_system(path: &str, kind: u64) -> Row {
         Some((_, name)) => Row::warn(
             "file_system",
             format!(
-                "{path} is on {name}: commands bring no file events there and the store's locks may not hold"
+                "{path} is on {name}: file events of commands do not arrive there, and the store's locks may not hold"
             ),
             "keep the root on a disk of this machine; choose it with --root or $G2_ROOT",
         ),
@@ -158,17 +158,17 @@ fn file_handles(abilities: Abilities) -> Row {
     match abilities {
         Abilities { file_handles: false, .. } => Row::warn(
             "file_handles",
-            "the file system has no file handles: each command costs two syncs more to be applied once and no more",
+            "the file system has no file handles: each command costs two more syncs to be applied exactly once",
             "keep the root on ext4, XFS or btrfs rather than on an overlay",
         ),
         Abilities { links: false, .. } => Row::warn(
             "file_handles",
-            "the file system has no hard links, or no files without a name: a container that means it can keep all others waiting",
+            "the file system has no hard links or no unnamed files: a hostile container can keep all others waiting",
             "keep the root on ext4, XFS or btrfs",
         ),
         Abilities { attributes: false, .. } => Row::ok(
             "file_handles",
-            "supported; without user attributes a claim that a crash left does not say from which box it came",
+            "supported; without user attributes a claim that a crash left does not name its box",
         ),
         Abilities { .. } => Row::ok("file_handles", "supported, and so are user attributes"),
     }

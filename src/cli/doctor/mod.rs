@@ -1,7 +1,7 @@
-//! `g2 doctor`: checks the set-up and says how to mend it. It changes nothing, and works with the daemon up or down and
-//! on a root that is not laid out.
+//! `g2 doctor`: checks the set-up and says how to fix each problem. It changes nothing, and works with the daemon up or down
+//! and on a root that is not laid out.
 //!
-//! Each file looks at one side of the world and decides on what it saw; the decisions are plain functions.
+//! Each file looks at one side of the world and judges it; the judgements are plain functions.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -37,9 +37,17 @@ use row::{Row, Status};
 /// How long the store's check may take.
 const STORE_CHECK: Duration = Duration::from_secs(20);
 
+const EXAMPLES: &str = "\
+It works with the daemon up or down, and changes nothing. The exit code is 1 if a check fails.
+
+Examples:
+  g2 doctor
+  g2 doctor --image g2-agent:latest";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Doctor {
-    /// Check this image instead of the setting's
+    /// Container image to check [default: the configured one]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
 }

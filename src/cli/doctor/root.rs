@@ -31,6 +31,6 @@ pub(super) fn private(root: &Path) -> Option<Row> {
     if more > 0 {
         named.push_str(&format!(" and {more} more"));
     }
-    let fix = format!("start g2, which closes what is its user's, or `chmod go= {}`", path.display());
-    Some(Row::fail("root", format!("other users may look into {named}"), fix))
+    let fix = format!("start g2, which closes the files of its own user, or `chmod go= {}`", path.display());
+    Some(Row::fail("root", format!("other users may read {named}"), fix))
 }

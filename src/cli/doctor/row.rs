@@ -1,4 +1,4 @@
-//! A finding: what was checked, how it stands, why, and how to mend it.
+//! A row of the report: the check, its result, the reason and the fix.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::domain::host::{
 #[serde(rename_all = "snake_case")]
 pub(super) enum Status {
     Ok,
-    /// It works, and is not as it should be.
+    /// It works, but not as it should.
     Warn,
     /// Something does not work.
     Fail,
@@ -26,9 +26,9 @@ pub(super) enum Status {
 pub(super) struct Row {
     pub(super) check: Cow<'static, str>,
     pub(super) status: Status,
-    /// What was found.
+    /// The result in words.
     pub(super) detail: String,
-    /// How to mend it; nothing where there is nothing to mend.
+    /// How to fix it; `None` if all is well.
     pub(super) fix: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl From<&Finding> for Row {
     }
 }
 
-/// Returns the rows for people: aligned, with each mend below what it mends.
+/// Returns the rows for people: aligned, with each fix below its problem.
 pub(super) fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.check.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -72,7 +72,7 @@ pub(super) fn table(rows: &[Row]) -> String {
         };
         text.push_str(&format!("{status}  {:width$}  {}\n", row.check, plain(&row.detail)));
         if let Some(fix) = &row.fix {
-            text.push_str(&format!("      {:width$}  mend: {}\n", "", plain(fix)));
+            text.push_str(&format!("      {:width$}  fix: {}\n", "", plain(fix)));
         }
     }
     let count = |status| rows.iter().filter(|row| row.status == status).count();
@@ -99,14 +99,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_see_each_mend_below_what_it_mends_and_a_sum() {
+    fn people_see_each_fix_below_its_problem_and_a_sum() {
         let rows = [
             Row::ok("root", "there"),
             Row::warn("disk", "a\nb", "tidy up"),
-            Row::fail("store", "no", "mend it"),
+            Row::fail("store", "no", "repair it"),
         ];
         let text = table(&rows);
-        assert!(text.contains("WARN  disk   a b\n             mend: tidy up\n"), "{text}");
+        assert!(text.contains("WARN  disk   a b\n             fix: tidy up\n"), "{text}");
         assert!(text.ends_with("1 failed, 1 to look at\n"), "{text}");
         assert!(table(&rows[..1]).ends_with("all is well\n"));
     }

@@ -126,7 +126,7 @@ fn judge(
                     image,
                     chain(error),
                     format!(
-                        "`container/build.sh {image}` (`--bare` before its name: for the scripted agent alone), or name another in [sandbox] image"
+                        "build it with `container/build.sh {image}` (`container/build.sh --bare {image}` for the scripted agent alone), or set sandbox.image to another"
                     ),
                 )),
             ),
@@ -151,43 +151,43 @@ fn image_row(image: &str, is: &Image, claude: Option<&ClaudeSettings>) -> Row {
         return Row::warn(
             "image",
             format!(
-                "{image} is there and announces no protocol: its runner is treated as one of v1, which needs a network and secrets on its stdin"
+                "{image} has no g2.protocol label: its runner is treated as one of v1, which needs a network and secrets on its stdin"
             ),
             "copy g2-agent into the image and label it g2.protocol=2, as container/Dockerfile shows",
         );
     }
     let holds = is.claude.as_ref().map(|version| format!(", with Claude Code {version}")).unwrap_or_default();
-    let said = format!("{image} is there and speaks protocol {}{holds}", is.protocol);
+    let said = format!("{image} speaks protocol {}{holds}", is.protocol);
     let wanted = claude.and_then(|claude| claude.version.as_ref());
     if let (Some(wanted), Some(held)) = (wanted, &is.claude)
         && wanted != held
     {
         return Row::fail(
             "image",
-            format!("{said}; the settings let only Claude Code {wanted} run, so every run of it fails"),
+            format!("{said}; agent.claude.version allows only {wanted}, so every run of it fails"),
             format!("set agent.claude.version = \"{held}\", or build the image with that version"),
         );
     }
     if claude.is_some() && is.claude.is_none() {
         return Row::warn(
             "image",
-            format!("{said}; Claude Code is to run in it, and it does not say that it holds it"),
+            format!("{said}; agents need Claude Code, but the image has no label that says it has it"),
             format!(
-                "`container/build.sh {image}`, with `--offline` before the name where there is no registry of images"
+                "build it with `container/build.sh {image}`, or `container/build.sh --offline {image}` without a registry of images"
             ),
         );
     }
     match is.runner.as_deref() {
         Some(agent_runner::ID) => Row::ok("image", said),
-        None => Row::ok("image", format!("{said}; it does not say which runner it holds")),
+        None => Row::ok("image", format!("{said}; no label says which runner it has")),
         Some(other) => Row::warn(
             "image",
-            format!("{said}; its runner is {other}, and this g2 goes with {}", agent_runner::ID),
+            format!("{said}; its runner is {other}, but this g2 needs {}", agent_runner::ID),
             match is.claude {
                 Some(_) => format!(
-                    "`container/build.sh {image}`, with `--offline` before the name if it was built so"
+                    "build it again with `container/build.sh {image}`, or `container/build.sh --offline {image}` if it was built so"
                 ),
-                None => format!("`container/build.sh --bare {image}`"),
+                None => format!("build it again with `container/build.sh --bare {image}`"),
             },
         ),
     }
@@ -213,32 +213,32 @@ fn in_force(config: &Config, said: Option<&str>, ready: Ready) -> Vec<Row> {
                 "agent.command ({}) would run without any sandbox, so the daemon does not start",
                 config.agent.command.join(" ")
             ),
-            "set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant",
+            "set sandbox.kind = \"docker\", or allow this with sandbox.allow_unsandboxed = true",
         )];
     }
     if config.agent.provider == Provider::Claude && !config.sandbox.allow_unsandboxed {
         if config.sandbox.kind == SandboxKind::Auto {
-            return vec![Row::ok("sandbox", "agents run in containers, once those can be made")];
+            return vec![Row::ok("sandbox", "agents run in containers as soon as Docker works")];
         }
         return vec![Row::fail(
             "sandbox",
             "Claude Code would run without any sandbox, so the daemon does not start",
-            "set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant",
+            "set sandbox.kind = \"docker\", or allow this with sandbox.allow_unsandboxed = true",
         )];
     }
     let detail = "agents run as plain child processes of this user: no boundary";
     vec![match (ready, said) {
         // Why it is so is a row of its own, with its mend.
-        (Ready::No, _) => Row::ok("sandbox", format!("{detail}, for want of Docker or of its image")),
+        (Ready::No, _) => Row::ok("sandbox", format!("{detail}, because Docker or its image is missing")),
         (Ready::Yes, Some(_)) => Row::warn(
             "sandbox",
-            format!("{detail}; Docker and the image were not there when the daemon was started"),
+            format!("{detail}; Docker or the image was missing when the daemon started"),
             "restart the daemon",
         ),
         (Ready::Yes, None) | (Ready::NotAsked, _) => Row::warn(
             "sandbox",
             detail,
-            "set sandbox.kind = \"docker\" and restart; `g2 doctor` says then whether Docker and the image are there",
+            "set sandbox.kind = \"docker\" and restart; then `g2 doctor` says whether Docker and the image work",
         ),
     }]
 }

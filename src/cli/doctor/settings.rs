@@ -15,14 +15,14 @@ use crate::{
 pub(super) fn judge(loaded: &Result<Config, ConfigError>, root: &Path) -> Row {
     let path = root.join("g2.toml");
     match loaded {
-        Ok(_) if path.exists() => Row::ok("settings", format!("{} is understood", path.display())),
+        Ok(_) if path.exists() => Row::ok("settings", format!("{} can be read", path.display())),
         Ok(_) => Row::ok("settings", "no g2.toml: every setting is at its default"),
         Err(error) => {
             let detail = one_line(&error.to_string());
             let source =
                 std::error::Error::source(error).map(|s| format!(": {}", chain(s))).unwrap_or_default();
             let fix = format!(
-                "correct {}; `g2 init` in an empty folder writes one with every setting and its default",
+                "correct {}; `g2 init` in an empty folder writes one with every setting at its default",
                 path.display()
             );
             Row::fail("settings", format!("{detail}{source}"), fix)
@@ -44,10 +44,7 @@ pub(super) fn secrets(subject: &Subject) -> Vec<Row> {
     let files = secrets_of(&subject.config, &subject.root).into_iter();
     let closed = files.filter(|path| path.symlink_metadata().is_ok()).map(|path| path.display().to_string());
     let listed = |path: &String| subject.problems.iter().any(|p| p.code == "secrets" && p.about == *path);
-    closed
-        .filter(|path| !listed(path))
-        .map(|path| Row::ok("secrets", format!("{path} is closed to others")))
-        .collect()
+    closed.filter(|path| !listed(path)).map(|path| Row::ok("secrets", format!("{path} is private"))).collect()
 }
 
 #[cfg(test)]

@@ -25,8 +25,7 @@ pub(super) fn check(root: &Path, limit: Duration) -> (Vec<Row>, Option<Store>) {
             (rows, Some(store))
         }
         Err(error) => {
-            let fix =
-                format!("see to it that this user can write {} and the folder it is in", path.display());
+            let fix = format!("let this user write {} and its folder", path.display());
             rows.push(Row::fail("store", chain(&error), fix));
             (rows, None)
         }
@@ -42,8 +41,8 @@ fn large(size: Size) -> Option<Row> {
     (size.bytes >= LARGE).then(|| {
         Row::warn(
             "store",
-            format!("it has grown to {mib} MiB, of which {free} MiB are free for what comes"),
-            "`g2 prune --dry-run` says what of it is only history; `g2 prune` removes that, and with the daemon down makes the file smaller; limits.keep_days has the daemon do it",
+            format!("it has grown to {mib} MiB, of which {free} MiB are free for new rows"),
+            "`g2 prune --dry-run` counts the old history; `g2 prune` removes it, and with the daemon down shrinks the file; with limits.keep_days the daemon prunes daily",
         )
     })
 }
@@ -51,7 +50,7 @@ fn large(size: Size) -> Option<Row> {
 fn judge(found: &Result<Inspection, StoreError>, path: &Path) -> Row {
     let shown = path.display();
     let restore = format!(
-        "stop g2, keep a copy of {shown}*, and put a backup in its place, or save what can be with `sqlite3 {shown} .recover`"
+        "stop g2 and keep a copy of {shown}*; then restore a backup, or recover rows with `sqlite3 {shown} .recover`"
     );
     match found {
         Err(error) => Row::fail("store", chain(error), restore),
@@ -66,11 +65,11 @@ fn judge(found: &Result<Inspection, StoreError>, path: &Path) -> Row {
         Ok(Inspection { schema, known, .. }) if schema < known => Row::warn(
             "store",
             format!("{shown} has schema {schema}; this program writes {known}"),
-            "the next start brings it up to date and keeps a copy beside it; what it holds was not checked",
+            "the next start migrates it and keeps a copy beside it; its contents were not checked",
         ),
         Ok(Inspection { schema, soundness: Soundness::NotReadToTheEnd, .. }) => Row::ok(
             "store",
-            format!("schema {schema}; it is large and was not checked to the end, and what was is sound"),
+            format!("schema {schema}; it is too large to be checked whole, and the checked part is sound"),
         ),
         Ok(Inspection { schema, soundness: Soundness::Sound, .. }) => {
             Row::ok("store", format!("schema {schema}, sound"))

@@ -22,7 +22,7 @@ pub(super) fn check(choice: &ZoneChoice, data: &ZoneData) -> Vec<Row> {
             }
             (Source::Bundled, Some(system)) => format!("ours, {bundled}; this system's are older: {system}"),
             (Source::Bundled, None) => {
-                format!("ours, {bundled}; this system has none, or none that say how old they are")
+                format!("ours, {bundled}; this system has none, or none with a version")
             }
         },
     ));
@@ -39,10 +39,10 @@ pub(super) fn of_groups(groups: &[Group], everybodys: &ZoneChoice, data: &ZoneDa
             Row::warn(
                 "time_zone",
                 format!(
-                    "{name:?} of group {} names no time zone, so {} is used",
+                    "{name:?} of group {} is not a time zone, so {} is used",
                     group.folder, everybodys.name
                 ),
-                format!("`g2 groups set {} timezone=Europe/Paris`, or another, or none", group.folder),
+                format!("correct it, such as `g2 groups set {} timezone=Europe/Paris`; an empty value restores the default", group.folder),
             )
         })
         .collect()

@@ -25,16 +25,24 @@ use crate::{
 /// How often it is looked whether the command is settled.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+const EXAMPLES: &str = "\
+With --wait the exit code is 1 if the command is refused or dead, or not settled in time.
+
+Examples:
+  echo '{\"type\": \"list_tasks\", \"requestId\": \"r1\"}' | g2 ipc send main - --wait 10";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Send {
+    /// Group, by its folder
     group: String,
-    /// A file with the command's JSON; `-` reads stdin
+    /// File with the command's JSON, at most 1 MiB; `-` reads stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Which box it is put into
-    #[arg(long = "box", default_value_t = send::Into::Tasks, value_parser = word::<send::Into>())]
+    /// Box that it is put into; both take any command
+    #[arg(long = "box", value_name = "BOX", default_value_t = send::Into::Tasks, value_parser = word::<send::Into>())]
     in_box: send::Into,
-    /// Wait so many seconds until it is settled, and print the reply
+    /// Wait until it is settled, for at most SECS seconds, and print the reply
     #[arg(long, value_name = "SECS")]
     wait: Option<u64>,
 }
@@ -58,7 +66,7 @@ impl Send {
             }
         };
         let Ok(id) = tokio::time::timeout(Duration::from_secs(secs), settled).await else {
-            let why = "is not settled yet; it stays in its box, and `g2 ipc trace` tells what it waits for";
+            let why = "is not settled yet; it stays in its box, and `g2 ipc trace` says what it waits for";
             return Err(anyhow!("{group}/{in_box}/{name} {why}").into());
         };
         let story = store.story(id?, clock::now())?.ok_or_else(|| anyhow!("its receipt is gone"))?;
@@ -76,7 +84,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     } else {
         let file = std::path::absolute(file).context("finding the file")?;
         let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
-            return Err(anyhow!("{} is no file", file.display()));
+            return Err(anyhow!("{} is not a file", file.display()));
         };
         read_inside(folder, Path::new(name), limit)?.bytes
     };

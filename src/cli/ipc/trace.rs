@@ -97,14 +97,16 @@ async fn waits_for(context: &Context, store: &Store, open: &Open) -> anyhow::Res
     {
         let why = hold.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let name = shown(&hold);
-        return Ok(format!("held since {}{why}; `g2 ipc release {name}` lets it go", hold.at));
+        return Ok(format!("held since {}{why}; `g2 ipc release {name}` releases it", hold.at));
     }
     if Client::connect(&context.root).await.is_err() {
         return Ok("it waits for the daemon, which is not running; start it with `g2 serve`".into());
     }
     Ok(match (open.lying.is_directory, open.lying.claim) {
         (true, _) => "a directory is never claimed; its writer has to remove it".into(),
-        (false, Some(_)) => "it is claimed; it may not be whole yet, or the store can't take it now".into(),
+        (false, Some(_)) => {
+            "it is claimed; it may not be written to its end yet, or the store can't take it now".into()
+        }
         (false, None) => "it waits to be claimed".into(),
     })
 }

@@ -1,5 +1,5 @@
-//! `g2 ipc watch`: a line for each command as it reaches a new state. What is settled is read from the feed, in order; what waits
-//! or is claimed is no row but a file, so the folders are looked at. Both work with the daemon down too.
+//! `g2 ipc watch`: a line for each command as it reaches a new state. Settled commands are read from the feed, in order. Waiting
+//! and claimed commands are files, not rows, so the folders are looked at. Both work with the daemon down too.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -35,7 +35,7 @@ pub(super) async fn run(
     let mut settled = BTreeSet::new();
     let mut left = count.unwrap_or(usize::MAX);
     while left > 0 {
-        // What is settled after this look was seen as open by it, or is not seen as open at all.
+        // A command that is settled after this look was seen as open by it, or is never seen as open.
         let open = queue.open_rows(&context.root, store).await?;
         store.look_at_feed().await?;
         let now_settled = settled_rows(store, &queue, &feed.look().await?)?;

@@ -89,7 +89,7 @@ pub fn hear(
         Outcome::Ignore => return as_it_is(verdict),
     };
     let Some(unheard) = refusal(speaker, policy, scope) else { return as_it_is(verdict) };
-    // What v1's list calls `trigger`: whoever is not on it is read, and answered never.
+    // Mode `trigger` of v1's list: a sender who is not on it is read, and never answered.
     let outcome =
         if unheard.rule == Rule::SenderList && speaker.listed == Listed::ContextOnly && keeps_context {
             Outcome::Context

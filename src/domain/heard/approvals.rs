@@ -7,7 +7,7 @@
 //! | `expired` | nobody did in [`LIFE_MS`], or the groups that it was about were removed |
 //! | `undeliverable` | the card could not be said; the next message asks again, and the command line can answer |
 //!
-//! Who is asked, how the card reads and what an answer means is decided here. Nothing is stored, and an answer of
+//! This module decides the person to ask, the text of the card and the meaning of an answer. Nothing is stored, and an answer of
 //! somebody without the right to it is none.
 
 use std::collections::BTreeMap;
@@ -26,13 +26,13 @@ pub use row::{Approval, ApprovalEvent};
 
 /// How long a question stays open, ms.
 pub const LIFE_MS: i64 = 7 * 24 * 3_600_000;
-/// How long whoever was asked for a new agent's name has for it, ms: what they write later is a message again.
+/// Time to answer with a new agent's name, ms. A later text is a message again.
 pub const NAMING_MS: i64 = 600_000;
-/// Of a question, so many messages wait for the answer at most: the newest.
+/// At most this many messages wait for the answer to one question: the newest.
 pub const WAITING: usize = 50;
 /// So many questions are open at a time: strangers must not fill a chat with cards.
 pub const OPEN: i64 = 100;
-/// Of them, so many are about senders of one chat: one crowd must not keep all others from being asked about.
+/// At most this many of them are about senders of one chat, so that one crowd does not use up all questions.
 pub const OPEN_IN_CHAT: i64 = 20;
 
 /// Says which bound on open questions is reached, if one is: while it is, strangers are counted and nobody is told of
@@ -184,8 +184,8 @@ impl Rights {
         }
     }
 
-    /// Whether they allow this answer to a question about `groups`. Whoever may decide for one of the groups may
-    /// answer for that one; what is about no group is for those who may decide everything.
+    /// Whether they allow this answer to a question about `groups`. A person who may decide for one of the groups
+    /// may answer for that one; a question about no group needs a person who may decide everything.
     #[must_use]
     pub fn allow(&self, action: &Action, groups: &[Folder]) -> bool {
         match (self, action) {

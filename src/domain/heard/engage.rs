@@ -100,7 +100,7 @@ pub struct Verdict {
     pub rule: Rule,
     /// A sentence for people.
     pub reason: String,
-    /// What must be reported to whoever set the rule.
+    /// A fault to report to the person who set the rule.
     pub problem: Option<Problem>,
 }
 
@@ -141,7 +141,7 @@ words! {
     }
 }
 
-/// What is wrong with a rule.
+/// A fault of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     #[error("engage pattern {pattern:?} can't be used, so every message engages; set another one")]

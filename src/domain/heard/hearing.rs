@@ -56,7 +56,7 @@ pub struct Decision {
     pub refused: Option<Refusal>,
     /// From now on the lane's agent listens without being addressed again.
     pub sticks: bool,
-    /// What must be reported to whoever set the rule.
+    /// A fault to report to the person who set the rule.
     pub problem: Option<Problem>,
 }
 
@@ -113,7 +113,7 @@ impl Rules {
     }
 }
 
-/// What waited for an answer was addressed to an agent when it came, and whoever said yes was shown it: it engages, whatever
+/// A message that waited for an answer was addressed to an agent, and the approver has seen it: it engages, whatever
 /// became of the chat or of the wiring since.
 fn as_promised(verdict: Verdict, approved: Option<i64>) -> Verdict {
     match (approved, verdict.outcome) {

@@ -65,7 +65,7 @@ impl Pattern {
     /// Returns the pattern, checked and compiled.
     ///
     /// # Errors
-    /// [`PatternError`] says what is wrong with it. Never panics, whatever the pattern.
+    /// [`PatternError`] says what the mistake is. Never panics on any pattern.
     pub fn compile(pattern: &str) -> Result<Self, PatternError> {
         if pattern.len() > MAX_PATTERN_BYTES {
             return Err(PatternError::TooLong { bytes: pattern.len() });

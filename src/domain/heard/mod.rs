@@ -1,4 +1,4 @@
-//! Who is heard: which message wakes which agent, and who may decide that.
+//! Which message wakes which agent, and which people may decide that.
 
 pub mod access;
 pub mod approvals;

@@ -12,15 +12,15 @@ words! {
     pub enum Role: "role" {
         /// Everything.
         Owner = "owner",
-        /// Decides who is heard, everywhere or in one group.
+        /// Decides which senders are heard, everywhere or in one group.
         Admin = "admin",
     }
 }
 
-/// Whoever sits at this machine, as the `local` channel names them.
+/// The person at this machine, as the `local` channel names them.
 const US: &str = "me";
 
-/// What is wrong with a user's id.
+/// A fault of a user's id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a user is CHANNEL:NAME, such as local:ada or tg:12345, of at most {LONGEST_ID} bytes, with plain spaces between words and no \

@@ -1,7 +1,7 @@
 //! `sender-allowlist.json`, in v1's format: who may be heard at all, by chat.
 //!
-//! v1 hears everybody where it can't read its list. Here whoever wrote one meant to keep somebody out: a list that
-//! can't be read lets the owner through and nobody else, until it is mended.
+//! v1 hears everybody where it can't read its list. A person who wrote a list meant to keep somebody out: a list that
+//! can't be read lets only the owner through, until it is corrected.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub enum SenderList {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List {
     default: Entry,
-    /// A chat's own entry, or what is wrong with it.
+    /// A chat's own entry, or its fault.
     chats: BTreeMap<String, Result<Entry, &'static str>>,
     /// Whether it is logged when somebody is kept out.
     log_denied: bool,
@@ -73,7 +73,7 @@ impl SenderList {
         }
     }
 
-    /// Returns what is wrong with the list and what follows from it, a sentence each.
+    /// Returns the faults of the list and their effects, a sentence each.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         match self {

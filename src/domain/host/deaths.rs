@@ -1,7 +1,8 @@
-//! Deaths of the daemon over what it takes in: who is set aside for them, so that no start dies of the same again.
+//! Deaths of the daemon over files and output that it takes in: the groups to set aside, so that no start dies of the same
+//! again.
 //!
 //! A start that died before all that it found was taken in is a death over whatever it was at work on. One that got
-//! through forgets those before it: whoever kills a daemon that works sets nobody aside.
+//! through forgets those before it: a kill of a daemon that works sets no group aside.
 
 use std::collections::BTreeSet;
 

@@ -64,7 +64,7 @@ pub struct FeedEvent {
     pub subject: String,
 }
 
-/// How many events are kept at most. More are removed however young they are, and whoever reads them so late starts anew.
+/// At most this many events are kept. More are removed however young they are, and a reader that is so late starts anew.
 pub const MOST_EVENTS: i64 = 200_000;
 /// How many events are looked at, and removed, in one transaction at most.
 pub const TRIMMED_AT_ONCE: i64 = 512;

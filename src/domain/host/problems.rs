@@ -1,4 +1,4 @@
-//! What a person has to mend: one list, shown by `status`, `doctor` and the log.
+//! Problems that a person has to fix: one list, shown by `status`, `doctor` and the log.
 //!
 //! To add a problem: a variant of [`Problem`], its words in [`Problem::finding`], and one line in `loops/problems.rs`, which
 //! looks at the world. Where it follows from another problem, or brings others about, `Problem::explains` says so.
@@ -13,38 +13,38 @@ use super::{prune::DAY_MS, screen::acts};
 /// The longest text that is shown of what others wrote, such as the error of a run, characters.
 const LONGEST_QUOTE: usize = 300;
 
-/// As many runs that fail in a row are no accident.
+/// This many failed runs in a row are a problem, fewer an accident.
 pub const EACH_TIME: i64 = 3;
 
-/// What the store knows of things that went wrong.
+/// Failures that the store knows of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     pub failing: Vec<Failing>,
     pub resting: Vec<Resting>,
-    /// Messages that were given up within a day, and the newest of them.
+    /// Messages that were given up within the last 24 hours, and the newest of them.
     pub given_up: i64,
     pub newest_given_up: Option<i64>,
-    /// What could not be said within a day.
+    /// Texts that could not be sent within the last 24 hours.
     pub failed: Option<Unsaid>,
-    /// What may or may not have been said.
+    /// Texts that may or may not have arrived.
     pub unknown: Option<Unsaid>,
 }
 
-/// Whose newest runs failed.
+/// A group, or a task of it, whose newest runs failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
     pub group: Folder,
     /// `None`: all runs of the group.
     pub task: Option<String>,
-    /// How many in a row.
+    /// Failed runs in a row.
     pub times: i64,
-    /// The last of them, when it ended, and what was wrong with it.
+    /// The last of them, its end, and its error.
     pub run: i64,
     pub at: Time,
     pub error: Option<String>,
 }
 
-/// A lane that rests after a failure although something waits in it.
+/// A lane that rests after a failure while messages wait in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resting {
     pub group: Folder,
@@ -53,7 +53,7 @@ pub struct Resting {
     pub until: Time,
 }
 
-/// Rows of the outbox that did not arrive for certain; of the newest: which, where to, why.
+/// Rows of the outbox that did not arrive for certain, with number, chat and error of the newest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsaid {
     pub count: i64,
@@ -62,7 +62,7 @@ pub struct Unsaid {
     pub error: Option<String>,
 }
 
-/// Whether what was not said can have arrived all the same.
+/// Whether a text that was not confirmed can have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived {
     No,
@@ -88,11 +88,11 @@ pub struct Finding {
     pub about: String,
     pub severity: Severity,
     pub text: String,
-    /// How to mend it.
+    /// How to fix it.
     pub fix: String,
 }
 
-/// What is wrong.
+/// A problem with its facts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// The root can't be served as it stands.
@@ -101,37 +101,37 @@ pub enum Problem {
     StoreClosed { why: String },
     /// The settings can't be used, and there is no daemon that goes on with those of its start.
     NoSettings { why: String },
-    /// Agents would run without any sandbox, which is not allowed. `what` would.
+    /// Agents would run without any sandbox, which the settings do not allow. `what` would run so.
     Unsandboxed { what: String },
     /// The address of the model's host can't be used.
     Upstream { text: String, why: String },
-    /// Something is set, in the environment or `.env`, and can't be used; a sentence.
+    /// A value in the environment or `.env` can't be used; a sentence.
     Unusable { why: String },
     /// Other users can read a file of secrets.
     Secrets { path: String, mode: u32 },
-    /// Bytes are short under `path`. `stopped`: the groups whose runs were ended for it.
+    /// Too few bytes are free under `path`. `stopped`: the groups whose runs were ended for it.
     Disk { path: String, free: u64, wanted: u64, stopped: Vec<Folder> },
-    /// Names of files are short under `path`.
+    /// Too few inodes are free under `path`.
     Inodes { path: String, free: u64, all: u64 },
     /// More open files are needed than the hard limit.
     OpenFiles { groups: usize, runs: u64, wanted: u64, limit: u64 },
-    /// The container engine does not do what it has to.
+    /// The container engine can't be used.
     Engine { why: String },
-    /// The image of these groups is not there.
+    /// The image of these groups does not exist.
     NoImage { image: String, groups: Vec<Folder> },
     /// The image holds another Claude Code than the settings let run.
     OtherClaude { image: String, held: String, wanted: String, groups: Vec<Folder> },
     /// The gateway has no key for the agents of these groups.
     NoModelKey { why: String, remedy: &'static str, groups: Vec<Folder> },
-    /// The agents of these groups are to be given a key, and there is none that can be read.
+    /// The agents of these groups need a key, and none can be read.
     NoKey { path: String, why: Option<String>, groups: Vec<Folder> },
     /// A group's own settings can't be used.
     GroupSettings { group: Folder, why: String },
-    /// What the scripted agent is to follow can't be read, or followed. `of`: who is to follow it.
+    /// The script of a scripted agent can't be read, or can't be followed. `of`: the setting or group that names it.
     Script { path: String, of: String, groups: Vec<Folder>, why: String, is_read: bool },
     /// The mount allowlist is broken.
     MountList { why: String },
-    /// The number of privileged groups is not 1.
+    /// The number of main groups is not 1.
     MainGroups { folders: Vec<Folder> },
     /// A file lies where a group's folder belongs.
     GroupFolder { group: Folder, path: String },
@@ -141,11 +141,11 @@ pub enum Problem {
     Pattern { group: Folder, chat: String, pattern: String, why: String },
     /// These groups answer every message of one chat.
     AnswersTwice { chat: String, groups: Vec<Folder> },
-    /// Messages are held that no rule could decide about; of the oldest: which, where, for whom, why.
+    /// Messages that no rule could judge are held; number, chat, group and reason of the oldest.
     Held { count: usize, seq: i64, chat: String, group: String, reason: String },
     /// Nobody can be asked about strangers and new chats.
     NobodyIsAsked { why: String },
-    /// As many questions are open as may be.
+    /// The number of open questions is at its limit.
     ManyQuestions { full: String },
     /// Settings were changed since the start.
     Restart { settings: Vec<String> },
@@ -153,61 +153,63 @@ pub enum Problem {
     Settings { why: String },
     /// A name is no time zone.
     Zone { name: String, meant: Option<&'static str>, used: String },
-    /// A group has much in the store: of `most` bytes that are kept of it `bytes` are there, and `left` may be written yet.
+    /// A group has `bytes` in the store, of at most `most`; the disk has room for `left` more.
     Stored { group: Folder, bytes: u64, most: u64, left: u64, held_up: HeldUp },
-    /// The daemon died again and again over what a group had asked for or said, and set it aside.
+    /// The daemon died again and again over commands or output of a group, and set the group aside.
     Aside { group: Folder, why: String, since: Time },
-    /// File events are not to be had, so boxes are scanned.
+    /// The kernel gives no file events, so boxes are polled.
     Unwatched { why: String },
     /// The newest runs of a group, or of a task of it, failed.
     RunsFail(Failing),
-    /// A conversation rests after a failure, and messages wait in it.
+    /// A lane rests after a failure, and messages wait in it.
     Rests(Resting),
-    /// Messages were given up within a day.
+    /// Messages were given up within the last 24 hours.
     GivenUp { count: i64, newest: i64 },
     /// Messages to chats did not arrive for certain.
     NotSaid { arrived: Arrived, unsaid: Unsaid },
-    /// What has to be read to know how things are can't be.
+    /// A source that this list is made from can't be read.
     Unreadable { what: &'static str, why: String },
 }
 
-/// What is wrong with a root.
+/// A fault of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootFault {
     /// This user may not look into `path`.
     Closed { root: String, path: String },
-    /// Parts of it are not there.
+    /// Parts of it are missing.
     Missing { root: String, parts: Vec<&'static str> },
-    /// The store is gone, and `trace` is of its time.
+    /// The store is missing, and `trace` shows that there was one.
     WithoutStore { root: String, trace: String },
     /// A file lies where a folder belongs.
     NoFolder { root: String, path: String },
-    /// It can't be written: `path` is the first of its parts that this is true of.
+    /// It can't be written; `path` is the first part that can't.
     Unwritable { root: String, path: String, why: String },
-    /// The file system lets nobody write.
+    /// The file system is read-only.
     ReadOnly { path: String, why: String },
 }
 
 impl RootFault {
-    /// Says it, and how to mend it.
+    /// Returns the problem in words, and its fix.
     fn words(&self) -> (String, String) {
         let owner = |root: &String| {
-            format!("run g2 as the user that owns it, or give it to yours: `chown -R \"$USER\" {root}`")
+            format!(
+                "run g2 as the user that owns it, or make your user the owner: `chown -R \"$USER\" {root}`"
+            )
         };
         match self {
-            Self::Closed { root, path } => (format!("{path} can't be looked into by this user"), owner(root)),
+            Self::Closed { root, path } => (format!("this user may not read {path}"), owner(root)),
             Self::Missing { root, parts } => (
                 format!("{root} is not laid out: {} missing", parts.join(", ")),
-                format!("lay it out with `g2 --root {root} init`, or name another with --root"),
+                format!("lay it out with `g2 --root {root} init`, or choose another root with --root"),
             ),
             Self::WithoutStore { root, trace } => (
-                format!("the store {root}/data/g2.sqlite is gone, and {trace} is of its time"),
+                format!("the store {root}/data/g2.sqlite is missing, but {trace} shows that there was one"),
                 format!(
-                    "mount its disk or bring it back from a backup; `g2 --root {root} init --fresh` begins anew without it"
+                    "mount its disk or restore it from a backup; `g2 --root {root} init --fresh` starts anew without it"
                 ),
             ),
             Self::NoFolder { root, path } => {
-                (format!("{path} is no folder"), format!("move it away and run `g2 --root {root} init`"))
+                (format!("{path} is not a folder"), format!("move it away and run `g2 --root {root} init`"))
             }
             Self::Unwritable { root, path, why } => (format!("{path} can't be written: {why}"), owner(root)),
             Self::ReadOnly { path, why } => (
@@ -218,12 +220,12 @@ impl RootFault {
     }
 }
 
-/// What becomes of a group that has much in the store.
+/// The effect on a group that has much in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldUp {
-    /// Its commands wait: it has more there than what is left for everybody.
+    /// Its commands wait: it has more there than the disk has room for.
     Waits,
-    /// Commands that put more there are refused.
+    /// Commands that would store more are refused.
     Full,
     /// It is stopped.
     Stopped,
@@ -237,7 +239,7 @@ use Problem::{
 };
 
 impl Problem {
-    /// Says it: what it is, and how to mend it.
+    /// Returns the problem in words, with its fix.
     #[must_use]
     pub fn finding(&self) -> Finding {
         use Severity::{Fail, Warn};
@@ -251,37 +253,37 @@ impl Problem {
                 String::new(),
                 Fail,
                 format!("the store can't be opened: {}", quote(why)),
-                "`g2 doctor` checks it and says more; a damaged one is mended with a backup, one of a newer g2 with that".into(),
+                "`g2 doctor` says more; restore a backup if the store is damaged, install the newer g2 if that wrote it".into(),
             ),
             NoSettings { why } => (
                 "settings",
                 String::new(),
                 Fail,
                 format!("the settings can't be used: {}", quote(why)),
-                "correct g2.toml; `g2 init` in an empty folder writes one with every setting and its default".into(),
+                "correct g2.toml; `g2 init` in an empty folder writes one with every setting at its default".into(),
             ),
             Unsandboxed { what } => (
                 "sandbox",
                 String::new(),
                 Fail,
                 format!("{} would run without any sandbox, so the daemon does not start", quote(what)),
-                "set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant".into(),
+                "set sandbox.kind = \"docker\", or allow this with sandbox.allow_unsandboxed = true".into(),
             ),
             Upstream { text, why } => (
                 "gateway",
                 String::new(),
                 Fail,
-                format!("{:?} can't be the address of the model's host: {}", quote(text), quote(why)),
-                "set gateway.upstream in g2.toml, or ANTHROPIC_BASE_URL, to one such as https://api.anthropic.com".into(),
+                format!("{:?} is not a usable address of the model's host: {}", quote(text), quote(why)),
+                "set gateway.upstream in g2.toml, or ANTHROPIC_BASE_URL, to an address such as https://api.anthropic.com".into(),
             ),
             Unusable { why } => {
-                ("settings", why.clone(), Warn, quote(why), "correct it, or take it out".into())
+                ("settings", why.clone(), Warn, quote(why), "correct it or remove it".into())
             }
             Secrets { path, mode } => (
                 "secrets",
                 path.clone(),
                 Warn,
-                format!("{path} has mode {mode:04o}: other users can read or change what is secret"),
+                format!("{path} has mode {mode:04o}: other users can read or change the secrets in it"),
                 format!("`chmod 600 {path}`"),
             ),
             Disk { path, free, wanted, stopped } => (
@@ -289,19 +291,19 @@ impl Problem {
                 String::new(),
                 Fail,
                 format!(
-                    "{} MiB are free under {path}; {} MiB are wanted, so no agent is launched and commands wait{}",
+                    "only {} MiB are free under {path}, and {} MiB are needed, so no agent is launched and commands wait{}",
                     free >> 20,
                     wanted >> 20,
                     was_stopped(stopped)
                 ),
-                "make room (`g2 prune` with the daemon down shrinks the store), or lower limits.min_free_mib".into(),
+                "free some space (`g2 prune` with the daemon down shrinks the store), or lower limits.min_free_mib".into(),
             ),
             Inodes { path, free, all } => (
                 "inodes",
                 String::new(),
                 Warn,
-                format!("{free} of {all} files more may be made under {path}, so no agent is launched"),
-                "remove small files that are not needed; every command and run is a few files".into(),
+                format!("only {free} of {all} inodes are free under {path}, so no agent is launched"),
+                "remove small files that you do not need; every command and every run makes a few".into(),
             ),
             OpenFiles { groups, runs, wanted, limit } => (
                 "open_files",
@@ -319,22 +321,22 @@ impl Problem {
                 "docker",
                 String::new(),
                 Fail,
-                format!("nothing is launched: {}", quote(why)),
+                format!("no agent can be launched: {}", quote(why)),
                 "start Docker, let this user use its socket (group docker), or set DOCKER_HOST=unix:///path/to/docker.sock".into(),
             ),
             NoImage { image, groups } => (
                 "image",
                 image.clone(),
                 Fail,
-                format!("the image {image} is not there, so the agents of {} can't be started", names(groups)),
-                format!("`container/build.sh {image}` (`--bare` before its name: for the scripted agent alone), or name another in [sandbox] image"),
+                format!("image {image} does not exist, so the agents of {} can't be launched", names(groups)),
+                format!("build it with `container/build.sh {image}` (`container/build.sh --bare {image}` for the scripted agent alone), or set sandbox.image to another"),
             ),
             OtherClaude { image, held, wanted, groups } => (
                 "image",
                 image.clone(),
                 Fail,
                 format!(
-                    "{image} holds Claude Code {held}, and the settings let only Claude Code {wanted} run: every run of {} fails",
+                    "image {image} has Claude Code {held}, but agent.claude.version allows only {wanted}: every run of {} fails",
                     names(groups)
                 ),
                 format!("set agent.claude.version = \"{held}\", or build the image with that version"),
@@ -357,7 +359,7 @@ impl Problem {
                 "key",
                 String::new(),
                 Fail,
-                format!("the agents of {} are to be given a key, and there is none", names(groups)),
+                format!("the agents of {} need a key, and there is none", names(groups)),
                 format!("put ANTHROPIC_API_KEY=… or CLAUDE_CODE_OAUTH_TOKEN=… into {path}"),
             ),
             GroupSettings { group, why } => (
@@ -365,7 +367,7 @@ impl Problem {
                 group.to_string(),
                 Fail,
                 format!("group {group} can't be launched: {}", quote(why)),
-                format!("`g2 groups set {group} KEY=VALUE`; an empty value is everybody's"),
+                format!("correct it with `g2 groups set {group} KEY=VALUE`; an empty value restores the default of all groups"),
             ),
             Script { path, of, why, is_read: false, .. } => (
                 "script",
@@ -392,21 +394,21 @@ impl Problem {
                 "main_group",
                 String::new(),
                 Fail,
-                "no group is the privileged one, so nobody can register groups or see all of them".into(),
-                "`g2 groups add main --chat local:main --main` (any other folder will do)".into(),
+                "no group is the main group, so no agent can register groups or see all of them".into(),
+                "add one with `g2 groups add main --chat local:main --main` (any folder name will do)".into(),
             ),
             MainGroups { folders } => (
                 "main_group",
                 String::new(),
                 Fail,
-                format!("{} groups are privileged: {}", folders.len(), names(folders)),
+                format!("{} groups are main groups, and only one may be: {}", folders.len(), names(folders)),
                 "remove all but one with `g2 groups remove`".into(),
             ),
             GroupFolder { group, path } => (
                 "group_folder",
                 group.to_string(),
                 Fail,
-                format!("{path} is no folder, so group {group} can't be run"),
+                format!("{path} is not a folder, so group {group} can't be launched"),
                 format!("move it away and make the folder: `mkdir {path}`"),
             ),
             SenderList { why } => (
@@ -414,14 +416,14 @@ impl Problem {
                 String::new(),
                 Fail,
                 quote(why),
-                "correct it, or remove it to have each chat's policy decide alone; it is read again by itself".into(),
+                "correct it, or remove it so that each chat's policy decides alone; G2 notices the change by itself".into(),
             ),
             Pattern { group, chat, pattern, why } => (
                 "engage_pattern",
                 format!("{group} {chat}"),
                 Fail,
-                format!("group {group} engages on every message of {chat}: {:?}: {}", quote(pattern), quote(why)),
-                format!("`g2 wirings set --group {group} --chat {chat} 'pattern=…'`"),
+                format!("group {group} engages on every message of {chat}, because its pattern {:?} can't be used: {}", quote(pattern), quote(why)),
+                format!("correct it with `g2 wirings set --group {group} --chat {chat} 'pattern=…'`"),
             ),
             AnswersTwice { chat, groups } => (
                 "answers_twice",
@@ -442,17 +444,17 @@ impl Problem {
                 String::new(),
                 Warn,
                 format!(
-                    "messages are held: {count}; the oldest is {seq} of {chat}, for group {group}: {}",
+                    "messages that no rule could judge are held: {count}; the oldest is {seq} of {chat}, for group {group}: {}",
                     quote(reason)
                 ),
-                format!("`g2 wirings set --group {group} --chat {chat} 'pattern=…'`: what it holds is judged again; `g2 why {seq}` says more"),
+                format!("change the pattern with `g2 wirings set --group {group} --chat {chat} 'pattern=…'`, and the messages are judged again; `g2 why {seq}` says more"),
             ),
             NobodyIsAsked { why } => (
                 "approvals",
                 "who is asked".into(),
                 Warn,
-                format!("{}; messages of strangers and of new chats are counted and not heard", quote(why)),
-                "make somebody an owner with `g2 users role USER owner`, and say where they are asked with `g2 users add`".into(),
+                format!("{}; messages of strangers and from new chats are counted but not heard", quote(why)),
+                "make a person an owner with `g2 users role USER owner`, and name the chat for their questions with `g2 users add USER --dm CHAT`".into(),
             ),
             ManyQuestions { full } => (
                 "approvals",
@@ -465,10 +467,10 @@ impl Problem {
                 "time_zone",
                 name.clone(),
                 Warn,
-                format!("{:?} names no time zone, so {used} is used", quote(name)),
+                format!("{:?} is not a time zone, so {used} is used", quote(name)),
                 meant.map_or_else(
                     || "set TZ or `timezone` in g2.toml to a name such as Europe/Paris".to_owned(),
-                    |meant| format!("write {meant} where {name} stands: in TZ, g2.toml, .env or /etc/localtime"),
+                    |meant| format!("write {meant} instead of {name}: in TZ, g2.toml, .env or /etc/localtime"),
                 ),
             ),
             Stored { group, bytes, most, left, held_up } => (
@@ -477,16 +479,16 @@ impl Problem {
                 if *held_up == HeldUp::Stopped { Fail } else { Warn },
                 match (held_up, bytes >> 20, most >> 20, left >> 20) {
                     (HeldUp::Stopped, mib, most, _) => {
-                        format!("group {group} is stopped: {mib} MiB of it are in the store, and at most {most} MiB are kept")
+                        format!("group {group} is stopped: it has {mib} MiB in the store, and may have at most {most} MiB")
                     }
                     (HeldUp::Full, mib, most, _) => {
-                        format!("group {group} may put no more into the store: it has {mib} of at most {most} MiB there")
+                        format!("group {group} can store nothing more: it has {mib} of at most {most} MiB in the store")
                     }
                     (HeldUp::Waits, mib, _, left) => {
                         format!("commands of group {group} wait: it has {mib} MiB in the store, and {left} MiB are left")
                     }
                 },
-                "`g2 prune` removes history, `g2 tasks cancel` tasks; limits.stored_mib is how much is kept of a group".into(),
+                "`g2 prune` removes history, `g2 tasks cancel` tasks; limits.stored_mib sets the limit".into(),
             ),
             Aside { group, why, since } => (
                 "set_aside",
@@ -494,7 +496,7 @@ impl Problem {
                 Fail,
                 format!("group {group} is set aside since {since}: {}", quote(why)),
                 format!(
-                    "`g2 ipc list --group {group}` shows what it asked for, `g2 ipc drop ID` throws one away, `g2 ipc release {group}` lets it go on"
+                    "`g2 ipc list --group {group}` shows its commands, `g2 ipc drop ID` discards one, `g2 ipc release {group}` lets the group go on"
                 ),
             ),
             Restart { settings } => (
@@ -502,21 +504,21 @@ impl Problem {
                 String::new(),
                 Warn,
                 format!("restart for {}", settings.join(", ")),
-                "what is set holds from the next start on: stop g2 and start it again".into(),
+                "settings are read at the start: stop g2 and start it again".into(),
             ),
             Settings { why } => (
                 "settings",
                 String::new(),
                 Fail,
-                format!("{why}; what was read at the start holds until g2 is started again, which would fail"),
-                "correct g2.toml; SIGHUP has it read again, and says how it is".into(),
+                format!("{why}; the daemon goes on with the settings of its start, but its next start will fail"),
+                "correct g2.toml; on SIGHUP the daemon checks it and logs the result".into(),
             ),
             Unwatched { why } => (
                 "file_events",
                 String::new(),
                 Warn,
                 quote(why),
-                "raise fs.inotify.max_user_instances with sysctl, or find out who uses them up; it is tried again by itself".into(),
+                "raise fs.inotify.max_user_instances with sysctl, or end programs that use many; G2 tries again by itself".into(),
             ),
             RunsFail(Failing { group, task, times, run, at, error }) => {
                 let why = quote(error.as_deref().unwrap_or("it did not say why"));
@@ -531,7 +533,7 @@ impl Problem {
                     about,
                     Fail,
                     format!("the last {times} runs of {whose} failed; run {run}, at {at}: {why}"),
-                    format!("`g2 runs show {run}` and `g2 runs logs {run}` tell how it went"),
+                    format!("`g2 runs show {run}` and `g2 runs logs {run}` say more"),
                 )
             }
             Rests(Resting { group, chat, thread, until }) => {
@@ -540,29 +542,29 @@ impl Problem {
                     "lane_rests",
                     format!("{group} {chat}{thread}"),
                     Warn,
-                    format!("messages of {chat}{thread} wait: group {group} rests there until {until} after a failure"),
-                    format!("it is tried again then; `g2 messages list --chat {chat} --unanswered` shows what waits, `g2 runs list` why"),
+                    format!("messages of {chat}{thread} wait: after a failure, group {group} rests there until {until}"),
+                    format!("G2 tries again then; `g2 messages list --chat {chat} --unanswered` shows the messages that wait, `g2 runs list` the failure"),
                 )
             }
             GivenUp { count, newest } => (
                 "given_up",
                 String::new(),
                 Warn,
-                format!("messages that were given up within a day: {count}; the newest is {newest}"),
-                format!("`g2 why {newest}` says why; its sender was told, and may say it again"),
+                format!("messages that were given up within the last 24 hours: {count}; the newest is {newest}"),
+                format!("`g2 why {newest}` says why; its sender was told and can send it again"),
             ),
             NotSaid { arrived, unsaid: Unsaid { count, newest, chat, error } } => {
                 let why = error.as_deref().map(|error| format!(": {}", quote(error))).unwrap_or_default();
-                let meaning = match arrived {
-                    Arrived::No => "could not be said",
-                    Arrived::Unknown => "may or may not have been said",
+                let (about, meaning) = match arrived {
+                    Arrived::No => ("could not be said", "could not be sent"),
+                    Arrived::Unknown => ("may or may not have been said", "may or may not have arrived"),
                 };
                 (
                     "outbox",
-                    meaning.into(),
+                    about.into(),
                     Warn,
-                    format!("{count} messages {meaning}; the newest is {newest} to {chat}{why}"),
-                    format!("mend the cause and say it again with `g2 outbox retry {newest}`; `g2 outbox list` shows all"),
+                    format!("{count} texts for chats {meaning}; the newest is {newest} to {chat}{why}"),
+                    format!("fix the cause, then send it again with `g2 outbox retry {newest}`; `g2 outbox list` shows all"),
                 )
             }
             Unreadable { what, why } => (
@@ -576,7 +578,7 @@ impl Problem {
         Finding { code: code.into(), about: quote(&about), severity, text, fix: quote(&fix) }
     }
 
-    /// Whether `other` is only what this one brings about, and needs no mend of its own.
+    /// Whether `other` only follows from this one, and needs no fix of its own.
     fn explains(&self, other: &Self) -> bool {
         match (self, other) {
             (Engine { .. }, NoImage { .. } | OtherClaude { .. }) => true,
@@ -590,10 +592,10 @@ impl Problem {
         }
     }
 
-    /// Whether no run of this group can go well while this is so.
+    /// Whether no run of this group can go well while this problem lasts.
     fn stops(&self, group: &Folder) -> bool {
         match self {
-            // While the disk is low nothing is launched, so nothing fails for it but what was stopped.
+            // While the disk is low nothing is launched, so only stopped runs fail for it.
             Disk { stopped, .. } => stopped.contains(group),
             Engine { .. } => true,
             NoImage { groups, .. }
@@ -636,7 +638,7 @@ impl Problem {
 }
 
 impl Problem {
-    /// Whether a daemon would not start for it.
+    /// Whether this problem keeps a daemon from starting.
     #[must_use]
     pub fn keeps_from_starting(&self) -> bool {
         matches!(
@@ -645,13 +647,13 @@ impl Problem {
         )
     }
 
-    /// Whether nobody can tell, while this is so, if `other` is mended.
+    /// Whether `other` can't be looked at while this problem lasts.
     fn blinds_to(&self, other: &Self) -> bool {
         match (self, other) {
             (Engine { .. }, NoImage { .. } | OtherClaude { .. })
             | (Disk { .. }, Inodes { .. })
             | (Settings { .. }, Restart { .. }) => true,
-            // Of the store no more than this is known: nothing that is read there has gone.
+            // The store can't be read, so no problem that is read from it counts as gone.
             (
                 Unreadable { .. },
                 Disk { .. }
@@ -674,17 +676,17 @@ impl Problem {
         }
     }
 
-    /// Whether both are one problem, seen at different times: its words may count what it has brought about by now.
+    /// Whether both are one problem, seen at different times. Numbers in its words may have changed.
     fn is_same(&self, other: &Self) -> bool {
         self.finding().is_same(&other.finding())
     }
 }
 
-/// Returns what of the ledger a person has to know. What failed at other times is told by `runs list`.
+/// Returns the failures that a person has to know of. `runs list` shows the others.
 #[must_use]
 pub fn of_ledger(ledger: Ledger, now: Time) -> Vec<Problem> {
     let Ledger { failing, resting, given_up, newest_given_up, failed, unknown } = ledger;
-    // A group may have been mended since, and nothing asked of it; a task comes again by itself.
+    // A group may have been repaired and had no message since; a task runs again by itself.
     let lasts = |one: &Failing| one.task.is_some() || now.ms_since(one.at) < DAY_MS;
     let failing = failing.into_iter().filter(|one| one.times >= EACH_TIME && lasts(one));
     let mut found: Vec<Problem> = failing.map(RunsFail).collect();
@@ -696,13 +698,13 @@ pub fn of_ledger(ledger: Ledger, now: Time) -> Vec<Problem> {
     found
 }
 
-/// Puts what was found in order, worst first, and leaves out what another problem explains: each cause stands there once.
+/// Orders problems, worst first, and leaves out those that another problem explains: each cause stands there once.
 #[must_use]
 pub fn sort_out(found: Vec<Problem>) -> Vec<Finding> {
     in_order(&told(found, &[]))
 }
 
-/// Leaves out what another problem explains, unless it was known before that one was.
+/// Leaves out problems that another one explains, unless they were known before it.
 fn told(mut found: Vec<Problem>, known: &[Problem]) -> Vec<Problem> {
     let explained = |one: &Problem| found.iter().any(|other| other != one && other.explains(one));
     let was_told = |one: &Problem| known.iter().any(|other| other.is_same(one));
@@ -733,15 +735,16 @@ impl Finding {
 /// A look, compared with the one before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// What is known now, worst first.
+    /// Known problems, worst first.
     pub now: Vec<Finding>,
     pub new: Vec<Finding>,
     pub gone: Vec<Finding>,
-    /// What the next look is compared with.
+    /// The problems that the next look is compared with.
     pub known: Vec<Problem>,
 }
 
-/// Compares a look with what was `known` before it. What another problem hides, or keeps from being looked at, is not gone.
+/// Compares a look with the problems `known` before it. A problem that another one hides, or keeps from being looked at, is
+/// not gone.
 #[must_use]
 pub fn compare(known: &[Problem], found: Vec<Problem>) -> Compared {
     let is_in = |these: &[Problem], one: &Problem| these.iter().any(|other| other.is_same(one));
@@ -756,7 +759,7 @@ pub fn compare(known: &[Problem], found: Vec<Problem>) -> Compared {
     Compared { now: in_order(&now), new: in_order(&new), gone: in_order(&gone), known: now }
 }
 
-/// Text of others, on one line and of a bounded length.
+/// Foreign text on one line, cut to [`LONGEST_QUOTE`].
 fn quote(text: &str) -> String {
     let mut chars = text.chars().map(|c| if acts(c) { ' ' } else { c });
     let mut line: String = chars.by_ref().take(LONGEST_QUOTE).collect();
@@ -777,8 +780,8 @@ fn names_with(groups: &[Folder], between: &str) -> String {
 fn was_stopped(groups: &[Folder]) -> String {
     match groups.len() {
         0 => String::new(),
-        1 => format!("; group {} was stopped, as it filled it", names(groups)),
-        _ => format!("; the groups {} were stopped, as they may have filled it", names(groups)),
+        1 => format!("; group {} was stopped, because it filled the disk", names(groups)),
+        _ => format!("; the groups {} were stopped, because they may have filled the disk", names(groups)),
     }
 }
 
@@ -799,7 +802,7 @@ mod tests {
         Disk { path: "/r".into(), free: 1, wanted: 2, stopped }
     }
 
-    /// What is new and what is gone.
+    /// The new and the gone problems.
     fn changes(known: &[Problem], found: Vec<Problem>) -> (Vec<Finding>, Vec<Finding>) {
         let Compared { new, gone, .. } = compare(known, found);
         (new, gone)

@@ -1,4 +1,4 @@
-//! What is only history: how old it has to be, and what keeps it all the same.
+//! Old history: the age at which rows are removed, and the reasons to keep them longer.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,7 +14,7 @@ const SLACK_MS: i64 = DAY_MS;
 const AHEAD_MS: i64 = 2 * DAY_MS;
 /// The shortest and the longest pause between two steps.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
-/// A smaller part of the file that is free than one in so many is not worth writing the file anew.
+/// The file is written anew only if at least one part in this many of it is free.
 const WORTH_IT: u64 = 10;
 
 /// What there is of history, in the order in which it is removed: what refers to something goes before it.
@@ -62,7 +62,7 @@ impl History {
     }
 }
 
-/// Up to when things are history. What is of that very millisecond is.
+/// The instant up to which rows are old history, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Horizon {
     pub before: Time,

@@ -1,4 +1,4 @@
-//! What a disk that fills up asks for: below what is wanted nothing is launched and nothing taken in, and the group that
+//! The reaction to a disk that fills up: below the wanted space nothing is launched and nothing taken in, and the group that
 //! fills it is stopped: where that lasts, and below half of it at once. What a group has in the store is bounded before that.
 
 use ipc_handlers::Folder;
@@ -13,11 +13,11 @@ const NEAR: u64 = 4 * LEAST;
 /// How much room there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Room {
-    /// So many bytes are missing until there is half of what is wanted: somebody has to stop at once.
+    /// Bytes that are missing to half of the wanted space: a group has to stop at once.
     Short {
         missing: u64,
     },
-    /// So many bytes are missing until there is what is wanted: nothing is launched, and where that lasts somebody has to
+    /// Bytes that are missing to the wanted space: nothing is launched, and if that lasts a group has to
     /// stop.
     Low {
         missing: u64,
@@ -52,14 +52,14 @@ pub enum Filler<'w> {
     NotSeen,
 }
 
-/// A disk as it is, and what is wanted of it.
+/// A disk with its free and wanted space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// What is free, bytes.
+    /// Free space, bytes.
     pub free: u64,
-    /// What is free inside of the store, for what is stored next, bytes.
+    /// Free space inside of the store, for the next rows, bytes.
     pub inside: u64,
-    /// What is to be free, bytes.
+    /// Wanted free space, bytes.
     pub wanted: u64,
     pub free_inodes: u64,
     /// 0 where the file system has no fixed number of them.
@@ -67,13 +67,13 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Returns what counts as free, bytes. What is free inside of the store serves nothing else, so that it counts only
-    /// where half of what is wanted is free beside it.
+    /// Returns the space that counts as free, bytes. Free space inside of the store serves nothing else, so it counts only
+    /// if half of the wanted space is free beside it.
     fn counts(&self) -> u64 {
         if self.free >= self.wanted / 2 { self.free.saturating_add(self.inside) } else { self.free }
     }
 
-    /// Returns what is free for whoever writes.
+    /// Returns the space that is free for writers.
     #[must_use]
     pub fn all_free(&self) -> Free {
         Free { bytes: self.free.saturating_add(self.inside), inodes: self.free_inodes }
@@ -115,13 +115,13 @@ pub enum Intake {
     Open,
     /// There is no room for anybody's.
     Low,
-    /// The group has more in the store than what is left: what it goes on with would be the others' room.
+    /// The group has more in the store than the space that is left: it would take the others' room.
     Ahead,
     /// The group has far more in the store than is kept of it; not even refusals are written down any more.
     Over,
 }
 
-/// Decides whether commands of a group that has `stored` so many bytes in the store are taken in, where `most` are kept.
+/// Decides whether commands of a group with `stored` bytes in the store are taken in, if it may have at most `most`.
 /// From `most` on those are refused that put more there; up to a quarter more there is room for the refusals, and for what
 /// its agents say.
 #[must_use]
@@ -153,7 +153,7 @@ fn of(free: u64, wanted: u64) -> Room {
     }
 }
 
-/// What is free, in bytes and in inodes.
+/// Free space, in bytes and in inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Free {
     pub bytes: u64,
@@ -167,20 +167,20 @@ pub const fn lost(then: Free, now: Free) -> u64 {
     then.bytes.saturating_sub(now.bytes).saturating_add(names)
 }
 
-/// Returns how much a group wrote, at most, whose files that were changed since take so many bytes, while `lost` are gone.
-/// A file that was there before counts whole, but nobody wrote more than what is gone.
+/// Returns the most that a group can have written, if its files that were changed since take `changed` bytes, while `lost` are gone.
+/// A file that was there before counts whole, but no group wrote more than `lost`.
 #[must_use]
 pub fn wrote(changed: u64, lost: u64) -> u64 {
     changed.min(lost)
 }
 
-/// Decides who fills a disk on which so many bytes are missing, and so many are `lost` since the groups were first weighed:
-/// the group that grew most since, if that is at least [`LEAST`] and all of them together grew by half of what is missing;
+/// Decides which group fills a disk on which `missing` bytes are missing, with `lost` bytes gone since the first weighing:
+/// the group that grew most since, if that is at least [`LEAST`] and all of them together grew by half of `missing`;
 /// where some grew alike, all of those. What a group had before
 /// that is nobody's fault. One that was not weighed before, as the disk was filled between two looks, is told by what it
 /// wrote between them.
 ///
-/// Where the groups together wrote less than half of what is gone, none of them is blamed for the rest.
+/// If the groups together wrote less than half of `lost`, none of them is blamed for the rest.
 #[must_use]
 pub fn filler(missing: u64, lost: u64, written: &[Written]) -> Filler<'_> {
     let enough = LEAST.max(missing / 2);

@@ -128,7 +128,7 @@ impl ZoneData {
         self.newest.get(name).or_else(|_| self.bundled.get(name)).ok()
     }
 
-    /// Returns the first candidate that names a zone, else UTC.
+    /// Returns the first candidate that names a zone, otherwise UTC.
     ///
     /// The candidates, in order: `TZ`, the `.env` file's `TZ`, the system's zone. Absent and empty ones are passed
     /// over in silence.

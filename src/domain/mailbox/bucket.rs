@@ -1,4 +1,4 @@
-//! How often something may be done: so many times a minute, unused ones saved up for one minute.
+//! A limit of N times a minute; unused times are saved up for one minute.
 
 use ipc_handlers::Time;
 

@@ -1,6 +1,6 @@
 //! Which of the files in a group's boxes may be taken, and when.
 //!
-//! Events tell of files in the order in which those were published, and what is told of is taken at once. A look knows
+//! Events name files in the order in which those were published, and a named file is taken at once. A look knows
 //! that order only by stamps and names, and sees files while they are still being published. So it takes them strictly in
 //! turn; what it can't be sure of yet waits, with all that is younger. And while a file waits of which no event will
 //! ever tell, whatever is told of waits behind it.
@@ -66,7 +66,7 @@ pub struct Turn<K> {
     pub too_new: bool,
 }
 
-/// What is known of a group's boxes between two looks.
+/// The facts about a group's boxes between two looks.
 #[derive(Clone, Debug)]
 pub struct Turns<K> {
     /// Files that only looks have shown, with when the first did.

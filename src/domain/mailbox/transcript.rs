@@ -49,7 +49,7 @@ impl Page {
     }
 }
 
-/// What is read of a line. Of all else nothing is kept.
+/// The fields of a line that are read. The rest is dropped.
 #[derive(Deserialize)]
 struct Line {
     #[serde(rename = "type")]

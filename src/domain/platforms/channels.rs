@@ -30,7 +30,7 @@ impl Unit {
     }
 }
 
-/// How a platform writes what is bold, code or a link.
+/// How a platform writes bold text, code and links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Markup {
     /// It shows text as it is.
@@ -92,10 +92,10 @@ pub enum Unsent {
     Unknown(String),
 }
 
-/// What is done about a part that was not taken.
+/// The reaction to a part that was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// It is sent again after so many milliseconds. `counts`: this was one of its tries.
+    /// It is sent again after `after_ms`. `counts`: this was one of its tries.
     Again { after_ms: i64, counts: bool },
     /// The same, and until then it is shown that it may have arrived.
     AgainUnknown { after_ms: i64 },
@@ -108,7 +108,7 @@ pub const TRIES: u32 = 8;
 /// However long a platform asks to be left alone, it is asked again then, ms.
 pub const LONGEST_WAIT_MS: i64 = 3_600_000;
 
-/// Decides what is done about a part that was not taken, after `tries` others.
+/// Decides the reaction to a part that was not taken, after `tries` other tries.
 #[must_use]
 pub fn after(unsent: &Unsent, tries: u32, knows_our_ids: bool, unknown: UnknownDeliveries) -> Then {
     let again = tries.saturating_add(1) < TRIES;

@@ -1,4 +1,4 @@
-//! What a chat is: what its channel says of it, or else what its address shows.
+//! The kind of a chat: as its channel says, otherwise as its address shows.
 
 use ipc_handlers::words;
 

@@ -1,12 +1,12 @@
-//! Cuts a text into parts that a platform takes: behind a paragraph where one ends late enough, else behind a line, a sentence or
-//! a word, and never inside of what is seen as one character. A block of code that is cut is closed, and opened again in the
+//! Cuts a text into parts that a platform takes: behind a paragraph if one ends late enough, otherwise behind a line, a
+//! sentence or a word, and never inside of a visible character. A block of code that is cut is closed, and opened again in the
 //! next part.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::channels::Unit;
 
-/// Cuts `text` into parts of at most `most` units. What is white at a cut is left out. A single character that is longer
+/// Cuts `text` into parts of at most `most` units. White space at a cut is left out. A single character that is longer
 /// than that is cut all the same.
 #[must_use]
 pub fn split(text: &str, most: usize, unit: Unit) -> Vec<String> {

@@ -23,14 +23,14 @@ pub struct Signal {
     pub on: bool,
 }
 
-/// What is shown where, and since when by our last word.
+/// The chats that show typing, each with the time of our last sign.
 #[derive(Debug, Default)]
 pub struct Typing {
     shown: BTreeMap<Place, Duration>,
 }
 
 impl Typing {
-    /// Returns what is to be said now that agents are at work for these places, and takes it as said. However many work
+    /// Returns the signs to send now that agents are at work for these places, and notes them as sent. However many work
     /// for one place, it is said there once. `now` is a reading of a clock that never goes back.
     pub fn look(&mut self, at_work: &BTreeSet<Place>, now: Duration) -> Vec<Signal> {
         let mut signals = Vec::new();

@@ -1,4 +1,4 @@
-//! What one group wants otherwise than the settings have it: `groups.config`, a JSON object.
+//! The settings of one group on top of those of all groups: `groups.config`, a JSON object.
 //!
 //! `timeout` and `additionalMounts` are v1's `containerConfig`, taken as they are.
 
@@ -18,11 +18,11 @@ const MOST_MEMORY_MIB: u64 = 16 << 20;
 /// The most extra mounts of one group.
 const MOST_MOUNTS: usize = 64;
 
-/// The settings that are a group's own. What is left out is as for all groups.
+/// The settings that are a group's own. Fields that are left out have the values of all groups.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupConfig {
-    /// For how long a run may give no sign of life, ms.
+    /// Time that a run may give no sign of life, ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
     /// Folders of the host that its containers ask for, within the mount allowlist.
@@ -43,7 +43,7 @@ pub struct GroupConfig {
     pub egress: Option<Egress>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
-    /// An IANA name; whether there is such a zone is checked by whoever has the zone data.
+    /// An IANA name. The caller with the zone data checks that the zone exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
 }
@@ -57,7 +57,7 @@ struct ContainerConfig {
     mounts: Option<Vec<MountRequest>>,
 }
 
-/// What is wrong with a group's own settings.
+/// A fault of a group's own settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadGroupConfig {
     #[error("a group has no setting {0:?}; there are {known}", known = KEYS.join(", "))]
@@ -91,7 +91,7 @@ pub const KEYS: [&str; 15] = [
 ];
 
 impl GroupConfig {
-    /// Reads and checks a `containerConfig` or what is stored.
+    /// Reads and checks a `containerConfig` or a stored config.
     ///
     /// # Errors
     /// [`BadGroupConfig`]
@@ -112,7 +112,7 @@ impl GroupConfig {
         Self { timeout: asked.timeout.or(self.timeout), mounts, ..self }.check()
     }
 
-    /// Returns this with one setting changed; an empty value makes it as for all groups again.
+    /// Returns this with one setting changed; an empty value restores the default of all groups.
     ///
     /// # Errors
     /// [`BadGroupConfig`] when there is no such key or the value can't be one.

@@ -14,7 +14,7 @@
 use ipc_handlers::Time;
 use ipc_handlers::wire::ContainerState;
 
-/// What is known of a running container; ages in ms.
+/// The facts about a running container; ages in ms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vitals {
     pub runner: Runner,
@@ -96,7 +96,7 @@ impl Default for HealthLimits {
 /// The longest time that a tool may declare for itself, ms.
 pub const MAX_TOOL_TIMEOUT_MS: i64 = 2 * 60 * 60 * 1_000;
 
-/// What is to be done with a container.
+/// The action on a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Fine {
@@ -120,7 +120,7 @@ pub fn declared_timeout_ms(state: &ContainerState) -> Option<i64> {
     Some(i64::try_from(declared).unwrap_or(i64::MAX).min(MAX_TOOL_TIMEOUT_MS))
 }
 
-/// Returns what is to be done with a container.
+/// Decides the action on a container.
 #[must_use]
 pub fn judge(vitals: &Vitals, limits: &HealthLimits) -> Verdict {
     let tool_ms = vitals.tool_timeout_ms.unwrap_or_default().min(MAX_TOOL_TIMEOUT_MS);

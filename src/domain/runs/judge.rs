@@ -1,4 +1,4 @@
-//! What is said of a run that has ended, and what becomes of its batches.
+//! The judgement of a run that has ended, and of its batches.
 //!
 //! This is for a container that is certainly dead: its output is read to the end, its boxes are applied, its input
 //! folder is claimed back. Nothing here is stored or sent.
@@ -18,7 +18,7 @@ use crate::domain::{
 /// How often a batch that nobody read is handed out again at no cost.
 pub const MAX_FREE_RETURNS: u32 = 2;
 
-/// What is known of a run that has ended.
+/// The facts about a run that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub end: End,
@@ -154,7 +154,7 @@ impl From<Went> for RunStatus {
     }
 }
 
-/// Returns what is said of the run, and of each of its batches, in the order given. `base_ms` is the first rest.
+/// Judges the run and each of its batches, in the order given. `base_ms` is the first rest.
 #[must_use]
 pub fn judge(ended: &Ended, batches: &[Batch], base_ms: i64) -> (Final, Vec<Judgement>) {
     let in_hand = |batch: &&Batch| matches!(reading(ended, batch.reached, batch.said), Reading::InHand);
@@ -162,7 +162,7 @@ pub fn judge(ended: &Ended, batches: &[Batch], base_ms: i64) -> (Final, Vec<Judg
     (judge_run(ended, batches.iter().filter(in_hand).count()), judgements)
 }
 
-/// Returns what is said of a run that had taken so many batches and not finished them. A task's run has none.
+/// Judges a run that had taken these batches and not finished them. A task's run has none.
 #[must_use]
 pub fn judge_run(ended: &Ended, in_hand: usize) -> Final {
     let failed = |error: String| Final { went: Went::Wrong, error: Some(error) };

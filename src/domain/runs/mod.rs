@@ -1,4 +1,4 @@
-//! Runs: what is launched, with what in hand, whether it is well, and what its end means.
+//! Runs: their launch, their work, their health, and the meaning of their end.
 
 pub mod group_config;
 pub mod health;

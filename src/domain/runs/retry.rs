@@ -21,7 +21,7 @@ pub fn delivery_rest_ms(failures: u32) -> i64 {
 /// What follows a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// Try again after so many milliseconds.
+    /// Try again after this many milliseconds.
     RestFor(i64),
     /// The last retry has failed too.
     GiveUp,

@@ -52,7 +52,7 @@ pub enum Aws {
     All,
 }
 
-/// What is done about SELinux, in the words of the engine's `-v`.
+/// How mounts are labelled for SELinux, in the words of the engine's `-v`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selinux {
     Keep,
@@ -218,7 +218,7 @@ impl RunSettings {
     /// Returns these settings with what a group wants otherwise; `provider` and `image` are columns of its own.
     ///
     /// # Errors
-    /// [`StdinNeedsNetwork`], whoever chose which of the two.
+    /// [`StdinNeedsNetwork`], also if the two come from different places.
     pub fn of(
         self,
         provider: Option<Provider>,

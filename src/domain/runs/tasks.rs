@@ -36,7 +36,7 @@ fn weight(bytes: u64, text: usize) -> u64 {
     bytes.min((2 * text + VALUE_SHOWN) as u64) + ROW
 }
 
-/// Returns what is shown of a text, and whether that is all: at most `most` bytes, and no more than what, written as JSON,
+/// Returns the shown part of a text, and whether that is all: at most `most` bytes, and no more than what, written as JSON,
 /// has twice the bytes of the text itself. So only a text that is too long or full of control characters is cut.
 #[must_use]
 pub fn shown(text: &str, most: usize) -> (&str, bool) {

@@ -83,7 +83,7 @@ impl Page {
         self.keep(why);
     }
 
-    /// Puts `earlier` before what is here.
+    /// Puts `earlier` before these.
     pub fn put_before(&mut self, earlier: Self) {
         let later = std::mem::replace(self, earlier);
         later.models.into_iter().for_each(|(model, sum)| self.used(&model, sum));

@@ -26,7 +26,7 @@ pub(super) enum Text<'a> {
     Long,
 }
 
-/// What is told of a document.
+/// An event of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// A value begins.
@@ -66,7 +66,7 @@ enum Within {
     Escape,
     /// In `\uXXXX`: digits so far, and what they come to.
     Unit(u8, u32),
-    /// What is left of `true`, `false`, `null`.
+    /// The rest of `true`, `false`, `null`.
     Word(&'static [u8], Plain),
     Number(Number),
 }
@@ -140,7 +140,7 @@ impl Json {
         }
     }
 
-    /// Reads the next piece and tells what is in it.
+    /// Reads the next piece and reports its events.
     ///
     /// # Errors
     /// [`Bad`], or what `tell` says; nothing may be read after that.
@@ -381,7 +381,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a document in two pieces; what is told comes back as one text.
+    /// Reads a document in two pieces; returns the events as one text.
     fn told(bytes: &[u8], cut: usize) -> Result<String, Bad> {
         let mut json = Json::new();
         let mut all = String::new();

@@ -6,7 +6,7 @@ const DEEPEST: usize = 3;
 const LONGEST: usize = 128;
 
 /// Goes through JSON a byte at a time and tells the strings, numbers and words that stand in objects, at most
-/// [`DEEPEST`] deep and in no array. Of what is no JSON it tells nothing useful, and survives it.
+/// [`DEEPEST`] deep and in no array. It survives text that is no JSON, and reports nothing useful of it.
 #[derive(Default)]
 pub(super) struct Scan {
     depth: usize,

@@ -17,7 +17,7 @@ use crate::ipc::{
     world::World,
 };
 
-/// How many follow-ups are claimed back; a host never leaves so many, so the rest is a container's own litter.
+/// At most this many follow-ups are claimed back; a host never leaves more, so the rest is a container's own litter.
 const MOST: usize = 10_000;
 /// How often `input/` is gone through: a rename under way can hide a name from one pass, not from the next.
 const PASSES: usize = 8;

@@ -28,7 +28,7 @@ pub enum PutError {
 }
 
 impl GroupBoxes {
-    /// Puts a reply at `responses/<request id>.json`, replacing what is there; a link there is not followed.
+    /// Puts a reply at `responses/<request id>.json`, replacing a file there; a link there is not followed.
     ///
     /// # Errors
     /// [`PutError`]

@@ -146,7 +146,7 @@ impl Aside {
         })
     }
 
-    /// Removes what is kept of a dead command; returns whether there was anything.
+    /// Removes the kept file of a dead command; returns whether there was one.
     pub(super) fn forget_dead(&self, host: &HostDirs, claimed: &Claimed) -> Result<bool, World> {
         let mut found = false;
         self.with_shelf(host, Place::Dead, claimed, |shelf, at| {

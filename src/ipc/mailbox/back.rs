@@ -34,7 +34,7 @@ impl Claims {
         Ok(claimed)
     }
 
-    /// Removes what is kept of a dead command; returns whether there was anything.
+    /// Removes the kept file of a dead command; returns whether there was one.
     ///
     /// # Errors
     /// [`World`] when it can't be removed.

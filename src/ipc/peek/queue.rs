@@ -1,4 +1,4 @@
-//! What waits in boxes and what is claimed, as it lies there. Memory is bounded by the limit that is asked for, work by
+//! Waiting and claimed files, as they lie there. Memory is bounded by the limit that is asked for, work by
 //! the names that are looked at in one box.
 
 use std::{
@@ -142,7 +142,7 @@ pub fn waiting<'a>(
     Ok(found)
 }
 
-/// Returns what is claimed and not settled, in the order of the claims, each with where it says that it came from.
+/// Returns claimed files that are not settled, in the order of the claims, each with where it says that it came from.
 ///
 /// # Errors
 /// [`World`] when the folder can't be read; one that is not there is empty.

@@ -74,7 +74,7 @@ impl Hints {
     pub fn try_recv(&mut self) -> Option<Hint> {
         match self.queue.try_recv() {
             Ok(hint) => Some(self.taken(hint)),
-            // Cleared before the loop looks: what is dropped until then is on disk for it to find.
+            // Cleared before the loop looks: files of events that were dropped until then are on disk for it to find.
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => {
                 self.lost.swap(false, Ordering::AcqRel).then_some(Hint::Rescan)
             }

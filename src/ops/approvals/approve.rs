@@ -32,7 +32,9 @@ impl Operation for Args {
     async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Approval>, OpError> {
         let pick = match (self.group, self.new) {
             (Some(_), Some(_)) => {
-                return Err(OpError::invalid("a chat is connected to one group, an old one or a new one"));
+                return Err(OpError::invalid(
+                    "give either an existing group or the name of a new one, not both",
+                ));
             }
             (Some(group), None) => Pick::Connect(group),
             (None, Some(name)) => Pick::New(name),

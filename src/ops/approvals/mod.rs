@@ -20,7 +20,7 @@ fn us() -> String {
     "local:me".into()
 }
 
-/// Returns who answers: a person in a chat is themselves, whoever they name.
+/// Returns the person who answers: a person in a chat is themselves, whatever name they give.
 fn answerer(by: &By, named: &str) -> String {
     match by {
         By::Owner { .. } | By::Agent { .. } => user_by_hand(named),

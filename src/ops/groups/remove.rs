@@ -54,12 +54,12 @@ async fn remove(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
     world.keeper.changed(Some(folder)).await
 }
 
-/// What is held is not settled with the rest, and would be lost with its box.
+/// Refuses to remove a group with held commands: they would be lost with their box.
 fn check_nothing_is_held(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
     let held = world.store.holds()?.iter().any(|hold| hold.group == *folder);
     if held && peek::waiting(&world.root.join("data"), [folder], 1)?.seen > 0 {
         return Err(OpError::refused(format!("commands of group {folder} are held")).hint(format!(
-            "let them go with `g2 ipc release {folder}` or drop them, then remove the group"
+            "release them with `g2 ipc release {folder}` or drop them, then remove the group"
         )));
     }
     Ok(())

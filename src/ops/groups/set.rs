@@ -1,4 +1,4 @@
-//! Changing a group's own settings.
+//! Changing settings of one group.
 
 use std::collections::BTreeMap;
 
@@ -19,15 +19,15 @@ use crate::{
     },
 };
 
-/// What a run is not launched with: it may change while one lives.
+/// Settings that a live run does not depend on.
 const FOR_PEOPLE: [&str; 2] = ["name", "trigger"];
 
-/// Which group, and what is changed. All of it or nothing.
+/// The group, and its changes: all or none are made.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
     pub folder: Folder,
-    /// Settings by their keys, as `g2 groups set --help` lists them. An empty value makes one as for all groups again.
+    /// Settings by their keys, as `g2 groups set --help` lists them. An empty value restores the default of all groups.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -44,7 +44,7 @@ impl Operation for Args {
         };
         let relaunch = settings.keys().any(|key| !FOR_PEOPLE.contains(&key.as_str()));
         world.store.set_group(folder.clone(), settings.into_iter().collect(), zones, clock::now()).await?;
-        // What a run is launched with can't be changed while it lives.
+        // A live run keeps the settings that it was launched with.
         if relaunch {
             world.keeper.relaunch(&folder);
         }
@@ -72,7 +72,7 @@ fn check(key: &str, value: &str) -> Result<(), OpError> {
     }
 }
 
-/// Whether the group can be launched with these settings on top of its own and of everybody's.
+/// Checks that the group can be launched with these settings on top of its own and those of all groups.
 fn fits(world: &World<'_>, group: &Group, settings: &BTreeMap<String, String>) -> Result<(), OpError> {
     let invalid = |error: &dyn std::fmt::Display| {
         OpError::of_sentence(super::super::OpCode::Invalid, &error.to_string())
@@ -81,7 +81,7 @@ fn fits(world: &World<'_>, group: &Group, settings: &BTreeMap<String, String>) -
     for (key, value) in settings.iter().filter(|(key, _)| !COLUMNS.contains(&key.as_str())) {
         config = config.with(key, value).map_err(|error| invalid(&error))?;
     }
-    // Settings that can't be read are told by whatever needs them.
+    // Settings that can't be read are reported by the code that needs them.
     if let Ok(all) = world.settings {
         all.run_settings().of(None, None, &config).map_err(|error| invalid(&error))?;
     }

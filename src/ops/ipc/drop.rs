@@ -1,4 +1,4 @@
-//! Setting a command aside that waits or is claimed, answered as refused; removing what is kept of a dead one.
+//! Refusing a waiting or claimed command unread; removing the kept file of a dead one.
 
 use std::ffi::OsString;
 
@@ -16,13 +16,13 @@ use crate::{
     domain::{rows::IpcRow, states::CommandOutcome},
 };
 
-/// Which command, and why.
+/// The command to drop, and the reason.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// Its id, its request id, or its file: NAME, GROUP/NAME or GROUP/BOX/NAME.
     pub what: String,
-    /// Why; its agent is told.
+    /// The reason; the agent is told.
     #[serde(default = "no_reason")]
     pub reason: String,
 }

@@ -1,7 +1,7 @@
 //! What a person does to commands: dropping one, trying one again. By the daemon, or on a root that none serves, under
 //! its lock; the same steps both times.
 //!
-//! What is meant is written down before a file is moved, under the claim id that the file will have. Whoever settles a
+//! The intent is written down before a file is moved, under the claim id that the file will have. The code that settles a
 //! claim looks there first.
 //!
 //! | what | a crash after | a restart finds | and does |
@@ -34,7 +34,7 @@ use crate::{
     store::{Body, CommandFile, Proof, Store, StoreError, Transcripts, digest},
 };
 
-/// What is needed to act on a root's commands. Only one may act at a time: the daemon, or who holds the root's lock.
+/// The means to act on a root's commands. Only one process may act at a time: the daemon, or the holder of the root's lock.
 #[derive(Clone, Copy)]
 pub struct Hand<'a> {
     pub store: &'a Store,
@@ -117,7 +117,7 @@ pub async fn drop_waiting(
     Ok(id)
 }
 
-/// Writes down that a claimed command is to be dropped; returns its file, for whoever settles it.
+/// Writes down that a claimed command is to be dropped; returns its file, for the code that settles it.
 ///
 /// # Errors
 /// [`HandError`]
@@ -149,9 +149,9 @@ pub async fn finish(
         Err(ReadError::NotAFile(_) | ReadError::Gone) => (Err(unread()), Vec::new(), Vec::new(), no_origin()),
         Err(ReadError::World(error)) => return Err(error.into()),
     };
-    // Whoever wrote it, it is dropped.
+    // It is dropped, with any author.
     let file = file_of(claimed, origin, body, digest);
-    // Nothing is scheduled by what is dropped.
+    // A dropped command schedules nothing.
     let receipt = hand.store.settle(file, Zones::utc(), now).await?.receipt;
     failpoint::reach("ipc.committed");
     if let (Some(boxes), Some(id), Some(reply)) = (boxes, &receipt.request_id, &receipt.reply)
@@ -171,7 +171,7 @@ pub async fn finish(
     Ok(hand.claims.acknowledge(claimed)?)
 }
 
-/// Removes what is kept of a dead command; its row stays.
+/// Removes the kept file of a dead command; its row stays.
 ///
 /// # Errors
 /// [`HandError`]

@@ -1,4 +1,4 @@
-//! Keeping a group's commands, or one that waits, from being claimed.
+//! Holding a group's commands, or one waiting command: it is not claimed until it is released.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -17,22 +17,22 @@ use crate::{
     ipc::display_name,
 };
 
-/// What is held, and why.
+/// The group or command to hold, and the reason.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// A group, or a waiting command: its request id, or its file as NAME, GROUP/NAME or GROUP/BOX/NAME.
     pub what: String,
-    /// Why, for those who look.
+    /// The reason, shown with the command.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
-/// Something that is held, or was.
+/// A hold, or one that was released.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Held {
     pub group: Folder,
-    /// The box of one file; none: all of the group's commands.
+    /// The box of the held file; `null`: all commands of the group.
     #[serde(rename = "box")]
     pub box_name: Option<String>,
     /// The file's name, escaped where it is no plain text.
@@ -42,10 +42,10 @@ pub struct Held {
     pub reason: Option<String>,
 }
 
-/// What can be held.
+/// A group or a file that can be held.
 pub(super) struct Target {
     pub(super) group: Folder,
-    /// Its box, and its name's bytes; none: all of the group's.
+    /// The file's box, and the bytes of its name; `None`: all commands of the group.
     pub(super) file: Option<(String, Vec<u8>)>,
 }
 
@@ -57,7 +57,7 @@ impl Target {
         {
             return Ok(Self { group, file: None });
         }
-        // What is held need not be there any more.
+        // A held file may be gone.
         if let Some(hold) = store.holds()?.into_iter().find(|hold| shown(hold) == what) {
             return Ok(Self { group: hold.group, file: hold.file });
         }

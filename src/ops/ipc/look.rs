@@ -1,4 +1,4 @@
-//! The queue as it is: settled commands by their receipts, what is claimed, what waits.
+//! The queue as it is: settled commands by their receipts, claimed ones, waiting ones.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -291,7 +291,7 @@ fn asked(head: &[u8]) -> (Option<String>, Option<String>) {
 pub async fn find(root: &Path, store: &Store, what: &str) -> Result<Found> {
     look_for(root, store, what).await?.ok_or_else(|| {
         OpError::not_found(format!("no command is called {}", escaped(what)))
-            .hint("`g2 ipc list` names them all")
+            .hint("`g2 ipc list` shows all commands")
     })
 }
 
@@ -349,7 +349,7 @@ pub async fn look_for(root: &Path, store: &Store, what: &str) -> Result<Option<F
     if found.len() > 1 {
         let place = |open: &Open| format!("{}/{}/{}", open.row.group, open.row.box_name, open.row.name);
         let all: Vec<String> = found.iter().map(place).collect();
-        return Err(OpError::invalid(format!("{what} can be any of {}", all.join(", ")))
+        return Err(OpError::invalid(format!("{what} names several commands: {}", all.join(", ")))
             .hint("name one as GROUP/BOX/NAME"));
     }
     if let Some(open) = found.pop() {
@@ -365,7 +365,7 @@ pub async fn look_for(root: &Path, store: &Store, what: &str) -> Result<Option<F
     }
     if unread > 0 {
         return Err(OpError::not_found(format!(
-            "no command that was looked at is called {}, but so many wait that not all were",
+            "no command called {} was found, but too many wait to look at all of them",
             escaped(what)
         ))
         .hint("name it as GROUP/BOX/NAME"));
@@ -377,7 +377,7 @@ pub async fn look_for(root: &Path, store: &Store, what: &str) -> Result<Option<F
     Ok(None)
 }
 
-/// Returns what waits at `GROUP/BOX/NAME`.
+/// Returns the file that waits at `GROUP/BOX/NAME`.
 fn file_at(data: &Path, what: &str) -> Option<Lying> {
     let (group, rest) = what.split_once('/')?;
     let (in_box, name) = rest.split_once('/')?;

@@ -21,7 +21,7 @@ pub mod send;
 
 pub use hand::Hand;
 
-/// Returns what is held, as people name it.
+/// Returns the name that people give to a hold.
 #[must_use]
 pub fn shown(hold: &Hold) -> String {
     match &hold.file {

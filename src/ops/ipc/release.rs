@@ -1,4 +1,4 @@
-//! Letting go of what is held: of a group with all its files, or of one file.
+//! Releasing a hold: of a group with all its files, or of one file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::{
     hold::{Held, Target},
 };
 
-/// What is let go.
+/// The hold to release.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
@@ -26,6 +26,6 @@ impl Operation for Args {
             return Err(OpError::refused(format!("{what} is not held")));
         }
         world.keeper.changed(Some(&target.group)).await?;
-        Ok(Done::new(target.row(false, None), format!("{what} is held no more")))
+        Ok(Done::new(target.row(false, None), format!("{what} is released")))
     }
 }

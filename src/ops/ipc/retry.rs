@@ -1,4 +1,4 @@
-//! Deciding a refused or dead command once more, as a new one.
+//! Deciding a refused or dead command again, as a new one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{clock, domain::rows::IpcRow};
 
-/// Which command.
+/// The command to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
@@ -27,13 +27,13 @@ impl Operation for Args {
         let of = match find(world.root, world.store, &what).await? {
             Found::Settled(id) => id,
             Found::Open(open) => {
-                let says = format!("{what} is {} and was not decided yet", open.row.state);
+                let says = format!("{what} is {}: it is not decided yet", open.row.state);
                 return Err(OpError::refused(says));
             }
         };
         let claimed = hand::retry(world.keeper.hand()?, of, clock::now()).await?;
         let id = claimed.id;
-        // Where nobody settles commands, the next daemon decides it.
+        // Without a daemon, the next start decides it.
         world.keeper.settle(claimed).await;
         let row = row(world.root, world.store, id)?;
         let says = format!("command {of} is tried again as {id}; command {id} is {}", state(&row));

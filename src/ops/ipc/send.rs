@@ -1,4 +1,4 @@
-//! Putting a command into a group's box, as its agent would.
+//! Putting a command into a group's box, as its agent does.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ipc_handlers::{Folder, words};
@@ -32,7 +32,7 @@ words! {
 pub enum Content {
     /// As text.
     Text(String),
-    /// In base64, for bytes that are no text.
+    /// In base64, for bytes that are not text.
     Base64(String),
 }
 
@@ -49,12 +49,12 @@ impl Content {
             Self::Text(text) => Ok(text.into_bytes()),
             Self::Base64(text) => STANDARD
                 .decode(text)
-                .map_err(|error| OpError::invalid(format!("the command is no base64: {error}"))),
+                .map_err(|error| OpError::invalid(format!("the command is not base64: {error}"))),
         }
     }
 }
 
-/// Whose box, and the command.
+/// The command, and the box for it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {

@@ -1,3 +1,3 @@
-//! What is said to chats.
+//! Texts for chats.
 
 pub mod retry;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{clock, domain::rows::User};
 
-/// Who they are. What is not given stays as it is.
+/// The person. Fields that are left out keep their values.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {

@@ -19,7 +19,7 @@ words! {
     pub enum Given: "role that is given" {
         /// They decide everything.
         Owner = "owner",
-        /// They decide who is heard.
+        /// They decide which senders are heard.
         Admin = "admin",
         /// Roles are taken away.
         None = "none",

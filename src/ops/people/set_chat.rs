@@ -1,4 +1,4 @@
-//! Changing what is known of a chat, or what becomes of strangers there.
+//! Changing facts about a chat, or its policy for strangers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::super::{By, Done, OpError, Operation, World, args::Jid};
 use crate::domain::{heard::access::UnknownSenders, platforms::chats::Kind, rows::Chat};
 
-/// Which chat, and what is changed, all of it or nothing. What is not given stays.
+/// The chat, and its changes: all or none are made. Fields that are left out keep their values.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {

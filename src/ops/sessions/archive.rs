@@ -32,10 +32,10 @@ impl Operation for Args {
             None => world.store.live_sessions(&group, Lanes::All)?,
         };
         if sessions.is_empty() {
-            return Err(OpError::refused(format!("group {group} has no conversation to archive")));
+            return Err(OpError::refused(format!("group {group} has no session to archive")));
         }
         if let Some(bad) = sessions.iter().find(|session| !is_session_id(session)) {
-            return Err(OpError::invalid(format!("{bad:?} is no session id")));
+            return Err(OpError::invalid(format!("{bad:?} is not a session id")));
         }
         let (mut ids, mut says, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for session in sessions {

@@ -29,6 +29,6 @@ impl Operation for Args {
         let command = Command::ClearSession(ClearSession { name, target_folder: None });
         let (_, now) = act(world, by, &group, command, said).await?;
         let row = conversations(world, &group, |session| session.archived_at == Some(now))?;
-        Ok(Done::new(row, format!("group {group} begins afresh")).noting(notes))
+        Ok(Done::new(row, format!("group {group} starts new sessions")).noting(notes))
     }
 }

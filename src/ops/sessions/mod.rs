@@ -43,13 +43,13 @@ fn conversations(
     Ok(Conversations { group: group.clone(), live, archived })
 }
 
-/// What was said in the sessions that a group has now, where that is to be kept.
+/// Returns the text of a group's live sessions if it is wanted, and notes about sessions that can't be read.
 fn live(world: &World<'_>, group: &Folder, wanted: bool) -> Result<(Transcripts, Vec<String>), OpError> {
     let sessions = if wanted { world.store.live_sessions(group, Lanes::All)? } else { Vec::new() };
     Ok(said(world, group, &sessions))
 }
 
-/// What was said in sessions, and of which it can't be read.
+/// Returns the text of sessions, and notes about those that can't be read.
 fn said(world: &World<'_>, group: &Folder, sessions: &[String]) -> (Transcripts, Vec<String>) {
     let (mut said, mut notes) = (Transcripts::new(), Vec::new());
     for session in sessions {
@@ -58,7 +58,7 @@ fn said(world: &World<'_>, group: &Folder, sessions: &[String]) -> (Transcripts,
             Ok(None) => {}
             Err(error) => {
                 let why = crate::domain::host::errors::chain(&error);
-                notes.push(format!("{why}; the session is archived without what was said"));
+                notes.push(format!("{why}; the session is archived without its text"));
             }
         }
     }

@@ -15,7 +15,7 @@ const READ: u64 = 64 << 20;
 const PAGES: usize = 4;
 
 /// Returns what was said in a group's session, by its transcript, or in what was read of that until it was to `stop`; `None`
-/// when there is none. It is one of `together`, which share what is read and kept at most.
+/// when there is none. It is one of `together`, which share the limits on reading and keeping.
 ///
 /// # Errors
 /// [`InsideError`] when there is something that is no plain file, or the disk is in the way.

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{domain::rows::Task, store::Transcripts};
 
-/// What is asked whom, and when.
+/// The prompt, its group and its schedule.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::domain::rows::Task;
 
-/// Which task, and what is changed, all of it or nothing. What is not given stays.
+/// The task, and its changes: all or none are made. Fields that are left out keep their values.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {

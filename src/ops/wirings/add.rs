@@ -13,21 +13,21 @@ use super::{
 };
 use crate::{clock, domain::rows::Wiring, store::NewWiring};
 
-/// Which chat is wired to which group, and when that engages.
+/// The chat, the group, and the rule for messages that wake the agent.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
     pub group: Folder,
     pub chat: Jid,
-    /// When it engages; by default as fits the kind of the chat.
+    /// Messages that wake the agent; by default depends on the kind of the chat.
     #[serde(default)]
     pub engage: Option<EngageMode>,
-    /// With `pattern`: a JavaScript regular expression; `.` is every message.
+    /// With `pattern`: a JavaScript regular expression; `.` matches every message.
     #[serde(default)]
     pub pattern: Option<String>,
     #[serde(default)]
     pub sender_scope: SenderScope,
-    /// What happens to messages that don't engage.
+    /// Messages that do not wake the agent: dropped, or kept as context.
     #[serde(default)]
     pub ignored: IgnoredMessages,
 }
@@ -42,7 +42,7 @@ impl Operation for Args {
             (Some(EngageMode::Pattern), None) => (EngageMode::Pattern, Some(".".to_owned())),
             (Some(mode @ (EngageMode::Mention | EngageMode::MentionSticky)), None) => (mode, None),
             (Some(EngageMode::Mention | EngageMode::MentionSticky), Some(_)) => {
-                return Err(OpError::invalid("--pattern goes with --engage pattern"));
+                return Err(OpError::invalid("--pattern needs --engage pattern"));
             }
             (None, None) => default_mode(&chat, world.store.chat(chat.as_str()).await?.as_ref()).columns(),
         };

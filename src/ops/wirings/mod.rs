@@ -1,4 +1,4 @@
-//! Wirings: chats wired to groups, with the rules that say when they engage.
+//! Wirings: chats wired to groups, with the rules for messages that wake the agent.
 
 use ipc_handlers::Folder;
 
@@ -31,7 +31,7 @@ fn none(group: &Folder, chat: &Jid) -> OpError {
     OpError::not_found(format!("wiring {group} {chat} does not exist")).hint("see `g2 wirings list`")
 }
 
-/// Refuses a pattern that can't be used. Only one that was stored by an older program engages all the same, on everything.
+/// Refuses a pattern that can't be used. (One that an older program stored engages on everything.)
 fn check_pattern(pattern: Option<&str>) -> Result<(), OpError> {
     match pattern.map(Pattern::compile) {
         Some(Err(why)) => Err(OpError::invalid(why.to_string()).hint("nothing is changed")),
@@ -39,7 +39,7 @@ fn check_pattern(pattern: Option<&str>) -> Result<(), OpError> {
     }
 }
 
-/// Says that two groups take every message of a chat, this group being one of them: each message is answered twice.
+/// Returns a note if this group and another one engage on every message of a chat, so that each is answered twice.
 pub(super) async fn two_answer(
     store: &Store,
     group: &Folder,
@@ -61,7 +61,7 @@ pub(super) async fn two_answer(
     }))
 }
 
-/// When a wiring engages that was made without saying so.
+/// Returns the engage mode of a new wiring that names none.
 pub(super) fn default_mode(chat: &Jid, known: Option<&Chat>) -> Engages {
     let kind = known.map_or(kind_of(chat.as_str()), |chat| chat.kind);
     let kind = ChatKind::of_columns(kind, known.is_some_and(|chat| chat.threaded));

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::domain::rows::Wiring;
 
-/// Which wiring.
+/// The wiring to remove.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {

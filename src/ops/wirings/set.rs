@@ -13,21 +13,21 @@ use super::{
 };
 use crate::domain::rows::Wiring;
 
-/// Which wiring, and what is changed, all of it or nothing. What is not given stays.
+/// The wiring, and its changes: all or none are made. Fields that are left out keep their values.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
     pub group: Folder,
     pub chat: Jid,
-    /// When it engages.
+    /// Messages that wake the agent.
     #[serde(default)]
     pub engage: Option<EngageMode>,
-    /// A JavaScript regular expression; only where it engages by one.
+    /// A JavaScript regular expression; only with engage=pattern.
     #[serde(default)]
     pub pattern: Option<String>,
     #[serde(default)]
     pub sender_scope: Option<SenderScope>,
-    /// What happens to messages that don't engage.
+    /// Messages that do not wake the agent: dropped, or kept as context.
     #[serde(default)]
     pub ignored: Option<IgnoredMessages>,
 }

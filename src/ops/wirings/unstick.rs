@@ -1,4 +1,4 @@
-//! Having an agent wait until it is addressed again.
+//! Letting a `mention-sticky` agent wait until it is mentioned again.
 
 use ipc_handlers::Folder;
 use schemars::JsonSchema;
@@ -10,13 +10,13 @@ use super::{
 };
 use crate::domain::rows::Wiring;
 
-/// Where the agent waits.
+/// The wiring, and the thread in which the agent waits.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
     pub group: Folder,
     pub chat: Jid,
-    /// In this thread only; empty: in the chat itself. Left out: everywhere in the chat.
+    /// Only this thread; empty: only the chat itself; left out: the chat and all its threads.
     #[serde(default)]
     pub thread: Option<String>,
 }
@@ -35,8 +35,8 @@ impl Operation for Args {
         wired().await?;
         let marks = world.store.unstick(group.clone(), chat.as_str(), thread).await?;
         let says = match marks {
-            0 => format!("group {group} was waiting to be addressed already"),
-            _ => format!("group {group} waits until it is addressed again ({marks} threads)"),
+            0 => format!("group {group} already waits until it is mentioned"),
+            _ => format!("group {group} waits until it is mentioned again ({marks} threads)"),
         };
         Ok(Done::new(wired().await?, says))
     }

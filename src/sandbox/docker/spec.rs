@@ -12,7 +12,7 @@ use crate::sandbox::{Access, Labels, Mount, Network, Spec, Whose};
 pub(super) const LABEL_INSTANCE: &str = "g2.instance";
 pub(super) const LABEL_GROUP: &str = "g2.group";
 pub(super) const LABEL_RUN: &str = "g2.run";
-/// `limits.output_bytes`, so that whoever adopts the container keeps to it.
+/// `limits.output_bytes`, so that a daemon that adopts the container keeps to it.
 pub(super) const LABEL_OUTPUT: &str = "g2.output_bytes";
 
 /// What the log driver adds to a piece of output at most, bytes (30 were seen).
@@ -23,7 +23,7 @@ pub(super) fn log_allowance(output_bytes: u64) -> u64 {
     output_bytes.saturating_mul(4)
 }
 
-/// Where the log would rotate: well above the allowance, for what is written before the reader has seen it.
+/// Where the log would rotate: well above the allowance, for bytes that are written before the reader has seen them.
 fn log_size(output_bytes: u64) -> u64 {
     log_allowance(output_bytes).saturating_mul(2).saturating_add(64 << 20).min(1 << 50)
 }
@@ -107,7 +107,7 @@ fn network(network: Network) -> String {
     }
 }
 
-/// What is writable without leaving a trace; it counts against the container's memory.
+/// Folders in memory: writable, and gone with the container; they count against its memory.
 fn in_memory(spec: &Spec) -> HashMap<String, String> {
     let (user, group) = spec.user;
     let tmp = "rw,exec,nosuid,nodev,mode=1777,size=256m".to_owned();

@@ -1,11 +1,11 @@
 //! The JSON of one record, read strictly first and then as tolerantly as v1's host did.
 //!
 //! Tolerated: a `result` that is no string (it becomes its JSON text, as JavaScript writes it), bytes that are no
-//! UTF-8, and halves of surrogate pairs (what is left when JavaScript cuts a text in the middle of a character). Of a
+//! UTF-8, and halves of surrogate pairs (left over when JavaScript cuts a text in the middle of a character). Of a
 //! field that is there twice the last one counts.
 //!
-//! Whatever the bytes are, no tree is made of them: what is kept of a field is as long as the record at most, and what
-//! is not used is not kept.
+//! No tree is made of the bytes: the kept part of a field is at most as long as the record, and
+//! unused fields are not kept.
 
 use std::{fmt, marker::PhantomData};
 
@@ -25,7 +25,7 @@ use super::{MAX_HANDLED, MAX_RECORD, MAX_SAMPLE};
 /// The longest word of a closed list, and the longest name of a batch, bytes.
 const LONGEST_WORD: usize = 64;
 
-/// What is wrong with bytes that are no record, in at most [`MAX_SAMPLE`] characters.
+/// The fault of bytes that are no record, in at most [`MAX_SAMPLE`] characters.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct NoRecord(pub(super) String);
@@ -43,7 +43,7 @@ fn read(bytes: &[u8]) -> serde_json::Result<Record> {
     serde_json::from_slice::<Loose>(bytes).map(|record| record.0)
 }
 
-/// Returns the text with the replacement character in the place of what is no UTF-8 and of each escaped half of a
+/// Returns the text with the replacement character in the place of bytes that are no UTF-8 and of each escaped half of a
 /// surrogate pair; `None` where there is neither, or where it would be longer than a record may be.
 fn mend(bytes: &[u8]) -> Option<String> {
     let mut out = String::with_capacity(bytes.len());
@@ -143,7 +143,7 @@ impl<'de> Visitor<'de> for Fields {
     }
 }
 
-/// A word of a closed list; what is longer than any of them is not said again.
+/// A word of a closed list; a longer one is not repeated.
 struct Word<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Word<T> {
@@ -170,7 +170,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Word<T> {
     }
 }
 
-/// The names of batches, [`MAX_HANDLED`] at most; what is too long to be one is left out.
+/// The names of batches, at most [`MAX_HANDLED`]; one that is too long is left out.
 struct Names(Vec<String>);
 
 impl<'de> Deserialize<'de> for Names {

@@ -34,7 +34,7 @@ const DYING: Duration = Duration::from_secs(30);
 /// How long more output is waited for after the end: a process that left the group may hold the pipe open.
 const LINGERING: Duration = Duration::from_secs(2);
 
-/// A process, or what is to become one.
+/// A process, or one that is not started yet.
 #[derive(Debug)]
 pub(super) struct Container {
     pub(super) id: String,
@@ -161,7 +161,7 @@ impl Container {
         self.signal(Signal::KILL);
         *self.leader() = None;
         let code = child.wait().await.map_or(-1, |status| code(&status));
-        // Nothing of it writes any more: what is in the pipes is read to its end, however long that takes.
+        // Nothing of it writes any more: the pipes are read to their end, however long that takes.
         ended.send_replace(true);
         join_all(stdout.into_iter().chain(stderr)).await;
         drop(life);
@@ -189,7 +189,7 @@ impl Container {
     }
 }
 
-/// Keeps what a pipe gives, to its end, or until the wait is `over`: then what is in the pipe is the last, and all that a
+/// Keeps what a pipe gives, to its end, or until the wait is `over`: then the bytes in the pipe are the last, and all that a
 /// process wrote that has ended is in it or was read before.
 async fn pump(
     mut pipe: impl AsyncRead + AsFd + Unpin,
@@ -257,7 +257,7 @@ mod tests {
             written += more;
         }
         assert!(written > 10 * (64 << 10), "{written}");
-        // No time is left to wait for more, and what is written from now on is not the process'.
+        // No time is left to wait for more, and bytes that are written from now on are not the process'.
         let mut kept = 0;
         let keep = |bytes: &[u8]| {
             kept += bytes.len();

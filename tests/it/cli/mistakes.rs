@@ -156,7 +156,7 @@ fn a_task_that_asks_nothing_is_refused() {
     for prompt in ["", " \n"] {
         let add = ["tasks", "add", "--group", "main", "--type", "interval", "--value", "60000", prompt];
         let said = refused(&root, 2, &add);
-        assert!(said.contains("a prompt is wanted"), "{said}");
+        assert!(said.contains("the prompt is empty"), "{said}");
     }
     assert_eq!(root.rows(&["tasks", "list"]).len(), 0);
 }

@@ -6,7 +6,7 @@ use super::*;
 fn a_root_without_a_main_group_is_told() {
     let root = Root::new("");
     root.g2(&["groups", "remove", "main", "--yes"]);
-    finds(doctor(&root), "main_group", "fail", "no group is the privileged one", "groups add main");
+    finds(doctor(&root), "main_group", "fail", "no group is the main group", "groups add main");
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn a_group_without_its_folder_is_told() {
     fs::remove_dir_all(&folder).unwrap();
     finds(doctor(&root), "group_folder", "warn", "group main has lost its memory", "mkdir");
     fs::write(&folder, "").unwrap();
-    finds(doctor(&root), "group_folder", "fail", "is no folder", "move it away");
+    finds(doctor(&root), "group_folder", "fail", "is not a folder", "move it away");
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn boxes_of_a_wrong_mode_owner_or_kind_are_told() {
     let root = Root::new("");
     assert_eq!(root.serve().terminate(), Some(0));
     let at = |name: &str| root.data("ipc/main").join(name);
-    finds(doctor(&root), "boxes", "ok", "as it should be", "");
+    finds(doctor(&root), "boxes", "ok", "in order", "");
     chmod(&at("tasks"), 0o755);
     finds(doctor(&root), "boxes", "fail", "has mode 0755", "chmod 700");
     if is_root() {

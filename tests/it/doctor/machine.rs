@@ -41,7 +41,7 @@ fn a_file_system_that_is_out_of_inodes_is_told() {
         root.path().display()
     );
     let Some(output) = in_a_world(&root, "--mount", &script) else { return };
-    finds_in(&output, "inodes", "warn", "of 100 files more", "remove small files");
+    finds_in(&output, "inodes", "warn", "of 100 inodes", "remove small files");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_file_system_without_file_handles_is_told() {
     let row = rows.iter().find(|row| row["check"] == "file_handles").unwrap();
     // Some kernels give an overlay handles.
     if row["status"] == "warn" {
-        finds_in(&output, "file_handles", "warn", "two syncs more", "ext4");
+        finds_in(&output, "file_handles", "warn", "two more syncs", "ext4");
     }
 }
 

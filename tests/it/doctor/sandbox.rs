@@ -14,13 +14,13 @@ fn an_engine_that_is_away_fails_where_it_is_asked_for_and_is_told_elsewhere() {
     finds(away(&root), "sandbox", "ok", "containers", "");
     root.settings("[sandbox]\nkind = \"auto\"\n");
     finds(away(&root), "docker", "warn", "does not answer", "start Docker");
-    finds(away(&root), "sandbox", "ok", "no boundary, for want of Docker", "");
+    finds(away(&root), "sandbox", "ok", "no boundary, because Docker", "");
     let mut elsewhere = doctor(&root);
     elsewhere.env("DOCKER_HOST", "tcp://1.2.3.4:2375");
     finds(elsewhere, "docker", "warn", "only Unix sockets", "DOCKER_HOST");
     root.settings("[sandbox]\nkind = \"auto\"\n[agent]\nprovider = \"claude\"\n");
     finds(away(&root), "docker", "fail", "does not answer", "start Docker");
-    finds(away(&root), "sandbox", "ok", "once those can be made", "");
+    finds(away(&root), "sandbox", "ok", "as soon as Docker works", "");
 }
 
 #[test]
@@ -30,9 +30,9 @@ fn an_image_that_is_not_there_is_told_with_the_command_that_builds_it() {
     }
     let root = Root::new("[sandbox]\nkind = \"docker\"\nimage = \"g2-doctor-none:1\"\n");
     finds(doctor(&root), "docker", "ok", "answers", "");
-    finds(doctor(&root), "image", "fail", "g2-doctor-none:1 is not there", "build.sh g2-doctor-none:1");
+    finds(doctor(&root), "image", "fail", "g2-doctor-none:1 does not exist", "build.sh g2-doctor-none:1");
     root.g2(&["groups", "set", "main", "image=g2-doctor-none:2"]);
-    finds(doctor(&root), "image", "fail", "g2-doctor-none:2 is not there", "build.sh g2-doctor-none:2");
+    finds(doctor(&root), "image", "fail", "g2-doctor-none:2 does not exist", "build.sh g2-doctor-none:2");
 }
 
 #[test]
@@ -44,8 +44,8 @@ fn an_image_of_v1_or_of_another_runner_is_told() {
     let ours = agent_runner::ID;
     let (other, claude) = ("g2.protocol=2 g2.runner=0.0.1+a", "g2.claude=9.9");
     for (labels, status, detail, fix) in [
-        ("some=thing", "warn", "announces no protocol".to_owned(), "g2.protocol=2"),
-        ("g2.protocol=2", "ok", "does not say which runner".to_owned(), ""),
+        ("some=thing", "warn", "has no g2.protocol label".to_owned(), "g2.protocol=2"),
+        ("g2.protocol=2", "ok", "no label says which runner".to_owned(), ""),
         (&*format!("g2.protocol=2 g2.runner={ours} {claude}"), "ok", "with Claude Code 9.9".to_owned(), ""),
         (
             other,
@@ -62,11 +62,11 @@ fn an_image_of_v1_or_of_another_runner_is_told() {
     }
     let image = Labelled::new(&format!("g2.protocol=2 g2.runner={ours}"));
     root.g2(&["groups", "set", "main", "provider=claude", &format!("image={}", image.0)]);
-    finds(doctor(&root), "image", "warn", "Claude Code is to run in it", "--offline");
+    finds(doctor(&root), "image", "warn", "agents need Claude Code", "--offline");
     drop(image);
     let image = Labelled::new(&format!("g2.protocol=2 g2.runner={ours} {claude}"));
     root.g2(&["groups", "set", "main", &format!("image={}", image.0)]);
-    finds(doctor(&root), "image", "fail", "let only Claude Code 2.1.197 run", "version = \"9.9\"");
+    finds(doctor(&root), "image", "fail", "allows only 2.1.197", "version = \"9.9\"");
 }
 
 /// An empty image with labels, removed at the end.

@@ -310,7 +310,7 @@ fn who_has_too_much_in_the_store_from_before_is_stopped_until_more_is_kept() {
     assert_eq!(root.reply("evil", "cancel")["error"]["code"], "not_found");
     let status = root.json(&["status"]);
     assert_eq!(status["state"], "degraded", "{status}");
-    assert!(status["problems"].to_string().contains("group evil may put no more into the store"), "{status}");
+    assert!(status["problems"].to_string().contains("group evil can store nothing more"), "{status}");
     assert_eq!(daemon.terminate(), Some(0));
 
     root.settings(&format!("{SETTINGS}stored_mib = 4\n"));

@@ -80,12 +80,12 @@ fn nothing_is_begun_over_history_whose_store_is_gone() {
         let before = all_below(root.path());
         for command in ["serve", "up", "init"] {
             let said = refused(root.path(), &[command]);
-            assert!(said.contains("g2.sqlite is gone") && said.contains("init --fresh"), "{said}");
+            assert!(said.contains("g2.sqlite is missing") && said.contains("init --fresh"), "{said}");
             assert!(said.contains("data/sessions/main") || said.contains("data/runs/1"), "{said}");
         }
         let doctor = run(root.path(), &["doctor"]);
         let said = String::from_utf8(doctor.stdout).unwrap();
-        assert!(said.contains("bring it back from a backup"), "{said}");
+        assert!(said.contains("restore it from a backup"), "{said}");
         assert_eq!(all_below(root.path()), before);
     }
     fs::rename(away, root.data("g2.sqlite")).unwrap();

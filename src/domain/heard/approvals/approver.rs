@@ -1,4 +1,4 @@
-//! Who is asked.
+//! The choice of the person to ask.
 
 use ipc_handlers::Time;
 
@@ -35,9 +35,9 @@ pub enum Nobody {
     IsReachable,
 }
 
-/// Returns who is asked: by class, and within it who has been at it longest; first somebody on the channel that the
-/// question comes from, then anybody on one of `channels`. Whoever is not known to be in their chat comes after all who
-/// are, and whoever could not be told (`unreached`, a chat) last.
+/// Returns the person to ask: by class, then by the longest time in it. People on the channel of the question come first,
+/// then people on one of `channels`. People who are not known to be in their chat come after all who are, and people who
+/// could not be reached (`unreached`, a chat) last.
 ///
 /// # Errors
 /// [`Nobody`], and why.

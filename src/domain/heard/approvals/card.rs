@@ -10,7 +10,7 @@ use crate::domain::{heard::engage::ChatKind, host::screen::acts};
 
 /// So many groups are offered on a card; the command line takes any.
 const OFFERED: usize = 20;
-/// Of a name, so many characters are shown; of a message, more.
+/// At most this many characters of a name are shown; of a message, more.
 const NAME: usize = 60;
 const QUOTE: usize = 200;
 
@@ -136,7 +136,7 @@ fn quote(text: &str) -> String {
     format!("“{}”", one_line(text, QUOTE).replace(['“', '”'], "\""))
 }
 
-/// One line of at most so many characters; what would act on a screen, or turn its text around, is left out.
+/// One line of at most `most` characters, without those that act on a screen or turn its text around.
 fn one_line(text: &str, most: usize) -> String {
     let cleaned: String = text.chars().take(most * 8).map(|c| if acts(c) { ' ' } else { c }).collect();
     let line = cleaned.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -8,7 +8,7 @@ use crate::domain::heard::{
     engage::{self, Author, ChatKind, Engages},
 };
 
-/// A message, and what is known of its chat.
+/// A message, and the facts about its chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwired<'a> {
     pub author: Author,

@@ -39,7 +39,7 @@ pub fn is_cancel(text: &str) -> bool {
 /// there are, by folder and name.
 ///
 /// # Errors
-/// [`BadName`], with what is wrong.
+/// [`BadName`] with the mistake.
 pub fn new_agent(text: &str, groups: &[(Folder, String)]) -> Result<(String, Folder), BadName> {
     let name = text.trim();
     if !name.chars().any(char::is_alphabetic) {

@@ -48,7 +48,7 @@ pub(super) struct Parser<'p> {
     pub(super) groups: Groups,
     captures: usize,
     looks: usize,
-    /// The groups around what is being read.
+    /// The groups around the position that is read.
     pub(super) open: Vec<Kind>,
     pub(super) references: usize,
     look_depth: usize,

@@ -60,7 +60,7 @@ pub(super) enum Wanted {
     Absent,
 }
 
-/// A pattern and what is in it.
+/// A pattern and its parts.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     pub(super) root: Node,

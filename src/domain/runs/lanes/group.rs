@@ -1,4 +1,4 @@
-//! One group: its run, what waits in it, and what is next for its run.
+//! One group: its run, its waiting lanes, and the next step of its run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub(super) struct Outside {
     pub(super) crowd: Crowd,
 }
 
-/// What is next for a run.
+/// The next step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// What waits in its lane goes into it.
@@ -135,7 +135,7 @@ impl Group {
         Some((Work::Lane(lane), wait.generation))
     }
 
-    /// Returns what is next for the group's run, if anything.
+    /// Returns the next step of the group's run, if any.
     pub(super) fn next_step(&self, outside: Outside) -> Option<Step> {
         let run = self.run.as_ref()?;
         let Phase::Ready(load) = run.phase else { return None };

@@ -57,12 +57,12 @@ impl<T: Ord + Clone> Line<T> {
         }
     }
 
-    /// Returns who is first.
+    /// Returns the first in line.
     pub(super) fn first(&self) -> Option<&T> {
         self.by_place.values().next()
     }
 
-    /// Takes out who is first.
+    /// Takes out the first in line.
     pub(super) fn take_first(&mut self) -> Option<T> {
         let (_, item) = self.by_place.pop_first()?;
         self.places.remove(&item);

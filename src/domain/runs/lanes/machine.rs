@@ -11,7 +11,7 @@ use super::words::{Action, Event, LaneId, Load};
 
 /// Decides which container is started, piped into and closed.
 ///
-/// One event costs the logarithm of what is known, plus its actions; when the line for slots fills or empties, also
+/// One event costs the logarithm of the number of lanes, plus its actions; when the line for slots fills or empties, also
 /// a look at each run.
 #[derive(Debug)]
 pub struct Lanes {
@@ -48,7 +48,7 @@ impl Lanes {
         }
     }
 
-    /// Takes in what happened and returns what is to be done, in order. The same events give the same actions.
+    /// Takes in an event and returns the actions, in order. The same events give the same actions.
     pub fn on(&mut self, event: Event, now: Time) -> Vec<Action> {
         let mut actions = Vec::new();
         let mut touched = self.end_rests(now);
@@ -131,7 +131,7 @@ impl Lanes {
         std::mem::replace(&mut self.outside, outside) != outside
     }
 
-    /// Pipes into or closes a group's run, if that is what is next.
+    /// Pipes into or closes a group's run, if that is its next step.
     fn move_on(&mut self, folder: &Folder, actions: &mut Vec<Action>) {
         let outside = self.outside;
         let Some(group) = self.groups.get_mut(folder) else { return };

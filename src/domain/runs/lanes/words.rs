@@ -191,7 +191,7 @@ pub enum Event {
     Tick,
 }
 
-/// What is to be done, in this order.
+/// The actions, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Hand over what waits and launch a container.

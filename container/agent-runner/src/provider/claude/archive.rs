@@ -129,7 +129,7 @@ fn said(transcript: &[u8]) -> Vec<Said> {
     lines.filter_map(of).collect()
 }
 
-/// Returns the title that the CLI has given the session, from its index, else from the transcript.
+/// Returns the title that the CLI has given the session, from its index, otherwise from the transcript.
 fn title(index: Option<&[u8]>, transcript: &[u8], session: &str) -> Option<String> {
     let index: Value = index.and_then(|index| serde_json::from_slice(index).ok()).unwrap_or_default();
     let entry =

@@ -22,7 +22,7 @@ pub(super) enum Input {
     Line(Value),
 }
 
-/// What is done beside the conversation, one after the other: the order of calls is the order of commands.
+/// Work beside the conversation, one piece after the other: the order of calls is the order of commands.
 pub(super) enum Job {
     Call(ToolCall),
     Archive { request: String, transcript: String, session: String },

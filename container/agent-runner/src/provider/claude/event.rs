@@ -1,6 +1,6 @@
 //! What the CLI says on stdout: one line of JSON → one [`Event`].
 //!
-//! Every line that was ever seen is told apart here; what is not known becomes [`Event::Unknown`] and never an error,
+//! Every line that was ever seen is told apart here; an unknown one becomes [`Event::Unknown`] and never an error,
 //! so that another version of the CLI costs a note and not the run.
 
 use serde_json::Value;

@@ -16,7 +16,7 @@ pub(super) struct ToolCall {
     pub(super) command: Value,
 }
 
-/// What is to be done about a message.
+/// The action on a message.
 pub(super) enum Message {
     Answer(Value),
     Call(ToolCall),

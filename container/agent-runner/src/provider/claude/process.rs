@@ -37,7 +37,7 @@ use crate::clock::{self, Deadline};
 
 /// The longest line that is read from the CLI, bytes.
 const LINE_LIMIT: usize = 64 << 20;
-/// What is kept of the CLI's last words, bytes.
+/// At most this many bytes of the CLI's last words are kept.
 const STDERR_KEPT: usize = 2000;
 /// The most of stderr that is passed on, bytes.
 const STDERR_PASSED: usize = 1 << 20;
@@ -68,7 +68,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts the program with nothing but this environment, and passes on what it says. Each of `piped` is a variable
-    /// and what is to be read from the descriptor that the variable names: it can be read once, and by nobody else.
+    /// and the text to read from the descriptor that the variable names: it can be read once, and by nobody else.
     ///
     /// # Errors
     /// The system's, when it can't be started.

@@ -204,7 +204,7 @@ fn without<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
     (!names.is_empty()).then(|| format!("bash -c 'unset {}; eval \"$0\"'", names.join(" ")))
 }
 
-/// What is no variable's name can't be unset either.
+/// A text that is no variable's name can't be unset either.
 fn is_variable(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())

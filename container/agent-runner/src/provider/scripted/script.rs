@@ -25,7 +25,7 @@ pub enum ScriptError {
     },
 }
 
-/// A script, with what is used up of it.
+/// A script, with its used-up rules.
 #[derive(Debug)]
 pub(super) struct Script {
     rules: Vec<Rule>,

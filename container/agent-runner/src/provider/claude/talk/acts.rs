@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::{event::Retry, failure::Failure, mcp::ToolCall};
 use crate::{host::Event as Report, tools::Place};
 
-/// What is to be done.
+/// An action.
 #[derive(Debug)]
 pub(in super::super) enum Act {
     Report(Report),
@@ -48,7 +48,7 @@ pub(super) fn fail(failure: &Failure) -> Vec<Act> {
     vec![Act::Report(Report::Failed(failure.to_string())), Act::Fail]
 }
 
-/// Returns what is said of a wait.
+/// Returns the note about a wait.
 pub(super) fn waits(retry: &Retry) -> String {
     let why = match retry.status {
         Some(status) => format!("{status} {}", retry.error),

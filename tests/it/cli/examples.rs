@@ -1,0 +1,56 @@
+//! The examples of the help texts can be pasted.
+
+use std::process::{Command, Output};
+
+use super::*;
+
+/// Examples that only a person or a signal ends.
+const ENDLESS: [&str; 5] = ["g2 up", "g2 serve", "g2 chat", "g2 ipc watch", "g2 events --follow"];
+
+/// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
+const MAY_FAIL: [&str; 6] = [
+    "g2 approvals ",
+    "g2 doctor",
+    "g2 ipc drop main/",
+    "g2 outbox retry ",
+    "g2 sessions delete ",
+    "g2 sessions show ",
+];
+
+/// The lines below `Examples:` of a help text.
+fn examples(help: &str) -> Vec<&str> {
+    let list = help.split_once("\nExamples:\n").map_or("", |(_, list)| list);
+    list.lines().take_while(|line| line.starts_with("  ")).map(str::trim).collect()
+}
+
+fn is_endless(command: &str) -> bool {
+    ENDLESS.iter().any(|endless| command == *endless || command.starts_with(&format!("{endless} ")))
+}
+
+fn bash(root: &Root, script: &str) -> Output {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_g2")).parent().unwrap();
+    let mut bash = Command::new("bash");
+    bash.args(["-c", script]).current_dir(root.path()).env_clear();
+    bash.env("PATH", format!("{}:/usr/bin:/bin", program.display())).env("TZ", "UTC");
+    bash.env("HOME", root.path()).env("G2_ROOT", root.path()).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn the_examples_of_every_help_text_can_be_pasted() {
+    let root = lived_in();
+    let _daemon = root.serve();
+    let mut tried = 0;
+    for (command, help) in super::texts::helps() {
+        for example in examples(help) {
+            assert!(example.contains(command.as_str()) || command == "g2", "{command}: {example}");
+            if example.split(" | ").any(is_endless) {
+                continue;
+            }
+            tried += 1;
+            let output = bash(&root, example);
+            let most = if MAY_FAIL.iter().any(|start| example.starts_with(start)) { 1 } else { 0 };
+            assert!(output.status.code().is_some_and(|code| code <= most), "{example}: {output:?}");
+        }
+    }
+    assert!(tried > 40, "only {tried} examples were tried");
+}
