@@ -92,6 +92,16 @@ fn private_dir(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Removes the indexes of archived sessions that an earlier version had.
+fn remove_old_indexes(root: &Path) {
+    let old = root.join("data/search");
+    if let Err(error) = fs::remove_dir_all(&old)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %old.display(), error = %chain(&error), "an earlier version's index can't be removed");
+    }
+}
+
 /// Opens the root's store, making `data/` where needed.
 ///
 /// # Errors
@@ -102,12 +112,7 @@ pub fn open_store(root: &Path) -> Result<Store> {
     let path = data.join("g2.sqlite");
     // Its log and its index are made as it is.
     crate::root::make_private_file(&path, b"").with_context(|| format!("making {}", path.display()))?;
-    let store = Store::open(&path)?;
-    // What was said in archived sessions is indexed there.
-    if !store.is_read_only() {
-        private_dir(&data.join("search"))?;
-    }
-    Ok(store)
+    Ok(Store::open(&path)?)
 }
 
 /// What the root's lock is taken for.
@@ -360,6 +365,7 @@ impl Daemon {
         let lock = lock(&root).await?;
         init(&root, &config).await?;
         let store = open_store(&root)?;
+        remove_old_indexes(&root);
         let instance = instance(&root, &store).await?;
         let sandbox = choose_sandbox(&root, &config, &store).await?;
         let gateway = open_gateway(&root, &config)?;
@@ -409,6 +415,7 @@ impl Daemon {
             instance,
             boxes: RwLock::default(),
             allowances: Mutex::default(),
+            searches: loops::ipc::searches::Searches::default(),
             crowd: Semaphore::new(loops::ipc::CROWD),
             due: Notify::new(),
             snapshots,
@@ -446,6 +453,8 @@ impl Daemon {
             let _ = opened.await;
         }
         let recovered = reconcile::recover(&host).await;
+        mailbox.spawn(loops::ipc::searches::run(Arc::clone(&host), mailbox_stop.clone()));
+        mailbox.spawn(loops::search::run(host.store.clone(), mailbox_stop.clone()));
         mailbox.spawn(snapshots::run(Arc::clone(&host), mailbox_stop.clone()));
         mailbox.spawn(usage::run(Arc::clone(&host), mailbox_stop.clone()));
         let mut tasks = JoinSet::new();

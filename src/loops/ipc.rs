@@ -28,7 +28,7 @@ mod gate;
 mod open;
 mod read;
 mod recover;
-mod searches;
+pub mod searches;
 mod transcripts;
 mod worker;
 

@@ -11,6 +11,7 @@
 //! | `deliver` | the outbox | says what is to be said, in order within a chat |
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | what is shown | writes the files in which agents read the state of things |
+//! | `search` | what is archived | keeps the index of archived sessions |
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `prune` | a day, where `keep_days` is set | removes what is only history |
 //! | `problems` | a minute, or the end of some work | looks what a person has to mend, and tells the log of it |
@@ -58,6 +59,7 @@ pub mod reconcile;
 mod room;
 mod run;
 pub mod schedule;
+pub mod search;
 pub mod snapshots;
 pub mod typing;
 pub mod usage;
@@ -79,6 +81,8 @@ pub struct Host {
     pub allowances: Mutex<BTreeMap<Folder, Allowance>>,
     /// Has a place for each file that a group takes in with many others, see [`ipc::CROWD`].
     pub crowd: Semaphore,
+    /// Searches that wait for their answer.
+    pub searches: ipc::searches::Searches,
     /// What is kept from being claimed. Whoever claims looks while it claims.
     pub holds: RwLock<Holds>,
     /// What this start takes in of what it found.

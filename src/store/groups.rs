@@ -55,7 +55,6 @@ impl Store {
 
     /// Removes a group with its wirings, lanes and tasks. One with an active run is refused.
     pub async fn remove_group(&self, group: Folder) -> Result<()> {
-        let removed = group.clone();
         self.write(move |c| {
             let active: bool = c.query_row(
                 "SELECT EXISTS (SELECT 1 FROM runs WHERE group_folder = ?1 AND status IN ('queued', 'running'))",
@@ -70,9 +69,7 @@ impl Store {
                 _ => Ok(()),
             }
         })
-        .await?;
-        self.drop_index(&removed);
-        Ok(())
+        .await
     }
 
     /// Changes a group: its columns `name`, `trigger`, `provider`, `script` and `image` (an empty value clears the last

@@ -61,7 +61,7 @@ pub use outbox::{NextDelivery, OutboxPart};
 pub use prune::{Size, shrink};
 pub use receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};
 pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
-pub use search::{INDEXED_AT_ONCE, Searched};
+pub use search::{Found, Indexer, Stop};
 pub use sessions::Transcripts;
 pub use trace::{Effected, IpcFilter, Story};
 pub use uids::GroupUid;
@@ -113,9 +113,6 @@ pub enum StoreError {
         #[source]
         error: std::io::Error,
     },
-    /// Searches are done before their command is settled, beside the writer.
-    #[error("a search was to be settled and nobody had searched")]
-    NotSearched,
     /// The caller's fault, with a sentence for them.
     #[error("{0}")]
     Refused(String),
@@ -149,7 +146,6 @@ impl StoreError {
             | Self::Copy { .. }
             | Self::Migration { .. }
             | Self::Thread(_)
-            | Self::NotSearched
             | Self::Refused(_)
             | Self::NotFound { .. } => false,
         }
@@ -181,7 +177,7 @@ pub struct Store {
     path: PathBuf,
     asking: Arc<Asking>,
     bounds: Bounds,
-    indexes: Arc<search::Indexes>,
+    search: Arc<search::Search>,
     feed: Arc<events::Feed>,
 }
 
@@ -236,7 +232,7 @@ impl Store {
         Ok(Self {
             writer: Writer::start(connection, Arc::clone(&feed))?,
             feed,
-            indexes: Arc::new(search::Indexes::beside(&path)),
+            search: Arc::new(search::Search::beside(&path, place.is_read_only())),
             readers: Arc::new(Readers { place, idle: Mutex::default() }),
             path,
             asking: Arc::default(),

@@ -11,8 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Bounds, Result, Store, StoreError, columns::Columns as _, search::Searched, sessions::Transcripts,
-    writer::in_savepoint,
+    Bounds, Result, Store, StoreError, columns::Columns as _, sessions::Transcripts, writer::in_savepoint,
 };
 use crate::domain::{host::zone::Zones, states::CommandOutcome};
 
@@ -47,9 +46,6 @@ pub struct CommandFile {
     pub digest: Vec<u8>,
     /// What was said in the sessions that it may archive.
     pub transcripts: Transcripts,
-    /// What was found, if it is a search: nothing of its group that was settled since has changed that. A search without
-    /// it can't be settled.
-    pub searched: Option<Arc<Searched>>,
 }
 
 /// What a command file holds, parsed beside the writer.
@@ -118,6 +114,7 @@ pub struct Receipt {
     pub code: Option<Code>,
     pub reason: Option<String>,
     pub hint: Option<String>,
+    /// `None`: it is not kept any more, or what it tells is looked for by who answers: a search.
     pub reply: Option<Vec<u8>>,
     pub at: Time,
 }
@@ -278,7 +275,6 @@ mod tests {
             digest: digest(json.to_string().as_bytes()),
             body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
             transcripts: Transcripts::new(),
-            searched: None,
             proof: Proof::None,
         }
     }

@@ -4,13 +4,7 @@ use ipc_handlers::{Folder, NotApplied, Outcome, Time, effect::Lanes};
 use rusqlite::Connection;
 
 use super::{
-    super::{
-        super::{
-            StoreError,
-            sessions::{self, Transcripts},
-        },
-        act::Cause,
-    },
+    super::super::sessions::{self, Transcripts},
     Applied,
 };
 
@@ -53,12 +47,6 @@ pub(super) fn resume(c: &Connection, resume: &Resume<'_>, said: &Transcripts, no
     sessions::give(c, target, lanes, Some(&session_id))?;
     sessions::unarchive(c, archive)?;
     Ok(Ok(Outcome::SessionResumed { session_id }))
-}
-
-/// Tells what was found, beside the writer, before.
-pub(super) fn search(cause: &Cause<'_>, target: &Folder, query: &str, limit: i64) -> Applied {
-    let searched = cause.searched(target, query, limit).ok_or(StoreError::NotSearched)?;
-    Ok(searched.found.clone().map(Outcome::Sessions))
 }
 
 /// A session to be kept.
