@@ -1,6 +1,6 @@
 //! `g2 sessions`: the conversations of agents, live and archived.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
@@ -10,15 +10,18 @@ use super::{
     Context, Failure, Outcome, client::perform, confirm::Yes, filter::check_group, out, show, word::as_typed,
 };
 use crate::{
+    clock,
     ops::{
         Op, OpError,
         sessions::{archive, clear, delete, resume},
     },
-    store::Store,
+    store::{Patience, Stop, Store},
 };
 
 /// How long a person waits for what is not indexed yet.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAITS: Duration = Duration::from_secs(60);
+/// How long a person waits at most, with that.
+const LOOKS: Duration = Duration::from_secs(90);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Sessions {
@@ -142,9 +145,12 @@ fn search(context: &Context, store: &Store, query: &str, group: Option<String>, 
     };
     check_query(query).map_err(|fault| anyhow!("the query {fault}"))?;
     let mut rows = Vec::new();
-    for (group, found) in groups.iter().zip(store.search_by_hand(&groups, query, limit, PATIENCE)?) {
+    let began = clock::monotonic();
+    let within = |limit: Duration| -> Stop { Arc::new(move || began.elapsed() >= limit) };
+    let patience = Patience { waits: within(WAITS), looks: within(LOOKS) };
+    for (group, found) in groups.iter().zip(store.search_by_hand(&groups, query, limit, &patience)?) {
         if let Some(why) = found.unsearched {
-            out::tell(&format!("group {group}: {}", why.note()));
+            out::tell(format!("group {group}: {}", why.note()));
         }
         for (rank, session) in found.sessions.into_iter().enumerate() {
             let mut row = serde_json::to_value(&session).unwrap_or_default();

@@ -35,9 +35,10 @@ pub async fn run(store: Store, stop: CancellationToken) {
 
 fn index(mut indexer: Indexer, stop: &CancellationToken) {
     let runtime = Handle::current();
+    let mut has_failed = false;
     while !stop.is_cancelled() {
         match indexer.work() {
-            Ok(true) => {}
+            Ok(true) => has_failed = false,
             Ok(false) => runtime.block_on(async {
                 tokio::select! {
                     () = stop.cancelled() => {}
@@ -45,7 +46,10 @@ fn index(mut indexer: Indexer, stop: &CancellationToken) {
                 }
             }),
             Err(error) => {
-                tracing::warn!(error = %chain(&error), "indexing what is archived failed; it is tried again");
+                // Said once, however long the world is in the way.
+                if !std::mem::replace(&mut has_failed, true) {
+                    tracing::warn!(error = %chain(&error), "indexing what is archived failed; it is tried again");
+                }
                 let _stopped = runtime.block_on(tokio::time::timeout(REST, stop.cancelled()));
             }
         }

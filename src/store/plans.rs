@@ -302,7 +302,10 @@ async fn of_commands(store: &Store) {
     let mut indexer = store.indexer().unwrap();
     while indexer.work().unwrap() {}
     for query in ["words", "w", ""] {
-        store.search(&main_folder(), query, 1, &(Arc::new(|| false) as Stop)).unwrap();
+        let never: Stop = Arc::new(|| false);
+        store
+            .search(&main_folder(), query, 1, &Patience { waits: Arc::clone(&never), looks: never })
+            .unwrap();
     }
     store.chat_of_main().unwrap();
     store.session_history(&main_folder(), 1 << 20).unwrap();

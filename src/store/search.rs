@@ -12,7 +12,7 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ipc_handlers::{Folder, Unsearched, shown::FoundSession};
@@ -31,10 +31,6 @@ use file::{FileId, Index};
 const PIECE: usize = 64 << 10;
 /// So many sessions of one group at most.
 const AT_ONCE: usize = 256;
-/// How long a search waits until what was archived before it is indexed.
-const WAITS: Duration = Duration::from_secs(2);
-/// How long a search may look then.
-const LOOKS: Duration = Duration::from_secs(3);
 /// How often a search that waits asks whether it is to stop.
 const ASKED_AGAIN: Duration = Duration::from_millis(20);
 /// How many connections to the index are held open.
@@ -42,6 +38,15 @@ const HELD: usize = 4;
 
 /// Whether work is to stop; asked often.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// How long a search goes on.
+#[derive(Clone)]
+pub struct Patience {
+    /// Until when it waits for what is not indexed yet.
+    pub waits: Stop,
+    /// Until when it looks.
+    pub looks: Stop,
+}
 
 /// What a search found, best first, and why that may not be all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -161,19 +166,19 @@ impl Search {
 
 impl Store {
     /// Finds archived sessions of a group in which all words occur, best first; without words, newest first. On a thread
-    /// that may block. It waits two seconds at most for the [`Indexer`], looks three at most, and asks whether it is to stop.
+    /// that may block. It waits for the [`Indexer`] first.
     ///
     /// # Errors
     /// The store's. Why not all was searched is part of the result.
-    pub fn search(&self, group: &Folder, query: &str, limit: i64, stop: &Stop) -> Result<Found> {
+    pub fn search(&self, group: &Folder, query: &str, limit: i64, patience: &Patience) -> Result<Found> {
         let newest = self.newest_event()?;
         self.search.with(|index| {
-            let is_whole = self.wait_for_index(group, newest, stop);
-            self.look(index, group, query, limit, is_whole, stop)
+            let is_whole = self.wait_for_index(group, newest, &patience.waits);
+            self.look(index, group, query, limit, is_whole, &patience.looks)
         })
     }
 
-    /// Searches several groups without an indexer: what is not indexed yet is indexed first, within `patience`.
+    /// Searches several groups without an indexer: what is not indexed yet is indexed first.
     ///
     /// # Errors
     /// The store's. Why not all was searched is part of the results.
@@ -182,21 +187,18 @@ impl Store {
         groups: &[Folder],
         query: &str,
         limit: i64,
-        patience: Duration,
+        patience: &Patience,
     ) -> Result<Vec<Found>> {
-        let until = Instant::now() + patience;
-        let late: Stop = Arc::new(move || Instant::now() >= until);
-        let never: Stop = Arc::new(|| false);
         self.search.with(|index| {
             let mut due = self.read(|c| index.due(c))?;
             let mut found = Vec::new();
             for group in groups {
                 let due = due.remove(group).unwrap_or_default();
                 let mut due: Vec<i64> = due.into_iter().rev().collect();
-                while !due.is_empty() && !late() {
+                while !due.is_empty() && !(patience.waits)() {
                     due.drain(..self.read(|c| index.work_off(c, &due, PIECE))?);
                 }
-                found.push(self.look(index, group, query, limit, due.is_empty(), &never)?);
+                found.push(self.look(index, group, query, limit, due.is_empty(), &patience.looks)?);
             }
             Ok(found)
         })
@@ -204,13 +206,12 @@ impl Store {
 
     /// Whether all of a group's is indexed as it was at this event, in time.
     fn wait_for_index(&self, group: &Folder, event: i64, stop: &Stop) -> bool {
-        let until = Instant::now() + WAITS;
         let mut progress = self.search.progress();
         loop {
             if progress.reached.is_some_and(|reached| reached >= event) && !progress.due.contains_key(group) {
                 return true;
             }
-            if stop() || Instant::now() >= until {
+            if stop() {
                 return false;
             }
             progress = self
@@ -231,12 +232,11 @@ impl Store {
         is_whole: bool,
         stop: &Stop,
     ) -> Result<Found> {
-        let (until, stop) = (Instant::now() + LOOKS, Arc::clone(stop));
         let limit = usize::try_from(limit).unwrap_or(0);
         let stopped = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stopped);
+        let (stop, told) = (Arc::clone(stop), Arc::clone(&stopped));
         let asked = move || {
-            let stops = Instant::now() >= until || stop();
+            let stops = stop();
             told.fetch_or(stops, Ordering::Relaxed);
             stops
         };

@@ -25,11 +25,15 @@ use crate::{
     domain::{host::errors::chain, states::CommandOutcome},
     failpoint,
     ipc::Claimed,
-    store::{Receipt, Settled, Stop},
+    store::{Patience, Receipt, Settled, Stop},
 };
 
 /// How many are made at a time, of as many groups.
 const AT_ONCE: usize = 2;
+/// How long a search waits until what was archived before it is indexed.
+const WAITS: Duration = Duration::from_secs(2);
+/// How long it takes at most, with that.
+const LOOKS: Duration = Duration::from_secs(5);
 /// How many of a group may wait before nothing more of it is taken in.
 const WAITING: usize = 1024;
 
@@ -164,10 +168,13 @@ fn search(host: &Arc<Host>, asked: &Asked) -> Vec<u8> {
     let envelope = &asked.envelope;
     let Command::SearchSessions(wanted) = &envelope.command else { return Vec::new() };
     let SearchSessions { query, limit, target_folder: _ } = wanted;
-    let stop = host.stop.clone();
-    let asks: Stop = Arc::new(move || stop.is_cancelled());
-    let target = wanted.target(&asked.claimed.folder);
-    match host.store.search(target, query, *limit, &asks) {
+    let began = clock::monotonic();
+    let within = |limit: Duration| -> Stop {
+        let stop = host.stop.clone();
+        Arc::new(move || stop.is_cancelled() || began.elapsed() >= limit)
+    };
+    let patience = Patience { waits: within(WAITS), looks: within(LOOKS) };
+    match host.store.search(wanted.target(&asked.claimed.folder), query, *limit, &patience) {
         Ok(found) => {
             let why = |why| if host.stop.is_cancelled() { Unsearched::NotNow } else { why };
             reply::found(envelope, found.sessions, found.unsearched.map(why))

@@ -291,7 +291,6 @@ fn in_one<T>(c: &Connection, work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Makes the file where it is missing, so that only its owner can read it.
-#[expect(clippy::disallowed_methods, reason = "makes the index, beside the store")]
 fn make(path: &Path) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let made = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);

@@ -19,8 +19,13 @@ fn folder(name: &str) -> Folder {
     Folder::parse(name).unwrap()
 }
 
-fn never() -> Stop {
-    Arc::new(|| false)
+/// Waits for the index until `waits`, and looks for as long as it takes.
+fn patience(waits: impl Fn() -> bool + Send + Sync + 'static) -> Patience {
+    Patience { waits: Arc::new(waits), looks: Arc::new(|| false) }
+}
+
+fn for_ever() -> Patience {
+    patience(|| false)
 }
 
 impl Archive {
@@ -60,7 +65,7 @@ impl Archive {
 
     fn search(&self, group: &str, query: &str) -> Vec<FoundSession> {
         self.index();
-        let found = self.store.search(&folder(group), query, 10, &never()).unwrap();
+        let found = self.store.search(&folder(group), query, 10, &for_ever()).unwrap();
         assert_eq!(found.unsearched, None, "{query}");
         found.sessions
     }
@@ -71,7 +76,7 @@ impl Archive {
 
     /// What is found without anything being indexed.
     fn as_it_is(&self, group: &str, query: &str) -> (usize, Option<Unsearched>) {
-        let found = self.store.search_by_hand(&[folder(group)], query, 10, Duration::ZERO).unwrap();
+        let found = self.store.search_by_hand(&[folder(group)], query, 10, &patience(|| true)).unwrap();
         (found[0].sessions.len(), found[0].unsearched)
     }
 
@@ -223,7 +228,7 @@ async fn an_index_that_is_broken_removed_or_of_another_version_is_made_anew() {
                 all.store.search.idle().clear();
             }
             // The first to look may be who finds out.
-            let _ = all.store.search_by_hand(&[folder("main")], "trains", 10, Duration::ZERO).unwrap();
+            let _ = all.store.search_by_hand(&[folder("main")], "trains", 10, &patience(|| true)).unwrap();
             assert_eq!(all.found("main", "trains"), whole, "{n} {is_held}");
         }
     }
@@ -242,7 +247,7 @@ async fn a_group_with_much_to_index_makes_nobody_wait() {
     all.keep("good", "s-2", "x", "about planes", 1).await;
     // At most one piece of each group's comes before.
     assert!(all.piece() && all.piece());
-    let found = all.store.search(&folder("good"), "trains", 10, &never()).unwrap();
+    let found = all.store.search(&folder("good"), "trains", 10, &for_ever()).unwrap();
     assert_eq!((found.sessions.len(), found.unsearched), (1, None));
     assert_eq!(all.as_it_is("evil", "elsewhere"), (0, Some(Unsearched::NotIndexed)));
     assert_eq!(all.found("evil", "nothing").len(), 3);
@@ -254,12 +259,12 @@ async fn a_search_waits_for_what_was_archived_before_it() {
     all.keep("main", "s-1", "x", "about trains", 1).await;
     let waits = Arc::new(AtomicUsize::new(0));
     let asked = Arc::clone(&waits);
-    let stop: Stop = Arc::new(move || {
+    let counted = patience(move || {
         asked.fetch_add(1, Ordering::Relaxed);
         false
     });
     std::thread::scope(|threads| {
-        let searching = threads.spawn(|| all.store.search(&folder("main"), "trains", 10, &stop).unwrap());
+        let searching = threads.spawn(|| all.store.search(&folder("main"), "trains", 10, &counted).unwrap());
         while waits.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
         }
@@ -381,8 +386,9 @@ async fn a_search_that_is_to_stop_says_so() {
     }
     all.index();
     for query in ["abc", "cde abc", "bc", "abcde"] {
-        let stop: Stop = Arc::new(|| true);
-        let found = all.store.search(&folder("main"), query, 10, &stop).unwrap();
+        let looks: Stop = Arc::new(|| true);
+        let patience = Patience { looks, ..for_ever() };
+        let found = all.store.search(&folder("main"), query, 10, &patience).unwrap();
         assert_eq!((found.sessions.len(), found.unsearched), (0, Some(Unsearched::TooMuch)), "{query}");
     }
     assert_eq!(all.found("main", "abcde"), Vec::<String>::new());
