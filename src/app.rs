@@ -31,6 +31,7 @@ use crate::{
         control::{self, Desk},
         deliver::{self, Post},
         intake::Intake as Starts,
+        ipc::searches::Searches,
         problems, prune, reconcile, schedule, snapshots, typing, usage,
     },
     store::{Asking, Bounds, Store},
@@ -95,6 +96,16 @@ fn private_dir(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Removes the indexes of archived sessions that an earlier version had.
+fn remove_old_indexes(root: &Path) {
+    let old = root.join("data/search");
+    if let Err(error) = fs::remove_dir_all(&old)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %old.display(), error = %chain(&error), "an earlier version's index can't be removed");
+    }
+}
+
 /// Opens the root's store, making `data/` where needed.
 ///
 /// # Errors
@@ -105,12 +116,7 @@ pub fn open_store(root: &Path) -> Result<Store> {
     let path = data.join("g2.sqlite");
     // Its log and its index are made as it is.
     crate::root::make_private_file(&path, b"").with_context(|| format!("making {}", path.display()))?;
-    let store = Store::open(&path)?;
-    // What was said in archived sessions is indexed there.
-    if !store.is_read_only() {
-        private_dir(&data.join("search"))?;
-    }
-    Ok(store)
+    Ok(Store::open(&path)?)
 }
 
 /// Returns what the settings let each group have in the store.
@@ -162,6 +168,7 @@ impl Daemon {
         let lock = lock(&root).await?;
         init(&root, &config).await?;
         let store = open_store(&root)?;
+        remove_old_indexes(&root);
         let instance = instance::of(&root, &store).await?;
         let sandbox = choose_sandbox(&root, &config, &store).await?;
         let gateway = open_gateway(&root, &config)?;
@@ -214,6 +221,7 @@ impl Daemon {
             held: Arc::clone(&held),
             allowances: Arc::clone(&allowances),
             crowd: Semaphore::new(loops::ipc::CROWD),
+            searches: Searches::default(),
             machine: Arc::clone(&machine),
             intake: Arc::clone(&intake),
             snapshots: Arc::clone(&snapshots),
@@ -283,7 +291,14 @@ impl Daemon {
         let mut mailbox = JoinSet::new();
         let (hints, hinted) = ipc::hints(HINTS);
         let watch = Watch::new(hints);
-        mailbox.spawn(loops::ipc::run(at_mailboxes, watch, hinted, asks, left, mailbox_stop.clone()));
+        mailbox.spawn(loops::ipc::run(
+            Arc::clone(&at_mailboxes),
+            watch,
+            hinted,
+            asks,
+            left,
+            mailbox_stop.clone(),
+        ));
 
         // A client that is told that we are ready finds the boxes, watched.
         let (done, opened) = oneshot::channel();
@@ -291,6 +306,8 @@ impl Daemon {
             let _ = opened.await;
         }
         let recovered = reconcile::recover(&runs, &held).await;
+        mailbox.spawn(loops::ipc::searches::run(at_mailboxes, mailbox_stop.clone()));
+        mailbox.spawn(loops::search::run(store.clone(), mailbox_stop.clone()));
         mailbox.spawn(snapshots::run(snapshots, mailbox_stop.clone()));
         mailbox.spawn(usage::run(store.clone(), gateway, mailbox_stop.clone()));
         let mut tasks = JoinSet::new();

@@ -161,8 +161,10 @@ fn private_parts(root: &Path) -> Vec<(PathBuf, std::fs::Metadata)> {
     let folders = ["data", "groups"].map(|part| root.join(part)).into_iter();
     let folders = folders.filter_map(|path| std::fs::metadata(&path).ok().map(|meta| (path, meta)));
     let shared = |path: &Path| ["global", "_template", "README.md"].iter().any(|name| path.ends_with(name));
-    let is_store =
-        |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("g2.sqlite"));
+    let is_store = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("g2.sqlite") || name.starts_with("search.sqlite")
+    };
     let groups = entries(&root.join("groups")).into_iter().filter(|path| !shared(path));
     let stores = entries(&root.join("data")).into_iter().filter(|path| is_store(path));
     let files = ["g2.toml", ".env"].map(|name| root.join(name)).into_iter();

@@ -33,7 +33,7 @@ pub use effect::{Effect, NewTask};
 pub use envelope::{Envelope, Fault, Rejected, parse};
 pub use facts::{Facts, Wants};
 pub use names::{Folder, InvalidFolder, RequestId};
-pub use outcome::{NotApplied, Outcome, TaskRow, TaskStatus};
+pub use outcome::{NotApplied, Outcome, TaskRow, TaskStatus, Unsearched};
 pub use refusal::{Code, Refusal};
 pub use schedule::{Schedule, ScheduleKind};
 pub use time::Time;

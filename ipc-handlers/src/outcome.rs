@@ -74,8 +74,15 @@ pub enum Outcome {
         /// The agent's own name for the conversation.
         session_id: String,
     },
+    /// A search may be made; what it finds is told by who answers.
+    ToSearch,
     /// Archived sessions, best first.
-    Sessions(Vec<FoundSession>),
+    Sessions {
+        /// The sessions.
+        sessions: Vec<FoundSession>,
+        /// Why there may be more of them.
+        unsearched: Option<Unsearched>,
+    },
     /// A session is kept.
     SessionArchived {
         /// Its number among the archived ones.
@@ -124,12 +131,6 @@ pub enum NotApplied {
         /// The number asked for.
         id: i64,
     },
-    /// Nothing was found so far, and not all that was said is indexed yet.
-    NotIndexed,
-    /// There was no time or no room for a search now.
-    NoSearchNow,
-    /// A search was given up before it was through.
-    TooMuchToSearch,
     /// The group was removed.
     GroupGone {
         /// Its folder.
@@ -145,6 +146,56 @@ pub enum NotApplied {
         /// The entries with faults.
         why: String,
     },
+}
+
+/// Why a search did not look through all that was said. Where it found nothing, this refuses it; where it found something, it
+/// is a note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsearched {
+    /// Not all of it is indexed yet.
+    NotIndexed,
+    /// There was no time or no room for a search now.
+    NotNow,
+    /// It was given up before it was through.
+    TooMuch,
+}
+
+impl Unsearched {
+    /// Returns what is said beside what was found.
+    #[must_use]
+    pub const fn note(self) -> &'static str {
+        match self {
+            Self::NotIndexed => "there may be more: not all that was said is indexed yet; search again later",
+            Self::NotNow => {
+                "there may be more: there was no time to look through all that was said; search again"
+            }
+            Self::TooMuch => {
+                "there may be more: so much of what was said fits that the search was given up; look for longer words"
+            }
+        }
+    }
+}
+
+impl From<Unsearched> for Refusal {
+    fn from(reason: Unsearched) -> Self {
+        match reason {
+            Unsearched::NotIndexed => Self::new(
+                Code::RateLimited,
+                "nothing was found so far, and not all that was said is indexed yet",
+                "search again later: it is indexed meanwhile",
+            ),
+            Unsearched::NotNow => Self::new(
+                Code::RateLimited,
+                "there was no time or no room for this search now",
+                "search again",
+            ),
+            Unsearched::TooMuch => Self::new(
+                Code::TooLarge,
+                "search_sessions: so much of what was said fits that the search was given up",
+                "look for longer words, or for more of them",
+            ),
+        }
+    }
 }
 
 impl From<NotApplied> for Refusal {
@@ -174,21 +225,6 @@ impl From<NotApplied> for Refusal {
                 "remove some with cancel_task, or put long text into files of the group",
             ),
             NotApplied::ArchiveGone { id } => Self::no_such_archive(id),
-            NotApplied::NotIndexed => Self::new(
-                Code::RateLimited,
-                "nothing was found so far, and what was said longest ago is not indexed yet",
-                "search again: each search indexes more of it",
-            ),
-            NotApplied::NoSearchNow => Self::new(
-                Code::RateLimited,
-                "there was no time or no room for this search now",
-                "search again",
-            ),
-            NotApplied::TooMuchToSearch => Self::new(
-                Code::TooLarge,
-                "search_sessions: so much of what was said fits that the search was given up",
-                "look for longer words, or for more of them",
-            ),
             NotApplied::GroupGone { group } => Self::no_such_group(&group),
             NotApplied::NameTaken { why } => Self::new(
                 Code::Conflict,
@@ -329,9 +365,9 @@ mod tests {
         assert_eq!(code(NotApplied::TaskGone { id: "a".into() }), Code::NotFound);
         assert_eq!(code(NotApplied::TaskIdTaken { id: "a".into() }), Code::Conflict);
         assert_eq!(code(NotApplied::TaskTooLong { field: "prompt", bytes: 2, most: 1 }), Code::TooLarge);
-        assert_eq!(code(NotApplied::NotIndexed), Code::RateLimited);
-        assert_eq!(code(NotApplied::NoSearchNow), Code::RateLimited);
-        assert_eq!(code(NotApplied::TooMuchToSearch), Code::TooLarge);
+        assert_eq!(Refusal::from(Unsearched::NotIndexed).code, Code::RateLimited);
+        assert_eq!(Refusal::from(Unsearched::NotNow).code, Code::RateLimited);
+        assert_eq!(Refusal::from(Unsearched::TooMuch).code, Code::TooLarge);
         let group = crate::Folder::parse("a").unwrap();
         assert_eq!(code(NotApplied::GroupGone { group }), Code::NotFound);
     }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    Envelope, Folder, Outcome, Refusal, RequestId, TaskRow, TaskStatus, Time,
+    Envelope, Folder, Outcome, Refusal, RequestId, TaskRow, TaskStatus, Time, Unsearched,
     shown::{FoundSession, GroupRow},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 #[must_use]
 pub fn accepted(envelope: &Envelope, outcomes: &[Outcome], zone: &TimeZone) -> Vec<u8> {
     if envelope.schema_version.is_none()
-        && let [Outcome::Sessions(sessions)] = outcomes
+        && let [Outcome::Sessions { sessions, unsearched: _ }] = outcomes
     {
         return bytes(&sessions.iter().map(BareSession::of).collect::<Vec<_>>());
     }
@@ -31,6 +31,16 @@ pub fn accepted(envelope: &Envelope, outcomes: &[Outcome], zone: &TimeZone) -> V
 #[must_use]
 pub fn refused(request_id: Option<&RequestId>, refusal: &Refusal) -> Vec<u8> {
     bytes(&Reply::Refused { request_id, ok: false, error: refusal })
+}
+
+/// Returns the reply to a search: what was found, and why that may not be all; where nothing was found for that reason, that it is
+/// refused.
+#[must_use]
+pub fn found(envelope: &Envelope, sessions: Vec<FoundSession>, unsearched: Option<Unsearched>) -> Vec<u8> {
+    match unsearched {
+        Some(why) if sessions.is_empty() => refused(envelope.request_id.as_ref(), &why.into()),
+        Some(_) | None => accepted(envelope, &[Outcome::Sessions { sessions, unsearched }], &TimeZone::UTC),
+    }
 }
 
 /// Returns an instant as the user's clocks show it, with the offset: `2026-03-01T09:00:00-05:00`.
@@ -114,6 +124,8 @@ pub(crate) enum Answer<'a> {
     #[schemars(title = "search_sessions")]
     Sessions {
         sessions: &'a [FoundSession],
+        #[serde(skip_serializing_if = "Option::is_none")]
+        note: Option<&'static str>,
     },
     #[schemars(title = "archive_session")]
     SessionArchived {
@@ -141,7 +153,10 @@ impl<'a> Answer<'a> {
                 Self::Groups { groups, more: Some(*more).filter(|more| *more > 0) }
             }
             Outcome::SessionResumed { session_id } => Self::SessionResumed { session_id },
-            Outcome::Sessions(sessions) => Self::Sessions { sessions },
+            Outcome::ToSearch => Self::Nothing {},
+            Outcome::Sessions { sessions, unsearched } => {
+                Self::Sessions { sessions, note: unsearched.map(Unsearched::note) }
+            }
             Outcome::SessionArchived { id } => Self::SessionArchived { id: *id },
             Outcome::TaskCancelled { task_id } => Self::TaskCancelled { task_id },
             Outcome::SessionCleared { archived_id } => Self::SessionCleared { archived_id: *archived_id },
@@ -238,23 +253,26 @@ mod tests {
             archived_at: Time(0),
         };
         let group = Folder::parse("family").unwrap();
-        let found = || {
-            vec![Outcome::Sessions(vec![FoundSession {
-                group: group.clone(),
-                session: session.clone(),
-                snippet: "x".into(),
-            }])]
-        };
+        let sessions =
+            || vec![FoundSession { group: group.clone(), session: session.clone(), snippet: "x".into() }];
+        let text = |reply| String::from_utf8(reply).unwrap();
         let asked = crate::parse(br#"{"type":"search_sessions","requestId":"r-1"}"#).unwrap();
         assert_eq!(
-            String::from_utf8(accepted(&asked, &found(), &TimeZone::UTC)).unwrap(),
+            text(found(&asked, sessions(), Some(Unsearched::NotIndexed))),
             r#"[{"id":3,"group_folder":"family","session_id":"s","name":"Trip","archived_at":"1970-01-01T00:00:00.000Z"}]"#
         );
         let asked =
             crate::parse(br#"{"type":"search_sessions","requestId":"r-1","schemaVersion":1}"#).unwrap();
+        let row = r#"{"id":3,"name":"Trip","session_id":"s","archived_at":"1970-01-01T00:00:00.000Z","snippet":"x"}"#;
+        let answers = |result: &str| format!(r#"{{"requestId":"r-1","ok":true,"result":{result}}}"#);
+        assert_eq!(text(found(&asked, sessions(), None)), answers(&format!(r#"{{"sessions":[{row}]}}"#)));
+        assert_eq!(text(found(&asked, Vec::new(), None)), answers(r#"{"sessions":[]}"#));
+        // What was not searched is said: beside what was found, or in place of it.
+        let why = Unsearched::TooMuch;
         assert_eq!(
-            String::from_utf8(accepted(&asked, &found(), &TimeZone::UTC)).unwrap(),
-            r#"{"requestId":"r-1","ok":true,"result":{"sessions":[{"id":3,"name":"Trip","session_id":"s","archived_at":"1970-01-01T00:00:00.000Z","snippet":"x"}]}}"#
+            text(found(&asked, sessions(), Some(why))),
+            answers(&format!(r#"{{"sessions":[{row}],"note":"{}"}}"#, why.note()))
         );
+        assert_eq!(found(&asked, Vec::new(), Some(why)), refused(asked.request_id.as_ref(), &why.into()));
     }
 }

@@ -139,16 +139,19 @@ fn outcome(effect: &Effect) -> Outcome {
             }],
         },
         Effect::ResumeSession { .. } => Outcome::SessionResumed { session_id: "0b7e3a52".into() },
-        Effect::SearchSessions { target, .. } => Outcome::Sessions(vec![FoundSession {
-            group: target.clone(),
-            session: ArchivedSession {
-                id: 5,
-                name: "Holiday plans".into(),
-                session_id: "0b7e3a52".into(),
-                archived_at: Time(1_772_000_000_000),
-            },
-            snippet: "the **holiday** in May".into(),
-        }]),
+        Effect::SearchSessions { target, .. } => Outcome::Sessions {
+            unsearched: None,
+            sessions: vec![FoundSession {
+                group: target.clone(),
+                session: ArchivedSession {
+                    id: 5,
+                    name: "Holiday plans".into(),
+                    session_id: "0b7e3a52".into(),
+                    archived_at: Time(1_772_000_000_000),
+                },
+                snippet: "the **holiday** in May".into(),
+            }],
+        },
         Effect::ArchiveSession { .. } => Outcome::SessionArchived { id: 6 },
         Effect::CancelTask { id, .. } => Outcome::TaskCancelled { task_id: id.clone() },
         Effect::ClearSession { archive_as, .. } => {

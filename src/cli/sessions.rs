@@ -1,18 +1,21 @@
 //! `g2 sessions`: the conversations of agents, live and archived.
 
+use std::{sync::Arc, time::Duration};
+
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
-use ipc_handlers::{Folder, Refusal, commands::search_sessions::check_query};
+use ipc_handlers::{Folder, commands::search_sessions::check_query};
 
 use super::{
-    Context, Failure, Outcome, client::perform, confirm::Yes, filter::check_group, show, word::as_typed,
+    Context, Failure, Outcome, client::perform, confirm::Yes, filter::check_group, out, show, word::as_typed,
 };
 use crate::{
+    clock,
     ops::{
         Op, OpError,
         sessions::{archive, clear, delete, resume},
     },
-    store::Store,
+    store::{Patience, Stop, Store},
 };
 
 const SEARCHED: &str = "\
@@ -34,6 +37,10 @@ const CLEARED: &str = "\
 Examples:
   g2 sessions clear main
   g2 sessions clear main --name \"before the move\"";
+/// How long a person waits for what is not indexed yet.
+const WAITS: Duration = Duration::from_secs(60);
+/// How long a person waits at most, with that.
+const LOOKS: Duration = Duration::from_secs(90);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Sessions {
@@ -174,13 +181,16 @@ async fn search(context: &Context, store: &Store, query: &str, group: Option<Str
     };
     check_query(query).map_err(|fault| anyhow!("the query {fault}"))?;
     let mut rows = Vec::new();
-    for group in groups {
-        // A person at a terminal waits for the index to be whole.
-        let found = store.search(group, query.to_owned(), limit, u64::MAX, &|| false)?.found;
-        let found = found.map_err(|error| anyhow!(Refusal::from(error).message))?;
-        for (rank, session) in found.into_iter().enumerate() {
+    let began = clock::monotonic();
+    let within = |limit: Duration| -> Stop { Arc::new(move || began.elapsed() >= limit) };
+    let patience = Patience { waits: within(WAITS), looks: within(LOOKS) };
+    for (group, found) in groups.iter().zip(store.search_by_hand(&groups, query, limit, &patience)?) {
+        if let Some(why) = found.unsearched {
+            out::tell(format!("group {group}: {}", why.note()));
+        }
+        for (rank, session) in found.sessions.into_iter().enumerate() {
             let mut row = serde_json::to_value(&session).unwrap_or_default();
-            row["group"] = session.group.to_string().into();
+            row["group"] = group.to_string().into();
             rows.push((rank, row));
         }
     }

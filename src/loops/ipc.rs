@@ -31,7 +31,7 @@ mod gate;
 mod open;
 mod read;
 mod recover;
-mod searches;
+pub mod searches;
 mod transcripts;
 mod worker;
 
@@ -50,6 +50,8 @@ pub struct Mailboxes {
     pub allowances: Arc<Allowances>,
     /// Has [`CROWD`] places: one for each file that a group takes in with many others.
     pub crowd: Semaphore,
+    /// Searches that wait for their answer.
+    pub searches: searches::Searches,
     pub machine: Arc<Machine>,
     pub intake: Arc<Intake>,
     pub snapshots: Arc<Snapshots>,

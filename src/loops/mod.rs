@@ -11,6 +11,7 @@
 //! | `deliver` | the outbox | says what is to be said, in order within a chat |
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | what is shown | writes the files in which agents read the state of things |
+//! | `search` | what is archived | keeps the index of archived sessions |
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `prune` | a day, where `keep_days` is set | removes what is only history |
 //! | `problems` | a minute, or the end of some work | looks what a person has to mend, and tells the log of it |
@@ -40,6 +41,7 @@ pub mod reconcile;
 mod room;
 mod run;
 pub mod schedule;
+pub mod search;
 mod shared;
 pub mod snapshots;
 pub mod typing;

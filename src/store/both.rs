@@ -12,16 +12,13 @@ use crate::domain::host::zone::Zones;
 impl Store {
     /// Removes a group with its wirings, lanes and tasks. One with an active run is refused.
     pub async fn remove_group(&self, group: Folder) -> Result<()> {
-        let removed = group.clone();
         self.write(move |c| {
             if runs::has_active(c, &group)? {
                 return Err(StoreError::Refused(format!("group {group} has an active run on record; start the daemon, which adopts or ends it, and remove the group then")));
             }
             groups::remove(c, &group)
         })
-        .await?;
-        self.drop_index(&removed);
-        Ok(())
+        .await
     }
 
     /// Changes a group: its columns `name`, `trigger`, `provider`, `script` and `image` (an empty value clears the last

@@ -37,7 +37,7 @@ pub use crossing::handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use crossing::waiting::WaitingLane;
 pub use fault::Fault;
 pub use prune::{Size, shrink};
-pub use search::{INDEXED_AT_ONCE, Searched};
+pub use search::{Found, Indexer, Patience, Stop};
 pub use talk::approvals::{Asking, Decided, How, Pick};
 pub use talk::events::{Follower, News};
 pub use talk::groups::{NewGroup, NewWiring};
@@ -101,9 +101,6 @@ pub enum StoreError {
         #[source]
         error: std::io::Error,
     },
-    /// Searches are done before their command is settled, beside the writer.
-    #[error("a search was to be settled and nobody had searched")]
-    NotSearched,
     /// The caller's fault, with a sentence for them.
     #[error("{0}")]
     Refused(String),
@@ -137,7 +134,6 @@ impl StoreError {
             | Self::Copy { .. }
             | Self::Migration { .. }
             | Self::Thread(_)
-            | Self::NotSearched
             | Self::Refused(_)
             | Self::NotFound { .. } => false,
         }
@@ -169,7 +165,7 @@ pub struct Store {
     path: PathBuf,
     asking: Arc<Asking>,
     bounds: Bounds,
-    indexes: Arc<search::Indexes>,
+    search: Arc<search::Search>,
     feed: Arc<events::Feed>,
 }
 
@@ -253,7 +249,7 @@ impl Store {
         Ok(Self {
             writer: Writer::start(connection, Arc::clone(&feed))?,
             feed,
-            indexes: Arc::new(search::Indexes::beside(&path)),
+            search: Arc::new(search::Search::beside(&path, place.is_read_only())),
             readers: Arc::new(Readers::of(place)),
             path,
             asking: Arc::default(),

@@ -93,7 +93,7 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
         "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "live_sessions", "members", "messages", "newest_approvals", "newest_groups", "newest_members", "newest_users", "newest_wirings", "note", "note_drop", "note_retry", "outbox_row",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
-        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "speaker", "story", "task_history", "tasks", "groups_of_task", "tried_as", "unanswered",
+        "runs", "search_by_hand", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "speaker", "story", "task_history", "tasks", "groups_of_task", "tried_as", "unanswered",
         "unstick", "usage", "usage_of_run", "users", "visit",
     ]),
 ];
@@ -135,7 +135,7 @@ const SHORT: [(&str, &str, &str); 34] = [
     ("FROM stored WHERE bytes > 0", "SCAN stored", "a row a group, for the watch over the disk and `status`"),
     ("FROM holds", "SCAN holds", "what people hold"),
     ("FROM tasks WHERE ?1 IS NULL", "SCAN tasks", "the list of all tasks, which main is shown"),
-    ("json_each(?2) w", "SCAN w", "the short words of a search, 32 at most"),
+    ("FROM groups JOIN archives ON group_folder = folder", "SCAN archives", "all archived sessions, by an index, where the index is compared with the store"),
 ];
 
 const NOW: Time = Time(1_800_000_000_000);
@@ -201,7 +201,6 @@ fn file(claim: i64, json: &serde_json::Value, run: Option<i64>) -> CommandFile {
         digest: digest(json.to_string().as_bytes()),
         body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
         transcripts: Transcripts::new(),
-        searched: None,
     }
 }
 
@@ -302,8 +301,7 @@ async fn of_commands(store: &Store) {
         serde_json::json!({"type": "nonsense"}),
     ];
     for (claim, command) in (1..).zip(&commands) {
-        let searched = store.search(main_folder(), "words".into(), 50, INDEXED_AT_ONCE, &|| false).unwrap();
-        let file = CommandFile { searched: Some(searched.into()), ..file(claim, command, None) };
+        let file = file(claim, command, None);
         store.settle_all(vec![file], Zones::utc(), NOW).await.unwrap()[0].as_ref().unwrap();
         store.receipt(claim).unwrap().unwrap();
     }
@@ -313,7 +311,14 @@ async fn of_commands(store: &Store) {
         store.each_shown_task(group, 1 << 20, |_| true).unwrap();
     }
     store.main_group().await.unwrap();
-    store.search(main_folder(), "w".into(), 1, INDEXED_AT_ONCE, &|| false).unwrap();
+    let mut indexer = store.indexer().unwrap();
+    while indexer.work().unwrap() {}
+    for query in ["words", "w", ""] {
+        let never: Stop = Arc::new(|| false);
+        store
+            .search(&main_folder(), query, 1, &Patience { waits: Arc::clone(&never), looks: never })
+            .unwrap();
+    }
     store.chat_of_main().await.unwrap();
     store.session_history(&main_folder(), 1 << 20).unwrap();
     store.put_out_archives(main_folder(), Some(0), Some(0)).await.unwrap();

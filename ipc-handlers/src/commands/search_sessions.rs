@@ -75,6 +75,12 @@ impl SearchSessions {
         Ok(Self { query, limit, target_folder: target::read(fields)? })
     }
 
+    /// Returns the group that is searched, where this one asks.
+    #[must_use]
+    pub fn target<'a>(&'a self, own: &'a Folder) -> &'a Folder {
+        self.target_folder.as_ref().unwrap_or(own)
+    }
+
     pub(crate) fn wants(&self, caller: &Caller) -> Wants {
         target::wants(self.target_folder.as_ref(), caller)
     }

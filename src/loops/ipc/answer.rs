@@ -9,7 +9,7 @@ use super::{
     Mailboxes,
     fault::{Panicked, blocking},
     read::Pending,
-    searches::search,
+    searches::Asked,
 };
 use crate::{
     clock,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How often a settled command is answered before that is left to the next start.
-const ANSWER_TRIES: u32 = 12;
+pub(super) const ANSWER_TRIES: u32 = 12;
 
 /// Settles files that the store could not take, until it can: they stay claimed meanwhile.
 ///
@@ -46,24 +46,13 @@ pub(super) async fn settle_again(
     Ok(())
 }
 
-/// Settles and answers files; returns those that have to wait. What is searched for is searched when what is before it
-/// is settled.
+/// Settles and answers files; returns those that have to wait.
 fn settle_in_order(host: &Mailboxes, folder: &Folder, mut waiting: Vec<Pending>) -> Vec<Pending> {
-    let (mut again, mut taken) = (Vec::new(), Duration::ZERO);
+    let mut again = Vec::new();
     while !waiting.is_empty() && again.is_empty() {
-        let began = clock::monotonic();
-        let next = waiting.iter().skip(1).position(|pending| pending.concern.searches().is_some());
-        let behind = next.map_or_else(Vec::new, |at| waiting.split_off(at + 1));
-        if let Some(first) = waiting.first_mut()
-            && let Some(wanted) = first.concern.searches()
-        {
-            first.file.searched = search(host, folder, wanted, taken);
-            taken += began.elapsed();
-        }
         let finished = Settling::begin(host, waiting).finish(host);
         again = finished.again;
         waiting = finished.later;
-        waiting.extend(behind);
         again.extend(answer_all(host, folder, finished.settled, waiting.len()).again);
     }
     again.extend(waiting);
@@ -143,7 +132,7 @@ pub(super) async fn record_our_fault(host: &Mailboxes, pending: &Pending) -> Opt
     }
 }
 
-/// Snapshots, replies, `done/` and `dead/`, and at last the claimed files' end.
+/// Snapshots, replies, `done/` and `dead/`, and at last the claimed files' end. Searches are answered beside.
 /// The world may be in the way (a full disk): what could not be answered is returned, to be tried again. Of the same
 /// group `later` more are known to wait.
 pub(super) fn answer_all(
@@ -159,9 +148,19 @@ pub(super) fn answer_all(
     let began = clock::monotonic();
     show(host, folder, &answers);
     let shown_in = began.elapsed();
+    answers.iter().for_each(|(pending, settled)| tell(pending, settled));
+    let mut rest = Vec::new();
+    for (pending, settled) in answers {
+        match Asked::of(&pending, &settled) {
+            Some(asked) => host.searches.add(asked),
+            None => rest.push((pending, settled)),
+        }
+    }
+    let answers = rest;
     let mut unplaced = BTreeSet::new();
     for (pending, settled) in &answers {
-        if put_reply(host, &pending.claimed, &settled.receipt) == Placed::NotNow {
+        let reply = settled.receipt.reply.as_deref();
+        if put_reply(host, &pending.claimed, &settled.receipt, reply) == Placed::NotNow {
             unplaced.insert(pending.claimed.id);
         }
         failpoint::reach("ipc.replied");
@@ -170,21 +169,13 @@ pub(super) fn answer_all(
     for (n, (mut pending, settled)) in answers.into_iter().enumerate() {
         let receipt = &settled.receipt;
         let _claim = tracing::error_span!("claim", claim = receipt.claim).entered();
-        tracing::info!(
-            kind = receipt.kind.as_deref().unwrap_or("-"),
-            outcome = %receipt.outcome, code = receipt.code.map_or("-", Code::as_str), again = !settled.fresh,
-            run = pending.file.run.unwrap_or(0), "command settled"
-        );
-        if receipt.code == Some(Code::NotAuthorized) {
-            let reason = receipt.reason.as_deref().unwrap_or_default();
-            tracing::warn!(reason, "a command was not authorized");
-        }
         let aside = if unplaced.contains(&pending.claimed.id) && pending.unanswered < ANSWER_TRIES {
             false
         } else {
-            let kept = set_aside(host, &pending, receipt, later + count - 1 - n);
+            let (bytes, reply) = (pending.kept.as_slice(), receipt.reply.as_deref());
+            let kept = set_aside(host, &pending.claimed, bytes, receipt, reply, later + count - 1 - n);
             if let Err(error) = &kept {
-                tracing::warn!(claim = pending.claimed.id, error = %chain(error), "setting a settled command aside failed; its receipt holds");
+                tracing::warn!(error = %chain(error), "setting a settled command aside failed; its receipt holds");
             }
             kept.is_ok()
         };
@@ -194,6 +185,20 @@ pub(super) fn answer_all(
         }
     }
     Answered { again, shown_in }
+}
+
+fn tell(pending: &Pending, settled: &Settled) {
+    let receipt = &settled.receipt;
+    let _claim = tracing::error_span!("claim", claim = receipt.claim).entered();
+    tracing::info!(
+        kind = receipt.kind.as_deref().unwrap_or("-"),
+        outcome = %receipt.outcome, code = receipt.code.map_or("-", Code::as_str), again = !settled.fresh,
+        run = pending.file.run.unwrap_or(0), "command settled"
+    );
+    if receipt.code == Some(Code::NotAuthorized) {
+        let reason = receipt.reason.as_deref().unwrap_or_default();
+        tracing::warn!(reason, "a command was not authorized");
+    }
 }
 
 /// Brings what the commands of a group changed to where it is looked at: before the reply, where somebody waits for it.
@@ -236,15 +241,20 @@ pub(super) struct Answered {
 
 /// What became of a reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Placed {
+pub(super) enum Placed {
     /// It is there, nobody asked for one, or it never can be.
     Done,
     /// The world was in the way.
     NotNow,
 }
 
-fn put_reply(host: &Mailboxes, claimed: &Claimed, receipt: &Receipt) -> Placed {
-    let (Some(id), Some(reply)) = (&receipt.request_id, &receipt.reply) else { return Placed::Done };
+pub(super) fn put_reply(
+    host: &Mailboxes,
+    claimed: &Claimed,
+    receipt: &Receipt,
+    reply: Option<&[u8]>,
+) -> Placed {
+    let (Some(id), Some(reply)) = (&receipt.request_id, reply) else { return Placed::Done };
     let Ok(boxes) = host.boxes.of(&claimed.folder) else { return Placed::Done };
     match boxes.put_reply(id, reply) {
         Ok(()) => Placed::Done,
@@ -260,14 +270,14 @@ fn put_reply(host: &Mailboxes, claimed: &Claimed, receipt: &Receipt) -> Placed {
 }
 
 /// Keeps a settled command for people, unless the `later` ones would put it out at once; then it has an end.
-fn set_aside(
+pub(super) fn set_aside(
     host: &Mailboxes,
-    pending: &Pending,
+    claimed: &Claimed,
+    bytes: &[u8],
     receipt: &Receipt,
+    reply: Option<&[u8]>,
     later: usize,
 ) -> Result<(), crate::ipc::World> {
-    let claimed = &pending.claimed;
-    let bytes = pending.kept.as_slice();
     let why = || Why {
         code: receipt.code,
         message: receipt.reason.clone().unwrap_or_default(),
@@ -277,7 +287,7 @@ fn set_aside(
     match receipt.outcome {
         CommandOutcome::Malformed => host.claims.settle_dead(claimed, bytes, &why())?,
         CommandOutcome::Applied | CommandOutcome::Refused if later >= crate::ipc::DONE_FILES => {}
-        CommandOutcome::Applied => host.claims.settle_applied(claimed, bytes, receipt.reply.as_deref())?,
+        CommandOutcome::Applied => host.claims.settle_applied(claimed, bytes, reply)?,
         CommandOutcome::Refused => host.claims.settle_refused(claimed, bytes, &why())?,
     }
     failpoint::reach("ipc.set_aside");

@@ -9,10 +9,9 @@ use super::{
     Mailboxes,
     answer::{Finished, Settling, answer_all},
     read::{Patience, Pending, Reading, Taken, read},
-    searches::{Concern, search},
     transcripts,
 };
-use crate::{clock, failpoint, ipc::Claimed, store::Settled};
+use crate::{failpoint, ipc::Claimed, store::Settled};
 
 /// So many are read before they are settled together: a commit writes hardly more pages for twice as many. Not
 /// acknowledged are twice as many, those that are settled and those that are read meanwhile, and what is not answered yet.
@@ -55,7 +54,7 @@ impl Handled {
     }
 }
 
-/// What becomes of what is slow: searches and transcripts, which can take seconds.
+/// What becomes of what is slow: transcripts, which can take seconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slow {
     Now,
@@ -71,14 +70,9 @@ pub(super) struct Flow<'a> {
     folder: &'a Folder,
     patience: Patience,
     slow: Slow,
-    /// How long searches took so far.
-    searched_for: Duration,
     read: Vec<Pending>,
     read_bytes: usize,
-    /// Whether something of that changes what a search finds.
-    read_changes: bool,
     settling: Option<Settling>,
-    settling_changes: bool,
     settled: Vec<(Pending, Settled)>,
     settled_bytes: usize,
     /// How many are answered at a time.
@@ -93,12 +87,9 @@ impl<'a> Flow<'a> {
             folder,
             patience,
             slow,
-            searched_for: Duration::ZERO,
             read: Vec::new(),
             read_bytes: 0,
-            read_changes: false,
             settling: None,
-            settling_changes: false,
             settled: Vec::new(),
             settled_bytes: 0,
             answered_together: 1,
@@ -130,37 +121,21 @@ impl<'a> Flow<'a> {
             let patience = if taken.age >= WRITER_LIMIT { Patience::None } else { self.patience };
             match read(self.host, taken, run, patience) {
                 Reading::Ready(mut ready) => {
-                    match &ready.concern {
-                        Concern::Searches(_) | Concern::Archives(_) if self.slow == Slow::Later => {
+                    if let Some(archives) = &ready.archives {
+                        let said = match self.slow {
+                            Slow::Later => None,
+                            Slow::Now | Slow::Left => transcripts::read(self.host, &ready, archives),
+                        };
+                        let Some(said) = said else {
                             self.slow = Slow::Left;
                             self.handled.growing.push(ready.claimed);
                             continue;
-                        }
-                        Concern::Searches(wanted) => {
-                            if self.read_changes || self.settling_changes {
-                                self.settle(later + left + 1);
-                                self.wait();
-                            }
-                            let began = clock::monotonic();
-                            ready.file.searched = search(self.host, self.folder, wanted, self.searched_for);
-                            self.searched_for += began.elapsed();
-                        }
-                        Concern::Archives(archives) => {
-                            let Some(said) = transcripts::read(self.host, &ready, archives) else {
-                                self.slow = Slow::Left;
-                                self.handled.growing.push(ready.claimed);
-                                continue;
-                            };
-                            // It is settled at once: nobody waits for the transcript of the next one.
-                            self.read_bytes += AT_ONCE;
-                            ready.file.transcripts = said;
-                            self.read_changes = true;
-                        }
-                        Concern::Changes => self.read_changes = true,
-                        Concern::Nothing => {}
+                        };
+                        // It is settled at once: nobody waits for the transcript of the next one.
+                        self.read_bytes += AT_ONCE;
+                        ready.file.transcripts = said;
                     }
-                    let found = ready.file.searched.as_ref().map_or(0, |searched| searched.size());
-                    self.read_bytes += ready.kept.len() + found;
+                    self.read_bytes += ready.kept.len();
                     self.handled.messages += usize::from(ready.is_message);
                     self.handled.bytes += ready.kept.len();
                     self.read.push(*ready);
@@ -183,7 +158,6 @@ impl<'a> Flow<'a> {
         self.wait();
         let mut read = std::mem::take(&mut self.read);
         self.read_bytes = 0;
-        self.settling_changes = std::mem::take(&mut self.read_changes);
         if !self.handled.waiting.is_empty() {
             self.handled.waiting.append(&mut read);
         } else if !read.is_empty() {
@@ -214,7 +188,6 @@ impl<'a> Flow<'a> {
                 self.handled.waiting.append(&mut later);
             }
         }
-        self.settling_changes = false;
     }
 
     fn answer(&mut self, later: usize) {

@@ -42,7 +42,7 @@ pub(super) struct Gate {
 /// Why nothing is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shut {
-    /// The limits of a minute, or of what is claimed and not settled.
+    /// The limits of a minute, of what is claimed and not settled, or of searches that wait for their answer.
     Limits,
     NoRoom(Intake),
 }
@@ -64,8 +64,13 @@ impl Gate {
         });
         let free = unsettled < host.config.limits.waiting_bytes && messages > 0 && bytes > 0;
         let intake = intake(host, folder);
+        let searches = host.searches.room(folder);
         // Which of them are messages is known when they are read.
-        let open = if free && intake == Intake::Open { commands.min(messages.max(TOGETHER)) } else { 0 };
+        let open = if free && intake == Intake::Open {
+            commands.min(messages.max(TOGETHER)).min(searches)
+        } else {
+            0
+        };
         if open == 0 {
             let why = if intake == Intake::Open { Shut::Limits } else { Shut::NoRoom(intake) };
             self.shut();

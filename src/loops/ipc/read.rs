@@ -8,7 +8,7 @@ use ipc_handlers::{
     token,
 };
 
-use super::{Mailboxes, searches::Concern};
+use super::{Mailboxes, transcripts::Archives};
 use crate::{
     domain::host::errors::chain,
     failpoint,
@@ -28,7 +28,8 @@ pub(super) struct Pending {
     pub(super) kept: Arc<Vec<u8>>,
     /// Whether it is to say something in a chat.
     pub(super) is_message: bool,
-    pub(super) concern: Concern,
+    /// What was said in sessions that it keeps is to be read first.
+    pub(super) archives: Option<Archives>,
     /// How often it was settled and could not be answered.
     pub(super) unanswered: u32,
 }
@@ -48,8 +49,7 @@ impl Pending {
             }
         };
         let file = file_of(&claimed, origin, Err(refusal), digest);
-        let (kept, concern) = (Arc::new(kept), Concern::Nothing);
-        Some(Self { claimed, file, kept, is_message: false, concern, unanswered: 0 })
+        Some(Self { claimed, file, kept: Arc::new(kept), is_message: false, archives: None, unanswered: 0 })
     }
 }
 
@@ -221,7 +221,7 @@ pub(super) fn read(host: &Mailboxes, taken: Taken, run: Option<i64>, patience: P
     let proof = proof(host, body.is_ok().then_some(kept.as_slice()));
     let command = body.as_ref().ok().and_then(|body| body.envelope().ok()).map(|envelope| &envelope.command);
     let is_message = matches!(command, Some(Command::SendMessage(_)));
-    let concern = Concern::of(command);
+    let archives = command.and_then(Archives::of);
     let file = CommandFile { run, proof, ..file_of(&claimed, origin, body, digest) };
-    Reading::Ready(Box::new(Pending { claimed, file, kept, is_message, concern, unanswered: 0 }))
+    Reading::Ready(Box::new(Pending { claimed, file, kept, is_message, archives, unanswered: 0 }))
 }

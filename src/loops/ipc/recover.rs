@@ -59,8 +59,7 @@ async fn recover_group(host: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claime
     let gone = matches!(host.store.group(&folder).await, Ok(None));
     let patience = if gone { Patience::None } else { Patience::Some };
     let taken = claims.into_iter().map(|claimed| Taken::before(claimed, Duration::ZERO)).collect();
-    // What is slow is the worker's business: a start waits for no search and no transcript. Of a group that is gone it is
-    // refused.
+    // What is slow is the worker's business: a start waits for no transcript. Of a group that is gone it is refused.
     let slow = if gone { Slow::Now } else { Slow::Later };
     let (handling, of) = (Arc::clone(host), folder.clone());
     let handled =

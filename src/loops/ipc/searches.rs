@@ -1,92 +1,217 @@
-//! Searches, done beside the store's writer before their command is settled.
+//! Searches: settled like any other command, and answered beside those behind them, one of a group at a time. A search changes
+//! nothing, so one that a crash left without its answer is made again.
 
-use std::{sync::Arc, time::Duration};
-
-use ipc_handlers::{Command, Folder, NotApplied, commands::SearchSessions};
-
-use super::{Mailboxes, transcripts::Archives};
-use crate::{
-    clock,
-    domain::host::errors::chain,
-    store::{INDEXED_AT_ONCE, Searched},
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-/// How long all searches that are handled in one go may take: their group waits meanwhile, and maybe somebody who wants all
-/// of its files dealt with.
-const PATIENCE: Duration = Duration::from_secs(5);
+use ipc_handlers::{Command, Envelope, Folder, Refusal, Unsearched, commands::SearchSessions, reply};
+use tokio::{
+    sync::{Notify, Semaphore},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
-/// What a command has to do with what can be found.
-pub(super) enum Concern {
-    Nothing,
-    /// A search after it has to see what it changed.
-    Changes,
-    /// It changes that, too, by what was said, which is to be read first.
-    Archives(Archives),
-    Searches(SearchSessions),
+use super::{
+    Mailboxes,
+    answer::{ANSWER_TRIES, Placed, put_reply, set_aside},
+    fault::{Panicked, blocking},
+    read::Pending,
+    span,
+};
+use crate::{
+    clock,
+    domain::{host::errors::chain, states::CommandOutcome},
+    failpoint,
+    ipc::Claimed,
+    store::{Patience, Receipt, Settled, Stop},
+};
+
+/// How many are made at a time, of as many groups.
+const AT_ONCE: usize = 2;
+/// How long a search waits until what was archived before it is indexed.
+const WAITS: Duration = Duration::from_secs(2);
+/// How long it takes at most, with that.
+const LOOKS: Duration = Duration::from_secs(5);
+/// How many of a group may wait before nothing more of it is taken in.
+const WAITING: usize = 1024;
+
+/// A search that is settled and waits for its answer.
+pub(super) struct Asked {
+    claimed: Claimed,
+    envelope: Envelope,
+    receipt: Receipt,
 }
 
-impl Concern {
-    pub(super) fn searches(&self) -> Option<&SearchSessions> {
-        match self {
-            Self::Searches(wanted) => Some(wanted),
-            Self::Nothing | Self::Changes | Self::Archives(_) => None,
-        }
+impl Asked {
+    /// Returns what a command waits for, if it is a search that may be made and somebody waits for its answer.
+    pub(super) fn of(pending: &Pending, settled: &Settled) -> Option<Self> {
+        let envelope = pending.file.envelope()?;
+        let receipt = &settled.receipt;
+        let is_asked = receipt.outcome == CommandOutcome::Applied
+            && receipt.reply.is_none()
+            && receipt.request_id.is_some()
+            && matches!(envelope.command, Command::SearchSessions(_));
+        is_asked.then(|| Self {
+            claimed: pending.claimed.clone(),
+            envelope: envelope.clone(),
+            receipt: receipt.clone(),
+        })
+    }
+}
+
+/// The searches that wait, in order, by group. The first of each may be under way.
+#[derive(Default)]
+pub struct Searches {
+    lines: Mutex<BTreeMap<Folder, VecDeque<Arc<Asked>>>>,
+    added: Notify,
+}
+
+impl Searches {
+    fn lines(&self) -> MutexGuard<'_, BTreeMap<Folder, VecDeque<Arc<Asked>>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn of(command: Option<&Command>) -> Self {
-        match command {
-            Some(Command::SearchSessions(search)) => Self::Searches(search.clone()),
-            Some(
-                command @ (Command::ClearSession(_) | Command::ResumeSession(_) | Command::ArchiveSession(_)),
-            ) => Archives::of(command).map_or(Self::Changes, Self::Archives),
-            Some(
-                Command::SendMessage(_)
-                | Command::ScheduleTask(_)
-                | Command::UpdateTask(_)
-                | Command::PauseTask(_)
-                | Command::ResumeTask(_)
-                | Command::CancelTask(_)
-                | Command::ListTasks(_)
-                | Command::RegisterGroup(_)
-                | Command::RefreshGroups(_),
-            )
-            | None => Self::Nothing,
+    /// Puts one at the end of its group's line, unless it is there already.
+    pub(super) fn add(&self, asked: Asked) {
+        let mut lines = self.lines();
+        let line = lines.entry(asked.claimed.folder.clone()).or_default();
+        if line.iter().all(|other| other.claimed.id != asked.claimed.id) {
+            line.push_back(Arc::new(asked));
+        }
+        drop(lines);
+        self.added.notify_one();
+    }
+
+    /// Returns how many more of a group may come.
+    pub(super) fn room(&self, folder: &Folder) -> usize {
+        WAITING.saturating_sub(self.lines().get(folder).map_or(0, VecDeque::len))
+    }
+
+    fn folders(&self) -> Vec<Folder> {
+        self.lines().keys().cloned().collect()
+    }
+
+    fn first(&self, folder: &Folder) -> Option<Arc<Asked>> {
+        self.lines().get(folder).and_then(|line| line.front().cloned())
+    }
+
+    fn done(&self, folder: &Folder) {
+        let mut lines = self.lines();
+        if let Some(line) = lines.get_mut(folder) {
+            line.pop_front();
+            if line.is_empty() {
+                lines.remove(folder);
+            }
         }
     }
 }
 
-/// Searches for a group. Where the world is in the way (a full disk), it is told to search again. `None`: it may not, or
-/// the fault is ours; both come out when the command is settled. So much time was taken by those before it in one go.
-pub(super) fn search(
-    host: &Mailboxes,
-    group: &Folder,
-    search: &SearchSessions,
-    taken: Duration,
-) -> Option<Arc<Searched>> {
-    let target = search.target_folder.as_ref().unwrap_or(group);
-    if target != group
-        && tokio::runtime::Handle::current().block_on(host.store.main_group()).ok().flatten().as_ref()
-            != Some(group)
-    {
-        return None;
+/// Answers searches until `stop`. Those that are left then stay claimed, and the next start takes them up.
+pub async fn run(host: Arc<Mailboxes>, stop: CancellationToken) {
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let (mut serving, mut served) = (JoinSet::new(), BTreeSet::new());
+    loop {
+        for folder in host.searches.folders() {
+            if served.insert(folder.clone()) {
+                let span = span(&folder);
+                let serve = serve(Arc::clone(&host), folder, Arc::clone(&places), stop.clone());
+                serving.spawn(serve.instrument(span));
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = host.searches.added.notified() => {}
+            Some(ended) = serving.join_next() => match ended {
+                Ok(folder) => drop(served.remove(&folder)),
+                Err(fault) => tracing::error!(fault = %chain(&fault), "our own fault: the searches of a group wait for a restart"),
+            },
+        }
     }
-    let not_now = || {
-        let (query, limit) = (search.query.clone(), search.limit);
-        Arc::new(Searched { target: target.clone(), query, limit, found: Err(NotApplied::NoSearchNow) })
-    };
+    while serving.join_next().await.is_some() {}
+}
+
+/// Answers the searches of one group, one after the other, and returns which group.
+async fn serve(
+    host: Arc<Mailboxes>,
+    folder: Folder,
+    places: Arc<Semaphore>,
+    stop: CancellationToken,
+) -> Folder {
+    while let Some(asked) = host.searches.first(&folder) {
+        tokio::select! {
+            () = stop.cancelled() => return folder,
+            () = answer(&host, &folder, &asked, &places) => host.searches.done(&folder),
+        }
+    }
+    folder
+}
+
+/// Answers one. It has a place among those that are made only while it is looked for.
+async fn answer(host: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>, places: &Semaphore) {
+    let at_work = places.acquire().await;
+    let (of, wanted) = (Arc::clone(host), Arc::clone(asked));
+    let found = blocking(folder, "searching", move || search(&of, &wanted)).await;
+    drop(at_work);
+    let refused = |Panicked| reply::refused(asked.envelope.request_id.as_ref(), &Refusal::internal());
+    let reply = Arc::new(found.unwrap_or_else(refused));
+    failpoint::reach("ipc.searched");
+    host.allowances.of(folder, |left| left.bytes.take(reply.len(), clock::now()));
+    let mut rest = Duration::from_secs(1);
+    for tries in 1..=ANSWER_TRIES {
+        let (of, wanted, reply) = (Arc::clone(host), Arc::clone(asked), Arc::clone(&reply));
+        let placing = move || place(&of, &wanted, &reply, tries == ANSWER_TRIES);
+        if blocking(folder, "answering a search", placing).await.ok() != Some(Placed::NotNow) {
+            return;
+        }
+        tokio::time::sleep(rest).await;
+        rest = (rest * 2).min(Duration::from_secs(60));
+    }
+}
+
+/// Makes a search and returns its reply. On a thread that may block.
+fn search(host: &Arc<Mailboxes>, asked: &Asked) -> Vec<u8> {
+    let envelope = &asked.envelope;
+    let Command::SearchSessions(wanted) = &envelope.command else { return Vec::new() };
+    let SearchSessions { query, limit, target_folder: _ } = wanted;
     let began = clock::monotonic();
-    let stop = || host.stop.is_cancelled() || taken + began.elapsed() >= PATIENCE;
-    match host.store.search(target.clone(), search.query.clone(), search.limit, INDEXED_AT_ONCE, &stop) {
-        // We stop, or those before it took the time.
-        Ok(searched)
-            if searched.found.is_err() && (host.stop.is_cancelled() || !taken.is_zero() && stop()) =>
-        {
-            Some(not_now())
+    let within = |limit: Duration| -> Stop {
+        let stop = host.stop.clone();
+        Arc::new(move || stop.is_cancelled() || began.elapsed() >= limit)
+    };
+    let patience = Patience { waits: within(WAITS), looks: within(LOOKS) };
+    match host.store.search(wanted.target(&asked.claimed.folder), query, *limit, &patience) {
+        Ok(found) => {
+            let why = |why| if host.stop.is_cancelled() { Unsearched::NotNow } else { why };
+            reply::found(envelope, found.sessions, found.unsearched.map(why))
         }
-        Ok(searched) => Some(Arc::new(searched)),
         Err(error) => {
-            tracing::warn!(group = %group, error = %chain(&error), "searching failed");
-            error.is_worlds_fault().then(not_now)
+            tracing::warn!(error = %chain(&error), "searching failed");
+            match error.is_worlds_fault() {
+                true => reply::found(envelope, Vec::new(), Some(Unsearched::NotNow)),
+                false => reply::refused(envelope.request_id.as_ref(), &Refusal::internal()),
+            }
+        }
+    }
+}
+
+/// Puts a reply where it is waited for, and the command aside; `is_last`: aside in any case. On a thread that may block.
+fn place(host: &Mailboxes, asked: &Asked, reply: &[u8], is_last: bool) -> Placed {
+    let Asked { claimed, receipt, .. } = asked;
+    if put_reply(host, claimed, receipt, Some(reply)) == Placed::NotNow && !is_last {
+        return Placed::NotNow;
+    }
+    failpoint::reach("ipc.replied");
+    // Its bytes were not held meanwhile.
+    let bytes = host.claims.read(claimed).map_or_else(|_| Vec::new(), |read| read.bytes);
+    match set_aside(host, claimed, &bytes, receipt, Some(reply), 0) {
+        Ok(()) => Placed::Done,
+        Err(error) => {
+            tracing::warn!(claim = claimed.id, error = %chain(&error), "setting a settled command aside failed; its receipt holds");
+            Placed::NotNow
         }
     }
 }

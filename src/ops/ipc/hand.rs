@@ -241,6 +241,5 @@ pub fn file_of(
         body,
         digest,
         transcripts: Transcripts::new(),
-        searched: None,
     }
 }

@@ -210,9 +210,26 @@ impl Follower {
                 self.store.ask(move |c| feed.read(c, cursor, newest)).await?
             }
         };
+        Ok(self.take(newest, events, missed))
+    }
+
+    /// As [`Follower::look`], on a thread that may block.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(in crate::store) fn look_here(&mut self) -> Result<News> {
+        let newest = *self.bell.borrow();
+        if newest <= self.cursor {
+            return Ok(News::default());
+        }
+        let (events, missed) = self.store.read(|c| self.store.feed.read(c, self.cursor, newest))?;
+        Ok(self.take(newest, events, missed))
+    }
+
+    fn take(&mut self, newest: i64, events: Vec<Arc<FeedEvent>>, missed: bool) -> News {
         self.cursor = events.last().map_or(newest, |last| last.seq);
         self.store.feed.readers().read.insert(self.id, self.cursor);
-        Ok(News { events, missed })
+        News { events, missed }
     }
 }
 

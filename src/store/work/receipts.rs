@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::domain::{host::zone::Zones, states::CommandOutcome};
 use crate::store::{
-    Bounds, Result, Store, StoreError, columns::Columns as _, search::Searched, work::sessions::Transcripts,
+    Bounds, Result, Store, StoreError, columns::Columns as _, work::sessions::Transcripts,
     writer::in_savepoint,
 };
 
@@ -47,9 +47,6 @@ pub struct CommandFile {
     pub digest: Vec<u8>,
     /// What was said in the sessions that it may archive.
     pub transcripts: Transcripts,
-    /// What was found, if it is a search: nothing of its group that was settled since has changed that. A search without
-    /// it can't be settled.
-    pub searched: Option<Arc<Searched>>,
 }
 
 /// What a command file holds, parsed beside the writer.
@@ -118,6 +115,7 @@ pub struct Receipt {
     pub code: Option<Code>,
     pub reason: Option<String>,
     pub hint: Option<String>,
+    /// `None`: it is not kept any more, or what it tells is looked for by who answers: a search.
     pub reply: Option<Vec<u8>>,
     pub at: Time,
 }
@@ -279,7 +277,6 @@ mod tests {
             digest: digest(json.to_string().as_bytes()),
             body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
             transcripts: Transcripts::new(),
-            searched: None,
             proof: Proof::None,
         }
     }

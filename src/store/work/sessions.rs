@@ -139,16 +139,13 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`]
     pub async fn delete_archive(&self, id: i64) -> Result<Folder> {
-        let group = self
-            .write(move |c| {
-                let (group, _) = archived(c, id, None)?
-                    .ok_or_else(|| StoreError::NotFound { what: "archived session", id: id.to_string() })?;
-                unarchive(c, id)?;
-                Ok(group)
-            })
-            .await?;
-        self.unindex_deleted(&group);
-        Ok(group)
+        self.write(move |c| {
+            let (group, _) = archived(c, id, None)?
+                .ok_or_else(|| StoreError::NotFound { what: "archived session", id: id.to_string() })?;
+            unarchive(c, id)?;
+            Ok(group)
+        })
+        .await
     }
 
     /// Returns the sessions that a group's lanes (or one of them) have now.

@@ -265,7 +265,11 @@ fn what_is_searched_for_while_the_disk_is_full_is_found_once_what_came_before_it
     fs::remove_file(&filler).unwrap();
     for n in 0..8 {
         let reply = root.reply("evil", &format!("search-{n}"));
-        assert_eq!(reply["result"]["sessions"].as_array().map(Vec::len), Some(n + 1), "search {n}: {reply}");
+        let found = reply["result"]["sessions"].as_array().unwrap_or_else(|| panic!("search {n}: {reply}"));
+        assert!(
+            found.len() > n && found.iter().any(|row| row["name"] == format!("Talk {n}")),
+            "search {n}: {reply}"
+        );
     }
     assert!(!daemon.has_ended());
 }

@@ -26,15 +26,24 @@ fn many_searches_for_short_words_hold_back_neither_a_neighbour_nor_a_stop() {
         let attacker = place.attacker();
         let neighbour = Neighbour::of(root, &daemon);
         let attack = place.named("searches");
-        let searches = [("qz", 1), ("zq qz", 2), ("a", 1), ("", 2)].map(|(query, limit)| {
-            json!({"type": "search_sessions", "query": query, "limit": limit, "requestId": "s-#"}).to_string()
-        });
+        let searches =
+            [("qz", 1), ("zq qz", 2), ("a", 1), ("", 2), ("here thing such", 2)].map(|(query, limit)| {
+                json!({"type": "search_sessions", "query": query, "limit": limit, "requestId": "s-#"})
+                    .to_string()
+            });
         attacker.commands("s", SEARCHES, &searches.each_ref().map(String::as_str));
         let claimed =
             || std::fs::read_dir(root.data("claimed")).is_ok_and(|mut files| files.next().is_some());
         wait_for("the searches to be in hand", || claimed().then_some(()));
         neighbour.beside(&attack, |asked| asked < 100);
         neighbour.assert_no_more_memory(&attack, &daemon);
+        // What others have to be indexed and searched keeps nobody's own from being found.
+        let kept = json!({"type": "archive_session", "sessionId": "s", "name": "x", "content": "the trip to Lisbon", "requestId": "kept"});
+        root.put_command("good", "tasks", "kept.json", &kept);
+        let search =
+            json!({"type": "search_sessions", "schemaVersion": 1, "query": "lisbon", "requestId": "found"});
+        root.put_command("good", "tasks", "search.json", &search);
+        assert_eq!(root.reply("good", "found")["result"]["sessions"][0]["name"], "x");
         // As many were waiting as take minutes, and those that are left now are told to ask again.
         let since = Instant::now();
         assert_eq!(daemon.terminate(), Some(0));

@@ -39,15 +39,13 @@ pub(super) fn changing(root: &Path, at_work: &[&str]) -> Vec<PathBuf> {
         ["serve.log", "data/claimed", "data/done", "data/dead", "data/tmp", "data/runs"]
             .iter()
             .chain(&["data/g2.sqlite", "data/g2.sqlite-wal", "data/g2.sqlite-shm"])
+            // What was said is indexed there.
+            .chain(&["data/search.sqlite", "data/search.sqlite-wal", "data/search.sqlite-shm"])
             .map(|path| root.join(path))
             .collect();
     for group in at_work {
         for place in ["groups", "data/ipc", "data/sessions"] {
             skipped.push(root.join(place).join(group));
-        }
-        // Its own index, written as it searches.
-        for end in ["", "-wal", "-shm"] {
-            skipped.push(root.join("data/search").join(format!("{group}.sqlite{end}")));
         }
     }
     skipped

@@ -1,10 +1,10 @@
 //! A command decided and applied, in the transaction that it is called in: from a file, or from the command line.
 
-use ipc_handlers::{Caller, Command, Folder, Outcome, Refusal, Time};
+use ipc_handlers::{Caller, Command, Outcome, Refusal, Time};
 use rusqlite::Connection;
 
 use super::{CommandFile, Rules, effects::apply, facts::facts};
-use crate::store::{Result, search::Searched, work::sessions::Transcripts, writer::execute};
+use crate::store::{Result, work::sessions::Transcripts, writer::execute};
 
 /// Where a command comes from.
 #[derive(Clone, Copy)]
@@ -33,16 +33,6 @@ impl Cause<'_> {
         match self {
             Self::File(file) => format!("command {}", file.claim),
             Self::Person(_) => "command line".into(),
-        }
-    }
-
-    /// What was found already by a search for this.
-    pub(super) fn searched(&self, target: &Folder, query: &str, limit: i64) -> Option<&Searched> {
-        match self {
-            Self::File(file) => file.searched.as_deref().filter(|searched| {
-                searched.target == *target && searched.query == query && searched.limit == limit
-            }),
-            Self::Person(_) => None,
         }
     }
 

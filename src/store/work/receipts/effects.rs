@@ -44,7 +44,8 @@ pub(super) fn apply(
                 session::Resume { target, lanes: *lanes, archive: *archive, save_as: save_as.as_deref() };
             session::resume(c, &resume, said, now)
         }
-        Effect::SearchSessions { target, query, limit } => session::search(cause, target, query, *limit),
+        // Beside the writer, by who answers.
+        Effect::SearchSessions { .. } => Ok(Ok(Outcome::ToSearch)),
         Effect::ArchiveSession { target, session_id, name, content } => {
             let archive = session::Archive { target, session_id, name, content: content.as_deref() };
             session::archive(c, &archive, said, now)

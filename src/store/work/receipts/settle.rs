@@ -1,6 +1,8 @@
 //! One file: known already, answered already, or decided now; then its receipt.
 
-use ipc_handlers::{Caller, Code, Fault, Folder, Refusal, Rejected, RequestId, Time, envelope, reply};
+use ipc_handlers::{
+    Caller, Code, Fault, Folder, Outcome, Refusal, Rejected, RequestId, Time, envelope, reply,
+};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
@@ -305,7 +307,8 @@ fn decide(
             request_id: id.map(|id| id.as_str().to_owned()),
             outcome: CommandOutcome::Applied,
             refusal: None,
-            reply: Some(reply::accepted(envelope, &acted.outcomes, &acted.zone)),
+            reply: (acted.outcomes != [Outcome::ToSearch])
+                .then(|| reply::accepted(envelope, &acted.outcomes, &acted.zone)),
             replay_of: None,
         }),
         Err(refusal) => Ok(Verdict::refused(kind, id, refusal)),

@@ -3,9 +3,9 @@
 use ipc_handlers::{Folder, NotApplied, Outcome, Time, effect::Lanes};
 use rusqlite::Connection;
 
-use super::{super::act::Cause, Applied};
+use super::Applied;
 use crate::store::{
-    StoreError, talk,
+    talk,
     work::sessions::{self, Transcripts},
 };
 
@@ -48,12 +48,6 @@ pub(super) fn resume(c: &Connection, resume: &Resume<'_>, said: &Transcripts, no
     sessions::give(c, target, lanes, Some(&session_id))?;
     sessions::unarchive(c, archive)?;
     Ok(Ok(Outcome::SessionResumed { session_id }))
-}
-
-/// Tells what was found, beside the writer, before.
-pub(super) fn search(cause: &Cause<'_>, target: &Folder, query: &str, limit: i64) -> Applied {
-    let searched = cause.searched(target, query, limit).ok_or(StoreError::NotSearched)?;
-    Ok(searched.found.clone().map(Outcome::Sessions))
 }
 
 /// A session to be kept.

@@ -1,0 +1,57 @@
+//! Keeps the index of archived sessions, on a thread of its own.
+
+use std::time::Duration;
+
+use tokio::{runtime::Handle, task::spawn_blocking};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    domain::host::errors::chain,
+    store::{Indexer, Store},
+};
+
+/// How long it rests where the world is in the way.
+const REST: Duration = Duration::from_secs(1);
+/// How much less of a processor it gets than others, where they want all of it.
+const NICE: i32 = 5;
+
+/// Follows the feed, and indexes what was archived, until `stop`.
+pub async fn run(store: Store, stop: CancellationToken) {
+    let indexing = spawn_blocking(move || {
+        // Of this thread, which ends with the daemon.
+        let _ = rustix::process::setpriority_process(None, NICE);
+        match store.indexer() {
+            Ok(indexer) => index(indexer, &stop),
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "what is archived is not indexed; a restart tries again");
+                Handle::current().block_on(stop.cancelled());
+            }
+        }
+    });
+    if let Err(fault) = indexing.await {
+        tracing::error!(fault = %chain(&fault), "our own fault: indexing what is archived failed");
+    }
+}
+
+fn index(mut indexer: Indexer, stop: &CancellationToken) {
+    let runtime = Handle::current();
+    let mut has_failed = false;
+    while !stop.is_cancelled() {
+        match indexer.work() {
+            Ok(true) => has_failed = false,
+            Ok(false) => runtime.block_on(async {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = indexer.wait() => {}
+                }
+            }),
+            Err(error) => {
+                // Said once, however long the world is in the way.
+                if !std::mem::replace(&mut has_failed, true) {
+                    tracing::warn!(error = %chain(&error), "indexing what is archived failed; it is tried again");
+                }
+                let _stopped = runtime.block_on(tokio::time::timeout(REST, stop.cancelled()));
+            }
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The file of the index: how it is made, and how a session comes into it and out of it, a bounded piece at a time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::SystemTime,
+};
+
+use ipc_handlers::Folder;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::super::{Result, StoreError, columns::Columns as _};
+use crate::domain::{host::errors::chain, mailbox::search::apart};
+
+/// What the tables look like; a file of another version is made anew.
+const VERSION: i64 = 1;
+/// `seen` are the sessions that are in the index, with how they were then and how many rows of theirs are there. A session's rows are
+/// in one volume, from `id * PARTS` on: its name, then the parts of its text.
+const TABLES: &str = "CREATE TABLE volumes (n INTEGER PRIMARY KEY, group_folder TEXT NOT NULL, parts INTEGER NOT NULL) STRICT;
+    CREATE INDEX volumes_by_group ON volumes (group_folder, n);
+    CREATE TABLE seen (id INTEGER PRIMARY KEY, volume INTEGER NOT NULL, revision INTEGER NOT NULL, archived_at INTEGER NOT NULL,
+      parts INTEGER NOT NULL, is_whole INTEGER NOT NULL) STRICT;";
+/// So much of a session is searched, bytes: a longer one's end.
+const SEARCHED: usize = 1 << 20;
+/// How much of a text is a row, bytes: to show where a word is takes the square of how often it is said in a row.
+const PART: usize = 2 << 10;
+/// By how much rows overlap, bytes: no word that is asked for is in two of them only.
+const OVERLAP: usize = 256;
+/// By how many bits a row's number is longer than its session's.
+pub(super) const PART_BITS: u32 = 12;
+const PARTS: i64 = 1 << PART_BITS;
+// With its letters and their accents apart a text is four times as long at most.
+const _: () = assert!(4 * SEARCHED / (PART - OVERLAP - 8) + 2 < PARTS as usize);
+/// When a volume of a group is full, rows: no statement can be stopped before it is through with one.
+const VOLUME: i64 = 2048;
+
+/// Which file it is, by device, inode and when it was made; `None`: it is not there, or in memory.
+pub(super) type FileId = Option<(u64, u64, Option<SystemTime>)>;
+
+/// A connection to the index.
+pub(super) struct Index {
+    pub(super) c: Connection,
+    pub(super) file: FileId,
+}
+
+/// A session as it was archived.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) revision: i64,
+    pub(super) archived_at: i64,
+}
+
+/// What is in the index of a session.
+struct Seen {
+    volume: i64,
+    version: Version,
+    parts: i64,
+    is_whole: bool,
+}
+
+impl Index {
+    /// Opens the index, making it where it is missing or of another version.
+    pub(super) fn open(path: Option<&Path>) -> Result<Self> {
+        let Some(path) = path else {
+            let c = Connection::open_in_memory()?;
+            c.execute_batch(TABLES)?;
+            return Ok(Self { c, file: None });
+        };
+        make(path)?;
+        let c = Connection::open(path)?;
+        c.busy_timeout(std::time::Duration::from_secs(5))?;
+        c.pragma_update(None, "journal_mode", "WAL")?;
+        // What a power cut takes is indexed anew.
+        c.pragma_update(None, "synchronous", "NORMAL")?;
+        c.pragma_update(None, "journal_size_limit", super::super::LOG_BYTES)?;
+        c.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        let version = |c: &Connection| c.pragma_query_value(None, "user_version", |r| r.get::<_, i64>(0));
+        match version(&c)? {
+            VERSION => {}
+            0 => in_one(&c, || {
+                // Unless somebody else has made it meanwhile.
+                if version(&c)? == 0 {
+                    c.execute_batch(TABLES)?;
+                    c.pragma_update(None, "user_version", VERSION)?;
+                }
+                Ok(())
+            })?,
+            _ => {
+                drop(c);
+                remove(path);
+                return Self::open(Some(path));
+            }
+        }
+        Ok(Self { c, file: id(Some(path)) })
+    }
+
+    /// Compares the index with the store: returns the sessions that are not in it as they are now, or not any more.
+    pub(super) fn due(&self, store: &Connection) -> Result<BTreeMap<Folder, BTreeSet<i64>>> {
+        let mut due: BTreeMap<Folder, BTreeSet<i64>> = BTreeMap::new();
+        let mut seen: BTreeMap<i64, (Folder, Option<Version>)> = self
+            .c
+            .prepare_cached(
+                "SELECT id, group_folder, revision, archived_at, is_whole FROM seen JOIN volumes ON n = volume",
+            )?
+            .query_map([], |r| {
+                let version = Version { revision: r.get("revision")?, archived_at: r.get("archived_at")? };
+                Ok((r.get("id")?, (r.folder("group_folder")?, r.get::<_, bool>("is_whole")?.then_some(version))))
+            })?
+            .collect::<rusqlite::Result<_>>()?;
+        // What is kept of a group that is gone nobody can search.
+        let mut archived = store.prepare_cached(
+            "SELECT id, group_folder, revision, archived_at FROM groups JOIN archives ON group_folder = folder",
+        )?;
+        let mut archived = archived.query([])?;
+        while let Some(row) = archived.next()? {
+            let id = row.get("id")?;
+            let version = Version { revision: row.get("revision")?, archived_at: row.get("archived_at")? };
+            if seen.remove(&id).and_then(|(_, seen)| seen) != Some(version) {
+                due.entry(row.folder("group_folder")?).or_default().insert(id);
+            }
+        }
+        for (id, (group, _)) in seen {
+            due.entry(group).or_default().insert(id);
+        }
+        Ok(due)
+    }
+
+    /// Brings sessions up to how they are in the store, in this order, until so many bytes are indexed; returns how many are
+    /// done.
+    pub(super) fn work_off(&self, store: &Connection, sessions: &[i64], bytes: usize) -> Result<usize> {
+        let (mut done, mut left) = (0, bytes.div_ceil(PART));
+        in_one(&self.c, || {
+            while left > 0
+                && let Some(session) = sessions.get(done)
+            {
+                let (rows, is_done) = step(&self.c, store, *session, left)?;
+                left = left.saturating_sub(rows.max(1));
+                done += usize::from(is_done);
+            }
+            Ok(())
+        })?;
+        Ok(done)
+    }
+}
+
+/// Brings a session closer to how it is in the store, by at most so many rows; returns by how many, and whether it is there.
+fn step(c: &Connection, store: &Connection, id: i64, most: usize) -> Result<(usize, bool)> {
+    let seen = c
+        .prepare_cached("SELECT volume, revision, archived_at, parts, is_whole FROM seen WHERE id = ?1")?
+        .query_row([id], |r| {
+            Ok(Seen {
+                volume: r.get("volume")?,
+                version: Version { revision: r.get("revision")?, archived_at: r.get("archived_at")? },
+                parts: r.get("parts")?,
+                is_whole: r.get("is_whole")?,
+            })
+        })
+        .optional()?;
+    let is = store
+        .prepare_cached(
+            "SELECT revision, archived_at FROM archives JOIN groups ON folder = group_folder WHERE id = ?1",
+        )?
+        .query_row([id], |r| Ok(Version { revision: r.get("revision")?, archived_at: r.get("archived_at")? }))
+        .optional()?;
+    match (seen, is) {
+        (None, None) => Ok((0, true)),
+        (Some(seen), Some(version)) if seen.version == version => match seen.is_whole {
+            true => Ok((0, true)),
+            false => put_in(c, store, id, &seen, most),
+        },
+        (Some(seen), is) => take_out(c, id, &seen, most, is.is_none()),
+        (None, Some(version)) => {
+            let Some(volume) = volume_for(c, store, id)? else { return Ok((0, true)) };
+            c.prepare_cached(
+                "INSERT INTO seen (id, volume, revision, archived_at, parts, is_whole) VALUES (?1, ?2, ?3, ?4, 0, 0)",
+            )?
+            .execute(params![id, volume, version.revision, version.archived_at])?;
+            put_in(c, store, id, &Seen { volume, version, parts: 0, is_whole: false }, most)
+        }
+    }
+}
+
+/// Returns the volume that a session is put into: its group's last one, unless that is full.
+fn volume_for(c: &Connection, store: &Connection, id: i64) -> Result<Option<i64>> {
+    let group: Option<String> = store
+        .prepare_cached("SELECT group_folder FROM archives WHERE id = ?1")?
+        .query_row([id], |r| r.get("group_folder"))
+        .optional()?;
+    let Some(group) = group else { return Ok(None) };
+    let last: Option<(i64, i64)> = c
+        .prepare_cached("SELECT n, parts FROM volumes WHERE group_folder = ?1 ORDER BY n DESC LIMIT 1")?
+        .query_row([&group], |r| Ok((r.get("n")?, r.get("parts")?)))
+        .optional()?;
+    if let Some((n, _)) = last.filter(|(_, parts)| *parts < VOLUME) {
+        return Ok(Some(n));
+    }
+    let n: i64 =
+        c.query_row("INSERT INTO volumes (group_folder, parts) VALUES (?1, 0) RETURNING n", [&group], |r| {
+            r.get("n")
+        })?;
+    // Three letters at a time, so that a part of a word is found too, in any script. What is said in a name counts more.
+    c.execute_batch(&format!(
+        "CREATE VIRTUAL TABLE said_{n} USING fts5 (name, text, tokenize = 'trigram remove_diacritics 1');
+         INSERT INTO said_{n} (said_{n}, rank) VALUES ('rank', 'bm25(4.0, 1.0)');"
+    ))?;
+    Ok(Some(n))
+}
+
+/// Puts the next rows of a session into the index.
+fn put_in(c: &Connection, store: &Connection, id: i64, seen: &Seen, most: usize) -> Result<(usize, bool)> {
+    let rows: Option<(Vec<[String; 2]>, bool)> = store
+        .prepare_cached("SELECT name, content FROM archives WHERE id = ?1")?
+        .query_row([id], |r| {
+            let (name, content) = (r.get_ref("name")?.as_str()?, r.get_ref("content")?.as_str()?);
+            // SQLite's text ends where it begins to be shown.
+            let text = apart(end_of(content)).replace('\0', " ");
+            let mut rows = std::iter::once([apart(name).replace('\0', " "), String::new()])
+                .chain(parts(&text).map(|part| [String::new(), part.to_owned()]))
+                .skip(usize::try_from(seen.parts).unwrap_or(0));
+            let some = rows.by_ref().take(most).collect();
+            Ok((some, rows.next().is_none()))
+        })
+        .optional()?;
+    let Some((rows, is_last)) = rows else { return Ok((0, false)) };
+    let mut insert = c.prepare_cached(&format!(
+        "INSERT INTO said_{} (rowid, name, text) VALUES (?1, ?2, ?3)",
+        seen.volume
+    ))?;
+    for (n, [name, text]) in (seen.parts..).zip(&rows) {
+        insert.execute(params![(id << PART_BITS) + n, name, text])?;
+    }
+    count(c, id, seen, i64::try_from(rows.len()).unwrap_or(0))?;
+    c.prepare_cached("UPDATE seen SET is_whole = ?2 WHERE id = ?1")?.execute(params![id, is_last])?;
+    Ok((rows.len(), is_last))
+}
+
+/// Takes the last rows of a session out of the index; `is_gone`: nothing is put there in their place.
+fn take_out(c: &Connection, id: i64, seen: &Seen, most: usize, is_gone: bool) -> Result<(usize, bool)> {
+    let left = (seen.parts - i64::try_from(most).unwrap_or(i64::MAX)).max(0);
+    let first = id << PART_BITS;
+    c.prepare_cached(&format!("DELETE FROM said_{} WHERE rowid BETWEEN ?1 AND ?2", seen.volume))?
+        .execute([first + left, first + PARTS - 1])?;
+    count(c, id, seen, left - seen.parts)?;
+    c.prepare_cached("UPDATE seen SET is_whole = 0 WHERE id = ?1")?.execute([id])?;
+    if left == 0 {
+        c.prepare_cached("DELETE FROM seen WHERE id = ?1")?.execute([id])?;
+        let volume = seen.volume;
+        let emptied = c
+            .prepare_cached(
+                "DELETE FROM volumes WHERE n = ?1 AND NOT EXISTS (SELECT 1 FROM seen WHERE volume = ?1)",
+            )?
+            .execute([volume])?;
+        if emptied > 0 {
+            c.execute_batch(&format!("DROP TABLE said_{volume}"))?;
+        }
+    }
+    Ok((usize::try_from(seen.parts - left).unwrap_or(0), left == 0 && is_gone))
+}
+
+/// Notes that a session has so many rows more.
+fn count(c: &Connection, id: i64, seen: &Seen, more: i64) -> rusqlite::Result<()> {
+    c.prepare_cached("UPDATE seen SET parts = parts + ?2 WHERE id = ?1")?.execute([id, more])?;
+    c.prepare_cached("UPDATE volumes SET parts = parts + ?2 WHERE n = ?1")?.execute([seen.volume, more])?;
+    Ok(())
+}
+
+/// Returns what is searched of a text: its end, where it is very long.
+fn end_of(content: &str) -> &str {
+    &content[content.ceil_char_boundary(content.len().saturating_sub(SEARCHED))..]
+}
+
+/// Cuts a text into rows.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut next = Some(0);
+    std::iter::from_fn(move || {
+        let start = next?;
+        let end = text.floor_char_boundary(start + PART);
+        next = (end < text.len()).then(|| text.floor_char_boundary(end - OVERLAP));
+        Some(&text[start..end])
+    })
+}
+
+/// Does several things to the index or none.
+fn in_one<T>(c: &Connection, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    c.execute_batch("BEGIN IMMEDIATE")?;
+    let outcome = work().and_then(|value| Ok(c.execute_batch("COMMIT").map(|()| value)?));
+    if outcome.is_err() {
+        let _ = c.execute_batch("ROLLBACK");
+    }
+    outcome
+}
+
+/// Makes the file where it is missing, so that only its owner can read it.
+fn make(path: &Path) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let made = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    made.map(drop).map_err(|error| StoreError::Index { path: path.to_owned(), error })
+}
+
+#[expect(clippy::disallowed_methods, reason = "looks at the index, beside the store")]
+pub(super) fn id(path: Option<&Path>) -> FileId {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path?).ok().map(|is| (is.dev(), is.ino(), is.created().ok()))
+}
+
+/// Removes the file.
+#[expect(clippy::disallowed_methods, reason = "removes the files of the index, beside the store")]
+pub(super) fn remove(path: &Path) {
+    // The log first: without it the index is an older one, and a new one must not find it.
+    for end in ["-wal", "-shm", ""] {
+        let path = format!("{}{end}", path.display());
+        if let Err(error) = std::fs::remove_file(&path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(path, error = %chain(&error), "the index of archived sessions can't be removed");
+        }
+    }
+}

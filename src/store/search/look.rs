@@ -1,0 +1,181 @@
+//! Looking into the index: SQLite's own order and its own piece of what was said, a volume of the group after the other.
+
+use ipc_handlers::{Folder, shown::FoundSession};
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+
+use super::{
+    super::{Result, StoreError, sessions::session_row},
+    file::{Index, PART_BITS, Version},
+};
+use crate::domain::mailbox::search::{Words, in_one};
+
+/// How many steps of SQLite's machine are done before it is asked whether they are to stop.
+const ASKED_EVERY: i32 = 1000;
+/// By so many words it is decided what fits best, the longest ones.
+const RANKED: usize = 4;
+/// How much of a text is shown around its words, characters.
+const SHOWN: usize = 64;
+
+/// A session of a volume in which all words occur.
+struct Hit {
+    id: i64,
+    version: Version,
+    volume: i64,
+    /// The row that fits best.
+    row: i64,
+    /// The less, the better.
+    score: f64,
+}
+
+impl Index {
+    /// Finds what fits, best first, as far as it came before it was to stop.
+    pub(super) fn look(
+        &mut self,
+        store: &Connection,
+        group: &Folder,
+        query: &str,
+        limit: usize,
+        stop: impl Fn() -> bool + Send + Sync + Clone + 'static,
+    ) -> Result<Vec<FoundSession>> {
+        let words = Words::of(query);
+        if words.is_everything() {
+            return newest(store, group, limit);
+        }
+        self.c.progress_handler(ASKED_EVERY, Some(stop.clone()))?;
+        let found = look(&self.c, store, group, &words, limit, &stop);
+        self.c.progress_handler(0, None::<fn() -> bool>)?;
+        found
+    }
+}
+
+/// Looks for words, a volume after the other.
+fn look(
+    index: &Connection,
+    store: &Connection,
+    group: &Folder,
+    words: &Words,
+    limit: usize,
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<FoundSession>> {
+    // What is indexed meanwhile changes nothing of it.
+    let index = &*index.unchecked_transaction()?;
+    let volumes: Vec<i64> = index
+        .prepare_cached("SELECT n FROM volumes WHERE group_folder = ?1 ORDER BY n DESC")?
+        .query_map([group.as_str()], |r| r.get("n"))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut hits = Vec::new();
+    for volume in volumes {
+        match unless_stopped(hits_in(index, volume, words, limit))? {
+            Some(some) if !stop() => hits.extend(some),
+            Some(_) | None => break,
+        }
+    }
+    let newest = |hit: &Hit| std::cmp::Reverse((hit.version.archived_at, hit.id));
+    hits.sort_by(|a, b| a.score.total_cmp(&b.score).then_with(|| newest(a).cmp(&newest(b))));
+    let mut session = store.prepare_cached(
+        "SELECT id, name, session_id, archived_at FROM archives WHERE id = ?1 AND group_folder = ?2 AND revision = ?3 AND archived_at = ?4",
+    )?;
+    let mut found = Vec::new();
+    for hit in hits {
+        if found.len() >= limit {
+            break;
+        }
+        // It may have been deleted, or archived anew, since.
+        let of = params![hit.id, group.as_str(), hit.version.revision, hit.version.archived_at];
+        let Some(session) = session.query_row(of, session_row).optional()? else { continue };
+        let Some(snippet) = unless_stopped(snippet(index, &hit, words))? else { break };
+        found.push(FoundSession { group: group.clone(), session, snippet });
+    }
+    Ok(found)
+}
+
+/// Returns what SQLite was not told to stop over.
+fn unless_stopped<T>(outcome: rusqlite::Result<T>) -> Result<Option<T>> {
+    match outcome.map_err(StoreError::from) {
+        Err(StoreError::Sqlite(fault)) if fault.is_interrupted() => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+/// Finds the sessions of a volume in which all words occur, at most `limit`, each by the row of it that fits best.
+fn hits_in(index: &Connection, volume: i64, words: &Words, limit: usize) -> rusqlite::Result<Vec<Hit>> {
+    let said = format!("said_{volume}");
+    let session = format!("rowid >> {PART_BITS}");
+    let is_short = "instr(lower(name || ' ' || text), ?) > 0";
+    let is_long = format!("{said} MATCH ?");
+    let phrases = words.long.iter().map(|word| phrase(word));
+    let mut asked: Vec<String> = Vec::new();
+    let (first, score) = match words.short.first() {
+        Some(short) if words.long.is_empty() => {
+            asked.push(short.clone());
+            (is_short, "0.0")
+        }
+        Some(_) | None => {
+            asked.push(any(words));
+            (is_long.as_str(), "rank")
+        }
+    };
+    let mut sql = format!(
+        "SELECT id, revision, archived_at, best, score FROM (
+           SELECT {session} AS session, rowid AS best, min({score}) AS score FROM {said} WHERE {first}"
+    );
+    let all = phrases
+        .map(|word| (is_long.as_str(), word))
+        .chain(words.short.iter().map(|word| (is_short, word.clone())));
+    if words.long.len() + words.short.len() > 1 {
+        for (which, word) in all {
+            sql.push_str(&format!(" AND {session} IN (SELECT {session} FROM {said} WHERE {which})"));
+            asked.push(word);
+        }
+    }
+    sql.push_str(" GROUP BY 1) JOIN seen ON id = session ORDER BY score, archived_at DESC, id DESC LIMIT ");
+    sql.push_str(&limit.to_string());
+    let mut found = index.prepare(&sql)?;
+    let hits = found.query_map(params_from_iter(&asked), |r| {
+        let version = Version { revision: r.get("revision")?, archived_at: r.get("archived_at")? };
+        Ok(Hit { id: r.get("id")?, version, volume, row: r.get("best")?, score: r.get("score")? })
+    })?;
+    hits.collect()
+}
+
+/// Returns the piece of a row in which the words are, marked `**so**`; how it begins, where all are too short for the index.
+fn snippet(index: &Connection, hit: &Hit, words: &Words) -> rusqlite::Result<String> {
+    let said = format!("said_{}", hit.volume);
+    let read = |r: &rusqlite::Row<'_>| r.get::<_, String>("piece");
+    let piece = if words.long.is_empty() {
+        let sql = format!("SELECT substr(name || text, 1, {SHOWN}) AS piece FROM {said} WHERE rowid = ?1");
+        index.query_row(&sql, [hit.row], read)?
+    } else {
+        let sql = format!(
+            "SELECT snippet({said}, -1, '**', '**', '…', {SHOWN}) AS piece FROM {said} WHERE rowid = ?1 AND {said} MATCH ?2"
+        );
+        index.query_row(&sql, params![hit.row, any(words)], read)?
+    };
+    // Pieces of one word.
+    Ok(in_one(&piece.replace("****", "")).into_owned())
+}
+
+/// Returns a word as the index is asked for it: nothing in it is part of the syntax.
+fn phrase(word: &str) -> String {
+    format!("\"{}\"", word.replace('"', "\"\""))
+}
+
+/// Asks the index for rows with any of the words that decide what fits best.
+fn any(words: &Words) -> String {
+    words.long.iter().take(RANKED).map(|word| phrase(word)).collect::<Vec<_>>().join(" OR ")
+}
+
+/// Returns the newest sessions with how they begin.
+fn newest(store: &Connection, group: &Folder, limit: usize) -> Result<Vec<FoundSession>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let found = store
+        .prepare_cached(
+            "SELECT id, name, session_id, archived_at, substr(content, 1, ?3) AS begins FROM archives
+             WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC LIMIT ?2",
+        )?
+        .query_map(params![group.as_str(), limit, i64::try_from(SHOWN).unwrap_or(0)], |r| {
+            Ok(FoundSession { group: group.clone(), session: session_row(r)?, snippet: r.get("begins")? })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(found)
+}
