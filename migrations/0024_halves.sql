@@ -46,3 +46,6 @@ END;
 CREATE TRIGGER group_uids_number AFTER INSERT ON groups BEGIN
   INSERT OR IGNORE INTO group_uids (folder) VALUES (new.folder);
 END;
+
+-- What a platform has of a row is not kept twice: the row has the whole text.
+UPDATE outbox_parts SET text = NULL WHERE sent_at IS NOT NULL;

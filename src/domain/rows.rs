@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
     heard::access::UnknownSenders,
-    platforms::chats::{self, ChatInfo},
+    platforms::{
+        attachments::Attachment,
+        chats::{self, ChatInfo},
+    },
     runs::group_config::{BadGroupConfig, GroupConfig},
     states::{DeliveryStatus, QueueState, RunKind, RunStatus, SandboxName, SessionState},
 };
@@ -125,6 +128,9 @@ pub struct Message {
     pub reply_to_id: Option<String>,
     pub reply_to_text: Option<String>,
     pub reply_to_sender: Option<String>,
+    /// The files beside it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
 }
 
 /// A text for a chat.
@@ -147,6 +153,9 @@ pub struct OutboxRow {
     #[schemars(with = "Option<String>")]
     pub sent_at: Option<Time>,
     pub error: Option<String>,
+    /// The files beside it; absent: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
 }
 
 /// A scheduled prompt.
@@ -270,6 +279,9 @@ pub struct Inbound {
     pub reply_to_id: Option<String>,
     pub reply_to_text: Option<String>,
     pub reply_to_sender: Option<String>,
+    /// The files beside it, each of which lies below `data/` already. Those are kept that fit: see
+    /// [`attachments::kept`](super::platforms::attachments::kept).
+    pub attachments: Vec<Attachment>,
     /// The channel's facts about the chat; `None`: it has none, and the known facts stay.
     pub chat: Option<ChatInfo>,
 }

@@ -30,6 +30,7 @@ use crate::domain::{
     },
     host::{feed::EventKind, zone::Zones},
     platforms::{
+        attachments::Attachment,
         channels::{Connection as Connected, Mark, MarkKind, Then},
         chats::{ChatInfo, Kind as ChatKind},
     },
@@ -165,6 +166,13 @@ fn inbound(key: &str) -> Inbound {
         sender_name: "me".into(),
         text: "hello".into(),
         at: Some(NOW),
+        attachments: vec![Attachment {
+            name: "a".into(),
+            kind: "b/c".into(),
+            size: 1,
+            digest: [0; 32],
+            place: "d".into(),
+        }],
         ..Inbound::default()
     }
 }
@@ -383,6 +391,8 @@ async fn of_the_outbox(store: &Store) {
     store.lay_parts(first.id, vec!["a".into(), "b".into()]).await.unwrap();
     store.part_sent(first.id, 1, "p1".into(), NOW).await.unwrap();
     assert_eq!(store.parts_of(first.id).await.unwrap().len(), 2);
+    assert!(store.attachments_said(first.id).await.unwrap().is_empty());
+    assert_eq!(store.attachments(1).await.unwrap().len(), 1);
     assert_eq!(store.said_as("local:main", "p1").await.unwrap(), Some(first.id));
     store.delivery_failed(first.id, "away", Then::Again { after_ms: 0, counts: true }, NOW).await.unwrap();
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };

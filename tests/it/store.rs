@@ -23,9 +23,11 @@ use ipc_handlers::{
     wire::{Kind, Record, Status},
 };
 
+mod attachments;
 mod clocks;
 mod commands;
 mod feed;
+mod outbox;
 mod prune;
 mod stored;
 mod tasks;

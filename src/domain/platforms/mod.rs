@@ -1,6 +1,8 @@
-//! Platforms: how their addresses read, what they can do, and how a text is cut for them.
+//! Platforms: how their addresses read, what they can do, and how a text is cut for them; files beside
+//! messages.
 
 pub mod addresses;
+pub mod attachments;
 pub mod channels;
 pub mod chats;
 pub mod split;

@@ -14,7 +14,7 @@ use crate::domain::{
         engage::{Outcome, Rule},
         hearing::{Asked, Wired},
     },
-    platforms::addresses::user_id,
+    platforms::{addresses::user_id, attachments::kept},
     rows::{HeldMessage, Inbound, Message},
 };
 use crate::store::{
@@ -22,6 +22,7 @@ use crate::store::{
     columns::Columns as _,
     talk::{
         approvals::{self, Contact, YES_TO},
+        attachments::{self, with_files},
         chats::{self, ensure_chat},
         people,
     },
@@ -157,6 +158,9 @@ impl Store {
                 inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender
             ])?;
             let seq = c.last_insert_rowid();
+            let came = inbound.attachments.len();
+            let files = kept(std::mem::take(&mut inbound.attachments));
+            attachments::add(c, seq, &files)?;
             let mut groups: Vec<String> = c
                 .prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
                 .query_map([&inbound.chat_jid], |r| r.get(0))?
@@ -192,6 +196,10 @@ impl Store {
                 accepted.said = true;
                 accepted.note = Some(replied.note);
                 accepted.made = replied.made;
+            }
+            if files.len() < came {
+                let left_out = format!("{} of its {came} files are left out: their rows have no room", came - files.len());
+                accepted.note = Some(accepted.note.map_or(left_out.clone(), |note| format!("{note}; {left_out}")));
             }
             Ok(accepted)
         })
@@ -298,7 +306,10 @@ impl Store {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT * FROM ({MESSAGE} WHERE {which} ORDER BY seq DESC LIMIT ?2) ORDER BY seq"
             ))?;
-            Ok(rows.query_map(params![chat, limit], message_row)?.collect::<rusqlite::Result<_>>()?)
+            with_files(
+                c,
+                rows.query_map(params![chat, limit], message_row)?.collect::<rusqlite::Result<_>>()?,
+            )
         })
         .await
     }
@@ -412,5 +423,6 @@ pub(in crate::store) fn message_row(r: &Row<'_>) -> rusqlite::Result<Message> {
         reply_to_id: r.get("reply_to_id")?,
         reply_to_text: r.get("reply_to_text")?,
         reply_to_sender: r.get("reply_to_sender")?,
+        attachments: Vec::new(),
     })
 }

@@ -2,6 +2,7 @@
 //! themselves. It knows nothing of how an agent works.
 
 pub(super) mod approvals;
+pub(super) mod attachments;
 pub(super) mod chats;
 pub(super) mod events;
 pub(super) mod groups;

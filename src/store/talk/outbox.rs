@@ -13,12 +13,16 @@ use crate::domain::{
     runs::retry::{self, Rest},
     states::DeliveryStatus,
 };
-use crate::store::{Result, Store, StoreError, at_most, columns::Columns as _, talk::approvals};
+use crate::store::{
+    Result, Store, StoreError, at_most,
+    columns::Columns as _,
+    talk::{approvals, attachments::with_files_said},
+};
 
 /// A part of something to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxPart {
-    /// `None`: the row's own text is the only part.
+    /// `None`: the row's own text is the only part, or the platform has this one.
     pub text: Option<String>,
     /// What the platform calls it; `None`: it is not known to have it.
     pub platform_id: Option<String>,
@@ -185,7 +189,10 @@ impl Store {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT * FROM ({OUTBOX} WHERE {which} ORDER BY id DESC LIMIT ?2) ORDER BY id"
             ))?;
-            Ok(rows.query_map(params![chat, limit], outbox_row)?.collect::<rusqlite::Result<_>>()?)
+            with_files_said(
+                c,
+                rows.query_map(params![chat, limit], outbox_row)?.collect::<rusqlite::Result<_>>()?,
+            )
         })
         .await
     }
@@ -194,7 +201,8 @@ impl Store {
     pub async fn outbox_row(&self, id: i64) -> Result<Option<OutboxRow>> {
         self.ask(move |c| {
             let mut one = c.prepare_cached(&format!("{OUTBOX} WHERE id = ?1"))?;
-            Ok(one.query_row([id], outbox_row).optional()?)
+            let found = one.query_row([id], outbox_row).optional()?;
+            Ok(with_files_said(c, found.into_iter().collect())?.pop())
         })
         .await
     }
@@ -304,10 +312,11 @@ pub(in crate::store) fn said_as(c: &Connection, chat: &str, platform_id: &str) -
     .optional()?)
 }
 
+/// The platform has a part. Its text, which the row holds as well, is not kept twice.
 fn part_sent(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -> Result<()> {
     c.prepare_cached(
         "INSERT INTO outbox_parts (outbox_id, part, chat_jid, platform_id, sent_at) SELECT id, ?2, chat_jid, ?3, ?4 FROM outbox WHERE id = ?1
-         ON CONFLICT (outbox_id, part) DO UPDATE SET platform_id = excluded.platform_id, sent_at = excluded.sent_at",
+         ON CONFLICT (outbox_id, part) DO UPDATE SET platform_id = excluded.platform_id, sent_at = excluded.sent_at, text = NULL",
     )?
     .execute(params![id, part, platform_id, now.0])?;
     Ok(())
@@ -365,5 +374,6 @@ pub(in crate::store) fn outbox_row(r: &Row<'_>) -> rusqlite::Result<OutboxRow> {
         created_at: r.time("created_at")?,
         sent_at: r.time_or_null("sent_at")?,
         error: r.get("error")?,
+        attachments: Vec::new(),
     })
 }

@@ -18,6 +18,7 @@ use crate::store::{
     columns::Columns as _,
     talk::{
         approvals::{APPROVAL, approval_row, with_messages},
+        attachments::with_files,
         messages::{MESSAGE, message_row},
         outbox::{OUTBOX, outbox_row},
     },
@@ -306,7 +307,7 @@ impl Store {
                      WHERE i.seq = messages.seq AND i.verdict = 'wake')
                  ORDER BY seq DESC LIMIT ?2) ORDER BY seq"
             ))?;
-            Ok(rows.query_map(params![chat, limit], message_row)?.collect::<rusqlite::Result<_>>()?)
+            with_files(c, rows.query_map(params![chat, limit], message_row)?.collect::<rusqlite::Result<_>>()?)
         })
     }
 }

@@ -1,0 +1,43 @@
+//! What is said in parts.
+
+use g2::{domain::platforms::channels::Then, store::NextDelivery};
+
+use super::*;
+
+const CHAT: &str = "local:family";
+
+async fn begin(store: &Store) -> i64 {
+    let NextDelivery::Now(row) = store.begin_delivery(CHAT, NOW).await.unwrap() else {
+        panic!("nothing is to be said")
+    };
+    row.id
+}
+
+/// Each part's text, as far as it is kept, and what the platform calls it.
+async fn parts(store: &Store, id: i64) -> Vec<(Option<String>, Option<String>)> {
+    let parts = store.parts_of(id).await.unwrap();
+    parts.into_iter().map(|part| (part.text, part.platform_id)).collect()
+}
+
+#[tokio::test]
+async fn of_a_part_that_the_platform_has_its_name_is_kept_and_the_text_is_the_rows() {
+    let world = world().await;
+    let store = &world.store;
+    store.tell(CHAT.into(), "one two three".into(), "test".into(), NOW).await.unwrap();
+    let id = begin(store).await;
+    let texts = ["one", "two", "three"].map(str::to_owned);
+    store.lay_parts(id, texts.to_vec()).await.unwrap();
+    store.part_sent(id, 1, "p1".into(), NOW).await.unwrap();
+    let has = |name: &str| (None, Some(name.to_owned()));
+    let waits = |text: &str| (Some(text.to_owned()), None);
+    assert_eq!(parts(store, id).await, [has("p1"), waits("two"), waits("three")]);
+    // Whoever tries again goes on where it was, and cuts it the same.
+    store.delivery_failed(id, "away", Then::GiveUp, NOW).await.unwrap();
+    store.retry_outbox(id).await.unwrap();
+    assert_eq!(begin(store).await, id);
+    assert_eq!(parts(store, id).await, [has("p1"), waits("two"), waits("three")]);
+    store.part_sent(id, 2, "p2".into(), NOW).await.unwrap();
+    store.delivered(id, 3, "p3".into(), NOW).await.unwrap();
+    assert_eq!(parts(store, id).await, ["p1", "p2", "p3"].map(has));
+    assert_eq!(store.outbox_row(id).await.unwrap().unwrap().text, "one two three");
+}
