@@ -203,7 +203,7 @@ fn a_search_finds_words_and_parts_of_them_best_first_and_only_one_s_own() {
 }
 
 #[test]
-fn a_search_sees_what_commands_before_it_changed_and_nothing_of_those_after_it() {
+fn a_search_sees_changes_of_commands_before_it_and_none_of_those_after_it() {
     let root = Root::new("");
     // Makes the boxes.
     root.serve().terminate();
@@ -237,7 +237,7 @@ fn a_search_sees_what_commands_before_it_changed_and_nothing_of_those_after_it()
 }
 
 #[test]
-fn what_is_no_file_is_told_of_behind_a_search_too() {
+fn a_thing_that_is_no_file_is_told_behind_a_search_too() {
     let root = Root::new("");
     // Makes the boxes.
     root.serve().terminate();
