@@ -47,7 +47,7 @@ fn shown(why: &Value) -> (Vec<&str>, &Value) {
 }
 
 #[test]
-fn answered_is_what_has_an_answer_of_its_own_and_not_what_others_were_answered_in_the_same_run() {
+fn a_message_counts_as_answered_only_by_an_answer_of_its_own() {
     let root = Root::new("");
     let send = json!({"type": "send_message", "requestId": "r1", "chatJid": "local:main", "text": "by file"});
     root.script(
@@ -127,7 +127,7 @@ fn nobody_is_at_work_where_no_daemon_runs() {
 }
 
 #[test]
-fn what_failed_says_which_try_comes_next_and_when() {
+fn a_failed_message_names_its_next_try_and_time() {
     let root = Root::new("[limits]\nretry_base_ms = 3600000\npoll_interval_ms = 100\nmin_free_mib = 1\n");
     root.script(None, &json!([{"do": [{"exit": 3}]}]));
     let _daemon = root.serve();

@@ -11,7 +11,7 @@ fn assert_serves(root: &Root, text: &str) {
 }
 
 #[test]
-fn what_is_no_request_is_answered_and_the_connection_goes_on() {
+fn a_line_that_is_no_request_gets_an_error_and_the_connection_goes_on() {
     let root = Root::new("");
     let _daemon = root.serve();
     let mut socket = Socket::connect(&root);
@@ -75,7 +75,7 @@ fn a_message_that_cannot_be_taken_in_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_line_without_end_is_cut_off_and_costs_nobody_else() {
+fn a_line_without_end_is_cut_off_and_costs_no_other_client() {
     let root = Root::new("");
     let daemon = root.serve();
     let mut socket = Socket::connect(&root);
@@ -138,7 +138,7 @@ fn a_client_that_does_not_read_keeps_nobody() {
 }
 
 #[test]
-fn two_hundred_clients_are_told_what_is_said_to_their_chat_and_nothing_else() {
+fn two_hundred_clients_hear_the_texts_of_their_own_chat_only() {
     let root = Root::new("");
     let _daemon = root.serve();
     let mut clients: Vec<Socket> = (0..200).map(|_| Socket::connect(&root)).collect();
@@ -182,7 +182,7 @@ fn the_command_line_says_with_its_exit_code_that_no_daemon_runs() {
 }
 
 #[test]
-fn what_squats_on_the_socket_and_never_answers_keeps_no_command_waiting() {
+fn a_mute_listener_on_the_socket_keeps_no_command_waiting() {
     let root = Root::new("");
     let daemon = root.serve();
     root.ask("local:main", "hi");

@@ -193,7 +193,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_hints_are_lost_claims_are_in_the_order_of_publication(
+    fn claims_are_in_the_order_of_publication_even_if_hints_are_lost(
         events in proptest::collection::vec(event(), 1..60), room in 1_usize..8,
     ) {
         let root = tempfile::tempdir().unwrap();

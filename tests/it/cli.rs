@@ -183,7 +183,7 @@ fn instants_are_utc_with_milliseconds_and_ids_count_from_one() {
 }
 
 #[test]
-fn a_limit_gives_so_many_rows() {
+fn a_limit_gives_at_most_that_many_rows() {
     let root = lived_in();
     root.g2(&["groups", "add", "second", "--chat", "local:second"]);
     for command in ["groups", "wirings", "messages", "outbox", "tasks", "runs", "ipc"] {
@@ -225,7 +225,7 @@ fn every_list_is_oldest_first_and_a_limit_gives_the_newest() {
 }
 
 #[test]
-fn each_thing_can_be_shown_by_its_id_and_what_is_not_there_is_refused() {
+fn each_thing_can_be_shown_by_its_id_and_an_unknown_id_is_refused() {
     let root = lived_in();
     has(&root.json(&["groups", "show", "main"]), &["folder", "chats"]);
     let task = root.rows(&["tasks", "list"])[0]["id"].as_str().unwrap().to_owned();
@@ -286,7 +286,7 @@ fn mistakes_in_the_arguments_exit_with_2() {
 }
 
 #[test]
-fn what_is_refused_says_on_stderr_how_to_mend_it() {
+fn a_refusal_says_on_stderr_how_to_fix_the_mistake() {
     let root = Root::new("");
     for (arguments, mend) in [
         (&["groups", "add", "main", "--chat", "local:x"][..], "wirings add --group main"),
@@ -352,7 +352,7 @@ fn a_root_that_is_not_laid_out_is_refused_with_the_command_that_does() {
 }
 
 #[test]
-fn without_a_daemon_status_tells_so_and_what_needs_one_exits_with_3() {
+fn without_a_daemon_status_says_so_and_commands_that_need_one_exit_with_3() {
     let root = Root::new("");
     let status = root.run(&["status", "--json"]);
     assert_eq!(status.status.code(), Some(3));

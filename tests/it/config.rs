@@ -175,7 +175,8 @@ fn root_of(here: &Path, arguments: &[&str], environment: &[(&str, &Path)]) -> St
 }
 
 #[test]
-fn the_root_is_the_one_named_else_that_of_the_environment_else_where_we_stand_else_the_users_own() {
+fn the_root_is_named_by_the_flag_then_the_environment_then_the_working_directory_then_the_users_data_folder()
+{
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().canonicalize().unwrap();
     let at = |name: &str| dir.join(name);

@@ -68,7 +68,7 @@ fn finds(mut command: Command, check: &str, status: &str, detail: &str, fix: &st
 }
 
 #[test]
-fn a_root_that_is_as_it_should_be_has_nothing_to_mend_but_the_missing_boundary() {
+fn a_root_in_order_has_nothing_to_fix_but_the_missing_boundary() {
     let root = Root::new("");
     let rows = report(&doctor(&root).output().unwrap());
     let not_ok: Vec<&Value> = rows.iter().filter(|row| row["status"] != "ok").collect();
@@ -82,7 +82,7 @@ fn a_root_that_is_as_it_should_be_has_nothing_to_mend_but_the_missing_boundary()
 }
 
 #[test]
-fn people_get_a_table_with_the_mend_below_what_it_mends() {
+fn people_get_a_table_with_each_fix_below_its_problem() {
     let root = Root::new("");
     let text = root.g2(&["doctor"]);
     assert!(text.lines().any(|line| line.starts_with("ok    store ")), "{text}");
@@ -196,7 +196,7 @@ fn a_store_of_a_newer_program_is_told_and_left_alone() {
 }
 
 #[test]
-fn who_serves_the_root_is_told() {
+fn the_process_that_serves_the_root_is_named() {
     let root = Root::new("");
     finds(doctor(&root), "socket", "ok", "no daemon runs", "");
     let daemon = root.serve();
@@ -228,14 +228,14 @@ fn a_daemon_whose_lock_was_replaced_is_told() {
 }
 
 #[test]
-fn what_the_daemon_finds_is_told_whatever_this_command_would_find() {
+fn the_daemons_findings_are_told_and_not_those_of_this_command() {
     let root = Root::new("");
     let _daemon = root.serve_with(&[("TZ", "Mars/Base")]);
     finds(doctor(&root), "time_zone", "warn", "Mars/Base", "Europe/Paris");
 }
 
 #[test]
-fn a_zone_that_is_none_is_told_with_the_one_that_was_meant() {
+fn an_unknown_zone_is_told_with_a_suggestion() {
     let root = Root::new("");
     let mut command = doctor(&root);
     command.env("TZ", "America/NewYork");
@@ -249,7 +249,7 @@ fn a_zone_that_is_none_is_told_with_the_one_that_was_meant() {
 }
 
 #[test]
-fn what_could_not_be_said_and_what_could_not_be_understood_is_told() {
+fn unsent_texts_and_unreadable_commands_are_told() {
     let root = Root::new("");
     let daemon = root.serve();
     let lost = json!({"type": "send_message", "chatJid": "nochannel:1", "text": "into the void"});

@@ -36,7 +36,7 @@ fn unwell(root: &Root) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_problem_is_told_by_status_doctor_and_once_by_the_log_until_it_is_mended() {
+fn a_problem_is_told_by_status_doctor_and_once_by_the_log_until_it_is_fixed() {
     let root = Root::new("");
     let codes = |all: &[&str]| all.iter().map(|code| (*code).to_owned()).collect::<Vec<_>>();
     let twin = ["wirings", "set", "--group", "twin", "--chat", "local:main"];
@@ -61,7 +61,7 @@ fn a_problem_is_told_by_status_doctor_and_once_by_the_log_until_it_is_mended() {
 }
 
 #[test]
-fn what_doctor_would_call_a_failure_is_in_the_log_from_the_start() {
+fn a_failure_of_doctor_is_in_the_log_from_the_start() {
     let root = Root::new("[limits]\nmin_free_mib = 4000000000\n[agent]\nscript = \"none.json\"\n");
     let _daemon = root.serve();
     for (code, says) in [("disk", "so no agent is launched"), ("script", "none.json")] {
@@ -122,7 +122,7 @@ fn a_conversation_that_rests_while_messages_wait_is_told() {
 }
 
 #[test]
-fn a_task_that_fails_each_time_and_what_could_not_be_said_are_told() {
+fn a_task_that_keeps_failing_and_unsent_texts_are_told() {
     let root = Root::new("");
     root.script(None, &json!([{"when": {"contains": "chore"}, "do": [{"exit": 3}]}]));
     let _daemon = root.serve();
@@ -144,7 +144,7 @@ fn a_task_that_fails_each_time_and_what_could_not_be_said_are_told() {
 }
 
 #[test]
-fn a_broken_set_up_names_each_cause_once_and_advises_nothing_that_is_done() {
+fn a_broken_set_up_names_each_cause_once_and_no_fix_that_is_done_already() {
     let claude = "[agent]\nprovider = \"claude\"\n";
     let unsandboxed = format!("[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n{claude}");
     for (settings, break_it, check) in [
@@ -188,7 +188,7 @@ fn remove_store(root: &Root) {
 }
 
 #[test]
-fn what_serve_would_refuse_is_what_status_and_doctor_name() {
+fn status_and_doctor_name_the_reason_for_which_serve_would_refuse() {
     type Break = fn(&Root);
     let nothing: Break = |_| {};
     let cases: [(&str, Break, &str, &str); 9] = [
@@ -260,7 +260,7 @@ fn what_serve_would_refuse_is_what_status_and_doctor_name() {
 }
 
 #[test]
-fn what_is_set_beside_the_settings_and_is_not_read_is_in_the_one_list() {
+fn unusable_settings_outside_of_the_file_are_in_the_one_list() {
     let root = Root::new("");
     let env = root.path().join(".env");
     let set_mode = |mode| {
@@ -286,7 +286,7 @@ fn what_is_set_beside_the_settings_and_is_not_read_is_in_the_one_list() {
 }
 
 #[test]
-fn settings_that_can_not_be_read_say_nothing_of_what_the_daemon_was_started_with() {
+fn unreadable_settings_say_nothing_about_those_of_the_running_daemon() {
     let root = Root::new("[sandbox]\nkind = \"process\"\n");
     let _daemon = root.serve();
     let settings = "log_level = \"chatty\"\n[sandbox]\nkind = \"process\"\n";

@@ -159,7 +159,7 @@ fn a_dry_run_says_what_a_run_does_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_not_old_enough_is_kept_and_receipts_are_never_before_their_30_days() {
+fn young_rows_are_kept_and_receipts_for_at_least_30_days() {
     let root = lived();
     let old = root.json(&["prune", "--dry-run", "--older-than", "41"]);
     assert!(old["removed"].as_object().unwrap().values().all(|count| count == 0), "{old}");
@@ -171,7 +171,7 @@ fn what_is_not_old_enough_is_kept_and_receipts_are_never_before_their_30_days() 
 }
 
 #[test]
-fn by_a_clock_that_is_far_ahead_nothing_is_old_and_it_is_said() {
+fn a_clock_that_is_far_ahead_makes_nothing_old_and_is_told() {
     let root = Root::new("");
     let daemon = root.serve();
     for text in ["one", "two"] {
@@ -191,7 +191,7 @@ fn by_a_clock_that_is_far_ahead_nothing_is_old_and_it_is_said() {
 }
 
 #[test]
-fn what_was_removed_is_told_plainly_and_ids_go_on_above_it() {
+fn a_removed_row_is_called_removed_and_ids_go_on_above_it() {
     let root = lived();
     let last = root.rows(&["ipc", "list"]).last().unwrap()["id"].as_i64().unwrap();
     root.g2(&["prune", "--yes"]);
@@ -245,7 +245,7 @@ fn without_a_daemon_the_file_gets_smaller_and_beside_one_it_is_used_anew() {
 }
 
 #[test]
-fn a_daemon_that_is_told_to_prunes_by_itself() {
+fn a_daemon_prunes_by_itself_if_it_is_set_to() {
     let root = lived_with(
         "[limits]\nkeep_days = 30\nkeep_first_minutes = 0\npoll_interval_ms = 100\nmin_free_mib = 1\n",
     );

@@ -88,7 +88,7 @@ fn the_tour_can_be_pasted_line_by_line_and_prints_what_it_says() {
 }
 
 #[test]
-fn what_a_new_user_needs_is_named_and_there() {
+fn the_pages_name_the_things_that_a_new_user_needs() {
     let pages = pages();
     for named in [
         "cargo install --path . --locked",

@@ -48,8 +48,8 @@ on_both! {
     a_flood_within_the_limit_is_read_to_its_end
     output_beyond_the_limit_ends_the_stream_with_the_reason
     the_exit_code_is_the_programs_own
-    killing_takes_along_what_was_started_inside
-    the_end_takes_along_what_was_started_inside
+    killing_a_container_kills_its_processes
+    the_end_of_a_container_ends_its_processes
     memory_is_bounded
     each_state_is_listed_with_its_labels
     only_containers_of_the_instance_are_listed
@@ -60,9 +60,9 @@ on_both! {
     output_is_read_from_the_beginning_after_the_end_too
     output_and_wait_may_be_asked_for_before_the_start
     a_name_is_taken_until_its_container_is_removed
-    what_is_gone_is_gone
+    a_removed_container_is_gone
     one_that_never_started_is_removed
-    the_environment_is_what_was_asked_for
+    the_environment_is_as_requested
 }
 
 async fn stdin_arrives_to_the_last_byte(house: House) {
@@ -142,7 +142,7 @@ async fn the_exit_code_is_the_programs_own(house: House) {
     assert_eq!(house.code(&id).await, 137, "the end stays known");
 }
 
-async fn killing_takes_along_what_was_started_inside(house: House) {
+async fn killing_a_container_kills_its_processes(house: House) {
     let lock = house.group().join("lock");
     let id = house.launch(&["child-holds", &house.inside("lock")], b"").await;
     eventually("the child holds the lock", || is_held(&lock)).await;
@@ -150,7 +150,7 @@ async fn killing_takes_along_what_was_started_inside(house: House) {
     eventually("the child is gone", || !is_held(&lock)).await;
 }
 
-async fn the_end_takes_along_what_was_started_inside(house: House) {
+async fn the_end_of_a_container_ends_its_processes(house: House) {
     let lock = house.group().join("lock");
     let (code, _) = house.run(&["leaves-a-child", &house.inside("lock")], b"").await;
     assert_eq!(code, 0);
@@ -265,7 +265,7 @@ async fn a_name_is_taken_until_its_container_is_removed(house: House) {
     house.sandbox.create(&spec).await.unwrap();
 }
 
-async fn what_is_gone_is_gone(house: House) {
+async fn a_removed_container_is_gone(house: House) {
     let id = house.launch(&["hang"], b"").await;
     house.sandbox.remove(&id).await.unwrap();
     house.sandbox.remove(&id).await.unwrap();
@@ -288,7 +288,7 @@ async fn one_that_never_started_is_removed(house: House) {
     assert_eq!(house.sandbox.list(&house.instance).await.unwrap(), []);
 }
 
-async fn the_environment_is_what_was_asked_for(house: House) {
+async fn the_environment_is_as_requested(house: House) {
     let mut spec = house.spec(&["env"]);
     spec.env.insert("TZ".to_owned(), "Pacific/Auckland".to_owned());
     spec.env.insert("ODD".to_owned(), "a=b c\n\"é\"".to_owned());

@@ -62,7 +62,7 @@ fn the_manager_hears_that_we_are_ready_once_the_socket_answers_then_that_we_live
 }
 
 #[test]
-fn what_the_manager_gave_us_does_not_reach_agents() {
+fn the_service_managers_environment_does_not_reach_agents() {
     let root = Root::new(
         "[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n[agent]\ncommand = [\"sh\", \"-c\", \"env > seen; exit 1\"]\n",
     );
@@ -84,7 +84,7 @@ fn what_the_manager_gave_us_does_not_reach_agents() {
 }
 
 #[test]
-fn a_second_daemon_on_a_root_is_refused_with_who_serves_it() {
+fn a_second_daemon_on_a_root_is_refused_with_the_id_of_the_first() {
     let root = Root::new("");
     let first = root.serve();
     for command in ["serve", "up"] {
@@ -176,7 +176,7 @@ fn instance(root: &Root) -> Value {
 }
 
 #[test]
-fn what_waited_for_the_engine_is_answered_when_it_comes() {
+fn a_message_that_waited_for_the_engine_is_answered_when_it_comes() {
     if !docker() {
         return;
     }

@@ -203,7 +203,7 @@ async fn a_hand_over_moves_the_cursor_and_takes_everything_that_wakes() {
 }
 
 #[tokio::test]
-async fn context_reaches_the_prompt_only_beside_what_wakes() {
+async fn context_reaches_the_prompt_only_beside_a_message_that_wakes() {
     let world = world().await;
     for n in 0..12 {
         world.message("local:main", &format!("c{n}"), &format!("context {n}"), Outcome::Context).await;
@@ -246,7 +246,7 @@ async fn a_record_is_applied_once_and_a_gap_is_told() {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_said_in_parts_each_once_and_is_about_what_it_finishes_alone() {
+async fn a_long_answer_is_said_in_parts_each_once_and_answers_only_its_own_batches() {
     let world = world().await;
     world.message("local:main", "k", "one", Outcome::Wake).await;
     let lane = world.lane();

@@ -56,7 +56,7 @@ fn a_line_is_edited_has_no_bound_of_the_terminal_and_pasted_lines_are_one_messag
 }
 
 #[test]
-fn what_is_half_typed_is_kept_when_an_answer_comes() {
+fn a_half_typed_line_is_kept_when_an_answer_comes() {
     let root = Root::new("");
     root.close_gate("");
     let _daemon = root.serve();
@@ -75,7 +75,7 @@ fn what_is_half_typed_is_kept_when_an_answer_comes() {
 }
 
 #[test]
-fn who_comes_sees_both_sides_and_what_is_new_to_them() {
+fn a_person_who_comes_sees_both_sides_and_the_lines_that_are_new_to_them() {
     let root = Root::new("");
     let _daemon = root.serve();
     for n in 0..15 {
@@ -102,7 +102,7 @@ fn who_comes_sees_both_sides_and_what_is_new_to_them() {
 }
 
 #[test]
-fn other_people_are_heard_and_who_woke_nobody_is_told_so() {
+fn other_people_are_heard_and_a_sender_who_woke_no_agent_is_told_so() {
     let root = Root::new("");
     root.g2(&["wirings", "set", "--group", "main", "--chat", CHAT, "engage=mention"]);
     let _daemon = root.serve();

@@ -34,7 +34,7 @@ fn ended_runs(root: &Root, count: usize) -> Vec<Value> {
 }
 
 #[test]
-fn what_a_task_says_stays_in_its_history_unless_it_is_for_the_chat() {
+fn a_tasks_text_stays_in_its_history_unless_it_is_for_the_chat() {
     let root = Root::new("");
     let _daemon = root.serve();
     schedule(&root, "quiet", &json!({"prompt": "quiet"}));

@@ -37,7 +37,7 @@ fn files(dir: &str, end: &str) -> Vec<(PathBuf, String)> {
 }
 
 #[test]
-fn nothing_stands_at_the_top_but_what_belongs_there() {
+fn only_listed_files_stand_at_the_top() {
     let allowed: BTreeSet<&str> = [
         "Cargo.toml",
         "Cargo.lock",
@@ -161,7 +161,7 @@ fn no_field_of_a_log_line_takes_the_place_of_its_text() {
 }
 
 #[test]
-fn what_is_foreign_reaches_a_terminal_by_three_doors_only() {
+fn foreign_text_reaches_a_terminal_by_three_doors_only() {
     // Each lets nothing through that acts on a terminal. `clippy::print_stdout` and `print_stderr` keep the macros out.
     let doors = ["src/cli/editor.rs", "src/cli/log.rs", "src/cli/out.rs"].map(Path::new);
     let way_out =
@@ -233,7 +233,7 @@ fn the_twelve_packages_that_were_asked_for_are_direct_and_used() {
 }
 
 #[test]
-fn a_member_depends_on_what_it_may() {
+fn a_member_depends_only_on_allowed_crates() {
     let dependencies = |manifest: &str| -> BTreeSet<String> {
         let text = fs::read_to_string(top().join(manifest)).unwrap();
         let section = text.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap().to_owned();
@@ -266,7 +266,7 @@ fn a_member_depends_on_what_it_may() {
 }
 
 #[test]
-fn each_dependency_that_is_not_obvious_says_what_it_is_for() {
+fn each_dependency_that_is_not_obvious_states_its_purpose() {
     let obvious: BTreeSet<&str> = [
         "agent-runner",
         "ipc-handlers",

@@ -112,7 +112,7 @@ fn where_a_token_is_required_only_a_runs_own_commands_count() {
 }
 
 #[test]
-fn what_a_run_wrote_before_it_ended_counts_though_it_was_held_until_later() {
+fn a_command_that_a_run_wrote_before_its_end_counts_even_if_it_was_held() {
     let root = root("");
     let _daemon = root.serve();
     root.g2(&["ipc", "hold", "main"]);

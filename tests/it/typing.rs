@@ -121,7 +121,7 @@ fn nothing_that_is_said_acts_on_a_terminal_and_a_pipe_gets_it_as_it_is() {
 }
 
 #[test]
-fn a_chat_through_a_pipe_prints_answers_and_nothing_else() {
+fn a_chat_through_a_pipe_prints_answers_only() {
     use std::process::Stdio;
     let root = Root::new("");
     root.script(None, &json!([{"do": [{"wait_ms": 50}, {"say": "an answer"}]}]));

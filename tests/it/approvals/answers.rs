@@ -27,7 +27,7 @@ async fn a_number_or_a_label_in_the_card_s_chat_is_the_answer_and_no_prompt() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_a_prompt_and_the_card_stays() {
+async fn a_text_that_is_no_answer_is_a_prompt_and_the_card_stays() {
     let world = World::new().await;
     world.stranger(BOB, "hello").await;
     for text in ["3", "1 please", "yes", "who is that?", "#1 what?", "#7 1"] {
@@ -84,7 +84,7 @@ async fn of_several_open_cards_the_number_says_which_or_the_reply_does() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_too_late_is_told_what_was_decided() {
+async fn an_answer_that_comes_too_late_is_told_the_decision() {
     let world = World::new().await;
     let id = world.stranger(BOB, "hello").await;
     world.role("local:ada", Role::Owner, None).await;
@@ -100,7 +100,7 @@ async fn an_answer_that_comes_too_late_is_told_what_was_decided() {
 }
 
 #[tokio::test]
-async fn a_press_does_what_the_number_does_once() {
+async fn a_press_acts_as_the_number_does_and_once() {
     let world = World::new().await;
     world.hear(CHAT, BOB, "hello").await;
     let card = world.say_all(DESK).await.remove(0);
@@ -139,7 +139,7 @@ async fn a_press_without_the_right_changes_nothing_and_is_audited() {
 }
 
 #[tokio::test]
-async fn whoever_lost_the_right_since_they_were_asked_may_not_answer() {
+async fn a_person_who_lost_the_right_since_the_question_may_not_answer() {
     let world = World::new().await;
     world.role("tg:ada", Role::Admin, Some("family")).await;
     world.hear(CHAT, BOB, "hello").await;
@@ -199,7 +199,7 @@ async fn an_answer_to_one_of_several_questions_keeps_no_number_from_being_the_an
 }
 
 #[tokio::test]
-async fn a_reply_means_what_the_platform_calls_so_and_never_a_row_of_ours() {
+async fn a_reply_names_the_platforms_id_and_never_a_row_of_ours() {
     let world = World::new().await;
     let (bob, eve) = (world.stranger(BOB, "hello").await, world.stranger("tg:eve", "hi").await);
     let card: Vec<i64> = world.column(&format!("SELECT card FROM approvals WHERE id = {bob}"));

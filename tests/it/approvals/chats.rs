@@ -95,7 +95,7 @@ async fn a_chat_is_wired_as_its_kind_says_whatever_its_messages_threads() {
 }
 
 #[tokio::test]
-async fn what_was_asked_about_engages_once_approved_whatever_the_chat_is_said_to_be_since() {
+async fn a_message_that_was_asked_about_engages_once_approved_even_if_its_chat_has_changed() {
     for threaded in ["false", "true"] {
         let world = World::new().await;
         world.set_chat(NEW, "kind", "direct");
@@ -115,7 +115,7 @@ async fn what_was_asked_about_engages_once_approved_whatever_the_chat_is_said_to
 }
 
 #[tokio::test]
-async fn a_group_that_has_another_trigger_answers_what_was_addressed_to_main() {
+async fn a_group_with_another_trigger_answers_messages_that_were_addressed_to_main() {
     let world = World::new().await;
     world.sql("UPDATE groups SET trigger = '@Ann' WHERE folder = 'family'");
     world.hear_as(NEW, BOB, "@G2 hello", |event| event.mentioned = false).await;
@@ -160,7 +160,7 @@ async fn an_owner_s_word_wires_at_once_where_there_is_one_group() {
 }
 
 #[tokio::test]
-async fn an_owner_with_several_groups_and_anybody_else_with_one_are_asked() {
+async fn an_owner_with_several_groups_and_another_person_with_one_are_asked() {
     let several = World::new().await;
     several.role("tg:ada", Role::Owner, None).await;
     several.hear(NEW, "tg:ada", "@G2 hello").await;
@@ -216,7 +216,7 @@ async fn a_group_that_is_gone_cannot_be_chosen_and_the_question_stays() {
 }
 
 #[tokio::test]
-async fn a_group_s_admin_may_connect_a_chat_to_that_group_and_do_nothing_else() {
+async fn a_group_s_admin_may_only_connect_a_chat_to_that_group() {
     let world = World::new().await;
     world.role("tg:ada", Role::Admin, Some("family")).await;
     world.hear(NEW, BOB, "@G2 hello").await;
@@ -242,7 +242,7 @@ async fn a_sender_without_a_name_makes_a_question_and_no_member() {
 }
 
 #[tokio::test]
-async fn a_chat_that_is_wired_by_other_means_hears_what_waited_and_nobody_is_admitted_by_that() {
+async fn a_chat_that_is_wired_by_other_means_gets_waiting_messages_and_admits_nobody() {
     let world = World::new().await;
     world.hear(NEW, BOB, "@G2 hello").await;
     world.store.add_member("tg:eve", folder("family"), OWNER, world.now).await.unwrap();

@@ -180,7 +180,7 @@ fn too_many_questions_are_a_problem_that_is_told_of_until_many_are_closed() {
 }
 
 #[test]
-fn the_doctor_says_when_nobody_can_be_asked_and_what_could_not_be() {
+fn the_doctor_says_when_nobody_can_be_asked_and_names_unsent_questions() {
     let root = root();
     let rows = |root: &Root| -> Vec<String> {
         let all = root.rows(&["doctor"]);

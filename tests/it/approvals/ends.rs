@@ -30,7 +30,7 @@ async fn fail(world: &World, chat: &str) {
 }
 
 #[tokio::test]
-async fn a_card_that_cannot_be_said_blocks_nothing_and_the_next_message_asks_somebody_else() {
+async fn a_card_that_cannot_be_sent_blocks_nothing_and_the_next_message_asks_another_person() {
     let world = World::new().await;
     world.role("tg:ada", Role::Admin, Some("family")).await;
     world.hear(CHAT, BOB, "one").await;
@@ -46,7 +46,7 @@ async fn a_card_that_cannot_be_said_blocks_nothing_and_the_next_message_asks_som
 }
 
 #[tokio::test]
-async fn what_could_not_be_said_can_be_answered_from_the_command_line() {
+async fn a_question_that_could_not_be_sent_can_be_answered_from_the_command_line() {
     let world = World::new().await;
     world.hear(CHAT, BOB, "one").await;
     fail(&world, DESK).await;
@@ -153,7 +153,7 @@ async fn strangers_cannot_fill_a_chat_with_cards() {
 }
 
 #[tokio::test]
-async fn many_questions_are_closed_at_once_by_whoever_may() {
+async fn many_questions_are_closed_at_once_by_a_person_with_the_right() {
     let world = World::new().await;
     world.store.add_wiring(wiring("family", "tg:-200"), world.now).await.unwrap();
     for (chat, sender) in [(CHAT, "tg:1"), (CHAT, "tg:2"), ("tg:-200", "tg:1")] {

@@ -14,7 +14,7 @@
 //!
 //! | trap | test |
 //! |---|---|
-//! | a card that fails to be said blocks its sender for good | `ends::a_card_that_cannot_be_said_blocks_nothing_and_the_next_message_asks_somebody_else` |
+//! | a card that fails to be said blocks its sender for good | `ends::a_card_that_cannot_be_sent_blocks_nothing_and_the_next_message_asks_another_person` |
 //! | two events at once make two cards | `senders::of_one_sender_in_one_chat_there_is_one_question_whatever_races` |
 //! | messages that come meanwhile are lost | `senders::all_that_a_sender_said_meanwhile_is_answered_in_order_and_once` |
 //! | of two groups only the first admits the sender | `senders::two_groups_that_do_not_know_a_sender_make_one_question_and_one_answer` |
@@ -25,7 +25,7 @@
 //! | a chat's no is stamped for ever | `ends::a_no_is_forgotten_unless_it_is_to_be_remembered` |
 //! | the first or the last message alone is replayed | `chats::every_message_that_waited_is_answered_oldest_first` |
 //! | the wait for a name is lost at a restart, or by an empty name | `naming::a_name_is_waited_for_across_restarts_and_asked_for_again` |
-//! | a name is taken from somebody else | `naming::the_name_is_that_of_whoever_was_asked_for_it` |
+//! | a name is taken from somebody else | `naming::the_name_comes_from_the_person_who_was_asked` |
 //! | bots and webhooks make cards without end | `chats::bots_and_our_own_messages_ask_nothing` |
 //! | a scope of `known` makes no card, so nobody knows | `senders::a_wiring_for_known_senders_counts_and_does_not_ask` |
 

@@ -27,7 +27,7 @@ async fn folders(world: &World) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_next_text_is_the_name_and_what_waited_is_answered() {
+async fn the_next_text_is_the_name_and_waiting_messages_are_answered() {
     let world = asked().await;
     let accepted = world.accept(DESK, OWNER, " Chess Club ").await;
     assert_eq!(accepted.made.map(|made| made.to_string()).as_deref(), Some("chess-club"));
@@ -108,7 +108,7 @@ async fn another_choice_takes_the_place_of_a_name() {
 }
 
 #[tokio::test]
-async fn the_name_is_that_of_whoever_was_asked_for_it() {
+async fn the_name_comes_from_the_person_who_was_asked() {
     let world = asked().await;
     world.role("local:ada", Role::Owner, None).await;
     world.hear(DESK, "local:ada", "Hers").await;

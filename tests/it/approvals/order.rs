@@ -45,7 +45,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_approved_is_answered_once_and_what_is_denied_never(steps in prop::collection::vec(step(), 1..40)) {
+    fn an_approved_message_is_answered_once_and_a_denied_one_never(steps in prop::collection::vec(step(), 1..40)) {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(run(steps));
     }
 }

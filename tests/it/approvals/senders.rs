@@ -76,7 +76,7 @@ async fn all_that_a_sender_said_meanwhile_is_answered_in_order_and_once() {
 }
 
 #[tokio::test]
-async fn a_no_is_said_to_nobody_but_whoever_said_it_and_is_counted() {
+async fn a_no_is_told_only_to_its_author_and_is_counted() {
     let world = World::new().await;
     let id = world.stranger(BOB, "one").await;
     let second = world.hear(CHAT, BOB, "two").await;
@@ -145,7 +145,7 @@ async fn an_admin_of_the_group_is_asked_before_the_owner_and_may_answer() {
 }
 
 #[tokio::test]
-async fn owners_and_admins_of_everything_or_of_the_group_may_answer_and_nobody_else() {
+async fn only_owners_and_admins_of_everything_or_of_the_group_may_answer() {
     for (role, group, how) in [
         (Some(Role::Owner), None, How::Done),
         (Some(Role::Admin), None, How::Done),
@@ -175,7 +175,7 @@ async fn two_groups_that_do_not_know_a_sender_make_one_question_and_one_answer()
 }
 
 #[tokio::test]
-async fn what_an_answer_is_not_good_for_is_asked_of_somebody_else() {
+async fn a_question_that_an_answer_does_not_cover_goes_to_another_person() {
     for pick in [Pick::Yes, Pick::No] {
         let world = World::with(super::world::asking(), &["family", "work"]).await;
         world.role("tg:ada", Role::Admin, Some("family")).await;

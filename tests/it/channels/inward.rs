@@ -41,7 +41,7 @@ async fn an_edit_is_read_after_the_message_and_has_its_id() {
 }
 
 #[tokio::test]
-async fn deletions_reactions_and_what_is_known_of_a_chat_are_kept_and_wake_nobody() {
+async fn deletions_reactions_and_facts_about_a_chat_are_kept_and_wake_nobody() {
     let world = World::new(Rig::fake(false)).await;
     world.hears("k1", "7", "hello", None).await;
     for event in [
@@ -93,7 +93,7 @@ async fn asked(world: &World) -> (i64, String) {
 }
 
 #[tokio::test]
-async fn a_card_is_answered_by_its_button_once_and_by_whoever_may() {
+async fn a_card_is_answered_by_its_button_once_and_only_by_a_person_with_the_right() {
     let world = World::new(Rig::fake(false)).await;
     let (id, owner) = asked(&world).await;
     let card = world.rows().await[0].id;
@@ -113,7 +113,7 @@ async fn a_card_is_answered_by_its_button_once_and_by_whoever_may() {
 }
 
 #[tokio::test]
-async fn a_reply_to_a_card_is_known_by_what_the_platform_calls_it() {
+async fn a_reply_to_a_card_is_known_by_the_platforms_id() {
     let world = World::new(Rig::fake(false)).await;
     // What the platform shows first is called m1 and m2, which no card's row is.
     world.say("something").await;

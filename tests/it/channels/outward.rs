@@ -10,7 +10,7 @@ use g2::store::HandoverLimits;
 use super::{NOW, Rig, World, fake::LONGEST};
 
 #[tokio::test]
-async fn what_is_said_to_a_chat_is_shown_in_order_over_a_restart() {
+async fn texts_for_a_chat_are_shown_in_order_over_a_restart() {
     for rig in Rig::all() {
         let mut world = World::new(rig).await;
         for n in 0..10 {
@@ -33,7 +33,7 @@ async fn what_is_said_to_a_chat_is_shown_in_order_over_a_restart() {
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_before_the_platform_has_it_or_after_is_told_as_what_nobody_knows() {
+async fn a_connection_that_ends_before_the_confirmation_leaves_the_text_unknown() {
     for fault in ["drop-before", "drop-after"] {
         // A platform that recognises our ids has it once.
         let world = World::new(Rig::fake(true)).await;
@@ -85,7 +85,7 @@ async fn a_platform_that_asks_to_be_left_alone_is_and_that_costs_no_try() {
 }
 
 #[tokio::test]
-async fn what_fails_once_is_sent_again_and_what_fails_for_good_is_told_once_and_keeps_nothing_waiting() {
+async fn a_failed_text_is_sent_again_and_one_that_fails_for_good_is_told_once_and_delays_nothing() {
     let world = World::new(Rig::fake(false)).await;
     world.platform(&["fault", "away"]).await;
     world.platform(&["fault", "never"]).await;
@@ -156,7 +156,7 @@ async fn a_long_text_is_shown_in_parts_each_once_wherever_it_was_interrupted() {
 }
 
 #[tokio::test]
-async fn a_stop_in_the_middle_waits_for_what_is_under_way_and_sends_nothing_twice() {
+async fn a_stop_in_the_middle_waits_for_live_sends_and_sends_nothing_twice() {
     let mut world = World::new(Rig::fake(false)).await;
     world.platform(&["fault", "hold"]).await;
     world.say("first").await;
@@ -170,7 +170,7 @@ async fn a_stop_in_the_middle_waits_for_what_is_under_way_and_sends_nothing_twic
 }
 
 #[tokio::test]
-async fn what_was_said_can_be_changed_where_the_platform_can() {
+async fn a_sent_text_can_be_changed_if_the_platform_can() {
     for rig in Rig::all() {
         let world = World::new(rig).await;
         let id = world.say("before").await;

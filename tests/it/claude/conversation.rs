@@ -6,7 +6,7 @@ use super::house::{CHAT, House, conversation, told, tool, until_go};
 use crate::support::wait_for;
 
 #[test]
-fn the_model_speaks_by_its_tool_and_a_refused_task_is_mended_and_fires() {
+fn the_model_speaks_by_its_tool_and_corrects_a_refused_task_which_fires() {
     let task = |value: &str| json!({"prompt": "say the time", "schedule_type": "interval", "schedule_value": value, "context_mode": "isolated"});
     let fired = json!({"last_user": "SCHEDULED TASK"});
     let mut knock = tool("send_message", &json!({"text": "it is time"}));
@@ -39,7 +39,7 @@ fn the_model_speaks_by_its_tool_and_a_refused_task_is_mended_and_fires() {
 }
 
 #[test]
-fn what_comes_in_the_middle_of_a_turn_joins_it_and_is_neither_a_command_nor_a_path() {
+fn a_message_in_the_middle_of_a_turn_joins_it_and_is_neither_a_command_nor_a_path() {
     let Some(house) = House::new("", &json!([until_go(), {"times": -1, "text": "answered"}])) else { return };
     let _daemon = house.serve();
     let first = house.send(CHAT, "begin");

@@ -23,7 +23,7 @@ fn a_host_that_is_busy_for_a_moment_costs_no_run() {
 }
 
 #[test]
-fn what_fails_for_good_is_tried_six_times_and_told_once_and_the_session_lives() {
+fn a_message_that_always_fails_is_tried_six_times_and_told_once_and_the_session_lives() {
     let Some(house) = House::new("", &json!([{"status": 400, "times": 6}, "better now"])) else { return };
     let _daemon = house.serve();
     let said = house.ask(CHAT, "hello");

@@ -29,7 +29,7 @@ fn with_losses() -> Root {
 }
 
 #[test]
-fn a_loss_is_named_and_needs_a_yes_where_nobody_can_be_asked() {
+fn a_loss_is_named_and_needs_a_yes_without_a_terminal() {
     let root = with_losses();
     let archived = root.rows(&["sessions", "list"]).into_iter().find(|row| !row["id"].is_null());
     let session = archived.map(|row| row["id"].to_string()).unwrap();
@@ -83,7 +83,7 @@ fn on_a_terminal_a_loss_is_asked_about() {
 }
 
 #[test]
-fn who_changed_what_is_kept_in_a_log_with_the_daemon_up_or_down() {
+fn each_change_and_its_author_are_logged_with_the_daemon_up_or_down() {
     let root = Root::new("");
     let log = || fs::read_to_string(root.data("changes.log")).unwrap();
     root.g2(&["groups", "add", "family", "--chat", "local:family", "--name", "The family's"]);

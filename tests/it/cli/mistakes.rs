@@ -123,7 +123,7 @@ fn tasks_speak_of_the_options_that_a_person_types() {
 }
 
 #[test]
-fn a_task_for_a_chat_of_another_group_is_refused_with_whose_it_is() {
+fn a_task_for_a_chat_of_another_group_is_refused_with_the_name_of_that_group() {
     let root = Root::new("");
     root.g2(&["groups", "add", "family", "--chat", "local:family"]);
     let add = |group, chat| {

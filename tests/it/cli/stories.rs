@@ -141,7 +141,7 @@ fn engage_explain_tells_each_wirings_rule_and_stores_nothing() {
 }
 
 #[test]
-fn watching_the_mailbox_prints_each_command_as_it_gets_somewhere() {
+fn watching_the_mailbox_prints_each_command_as_it_reaches_a_state() {
     let root = Root::new("");
     let _daemon = root.serve();
     let child =

@@ -43,7 +43,7 @@ fn a_group_reads_its_messages_by_its_own_clock() {
 }
 
 #[test]
-fn what_is_piped_into_a_live_run_is_shown_by_the_groups_clock_too() {
+fn a_follow_up_into_a_live_run_is_shown_by_the_groups_clock_too() {
     let root = tokyo();
     // The first turn never ends, so the follow-up stays where it was put.
     root.script(Some("family"), &json!([{"do": [{"hang": true}]}]));
@@ -64,7 +64,7 @@ fn at_nine(root: &Root, asker: &str, id: &str, chat: &str) -> Value {
 }
 
 #[test]
-fn a_groups_tasks_run_by_its_own_clock_whoever_asks_for_them() {
+fn a_groups_tasks_run_by_its_own_clock_for_any_author() {
     let root = tokyo();
     let _daemon = root.serve();
     for (asker, id, chat, clock) in [
@@ -165,7 +165,7 @@ fn a_daemon_that_starts_in_another_zone_runs_cron_tasks_by_its_clock() {
 }
 
 #[test]
-fn a_zone_that_there_is_not_is_refused_and_one_that_is_gone_is_reported() {
+fn an_unknown_zone_is_refused_and_one_that_is_gone_is_reported() {
     let root = tokyo();
     let refused = root.run(&["groups", "set", "family", "timezone=Asia/Tokio"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();

@@ -421,7 +421,7 @@ fn a_malformed_file_is_dead_once_wherever_the_daemon_died() {
 }
 
 #[test]
-fn what_is_in_done_is_left_alone() {
+fn files_in_done_are_left_alone() {
     let root = Root::new("");
     let json = json!({"type": "send_message", "requestId": "r1", "chatJid": "local:main", "text": "by file"});
     let daemon = root.serve();

@@ -193,7 +193,7 @@ fn a_container_that_ended_while_nobody_looked_is_adopted_to_its_last_record() {
 }
 
 #[test]
-fn a_container_that_was_killed_in_mid_turn_while_nobody_looked_is_judged_as_ever() {
+fn a_container_that_was_killed_in_mid_turn_without_a_daemon_is_judged_as_usual() {
     let Some(root) = House::new("") else { return };
     root.script(None, &json!([{"do": [{"say": "one"}, {"hang": true}]}]));
     die_at(&root, "run.record:2", || tell(&root, CHAT, "count"));

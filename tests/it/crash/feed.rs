@@ -26,7 +26,7 @@ impl Drop for Following {
 }
 
 #[test]
-fn whoever_follows_the_feed_sees_each_change_once_wherever_the_daemon_died() {
+fn a_follower_of_the_feed_sees_each_change_once_wherever_the_daemon_died() {
     let steps = ["feed.written", "feed.committed"];
     let points: Vec<String> =
         steps.iter().flat_map(|step| [1, 3, 5, 7, 9].map(|n| format!("{step}:{n}"))).collect();

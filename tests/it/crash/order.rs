@@ -57,7 +57,7 @@ fn files_found_together_are_applied_once_and_in_order_wherever_the_daemon_died_a
 }
 
 #[test]
-fn what_was_to_be_searched_for_when_the_daemon_died_is_found_as_its_turn_comes() {
+fn a_search_that_waited_when_the_daemon_died_is_made_when_its_turn_comes() {
     const ROUNDS: usize = 6;
     for_each(
         &["ipc.claimed", "ipc.decided:5", "ipc.committed", "ipc.searched:3", "ipc.set_aside:4"],
@@ -196,7 +196,7 @@ fn a_file_that_somebody_still_has_open_is_not_overtaken_and_delays_nobody_for_lo
 }
 
 #[test]
-fn what_an_event_tells_of_does_not_overtake_what_waits_from_before_the_watch() {
+fn a_file_of_an_event_does_not_overtake_files_from_before_the_watch() {
     let root = Root::new("");
     root.serve().kill();
     (0..4).for_each(|n| put(&root, n));

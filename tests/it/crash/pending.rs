@@ -32,7 +32,7 @@ fn answers(root: &Root, rules: &str) {
 const ANSWER: &str = r#"[{"do": [{"say": "answer to {{text}}"}]}]"#;
 
 #[test]
-fn a_start_wakes_the_agent_for_what_waited_before_it_hears_of_anything_new() {
+fn a_start_wakes_the_agent_for_waiting_messages_before_new_ones() {
     let root = Root::new(NO_TIMERS);
     for (group, chat) in [("one", "local:one"), ("two", "local:two"), ("quiet", "local:quiet")] {
         root.g2(&["groups", "add", group, "--chat", chat]);
@@ -123,7 +123,7 @@ fn kill_the_agent(root: &Root) {
 }
 
 #[test]
-fn an_agent_that_dies_without_a_word_gives_back_what_was_piped_and_it_is_read_once() {
+fn an_agent_that_dies_without_a_word_gives_back_its_follow_ups_and_they_are_read_once() {
     let (root, _daemon) = piped_and_stuck(r#"[{"do": [{"hang": true}]}]"#);
     kill_the_agent(&root);
     rest(&root, CHAT);
@@ -152,7 +152,7 @@ fn an_agent_that_dies_after_a_word_keeps_that_turn_and_loses_no_other() {
 }
 
 #[test]
-fn what_was_piped_into_a_run_that_is_asked_to_leave_is_answered_by_the_next_and_never_by_a_task() {
+fn a_follow_up_into_a_leaving_run_is_answered_by_the_next_run_and_never_by_a_task() {
     // It waits for a reply, and its group is held.
     let asks = json!({"box": "tasks", "json": {"type": "list_tasks", "requestId": "r"}});
     let turn = json!([{"do": [{"command": asks}, {"say": "answer to one"}]}]);

@@ -181,7 +181,7 @@ fn a_command_whose_power_was_cut_at_any_step_is_applied_once_and_answered() {
 }
 
 #[test]
-fn a_log_that_was_begun_anew_keeps_what_was_committed_last() {
+fn a_log_that_was_begun_anew_keeps_the_last_commit() {
     // Over 1 000 pages the log is checkpointed, and the next commit overwrites its beginning.
     for_each(&[24_usize, 30], |rounds| {
         let Some(mut machine) = Machine::new() else { return };

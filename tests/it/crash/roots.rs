@@ -77,7 +77,7 @@ fn an_old_socket_is_no_obstacle() {
 }
 
 #[test]
-fn a_copied_root_is_an_instance_of_its_own_and_has_what_the_first_one_had() {
+fn a_copied_root_is_an_instance_of_its_own_with_the_same_contents() {
     let root = Root::new("");
     root.g2(&["groups", "add", "other", "--chat", "local:other"]);
     // A command that is committed and not answered, and a message that is in hand: both are carried over.

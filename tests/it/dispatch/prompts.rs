@@ -31,7 +31,7 @@ fn threads_are_lanes_of_their_own() {
 }
 
 #[test]
-fn what_a_message_answers_is_quoted() {
+fn a_message_that_is_replied_to_is_quoted() {
     let root = Root::new("");
     let _daemon = root.serve();
     root.judged(
@@ -54,7 +54,7 @@ fn what_a_message_answers_is_quoted() {
 }
 
 #[test]
-fn of_what_nobody_was_asked_the_newest_is_read_and_the_rest_is_counted() {
+fn the_newest_context_is_read_and_the_rest_is_counted() {
     let root = crowd("accumulate");
     let _daemon = root.serve();
     let mut socket = Socket::connect(&root);

@@ -107,7 +107,7 @@ fn garbage_around_records_harms_nobody() {
 }
 
 #[test]
-fn what_was_begun_is_not_begun_again_and_the_chat_is_told_once() {
+fn a_turn_that_said_something_is_not_begun_again_and_the_chat_is_told_once() {
     let root = Root::new("");
     root.script(None, &json!([
         {"when": {"contains": "speak"}, "do": [{"say": "I begin"}, {"exit": 3}]},

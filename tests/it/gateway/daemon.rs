@@ -30,7 +30,7 @@ pub(super) fn awake(root: &Root, environment: &[(&str, &str)]) -> (Daemon, PathB
 }
 
 #[test]
-fn what_a_run_used_is_shown_by_run_group_model_and_day() {
+fn the_use_of_the_model_is_shown_by_run_group_model_and_day() {
     let host = Host::always(message("claude-x", 10, 7));
     let root = Root::new(AWAKE);
     let (_daemon, socket) = awake(&root, &[("ANTHROPIC_BASE_URL", &host.url())]);

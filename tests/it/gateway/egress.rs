@@ -31,7 +31,7 @@ const FETCHING: [(&str, &str); 7] = [
 ];
 
 #[test]
-fn what_would_have_the_models_host_reach_out_is_refused_with_how_to_allow_it() {
+fn a_request_that_makes_the_models_host_reach_out_is_refused_with_the_way_to_allow_it() {
     let host = Host::always(message("m", 1, 2));
     let scene = Scene::new(&host);
     let socket = scene.open(1);
@@ -84,7 +84,7 @@ fn a_request_that_is_found_out_late_is_not_passed_on_to_its_end() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused_and_what_is_passes_as_what_it_was_read_as() {
+fn a_body_that_is_not_understood_is_refused_and_others_pass_as_they_were_read() {
     let host = Host::always(message("m", 1, 2));
     let scene = Scene::new(&host);
     let socket = scene.open(1);

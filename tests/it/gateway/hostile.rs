@@ -42,7 +42,7 @@ fn a_request_hidden_in_anothers_body_stays_its_body() {
 }
 
 #[test]
-fn what_has_no_body_by_its_nature_passes_with_none() {
+fn a_request_that_has_no_body_by_its_nature_passes_with_none() {
     // A host may read no body there, and take it for a request of its own.
     for framing in [format!("content-length: {}", SECRET.len()), "transfer-encoding: chunked".to_owned()] {
         let body = match framing.starts_with("content") {

@@ -41,7 +41,7 @@ fn a_token_that_is_replaced_is_used_from_the_next_request_on() {
 }
 
 #[test]
-fn without_a_key_the_agent_is_told_how_that_is_mended_and_nothing_goes_up() {
+fn without_a_key_the_agent_is_told_the_fix_and_nothing_goes_up() {
     let host = Host::always(message("m", 1, 2));
     let scene = Scene::new(&host);
     let socket = scene.open(1);

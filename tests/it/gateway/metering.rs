@@ -47,7 +47,7 @@ fn two_runs_at_a_time_are_metered_apart() {
 }
 
 #[test]
-fn an_agent_that_goes_away_in_the_middle_is_charged_for_what_was_used() {
+fn an_agent_that_goes_away_in_the_middle_is_charged_for_its_use() {
     let (host, _go) =
         Host::halting(format!("{STREAM}{}", chunk(&stream_start("m", 25))), "0\r\n\r\n".to_owned());
     let scene = Scene::new(&host);

@@ -127,7 +127,7 @@ fn a_host_that_is_away_is_told_as_an_error_of_the_api() {
 }
 
 #[test]
-fn a_key_that_the_host_does_not_accept_is_told_beside_what_was_refused() {
+fn a_key_that_the_host_does_not_accept_is_told_beside_the_refusal() {
     let scene = Scene::new(&Host::always(response("401 Unauthorized", "", "{}")));
     assert_eq!(ask(&scene.open(1), "{}").status, 401);
     let page = scene.page(1);
@@ -136,7 +136,7 @@ fn a_key_that_the_host_does_not_accept_is_told_beside_what_was_refused() {
 }
 
 #[test]
-fn what_no_agent_needs_is_refused_with_an_explanation_and_recorded() {
+fn a_request_that_no_agent_needs_is_refused_with_an_explanation_and_recorded() {
     let host = Host::always(message("m", 1, 2));
     let scene = Scene::new(&host);
     let socket = scene.open(1);

@@ -123,7 +123,7 @@ fn uploads_that_are_given_up_reach_nobody_and_a_neighbour_does_not_notice() {
 }
 
 #[test]
-fn what_repeats_is_said_once_with_how_often_it_came() {
+fn a_repeated_log_line_is_written_once_with_its_count() {
     let root = Root::new(AWAKE);
     let url = format!("http://127.0.0.1:{}", no_port());
     let (daemon, socket) = awake(&root, &[("ANTHROPIC_BASE_URL", &url)]);

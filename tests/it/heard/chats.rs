@@ -31,7 +31,7 @@ async fn came(store: &Store, chat: &str, key: &str, info: Option<ChatInfo>) {
 }
 
 #[tokio::test]
-async fn what_a_channel_says_of_a_chat_is_kept_current_and_a_person_s_policy_stays() {
+async fn a_channels_facts_about_a_chat_are_kept_current_and_a_person_s_policy_stays() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
     let look = async || {
@@ -57,7 +57,7 @@ async fn what_a_channel_says_of_a_chat_is_kept_current_and_a_person_s_policy_sta
 }
 
 #[tokio::test]
-async fn a_chat_that_is_wired_before_anybody_spoke_is_what_its_address_shows() {
+async fn a_chat_that_is_wired_before_its_first_message_has_the_kind_of_its_address() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
     let folder = Folder::parse("a").unwrap();
@@ -76,7 +76,7 @@ async fn a_chat_that_is_wired_before_anybody_spoke_is_what_its_address_shows() {
 }
 
 #[test]
-fn a_person_changes_what_is_known_of_a_chat_whether_the_daemon_is_up_or_down() {
+fn a_person_changes_facts_about_a_chat_whether_the_daemon_is_up_or_down() {
     let root = Root::new("");
     for daemon in [None, Some(root.serve())] {
         root.g2(&[
@@ -115,7 +115,7 @@ fn a_person_changes_what_is_known_of_a_chat_whether_the_daemon_is_up_or_down() {
 }
 
 #[test]
-fn a_wiring_that_does_not_say_when_engages_as_fits_the_kind_of_its_chat() {
+fn a_wiring_without_a_mode_engages_as_fits_the_kind_of_its_chat() {
     let root = Root::new("");
     root.g2(&["groups", "add", "ops", "--chat", "tg:-1"]);
     root.g2(&["groups", "add", "ann", "--chat", "tg:1"]);

@@ -61,7 +61,7 @@ fn users_roles_and_members_are_kept_whether_the_daemon_is_up_or_down() {
 }
 
 #[test]
-fn what_can_not_be_done_to_a_user_says_how_to_mend_it() {
+fn an_impossible_change_of_a_user_says_how_to_fix_it() {
     let root = Root::new("");
     root.g2(&["groups", "add", "family", "--chat", "local:family"]);
     for (arguments, code, mend) in [
@@ -89,7 +89,7 @@ fn what_can_not_be_done_to_a_user_says_how_to_mend_it() {
 }
 
 #[test]
-fn whoever_speaks_is_not_thereby_a_user() {
+fn a_sender_is_not_thereby_a_user() {
     let root = crowd("accumulate");
     root.g2(&["chats", "set", "local:crowd", "policy=strict"]);
     let _daemon = root.serve();
@@ -99,7 +99,7 @@ fn whoever_speaks_is_not_thereby_a_user() {
 }
 
 #[test]
-fn what_is_not_heard_is_counted_once_under_its_own_rule() {
+fn an_unheard_message_is_counted_once_under_its_own_rule() {
     let root = crowd("accumulate");
     root.g2(&["chats", "set", "local:crowd", "policy=strict"]);
     let _daemon = root.serve();
@@ -132,7 +132,7 @@ fn what_is_not_heard_is_counted_once_under_its_own_rule() {
 }
 
 #[test]
-fn what_is_not_heard_is_counted_by_sender() {
+fn unheard_messages_are_counted_by_sender() {
     let root = crowd("drop");
     root.g2(&["chats", "set", "local:crowd", "policy=strict"]);
     let _daemon = root.serve();
@@ -190,7 +190,7 @@ fn an_admin_of_one_group_is_a_stranger_to_another() {
 }
 
 #[test]
-fn what_strangers_say_is_no_context_unless_they_are_heard() {
+fn messages_of_strangers_are_no_context_unless_they_are_heard() {
     for (policy, scope, read) in [
         ("strict", "all", false),
         ("request_approval", "all", false),

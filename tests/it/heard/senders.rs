@@ -85,7 +85,7 @@ fn a_list_is_honoured_as_it_is_now_without_a_restart() {
 }
 
 #[test]
-fn a_list_that_can_not_be_read_lets_owners_through_and_nobody_else_and_says_so() {
+fn a_list_that_can_not_be_read_lets_only_owners_through_and_says_so() {
     let house = House::new(Root::new(""));
     house.root.g2(&["members", "add", "--group", "main", "local:ada"]);
     let _daemon = house.serve();
@@ -125,7 +125,7 @@ fn an_entry_that_can_not_be_read_closes_its_own_chat_only() {
 }
 
 #[test]
-fn whoever_is_not_listed_is_read_and_never_answered_in_mode_trigger_and_not_read_in_mode_drop() {
+fn an_unlisted_sender_is_never_answered_in_mode_trigger_and_not_read_in_mode_drop() {
     for (mode, read) in [("trigger", true), ("drop", false)] {
         let house = House::new(crowd("accumulate"));
         house.write(&only(&["ada"], mode));
@@ -150,7 +150,7 @@ fn whoever_is_not_listed_is_read_and_never_answered_in_mode_trigger_and_not_read
 }
 
 #[test]
-fn who_is_not_listed_is_not_logged_where_the_list_says_so_and_counted_all_the_same() {
+fn an_unlisted_sender_is_not_logged_if_the_list_says_so_and_is_always_counted() {
     let house = House::new(Root::new(""));
     let mut list = only(&[], "drop");
     house.write(&list);

@@ -32,7 +32,7 @@ fn doctor(root: &Root, check: &str) -> Value {
 }
 
 #[test]
-fn a_mode_or_scope_that_is_none_is_refused_with_what_there_is() {
+fn an_unknown_mode_or_scope_is_refused_with_the_list_of_known_ones() {
     let root = Root::new("");
     for setting in ["engage=always", "engage=", "sender_scope=friends", "sender_scope=", "ignored=keep"] {
         let output = root.run(&["wirings", "set", "--group", "main", "--chat", "local:main", setting]);
@@ -189,7 +189,7 @@ fn a_pattern_that_can_not_be_used_engages_and_is_told_of_everywhere() {
 }
 
 #[test]
-fn what_a_pattern_can_not_decide_is_held_told_of_and_answered_once_the_wiring_is_mended() {
+fn a_message_that_a_pattern_can_not_judge_is_held_told_and_answered_once_the_wiring_is_fixed() {
     let root = Root::new("");
     root.g2(&["wirings", "set", "--group", "main", "--chat", "local:main", &format!("pattern={HARD}")]);
     let _daemon = root.serve();
@@ -210,7 +210,7 @@ fn what_a_pattern_can_not_decide_is_held_told_of_and_answered_once_the_wiring_is
 }
 
 #[test]
-fn what_is_explained_is_what_the_daemon_decides() {
+fn an_explanation_equals_the_daemons_decision() {
     let root = crowd("accumulate");
     root.g2(&["wirings", "set", "--group", "family", "--chat", "local:crowd", "engage=mention-sticky"]);
     root.g2(&[

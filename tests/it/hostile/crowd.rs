@@ -77,7 +77,7 @@ fn dealt_with(root: &Root) {
 }
 
 #[test]
-fn what_is_far_too_much_is_refused_newest_first_and_takes_no_memory() {
+fn files_far_beyond_the_limit_are_refused_newest_first_and_take_no_memory() {
     let Some(scene) = Scene::new(
         "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\ncommands_per_minute = 60\nwaiting_files = 20\n",
     ) else {

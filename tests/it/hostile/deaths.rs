@@ -258,7 +258,7 @@ fn a_command_over_which_work_panics_each_time_is_refused_as_our_own_fault_and_ot
 }
 
 #[test]
-fn a_start_after_a_death_waits_for_nothing_that_is_slow() {
+fn a_start_after_a_death_waits_for_no_slow_work() {
     if !fail_points() {
         return;
     }

@@ -238,7 +238,7 @@ fn on_a_full_disk_nothing_is_lost_and_nothing_twice() {
 }
 
 #[test]
-fn what_is_searched_for_while_the_disk_is_full_is_found_once_what_came_before_it_is_archived() {
+fn a_search_on_a_full_disk_is_answered_once_earlier_sessions_are_archived() {
     let root = Root::new("");
     let Some(_disk) = Disk::under(&root, c"size=24m") else { return };
     root.g2(&["init"]);

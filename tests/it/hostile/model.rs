@@ -217,7 +217,7 @@ fn ways() -> Vec<String> {
 }
 
 #[test]
-fn no_container_finds_the_key_in_what_the_host_says_and_a_neighbour_goes_on() {
+fn no_container_finds_the_key_in_answers_of_the_host_and_a_neighbour_goes_on() {
     let host = Host::start(echo);
     let Some(house) = House::new(&host) else { return };
     let ways = ways();
@@ -245,7 +245,7 @@ const NOT_UNDERSTOOD: [&str; 6] =
     ["too-deep", "two-documents", "a-comment", "a-mark", "a-form", "wide-letters"];
 
 #[test]
-fn what_would_have_the_models_host_reach_out_is_refused_from_a_container_however_it_is_written() {
+fn a_request_that_makes_the_models_host_reach_out_is_refused_from_a_container_however_it_is_written() {
     let host = Host::always(message("m", 1, 2));
     let Some(house) = House::new(&host) else { return };
     let said = house.inside("evil", "fetches", &[]);

@@ -15,7 +15,7 @@ use super::{
 use crate::support::{DEADLINE, Daemon, Root, run_docker, wait_for};
 
 #[test]
-fn what_a_record_forges_is_one_line_of_the_log_in_which_nothing_acts() {
+fn a_forged_record_is_one_line_of_the_log_in_which_nothing_acts() {
     let root = two_groups();
     let forged = "\u{1b}[2J\u{1b}]0;t\u{7}\u{9b}31m\u{202e}X\r\n2026-11-22T00:00:00Z ERROR forged";
     let record = json!({"status": forged}).to_string();
@@ -105,7 +105,7 @@ fn said_by_evil(root: &Root) -> Vec<(String, i64)> {
 }
 
 #[test]
-fn what_is_said_on_stdout_counts_as_files_do_and_the_rest_waits_in_the_log() {
+fn texts_on_stdout_count_as_files_do_and_the_rest_waits_in_the_log() {
     for place in Place::all("messages_per_minute = 600") {
         let (root, daemon) = (place.root(), place.serve());
         let neighbour = Neighbour::of(root, &daemon);
@@ -154,7 +154,7 @@ fn bytes_said_on_stdout_count_as_those_of_files_do() {
 }
 
 #[test]
-fn what_waits_in_the_log_keeps_no_daemon_from_stopping_and_is_said_by_the_next_one() {
+fn texts_that_wait_in_the_log_keep_no_daemon_from_stopping_and_the_next_one_says_them() {
     for place in Place::all("messages_per_minute = 60") {
         let (root, daemon) = (place.root(), place.serve());
         root.send("local:evil", "attack:leaving-results:120");
@@ -171,7 +171,7 @@ fn what_waits_in_the_log_keeps_no_daemon_from_stopping_and_is_said_by_the_next_o
 }
 
 #[test]
-fn what_is_not_read_yet_counts_for_the_limit_of_the_output() {
+fn unread_output_counts_for_the_limit_of_the_output() {
     for place in Place::all_with("output_mib = 1", "messages_per_minute = 60") {
         let (root, _daemon) = (place.root(), place.serve());
         // Three times as much as may be written; all of it would be said within eight hours.

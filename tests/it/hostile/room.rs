@@ -143,7 +143,7 @@ fn a_group_that_fills_the_disk_is_stopped_before_it_is_full_and_somebody_is_told
 }
 
 #[test]
-fn who_fills_the_disk_in_small_steps_is_stopped() {
+fn a_group_that_fills_the_disk_in_small_steps_is_stopped() {
     let Some(small) = Small::with(&["evil", "good"], c"size=64m") else { return };
     let mut file = File::create(small.root.data("ipc/evil/state/filler")).unwrap();
     // Between two looks it never writes as much as a group is stopped for, and in the end little is missing.
@@ -155,7 +155,7 @@ fn who_fills_the_disk_in_small_steps_is_stopped() {
 }
 
 #[test]
-fn nobody_is_stopped_for_what_something_else_wrote_where_little_is_missing() {
+fn no_group_is_stopped_for_foreign_files_if_little_space_is_missing() {
     let Some(small) = Small::with(&["good"], c"size=128m") else { return };
     small.write_openly("good", 20);
     let mut file = File::create(small.root.data("filler")).unwrap();
@@ -173,8 +173,7 @@ fn a_group_that_fills_the_disk_between_two_looks_is_stopped() {
 }
 
 #[test]
-fn for_what_no_folder_shows_nobody_is_stopped_nothing_goes_on_and_main_is_told_whose_folders_hide_something()
-{
+fn for_hidden_files_no_group_is_stopped_all_work_waits_and_main_is_told_which_folders_hide_some() {
     let Some(small) = Small::with(&["evil", "good"], c"size=96m") else { return };
     let deep = small.root.data("ipc/evil/state").join("d/".repeat(300));
     fs::create_dir_all(&deep).unwrap();
@@ -192,7 +191,7 @@ fn for_what_no_folder_shows_nobody_is_stopped_nothing_goes_on_and_main_is_told_w
 }
 
 #[test]
-fn nobody_is_stopped_for_a_file_that_has_no_name_any_more() {
+fn no_group_is_stopped_for_a_file_that_has_lost_its_name() {
     let Some(small) = Small::with(&["good"], c"size=96m") else { return };
     let filler = small.root.data("filler");
     let mut file = File::create(&filler).unwrap();
@@ -203,7 +202,7 @@ fn nobody_is_stopped_for_a_file_that_has_no_name_any_more() {
 }
 
 #[test]
-fn nobody_is_stopped_for_what_something_else_wrote_and_somebody_is_told_once() {
+fn no_group_is_stopped_for_foreign_files_and_main_is_told_once() {
     let Some(small) = Small::with(&["good"], c"size=64m") else { return };
     let root = &small.root;
     // Straight from enough to short: of its own it had a few MiB before.
@@ -234,7 +233,7 @@ fn boxed(root: &Root, group: &str) -> usize {
 }
 
 #[test]
-fn who_fills_the_store_waits_while_others_go_on_and_each_message_is_said_once() {
+fn a_group_that_fills_the_store_waits_while_others_go_on_and_each_message_is_said_once() {
     let Some(small) = Small::with(&["evil", "good"], c"size=192m") else { return };
     let root = &small.root;
     let ballast = root.data("ballast");
@@ -268,7 +267,7 @@ fn who_fills_the_store_waits_while_others_go_on_and_each_message_is_said_once() 
 }
 
 #[test]
-fn below_what_is_wanted_commands_wait_and_go_on_when_there_is_room_inside_of_the_store() {
+fn below_the_wanted_space_commands_wait_until_there_is_room_inside_of_the_store() {
     let Some(small) = Small::with(&["good"], c"size=128m") else { return };
     let root = &small.root;
     let content = "x".repeat(1_000_000);
@@ -291,7 +290,7 @@ fn below_what_is_wanted_commands_wait_and_go_on_when_there_is_room_inside_of_the
 }
 
 #[test]
-fn who_has_too_much_in_the_store_from_before_is_stopped_until_more_is_kept() {
+fn a_group_over_a_lowered_limit_of_the_store_is_stopped_until_the_limit_is_raised() {
     let Some(small) = Small::with(&["evil", "good"], c"size=192m") else { return };
     let root = &small.root;
     for n in 0..12 {
@@ -340,7 +339,7 @@ fn who_has_too_much_in_the_store_from_before_is_stopped_until_more_is_kept() {
 }
 
 #[test]
-fn nobody_is_stopped_for_what_the_host_shows_it() {
+fn no_group_is_stopped_for_folders_that_the_host_shows_it() {
     let Some(small) = Small::with(&["good"], c"size=96m") else { return };
     small.root.send("local:main", "stay");
     wait_for("main to run", || (small.running() == ["good", "main"]).then_some(()));

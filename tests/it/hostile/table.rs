@@ -302,7 +302,7 @@ const ATTACKS: &[Attack] = &[
 ];
 
 #[test]
-fn every_attack_is_seen_for_what_it_is_and_harms_nobody_else() {
+fn every_attack_is_recognised_and_harms_no_other_group() {
     let Some(mut scene) = Scene::new("[health]\nclose_grace_ms = 500\n") else { return };
     let victim = scene.victim();
     let (archive, task) = a_neighbours_own(&scene.root);

@@ -42,7 +42,7 @@ fn archived(root: &Root) -> Vec<Value> {
 }
 
 #[test]
-fn a_transcript_takes_no_memory_whatever_is_in_it_and_none_when_it_is_read_again_at_a_start() {
+fn a_transcript_of_any_content_takes_no_memory_at_first_or_at_a_start() {
     let root = two_groups();
     let daemon = root.serve();
     let neighbour = Neighbour::of(&root, &daemon);

@@ -29,7 +29,7 @@ fn a_message_of_a_megabyte_is_read_whole_and_by_itself() {
 }
 
 #[test]
-fn what_is_empty_or_no_text_is_refused_with_a_reason_and_stores_nothing() {
+fn an_empty_or_unreadable_message_is_refused_with_a_reason_and_not_stored() {
     let root = Root::new("");
     let _daemon = root.serve();
     let mut socket = Socket::connect(&root);
@@ -126,7 +126,7 @@ fn ten_thousand_messages_at_once_are_all_read_once() {
 }
 
 #[test]
-fn whoever_speaks_is_shown_by_the_name_of_that_moment() {
+fn a_sender_is_shown_by_the_name_of_that_moment() {
     let root = Root::new("");
     let _daemon = root.serve();
     let mut socket = Socket::connect(&root);
@@ -159,7 +159,7 @@ fn busy() -> (Root, crate::support::Daemon) {
 }
 
 #[test]
-fn a_chat_that_is_unwired_while_its_message_waits_is_not_read_any_more_and_it_says_so() {
+fn a_message_whose_chat_is_unwired_while_it_waits_is_not_read_and_says_so() {
     let (root, _daemon) = busy();
     let waits = root.send("local:second", "me too");
     root.judged(waits);

@@ -65,7 +65,7 @@ fn a_stamp_that_is_none_is_shown_as_an_invalid_date() {
 }
 
 #[test]
-fn an_edited_message_and_one_under_a_used_id_are_read_after_the_first_one_and_each_once() {
+fn an_edited_message_and_one_under_a_used_id_are_read_after_the_first_each_once() {
     let root = Root::new(ONE_EACH);
     let _daemon = root.serve();
     let mut socket = Socket::connect(&root);

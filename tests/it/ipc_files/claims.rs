@@ -24,7 +24,7 @@ fn a_command_goes_from_its_box_to_done_and_leaves_no_trace_elsewhere() {
 }
 
 #[test]
-fn a_restart_finds_what_was_claimed_in_order_with_where_it_came_from() {
+fn a_restart_finds_claimed_files_in_order_with_their_origins() {
     let w = world();
     for n in 0..12 {
         fs::write(w.at(BoxName::Tasks, format!("{n}\n.json")), "{}").unwrap();
@@ -125,7 +125,7 @@ fn a_fifo_a_socket_and_a_device_are_taken_out_unread_without_waiting() {
 }
 
 #[test]
-fn what_a_crash_left_claimed_and_is_no_file_is_malformed_and_goes_away() {
+fn a_claimed_thing_that_is_no_file_is_malformed_after_a_crash_and_goes_away() {
     let w = world();
     let at = |name: &str| w.root.path().join("claimed").join(name);
     rustix::fs::mknodat(CWD, at("1-main.json"), FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
@@ -159,7 +159,7 @@ fn a_directory_named_like_a_command_stays_where_it_is() {
 }
 
 #[test]
-fn whatever_is_swapped_into_place_during_the_claim_ends_somewhere_harmless() {
+fn anything_swapped_into_place_during_the_claim_ends_somewhere_harmless() {
     let w = world();
     let (treasure, before) = w.treasure();
     let at = |name: &str| w.at(BoxName::Tasks, name);
@@ -216,7 +216,7 @@ fn hard_links_are_one_file_under_two_names_and_read_alike() {
 }
 
 #[test]
-fn what_a_held_descriptor_writes_after_the_read_reaches_nobody() {
+fn bytes_that_a_held_descriptor_writes_after_the_read_reach_nobody() {
     let w = world();
     let mut held = File::create(w.at(BoxName::Tasks, "x.json")).unwrap();
     held.write_all(b"{\"good\":1}").unwrap();

@@ -45,7 +45,7 @@ fn a_directory_where_a_reply_was_to_be_put_is_reported_and_closing_goes_on() {
 }
 
 #[test]
-fn inputs_are_claimed_back_by_their_names_and_everything_else_is_removed() {
+fn inputs_are_claimed_back_by_their_names_and_other_files_are_removed() {
     let w = world();
     let (treasure, before) = w.treasure();
     for id in ["b1", "b2", "b3"] {

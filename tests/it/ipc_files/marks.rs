@@ -124,7 +124,7 @@ fn a_box_with_a_project_or_flags_of_its_own_takes_and_gives_files_and_is_set_bac
 }
 
 #[test]
-fn what_the_operator_set_for_the_whole_of_data_stays() {
+fn flags_that_the_operator_set_for_all_of_data_stay() {
     for (kind, disk, mark) in disks() {
         run(mark, &[&disk.at.path().join("root")]).unwrap();
         let (_, claims, boxes) = disk.world();

@@ -10,7 +10,7 @@ fn in_hand(name: &str) -> String {
 }
 
 #[test]
-fn what_a_writer_puts_under_a_name_that_is_being_claimed_is_claimed_too() {
+fn a_file_put_under_a_name_that_is_being_claimed_is_claimed_too() {
     let w = world();
     let rounds = 2_000;
     let mut seen = std::collections::BTreeSet::new();
@@ -62,7 +62,7 @@ fn what_a_writer_puts_under_a_name_that_is_being_claimed_is_claimed_too() {
 }
 
 #[test]
-fn what_a_daemon_that_died_had_in_hand_is_claimed_under_the_name_that_it_had() {
+fn a_file_in_hand_of_a_dead_daemon_is_claimed_under_its_first_name() {
     let w = world();
     fs::write(w.at(BoxName::Tasks, in_hand("a.json")), "{}").unwrap();
     let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
@@ -75,7 +75,7 @@ fn what_a_daemon_that_died_had_in_hand_is_claimed_under_the_name_that_it_had() {
 }
 
 #[test]
-fn what_was_in_hand_or_could_not_be_claimed_goes_before_what_came_later() {
+fn files_in_hand_or_not_yet_claimable_go_before_later_ones() {
     let w = world();
     let names = || -> Vec<String> {
         let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
@@ -125,7 +125,7 @@ fn a_file_that_is_claimed_and_still_in_hand_is_one_file_by_its_origin() {
 }
 
 #[test]
-fn follow_ups_in_hand_when_a_daemon_died_are_claimed_back_for_what_they_were() {
+fn follow_ups_in_hand_of_a_dead_daemon_are_claimed_back_unchanged() {
     let w = world();
     let dest = w.root.path().join("kept");
     fs::write(w.at(BoxName::Input, in_hand("b1.json")), "").unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn boxes_belong_to_the_container_and_what_is_above_them_does_not() {
+fn boxes_belong_to_the_container_and_the_folders_above_them_do_not() {
     if !is_root() {
         return;
     }

@@ -61,7 +61,7 @@ fn the_main_group_sees_the_project_without_secrets_state_or_other_groups() {
 }
 
 #[test]
-fn another_group_sees_its_own_and_what_is_shared_and_nothing_else() {
+fn another_group_sees_only_its_own_and_shared_folders() {
     let Some(root) = Docked::new("") else { return };
     root.g2(&["groups", "add", "family", "--chat", "local:family"]);
     fs::write(root.path().join("groups/global/CLAUDE.md"), "for all").unwrap();
@@ -93,7 +93,7 @@ fn another_group_sees_its_own_and_what_is_shared_and_nothing_else() {
 }
 
 #[test]
-fn what_root_put_into_a_group_s_folder_is_its_agent_s_and_a_link_out_of_it_is_not_followed() {
+fn files_that_root_put_into_a_group_s_folder_belong_to_its_agent_and_a_link_out_of_it_is_not_followed() {
     let Some(root) = Docked::new("") else { return };
     if !rustix::process::geteuid().is_root() {
         return skipped("not root");

@@ -27,7 +27,7 @@ fn doctor(root: &Docked, home: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn a_container_sees_what_is_allowed_as_it_is_allowed_and_nothing_else() {
+fn a_container_sees_only_allowed_folders_as_they_are_allowed() {
     let Some(root) = Docked::new("") else { return };
     let home = tempfile::tempdir().unwrap();
     let at = |name: &str| home.path().join(name);

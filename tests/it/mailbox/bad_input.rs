@@ -55,7 +55,7 @@ fn assert_refused(root: &Root, name: &str, code: &str) {
 }
 
 #[test]
-fn what_cannot_be_read_goes_to_dead_with_its_reason_and_keeps_nobody() {
+fn an_unreadable_file_goes_to_dead_with_its_reason_and_delays_nobody() {
     let root = two_groups();
     let daemon = root.serve();
     let large = format!(r#"{{"type":"list_tasks","x":"{}"}}"#, "x".repeat(1 << 20)).into_bytes();
@@ -92,7 +92,7 @@ fn what_cannot_be_read_goes_to_dead_with_its_reason_and_keeps_nobody() {
 }
 
 #[test]
-fn what_asks_wrongly_is_refused_with_a_code_and_a_hint() {
+fn a_wrong_command_is_refused_with_a_code_and_a_hint() {
     let root = two_groups();
     let _daemon = root.serve();
     let say = |field: &str, value: Value| {
@@ -186,7 +186,7 @@ fn a_text_with_control_characters_is_said_as_it_is() {
 }
 
 #[test]
-fn what_is_no_file_is_set_aside_unread_and_a_directory_stays() {
+fn a_thing_that_is_no_file_is_set_aside_unread_and_a_directory_stays() {
     let root = two_groups();
     let daemon = root.serve();
     let boxed = root.data("ipc/family/messages");

@@ -157,7 +157,7 @@ fn nothing_in_a_group_s_folder_is_followed_or_replaced() {
 }
 
 #[test]
-fn refresh_groups_shows_main_the_chats_and_nobody_else() {
+fn refresh_groups_shows_the_chats_to_main_only() {
     let root = two_groups();
     root.g2(&["wirings", "add", "--group", "family", "--chat", "tg:-7", "--engage", "mention"]);
     let _daemon = root.serve();

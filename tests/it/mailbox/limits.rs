@@ -19,7 +19,7 @@ fn states<const N: usize>(root: &Root, wanted: [&str; N]) -> [usize; N] {
 }
 
 #[test]
-fn what_is_over_the_limit_waits_in_the_box_in_its_order() {
+fn files_over_the_limit_wait_in_the_box_in_order() {
     let root = Root::new(&format!("{FAST}commands_per_minute = 60\n"));
     let daemon = root.serve();
     assert_eq!(daemon.terminate(), Some(0));

@@ -50,7 +50,7 @@ fn overflow(root: &Root) {
 }
 
 #[test]
-fn whatever_events_are_lost_each_command_is_applied_once_and_in_order() {
+fn each_command_is_applied_once_and_in_order_even_if_events_are_lost() {
     let seed = std::env::var("G2_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
     let mut chance = Chance(seed);
     let root = Root::new("");

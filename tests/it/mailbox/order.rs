@@ -131,7 +131,7 @@ fn a_busy_group_delays_no_other() {
 }
 
 #[test]
-fn what_a_dying_container_wrote_last_is_applied_in_its_order() {
+fn the_last_files_of_a_dying_container_are_applied_in_order() {
     let script = r#"cat > /dev/null; cd "$G2_IPC_DIR/messages"; n=999; while [ $n -gt 949 ]; do
         echo "{\"type\":\"send_message\",\"chatJid\":\"local:main\",\"text\":\"$n\"}" > t; mv t $n.json; n=$((n-1)); done"#;
     let root = Root::new(&format!(

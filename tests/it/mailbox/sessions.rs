@@ -241,7 +241,7 @@ fn a_search_sees_what_commands_before_it_changed() {
 }
 
 #[test]
-fn what_is_no_file_is_told_of_behind_a_search_too() {
+fn a_thing_that_is_no_file_is_told_behind_a_search_too() {
     let root = Root::new("");
     // Makes the boxes.
     root.serve().terminate();

@@ -51,7 +51,7 @@ fn a_change_prints_the_row_that_it_made_or_changed() {
 }
 
 #[test]
-fn a_program_is_told_what_is_wrong_with_what_it_asks_for() {
+fn a_program_is_told_the_mistake_in_its_request() {
     let root = Root::new("");
     let _daemon = root.serve();
     let mut socket = Socket::connect(&root);

@@ -115,7 +115,7 @@ fn a_group_whose_box_cannot_be_looked_at_keeps_its_receipts_and_the_others_are_p
 }
 
 #[test]
-fn a_file_that_came_back_and_was_claimed_anew_keeps_its_old_receipt_until_it_is_dealt_with() {
+fn a_file_that_came_back_and_was_claimed_anew_keeps_its_old_receipt_until_it_is_settled() {
     let root = Root::new("");
     let daemon = root.serve();
     // Two names for one file: what a rename that was lost leaves.

@@ -32,7 +32,7 @@ fn refused_once() -> Root {
 }
 
 #[test]
-fn a_refused_command_is_decided_anew_once_its_cause_is_mended_and_only_once() {
+fn a_refused_command_is_decided_anew_once_its_cause_is_fixed_and_only_once() {
     let root = refused_once();
     let _daemon = root.serve();
     let done = root.json(&["ipc", "retry", "1"]);
@@ -71,7 +71,7 @@ fn a_retry_without_a_daemon_is_decided_by_the_next_one() {
 }
 
 #[test]
-fn what_was_cut_or_is_kept_no_more_is_not_tried_again_and_a_dead_one_is_dropped_with_its_files() {
+fn a_command_whose_file_was_cut_or_removed_is_not_tried_again_and_a_dead_one_is_dropped_with_its_files() {
     let root = Root::new("");
     let daemon = root.serve();
     root.put_bytes("main", "tasks", "big.json", "x".repeat(70_000).as_bytes());
@@ -93,7 +93,7 @@ fn what_was_cut_or_is_kept_no_more_is_not_tried_again_and_a_dead_one_is_dropped_
 }
 
 #[test]
-fn what_waits_or_is_claimed_is_dropped_with_an_answer_with_the_daemon_up_or_down() {
+fn a_waiting_or_claimed_command_is_dropped_with_an_answer_with_the_daemon_up_or_down() {
     let root = Root::new("");
     root.serve().terminate();
     for (n, up) in [(1, false), (2, true)] {
@@ -128,7 +128,7 @@ fn what_waits_or_is_claimed_is_dropped_with_an_answer_with_the_daemon_up_or_down
 }
 
 #[test]
-fn a_drop_that_died_has_come_true_or_has_not_and_nothing_is_done_that_was_dropped() {
+fn a_drop_that_died_is_done_or_not_and_no_dropped_command_is_applied() {
     for (step, comes_true) in [("hand.noted", false), ("hand.placed", true), ("ipc.committed", true)] {
         let root = Root::new("");
         root.serve().terminate();
@@ -149,7 +149,7 @@ fn a_drop_that_died_has_come_true_or_has_not_and_nothing_is_done_that_was_droppe
 }
 
 #[test]
-fn a_drop_by_a_daemon_that_died_has_come_true_or_has_not() {
+fn a_drop_by_a_daemon_that_died_is_done_or_not() {
     for (step, state) in [("hand.noted", "held"), ("hand.placed", "refused"), ("ipc.committed", "refused")] {
         let root = Root::new("");
         root.g2(&["ipc", "hold", "main"]);

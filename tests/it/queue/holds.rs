@@ -68,7 +68,7 @@ fn one_file_is_held_and_the_others_of_its_box_are_not() {
 }
 
 #[test]
-fn what_is_claimed_or_settled_or_nowhere_cannot_be_held() {
+fn a_claimed_settled_or_unknown_command_cannot_be_held() {
     let root = Root::new("");
     let _daemon = root.serve();
     root.put_command("main", "messages", "a.json", &say("a"));

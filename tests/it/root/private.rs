@@ -45,7 +45,7 @@ const SECRET: [&str; 5] =
     ["data/g2.sqlite", "groups/main/CLAUDE.md", "groups/global/CLAUDE.md", "g2.toml", ".env"];
 
 #[test]
-fn another_user_reads_nothing_of_a_root_and_what_was_open_is_closed_at_the_next_start() {
+fn another_user_reads_nothing_of_a_root_and_the_next_start_closes_open_files() {
     if !rustix::process::geteuid().is_root() {
         return skipped("not root");
     }
@@ -90,7 +90,7 @@ fn another_user_reads_nothing_of_a_root_and_what_was_open_is_closed_at_the_next_
 }
 
 #[test]
-fn what_agents_are_given_is_readable_to_them_under_a_narrow_umask() {
+fn agents_can_read_their_files_under_a_narrow_umask() {
     let root = Root::new("");
     let mut command = Command::new("sh");
     let script = "umask 077; exec \"$0\" --root \"$1\" serve";

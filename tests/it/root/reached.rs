@@ -68,7 +68,7 @@ enum Log {
 }
 
 #[test]
-fn a_root_is_read_where_nobody_can_write() {
+fn a_root_on_a_read_only_file_system_can_be_read() {
     for log in [Log::Empty, Log::WithIndex, Log::WithoutIndex] {
         let root = Root::new("");
         let daemon = root.serve();

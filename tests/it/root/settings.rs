@@ -14,7 +14,7 @@ fn hang_up(daemon: &Daemon) {
 }
 
 #[test]
-fn a_hangup_without_a_terminal_reads_the_settings_again_and_names_what_needs_a_restart() {
+fn a_hangup_without_a_terminal_checks_the_settings_and_names_those_that_need_a_restart() {
     let root = Root::new("");
     let daemon = root.serve();
     hang_up(&daemon);
@@ -79,7 +79,7 @@ fn a_terminal_s_end_is_an_orderly_stop_unless_we_are_to_outlive_it() {
 }
 
 #[test]
-fn a_number_or_a_level_that_can_not_be_is_refused_with_its_line_and_what_it_can_be() {
+fn an_impossible_number_or_level_is_refused_with_its_line_and_its_range() {
     let root = Root::new("");
     for (text, words) in [
         ("[limits]\n\nmessages_per_minute = 0\n", ["line 3", "limits.messages_per_minute", "1 at least"]),
@@ -99,7 +99,7 @@ fn a_number_or_a_level_that_can_not_be_is_refused_with_its_line_and_what_it_can_
 }
 
 #[test]
-fn what_is_set_beside_and_can_not_be_used_is_told_at_the_start_and_by_the_doctor() {
+fn unusable_settings_outside_of_the_file_are_told_at_the_start_and_by_the_doctor() {
     let root = Root::new("");
     let env = "export ANTHROPIC_API_KEY=sk-secret\nANTHROPIC_API_KY=sk-secret\nTZ=UTC\n";
     fs::write(root.path().join(".env"), env).unwrap();

@@ -65,7 +65,7 @@ fn a_mistyped_root_is_refused_by_name_and_not_made() {
 }
 
 #[test]
-fn nothing_is_begun_over_history_whose_store_is_gone() {
+fn no_store_is_begun_beside_history_whose_store_is_missing() {
     let root = Root::new("");
     let daemon = root.serve();
     root.ask("local:main", "hello");
@@ -94,7 +94,7 @@ fn nothing_is_begun_over_history_whose_store_is_gone() {
 }
 
 #[test]
-fn what_an_agent_wrote_down_is_history_too() {
+fn files_of_an_agent_are_history_too() {
     // As where `data/` is a disk of its own that is not mounted.
     let root = Root::new("");
     fs::create_dir_all(root.path().join("groups/main/conversations")).unwrap();
@@ -107,7 +107,7 @@ fn what_an_agent_wrote_down_is_history_too() {
 }
 
 #[test]
-fn a_fresh_start_is_asked_for_and_moves_what_was_there_aside() {
+fn a_fresh_start_needs_a_flag_and_moves_old_files_aside() {
     let root = Root::new("");
     let daemon = root.serve();
     for text in ["one", "two"] {

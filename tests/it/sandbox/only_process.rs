@@ -113,7 +113,7 @@ async fn children_die_with_a_daemon_that_is_killed() {
 }
 
 #[tokio::test]
-async fn what_outlives_a_daemon_is_killed_by_the_next() {
+async fn a_process_that_outlives_its_daemon_is_killed_by_the_next() {
     let root = tempfile::tempdir().unwrap();
     let lock = root.path().join("lock");
     let mut daemon = daemon(root.path(), "child-holds");

@@ -84,7 +84,7 @@ fn each_group_has_a_user_of_its_own_and_works() {
 }
 
 #[test]
-fn a_group_s_files_move_with_its_user_at_the_next_launch_and_nobody_else_s_do() {
+fn a_group_s_files_alone_move_with_its_user_at_the_next_launch() {
     let Some(root) = house() else { return };
     let daemon = root.serve();
     works(&root, "one", "before");

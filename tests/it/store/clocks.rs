@@ -58,7 +58,7 @@ async fn a_clock_that_is_set_back_or_forth_loses_no_message_and_changes_no_order
 }
 
 #[tokio::test]
-async fn what_failed_to_be_said_while_the_clock_was_ahead_does_not_wait_for_that_time() {
+async fn a_text_that_failed_while_the_clock_was_ahead_does_not_wait_for_that_time() {
     let world = world().await;
     let say = br#"{"type":"send_message","chatJid":"local:main","text":"hi"}"#;
     world.store.settle(command("main", 1, say), Zones::utc(), NOW).await.unwrap();

@@ -117,7 +117,7 @@ async fn a_message_is_followed_from_its_coming_to_its_answer() {
 }
 
 #[tokio::test]
-async fn what_another_process_commits_is_told_within_two_seconds() {
+async fn a_commit_of_another_process_is_told_within_two_seconds() {
     let world = world().await;
     let mut feed = world.store.follow().await.unwrap();
     // A store of its own, as a second process has one.

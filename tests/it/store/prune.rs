@@ -94,7 +94,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn what_is_30_days_old_goes_with_all_that_hangs_on_it_and_a_millisecond_less_is_kept() {
+async fn a_row_of_30_days_is_removed_with_its_dependents_and_one_a_millisecond_younger_is_kept() {
     let world = world().await;
     let (first, run) = world.answered("local:family", "1").await;
     let (last, _) = world.answered("local:family", "2").await;
@@ -112,7 +112,7 @@ async fn what_is_30_days_old_goes_with_all_that_hangs_on_it_and_a_millisecond_le
 }
 
 #[tokio::test]
-async fn the_last_word_in_a_chat_stays_with_what_became_of_it() {
+async fn the_last_word_in_a_chat_stays_with_its_effects() {
     let world = world().await;
     let (seq, _) = world.answered("local:family", "1").await;
     world.commands([1, 2], NOW).await;
@@ -122,7 +122,7 @@ async fn the_last_word_in_a_chat_stays_with_what_became_of_it() {
 }
 
 #[tokio::test]
-async fn what_becomes_history_while_it_is_removed_keeps_what_it_refers_to_until_the_next_time() {
+async fn a_row_that_becomes_old_during_a_prune_keeps_its_references_until_the_next_one() {
     for passed in 0..=History::ALL.len() {
         let world = world().await;
         let (first, run) = world.answered("local:family", "1").await;
@@ -144,7 +144,7 @@ async fn what_becomes_history_while_it_is_removed_keeps_what_it_refers_to_until_
 }
 
 #[tokio::test]
-async fn what_a_person_wrote_last_stays_where_only_machines_spoke_since() {
+async fn a_persons_last_message_stays_if_only_machines_spoke_since() {
     let world = world().await;
     let chat = "local:family";
     world.message(chat, "1", "a person", Outcome::Ignore).await;
@@ -159,7 +159,7 @@ async fn what_a_person_wrote_last_stays_where_only_machines_spoke_since() {
 }
 
 #[tokio::test]
-async fn what_somebody_waits_for_is_kept_however_old_it_is() {
+async fn a_row_that_somebody_waits_for_is_kept_at_any_age() {
     let world = world().await;
     let returned = world.message("local:main", "returned", "x", Outcome::Wake).await;
     let failed = world.start(world.lane()).await;
@@ -182,7 +182,7 @@ async fn what_somebody_waits_for_is_kept_however_old_it_is() {
 }
 
 #[tokio::test]
-async fn what_an_agent_has_in_hand_is_kept_with_what_its_run_said_and_asked_for() {
+async fn an_agents_open_batch_is_kept_with_the_texts_and_commands_of_its_run() {
     let world = world().await;
     let seq = world.message("local:main", "1", "x", Outcome::Wake).await;
     world.message("local:main", "2", "x", Outcome::Ignore).await;
@@ -200,7 +200,7 @@ async fn what_an_agent_has_in_hand_is_kept_with_what_its_run_said_and_asked_for(
 }
 
 #[tokio::test]
-async fn what_was_not_said_is_kept_and_so_is_its_run() {
+async fn an_unsent_text_is_kept_with_its_run() {
     let world = world().await;
     let (_, first) = world.answered("local:main", "1").await;
     world.store.tell("local:main".into(), "unsaid".into(), "notice: test".into(), NOW).await.unwrap();
@@ -346,7 +346,7 @@ async fn a_run_stays_as_long_as_a_command_with_its_token_is_kept_or_may_wait() {
 }
 
 #[tokio::test]
-async fn a_run_is_kept_for_30_days_however_little_else_is() {
+async fn a_run_is_kept_for_30_days_even_if_other_history_is_not() {
     let world = world().await;
     world.answered("local:family", "1").await;
     world.message("local:family", "2", "x", Outcome::Ignore).await;
@@ -375,7 +375,7 @@ async fn a_question(world: &World, chat: &str, sender: &str) -> (i64, i64) {
 }
 
 #[tokio::test]
-async fn a_question_keeps_its_messages_until_it_is_history_and_an_open_one_what_was_said_after_it() {
+async fn a_question_keeps_its_messages_until_it_is_old_and_an_open_one_keeps_later_texts() {
     let mut world = world().await;
     let asking = g2::store::Asking { channels: vec!["local".into()], ..g2::store::Asking::default() };
     world.store = world.store.asking(asking);
@@ -409,7 +409,7 @@ async fn a_question_keeps_its_messages_until_it_is_history_and_an_open_one_what_
 }
 
 #[tokio::test]
-async fn the_count_of_who_was_not_heard_goes_once_nobody_adds_to_it() {
+async fn the_count_of_unheard_senders_is_removed_once_it_no_longer_grows() {
     let mut world = world().await;
     // Nobody can be asked.
     let asking = g2::store::Asking { channels: Vec::new(), ..g2::store::Asking::default() };

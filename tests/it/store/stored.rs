@@ -151,13 +151,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_counted_of_each_group_is_what_is_there(steps in prop::collection::vec(step(), 1..50)) {
+    fn the_counted_bytes_of_each_group_equal_its_rows(steps in prop::collection::vec(step(), 1..50)) {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(run(steps));
     }
 }
 
 #[tokio::test]
-async fn who_has_put_in_as_much_as_is_kept_may_only_end_and_free_and_nobody_else_is_refused() {
+async fn a_group_at_its_limit_in_the_store_may_only_end_and_free_things_and_no_other_is_refused() {
     let mut world = world().await;
     world.store = world.store.bounded(g2::store::Bounds { stored: 100_000, ..g2::store::Bounds::NONE });
     let settle = |group, claim, json: Value| {

@@ -140,7 +140,7 @@ fn reply(settled: &g2::store::Settled) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_group_has_no_more_tasks_and_no_larger_ones_than_it_may_and_keeps_what_it_had() {
+async fn a_group_has_at_most_its_limit_of_tasks_and_bytes_and_keeps_old_ones() {
     let world = world().await;
     let tasks = TaskLimits { count: 3, bytes: 1_000, prompt: 600, script: 100 };
     let store = world.store.clone().bounded(Bounds { tasks, ..Bounds::NONE });
@@ -228,7 +228,7 @@ async fn a_list_is_a_page_of_a_mebibyte_and_its_pages_are_the_whole() {
 }
 
 #[tokio::test]
-async fn replies_are_bounded_in_one_commit_and_in_all_and_who_asks_again_is_answered() {
+async fn replies_are_bounded_in_one_commit_and_in_all_and_a_repeated_request_is_answered() {
     let world = world().await;
     let store = world.store.clone().bounded(Bounds { replies: 3 << 20, ..Bounds::NONE });
     heavy(&world, "family", 10, 60_000);
