@@ -21,7 +21,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     channels::{Channels, Intake, local::Local},
-    clock,
     config::Config,
     domain::{host::errors::chain, states::SandboxName},
     gateway::{self, Credentials, Gateway, Upstream},
@@ -35,6 +34,7 @@ use crate::{
         problems, prune, reconcile, schedule, snapshots, typing, usage,
     },
     store::{Asking, Bounds, Store},
+    system::clock,
 };
 
 mod alone;
@@ -142,7 +142,7 @@ pub fn asking(config: &Config) -> Asking {
 /// Returns the owner of folders that containers write to, user and group; `None`: this process' own.
 #[must_use]
 pub fn box_owner() -> Option<ipc::Owner> {
-    (crate::root::own_ids().0 == 0).then_some(AGENT)
+    (crate::system::process::own_ids().0 == 0).then_some(AGENT)
 }
 
 /// Makes the gateway of a root's settings; it reads no key yet.
@@ -360,7 +360,7 @@ impl Daemon {
         while self.mailbox.join_next().await.is_some() {}
         self.intake.end();
         // A socket that is there without a daemon tells of one that ended otherwise.
-        if let Err(error) = crate::root::remove_stale_socket(&socket_path(&self.root)) {
+        if let Err(error) = crate::system::socket::remove_stale_socket(&socket_path(&self.root)) {
             tracing::warn!(error = %chain(&error), "removing data/g2.sock failed");
         }
     }

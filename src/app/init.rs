@@ -10,12 +10,12 @@ use ipc_handlers::{
 
 use super::{box_owner, lock, open_store, private_dir};
 use crate::{
-    clock,
     config::{self, Config},
     domain::host::errors::chain,
     ops::{Alone, Keeper as _},
     root::{Standing, keep_private, make_private_file, standing},
     store::{NewGroup, NewWiring},
+    system::clock,
 };
 
 /// The skills that a new root is given, by name. They are its owner's from then on: none comes back that was removed.

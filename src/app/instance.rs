@@ -19,7 +19,7 @@ pub(super) async fn of(root: &Path, store: &Store) -> Result<String> {
             "this root is a copy, or was moved: it gets an instance of its own and adopts nothing"
         );
     }
-    let id = crate::root::new_id().context("reading a random id from the kernel")?;
+    let id = crate::system::process::new_id().context("reading a random id from the kernel")?;
     store.set_meta("instance", &id).await?;
     store.set_meta("place", &place).await?;
     Ok(id)

@@ -7,7 +7,6 @@ use anyhow::Result;
 use super::lock;
 use crate::{
     domain::host::prune::is_worth_shrinking,
-    root,
     store::{self, Store},
 };
 
@@ -34,7 +33,7 @@ pub async fn shrink(root: &Path, store: &Store) -> Result<Shrunk> {
     }
     let Ok(_lock) = lock(root).await else { return Ok(Shrunk::Served) };
     let wanted = 2 * (size.bytes - size.free);
-    if root::free_bytes(&root.join("data")).is_some_and(|free| free < wanted) {
+    if crate::system::disk::free_bytes(&root.join("data")).is_some_and(|free| free < wanted) {
         return Ok(Shrunk::NoRoom(wanted));
     }
     let path = store.path().to_owned();

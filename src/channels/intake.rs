@@ -3,7 +3,6 @@
 //! the platform may be told so; the loops read it from the feed.
 
 use crate::{
-    clock,
     domain::{
         platforms::{
             channels::{Connection, Mark},
@@ -11,8 +10,8 @@ use crate::{
         },
         rows::{Delivery, Inbound, Message},
     },
-    failpoint,
     store::{Accepted, Decided, Store, StoreError},
+    system::{clock, failpoint},
 };
 
 /// What came in goes here. Clones store in the same place.

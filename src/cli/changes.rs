@@ -2,9 +2,8 @@
 
 use super::{Command, Context, Failure, Outcome};
 use crate::{
-    clock,
     ops::{By, audit},
-    root,
+    system::clock,
 };
 
 /// At most this many characters of a command line are kept.
@@ -33,6 +32,9 @@ pub(super) fn note(context: &Context, outcome: &Outcome) {
         words.truncate(end);
         words.push('…');
     }
-    let by = By::owner(root::own_ids().0, context.environment.get("SUDO_USER").map(str::to_owned));
+    let by = By::owner(
+        crate::system::process::own_ids().0,
+        context.environment.get("SUDO_USER").map(str::to_owned),
+    );
     audit::note(&context.root, &by, done, &words, clock::now());
 }

@@ -17,10 +17,9 @@ use super::{Context, Failure};
 use crate::{
     app::{self, Tried, socket_path},
     channels::local::{Ask, Told},
-    clock,
     loops::control::{Request, Response, Status},
     ops::{Answer, By, Op, OpCode, OpError},
-    root::{SocketName, own_ids},
+    system::{clock, process::own_ids, socket::SocketName},
 };
 
 /// A connection to the daemon.

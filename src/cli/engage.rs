@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{Context, Failure, Outcome, jid, show};
 use crate::{
+    allowlists::senders,
     domain::{
         heard::{
             access::{Listed, Refusal, Standing, UnknownSenders},
@@ -18,7 +19,6 @@ use crate::{
         platforms::addresses::user_id,
         rows::Inbound,
     },
-    senders,
     store::Unjudged,
 };
 

@@ -8,9 +8,9 @@ use ipc_handlers::{Folder, Time};
 
 use super::{Context, Outcome, out, show};
 use crate::{
-    clock,
     domain::host::feed::FeedEvent,
     store::{News, Store},
+    system::clock,
 };
 
 /// How soon a change is shown that the daemon, or another process, commits.

@@ -280,13 +280,13 @@ fn speaker(text: &str) -> Result<String, BadArgument> {
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
-    crate::memory::be_frugal();
+    crate::system::memory::be_frugal();
     let environment = Environment::of_process();
     let arguments = Arguments::try_parse().unwrap_or_else(|wrong| wrong_usage(&wrong));
     if matches!(arguments.command, Command::Agent) {
         return agent_runner::main();
     }
-    crate::root::set_umask();
+    crate::system::process::set_umask();
     let context = Context {
         root: crate::root::find_root(arguments.root, &environment),
         json: arguments.json,

@@ -12,10 +12,10 @@ use super::{
 };
 use crate::{
     app::{Shrunk, shrink},
-    clock,
     domain::host::prune::{History, Horizon, counted_from},
     loops::prune::{How, Pruned, horizon, prune},
     store::{Size, Store, is_no_room},
+    system::clock,
 };
 
 pub(super) const REMOVED: &str = "\

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use ipc_handlers::{Folder, Time};
 
 use super::{Context, Outcome, show};
-use crate::clock;
+use crate::system::clock;
 
 const EXAMPLES: &str = "\
 Examples:

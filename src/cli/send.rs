@@ -10,7 +10,7 @@ use super::{Context, Failure, Outcome, client::Client, jid, out, speaker};
 use crate::{
     channels::local::{Ask, Incoming, Told},
     domain::rows::Delivery,
-    root::new_id,
+    system::process::new_id,
 };
 
 const EXAMPLES: &str = "\

@@ -11,7 +11,6 @@ use crate::{
     app::{self, Daemon, History},
     config::{Config, Written},
     domain::host::errors::chain,
-    root,
     store::Store,
 };
 
@@ -147,7 +146,7 @@ fn has_terminal() -> bool {
 
 /// Whether we were started with SIGHUP ignored.
 fn ignores_hangup() -> bool {
-    let status = root::own_status();
+    let status = crate::system::process::own_status();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }

@@ -10,12 +10,12 @@ use super::{
     Context, Failure, Outcome, client::perform, confirm::Yes, filter::check_group, out, show, word::as_typed,
 };
 use crate::{
-    clock,
     ops::{
         Op, OpError,
         sessions::{archive, clear, delete, resume},
     },
     store::{Patience, Stop, Store},
+    system::clock,
 };
 
 const SEARCHED: &str = "\

@@ -13,7 +13,6 @@ use super::{
     out, show,
 };
 use crate::{
-    clock,
     config::Config,
     domain::{
         host::problems::{Finding, Problem, sort_out},
@@ -25,6 +24,7 @@ use crate::{
         problems::{self, View},
     },
     ops::ipc::shown,
+    system::clock,
 };
 
 pub(super) const FIELDS: &str = "\

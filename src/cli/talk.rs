@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     channels::local::{Ask, Told},
-    clock,
     domain::platforms::addresses::user_id,
     store::{By, Conversation, Line, Store},
+    system::clock,
 };
 
 /// How many lines are shown on opening.

@@ -9,11 +9,12 @@ use super::{
     jid, out, show,
 };
 use crate::{
-    app, clock,
+    app,
     domain::{heard::engage::Rule, host::prune::History, states::RunStatus},
     ipc::peek,
     ops::missing,
     store::Why,
+    system::clock,
 };
 
 const EXAMPLES: &str = "\

@@ -22,7 +22,7 @@ use super::{
     meter::Meter,
     sought::{End, Filter, Sought},
 };
-use crate::clock;
+use crate::system::clock;
 
 /// How much of a request is waited for before the model's host is bothered with it, bytes: its whole, mostly.
 const BEGINNING: usize = 128 << 10;

@@ -16,7 +16,7 @@ use ipc_handlers::Time;
 use serde::Deserialize;
 
 use super::sought::Sought;
-use crate::{clock, config::dotenv};
+use crate::{config::dotenv, system::clock};
 
 /// The longest file of secrets that is read, bytes.
 const LONGEST: u64 = 1 << 20;

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::{clock, domain::host::repeats::Repeats};
+use crate::{domain::host::repeats::Repeats, system::clock};
 
 /// The kinds of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

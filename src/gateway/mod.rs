@@ -32,7 +32,7 @@ use std::{
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use crate::{clock, domain::mailbox::bucket::Bucket};
+use crate::{domain::mailbox::bucket::Bucket, system::clock};
 
 pub use books::Books;
 pub use credentials::{Credential, CredentialError, Credentials, Kind, Secret};

@@ -33,8 +33,8 @@ use super::{
     meter::{Form, Meter},
 };
 use crate::{
-    clock,
     domain::{host::errors::chain, mailbox::bucket::Bucket, runs::usage::Refusal},
+    system::clock,
 };
 
 /// At most this many bytes of a head that comes in pieces are kept: the longest head.

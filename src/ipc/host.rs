@@ -30,7 +30,7 @@ use super::{
     names::{in_hand, of_another_life, on_its_way, without_hand},
     world::World,
 };
-use crate::failpoint;
+use crate::system::failpoint;
 
 /// How often a file is placed that its container removes before it is in its place.
 const TRIES: usize = 3;

@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use super::{Keeping, Machine, Problems, keeper};
 use crate::{
     channels::local::{self, Local},
-    clock,
     domain::{
         heard::approvals,
         host::{errors::chain, problems::Finding},
@@ -26,6 +25,7 @@ use crate::{
     },
     ops::{self, Answer, By, Op, OpError},
     store::Store,
+    system::clock,
 };
 
 mod lines;
@@ -150,8 +150,8 @@ pub async fn run(desk: Arc<Desk>, listener: UnixListener) {
 /// # Errors
 /// The operating system's, with the path in the context.
 pub fn bind(path: &Path) -> std::io::Result<UnixListener> {
-    crate::root::remove_stale_socket(path)?;
-    let listener = UnixListener::bind(crate::root::SocketName::of(path)?.path())?;
+    crate::system::socket::remove_stale_socket(path)?;
+    let listener = UnixListener::bind(crate::system::socket::SocketName::of(path)?.path())?;
     crate::root::make_private(path)?;
     Ok(listener)
 }

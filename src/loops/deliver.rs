@@ -14,7 +14,6 @@ use tracing::Instrument as _;
 
 use crate::{
     channels::{Channel, Channels},
-    clock,
     domain::{
         host::{
             errors::chain,
@@ -26,8 +25,8 @@ use crate::{
         },
         rows::{Delivery, UnknownDeliveries},
     },
-    failpoint,
     store::{NextDelivery, OutboxPart, Store, StoreError},
+    system::{clock, failpoint},
 };
 
 /// Of a platform that does not answer in this time, nobody knows whether it has what was sent.

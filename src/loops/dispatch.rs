@@ -22,7 +22,6 @@ use super::{
     run::{self, Beginning, Order},
 };
 use crate::{
-    clock,
     domain::{
         host::{
             errors::chain,
@@ -30,8 +29,8 @@ use crate::{
         },
         runs::lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, WaitingLane, Work},
     },
-    failpoint,
     store::{self, News},
+    system::{clock, failpoint},
 };
 
 mod judging;

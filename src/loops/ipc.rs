@@ -16,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Allowances, Ask, Boxes, Held, Machine, intake::Intake, snapshots::Snapshots};
 use crate::{
-    clock,
     config::Config,
     domain::host::errors::chain,
     ipc::{Claimed, Claims, GroupBoxes, Hint, Hints, Swept, Watch},
     ops::ipc::Hand,
     store::Store,
+    system::clock,
 };
 
 mod answer;

@@ -14,7 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Machine, Obstacle};
 use crate::{
-    clock,
+    allowlists::{
+        mounts::{self, NoList},
+        senders,
+    },
     config::{Config, SandboxKind, dotenv},
     domain::{
         heard::{approvals::full, engage::takes_everything, js_regex::Pattern},
@@ -29,13 +32,12 @@ use crate::{
         states::SandboxName,
     },
     gateway::{CredentialError, Credentials, Upstream},
-    mounts::{self, NoList},
     sandbox::{
         SandboxError,
         docker::{DockerSandbox, Image},
     },
-    senders,
     store::Store,
+    system::clock,
 };
 
 /// How long the engine may take over all images.
@@ -228,8 +230,8 @@ async fn sandbox(view: &View<'_>, found: &mut Vec<Problem>) {
 fn disk(view: &View<'_>, found: &mut Vec<Problem>) {
     let data = view.root.join("data");
     let data = if data.is_dir() { data } else { view.root.to_owned() };
-    let Some(free) = crate::root::free_bytes(&data) else { return };
-    let (free_inodes, inodes) = crate::root::inodes(&data);
+    let Some(free) = crate::system::disk::free_bytes(&data) else { return };
+    let (free_inodes, inodes) = crate::system::disk::inodes(&data);
     let wanted = view.config.limits.min_free_bytes;
     let path = data.display().to_string();
     let inside = view.store.and_then(|store| store.size().ok()).map_or(0, |size| size.free);

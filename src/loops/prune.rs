@@ -24,16 +24,15 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    clock,
     config::Config,
     domain::host::{
         errors::chain,
         prune::{History, Horizon, Keep, counted_from, pause},
     },
-    failpoint,
     ipc::{World, peek, sync_all},
     root,
     store::{Store, StoreError},
+    system::{clock, failpoint},
 };
 
 /// How many rows a step removes.

@@ -209,7 +209,8 @@ pub async fn run(
 /// Says why the disk lets nothing be launched.
 fn no_room(host: &Runs, from_outside: bool) -> String {
     let data = host.root.join("data");
-    let (free, wanted) = (crate::root::free_bytes(&data).unwrap_or(0), host.config.limits.min_free_bytes);
+    let (free, wanted) =
+        (crate::system::disk::free_bytes(&data).unwrap_or(0), host.config.limits.min_free_bytes);
     let shown = data.display();
     let mut why = if free < wanted {
         let (free, wanted) = (free >> 20, wanted >> 20);

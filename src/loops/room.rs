@@ -12,7 +12,6 @@ use tokio::{sync::mpsc, task::spawn_blocking};
 
 use super::Machine;
 use crate::{
-    clock,
     config::Config,
     domain::{
         host::{
@@ -23,6 +22,7 @@ use crate::{
     },
     ipc::{BoxName, Weight, weigh},
     store::Store,
+    system::clock,
 };
 
 /// How many names of one of a group's folders are weighed.

@@ -6,9 +6,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    clock,
     domain::host::{errors::chain, feed::EventKind},
     store::Store,
+    system::clock,
 };
 
 /// However far off the next task is, the clock is looked at this often: it may have been set.

@@ -19,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Ask, Boxes};
 use crate::{
-    clock,
     config::Config,
     domain::host::{errors::chain, feed::EventKind},
     ipc::{PutError, World},
     store::{Follower, News, Store, StoreError},
+    system::clock,
 };
 
 /// Why a snapshot is not written.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{clock, domain::host::errors::chain, gateway::Gateway, store::Store};
+use crate::{domain::host::errors::chain, gateway::Gateway, store::Store, system::clock};
 
 /// How long a store that can't take it is left alone.
 const AGAIN: Duration = Duration::from_secs(1);

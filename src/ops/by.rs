@@ -28,7 +28,7 @@ impl By {
     #[must_use]
     pub fn owner(uid: u32, before: Option<String>) -> Self {
         // A user who is no administrator acts under no other name.
-        Self::Owner { uid, name: crate::root::user_name(uid), before: before.filter(|_| uid == 0) }
+        Self::Owner { uid, name: crate::system::process::user_name(uid), before: before.filter(|_| uid == 0) }
     }
 
     /// Whether they may ask for this at all. An operation has rules of its own beside.

@@ -3,7 +3,7 @@
 use ipc_handlers::{Command, Folder, Outcome, Time};
 
 use super::{By, OpCode, OpError, World};
-use crate::{clock, store::Transcripts};
+use crate::{store::Transcripts, system::clock};
 
 /// Does a command as if `group` asked, and has everybody look who should. Returns what came of it, and when it was done.
 pub(super) async fn act(

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    clock,
     config::Config,
     ipc::{Claimed, GroupBoxes, Owner},
     store::Store,
+    system::clock,
 };
 
 pub mod alone;

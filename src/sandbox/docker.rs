@@ -135,7 +135,7 @@ impl DockerSandbox {
         let started = engine.ask_about(id, "starting", LAUNCH, client.start_container(id, None)).await;
         self.shared.started.notify_waiters();
         started?;
-        crate::failpoint::reach("run.no_stdin");
+        crate::system::failpoint::reach("run.no_stdin");
         // An engine goes on taking the input of a container that has ended, without reading it.
         match select(pin!(feed(id, attached, &stdin)), pin!(self.wait(id))).await {
             Either::Left((fed, _)) => fed,

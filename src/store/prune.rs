@@ -67,7 +67,7 @@ impl Store {
             for statement in removals(what) {
                 removed = c.prepare_cached(&statement)?.execute(values.and(&[&ids]).as_slice())?;
             }
-            crate::failpoint::reach("prune.removed");
+            crate::system::failpoint::reach("prune.removed");
             Ok(removed)
         })
         .await

@@ -13,7 +13,7 @@ use super::{
     Fault, StoreError,
     talk::events::{self, Feed},
 };
-use crate::failpoint;
+use crate::system::failpoint;
 
 /// At most so many pieces of work share one commit.
 const BATCH: usize = 512;

@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     channels::{Channel as _, Intake},
-    clock,
     domain::{host::feed::EventKind, platforms::typing::Signal, rows::Delivery},
     store::{By, Heard, How, News, Store, StoreError},
+    system::clock,
 };
 
 /// How many messages of people are read at a time.

@@ -1,7 +1,7 @@
 //! The sender list, and messages that no rule could judge.
 
 use super::{Subject, row::Row};
-use crate::{domain::heard::sender_list::SenderList, senders};
+use crate::{allowlists::senders, domain::heard::sender_list::SenderList};
 
 pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let list = match senders::read(&subject.config) {

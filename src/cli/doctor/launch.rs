@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use super::{Subject, row::Row};
 use crate::{
+    allowlists::mounts::{self, Extra, NoList},
     config::dotenv,
     domain::{
         rows::Group,
@@ -12,7 +13,6 @@ use crate::{
             run_settings::{Credentials, Provider, RunSettings},
         },
     },
-    mounts::{self, Extra, NoList},
 };
 
 pub(super) fn check(subject: &Subject) -> Vec<Row> {

@@ -15,11 +15,11 @@ use super::{
     Context, Outcome, show,
 };
 use crate::{
-    clock,
     domain::states::QueueState,
     ipc::{COMMAND_LIMIT, read_inside},
     ops::ipc::send,
     store::Store,
+    system::clock,
 };
 
 /// How often it is looked whether the command is settled.

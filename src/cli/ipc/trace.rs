@@ -8,7 +8,6 @@ use super::{
     Context, Outcome, show,
 };
 use crate::{
-    clock,
     domain::states::QueueState,
     ipc::peek,
     ops::ipc::{
@@ -16,6 +15,7 @@ use crate::{
         shown,
     },
     store::Store,
+    system::clock,
 };
 
 /// Prints a command's row, its file, its reply or why it was refused.

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{super::out, Context, Outcome};
 use crate::{
-    clock,
     domain::{host::feed::EventKind, rows::IpcRow, states::QueueState},
     ops::ipc::look::Queue,
     store::{IpcFilter, News, Store},
+    system::clock,
 };
 
 /// How often the folders are looked at.

@@ -4,15 +4,14 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{Dispatch, Event, WaitingLane, chain};
 use crate::{
-    clock,
+    allowlists::senders::{self, Senders},
     config::Config,
     domain::heard::{
         engage::{Outcome, Rule},
         hearing::Rules,
     },
-    failpoint,
-    senders::{self, Senders},
     store::{AllJudged, Judged, Unjudged},
+    system::{clock, failpoint},
 };
 
 /// How many inbox rows are judged in one transaction.

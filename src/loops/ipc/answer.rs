@@ -12,11 +12,10 @@ use super::{
     searches::Asked,
 };
 use crate::{
-    clock,
     domain::{host::errors::chain, states::CommandOutcome},
-    failpoint,
     ipc::{Claimed, PutError, Why},
     store::{Receipt, Settled, StoreError},
+    system::{clock, failpoint},
 };
 
 /// How often a settled command is answered before that is left to the next start.

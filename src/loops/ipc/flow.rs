@@ -11,7 +11,7 @@ use super::{
     read::{Patience, Pending, Reading, Taken, read},
     transcripts,
 };
-use crate::{failpoint, ipc::Claimed, store::Settled};
+use crate::{ipc::Claimed, store::Settled, system::failpoint};
 
 /// So many are read before they are settled together: a commit writes hardly more pages for twice as many. Not
 /// acknowledged are twice as many, those that are settled and those that are read meanwhile, and what is not answered yet.

@@ -15,12 +15,12 @@ use super::{
     read::{Patience, Pending, Reading, claim, read},
 };
 use crate::{
-    clock,
     domain::host::{
         errors::chain,
         room::{self, Intake},
     },
     ipc::{Claimed, CommandBox, GroupBoxes},
+    system::clock,
 };
 
 /// How long a gate stays shut before the boxes are looked at again.

@@ -69,7 +69,7 @@ pub(super) async fn open_groups(
         };
         let watched = watch_boxes(host, watch, &boxes);
         // The worker's first look comes after this: for what is here now no scan is needed.
-        let _ = boxes.changed(crate::clock::now());
+        let _ = boxes.changed(crate::system::clock::now());
         let (jobs, queue) = mpsc::unbounded_channel();
         let (sender, hints) = hints(HINTS);
         let now = Instant::now();
@@ -173,7 +173,9 @@ pub(super) fn look_at_identity(
         *last = some.last().map(|boxes| boxes.folder().clone());
     }
     looking.spawn_blocking(move || {
-        some.iter().map(|boxes| (boxes.folder().clone(), boxes.identity(crate::clock::now()))).collect()
+        some.iter()
+            .map(|boxes| (boxes.folder().clone(), boxes.identity(crate::system::clock::now())))
+            .collect()
     });
 }
 

@@ -11,10 +11,10 @@ use ipc_handlers::{
 use super::{Mailboxes, transcripts::Archives};
 use crate::{
     domain::host::errors::chain,
-    failpoint,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, World, Writer},
     ops::ipc::hand::file_of,
     store::{self, Body, CommandFile, Proof, digest},
+    system::failpoint,
 };
 
 /// How long a file that can't be parsed is given to become whole.

@@ -23,11 +23,10 @@ use super::{
     span,
 };
 use crate::{
-    clock,
     domain::{host::errors::chain, states::CommandOutcome},
-    failpoint,
     ipc::Claimed,
     store::{Patience, Receipt, Settled, Stop},
+    system::{clock, failpoint},
 };
 
 /// How many are made at a time, of as many groups.

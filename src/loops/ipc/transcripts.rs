@@ -5,9 +5,9 @@ use ipc_handlers::{Command, Folder, effect::Lanes};
 use super::{Mailboxes, read::Pending};
 use crate::{
     domain::host::errors::chain,
-    failpoint,
     ops::sessions::read_transcript,
     store::{Proof, Transcripts},
+    system::failpoint,
 };
 
 /// Whose transcripts a command archives.

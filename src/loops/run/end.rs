@@ -7,13 +7,12 @@ use tracing::Instrument as _;
 
 use super::{ASK_AGAIN, Ending, RunLog, Runs, Watched, span};
 use crate::{
-    clock,
     domain::{host::errors::chain, runs::lanes::WaitingLane},
-    failpoint,
     ipc::InputState,
     loops::Ask,
     sandbox::SandboxError,
     store::{ActiveRun, EndOfRun, LeftInput, StoreError},
+    system::{clock, failpoint},
 };
 
 /// How long a killed container may take to be dead.

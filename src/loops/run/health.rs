@@ -7,7 +7,6 @@ use tracing::Instrument as _;
 
 use super::{Asked, Leaving, Speaks, Watched};
 use crate::{
-    clock,
     domain::{
         host::errors::chain,
         runs::{
@@ -17,6 +16,7 @@ use crate::{
             life::Reached,
         },
     },
+    system::clock,
 };
 
 /// How often `_close` is asserted again until the container is gone.

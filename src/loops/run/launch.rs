@@ -12,7 +12,6 @@ use super::{
     prepare::{Unprepared, prepare},
 };
 use crate::{
-    clock,
     domain::{
         host::errors::chain,
         runs::{
@@ -20,9 +19,9 @@ use crate::{
             lanes::Event,
         },
     },
-    failpoint,
     loops::snapshots::Shown,
     sandbox::{SandboxError, Spec},
+    system::{clock, failpoint},
 };
 
 impl Watched {

@@ -1,7 +1,7 @@
 //! What is wrong with a run's output, as the log is told of it: a container can write it as often as it likes.
 
 use super::Watched;
-use crate::{clock, sandbox::output::Reason};
+use crate::{sandbox::output::Reason, system::clock};
 
 /// What the log is told of once a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

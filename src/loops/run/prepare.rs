@@ -7,6 +7,7 @@ use tokio::task::{JoinError, spawn_blocking};
 
 use super::{Runs, model};
 use crate::{
+    allowlists::mounts,
     domain::{
         host::errors::chain,
         rows::Group,
@@ -18,7 +19,6 @@ use crate::{
     },
     gateway::SocketError,
     ipc::{self, Owner, World},
-    mounts,
     sandbox::{Access, Labels, Limits, Mount, Network, Seat, Spec, Whose},
     store::StoreError,
 };
@@ -156,7 +156,7 @@ fn now(host: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         command: host.config.agent.command.clone(),
         mounts,
         env,
-        user: owner.unwrap_or_else(crate::root::own_ids),
+        user: owner.unwrap_or_else(crate::system::process::own_ids),
         network: match settings.network {
             run_settings::Network::Model => Network::None,
             run_settings::Network::Open => Network::Open,

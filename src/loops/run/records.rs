@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use super::{Halt, Speaks, Watched, noise::Noise};
 use crate::{
-    clock,
     domain::{
         host::errors::chain,
         runs::{
@@ -17,10 +16,10 @@ use crate::{
         },
         states::{RunKind, Via},
     },
-    failpoint,
     loops::intake::What,
     sandbox::output::Parsed,
     store::{Recorded, batch_name, task_batch},
+    system::{clock, failpoint},
 };
 
 /// How long what may not be said yet waits before it is looked at again.

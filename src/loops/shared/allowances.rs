@@ -7,7 +7,7 @@ use std::{
 
 use ipc_handlers::Folder;
 
-use crate::{clock, config::Limits, domain::mailbox::bucket::Bucket};
+use crate::{config::Limits, domain::mailbox::bucket::Bucket, system::clock};
 
 /// What each group may still do. A start of the daemon makes it anew.
 pub struct Allowances {

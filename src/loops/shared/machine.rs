@@ -10,7 +10,7 @@ use std::{
 use ipc_handlers::Folder;
 use tokio::sync::Notify;
 
-use crate::{domain::host::room::Disk, root, store::Store};
+use crate::{domain::host::room::Disk, store::Store};
 
 /// What the machine lets the daemon do, as it was last seen.
 pub struct Machine {
@@ -81,8 +81,8 @@ impl Machine {
     /// Returns the disk as it is now, but for the pages that are free inside of the store.
     #[must_use]
     pub fn disk(&self) -> Disk {
-        let (free_inodes, all_inodes) = root::inodes(&self.data);
-        let free = root::free_bytes(&self.data).unwrap_or(u64::MAX);
+        let (free_inodes, all_inodes) = crate::system::disk::inodes(&self.data);
+        let free = crate::system::disk::free_bytes(&self.data).unwrap_or(u64::MAX);
         Disk { free, inside: 0, wanted: self.min_free_bytes, free_inodes, all_inodes }
     }
 

@@ -7,7 +7,7 @@ use super::{
     super::{By, Done, OpCode, OpError, Operation, World, args::Jid},
     answerer, us,
 };
-use crate::clock;
+use crate::system::clock;
 
 /// Which questions, and who says no.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -2,13 +2,13 @@
 
 use super::{By, Done, OpCode, OpError, World, missing};
 use crate::{
-    clock,
     domain::{
         heard::{approvals::Approval, people::user_by_hand},
         host::prune::History,
     },
-    failpoint, ipc,
+    ipc,
     store::{Decided, How, Pick},
+    system::{clock, failpoint},
 };
 
 pub mod approve;

@@ -13,13 +13,13 @@ use super::super::{
     wirings::{default_mode, two_answer},
 };
 use crate::{
-    clock,
     domain::{
         heard::engage::Engages,
         rows::{Chat, Group},
     },
-    failpoint, ipc,
+    ipc,
     store::{NewGroup, NewWiring},
+    system::{clock, failpoint},
 };
 
 /// Which group, and how it begins.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::super::{By, Done, OpError, Operation, World};
-use crate::{domain::rows::Group, failpoint, ipc::peek, store::StoreError};
+use crate::{domain::rows::Group, ipc::peek, store::StoreError, system::failpoint};
 
 /// For how long the group is emptied again where a message began another run meanwhile.
 const AGAIN: Duration = Duration::from_secs(30);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{By, Done, OpError, Operation, World, args::Trigger};
 use crate::{
-    clock, config,
+    config,
     domain::{
         host::zone::suggestion,
         rows::Group,
@@ -17,6 +17,7 @@ use crate::{
             run_settings::Provider,
         },
     },
+    system::clock,
 };
 
 /// Settings that a live run does not depend on.

@@ -12,8 +12,8 @@ use super::{
     row, state,
 };
 use crate::{
-    clock,
     domain::{rows::IpcRow, states::CommandOutcome},
+    system::clock,
 };
 
 /// The command to drop, and the reason.

@@ -25,13 +25,13 @@ use crate::{
         host::{errors::chain, zone::Zones},
         states::CommandOutcome,
     },
-    failpoint,
     ipc::{
         ClaimError, Claimed, Claims, CommandBox, GroupBoxes, HostDirs, PutError, ReadError, Source, Why,
         World,
     },
     root,
     store::{Body, CommandFile, Proof, Store, StoreError, Transcripts, digest},
+    system::failpoint,
 };
 
 /// The means to act on a root's commands. Only one process may act at a time: the daemon, or the holder of the root's lock.

@@ -12,9 +12,9 @@ use super::{
     shown,
 };
 use crate::{
-    clock,
     domain::{host::screen::escaped, mailbox::holds::Hold},
     ipc::display_name,
+    system::clock,
 };
 
 /// The group or command to hold, and the reason.

@@ -6,7 +6,6 @@ use ipc_handlers::{Folder, RequestId, Time, envelope};
 
 use super::super::{OpError, missing};
 use crate::{
-    clock,
     domain::{
         host::{prune::History, screen::escaped},
         mailbox::holds::Holds,
@@ -18,6 +17,7 @@ use crate::{
         peek::{self, Lying},
     },
     store::{IpcFilter, Store},
+    system::clock,
 };
 
 /// How many waiting commands are listed at most, of all groups together; those with the most give way.

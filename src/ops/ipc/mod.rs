@@ -3,10 +3,10 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
 
 use crate::{
-    clock,
     domain::{mailbox::holds::Hold, rows::IpcRow},
     ipc::display_name,
     store::Store,
+    system::clock,
 };
 
 use super::OpError;

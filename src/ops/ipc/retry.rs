@@ -9,7 +9,7 @@ use super::{
     look::{Found, find},
     row, state,
 };
-use crate::{clock, domain::rows::IpcRow};
+use crate::{domain::rows::IpcRow, system::clock};
 
 /// The command to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

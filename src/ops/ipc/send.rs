@@ -10,10 +10,9 @@ use super::{
     look,
 };
 use crate::{
-    clock,
     domain::{host::errors::chain, rows::IpcRow},
     ipc::{COMMAND_LIMIT, CommandBox, post},
-    root::new_id,
+    system::{clock, process::new_id},
 };
 
 words! {

@@ -10,7 +10,7 @@ use super::{
     },
     none, row,
 };
-use crate::{clock, domain::rows::User};
+use crate::{domain::rows::User, system::clock};
 
 /// The person. Fields that are left out keep their values.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

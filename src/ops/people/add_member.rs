@@ -8,7 +8,7 @@ use super::{
     super::{By, Done, OpError, Operation, World, args::UserId},
     BY_HAND,
 };
-use crate::{clock, domain::rows::Member};
+use crate::{domain::rows::Member, system::clock};
 
 /// Which group knows whom.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

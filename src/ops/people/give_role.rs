@@ -9,8 +9,8 @@ use super::{
     BY_HAND, none, row,
 };
 use crate::{
-    clock,
     domain::{heard::people::Role, rows::User},
+    system::clock,
 };
 
 words! {

@@ -3,7 +3,7 @@
 use ipc_handlers::{Command, Folder, Outcome, Time, reply};
 
 use super::{By, Done, OpError, World, commands::act};
-use crate::{clock, domain::rows::Task, store::Transcripts};
+use crate::{domain::rows::Task, store::Transcripts, system::clock};
 
 pub mod add;
 pub mod cancel;

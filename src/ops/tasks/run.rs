@@ -8,7 +8,7 @@ use super::{
     super::{By, Done, OpError, Operation, World},
     group_of, row,
 };
-use crate::{clock, domain::rows::Task};
+use crate::{domain::rows::Task, system::clock};
 
 /// Which task.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

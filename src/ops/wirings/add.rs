@@ -11,7 +11,7 @@ use super::{
     super::{By, Done, OpError, Operation, World, args::Jid},
     check_pattern, default_mode, none, row, two_answer,
 };
-use crate::{clock, domain::rows::Wiring, store::NewWiring};
+use crate::{domain::rows::Wiring, store::NewWiring, system::clock};
 
 /// The chat, the group, and the rule for messages that wake the agent.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -16,7 +16,7 @@ use crate::{
         },
         states::{RunKind, RunStatus, SandboxName, Via},
     },
-    failpoint,
+    system::failpoint,
 };
 
 mod end;

@@ -1,6 +1,6 @@
 //! The daemon dies, and the next one finds what the design promises.
 //!
-//! A debug build of the real `g2 serve` ends itself by SIGKILL at a named step (`src/failpoint.rs`), or is killed at
+//! A debug build of the real `g2 serve` ends itself by SIGKILL at a named step (`src/system/failpoint.rs`), or is killed at
 //! any moment; another one is started on the same root; then files, receipts, outbox and ledger are compared with the
 //! crash tables of the design. Never a fake daemon, never a step that is skipped because it is hard to reach.
 //!

@@ -6,12 +6,12 @@ use tokio::task::spawn_blocking;
 
 use super::{super::read::Patience, Worker};
 use crate::{
-    clock,
     domain::{
         host::errors::chain,
         mailbox::scan::{self, Found, Look, Sight},
     },
     ipc::{CommandBox, Entry, Kind, Writer},
+    system::clock,
 };
 
 /// How many files of a box are listed at a time.

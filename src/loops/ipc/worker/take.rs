@@ -17,12 +17,11 @@ use super::{
     Worker,
 };
 use crate::{
-    clock,
     domain::host::{errors::chain, room::Intake},
-    failpoint,
     ipc::{Claimed, CommandBox},
     ops::ipc::hand,
     store::Note,
+    system::{clock, failpoint},
 };
 
 /// So few files are taken at once; for more a group waits until the crowd has places.

@@ -212,7 +212,7 @@ pub(super) fn keep(c: &Connection, file: &CommandFile, verdict: Verdict, now: Ti
         file.digest, verdict.outcome.as_str(), code.map(Code::as_str), reason, hint, verdict.reply, verdict.replay_of, now.0,
         file.written.map(|at| at.0), file.taken.map(|at| at.0), token_id(file)
     ])?;
-    crate::failpoint::reach("ipc.decided");
+    crate::system::failpoint::reach("ipc.decided");
     Ok(Settled {
         receipt: Receipt {
             claim: file.claim,

@@ -1,0 +1,21 @@
+//! `data/changes.log`: what people changed, a line each.
+#![expect(clippy::disallowed_methods, reason = "the door to files that no container can write")]
+
+use std::path::Path;
+
+/// How large `changes.log` gets before it becomes `changes.log.1`, bytes.
+const CHANGES: u64 = 1 << 20;
+
+/// Adds a line to `data/changes.log`. Of what is older, at most a file of the same size is kept.
+///
+/// # Errors
+/// The operating system's.
+pub fn append_change(data: &Path, line: &str) -> std::io::Result<()> {
+    use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    let path = data.join("changes.log");
+    if std::fs::metadata(&path).is_ok_and(|meta| meta.len() >= CHANGES) {
+        std::fs::rename(&path, data.join("changes.log.1"))?;
+    }
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    file.write_all(format!("{line}\n").as_bytes())
+}

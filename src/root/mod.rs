@@ -1,0 +1,161 @@
+//! The root: where it is, in what state, and its own files, which no container can write.
+#![expect(clippy::disallowed_methods, reason = "this folder is the door to the root's own files")]
+
+use std::path::{Path, PathBuf};
+
+use rustix::{
+    fs::{Access, access},
+    io::Errno,
+};
+
+use crate::{config::Environment, domain::host::problems::RootFault, system::process::own_ids};
+
+mod changes;
+mod folders;
+mod kept;
+mod key;
+mod private;
+mod runs;
+mod starts;
+
+pub use changes::append_change;
+pub use folders::{make_agent_folders, make_folder, read_script};
+pub use kept::{read_kept_bytes, read_kept_command};
+pub use key::token_key;
+pub use private::{keep_private, make_private, make_private_file, open_mode, open_to_others};
+pub use runs::{read_run_log, remove_run_folder, run_folders};
+pub use starts::{read_starts, write_starts};
+
+/// Where everything lies: the root, found as the design says.
+///
+/// `--root`, otherwise `$G2_ROOT`, otherwise the working directory if it holds `groups/` and `data/`, otherwise the nearest folder around
+/// it that does and is ours, otherwise `$XDG_DATA_HOME/g2`.
+#[must_use]
+pub fn find_root(flag: Option<PathBuf>, environment: &Environment) -> PathBuf {
+    if let Some(root) = flag.or_else(|| environment.get("G2_ROOT").map(PathBuf::from)) {
+        return std::path::absolute(&root).unwrap_or(root);
+    }
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    if let Some(root) = here.ancestors().find(|at| looks_like_a_root(at) && (*at == here || is_ours(at))) {
+        return root.to_owned();
+    }
+    let home = environment.get("HOME").unwrap_or("/root");
+    environment
+        .get("XDG_DATA_HOME")
+        .map_or_else(|| Path::new(home).join(".local/share"), PathBuf::from)
+        .join("g2")
+}
+
+fn looks_like_a_root(at: &Path) -> bool {
+    at.join("groups").is_dir() && at.join("data").is_dir()
+}
+
+/// Whether this user owns it. Settings name programs that are run: what somebody else put around us is not followed.
+fn is_ours(at: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(at).is_ok_and(|meta| meta.uid() == own_ids().0)
+}
+
+/// What stands where a root should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A root with its store.
+    Root,
+    /// Nothing was kept here yet.
+    Nothing,
+    /// What a store leaves behind, and no store: it was lost, or its disk is not mounted. Here is a piece of it.
+    WithoutStore { trace: PathBuf },
+}
+
+/// Returns what stands at `root`. What may not be looked at counts as there: whoever opens it is told why it can't be.
+#[must_use]
+pub fn standing(root: &Path) -> Standing {
+    let data = root.join("data");
+    match std::fs::metadata(data.join("g2.sqlite")) {
+        // One without a byte was never written to.
+        Ok(meta) if meta.len() > 0 => return Standing::Root,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Standing::Root,
+        Ok(_) | Err(_) => {}
+    }
+    let below = |folder: PathBuf| entries(&folder).into_iter();
+    let of_the_store = below(data.clone()).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_log = name == "g2.sqlite-wal" && std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
+        is_log || name.starts_with("g2.sqlite.before-")
+    });
+    let of_runs = ["claimed", "sessions", "runs"].into_iter().flat_map(|part| below(data.join(part)));
+    let of_commands = ["done", "dead"].into_iter().flat_map(|part| below(data.join(part)).flat_map(below));
+    let of_groups = below(root.join("groups")).flat_map(|group| below(group.join("conversations")));
+    let trace = of_runs.chain(of_commands).chain(of_groups).chain(of_the_store).next();
+    trace.map_or(Standing::Nothing, |trace| Standing::WithoutStore { trace })
+}
+
+/// What a root has, below it.
+const PARTS: [&str; 3] = ["groups", "data", "data/g2.sqlite"];
+
+/// Returns why a root can't be served as it stands: it is not laid out, or not ours to read and write.
+#[must_use]
+pub fn fault(root: &Path) -> Option<RootFault> {
+    let shown = root.display().to_string();
+    let at = |part: &str| if part.is_empty() { root.to_owned() } else { root.join(part) };
+    let name = |path: PathBuf| path.display().to_string();
+    let look = |part: &str| access(at(part), Access::EXISTS);
+    let closed = |part: &str| Some(RootFault::Closed { root: shown.clone(), path: name(at(part)) });
+    if look("") == Err(Errno::ACCESS) || access(root, Access::EXEC_OK) == Err(Errno::ACCESS) {
+        return closed("");
+    }
+    let mut parts = Vec::new();
+    for part in PARTS {
+        match look(part) {
+            Ok(()) => {}
+            Err(Errno::ACCESS) => return closed(part),
+            Err(_) => parts.push(part),
+        }
+    }
+    match standing(root) {
+        Standing::WithoutStore { trace } => {
+            return Some(RootFault::WithoutStore { root: shown, trace: name(trace) });
+        }
+        Standing::Nothing if parts.is_empty() => parts.push("the contents of data/g2.sqlite"),
+        Standing::Nothing | Standing::Root => {}
+    }
+    if !parts.is_empty() {
+        return Some(RootFault::Missing { root: shown, parts });
+    }
+    if let Some(part) = ["groups", "data"].into_iter().find(|part| !root.join(part).is_dir()) {
+        return Some(RootFault::NoFolder { root: shown, path: name(at(part)) });
+    }
+    ["", "groups", "data", "data/g2.sqlite"].into_iter().find_map(|part| {
+        let errno = access(at(part), Access::WRITE_OK).err()?;
+        let (path, why) = (name(at(part)), std::io::Error::from(errno).to_string());
+        Some(match errno {
+            Errno::ROFS => RootFault::ReadOnly { path, why },
+            _ => RootFault::Unwritable { root: shown.clone(), path, why },
+        })
+    })
+}
+
+/// What lies in a folder; nothing where there is none.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.path()).collect()
+}
+
+/// Moves what lies in `data/` into `data/<aside>/`: a new store numbers its runs and commands from 1 again.
+///
+/// # Errors
+/// The operating system's.
+pub fn move_aside(data: &Path, aside: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let place = data.join(aside);
+    std::fs::DirBuilder::new().mode(0o700).create(&place)?;
+    for path in entries(data) {
+        let name = path.file_name().unwrap_or_default();
+        // What is held by this process, the page that git knows, and what was moved earlier.
+        let stays = name == "lock" || name == "README.md" || name.to_string_lossy().starts_with("before-");
+        if !stays {
+            std::fs::rename(&path, place.join(name))?;
+        }
+    }
+    Ok(())
+}

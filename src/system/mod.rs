@@ -1,0 +1,8 @@
+//! The machine beneath: its clock, disks, memory and processes. Nothing here knows of groups or stores.
+
+pub mod clock;
+pub mod disk;
+pub mod failpoint;
+pub mod memory;
+pub mod process;
+pub mod socket;

@@ -1,0 +1,40 @@
+//! This process, and the users of this machine.
+#![expect(clippy::disallowed_methods, reason = "the door to files that no container can write")]
+
+/// From now on what this process makes can be read by others, unless it says otherwise or lies in a closed folder:
+/// what agents are given has to be readable to their user, whatever we were started with.
+pub fn set_umask() {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+}
+
+/// Returns a new random id: 32 hexadecimal digits.
+///
+/// # Errors
+/// The kernel gives none.
+pub fn new_id() -> std::io::Result<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+    Ok(text.trim().replace('-', ""))
+}
+
+/// Returns what the kernel says of this process, a line each; empty where it says nothing.
+#[must_use]
+pub fn own_status() -> String {
+    std::fs::read_to_string("/proc/self/status").unwrap_or_default()
+}
+
+/// Returns a user's name, where `/etc/passwd` has it.
+#[must_use]
+pub fn user_name(user: u32) -> Option<String> {
+    let all = std::fs::read_to_string("/etc/passwd").ok()?;
+    all.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(user)).then(|| name.to_owned())
+    })
+}
+
+/// Returns this process's user and group.
+#[must_use]
+pub fn own_ids() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
