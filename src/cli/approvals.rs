@@ -5,7 +5,7 @@ use clap::Subcommand;
 use ipc_handlers::Folder;
 use serde::Serialize;
 
-use super::{Context, Outcome, client::perform, show};
+use super::{CliResult, Context, client::perform, show};
 use crate::{
     domain::{
         heard::approvals::{Approval, ApprovalEvent},
@@ -89,7 +89,7 @@ struct Shown {
 }
 
 impl Approvals {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
             Self::List { all, limit } => {
                 let store = context.store()?;

@@ -1,6 +1,6 @@
 //! Notes `init` and `prune` in `data/changes.log`: they are changes, but no operations.
 
-use super::{Command, Context, Failure, Outcome};
+use super::{CliResult, Command, Context, Failure};
 use crate::{
     ops::{By, audit},
     system::clock,
@@ -19,7 +19,7 @@ pub(super) fn is_a_change(command: &Command) -> bool {
 }
 
 /// Notes what became of a change. One that was not begun, as it was said wrongly, is none.
-pub(super) fn note(context: &Context, outcome: &Outcome) {
+pub(super) fn note(context: &Context, outcome: &CliResult) {
     let done = match outcome {
         Ok(()) | Err(Failure::Quiet(0)) => true,
         Err(Failure::Usage(_) | Failure::NotRunning(_) | Failure::Mute { .. }) => return,

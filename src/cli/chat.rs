@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Context, Outcome, client::Client, jid, speaker, talk::Talk};
+use super::{CliResult, Context, client::Client, jid, speaker, talk::Talk};
 
 const EXAMPLES: &str = "\
 The last 20 lines are shown first, and lines that are new to you are marked. In the chat, /help
@@ -24,7 +24,7 @@ pub(super) struct Chat {
 }
 
 impl Chat {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let mut client = Client::needed(context).await?;
         let assistant = context.config()?.assistant_name;
         let talk =

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use anyhow::{anyhow, bail};
 use clap::Subcommand;
 
-use super::{Context, Outcome, client::perform, show, word::setting};
+use super::{CliResult, Context, client::perform, show, word::setting};
 use crate::ops::{args::Jid, people::set_chat};
 
 const SETTINGS: &str = "\
@@ -45,7 +45,7 @@ pub(super) enum Chats {
 }
 
 impl Chats {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
             Self::List { limit } => {
                 let chats = context.store()?.chats(limit).await?;

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, stderr, stdin};
 
 use clap::Args;
 
-use super::{Failure, Outcome, out};
+use super::{CliResult, Failure, out};
 
 #[derive(Debug, Args)]
 pub(super) struct Yes {
@@ -18,7 +18,7 @@ impl Yes {
     ///
     /// # Errors
     /// [`Failure::Usage`] where nobody can be asked; [`Failure::Failed`] after a no.
-    pub(super) fn to(&self, loss: &str) -> Outcome {
+    pub(super) fn to(&self, loss: &str) -> CliResult {
         if self.yes {
             return Ok(());
         }

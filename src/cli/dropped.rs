@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Context, Outcome, client::perform, show};
+use super::{CliResult, Context, client::perform, show};
 use crate::ops::people::clear_dropped;
 
 #[derive(Debug, Subcommand)]
@@ -19,7 +19,7 @@ pub(super) enum Dropped {
 }
 
 impl Dropped {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
             Self::List { limit } => show::rows(
                 context,

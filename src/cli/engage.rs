@@ -7,12 +7,12 @@ use ipc_handlers::effect::SenderScope;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Context, Failure, Outcome, jid, show};
+use super::{CliResult, Context, Failure, jid, show};
 use crate::{
     allowlists::senders,
     domain::{
         heard::{
-            access::{Listed, Refusal, Standing, UnknownSenders},
+            access::{Listed, Standing, Unheeded, UnknownSenders},
             engage::{self, Rule},
             hearing::Rules,
         },
@@ -67,7 +67,7 @@ struct Row {
     engages: bool,
     rule: Rule,
     reason: String,
-    outcome: engage::Outcome,
+    outcome: engage::EngageVerdict,
     /// `asked` or `counted`, when it would have engaged and its sender is not heard.
     refused: Option<&'static str>,
     sender: String,
@@ -84,7 +84,7 @@ struct Row {
 }
 
 impl Engage {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let Self::Explain(asked) = self;
         let sender = user_id(&asked.chat, asked.sender.as_deref().unwrap_or("me"));
         let inbound = Inbound {
@@ -121,7 +121,7 @@ impl Engage {
 }
 
 /// There is nobody who could be woken: in the array, too, there is an object that says so.
-fn nobody(context: &Context, chat: &str, known: bool) -> Outcome {
+fn nobody(context: &Context, chat: &str, known: bool) -> CliResult {
     let unknown = if known { "" } else { "; nobody has spoken there yet either" };
     let reason = format!(
         "no group is wired to {chat}{unknown}; wire one with `g2 wirings add --group FOLDER --chat {chat} --engage pattern`"
@@ -137,13 +137,13 @@ fn nobody(context: &Context, chat: &str, known: bool) -> Outcome {
 fn explained(rules: &mut Rules, row: Unjudged, listed: Listed) -> Row {
     let decision = rules.decide(&row.asked(listed));
     Row {
-        engages: decision.outcome == engage::Outcome::Wake,
+        engages: decision.outcome == engage::EngageVerdict::Wake,
         rule: decision.rule,
         reason: decision.reason,
         outcome: decision.outcome,
         refused: decision.refused.map(|refusal| match refusal {
-            Refusal::Asked => "asked",
-            Refusal::Counted => "counted",
+            Unheeded::Asked => "asked",
+            Unheeded::Counted => "counted",
         }),
         standing: row.standing,
         listed,

@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 use ipc_handlers::{Folder, Time};
 
-use super::{Context, Outcome, out, show};
+use super::{CliResult, Context, out, show};
 use crate::{
     domain::host::feed::FeedEvent,
     store::{News, Store},
@@ -62,7 +62,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let group = self.group.as_deref().map(Folder::parse).transpose().context("reading --group")?;
         let store = context.store()?;
         let is_shown = |event: &FeedEvent| group.is_none() || event.group == group;
@@ -94,7 +94,7 @@ async fn follow(
     store: &Store,
     cursor: i64,
     is_shown: impl Fn(&FeedEvent) -> bool,
-) -> Outcome {
+) -> CliResult {
     store.watch_others_every(LOOK_EVERY);
     let mut feed = store.follow_from(cursor);
     store.look_at_feed().await?;

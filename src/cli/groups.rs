@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
-use super::{Context, Outcome, client::perform, confirm::Yes, show, word::setting};
+use super::{CliResult, Context, client::perform, confirm::Yes, show, word::setting};
 use crate::{
     domain::rows::Group,
     ops::{
@@ -112,7 +112,7 @@ pub(super) enum Groups {
 }
 
 impl Groups {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let store = context.store()?;
         match self {
             Self::List { limit } => {

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Context, Outcome, client::perform, confirm::Yes, filter::check_group, out, show, word::word};
+use super::{CliResult, Context, client::perform, confirm::Yes, filter::check_group, out, show, word::word};
 use crate::{
     domain::states::{CommandOutcome, QueueState},
     ops::{
@@ -138,7 +138,7 @@ pub(super) enum Ipc {
 }
 
 impl Ipc {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         if matches!(self, Self::Schema) {
             let schema = serde_json::to_string_pretty(&ipc_handlers::schema::all()).unwrap_or_default();
             return out::json(schema);
@@ -176,12 +176,12 @@ impl Ipc {
     }
 }
 
-async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
+async fn change(context: &Context, op: impl Into<Op>) -> CliResult {
     show::answer(context, &perform(context, op).await?)
 }
 
 /// Asks before the file of a dead command is removed. Other dropped commands are kept, and can be tried again.
-async fn confirm_loss(context: &Context, store: &Store, what: &str, yes: &Yes) -> Outcome {
+async fn confirm_loss(context: &Context, store: &Store, what: &str, yes: &Yes) -> CliResult {
     if let Found::Settled(id) = find(&context.root, store, what).await?
         && let Some(file) = store.settled_file(id)?
         && file.outcome == CommandOutcome::Malformed

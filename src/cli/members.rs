@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
-use super::{Context, Outcome, client::perform, filter::check_group, show};
+use super::{CliResult, Context, client::perform, filter::check_group, show};
 use crate::ops::{
     args::UserId,
     people::{add_member, remove_member},
@@ -47,7 +47,7 @@ pub(super) enum Members {
 }
 
 impl Members {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
             Self::List { group, limit } => {
                 let store = context.store()?;

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Context, Outcome, filter::check_chat, show};
+use super::{CliResult, Context, filter::check_chat, show};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +27,7 @@ pub(super) enum Messages {
 }
 
 impl Messages {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let Self::List { chat, unanswered, limit } = self;
         let store = context.store()?;
         let messages = match unanswered {

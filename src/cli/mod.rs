@@ -249,7 +249,7 @@ impl Failure {
     }
 }
 
-pub(crate) type Outcome = Result<(), Failure>;
+pub(crate) type CliResult = Result<(), Failure>;
 
 impl Context {
     fn config(&self) -> anyhow::Result<Config> {
@@ -352,7 +352,7 @@ fn workers() -> usize {
     std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4))
 }
 
-async fn run(context: &Context, command: Command) -> Outcome {
+async fn run(context: &Context, command: Command) -> CliResult {
     match command {
         Command::Up(up) => up.run(context).await,
         Command::Init(init) => init.run(context).await,

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Outcome, out};
+use super::{CliResult, out};
 use crate::ops;
 
 #[derive(Debug, Subcommand)]
@@ -13,7 +13,7 @@ pub(super) enum Ops {
 }
 
 impl Ops {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self) -> CliResult {
         let Self::Schema = self;
         out::json(serde_json::to_string_pretty(&ops::schema()).unwrap_or_default())
     }

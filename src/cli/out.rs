@@ -9,21 +9,21 @@ use std::{
     io::{ErrorKind, IsTerminal, Write as _},
 };
 
-use super::{Failure, Outcome};
+use super::{CliResult, Failure};
 use crate::domain::host::screen::on_screen;
 
 /// Writes text for people, at once.
-pub(super) fn text(text: &str) -> Outcome {
+pub(super) fn text(text: &str) -> CliResult {
     write(&for_people(text, &std::io::stdout()))
 }
 
 /// Writes a line for people.
-pub(super) fn line(line: impl std::fmt::Display) -> Outcome {
+pub(super) fn line(line: impl std::fmt::Display) -> CliResult {
     text(&format!("{line}\n"))
 }
 
 /// Writes a JSON document, exactly, and ends the line.
-pub(super) fn json(document: impl std::fmt::Display) -> Outcome {
+pub(super) fn json(document: impl std::fmt::Display) -> CliResult {
     write(&format!("{document}\n"))
 }
 
@@ -49,7 +49,7 @@ fn for_people<'t>(text: &'t str, stream: &impl IsTerminal) -> Cow<'t, str> {
     if stream.is_terminal() { on_screen(text) } else { Cow::Borrowed(text) }
 }
 
-fn write(text: &str) -> Outcome {
+fn write(text: &str) -> CliResult {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Context, Outcome, client::perform, filter::check_chat, show};
+use super::{CliResult, Context, client::perform, filter::check_chat, show};
 use crate::ops::outbox::retry;
 
 const EXAMPLES: &str = "\
@@ -33,7 +33,7 @@ pub(super) enum Outbox {
 }
 
 impl Outbox {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
             Self::List { chat, limit } => {
                 let store = context.store()?;

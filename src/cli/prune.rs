@@ -5,7 +5,7 @@ use ipc_handlers::Time;
 use serde_json::{Value, json};
 
 use super::{
-    Context, Failure, Outcome,
+    CliResult, Context, Failure,
     client::{Client, NoDaemon},
     confirm::Yes,
     out,
@@ -57,14 +57,14 @@ struct Sizes {
 }
 
 impl Prune {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         self.prune(context).await.map_err(|failure| match failure {
             Failure::Failed(error) => Failure::Failed(mended(error)),
             other => other,
         })
     }
 
-    async fn prune(self, context: &Context) -> Outcome {
+    async fn prune(self, context: &Context) -> CliResult {
         let (store, config, now) = (context.store()?, context.config()?, clock::now());
         let ahead = ahead(now, store.newest()?);
         let horizon = horizon(&store, now, self.older_than, config.approvals.deny_ttl_ms)?;
@@ -97,7 +97,7 @@ impl Prune {
     }
 }
 
-fn yes_to(yes: &Yes, horizon: Horizon) -> Outcome {
+fn yes_to(yes: &Yes, horizon: Horizon) -> CliResult {
     yes.to(&format!(
         "history older than {} is removed for good (`g2 prune --dry-run` counts it)",
         horizon.before
@@ -157,7 +157,7 @@ fn document(pruned: &Pruned, horizon: Horizon, how: How, sizes: &Sizes, note: Op
     })
 }
 
-fn tell(pruned: &Pruned, before: Time, how: How, sizes: &Sizes, note: Option<String>) -> Outcome {
+fn tell(pruned: &Pruned, before: Time, how: How, sizes: &Sizes, note: Option<String>) -> CliResult {
     let what: Vec<String> = ["dropped", "message_marks"]
         .into_iter()
         .chain(History::ALL.map(History::name))

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{Context, Failure, Outcome, out, show};
+use super::{CliResult, Context, Failure, out, show};
 use crate::{
     domain::{
         host::prune::History,
@@ -52,7 +52,7 @@ struct Shown {
 }
 
 impl Runs {
-    pub(super) fn run(self, context: &Context) -> Outcome {
+    pub(super) fn run(self, context: &Context) -> CliResult {
         let store = context.store()?;
         let one = |id: i64| -> Result<_, Failure> {
             let found = store.runs(None)?.into_iter().find(|run| run.id == id);

@@ -4,7 +4,7 @@ use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
 use ipc_handlers::{Folder, Time};
 
-use super::{Context, Outcome, show};
+use super::{CliResult, Context, show};
 use crate::system::clock;
 
 const EXAMPLES: &str = "\
@@ -35,7 +35,7 @@ pub(super) enum Schedule {
 }
 
 impl Schedule {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let Self::Next { expression, tz, group, after, count } = self;
         let config = context.config()?;
         let zone = match (tz, group) {

@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 use serde_json::json;
 
-use super::{Context, Failure, Outcome, client::Client, jid, out, speaker};
+use super::{CliResult, Context, Failure, client::Client, jid, out, speaker};
 use crate::{
     channels::local::{Ask, Incoming, Told},
     domain::rows::Delivery,
@@ -47,7 +47,7 @@ pub(super) struct Send {
 }
 
 impl Send {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let mut client = Client::needed(context).await?;
         if self.wait.is_some() {
             client.call_chat(&Ask::Listen { chat: self.chat.clone(), typing: false, people: false }).await?;
@@ -103,7 +103,7 @@ impl Send {
 }
 
 /// Prints or keeps the answers until the chat rests.
-async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Delivery>) -> Outcome {
+async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Delivery>) -> CliResult {
     client.ask(&Ask::Rest { chat: chat.to_owned() }).await?;
     loop {
         match client.hear().await? {
@@ -122,7 +122,7 @@ async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Del
 
 /// Sends each line of stdin as a message and prints the answers, until stdin ends and the chat rests: a chat without a
 /// terminal.
-pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> Outcome {
+pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> CliResult {
     let mut lines = stdin_lines();
     client.call_chat(&Ask::Listen { chat: chat.to_owned(), typing: false, people: false }).await?;
     let mut more = true;

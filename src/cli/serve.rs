@@ -6,7 +6,7 @@ use clap::Args;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Context, Failure, Outcome, client::Client, show};
+use super::{CliResult, Context, Failure, client::Client, show};
 use crate::{
     app::{self, Daemon, History},
     config::{Config, Written},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Runs the daemon until a signal asks it to stop; a second signal ends it at once.
-pub(super) async fn serve(context: &Context) -> Outcome {
+pub(super) async fn serve(context: &Context) -> CliResult {
     let mut signals = Signals::listen(context)?;
     app::check_root(&context.root)?;
     let config = context.config()?;
@@ -69,7 +69,7 @@ pub(super) struct Init {
 
 impl Init {
     /// Lays out a root.
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let history = if self.fresh { History::MoveAside } else { History::Refuse };
         app::found(&context.root, &context.config()?, history).await?;
         app::lay_out_boxes(&context.root).await?;

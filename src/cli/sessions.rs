@@ -7,7 +7,8 @@ use clap::Subcommand;
 use ipc_handlers::{Folder, commands::search_sessions::check_query};
 
 use super::{
-    Context, Failure, Outcome, client::perform, confirm::Yes, filter::check_group, out, show, word::as_typed,
+    CliResult, Context, Failure, client::perform, confirm::Yes, filter::check_group, out, show,
+    word::as_typed,
 };
 use crate::{
     ops::{
@@ -112,7 +113,7 @@ pub(super) enum Sessions {
 }
 
 impl Sessions {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let store = context.store()?;
         match self {
             Self::List { group, limit } => {
@@ -160,7 +161,7 @@ impl Sessions {
 }
 
 /// Does an operation on sessions. Errors use the words of the command line.
-async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
+async fn change(context: &Context, op: impl Into<Op>) -> CliResult {
     match perform(context, op).await {
         Ok(answer) => show::answer(context, &answer),
         Err(Failure::Op(error)) => Err(Failure::Op(as_typed(error))),
@@ -174,7 +175,13 @@ async fn existing(store: &Store, group: &str) -> anyhow::Result<Folder> {
     Ok(group)
 }
 
-async fn search(context: &Context, store: &Store, query: &str, group: Option<String>, limit: i64) -> Outcome {
+async fn search(
+    context: &Context,
+    store: &Store,
+    query: &str,
+    group: Option<String>,
+    limit: i64,
+) -> CliResult {
     let groups = match group {
         Some(group) => vec![existing(store, &group).await?],
         None => store.groups().await?.into_iter().map(|group| group.folder).collect(),

@@ -4,14 +4,14 @@ use serde::Serialize;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{Context, Outcome, out};
+use super::{CliResult, Context, out};
 use crate::{domain::host::screen::acts, ops::Answer};
 
 /// How many characters of a name a table shows; `--json` has it whole.
 const WIDEST_NAME: usize = 48;
 
 /// Prints rows: one JSON array, or a table with these columns.
-pub(super) fn rows<T: Serialize>(context: &Context, rows: &[T], columns: &[&str]) -> Outcome {
+pub(super) fn rows<T: Serialize>(context: &Context, rows: &[T], columns: &[&str]) -> CliResult {
     let values: Vec<Value> = rows.iter().map(|row| serde_json::to_value(row).unwrap_or_default()).collect();
     if context.json {
         return out::json(json_lines(&values));
@@ -45,7 +45,7 @@ fn padded(text: &str, width: usize) -> String {
 }
 
 /// Prints one thing: a JSON object, or its fields a line each.
-pub(super) fn object<T: Serialize>(context: &Context, thing: &T) -> Outcome {
+pub(super) fn object<T: Serialize>(context: &Context, thing: &T) -> CliResult {
     let value = serde_json::to_value(thing).unwrap_or_default();
     if context.json {
         return out::json(value);
@@ -68,13 +68,13 @@ pub(super) fn object<T: Serialize>(context: &Context, thing: &T) -> Outcome {
 }
 
 /// Prints what came of an operation: its row for programs, a sentence for people.
-pub(super) fn answer(context: &Context, answer: &Answer) -> Outcome {
+pub(super) fn answer(context: &Context, answer: &Answer) -> CliResult {
     answer.notes.iter().for_each(out::tell);
     if context.json { out::json(&answer.row) } else { out::line(&answer.says) }
 }
 
 /// Prints that something was done.
-pub(super) fn done(context: &Context, what: &str) -> Outcome {
+pub(super) fn done(context: &Context, what: &str) -> CliResult {
     if context.json { out::json(serde_json::json!({ "ok": true, "done": what })) } else { out::line(what) }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Context, Failure, Outcome,
+    CliResult, Context, Failure,
     client::{Client, NoDaemon},
     out, show,
 };
@@ -119,7 +119,7 @@ pub(super) struct StatusCommand {
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 impl StatusCommand {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         if let Some(wait) = self.wait {
             let answers = async {
                 while Client::connect(&context.root).await.is_err() {
@@ -133,7 +133,7 @@ impl StatusCommand {
     }
 }
 
-async fn run(context: &Context) -> Outcome {
+async fn run(context: &Context) -> CliResult {
     let (state, problem) = match Client::status(&context.root).await {
         Ok(status) => {
             let shown = Shown { status: *status, waits: Waits::of(context).await };
@@ -190,7 +190,7 @@ async fn look(context: &Context) -> Vec<Problem> {
 }
 
 /// One object; or its fields one a line, and below them each problem in full with its fix.
-fn print<T: Serialize>(context: &Context, status: &T, findings: &[Finding]) -> Outcome {
+fn print<T: Serialize>(context: &Context, status: &T, findings: &[Finding]) -> CliResult {
     if context.json {
         return show::object(context, status);
     }

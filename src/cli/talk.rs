@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 
 use super::{
-    Context, Outcome,
+    CliResult, Context,
     client::Client,
     editor::{Editor, Look},
     send, why,
@@ -39,7 +39,7 @@ pub(super) struct Talk<'a> {
 
 impl Talk<'_> {
     /// Chats until the person leaves; without a terminal, until stdin ends and the chat rests.
-    pub(super) async fn run(self, client: &mut Client) -> Outcome {
+    pub(super) async fn run(self, client: &mut Client) -> CliResult {
         let store = self.context.store()?;
         let user = user_id(self.chat, self.sender);
         let listen = Ask::Listen { chat: self.chat.to_owned(), typing: true, people: true };
@@ -81,7 +81,7 @@ impl Talk<'_> {
         lines
     }
 
-    async fn converse(&self, client: &mut Client, editor: &mut Editor, store: &Store) -> Outcome {
+    async fn converse(&self, client: &mut Client, editor: &mut Editor, store: &Store) -> CliResult {
         // Numbers of messages that were said here, and whether it was told already what became of them.
         let mut own = Vec::new();
         loop {

@@ -8,7 +8,7 @@ use ipc_handlers::{
 };
 
 use super::{
-    Context, Failure, Outcome,
+    CliResult, Context, Failure,
     client::perform,
     filter::check_group,
     show,
@@ -167,7 +167,7 @@ pub(super) struct Update {
 }
 
 impl Tasks {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
             Self::List { group, limit } => list(context, &context.store()?, group, limit).await,
             Self::Show(named) => {
@@ -188,7 +188,7 @@ impl Tasks {
 }
 
 /// Does an operation on a task. Errors use the words of the command line.
-async fn change(context: &Context, op: impl Into<Op>) -> Outcome {
+async fn change(context: &Context, op: impl Into<Op>) -> CliResult {
     match perform(context, op).await {
         Ok(answer) => show::answer(context, &answer),
         Err(Failure::Op(error)) => Err(Failure::Op(as_typed(error))),
@@ -200,7 +200,7 @@ fn gone(id: &str) -> OpError {
     OpError::not_found(format!("task {id} does not exist"))
 }
 
-async fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<usize>) -> Outcome {
+async fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<usize>) -> CliResult {
     let folder = group.as_deref().map(Folder::parse).transpose().context("listing tasks")?;
     let tasks = store.tasks(folder.as_ref(), limit)?;
     check_group(store, &tasks, group.as_deref()).await?;
@@ -209,7 +209,7 @@ async fn list(context: &Context, store: &Store, group: Option<String>, limit: Op
     show::rows(context, &tasks, &columns)
 }
 
-fn history(context: &Context, store: &Store, named: &Named, limit: Option<usize>) -> Outcome {
+fn history(context: &Context, store: &Store, named: &Named, limit: Option<usize>) -> CliResult {
     let id = &named.id;
     let kept = || OpError::not_found(format!("task {id} does not exist, and no run of it is kept"));
     if named.group.is_none() && store.groups_of_task(id)?.is_empty() {

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{
-    Context, Failure, Outcome,
+    CliResult, Context, Failure,
     client::Client,
     serve::{Signals, stop},
     speaker,
@@ -32,7 +32,7 @@ pub(super) struct Up {
 }
 
 impl Up {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let mut signals = Signals::listen(context)?;
         // Where there is nothing yet, the start makes a root.
         if standing(&context.root) != Standing::Nothing {
@@ -52,7 +52,7 @@ impl Up {
         outcome
     }
 
-    async fn talk(&self, context: &Context, about: String) -> Outcome {
+    async fn talk(&self, context: &Context, about: String) -> CliResult {
         let mut client = Client::needed(context).await?;
         let assistant = context.config()?.assistant_name;
         let (chat, about) = ("local:main", Some(about));

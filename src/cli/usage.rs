@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use ipc_handlers::{Folder, Time};
 
-use super::{Context, Outcome, filter::check_group, show};
+use super::{CliResult, Context, filter::check_group, show};
 use crate::domain::runs::usage::By;
 
 const EXAMPLES: &str = "\
@@ -35,7 +35,7 @@ enum Each {
 }
 
 impl Usage {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let group = self.group.as_deref().map(Folder::parse).transpose().context("reading --group")?;
         let since = match self.since {
             Some(text) => {

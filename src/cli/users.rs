@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
-use super::{Context, Outcome, client::perform, show, word::word};
+use super::{CliResult, Context, client::perform, show, word::word};
 use crate::ops::{
     args::{Jid, UserId},
     people::{add, give_role, remove},
@@ -66,7 +66,7 @@ pub(super) enum Users {
 }
 
 impl Users {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
             Self::List { limit } => {
                 let users = context.store()?.newest_users(limit).await?;

@@ -4,7 +4,7 @@ use clap::Args;
 use ipc_handlers::{Folder, Time};
 
 use super::{
-    Context, Failure, Outcome,
+    CliResult, Context, Failure,
     client::{Client, NoDaemon},
     jid, out, show,
 };
@@ -37,7 +37,7 @@ pub(super) struct WhyCommand {
 }
 
 impl WhyCommand {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let seq = match self.seq {
             Some(seq) => seq,
             None => context

@@ -8,7 +8,7 @@ use ipc_handlers::{
 };
 
 use super::{
-    Context, Outcome,
+    CliResult, Context,
     client::perform,
     show,
     word::{setting, value, word},
@@ -100,7 +100,7 @@ pub(super) struct Add {
 }
 
 impl Wirings {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
             Self::List { limit } => {
                 let wirings = context.store()?.newest_wirings(limit).await?;

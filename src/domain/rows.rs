@@ -65,7 +65,7 @@ pub struct Chat {
     pub jid: String,
     pub channel: String,
     pub name: String,
-    pub kind: chats::Kind,
+    pub kind: chats::ChatKind,
     /// What becomes of senders whom the group does not know.
     pub unknown_sender_policy: UnknownSenders,
     /// Whether the platform divides it into threads.

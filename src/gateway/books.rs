@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::Notify;
 
 use super::meter::Usage;
-use crate::domain::runs::usage::{Page, Refusal, Sum};
+use crate::domain::runs::usage::{FailedRequest, Page, Sum};
 
 /// What came together since it was last taken, by run.
 #[derive(Default)]
@@ -46,12 +46,12 @@ impl Books {
         self.changed.notify_one();
     }
 
-    pub(super) fn refused(&self, run: i64, refusal: Refusal) {
+    pub(super) fn refused(&self, run: i64, refusal: FailedRequest) {
         self.with(|pages| pages.entry(run).or_default().refused(refusal));
         self.changed.notify_one();
     }
 
-    pub(super) fn failed(&self, run: i64, why: Refusal) {
+    pub(super) fn failed(&self, run: i64, why: FailedRequest) {
         self.with(|pages| pages.entry(run).or_default().failed(why));
         self.changed.notify_one();
     }

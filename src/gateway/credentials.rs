@@ -37,7 +37,7 @@ impl fmt::Debug for Secret {
 
 /// How a key is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CredentialKind {
     /// A key of the console, as `x-api-key`.
     ApiKey,
     /// The token of a login, as a bearer's. Its agent says in `anthropic-beta` that it is one.
@@ -46,7 +46,7 @@ pub enum Kind {
     Bearer,
 }
 
-impl Kind {
+impl CredentialKind {
     /// Returns the variable by which an agent is given a key of this kind.
     #[must_use]
     pub fn variable(self) -> &'static str {
@@ -61,7 +61,7 @@ impl Kind {
 /// A key and how it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
-    pub kind: Kind,
+    pub kind: CredentialKind,
     secret: Secret,
     /// When it ends, if that is known.
     expires: Option<Time>,
@@ -72,8 +72,8 @@ impl Credential {
     pub(super) fn sign(&self, headers: &mut HeaderMap) {
         let Secret(key) = &self.secret;
         let (name, value) = match self.kind {
-            Kind::ApiKey => (HeaderName::from_static("x-api-key"), key.clone()),
-            Kind::Login | Kind::Bearer => (AUTHORIZATION, format!("Bearer {key}")),
+            CredentialKind::ApiKey => (HeaderName::from_static("x-api-key"), key.clone()),
+            CredentialKind::Login | CredentialKind::Bearer => (AUTHORIZATION, format!("Bearer {key}")),
         };
         // Checked when it was read.
         if let Ok(mut value) = HeaderValue::from_str(&value) {
@@ -204,7 +204,7 @@ fn stamp(path: &Path) -> std::io::Result<Stamp> {
 
 /// v1's order: a key before tokens.
 fn of_dotenv(text: &str) -> Option<Credential> {
-    [Kind::ApiKey, Kind::Login, Kind::Bearer].into_iter().find_map(|kind| {
+    [CredentialKind::ApiKey, CredentialKind::Login, CredentialKind::Bearer].into_iter().find_map(|kind| {
         let secret = Secret(dotenv::value(text, kind.variable())?);
         Some(Credential { kind, secret, expires: None })
     })
@@ -232,12 +232,16 @@ fn of_token_file(text: &str) -> Result<Option<Credential>, &'static str> {
         let login: Login = serde_json::from_str(text)
             .map_err(|_| "it is no plain token, and no JSON with claudeAiOauth.accessToken")?;
         let secret = Secret(login.oauth.access_token.trim().to_owned());
-        return Ok(Some(Credential { kind: Kind::Login, secret, expires: login.oauth.expires_at.map(Time) }));
+        return Ok(Some(Credential {
+            kind: CredentialKind::Login,
+            secret,
+            expires: login.oauth.expires_at.map(Time),
+        }));
     }
     let kind = match text {
-        key if key.starts_with("sk-ant-api") => Kind::ApiKey,
-        token if token.starts_with("sk-ant-oat") => Kind::Login,
-        _ => Kind::Bearer,
+        key if key.starts_with("sk-ant-api") => CredentialKind::ApiKey,
+        token if token.starts_with("sk-ant-oat") => CredentialKind::Login,
+        _ => CredentialKind::Bearer,
     };
     Ok((!text.is_empty()).then(|| Credential { kind, secret: Secret(text.to_owned()), expires: None }))
 }
@@ -246,7 +250,7 @@ fn of_token_file(text: &str) -> Result<Option<Credential>, &'static str> {
 mod tests {
     use super::*;
 
-    fn key(credential: &Credential) -> (&str, Kind) {
+    fn key(credential: &Credential) -> (&str, CredentialKind) {
         (&credential.secret.0, credential.kind)
     }
 
@@ -263,19 +267,22 @@ mod tests {
     #[test]
     fn of_several_keys_v1s_first_is_taken() {
         let all = "ANTHROPIC_AUTH_TOKEN=c\nCLAUDE_CODE_OAUTH_TOKEN='b'\nANTHROPIC_API_KEY=\"a\"\n";
-        assert_eq!(key(&of_dotenv(all).unwrap()), ("a", Kind::ApiKey));
+        assert_eq!(key(&of_dotenv(all).unwrap()), ("a", CredentialKind::ApiKey));
         let tokens = all.replace("ANTHROPIC_API_KEY=\"a\"", "ANTHROPIC_API_KEY=");
-        assert_eq!(key(&of_dotenv(&tokens).unwrap()), ("b", Kind::Login));
+        assert_eq!(key(&of_dotenv(&tokens).unwrap()), ("b", CredentialKind::Login));
         assert!(of_dotenv("TZ=UTC\n").is_none());
     }
 
     #[test]
     fn a_token_file_is_a_token_a_key_or_a_login() {
         for (text, expected) in [
-            ("sk-ant-oat01-x\n", ("sk-ant-oat01-x", Kind::Login)),
-            ("of-a-proxy", ("of-a-proxy", Kind::Bearer)),
-            ("sk-ant-api03-x", ("sk-ant-api03-x", Kind::ApiKey)),
-            (r#"{"claudeAiOauth":{"accessToken":"t","refreshToken":"r","expiresAt":1}}"#, ("t", Kind::Login)),
+            ("sk-ant-oat01-x\n", ("sk-ant-oat01-x", CredentialKind::Login)),
+            ("of-a-proxy", ("of-a-proxy", CredentialKind::Bearer)),
+            ("sk-ant-api03-x", ("sk-ant-api03-x", CredentialKind::ApiKey)),
+            (
+                r#"{"claudeAiOauth":{"accessToken":"t","refreshToken":"r","expiresAt":1}}"#,
+                ("t", CredentialKind::Login),
+            ),
         ] {
             assert_eq!(key(&of_token_file(text).unwrap().unwrap()), expected);
         }

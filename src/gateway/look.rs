@@ -44,7 +44,7 @@ impl From<Bad> for Reason {
 
 /// What a value is, by where it stands. A list and what stands in it have the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Role {
     Request,
     Messages,
     /// Contents of a message, of the system prompt, of a tool's result.
@@ -60,7 +60,7 @@ enum Place {
     Other,
 }
 
-impl Place {
+impl Role {
     /// The place of a value in an object of this place. Names are compared as the most lenient reader does.
     fn of(self, name: Text<'_>) -> Self {
         let Text::Short(name) = name else { return Self::Other };
@@ -106,14 +106,14 @@ pub(super) struct Look {
 /// Where in the request we are.
 struct Places {
     /// Of each object or list that is open, its place and whether it is a list.
-    open: Vec<(Place, bool)>,
+    open: Vec<(Role, bool)>,
     /// Of the value that comes next, where it is an object's.
-    named: Place,
+    named: Role,
 }
 
 impl Look {
     pub(super) fn new() -> Self {
-        Self { json: Json::new(), places: Places { open: Vec::new(), named: Place::Request } }
+        Self { json: Json::new(), places: Places { open: Vec::new(), named: Role::Request } }
     }
 
     /// Looks at the next piece, before it is passed on.
@@ -137,7 +137,7 @@ impl Look {
 impl Places {
     fn take(&mut self, token: Token<'_>) -> Result<(), Reason> {
         if let Token::Name(name) = token {
-            let place = self.open.last().map_or(Place::Other, |(place, _)| *place);
+            let place = self.open.last().map_or(Role::Other, |(place, _)| *place);
             self.named = place.of(name);
             return Ok(());
         }
@@ -148,7 +148,7 @@ impl Places {
         let place = match self.open.last() {
             Some((place, true)) => *place,
             Some((_, false)) => self.named,
-            None if token == Token::Object => Place::Request,
+            None if token == Token::Object => Role::Request,
             None => return Err(Reason::NoObject),
         };
         judge(place, token)?;
@@ -162,26 +162,25 @@ impl Places {
 }
 
 /// Decides on a value by its place.
-fn judge(place: Place, token: Token<'_>) -> Result<(), Reason> {
+fn judge(place: Role, token: Token<'_>) -> Result<(), Reason> {
     let fetches = |fetches| Err(Reason::Fetches(fetches));
     match (place, token) {
         (_, Token::Null) => Ok(()),
         // Of an empty list nothing is asked.
-        (Place::Servers, Token::Array) => Ok(()),
-        (Place::Servers, _) => fetches(Fetches::Servers),
-        (Place::ToolType, Token::String(Text::Short(name)))
+        (Role::Servers, Token::Array) => Ok(()),
+        (Role::Servers, _) => fetches(Fetches::Servers),
+        (Role::ToolType, Token::String(Text::Short(name)))
             if name == b"custom" || TOOLS.iter().any(|begin| name.starts_with(begin)) =>
         {
             Ok(())
         }
-        (Place::ToolType, token) => fetches(Fetches::Tool(shown(token))),
-        (Place::SourceType, Token::String(Text::Short(name))) if SOURCES.contains(&name) => Ok(()),
-        (Place::SourceType, token) => fetches(Fetches::Source(shown(token))),
-        (Place::Address, _) => fetches(Fetches::Source("url".to_owned())),
-        (
-            Place::Request | Place::Messages | Place::Blocks | Place::Source | Place::Tools | Place::Other,
-            _,
-        ) => Ok(()),
+        (Role::ToolType, token) => fetches(Fetches::Tool(shown(token))),
+        (Role::SourceType, Token::String(Text::Short(name))) if SOURCES.contains(&name) => Ok(()),
+        (Role::SourceType, token) => fetches(Fetches::Source(shown(token))),
+        (Role::Address, _) => fetches(Fetches::Source("url".to_owned())),
+        (Role::Request | Role::Messages | Role::Blocks | Role::Source | Role::Tools | Role::Other, _) => {
+            Ok(())
+        }
     }
 }
 

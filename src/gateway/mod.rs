@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{domain::mailbox::bucket::Bucket, system::clock};
 
 pub use books::Books;
-pub use credentials::{Credential, CredentialError, Credentials, Kind, Secret};
+pub use credentials::{Credential, CredentialError, CredentialKind, Credentials, Secret};
 pub use socket::{NAME, SocketError};
 pub use upstream::{Upstream, UpstreamError};
 
@@ -197,7 +197,7 @@ impl Gateway {
     ///
     /// # Errors
     /// [`CredentialError`] when there is no key that could be used.
-    pub fn kind(&self) -> Result<Kind, CredentialError> {
+    pub fn kind(&self) -> Result<CredentialKind, CredentialError> {
         self.shared.credentials.current().map(|credential| credential.kind)
     }
 

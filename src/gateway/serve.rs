@@ -33,7 +33,7 @@ use super::{
     meter::{Form, Meter},
 };
 use crate::{
-    domain::{host::errors::chain, mailbox::bucket::Bucket, runs::usage::Refusal},
+    domain::{host::errors::chain, mailbox::bucket::Bucket, runs::usage::FailedRequest},
     system::clock,
 };
 
@@ -168,8 +168,8 @@ fn fail(caller: &Caller, asked: &str, why: String) {
     caller.shared.books.failed(caller.run, in_vain(asked, why));
 }
 
-fn in_vain(asked: &str, why: String) -> Refusal {
-    Refusal { asked: asked.chars().take(KEPT_PATH).collect(), why }
+fn in_vain(asked: &str, why: String) -> FailedRequest {
+    FailedRequest { asked: asked.chars().take(KEPT_PATH).collect(), why }
 }
 
 async fn pass(

@@ -34,7 +34,7 @@ use super::{
     dir,
     host::{HostDirs, Owner, give_to},
     kernel::Attributes,
-    names::{BoxName, CommandBox, Kind},
+    names::{BoxName, CommandBox, FileKind},
     own::give_folder,
     world::World,
 };
@@ -269,7 +269,7 @@ impl Held {
     fn make(at: &OwnedFd, name: &str, mode: u32, owner: Option<Owner>) -> rustix::io::Result<Self> {
         let fd = match dir::make_dir(at, name, mode) {
             // Its owner (us, if we are not root) took its own rights away.
-            Err(Errno::ACCESS) if Kind::of(&dir::stat(at, name)?) == Kind::Directory => {
+            Err(Errno::ACCESS) if FileKind::of(&dir::stat(at, name)?) == FileKind::Directory => {
                 rustix::fs::chmodat(at, name, Mode::from_raw_mode(mode), rustix::fs::AtFlags::empty())?;
                 dir::open_dir(at, name)?
             }

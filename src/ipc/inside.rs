@@ -12,7 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{dir, names::Kind, world::World};
+use super::{dir, names::FileKind, world::World};
 
 /// The most that is held of a line, bytes; a longer one is passed over.
 const LINE_LIMIT: u64 = 1 << 20;
@@ -109,7 +109,7 @@ fn open_inside(folder: &Path, relative: &Path) -> Result<(File, u64), InsideErro
         Err(e) => return Err(reading(folder, relative, e.into())),
     };
     let stat = rustix::fs::fstat(&file).map_err(|e| reading(folder, relative, e.into()))?;
-    if Kind::of(&stat) != Kind::File {
+    if FileKind::of(&stat) != FileKind::File {
         return Err(InsideError::NotAFile(what()));
     }
     Ok((file, u64::try_from(stat.st_size).unwrap_or(0)))

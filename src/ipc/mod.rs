@@ -30,7 +30,7 @@ pub use mailbox::{
     COMMAND_LIMIT, Claimed, Claims, DONE_FILES, HEAD, LeftOver, Origin, OriginKind, Read, ReadError, Source,
     Why,
 };
-pub use names::{BoxName, CommandBox, Kind, display_name};
+pub use names::{BoxName, CommandBox, FileKind, display_name};
 pub use own::give_folder;
 pub use transcript::transcript_lines;
 pub use trash::Swept;

@@ -88,7 +88,7 @@ impl fmt::Display for CommandBox {
 
 /// What a name leads to, by `lstat`; nothing is opened to find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum FileKind {
     File,
     Directory,
     Link,
@@ -99,7 +99,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl FileKind {
     pub(super) fn of(stat: &rustix::fs::Stat) -> Self {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Self::File,
@@ -114,7 +114,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::File => "file",

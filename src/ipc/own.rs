@@ -11,7 +11,7 @@ use rustix::{
 use super::{
     dir,
     host::{Owner, give_to},
-    names::Kind,
+    names::FileKind,
     world::World,
 };
 
@@ -74,17 +74,17 @@ impl Work {
                 continue;
             }
             // Opened first and looked at again: the name may lead elsewhere by now.
-            match Kind::of(&stat) {
-                Kind::Directory if depth < DEEPEST => {
+            match FileKind::of(&stat) {
+                FileKind::Directory if depth < DEEPEST => {
                     let Ok(inner) = dir::open_dir(at, name.as_c_str()) else { continue };
                     give_to(&inner, Some(self.owner))?;
                     self.given += 1;
                     self.inside(&inner, depth + 1)?;
                 }
-                Kind::File => {
+                FileKind::File => {
                     let Ok(file) = dir::open_to_read(at, name.as_c_str()).map(File::from) else { continue };
                     let is = rustix::fs::fstat(&file)?;
-                    if self.is_to_be_given(&is) && Kind::of(&is) == Kind::File {
+                    if self.is_to_be_given(&is) && FileKind::of(&is) == FileKind::File {
                         give_to(&file, Some(self.owner))?;
                         self.given += 1;
                     }
@@ -99,6 +99,6 @@ impl Work {
     fn is_to_be_given(&self, stat: &Stat) -> bool {
         (stat.st_uid == self.us || Some(stat.st_uid) == self.former)
             && stat.st_uid != self.owner.0
-            && (Kind::of(stat) == Kind::Directory || stat.st_nlink == 1)
+            && (FileKind::of(stat) == FileKind::Directory || stat.st_nlink == 1)
     }
 }

@@ -19,7 +19,7 @@ pub use self::queue::{
 use super::{
     host::{Owner, can_link},
     kernel::Attributes,
-    names::{BoxName, CommandBox, Kind, on_its_way},
+    names::{BoxName, CommandBox, FileKind, on_its_way},
     world::World,
 };
 
@@ -34,7 +34,7 @@ pub struct Lies {
 /// What stands at a box's name, by `lstat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiesAs {
-    pub kind: Kind,
+    pub kind: FileKind,
     pub owner: Owner,
     /// The permission bits.
     pub mode: u32,
@@ -58,7 +58,7 @@ pub fn boxes(data: &Path, group: &Folder) -> Result<Vec<Lies>, World> {
             let path = data.join("ipc").join(group.as_str()).join(which.as_str());
             let as_what = match rustix::fs::lstat(&path) {
                 Ok(stat) => Some(LiesAs {
-                    kind: Kind::of(&stat),
+                    kind: FileKind::of(&stat),
                     owner: (stat.st_uid, stat.st_gid),
                     mode: stat.st_mode & 0o7777,
                     marked: attributes(&path).is_some_and(|is| model.is_some_and(|model| is != model)),

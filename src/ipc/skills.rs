@@ -14,7 +14,7 @@ use rustix::{
 use super::{
     dir,
     host::{HostDirs, Owner, give_to},
-    names::Kind,
+    names::FileKind,
     world::World,
 };
 
@@ -51,7 +51,7 @@ impl HostDirs {
         let target = self.folder_for(&state_fd, "skills", owner).map_err(failed(state))?;
         let mut work = Work { host: self, owner, seen: 0, put: 0 };
         for (name, is) in names(&source).map_err(failed(skills))? {
-            if is == Kind::Directory {
+            if is == FileKind::Directory {
                 work.folder(&source, &target, &name, 0)?;
             }
         }
@@ -97,8 +97,8 @@ impl Work<'_> {
                 return Err(World::new("putting skills", "more than 5000 files", Errno::FBIG));
             }
             match is {
-                Kind::Directory if depth < DEEPEST => self.folder(&source, &target, &inner, depth + 1)?,
-                Kind::File => self.file(&source, &target, &inner)?,
+                FileKind::Directory if depth < DEEPEST => self.folder(&source, &target, &inner, depth + 1)?,
+                FileKind::File => self.file(&source, &target, &inner)?,
                 _ => {}
             }
         }
@@ -109,7 +109,7 @@ impl Work<'_> {
         let failed = |e: std::io::Error| World::new("putting the skill's file", name.to_owned(), e);
         let source = File::from(dir::open_to_read(from, name).map_err(|e| failed(e.into()))?);
         let is = rustix::fs::fstat(&source).map_err(|e| failed(e.into()))?;
-        if Kind::of(&is) != Kind::File {
+        if FileKind::of(&is) != FileKind::File {
             return Ok(());
         }
         let bytes = dir::read_at_most(&source, LONGEST + 1).map_err(failed)?;
@@ -138,13 +138,13 @@ impl Work<'_> {
 fn is_there(at: &OwnedFd, name: &str, mode: u32, bytes: &[u8]) -> bool {
     let Ok(file) = dir::open_to_read(at, name).map(File::from) else { return false };
     let Ok(is) = rustix::fs::fstat(&file) else { return false };
-    Kind::of(&is) == Kind::File
+    FileKind::of(&is) == FileKind::File
         && is.st_mode & 0o777 == mode
         && dir::read_at_most(&file, bytes.len() as u64 + 1).is_ok_and(|found| found == bytes)
 }
 
 /// The names in a folder of ours, with what they are; names that are no UTF-8 are left out.
-fn names(at: &OwnedFd) -> rustix::io::Result<Vec<(String, Kind)>> {
+fn names(at: &OwnedFd) -> rustix::io::Result<Vec<(String, FileKind)>> {
     let mut names = Vec::new();
     dir::each_name(at, |name, _| {
         if let Ok(name) = name.to_str() {
@@ -156,7 +156,7 @@ fn names(at: &OwnedFd) -> rustix::io::Result<Vec<(String, Kind)>> {
     Ok(names
         .into_iter()
         .filter_map(|name| {
-            let is = Kind::of(&dir::stat(at, name.as_str()).ok()?);
+            let is = FileKind::of(&dir::stat(at, name.as_str()).ok()?);
             Some((name, is))
         })
         .collect())

@@ -10,7 +10,7 @@ use rustix::{
 
 use ipc_handlers::Time;
 
-use super::{dir, mailbox::changed_at, names::Kind};
+use super::{dir, mailbox::changed_at, names::FileKind};
 
 /// How deep is looked; each folder on the way is held open meanwhile.
 const DEEPEST: usize = 256;
@@ -103,7 +103,7 @@ impl Scales {
             let all = takes.saturating_add(self.a_name);
             let changed = if changed_at(&stat) >= self.since { all } else { 0 };
             self.weight += Weight { all, changed, gap: None };
-            if Kind::of(&stat) != Kind::Directory {
+            if FileKind::of(&stat) != FileKind::Directory {
                 continue;
             }
             let folder = dir::open_dir(at, name);

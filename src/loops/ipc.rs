@@ -19,7 +19,7 @@ use crate::{
     config::Config,
     domain::host::errors::chain,
     ipc::{Claimed, Claims, GroupBoxes, Hint, Hints, Swept, Watch},
-    ops::ipc::Hand,
+    ops::ipc::ByHand,
     store::Store,
     system::clock,
 };
@@ -62,8 +62,8 @@ pub struct Mailboxes {
 
 impl Mailboxes {
     /// Returns what is needed to act on commands.
-    fn hand(&self) -> Hand<'_> {
-        Hand { store: &self.store, dirs: &self.boxes.dirs, claims: &self.claims }
+    fn hand(&self) -> ByHand<'_> {
+        ByHand { store: &self.store, dirs: &self.boxes.dirs, claims: &self.claims }
     }
 }
 

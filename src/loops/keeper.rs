@@ -18,7 +18,7 @@ use crate::{
         runs::lanes::{Event, Holding},
     },
     ipc::{Claimed, Claims, GroupBoxes},
-    ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, World, ipc::Hand},
+    ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, World, ipc::ByHand},
     store::Store,
 };
 
@@ -131,8 +131,8 @@ impl Keeper for Arc<Keeping> {
         Ok(self.boxes.of(group)?)
     }
 
-    fn hand(&self) -> Result<Hand<'_>, OpError> {
-        Ok(Hand { store: &self.store, dirs: &self.boxes.dirs, claims: &self.claims })
+    fn hand(&self) -> Result<ByHand<'_>, OpError> {
+        Ok(ByHand { store: &self.store, dirs: &self.boxes.dirs, claims: &self.claims })
     }
 
     fn settle(&self, claimed: Claimed) -> Later<'_, Option<Claimed>> {

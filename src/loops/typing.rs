@@ -18,7 +18,7 @@ use crate::{
     channels::Channels,
     domain::{
         host::{errors::chain, feed::EventKind},
-        platforms::typing::{Place, RENEW, Signal, Typing},
+        platforms::typing::{ChatThread, RENEW, Signal, Typing},
     },
     store::{News, Store, StoreError},
 };
@@ -37,7 +37,7 @@ pub async fn run(store: Store, channels: Arc<Channels>, stop: CancellationToken)
 const TOLD: usize = 64;
 
 /// A batch that an agent has in hand, with where its messages came from; `None`: no longer.
-type Change = (i64, Option<Place>);
+type Change = (i64, Option<ChatThread>);
 
 /// Tells each batch that is handed over, and each that is finished, in the order of the feed.
 async fn follow(store: &Store, tell: mpsc::Sender<Change>) {
@@ -45,12 +45,12 @@ async fn follow(store: &Store, tell: mpsc::Sender<Change>) {
         tracing::error!(error = %chain(&error), "reading what agents have in hand failed; it is not shown in chats");
     };
     let Ok(mut feed) = store.follow().await.map_err(failed) else { return std::future::pending().await };
-    let mut known: BTreeMap<i64, Place> = BTreeMap::new();
+    let mut known: BTreeMap<i64, ChatThread> = BTreeMap::new();
     let mut missed = true;
     loop {
         let mut changes: Vec<Change> = Vec::new();
         if missed {
-            let now: BTreeMap<i64, Place> = store
+            let now: BTreeMap<i64, ChatThread> = store
                 .in_hand()
                 .unwrap_or_else(|error| {
                     failed(error);
@@ -87,7 +87,7 @@ async fn follow(store: &Store, tell: mpsc::Sender<Change>) {
 
 /// Calls under way, one for a place at most: a newer one ends the older.
 #[derive(Default)]
-struct Calls<'a>(BTreeMap<Place, BoxFuture<'a, ()>>);
+struct Calls<'a>(BTreeMap<ChatThread, BoxFuture<'a, ()>>);
 
 impl<'a> Calls<'a> {
     fn begin(&mut self, channels: &'a Channels, signal: Signal) {
@@ -110,11 +110,11 @@ impl<'a> Calls<'a> {
 
 async fn show(mut told: mpsc::Receiver<Change>, channels: &Channels) -> Infallible {
     let begun = Instant::now();
-    let mut in_hand: BTreeMap<i64, Place> = BTreeMap::new();
+    let mut in_hand: BTreeMap<i64, ChatThread> = BTreeMap::new();
     let mut typing = Typing::default();
     let mut calls = Calls::default();
     loop {
-        let places: BTreeSet<Place> = in_hand.values().cloned().collect();
+        let places: BTreeSet<ChatThread> = in_hand.values().cloned().collect();
         for signal in typing.look(&places, begun.elapsed()) {
             calls.begin(channels, signal);
         }
@@ -168,8 +168,8 @@ mod tests {
         }
     }
 
-    fn place(chat: &str, thread: &str) -> Place {
-        Place { chat_jid: chat.to_owned(), thread: thread.to_owned() }
+    fn place(chat: &str, thread: &str) -> ChatThread {
+        ChatThread { chat_jid: chat.to_owned(), thread: thread.to_owned() }
     }
 
     #[tokio::test]

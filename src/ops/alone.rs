@@ -7,7 +7,7 @@ use std::{
 
 use ipc_handlers::Folder;
 
-use super::{Keeper, Later, OpError, ipc::Hand};
+use super::{Keeper, Later, OpError, ipc::ByHand};
 use crate::{
     ipc::{Claimed, Claims, GroupBoxes, HostDirs, Owner, Swept, peek},
     store::{Store, StoreError},
@@ -93,7 +93,7 @@ impl Keeper for Alone<'_> {
         Ok(Arc::new(GroupBoxes::open(self.dirs()?, group, owner)?))
     }
 
-    fn hand(&self) -> Result<Hand<'_>, OpError> {
+    fn hand(&self) -> Result<ByHand<'_>, OpError> {
         let dirs = self.dirs()?;
         let claims = match self.claims.get() {
             Some(claims) => claims,
@@ -102,7 +102,7 @@ impl Keeper for Alone<'_> {
                 self.claims.get_or_init(|| opened)
             }
         };
-        Ok(Hand { store: self.store, dirs, claims })
+        Ok(ByHand { store: self.store, dirs, claims })
     }
 
     fn settle(&self, claimed: Claimed) -> Later<'_, Option<Claimed>> {

@@ -106,7 +106,7 @@ pub trait Keeper: Send + Sync {
     ///
     /// # Errors
     /// The world's.
-    fn hand(&self) -> Result<ipc::Hand<'_>, OpError>;
+    fn hand(&self) -> Result<ipc::ByHand<'_>, OpError>;
 
     /// Has a claimed command settled as it is, by who settles its group's. Where nobody does, it is given back.
     fn settle(&self, claimed: Claimed) -> Later<'_, Option<Claimed>>;

@@ -58,7 +58,7 @@ pub enum Reason {
 /// The incremental parser; one per container.
 #[derive(Debug, Default)]
 pub struct Parser {
-    place: Place,
+    place: Position,
     matcher: Matcher,
     /// A marker that is text unless its line ends here.
     doubtful: Option<Marker>,
@@ -67,7 +67,7 @@ pub struct Parser {
 }
 
 #[derive(Debug, Default)]
-enum Place {
+enum Position {
     #[default]
     Outside,
     /// Between the markers.
@@ -103,7 +103,7 @@ impl Parser {
     pub fn push(&mut self, bytes: &[u8], out: &mut impl Extend<Parsed>) {
         let mut rest = bytes;
         while let Some((&byte, tail)) = rest.split_first() {
-            if matches!(self.place, Place::Outside) && self.matcher.is_idle() && byte != b'-' {
+            if matches!(self.place, Position::Outside) && self.matcher.is_idle() && byte != b'-' {
                 let skip = rest.iter().position(|&b| b == b'-').unwrap_or(rest.len());
                 self.count(skip);
                 rest = &rest[skip..];
@@ -119,8 +119,8 @@ impl Parser {
     #[must_use]
     pub fn holds(&self) -> usize {
         match &self.place {
-            Place::Inside { body, .. } => body.len(),
-            Place::Outside | Place::Dropped { .. } => 0,
+            Position::Inside { body, .. } => body.len(),
+            Position::Outside | Position::Dropped { .. } => 0,
         }
     }
 
@@ -128,15 +128,15 @@ impl Parser {
     #[must_use]
     pub fn end(self) -> Option<Parsed> {
         match self.place {
-            Place::Inside { body, .. } => Some(garbage(Reason::CutOff, &body)),
-            Place::Outside | Place::Dropped { .. } => None,
+            Position::Inside { body, .. } => Some(garbage(Reason::CutOff, &body)),
+            Position::Outside | Position::Dropped { .. } => None,
         }
     }
 
     fn step(&mut self, byte: u8, out: &mut impl Extend<Parsed>) {
         let hit = self.matcher.step(byte);
         let (family, scan) = match &mut self.place {
-            Place::Outside => {
+            Position::Outside => {
                 match hit {
                     Some(Marker { edge: Edge::Start, family, .. }) => self.open(family),
                     Some(Marker { edge: Edge::End, .. }) => out.extend([garbage(Reason::NoStart, b"")]),
@@ -144,11 +144,11 @@ impl Parser {
                 }
                 return;
             }
-            Place::Inside { family, scan, body } => {
+            Position::Inside { family, scan, body } => {
                 body.push(byte);
                 (*family, scan)
             }
-            Place::Dropped { family, scan } => (*family, scan),
+            Position::Dropped { family, scan } => (*family, scan),
         };
         scan.step(byte);
         let doubtful = self.doubtful.take();
@@ -177,7 +177,7 @@ impl Parser {
 
     fn open(&mut self, family: Family) {
         self.doubtful = None;
-        self.place = Place::Inside { family, scan: Scan::default(), body: Vec::new() };
+        self.place = Position::Inside { family, scan: Scan::default(), body: Vec::new() };
     }
 
     /// Leaves the open record; what stands before the marker goes to `judge`. A dropped one was reported before.
@@ -187,7 +187,7 @@ impl Parser {
         judge: impl FnOnce(&[u8]) -> Option<Parsed>,
         out: &mut impl Extend<Parsed>,
     ) {
-        if let Place::Inside { body, .. } = std::mem::take(&mut self.place) {
+        if let Position::Inside { body, .. } = std::mem::take(&mut self.place) {
             let body = body[..body.len().saturating_sub(behind)].trim_ascii();
             let parsed =
                 if body.len() > MAX_RECORD { Some(garbage(Reason::TooLarge, body)) } else { judge(body) };
@@ -197,11 +197,11 @@ impl Parser {
 
     /// Drops an open record that has become too long.
     fn bound(&mut self, out: &mut impl Extend<Parsed>) {
-        if let Place::Inside { family, scan, body } = &self.place
+        if let Position::Inside { family, scan, body } = &self.place
             && body.len() > MAX_RECORD + matcher::LONGEST + SLACK
         {
             out.extend([garbage(Reason::TooLarge, body)]);
-            self.place = Place::Dropped { family: *family, scan: *scan };
+            self.place = Position::Dropped { family: *family, scan: *scan };
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::{Result, StoreError, migrate, place::Place};
+use super::{Result, StoreError, migrate, place::StoreFile};
 
 /// How many faults are told.
 const FAULTS: usize = 5;
@@ -39,7 +39,7 @@ pub enum Soundness {
 /// [`StoreError::Open`] when it can't be opened or is no database.
 pub fn inspect(path: &Path, limit: Duration) -> Result<Inspection> {
     let failed = |error: rusqlite::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
-    let place = Place::of(path)?;
+    let place = StoreFile::of(path)?;
     let connection = place.connect()?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
     let schema = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;

@@ -53,7 +53,7 @@ pub use work::runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_n
 pub use work::sessions::Transcripts;
 pub use work::uids::GroupUid;
 
-use place::Place;
+use place::StoreFile;
 use talk::events;
 use work::sessions;
 use writer::Writer;
@@ -173,13 +173,13 @@ pub struct Store {
 const READERS: usize = 4;
 
 struct Readers {
-    place: Place,
+    place: StoreFile,
     idle: Mutex<Vec<Connection>>,
     turns: Arc<Semaphore>,
 }
 
 impl Readers {
-    fn of(place: Place) -> Self {
+    fn of(place: StoreFile) -> Self {
         Self { place, idle: Mutex::default(), turns: Arc::new(Semaphore::new(READERS)) }
     }
 
@@ -209,7 +209,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Newer`] when a newer program wrote it; [`StoreError::Open`] when SQLite can't.
     pub fn open(path: &Path) -> Result<Self> {
-        let place = Place::of(path)?;
+        let place = StoreFile::of(path)?;
         if place.is_read_only() {
             return Self::of_what_can_be_read(place);
         }
@@ -229,7 +229,7 @@ impl Store {
     }
 
     /// Opens a store on a file system that nobody writes to: whatever is to change it fails.
-    fn of_what_can_be_read(place: Place) -> Result<Self> {
+    fn of_what_can_be_read(place: StoreFile) -> Result<Self> {
         let mut connection = place.connect()?;
         let open =
             |error: rusqlite::Error| StoreError::Open { path: place.path().to_owned(), source: error.into() };
@@ -243,7 +243,7 @@ impl Store {
         }
     }
 
-    fn of(connection: Connection, place: Place) -> Result<Self> {
+    fn of(connection: Connection, place: StoreFile) -> Result<Self> {
         let path = place.path().to_owned();
         let feed = Arc::new(events::Feed::new());
         Ok(Self {

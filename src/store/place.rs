@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::{Result, StoreError};
 
 /// Where a store is read.
-pub(super) struct Place {
+pub(super) struct StoreFile {
     path: PathBuf,
     /// How SQLite is told of it.
     name: String,
@@ -22,7 +22,7 @@ pub(super) struct Place {
     _copy: Option<TempDir>,
 }
 
-impl Place {
+impl StoreFile {
     /// Finds out how the store at `path` can be read.
     ///
     /// # Errors

@@ -26,13 +26,13 @@ use super::*;
 use crate::domain::{
     heard::{
         access,
-        engage::{Outcome, Rule},
+        engage::{EngageVerdict, Rule},
     },
     host::{feed::EventKind, zone::Zones},
     platforms::{
         attachments::Attachment,
         channels::{Connection as Connected, Mark, MarkKind, Then},
-        chats::{ChatInfo, Kind as ChatKind},
+        chats::{ChatInfo, ChatKind},
     },
     rows::{Inbound, UnknownDeliveries},
     runs::{
@@ -186,7 +186,7 @@ async fn messages(store: &Store, keys: &[&str]) {
     let last = rows.last().unwrap().n;
     let judged = rows.iter().map(|row| Judged {
         n: row.n,
-        verdict: if row.n == last { Outcome::Wake } else { Outcome::Context },
+        verdict: if row.n == last { EngageVerdict::Wake } else { EngageVerdict::Context },
         rule: Rule::Pattern,
         reason: "test".into(),
         sticks: true,

@@ -24,9 +24,9 @@ use std::{
 };
 
 use g2::ipc::{
-    BoxName, COMMAND_LIMIT, ClaimError, Claimed, Claims, CommandBox, Emptied, GroupBoxes, HEAD, HostDirs,
-    Identity, InputLeft, InputState, InsideError, Kind, PutError, ReadError, StateError, Swept, Why, Writer,
-    read_inside,
+    BoxName, COMMAND_LIMIT, ClaimError, Claimed, Claims, CommandBox, Emptied, FileKind, GroupBoxes, HEAD,
+    HostDirs, Identity, InputLeft, InputState, InsideError, PutError, ReadError, StateError, Swept, Why,
+    Writer, read_inside,
 };
 use ipc_handlers::{Folder, Time};
 use rustix::fs::{CWD, FileType, Mode, RenameFlags};

@@ -1,7 +1,7 @@
 //! The store's steps, one transaction each: what a replay, a race or a wrong order must not change.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use g2::domain::heard::engage::Outcome;
+use g2::domain::heard::engage::EngageVerdict;
 use g2::domain::heard::engage::Rule;
 use g2::domain::states::SandboxName;
 use g2::{
@@ -64,7 +64,7 @@ async fn world() -> World {
 
 impl World {
     /// Stores a message and judges every row that waits to be.
-    async fn message(&self, chat: &str, key: &str, text: &str, verdict: Outcome) -> i64 {
+    async fn message(&self, chat: &str, key: &str, text: &str, verdict: EngageVerdict) -> i64 {
         let inbound = Inbound {
             chat_jid: chat.into(),
             replay_key: key.into(),
@@ -152,9 +152,9 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
 #[tokio::test]
 async fn a_held_message_is_judged_anew_after_the_cursor_when_its_wiring_is_changed() {
     let world = world().await;
-    let held = world.message("local:family", "1", "puzzle", Outcome::Held).await;
-    let ignored = world.message("local:family", "2", "noise", Outcome::Ignore).await;
-    world.message("local:family", "3", "first", Outcome::Wake).await;
+    let held = world.message("local:family", "1", "puzzle", EngageVerdict::Held).await;
+    let ignored = world.message("local:family", "2", "noise", EngageVerdict::Ignore).await;
+    world.message("local:family", "3", "first", EngageVerdict::Wake).await;
     let first = world.start(world.lane()).await;
     assert!(world.store.unjudged(100).await.unwrap().is_empty());
 
@@ -166,7 +166,7 @@ async fn a_held_message_is_judged_anew_after_the_cursor_when_its_wiring_is_chang
     let anew: Vec<i64> = world.store.unjudged(100).await.unwrap().iter().map(|row| row.seq).collect();
     assert_eq!(anew, [held], "not {ignored}, which was decided, and not what was handed over");
     // With the next one, everything that is not judged yet is.
-    world.message("local:family", "4", "second", Outcome::Wake).await;
+    world.message("local:family", "4", "second", EngageVerdict::Wake).await;
     world.ready(first.run).await;
     let next = world.store.pipe(first.run, first.lane, LIMITS, NOW).await.unwrap().unwrap();
     let prompt = world.prompt(next.batch);
@@ -183,8 +183,8 @@ async fn a_held_message_is_judged_anew_after_the_cursor_when_its_wiring_is_chang
 #[tokio::test]
 async fn the_same_event_twice_is_one_message() {
     let world = world().await;
-    let first = world.message("local:main", "k", "hello", Outcome::Wake).await;
-    let again = world.message("local:main", "k", "hello", Outcome::Wake).await;
+    let first = world.message("local:main", "k", "hello", EngageVerdict::Wake).await;
+    let again = world.message("local:main", "k", "hello", EngageVerdict::Wake).await;
     assert_eq!(first, again);
     assert_eq!(world.store.messages(None, None).await.unwrap().len(), 1);
     assert_eq!(world.store.waiting_lanes().unwrap().len(), 1);
@@ -194,7 +194,7 @@ async fn the_same_event_twice_is_one_message() {
 async fn a_hand_over_moves_the_cursor_and_takes_everything_that_wakes() {
     let world = world().await;
     for n in 0..3 {
-        world.message("local:main", &format!("k{n}"), &format!("m{n}"), Outcome::Wake).await;
+        world.message("local:main", &format!("k{n}"), &format!("m{n}"), EngageVerdict::Wake).await;
     }
     let handed = world.start(world.lane()).await;
     let prompt = handed.content.prompt(&Zones::utc().of(None));
@@ -206,10 +206,10 @@ async fn a_hand_over_moves_the_cursor_and_takes_everything_that_wakes() {
 async fn context_reaches_the_prompt_only_beside_a_message_that_wakes() {
     let world = world().await;
     for n in 0..12 {
-        world.message("local:main", &format!("c{n}"), &format!("context {n}"), Outcome::Context).await;
+        world.message("local:main", &format!("c{n}"), &format!("context {n}"), EngageVerdict::Context).await;
     }
     assert!(world.store.waiting_lanes().unwrap().is_empty());
-    world.message("local:main", "w", "now", Outcome::Wake).await;
+    world.message("local:main", "w", "now", EngageVerdict::Wake).await;
     let handed = world.start(world.lane()).await;
     let prompt = handed.content.prompt(&Zones::utc().of(None));
     assert!(
@@ -222,10 +222,10 @@ async fn context_reaches_the_prompt_only_beside_a_message_that_wakes() {
 #[tokio::test]
 async fn a_group_has_one_active_run_whatever_races() {
     let world = world().await;
-    world.message("local:main", "k", "one", Outcome::Wake).await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
     let lane = world.lane();
     world.start(lane).await;
-    world.message("local:main", "k2", "two", Outcome::Wake).await;
+    world.message("local:main", "k2", "two", EngageVerdict::Wake).await;
     let refused = world.store.start_run(lane, SandboxName::Process, "me", LIMITS, NOW).await;
     assert!(matches!(refused, Err(StoreError::Sqlite(_))), "{refused:?}");
     assert_eq!(world.store.waiting_lanes().unwrap().len(), 1, "what it would have taken still waits");
@@ -234,7 +234,7 @@ async fn a_group_has_one_active_run_whatever_races() {
 #[tokio::test]
 async fn a_record_is_applied_once_and_a_gap_is_told() {
     let world = world().await;
-    world.message("local:main", "k", "one", Outcome::Wake).await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
     let handed = world.start(world.lane()).await;
     world.ready(handed.run).await;
     let record = say("answer <internal>hidden</internal>", &[handed.batch]);
@@ -248,11 +248,11 @@ async fn a_record_is_applied_once_and_a_gap_is_told() {
 #[tokio::test]
 async fn a_long_answer_is_said_in_parts_each_once_and_answers_only_its_own_batches() {
     let world = world().await;
-    world.message("local:main", "k", "one", Outcome::Wake).await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
     let lane = world.lane();
     let handed = world.start(lane).await;
     world.ready(handed.run).await;
-    world.message("local:main", "k2", "two", Outcome::Wake).await;
+    world.message("local:main", "k2", "two", EngageVerdict::Wake).await;
     let next = world.store.pipe(handed.run, lane, LIMITS, NOW).await.unwrap().unwrap();
     let long = "line\n".repeat(500_000);
     let record = say(&long, &[handed.batch]);
@@ -280,12 +280,12 @@ async fn a_long_answer_is_said_in_parts_each_once_and_answers_only_its_own_batch
 #[tokio::test]
 async fn a_batch_that_comes_back_holds_the_same_messages() {
     let world = world().await;
-    world.message("local:main", "k", "one", Outcome::Wake).await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
     let lane = world.lane();
     let first = world.start(lane).await;
     let before = world.prompt(first.batch);
     world.end(first.run, End::NeverCreated, Cause::OwnerGone).await;
-    world.message("local:main", "k2", "two", Outcome::Wake).await;
+    world.message("local:main", "k2", "two", EngageVerdict::Wake).await;
     let again = world.start(lane).await;
     assert_eq!((again.batch, world.prompt(again.batch)), (first.batch, before));
     world.ready(again.run).await;
@@ -296,10 +296,10 @@ async fn a_batch_that_comes_back_holds_the_same_messages() {
 #[tokio::test]
 async fn nothing_is_piped_into_a_run_that_is_not_ready_or_closes() {
     let world = world().await;
-    world.message("local:main", "k", "one", Outcome::Wake).await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
     let lane = world.lane();
     let handed = world.start(lane).await;
-    world.message("local:main", "k2", "two", Outcome::Wake).await;
+    world.message("local:main", "k2", "two", EngageVerdict::Wake).await;
     assert!(world.store.pipe(handed.run, lane, LIMITS, NOW).await.unwrap().is_none());
     world.ready(handed.run).await;
     world.store.run_closing(handed.run, NOW).await.unwrap();
@@ -310,7 +310,7 @@ async fn nothing_is_piped_into_a_run_that_is_not_ready_or_closes() {
 #[tokio::test]
 async fn a_run_that_spoke_and_died_is_told_of_once_and_not_tried_again() {
     let world = world().await;
-    world.message("local:main", "k", "one", Outcome::Wake).await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
     let handed = world.start(world.lane()).await;
     world.ready(handed.run).await;
     world.store.record(handed.run, 2, say("half", &[]), NOW).await.unwrap();
@@ -332,11 +332,11 @@ async fn an_answer_is_about_the_batches_it_finishes_and_about_the_rest_only_when
         (("a", true), None, Some("command"), "failed"),
     ] {
         let world = world().await;
-        world.message("local:main", "k", "one", Outcome::Wake).await;
+        world.message("local:main", "k", "one", EngageVerdict::Wake).await;
         let lane = world.lane();
         let handed = world.start(lane).await;
         world.ready(handed.run).await;
-        world.message("local:main", "k2", "two", Outcome::Wake).await;
+        world.message("local:main", "k2", "two", EngageVerdict::Wake).await;
         let next = world.store.pipe(handed.run, lane, LIMITS, NOW).await.unwrap().unwrap();
         let records = [Some(first), second];
         for (n, (text, finishes)) in (2..).zip(records.into_iter().flatten()) {
@@ -357,7 +357,7 @@ async fn an_answer_is_about_the_batches_it_finishes_and_about_the_rest_only_when
 #[tokio::test]
 async fn tries_rest_longer_each_time_and_end_with_one_notice() {
     let world = world().await;
-    world.message("local:main", "k", "one", Outcome::Wake).await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
     let lane = world.lane();
     let mut rests = Vec::new();
     while !world.store.waiting_lanes().unwrap().is_empty() {
@@ -381,7 +381,7 @@ async fn tries_rest_longer_each_time_and_end_with_one_notice() {
 #[tokio::test]
 async fn a_lane_whose_runs_are_killed_three_times_in_an_hour_rests_and_says_so_once() {
     let world = world().await;
-    world.message("local:main", "k", "one", Outcome::Wake).await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
     let lane = world.lane();
     for _ in 0..4 {
         let handed = world.start(lane).await;
@@ -398,7 +398,7 @@ async fn a_lane_whose_runs_are_killed_three_times_in_an_hour_rests_and_says_so_o
 #[tokio::test]
 async fn a_run_of_a_cleared_session_can_not_write_its_session_back() {
     let world = world().await;
-    world.message("local:main", "k", "one", Outcome::Wake).await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
     let lane = world.lane();
     let handed = world.start(lane).await;
     world.ready(handed.run).await;
@@ -411,7 +411,7 @@ async fn a_run_of_a_cleared_session_can_not_write_its_session_back() {
         .unwrap();
     world.store.record(handed.run, 3, session("old"), NOW).await.unwrap();
     world.end(handed.run, End::Exited { code: 0, oom: false }, Cause::Closed).await;
-    world.message("local:main", "k2", "two", Outcome::Wake).await;
+    world.message("local:main", "k2", "two", EngageVerdict::Wake).await;
     assert_eq!(world.start(lane).await.session_id, None);
     assert_eq!(world.store.session_history(&folder("main"), 1 << 20).unwrap()[0].session_id, "old");
 }
@@ -420,7 +420,7 @@ async fn a_run_of_a_cleared_session_can_not_write_its_session_back() {
 async fn a_batch_that_comes_back_is_whole_whatever_the_limits_are_now() {
     let world = world().await;
     for n in 0..9 {
-        world.message("local:main", &format!("k{n}"), &format!("m{n}"), Outcome::Wake).await;
+        world.message("local:main", &format!("k{n}"), &format!("m{n}"), EngageVerdict::Wake).await;
     }
     let lane = world.lane();
     let first = world.start(lane).await;
@@ -434,11 +434,11 @@ async fn a_batch_that_comes_back_is_whole_whatever_the_limits_are_now() {
 #[tokio::test]
 async fn a_follow_up_that_could_not_be_placed_waits_again_at_no_cost() {
     let world = world().await;
-    world.message("local:main", "k", "one", Outcome::Wake).await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
     let lane = world.lane();
     let handed = world.start(lane).await;
     world.ready(handed.run).await;
-    world.message("local:main", "k2", "two", Outcome::Wake).await;
+    world.message("local:main", "k2", "two", EngageVerdict::Wake).await;
     let piped = world.store.pipe(handed.run, lane, LIMITS, NOW).await.unwrap().unwrap();
     assert!(world.store.waiting_lanes().unwrap().is_empty());
     world.store.take_back(handed.run, piped.batch).await.unwrap();
@@ -450,7 +450,7 @@ async fn a_follow_up_that_could_not_be_placed_waits_again_at_no_cost() {
 #[tokio::test]
 async fn a_chat_that_was_unwired_is_given_to_nobody_until_it_is_wired_again() {
     let world = world().await;
-    world.message("local:main", "k", "hello", Outcome::Wake).await;
+    world.message("local:main", "k", "hello", EngageVerdict::Wake).await;
     let lane = world.lane();
     world.store.remove_wiring(folder("main"), "local:main").await.unwrap();
     assert!(world.store.start_run(lane, SandboxName::Process, "me", LIMITS, NOW).await.unwrap().is_none());
@@ -483,7 +483,7 @@ async fn a_mark_that_was_decided_on_before_its_wiring_changed_is_none() {
             .unwrap();
         let mark = |row: &Unjudged| Judged {
             n: row.n,
-            verdict: Outcome::Wake,
+            verdict: EngageVerdict::Wake,
             rule: Rule::Trigger,
             reason: "test".into(),
             sticks: true,

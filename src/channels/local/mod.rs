@@ -11,7 +11,7 @@ use super::Channel;
 use crate::domain::platforms::{
     addresses::{self, Platform},
     channels::{Markup, Part, Traits, Unsent},
-    typing::{Place, Signal},
+    typing::{ChatThread, Signal},
 };
 
 mod incoming;
@@ -68,7 +68,7 @@ impl Channel for Local {
     }
 
     fn typing<'a>(&'a self, chat: &'a str, thread: &'a str, on: bool) -> BoxFuture<'a, ()> {
-        let place = Place { chat_jid: chat.to_owned(), thread: thread.to_owned() };
+        let place = ChatThread { chat_jid: chat.to_owned(), thread: thread.to_owned() };
         let _ = self.typing.send(Signal { place, on });
         Box::pin(ready(()))
     }

@@ -5,7 +5,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    gateway::{CredentialError, Credentials, Kind, Upstream},
+    gateway::{CredentialError, CredentialKind, Credentials, Upstream},
     loops::problems::remedy,
 };
 
@@ -44,13 +44,13 @@ fn egress(reaching: &[&str]) -> Row {
 }
 
 /// Decides on a key that is there, or that nothing needs.
-fn judge_key(key: Result<Kind, CredentialError>) -> Row {
+fn judge_key(key: Result<CredentialKind, CredentialError>) -> Row {
     match key {
         Ok(kind) => {
             let kind = match kind {
-                Kind::ApiKey => "an API key",
-                Kind::Login => "the token of a login (a bearer token)",
-                Kind::Bearer => "a bearer token",
+                CredentialKind::ApiKey => "an API key",
+                CredentialKind::Login => "the token of a login (a bearer token)",
+                CredentialKind::Bearer => "a bearer token",
             };
             Row::ok("model_key", format!("there is {kind}; agents get a placeholder instead"))
         }
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn a_key_that_nothing_needs_is_not_missed_and_one_that_has_ended_is_told() {
         assert_eq!(judge_key(Err(CredentialError::None("/r/.env".into()))).status, Status::Ok);
-        assert_eq!(judge_key(Ok(Kind::Login)).status, Status::Ok);
+        assert_eq!(judge_key(Ok(CredentialKind::Login)).status, Status::Ok);
         let ended = CredentialError::Ended { path: "/r/t".into(), at: ipc_handlers::Time(0) };
         assert_eq!(judge_key(Err(ended)).status, Status::Warn);
     }

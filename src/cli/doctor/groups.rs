@@ -9,7 +9,7 @@ use super::{
 use crate::{
     domain::rows::Group,
     ipc::{
-        BoxName, Kind, Owner,
+        BoxName, FileKind, Owner,
         peek::{self, Lies, LiesAs},
     },
 };
@@ -185,7 +185,7 @@ fn judge_boxes(folder: &Path, lying: &[Lies], owner: Owner, daemon: Daemon) -> V
                 "the daemon makes it again within seconds, and a live run goes on with the old one; if it does not, read its log",
             )),
             None => {}
-            Some(LiesAs { kind, .. }) if *kind != Kind::Directory => rows.push(Row::fail(
+            Some(LiesAs { kind, .. }) if *kind != FileKind::Directory => rows.push(Row::fail(
                 "boxes",
                 format!("{at} is a {kind} where a folder belongs"),
                 format!("stop g2 and remove it: `rm {at}`"),
@@ -273,9 +273,9 @@ mod tests {
             let rows = judge_boxes(folder, &lies, (1000, 1000), Daemon::Up);
             rows.into_iter().filter_map(|row| row.fix).collect::<Vec<_>>()
         };
-        assert!(fix(at(Kind::Directory, 1000, 0o700)).is_empty());
-        assert_eq!(fix(at(Kind::Directory, 0, 0o700)), ["`chown 1000:1000 /r/data/ipc/a/tasks`"]);
-        assert_eq!(fix(at(Kind::Directory, 1000, 0o755)), ["`chmod 700 /r/data/ipc/a/tasks`"]);
-        assert_eq!(fix(at(Kind::Link, 1000, 0o777)), ["stop g2 and remove it: `rm /r/data/ipc/a/tasks`"]);
+        assert!(fix(at(FileKind::Directory, 1000, 0o700)).is_empty());
+        assert_eq!(fix(at(FileKind::Directory, 0, 0o700)), ["`chown 1000:1000 /r/data/ipc/a/tasks`"]);
+        assert_eq!(fix(at(FileKind::Directory, 1000, 0o755)), ["`chmod 700 /r/data/ipc/a/tasks`"]);
+        assert_eq!(fix(at(FileKind::Link, 1000, 0o777)), ["stop g2 and remove it: `rm /r/data/ipc/a/tasks`"]);
     }
 }

@@ -7,7 +7,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use super::{Context, Failure, Outcome, out, show};
+use super::{CliResult, Context, Failure, out, show};
 use crate::{
     config::{Config, ConfigError},
     domain::{host::problems::Finding, rows::Group},
@@ -86,7 +86,7 @@ fn is_of_settings(problem: &Finding) -> bool {
 }
 
 impl Doctor {
-    pub(super) async fn run(self, context: &Context) -> Outcome {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let rows = self.look(context).await;
         if context.json {
             show::rows(context, &rows, &[])?;

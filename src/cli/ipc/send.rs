@@ -12,7 +12,7 @@ use ipc_handlers::Folder;
 
 use super::{
     super::{Failure, client::perform, out, word::word},
-    Context, Outcome, show,
+    CliResult, Context, show,
 };
 use crate::{
     domain::states::QueueState,
@@ -48,7 +48,7 @@ pub(in crate::cli) struct Send {
 }
 
 impl Send {
-    pub(super) async fn run(self, context: &Context, store: &Store) -> Outcome {
+    pub(super) async fn run(self, context: &Context, store: &Store) -> CliResult {
         let group = Folder::parse(&self.group).context("sending a command")?;
         let (command, in_box) = (read(&self.file)?.into(), self.in_box);
         let after = store.last_claim()?;

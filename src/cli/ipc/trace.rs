@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{client::Client, out},
-    Context, Outcome, show,
+    CliResult, Context, show,
 };
 use crate::{
     domain::states::QueueState,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Prints a command's row, its file, its reply or why it was refused.
-pub(super) async fn show(context: &Context, store: &Store, what: &str) -> Outcome {
+pub(super) async fn show(context: &Context, store: &Store, what: &str) -> CliResult {
     let (mut whole, file) = match find(&context.root, store, what).await? {
         Found::Settled(id) => {
             let story =
@@ -42,7 +42,7 @@ pub(super) async fn show(context: &Context, store: &Store, what: &str) -> Outcom
 }
 
 /// Prints the whole story of a command.
-pub(super) async fn run(context: &Context, store: &Store, what: &str) -> Outcome {
+pub(super) async fn run(context: &Context, store: &Store, what: &str) -> CliResult {
     let whole = match find(&context.root, store, what).await? {
         Found::Settled(id) => {
             let story =
@@ -120,7 +120,7 @@ fn file_of(open: &Open) -> String {
 }
 
 /// The story for people, in the order in which it happened.
-fn tell(whole: &Value) -> Outcome {
+fn tell(whole: &Value) -> CliResult {
     let text = |name: &str| show::cell(&whole[name]);
     out::line(format!("{} {} of {}: {}", text("type"), text("name"), text("group"), text("answer")))?;
     for (name, field) in [

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{super::out, Context, Outcome};
+use super::{super::out, CliResult, Context};
 use crate::{
     domain::{host::feed::EventKind, rows::IpcRow, states::QueueState},
     ops::ipc::look::Queue,
@@ -27,7 +27,7 @@ pub(super) async fn run(
     store: &Store,
     group: Option<String>,
     count: Option<usize>,
-) -> Outcome {
+) -> CliResult {
     store.watch_others_every(LOOK_EVERY);
     let mut feed = store.follow().await?;
     let queue = Queue { group, state: None, limit: None, from: 0 };
@@ -68,7 +68,7 @@ fn settled_rows(store: &Store, queue: &Queue, news: &News) -> Result<Vec<IpcRow>
     Ok(claims.iter().filter_map(|id| rows.iter().find(|row| row.id == Some(*id)).cloned()).collect())
 }
 
-fn tell(context: &Context, row: &IpcRow) -> Outcome {
+fn tell(context: &Context, row: &IpcRow) -> CliResult {
     if context.json {
         return out::json(serde_json::to_string(row).unwrap_or_default());
     }

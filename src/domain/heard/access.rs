@@ -5,7 +5,7 @@
 
 use ipc_handlers::{effect::SenderScope, words};
 
-use super::engage::{self, Outcome, Rule};
+use super::engage::{self, EngageVerdict, Rule};
 
 words! {
     /// What a sender is to a group.
@@ -57,17 +57,17 @@ pub struct Speaker {
 /// What a wiring does with a message from somebody, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    pub outcome: Outcome,
+    pub outcome: EngageVerdict,
     pub rule: Rule,
     /// A sentence for people.
     pub reason: String,
     /// Set when it would have engaged, and was not heard.
-    pub refused: Option<Refusal>,
+    pub refused: Option<Unheeded>,
 }
 
 /// What follows from not hearing somebody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Unheeded {
     /// It is counted and told.
     Counted,
     /// Somebody is asked whether they may be heard.
@@ -84,30 +84,30 @@ pub fn hear(
     scope: SenderScope,
 ) -> Heard {
     let engaged = match verdict.outcome {
-        Outcome::Wake | Outcome::Held => true,
-        Outcome::Context => false,
-        Outcome::Ignore => return as_it_is(verdict),
+        EngageVerdict::Wake | EngageVerdict::Held => true,
+        EngageVerdict::Context => false,
+        EngageVerdict::Ignore => return as_it_is(verdict),
     };
     let Some(unheard) = refusal(speaker, policy, scope) else { return as_it_is(verdict) };
     // Mode `trigger` of v1's list: a sender who is not on it is read, and never answered.
     let outcome =
         if unheard.rule == Rule::SenderList && speaker.listed == Listed::ContextOnly && keeps_context {
-            Outcome::Context
+            EngageVerdict::Context
         } else {
-            Outcome::Ignore
+            EngageVerdict::Ignore
         };
     let reason = match (engaged, outcome) {
-        (true, Outcome::Context) => format!("{}; it is kept as context", unheard.why),
-        (true, _) | (false, Outcome::Context) => unheard.why.to_owned(),
+        (true, EngageVerdict::Context) => format!("{}; it is kept as context", unheard.why),
+        (true, _) | (false, EngageVerdict::Context) => unheard.why.to_owned(),
         (false, _) => format!("{}; {}, and what they say is no context either", verdict.reason, unheard.why),
     };
-    if !engaged && outcome == Outcome::Context {
+    if !engaged && outcome == EngageVerdict::Context {
         return as_it_is(verdict);
     }
-    let refused = engaged.then_some(if unheard.asks && verdict.outcome == Outcome::Wake {
-        Refusal::Asked
+    let refused = engaged.then_some(if unheard.asks && verdict.outcome == EngageVerdict::Wake {
+        Unheeded::Asked
     } else {
-        Refusal::Counted
+        Unheeded::Counted
     });
     Heard { outcome, rule: unheard.rule, reason, refused }
 }
@@ -191,12 +191,12 @@ mod tests {
     fn policy_and_scope_decide_about_senders_that_a_group_does_not_know() {
         use {SenderScope::*, UnknownSenders::*};
         let table = [
-            (Public, All, Outcome::Wake, Rule::Pattern, None),
-            (Public, Known, Outcome::Ignore, Rule::SenderScope, Some(Refusal::Counted)),
-            (Strict, All, Outcome::Ignore, Rule::UnknownSender, Some(Refusal::Counted)),
-            (Strict, Known, Outcome::Ignore, Rule::UnknownSender, Some(Refusal::Counted)),
-            (Ask, All, Outcome::Ignore, Rule::UnknownSender, Some(Refusal::Asked)),
-            (Ask, Known, Outcome::Ignore, Rule::UnknownSender, Some(Refusal::Asked)),
+            (Public, All, EngageVerdict::Wake, Rule::Pattern, None),
+            (Public, Known, EngageVerdict::Ignore, Rule::SenderScope, Some(Unheeded::Counted)),
+            (Strict, All, EngageVerdict::Ignore, Rule::UnknownSender, Some(Unheeded::Counted)),
+            (Strict, Known, EngageVerdict::Ignore, Rule::UnknownSender, Some(Unheeded::Counted)),
+            (Ask, All, EngageVerdict::Ignore, Rule::UnknownSender, Some(Unheeded::Asked)),
+            (Ask, Known, EngageVerdict::Ignore, Rule::UnknownSender, Some(Unheeded::Asked)),
         ];
         for (policy, scope, outcome, rule, refused) in table {
             for ignored in [IgnoredMessages::Drop, IgnoredMessages::Accumulate] {
@@ -213,7 +213,7 @@ mod tests {
                 let heard = hear(&verdict(".", IgnoredMessages::Drop), false, known, policy, scope);
                 assert_eq!(
                     (heard.outcome, heard.refused),
-                    (Outcome::Wake, None),
+                    (EngageVerdict::Wake, None),
                     "{standing:?} {policy:?} {scope:?}"
                 );
             }
@@ -225,7 +225,7 @@ mod tests {
         for policy in [UnknownSenders::Strict, UnknownSenders::Ask] {
             let heard =
                 hear(&verdict("^no", IgnoredMessages::Accumulate), true, STRANGER, policy, SenderScope::All);
-            assert_eq!((heard.outcome, heard.refused), (Outcome::Ignore, None), "{heard:?}");
+            assert_eq!((heard.outcome, heard.refused), (EngageVerdict::Ignore, None), "{heard:?}");
         }
         let open = hear(
             &verdict("^no", IgnoredMessages::Accumulate),
@@ -234,7 +234,7 @@ mod tests {
             UnknownSenders::Public,
             SenderScope::All,
         );
-        assert_eq!(open.outcome, Outcome::Context);
+        assert_eq!(open.outcome, EngageVerdict::Context);
     }
 
     #[test]
@@ -247,17 +247,17 @@ mod tests {
             UnknownSenders::Ask,
             SenderScope::All,
         );
-        assert_eq!(heard.refused, Some(Refusal::Counted));
+        assert_eq!(heard.refused, Some(Unheeded::Counted));
     }
 
     #[test]
     fn the_list_goes_before_what_a_sender_is_to_the_group_but_for_the_owner() {
         let table = [
-            (Listed::Allowed, true, Outcome::Wake, None),
-            (Listed::ContextOnly, true, Outcome::Context, Some(Refusal::Counted)),
-            (Listed::ContextOnly, false, Outcome::Ignore, Some(Refusal::Counted)),
-            (Listed::Drop, true, Outcome::Ignore, Some(Refusal::Counted)),
-            (Listed::Unreadable, true, Outcome::Ignore, Some(Refusal::Counted)),
+            (Listed::Allowed, true, EngageVerdict::Wake, None),
+            (Listed::ContextOnly, true, EngageVerdict::Context, Some(Unheeded::Counted)),
+            (Listed::ContextOnly, false, EngageVerdict::Ignore, Some(Unheeded::Counted)),
+            (Listed::Drop, true, EngageVerdict::Ignore, Some(Unheeded::Counted)),
+            (Listed::Unreadable, true, EngageVerdict::Ignore, Some(Unheeded::Counted)),
         ];
         for (listed, keeps, outcome, refused) in table {
             let ignored = if keeps { IgnoredMessages::Accumulate } else { IgnoredMessages::Drop };
@@ -267,10 +267,12 @@ mod tests {
             let owner = speaker(Standing::Owner, listed);
             let heard =
                 hear(&verdict(".", ignored), keeps, owner, UnknownSenders::Strict, SenderScope::Known);
-            assert_eq!((heard.outcome, heard.refused), (Outcome::Wake, None), "{listed:?} {keeps}");
+            assert_eq!((heard.outcome, heard.refused), (EngageVerdict::Wake, None), "{listed:?} {keeps}");
         }
         // What does not engage stays context in mode `trigger`, and nothing in mode `drop`.
-        for (listed, outcome) in [(Listed::ContextOnly, Outcome::Context), (Listed::Drop, Outcome::Ignore)] {
+        for (listed, outcome) in
+            [(Listed::ContextOnly, EngageVerdict::Context), (Listed::Drop, EngageVerdict::Ignore)]
+        {
             let member = speaker(Standing::Member, listed);
             let chatter = verdict("^no", IgnoredMessages::Accumulate);
             let heard = hear(&chatter, true, member, UnknownSenders::Public, SenderScope::All);

@@ -45,7 +45,7 @@ pub fn full(open: &[Approval]) -> Option<String> {
         return Some(format!("{OPEN} questions wait for an answer, and nobody is asked about anybody else"));
     }
     let mut chats = BTreeMap::new();
-    for question in pending().filter(|question| question.kind == Kind::Sender) {
+    for question in pending().filter(|question| question.kind == ApprovalKind::Sender) {
         *chats.entry(question.chat_jid.as_str()).or_insert(0) += 1;
     }
     let (chat, _) = chats.into_iter().find(|(_, n)| reached(*n, OPEN_IN_CHAT))?;
@@ -57,7 +57,7 @@ pub fn full(open: &[Approval]) -> Option<String> {
 words! {
     /// What a question is about.
     #[derive(schemars::JsonSchema)]
-    pub enum Kind: "kind of question" {
+    pub enum ApprovalKind: "kind of question" {
         /// Whether a sender is to be heard.
         Sender = "sender",
         /// What to do with a chat that no group is wired to.

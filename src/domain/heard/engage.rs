@@ -96,7 +96,7 @@ pub enum Sticky {
 /// What a wiring does with a message, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    pub outcome: Outcome,
+    pub outcome: EngageVerdict,
     pub rule: Rule,
     /// A sentence for people.
     pub reason: String,
@@ -106,7 +106,7 @@ pub struct Verdict {
 
 words! {
     /// What a wiring does with a message.
-    pub enum Outcome: "verdict" {
+    pub enum EngageVerdict: "verdict" {
         /// The agent is to act on it.
         Wake = "wake",
         /// It is kept as context.
@@ -199,16 +199,18 @@ impl Listener {
     #[must_use]
     pub fn decide(&self, heard: &Heard<'_>) -> Verdict {
         match heard.author {
-            Author::Me => return Verdict::new(Outcome::Ignore, Rule::Own, "it is our own message"),
-            Author::Bot => return Verdict::new(Outcome::Ignore, Rule::Bot, "another bot wrote it"),
+            Author::Me => return Verdict::new(EngageVerdict::Ignore, Rule::Own, "it is our own message"),
+            Author::Bot => return Verdict::new(EngageVerdict::Ignore, Rule::Bot, "another bot wrote it"),
             Author::Person => {}
         }
         match &self.mode {
-            Mode::Always => Verdict::new(Outcome::Wake, Rule::Pattern, "the pattern '.' takes every message"),
+            Mode::Always => {
+                Verdict::new(EngageVerdict::Wake, Rule::Pattern, "the pattern '.' takes every message")
+            }
             Mode::InvalidPattern(pattern, error) => Verdict {
                 problem: Some(Problem::InvalidPattern { pattern: pattern.clone(), source: error.clone() }),
                 ..Verdict::new(
-                    Outcome::Wake,
+                    EngageVerdict::Wake,
                     Rule::Pattern,
                     format!("the pattern can't be used, so it takes every message: {error}"),
                 )
@@ -220,28 +222,30 @@ impl Listener {
 
     fn by_pattern(&self, source: &str, pattern: &Pattern, heard: &Heard<'_>) -> Verdict {
         match pattern.test(heard.text) {
-            Ok(true) => {
-                Verdict::new(Outcome::Wake, Rule::Pattern, format!("the text matches the pattern {source:?}"))
-            }
+            Ok(true) => Verdict::new(
+                EngageVerdict::Wake,
+                Rule::Pattern,
+                format!("the text matches the pattern {source:?}"),
+            ),
             Ok(false) => self.not_engaged(&format!("the text does not match the pattern {source:?}")),
             Err(error) => Verdict {
                 problem: Some(Problem::TooMuchWork { pattern: source.to_owned(), source: error.clone() }),
-                ..Verdict::new(Outcome::Held, Rule::Pattern, format!("it is held: {error}"))
+                ..Verdict::new(EngageVerdict::Held, Rule::Pattern, format!("it is held: {error}"))
             },
         }
     }
 
     fn by_mention(&self, trigger: &trigger::Trigger, stays: Stays, heard: &Heard<'_>) -> Verdict {
         if heard.mentioned == Mentioned::Yes {
-            return Verdict::new(Outcome::Wake, Rule::Mention, "the agent was mentioned");
+            return Verdict::new(EngageVerdict::Wake, Rule::Mention, "the agent was mentioned");
         }
         if trigger.begins(heard.text) {
             let reason = format!("the text begins with the trigger {trigger}");
-            return Verdict::new(Outcome::Wake, Rule::Trigger, reason);
+            return Verdict::new(EngageVerdict::Wake, Rule::Trigger, reason);
         }
         match (stays, heard.sticky) {
             (Stays::Yes, Sticky::Yes) => {
-                Verdict::new(Outcome::Wake, Rule::Sticky, "the agent was addressed in this thread before")
+                Verdict::new(EngageVerdict::Wake, Rule::Sticky, "the agent was addressed in this thread before")
             }
             (Stays::Yes, Sticky::No) => self.not_engaged(&format!(
                 "the agent was not mentioned, the text does not begin with the trigger {trigger}, and the agent was \
@@ -255,9 +259,9 @@ impl Listener {
 
     fn not_engaged(&self, reason: &str) -> Verdict {
         match self.ignored {
-            IgnoredMessages::Drop => Verdict::new(Outcome::Ignore, Rule::None, reason),
+            IgnoredMessages::Drop => Verdict::new(EngageVerdict::Ignore, Rule::None, reason),
             IgnoredMessages::Accumulate => {
-                Verdict::new(Outcome::Context, Rule::None, format!("{reason}; it is kept as context"))
+                Verdict::new(EngageVerdict::Context, Rule::None, format!("{reason}; it is kept as context"))
             }
         }
     }
@@ -294,11 +298,11 @@ pub enum ChatKind {
 impl ChatKind {
     /// Reads a chat's columns. Its own row says so: a message's thread says nothing about its chat.
     #[must_use]
-    pub fn of_columns(kind: chats::Kind, threaded: bool) -> Self {
+    pub fn of_columns(kind: chats::ChatKind, threaded: bool) -> Self {
         match (kind, threaded) {
-            (chats::Kind::Direct, _) => Self::Direct,
-            (chats::Kind::Group, true) => Self::ThreadedGroup,
-            (chats::Kind::Group, false) => Self::Group,
+            (chats::ChatKind::Direct, _) => Self::Direct,
+            (chats::ChatKind::Group, true) => Self::ThreadedGroup,
+            (chats::ChatKind::Group, false) => Self::Group,
         }
     }
 }
@@ -315,7 +319,7 @@ pub fn default_for(chat: ChatKind) -> (Engages, IgnoredMessages) {
 }
 
 impl Verdict {
-    fn new(outcome: Outcome, rule: Rule, reason: impl Into<String>) -> Self {
+    fn new(outcome: EngageVerdict, rule: Rule, reason: impl Into<String>) -> Self {
         Self { outcome, rule, reason: reason.into(), problem: None }
     }
 }

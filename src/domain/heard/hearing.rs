@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use ipc_handlers::effect::{EngageMode, IgnoredMessages, SenderScope};
 
 use super::{
-    access::{self, Listed, Refusal, Speaker, Standing, UnknownSenders},
+    access::{self, Listed, Speaker, Standing, Unheeded, UnknownSenders},
     engage::{
-        Author, Engages, Heard, Listener, Mentioned, Outcome, Problem, Rule, Sticky, Verdict, WiringRule,
+        Author, EngageVerdict, Engages, Heard, Listener, Mentioned, Problem, Rule, Sticky, Verdict,
+        WiringRule,
     },
 };
 
@@ -48,12 +49,12 @@ pub struct Wired<'a> {
 /// What the wiring makes of it, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    pub outcome: Outcome,
+    pub outcome: EngageVerdict,
     pub rule: Rule,
     /// A sentence for people.
     pub reason: String,
     /// Set when it would have engaged, and its sender was not heard.
-    pub refused: Option<Refusal>,
+    pub refused: Option<Unheeded>,
     /// From now on the lane's agent listens without being addressed again.
     pub sticks: bool,
     /// A fault to report to the person who set the rule.
@@ -69,7 +70,7 @@ impl Rules {
     pub fn decide(&mut self, asked: &Asked<'_>) -> Decision {
         let Some(wired) = asked.wired else {
             return Decision {
-                outcome: Outcome::Ignore,
+                outcome: EngageVerdict::Ignore,
                 rule: Rule::None,
                 reason: "the wiring was removed".into(),
                 refused: None,
@@ -93,7 +94,7 @@ impl Rules {
         let heard = access::hear(&verdict, keeps, speaker, asked.unknown_senders, wired.sender_scope);
         Decision {
             sticks: wired.mode == EngageMode::MentionSticky
-                && heard.outcome == Outcome::Wake
+                && heard.outcome == EngageVerdict::Wake
                 && !asked.sticky,
             outcome: heard.outcome,
             rule: heard.rule,
@@ -117,13 +118,13 @@ impl Rules {
 /// became of the chat or of the wiring since.
 fn as_promised(verdict: Verdict, approved: Option<i64>) -> Verdict {
     match (approved, verdict.outcome) {
-        (Some(question), Outcome::Context | Outcome::Ignore | Outcome::Held) => Verdict {
-            outcome: Outcome::Wake,
+        (Some(question), EngageVerdict::Context | EngageVerdict::Ignore | EngageVerdict::Held) => Verdict {
+            outcome: EngageVerdict::Wake,
             rule: Rule::Approved,
             reason: format!("it waited for the answer to question {question}, which was yes"),
             ..verdict
         },
-        (Some(_), Outcome::Wake) | (None, _) => verdict,
+        (Some(_), EngageVerdict::Wake) | (None, _) => verdict,
     }
 }
 

@@ -1,6 +1,6 @@
 //! How the addresses of each platform read, and the ids of its people: one entry a platform, and nothing else knows them.
 
-use super::chats::Kind;
+use super::chats::ChatKind;
 
 /// How one platform's addresses read.
 #[derive(Clone, Copy, Debug)]
@@ -82,12 +82,12 @@ pub fn channel_of(jid: &str) -> &str {
 /// Returns whether the address of a chat shows that it is a person's alone with the agent; where it shows nothing, it is taken
 /// for a group, in which more is kept from the agent.
 #[must_use]
-pub fn kind_of(jid: &str) -> Kind {
+pub fn kind_of(jid: &str) -> ChatKind {
     let direct = platform_of(jid).is_some_and(|platform| match platform.form {
         Form::Prefix { direct, .. } => jid.split_once(':').is_some_and(|(_, id)| direct(id)),
         Form::Suffixes { direct, .. } => jid.ends_with(direct),
     });
-    if direct { Kind::Direct } else { Kind::Group }
+    if direct { ChatKind::Direct } else { ChatKind::Group }
 }
 
 /// Returns a sender's id as users are named: with the prefix of the platform's people, unless it has that one. A handle with
@@ -124,16 +124,16 @@ mod tests {
     #[test]
     fn an_address_shows_whose_it_is_and_whether_somebody_is_alone_with_the_agent() {
         for (jid, channel, kind) in [
-            ("local:main", "local", Kind::Direct),
-            ("tg:-1001234", "telegram", Kind::Group),
-            ("tg:1234", "telegram", Kind::Direct),
-            ("tg:", "telegram", Kind::Group),
-            ("tg:12x", "telegram", Kind::Group),
-            ("49170@s.whatsapp.net", "whatsapp", Kind::Direct),
-            ("1203@g.us", "whatsapp", Kind::Group),
-            ("dc:123", "discord", Kind::Group),
-            ("irc:#chess", "irc", Kind::Group),
-            ("x", "unknown", Kind::Group),
+            ("local:main", "local", ChatKind::Direct),
+            ("tg:-1001234", "telegram", ChatKind::Group),
+            ("tg:1234", "telegram", ChatKind::Direct),
+            ("tg:", "telegram", ChatKind::Group),
+            ("tg:12x", "telegram", ChatKind::Group),
+            ("49170@s.whatsapp.net", "whatsapp", ChatKind::Direct),
+            ("1203@g.us", "whatsapp", ChatKind::Group),
+            ("dc:123", "discord", ChatKind::Group),
+            ("irc:#chess", "irc", ChatKind::Group),
+            ("x", "unknown", ChatKind::Group),
         ] {
             assert_eq!((channel_of(jid), kind_of(jid)), (channel, kind), "{jid}");
         }

@@ -5,7 +5,7 @@ use ipc_handlers::words;
 words! {
     /// What kind of place a chat is.
     #[derive(schemars::JsonSchema)]
-    pub enum Kind: "chat kind" {
+    pub enum ChatKind: "chat kind" {
         /// One person and the agent.
         Direct = "direct",
         Group = "group",
@@ -17,7 +17,7 @@ words! {
 pub struct ChatInfo {
     /// Empty: it does not say.
     pub name: String,
-    pub kind: Kind,
+    pub kind: ChatKind,
     /// Whether the platform divides the chat into threads.
     pub threaded: bool,
     /// How many people are there; `None`: it does not say.

@@ -11,7 +11,7 @@ pub const RENEW: Duration = Duration::from_secs(4);
 
 /// Where it can be shown: a chat and its thread (empty: none).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ChatThread {
     pub chat_jid: String,
     pub thread: String,
 }
@@ -19,20 +19,20 @@ pub struct Place {
 /// What a channel is to be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signal {
-    pub place: Place,
+    pub place: ChatThread,
     pub on: bool,
 }
 
 /// The chats that show typing, each with the time of our last sign.
 #[derive(Debug, Default)]
 pub struct Typing {
-    shown: BTreeMap<Place, Duration>,
+    shown: BTreeMap<ChatThread, Duration>,
 }
 
 impl Typing {
     /// Returns the signs to send now that agents are at work for these places, and notes them as sent. However many work
     /// for one place, it is said there once. `now` is a reading of a clock that never goes back.
-    pub fn look(&mut self, at_work: &BTreeSet<Place>, now: Duration) -> Vec<Signal> {
+    pub fn look(&mut self, at_work: &BTreeSet<ChatThread>, now: Duration) -> Vec<Signal> {
         let mut signals = Vec::new();
         self.shown.retain(|place, _| {
             let goes_on = at_work.contains(place);
@@ -62,9 +62,9 @@ impl Typing {
 mod tests {
     use super::*;
 
-    fn place(name: &str) -> Place {
+    fn place(name: &str) -> ChatThread {
         let (chat, thread) = name.split_once('#').unwrap_or((name, ""));
-        Place { chat_jid: chat.to_owned(), thread: thread.to_owned() }
+        ChatThread { chat_jid: chat.to_owned(), thread: thread.to_owned() }
     }
 
     /// Looks at the second `at`, with agents at work for these places; `+name` is shown, `-name` hidden.

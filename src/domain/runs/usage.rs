@@ -50,7 +50,7 @@ impl Sum {
 
 /// A request that was in vain: not passed on, or not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct FailedRequest {
     /// Method and path, without what follows a `?`; cut.
     pub asked: String,
     pub why: String,
@@ -63,7 +63,7 @@ pub struct Page {
     pub models: BTreeMap<String, Sum>,
     pub refused: u64,
     /// The newest of what was in vain, oldest first.
-    pub refusals: VecDeque<Refusal>,
+    pub refusals: VecDeque<FailedRequest>,
 }
 
 impl Page {
@@ -73,13 +73,13 @@ impl Page {
     }
 
     /// Adds a refusal.
-    pub fn refused(&mut self, refusal: Refusal) {
+    pub fn refused(&mut self, refusal: FailedRequest) {
         self.refused = self.refused.saturating_add(1);
         self.keep(refusal);
     }
 
     /// Adds why a request that was passed on came to nothing; it is counted with the errors of what was used.
-    pub fn failed(&mut self, why: Refusal) {
+    pub fn failed(&mut self, why: FailedRequest) {
         self.keep(why);
     }
 
@@ -91,7 +91,7 @@ impl Page {
         later.refusals.into_iter().for_each(|refusal| self.keep(refusal));
     }
 
-    fn keep(&mut self, refusal: Refusal) {
+    fn keep(&mut self, refusal: FailedRequest) {
         self.refusals.push_back(refusal);
         if self.refusals.len() > KEPT_REFUSALS {
             self.refusals.pop_front();
@@ -193,8 +193,8 @@ pub struct RefusalRow {
 mod tests {
     use super::*;
 
-    fn refusal(n: usize) -> Refusal {
-        Refusal { asked: format!("GET /{n}"), why: "no".into() }
+    fn refusal(n: usize) -> FailedRequest {
+        FailedRequest { asked: format!("GET /{n}"), why: "no".into() }
     }
 
     fn output(output: u64) -> Sum {

@@ -9,7 +9,7 @@ use crate::ipc::{
     dir,
     kernel::Attributes,
     mailbox::{Claimed, Claims, Read, ReadError, Source, changed_at},
-    names::{CommandBox, Kind, is_one_component, without_hand},
+    names::{CommandBox, FileKind, is_one_component, without_hand},
     world::World,
 };
 
@@ -25,7 +25,7 @@ pub enum ClaimError {
     /// A link, FIFO, socket, device, or a directory that took the file's place, was taken out and removed, unread. To be
     /// recorded as malformed and acknowledged.
     #[error("claim {} is a {kind}, and only regular files are commands", claimed.id)]
-    NotAFile { claimed: Claimed, kind: Kind },
+    NotAFile { claimed: Claimed, kind: FileKind },
     /// The file is in its box, and before what came after it; look there again later.
     #[error(transparent)]
     World(#[from] World),
@@ -82,7 +82,7 @@ impl GroupBoxes {
     fn set_back_file(&self, b: CommandBox, name: &OsStr) -> rustix::io::Result<()> {
         let held = &self.held(b.name()).fd;
         // Looked at first, as opening a device or a FIFO can itself do something.
-        if Kind::of(&dir::stat(held, name)?) != Kind::File {
+        if FileKind::of(&dir::stat(held, name)?) != FileKind::File {
             return Ok(());
         }
         let file = dir::open_to_read(held, name)?;
@@ -103,7 +103,7 @@ impl GroupBoxes {
         }
         let world = |doing, e: Errno| World::new(doing, format!("a file of {}/{b}", self.folder), e);
         let written = match dir::stat(held, name) {
-            Ok(stat) if Kind::of(&stat) == Kind::Directory => return Err(ClaimError::Directory),
+            Ok(stat) if FileKind::of(&stat) == FileKind::Directory => return Err(ClaimError::Directory),
             Ok(stat) => changed_at(&stat),
             Err(Errno::NOENT) => return Err(ClaimError::Gone),
             Err(other) => return Err(world("looking at", other).into()),
@@ -131,17 +131,17 @@ impl GroupBoxes {
         // Only now is it out of reach: what was looked at above may have been swapped since. From here on it is claimed
         // whatever fails: what can't be cleared away now is when the caller acknowledges it.
         let taken = dir::stat(&self.host.claimed, claimed.file_name().as_str());
-        let kind = taken.as_ref().map_or(Kind::File, Kind::of);
+        let kind = taken.as_ref().map_or(FileKind::File, FileKind::of);
         claimed.taken = taken.ok().map(|stat| changed_at(&stat));
         match kind {
-            Kind::File => Ok(claimed),
-            Kind::Directory
-            | Kind::Link
-            | Kind::Fifo
-            | Kind::Socket
-            | Kind::BlockDevice
-            | Kind::CharDevice
-            | Kind::Unknown => {
+            FileKind::File => Ok(claimed),
+            FileKind::Directory
+            | FileKind::Link
+            | FileKind::Fifo
+            | FileKind::Socket
+            | FileKind::BlockDevice
+            | FileKind::CharDevice
+            | FileKind::Unknown => {
                 let _ = claims.acknowledge(&claimed);
                 Err(ClaimError::NotAFile { claimed, kind })
             }

@@ -13,7 +13,7 @@ use rustix::{
 use super::GroupBoxes;
 use crate::ipc::{
     dir,
-    names::{BoxName, Kind, is_batch_id, without_hand},
+    names::{BoxName, FileKind, is_batch_id, without_hand},
     world::World,
 };
 
@@ -171,7 +171,7 @@ impl GroupBoxes {
     /// Moves one follow-up to `kept`; false when it is no file and has to be removed some other way.
     fn take(&self, input: &OwnedFd, name: &CStr, kept: &OwnedFd) -> rustix::io::Result<bool> {
         match dir::stat(input, name) {
-            Ok(stat) if Kind::of(&stat) == Kind::File => {}
+            Ok(stat) if FileKind::of(&stat) == FileKind::File => {}
             Ok(_) => return Ok(false),
             Err(Errno::NOENT) => return Ok(true),
             Err(other) => return Err(other),
@@ -202,7 +202,7 @@ fn evidence(kept: &OwnedFd) -> rustix::io::Result<Vec<InputLeft>> {
     let mut found = BTreeMap::new();
     dir::each_name(kept, |name, _| {
         if let Some((id, state)) = parse(name)
-            && dir::stat(kept, name).is_ok_and(|s| Kind::of(&s) == Kind::File)
+            && dir::stat(kept, name).is_ok_and(|s| FileKind::of(&s) == FileKind::File)
         {
             let known = found.entry(id).or_insert(state);
             *known = state.max(*known);

@@ -13,7 +13,7 @@ use super::GroupBoxes;
 use crate::ipc::{
     dir,
     kernel::{self, Writer},
-    names::{CommandBox, Kind, is_command_name, without_hand},
+    names::{CommandBox, FileKind, is_command_name, without_hand},
     world::World,
 };
 
@@ -26,7 +26,7 @@ const DIRECTORIES: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub name: OsString,
-    pub kind: Kind,
+    pub kind: FileKind,
     /// When the inode last changed, which a rename does too: nanoseconds since the epoch, by our clock. Of one that was
     /// being claimed before, when it was written.
     pub ctime: i64,
@@ -82,7 +82,7 @@ impl Entry {
         }
         Self {
             name,
-            kind: Kind::of(stat),
+            kind: FileKind::of(stat),
             ctime,
             size: u64::try_from(stat.st_size).unwrap_or(0),
             ino: stat.st_ino,
@@ -142,7 +142,7 @@ impl GroupBoxes {
                 && let Ok(stat) = dir::stat(held, name)
             {
                 let entry = Entry::new(dir::os(name).to_owned(), &stat);
-                if entry.kind == Kind::Directory {
+                if entry.kind == FileKind::Directory {
                     if found.directories.len() < DIRECTORIES {
                         found.directories.push(entry);
                     }
@@ -164,7 +164,7 @@ impl GroupBoxes {
     pub fn writer(&self, b: CommandBox, entry: &Entry) -> Writer {
         let held = &self.held(b.name()).fd;
         // Looked at first, as opening a device or a FIFO can itself do something.
-        let same = |stat: &Stat| Kind::of(stat) == Kind::File && stat.st_ino == entry.ino;
+        let same = |stat: &Stat| FileKind::of(stat) == FileKind::File && stat.st_ino == entry.ino;
         if !dir::stat(held, entry.name.as_os_str()).is_ok_and(|s| same(&s)) {
             return Writer::Unknown;
         }

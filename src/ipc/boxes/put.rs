@@ -8,7 +8,7 @@ use super::GroupBoxes;
 use crate::ipc::{
     dir,
     host::Built,
-    names::{BoxName, Kind, is_batch_id, is_request_id},
+    names::{BoxName, FileKind, is_batch_id, is_request_id},
     world::World,
 };
 
@@ -57,8 +57,8 @@ impl GroupBoxes {
     pub fn ask_close(&self) -> Result<(), PutError> {
         let input = &self.held(BoxName::Input).fd;
         match dir::stat(input, CLOSE_FILE) {
-            Ok(stat) if Kind::of(&stat) == Kind::File => return Ok(()),
-            Ok(stat) if Kind::of(&stat) == Kind::Directory => {
+            Ok(stat) if FileKind::of(&stat) == FileKind::File => return Ok(()),
+            Ok(stat) if FileKind::of(&stat) == FileKind::Directory => {
                 self.host.remove_entry(input, c"_close").map_err(|e| self.world(BoxName::Input, e))?;
             }
             // Anything else is replaced, and an error comes again below.

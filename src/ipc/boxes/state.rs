@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::{BoxStamp, GroupBoxes, box_stamp};
 use crate::ipc::{
     dir,
-    names::{BoxName, Kind},
+    names::{BoxName, FileKind},
     world::World,
 };
 
@@ -26,7 +26,7 @@ pub struct Stamp {
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     #[error("container_state.json is a {0}, not a file")]
-    NotAFile(Kind),
+    NotAFile(FileKind),
     #[error("container_state.json has {0} bytes, more than {STATE_LIMIT}")]
     TooLarge(u64),
     #[error("container_state.json can't be understood")]
@@ -40,7 +40,7 @@ impl GroupBoxes {
     #[must_use]
     pub fn heartbeat(&self) -> Option<Stamp> {
         let stat = dir::stat(&self.held(BoxName::State).fd, c"heartbeat").ok()?;
-        (Kind::of(&stat) == Kind::File).then(|| Stamp { times: box_stamp(&stat), ino: stat.st_ino })
+        (FileKind::of(&stat) == FileKind::File).then(|| Stamp { times: box_stamp(&stat), ino: stat.st_ino })
     }
 
     /// Reads `state/container_state.json`; `None` when there is none.
@@ -53,23 +53,23 @@ impl GroupBoxes {
             |e: io::Error| World::new("reading", format!("{}'s container_state.json", self.folder), e);
         // Looked at first, as opening a FIFO or a device can itself do something; and again once it is open.
         let kind = match dir::stat(at, c"container_state.json") {
-            Ok(stat) => Kind::of(&stat),
+            Ok(stat) => FileKind::of(&stat),
             Err(Errno::NOENT) => return Ok(None),
             Err(e) => return Err(world(e.into()).into()),
         };
-        if kind != Kind::File {
+        if kind != FileKind::File {
             return Err(StateError::NotAFile(kind));
         }
         let file = match dir::open_to_read(at, c"container_state.json") {
             Ok(fd) => File::from(fd),
             Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP) => return Err(StateError::NotAFile(Kind::Link)),
-            Err(Errno::NXIO) => return Err(StateError::NotAFile(Kind::Unknown)),
+            Err(Errno::LOOP) => return Err(StateError::NotAFile(FileKind::Link)),
+            Err(Errno::NXIO) => return Err(StateError::NotAFile(FileKind::Unknown)),
             Err(e) => return Err(world(e.into()).into()),
         };
         let stat = rustix::fs::fstat(&file).map_err(|e| world(e.into()))?;
-        if Kind::of(&stat) != Kind::File {
-            return Err(StateError::NotAFile(Kind::of(&stat)));
+        if FileKind::of(&stat) != FileKind::File {
+            return Err(StateError::NotAFile(FileKind::of(&stat)));
         }
         let bytes = dir::read_at_most(&file, STATE_LIMIT + 1).map_err(world)?;
         if bytes.len() as u64 > STATE_LIMIT {

@@ -57,7 +57,7 @@ impl Claims {
     /// [`World`] when it can't be written.
     pub fn settle_applied(&self, claimed: &Claimed, bytes: &[u8], reply: Option<&[u8]>) -> Result<(), World> {
         let reply = reply.map(|r| ("reply.json", r));
-        self.aside.keep(&self.host, Place::Done, claimed, bytes, reply)
+        self.aside.keep(&self.host, Pile::Done, claimed, bytes, reply)
     }
 
     /// Sets a refused command aside in `done/`, with the reason.
@@ -66,7 +66,7 @@ impl Claims {
     /// [`World`] when it can't be written.
     pub fn settle_refused(&self, claimed: &Claimed, bytes: &[u8], why: &Why) -> Result<(), World> {
         let why = why_file(claimed, why);
-        self.aside.keep(&self.host, Place::Done, claimed, bytes, Some(("why.json", &why)))
+        self.aside.keep(&self.host, Pile::Done, claimed, bytes, Some(("why.json", &why)))
     }
 
     /// Sets a malformed command aside in `dead/`, cut at 64 KiB, with the reason. `bytes` may be empty.
@@ -76,7 +76,7 @@ impl Claims {
     pub fn settle_dead(&self, claimed: &Claimed, bytes: &[u8], why: &Why) -> Result<(), World> {
         let why = why_file(claimed, why);
         let head = &bytes[..bytes.len().min(HEAD)];
-        self.aside.keep(&self.host, Place::Dead, claimed, head, Some(("why.json", &why)))
+        self.aside.keep(&self.host, Pile::Dead, claimed, head, Some(("why.json", &why)))
     }
 }
 
@@ -94,7 +94,7 @@ fn why_file(claimed: &Claimed, why: &Why) -> Vec<u8> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum Pile {
     Done,
     Dead,
 }
@@ -102,7 +102,7 @@ enum Place {
 /// What lies in each group's folders; read from disk when a group is first settled, kept in memory from then on.
 #[derive(Debug, Default)]
 pub(super) struct Aside {
-    shelves: Mutex<HashMap<(Place, Folder), Slot>>,
+    shelves: Mutex<HashMap<(Pile, Folder), Slot>>,
 }
 
 /// A folder's shelf, `None` until it was read.
@@ -125,7 +125,7 @@ impl Aside {
     fn keep(
         &self,
         host: &HostDirs,
-        place: Place,
+        place: Pile,
         claimed: &Claimed,
         bytes: &[u8],
         beside: Option<(&'static str, &[u8])>,
@@ -149,7 +149,7 @@ impl Aside {
     /// Removes the kept file of a dead command; returns whether there was one.
     pub(super) fn forget_dead(&self, host: &HostDirs, claimed: &Claimed) -> Result<bool, World> {
         let mut found = false;
-        self.with_shelf(host, Place::Dead, claimed, |shelf, at| {
+        self.with_shelf(host, Pile::Dead, claimed, |shelf, at| {
             if let Some(kept) = shelf.kept.get(&claimed.id).copied() {
                 found = true;
                 shelf.put_out(at, &claimed.folder, claimed.id, kept)?;
@@ -162,7 +162,7 @@ impl Aside {
     fn with_shelf(
         &self,
         host: &HostDirs,
-        place: Place,
+        place: Pile,
         claimed: &Claimed,
         act: impl FnOnce(&mut Shelf, &OwnedFd) -> std::io::Result<()>,
     ) -> Result<(), World> {
@@ -182,7 +182,7 @@ impl Aside {
     }
 }
 
-impl Place {
+impl Pile {
     fn dir(self, host: &HostDirs) -> &OwnedFd {
         match self {
             Self::Done => &host.done,
@@ -226,7 +226,7 @@ impl Shelf {
         }
     }
 
-    fn put_out_the_oldest(&mut self, place: Place, at: &OwnedFd, folder: &Folder) -> std::io::Result<()> {
+    fn put_out_the_oldest(&mut self, place: Pile, at: &OwnedFd, folder: &Folder) -> std::io::Result<()> {
         while place.is_over(self) {
             let Some((&id, &kept)) = self.kept.first_key_value() else { return Ok(()) };
             self.put_out(at, folder, id, kept)?;

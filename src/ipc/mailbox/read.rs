@@ -8,7 +8,7 @@ use rustix::{
 };
 
 use super::{Claimed, Claims};
-use crate::ipc::{dir, kernel, names::Kind, world::World};
+use crate::ipc::{dir, kernel, names::FileKind, world::World};
 
 /// The largest command file, bytes.
 pub const COMMAND_LIMIT: u64 = 1_048_576;
@@ -58,7 +58,7 @@ pub enum ReadError {
     },
     /// Malformed: a crash came between the claim and the look at what was claimed.
     #[error("a {0} was claimed, and only regular files are commands")]
-    NotAFile(Kind),
+    NotAFile(FileKind),
     /// Try again later.
     #[error(transparent)]
     World(#[from] World),
@@ -91,8 +91,8 @@ impl Claims {
     /// Opens the claimed file for reading, having made sure that it is one.
     pub(super) fn open_file(&self, claimed: &Claimed) -> Result<File, ReadError> {
         match dir::stat(&self.host.claimed, claimed.file_name().as_str()) {
-            Ok(stat) if Kind::of(&stat) == Kind::File => self.open_known(claimed),
-            Ok(stat) => Err(ReadError::NotAFile(Kind::of(&stat))),
+            Ok(stat) if FileKind::of(&stat) == FileKind::File => self.open_known(claimed),
+            Ok(stat) => Err(ReadError::NotAFile(FileKind::of(&stat))),
             Err(Errno::NOENT) => Err(ReadError::Gone),
             Err(e) => Err(claimed.world("opening", e).into()),
         }

@@ -20,7 +20,7 @@ use rustix::{
 use crate::ipc::{
     dir,
     mailbox::{SOURCE, changed_at, origin, parse},
-    names::{CommandBox, Kind, display_name, is_command_name},
+    names::{CommandBox, FileKind, display_name, is_command_name},
     world::World,
 };
 
@@ -110,7 +110,7 @@ fn lying(held: &OwnedFd, group: &Folder, in_box: CommandBox, name: &OsStr) -> Op
         in_box: Some(in_box),
         name: display_name(name),
         file: name.to_owned(),
-        is_directory: Kind::of(&stat) == Kind::Directory,
+        is_directory: FileKind::of(&stat) == FileKind::Directory,
     })
 }
 
@@ -159,7 +159,7 @@ pub fn claimed(data: &Path) -> Result<Vec<Lying>, World> {
             in_box: source.as_ref().map(|(in_box, _)| *in_box),
             name: source.map_or_else(|| display_name(name), |(_, name)| name),
             file: name.to_owned(),
-            is_directory: Kind::of(&stat) == Kind::Directory,
+            is_directory: FileKind::of(&stat) == FileKind::Directory,
         });
     })?;
     found.sort_by_key(|lying| lying.claim);
@@ -181,7 +181,7 @@ pub fn origins(data: &Path, claimed: &[Lying]) -> Result<Vec<Vec<u8>>, World> {
     let mut found = Vec::new();
     for lying in claimed {
         let name = lying.file.as_os_str();
-        if !dir::stat(&held, name).is_ok_and(|stat| Kind::of(&stat) == Kind::File) {
+        if !dir::stat(&held, name).is_ok_and(|stat| FileKind::of(&stat) == FileKind::File) {
             continue;
         }
         match dir::open_to_read(&held, name) {
@@ -203,7 +203,8 @@ pub fn head(data: &Path, lying: &Lying) -> Option<Vec<u8>> {
     };
     let held = open(&folder).ok()?;
     let small = |stat: &rustix::fs::Stat| {
-        Kind::of(stat) == Kind::File && u64::try_from(stat.st_size).is_ok_and(|size| size <= HEAD_LIMIT)
+        FileKind::of(stat) == FileKind::File
+            && u64::try_from(stat.st_size).is_ok_and(|size| size <= HEAD_LIMIT)
     };
     // Looked at first, as opening a device or a FIFO can itself do something.
     dir::stat(&held, lying.file.as_os_str()).ok().filter(small)?;

@@ -7,7 +7,7 @@ use crate::{
     allowlists::senders::{self, Senders},
     config::Config,
     domain::heard::{
-        engage::{Outcome, Rule},
+        engage::{EngageVerdict, Rule},
         hearing::Rules,
     },
     store::{AllJudged, Judged, Unjudged},
@@ -96,7 +96,7 @@ impl Dispatch {
                     stuck.insert(row.lane);
                 }
                 let is_new = !wakes.contains(&row.lane);
-                if row.group.is_some() && verdict.verdict == Outcome::Wake && is_new {
+                if row.group.is_some() && verdict.verdict == EngageVerdict::Wake && is_new {
                     wakes.push(row.lane);
                 }
                 judged.push(verdict);

@@ -7,12 +7,12 @@ use ipc_handlers::wire;
 
 use super::{
     Runs,
-    prepare::{Place, Unprepared},
+    prepare::{RunsIn, Unprepared},
 };
 use crate::{
     config::dotenv,
     domain::runs::run_settings::{Credentials, Provider, RunSettings},
-    gateway::{Kind, Looks, NAME, SocketError},
+    gateway::{CredentialKind, Looks, NAME, SocketError},
     ipc::Owner,
     sandbox::{Access, Mount, Whose},
 };
@@ -36,7 +36,7 @@ pub(super) fn way(
     host: &Runs,
     run: i64,
     settings: &RunSettings,
-    place: Place,
+    place: RunsIn,
     owner: Option<Owner>,
 ) -> Result<Way, SocketError> {
     match (settings.provider, settings.credentials) {
@@ -47,11 +47,11 @@ pub(super) fn way(
             let folder = host.gateway_dir(run);
             host.gateway.open(run, &folder, owner, looks(settings))?;
             let socket = match place {
-                Place::Container => format!("{INSIDE}/{NAME}"),
-                Place::Host => folder.join(NAME).display().to_string(),
+                RunsIn::Container => format!("{INSIDE}/{NAME}"),
+                RunsIn::Host => folder.join(NAME).display().to_string(),
             };
             // A key of the same kind makes the agent say it in the same way; without one it is told what is missing.
-            let key = host.gateway.kind().unwrap_or(Kind::ApiKey).variable();
+            let key = host.gateway.kind().unwrap_or(CredentialKind::ApiKey).variable();
             Ok(Way {
                 mount: Some(Mount {
                     host: folder,

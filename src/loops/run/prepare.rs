@@ -37,7 +37,7 @@ pub(super) struct Prepared {
 
 /// Where things are as the agent sees them: in a container, or on the host where nothing is mounted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RunsIn {
     Container,
     Host,
 }
@@ -94,8 +94,10 @@ pub(super) async fn prepare(
 fn now(host: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Unprepared> {
     let group = &row.folder;
     let (settings, own) = host.config.run_settings().for_group(row)?;
-    let place = if host.sandbox.kind() == SandboxName::Process { Place::Host } else { Place::Container };
-    if place == Place::Host && settings.provider == Provider::Claude && !host.config.sandbox.allow_unsandboxed
+    let place = if host.sandbox.kind() == SandboxName::Process { RunsIn::Host } else { RunsIn::Container };
+    if place == RunsIn::Host
+        && settings.provider == Provider::Claude
+        && !host.config.sandbox.allow_unsandboxed
     {
         return Err(Unprepared::NoSandbox);
     }
@@ -137,15 +139,15 @@ fn now(host: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
     }));
     let mut env = BTreeMap::from([("TZ".to_owned(), zone)]);
     match (place, settings.provider) {
-        (Place::Container, _) => {
+        (RunsIn::Container, _) => {
             env.extend([("HOME", HOME), ("TMPDIR", "/tmp")].map(|(n, v)| (n.to_owned(), v.to_owned())));
         }
         // The agent keeps its own state, not the user's.
-        (Place::Host, Provider::Claude) => {
+        (RunsIn::Host, Provider::Claude) => {
             let home = folders.sessions.parent().unwrap_or(&folders.sessions);
             env.insert("HOME".to_owned(), home.display().to_string());
         }
-        (Place::Host, Provider::Scripted) => {}
+        (RunsIn::Host, Provider::Scripted) => {}
     }
     let spec = Spec {
         name: format!("g2-{}-{group}", &host.instance[..host.instance.len().min(8)]),
@@ -189,18 +191,18 @@ fn script(host: &Runs, row: &Group) -> Result<Option<String>, Unprepared> {
 }
 
 /// The folders whose `CLAUDE.md` an agent reads besides its own.
-fn directories(folders: &Folders, extra: &[Granted], place: Place) -> Vec<String> {
+fn directories(folders: &Folders, extra: &[Granted], place: RunsIn) -> Vec<String> {
     let extra = extra.iter().filter(|granted| granted.host.is_dir());
     let mut all: Vec<String> = match place {
-        Place::Container => extra.map(|granted| granted.inside.clone()).collect(),
-        Place::Host => extra.map(|granted| granted.host.display().to_string()).collect(),
+        RunsIn::Container => extra.map(|granted| granted.inside.clone()).collect(),
+        RunsIn::Host => extra.map(|granted| granted.host.display().to_string()).collect(),
     };
     if folders.global.is_dir() {
         all.insert(
             0,
             match place {
-                Place::Container => "/workspace/global".to_owned(),
-                Place::Host => folders.global.display().to_string(),
+                RunsIn::Container => "/workspace/global".to_owned(),
+                RunsIn::Host => folders.global.display().to_string(),
             },
         );
     }

@@ -36,7 +36,7 @@ use crate::{
 
 /// The means to act on a root's commands. Only one process may act at a time: the daemon, or the holder of the root's lock.
 #[derive(Clone, Copy)]
-pub struct Hand<'a> {
+pub struct ByHand<'a> {
     pub store: &'a Store,
     pub dirs: &'a Arc<HostDirs>,
     pub claims: &'a Claims,
@@ -88,7 +88,7 @@ impl From<HandError> for OpError {
 /// # Errors
 /// [`HandError`]
 pub async fn drop_waiting(
-    hand: Hand<'_>,
+    hand: ByHand<'_>,
     boxes: &GroupBoxes,
     in_box: CommandBox,
     name: &OsStr,
@@ -121,7 +121,7 @@ pub async fn drop_waiting(
 ///
 /// # Errors
 /// [`HandError`]
-pub async fn note_drop(hand: Hand<'_>, id: i64, reason: String, now: Time) -> Result<Claimed, HandError> {
+pub async fn note_drop(hand: ByHand<'_>, id: i64, reason: String, now: Time) -> Result<Claimed, HandError> {
     if let Some(file) = hand.store.settled_file(id)? {
         return Err(HandError::Settled(id, file.outcome));
     }
@@ -136,7 +136,7 @@ pub async fn note_drop(hand: Hand<'_>, id: i64, reason: String, now: Time) -> Re
 /// # Errors
 /// [`HandError`]; a restart does the rest.
 pub async fn finish(
-    hand: Hand<'_>,
+    hand: ByHand<'_>,
     boxes: Option<&GroupBoxes>,
     claimed: &Claimed,
     now: Time,
@@ -175,7 +175,7 @@ pub async fn finish(
 ///
 /// # Errors
 /// [`HandError`]
-pub fn drop_dead(hand: Hand<'_>, group: &Folder, id: i64) -> Result<(), HandError> {
+pub fn drop_dead(hand: ByHand<'_>, group: &Folder, id: i64) -> Result<(), HandError> {
     if hand.claims.discard_dead(group, id)? { Ok(()) } else { Err(HandError::NotKept(id)) }
 }
 
@@ -183,7 +183,7 @@ pub fn drop_dead(hand: Hand<'_>, group: &Folder, id: i64) -> Result<(), HandErro
 ///
 /// # Errors
 /// [`HandError`]
-pub async fn retry(hand: Hand<'_>, of: i64, now: Time) -> Result<Claimed, HandError> {
+pub async fn retry(hand: ByHand<'_>, of: i64, now: Time) -> Result<Claimed, HandError> {
     let file = hand.store.settled_file(of)?.ok_or(HandError::NoSuchCommand(of))?;
     if file.outcome == CommandOutcome::Applied {
         return Err(HandError::Applied(of));

@@ -19,7 +19,7 @@ pub mod release;
 pub mod retry;
 pub mod send;
 
-pub use hand::Hand;
+pub use hand::ByHand;
 
 /// Returns the name that people give to a hold.
 #[must_use]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::{By, Done, OpError, Operation, World, args::Jid};
-use crate::domain::{heard::access::UnknownSenders, platforms::chats::Kind, rows::Chat};
+use crate::domain::{heard::access::UnknownSenders, platforms::chats::ChatKind, rows::Chat};
 
 /// The chat, and its changes: all or none are made. Fields that are left out keep their values.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ pub struct Args {
     #[serde(default)]
     pub name: Option<String>,
     #[serde(default)]
-    pub kind: Option<Kind>,
+    pub kind: Option<ChatKind>,
     /// Whether the platform divides it into threads.
     #[serde(default)]
     pub threaded: Option<bool>,

@@ -118,7 +118,7 @@ fn a_record_above_the_bound_is_dropped_once_and_memory_stays_bounded() {
     parser.push(b"---G2_OUTPUT_START---\n\"", &mut out);
     for _ in 0..24 {
         parser.push(&vec![b'x'; 1 << 20], &mut out);
-        if let Place::Inside { body, .. } = &parser.place {
+        if let Position::Inside { body, .. } = &parser.place {
             assert!(body.len() <= MAX_RECORD + (1 << 10));
         }
     }

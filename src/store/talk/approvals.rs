@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::domain::{
     heard::{
         approvals::{
-            Action, Approval, ApprovalEvent, Choice, Decision, Kind, Rights, State,
+            Action, Approval, ApprovalEvent, ApprovalKind, Choice, Decision, Rights, State,
             approver::{Candidate, Class, Nobody, whom_to_ask},
         },
         engage::ChatKind,
@@ -66,7 +66,7 @@ pub(in crate::store) const YES_TO: &str =
 #[derive(Clone, Debug)]
 struct Question {
     id: i64,
-    kind: Kind,
+    kind: ApprovalKind,
     chat: String,
     sender: String,
     sender_name: String,

@@ -8,7 +8,7 @@ use crate::domain::{
     platforms::{
         addresses::{channel_of, kind_of, user_id},
         channels::{Connection as Connected, Mark, MarkKind},
-        chats::{ChatInfo, Kind},
+        chats::{ChatInfo, ChatKind},
     },
     rows::{ChannelState, Chat},
 };
@@ -146,7 +146,7 @@ fn column(key: &str, value: &str) -> Result<(&'static str, rusqlite::types::Valu
             Ok(("unknown_sender_policy", policy.as_str().to_owned().into()))
         }
         ("kind", _) => {
-            let kind: Kind = value.parse().map_err(|_| refused("direct or group"))?;
+            let kind: ChatKind = value.parse().map_err(|_| refused("direct or group"))?;
             Ok(("kind", kind.as_str().to_owned().into()))
         }
         ("threaded", "true" | "false") => Ok(("threaded", i64::from(value == "true").into())),

@@ -10,8 +10,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::{
     heard::{
-        access::{Listed, Refusal, Standing, UnknownSenders},
-        engage::{Outcome, Rule},
+        access::{Listed, Standing, Unheeded, UnknownSenders},
+        engage::{EngageVerdict, Rule},
         hearing::{Asked, Wired},
     },
     platforms::{addresses::user_id, attachments::kept},
@@ -116,13 +116,13 @@ impl Unjudged {
 #[derive(Clone, Debug)]
 pub struct Judged {
     pub n: i64,
-    pub verdict: Outcome,
+    pub verdict: EngageVerdict,
     pub rule: Rule,
     pub reason: String,
     /// From now on the lane's agent listens without being addressed again.
     pub sticks: bool,
     /// Set when it would have engaged, and its sender was not heard.
-    pub refused: Option<Refusal>,
+    pub refused: Option<Unheeded>,
 }
 
 impl Store {
@@ -269,10 +269,10 @@ impl Store {
             let (mut all, mut unheard) = (AllJudged::default(), Vec::new());
             for row in judged {
                 let stranger = match row.refused {
-                    Some(Refusal::Asked) => approvals::unheard(c, row.n)?,
-                    Some(Refusal::Counted) | None => None,
+                    Some(Unheeded::Asked) => approvals::unheard(c, row.n)?,
+                    Some(Unheeded::Counted) | None => None,
                 };
-                if row.refused == Some(Refusal::Asked) && stranger.is_none() {
+                if row.refused == Some(Unheeded::Asked) && stranger.is_none() {
                     // Admitted while it was being judged: it is judged anew, if it is still there.
                     all.again = true;
                     continue;

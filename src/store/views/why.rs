@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::domain::{
     heard::{
         approvals::Approval,
-        engage::{Outcome, Rule},
+        engage::{EngageVerdict, Rule},
     },
     rows::{Message, OutboxRow, rfc3339_option},
     runs::retry,
@@ -47,7 +47,7 @@ pub struct WhyWiring {
     pub group: String,
     pub engages: bool,
     /// `null` before it was judged.
-    pub verdict: Option<Outcome>,
+    pub verdict: Option<EngageVerdict>,
     pub rule: Option<Rule>,
     pub reason: Option<String>,
     pub batch: Option<i64>,
@@ -198,14 +198,14 @@ impl Store {
             )?;
             let wirings = rows
                 .query_map([seq], |r| {
-                    let verdict: Option<Outcome> = r.word_or_null("inbox", "verdict")?;
+                    let verdict: Option<EngageVerdict> = r.word_or_null("inbox", "verdict")?;
                     let handed_at: Option<i64> = r.get("handed_at")?;
                     let rest_until: Option<i64> = r.get("rest_until")?;
                     let active: Option<i64> = r.get("active")?;
                     let state: Option<BatchState> = r.word_or_null("batches", "state")?;
                     let handed = handed_at.is_some() && state != Some(BatchState::Returned);
                     let wired: bool = r.get("wired")?;
-                    let waiting = verdict == Some(Outcome::Wake) && !handed;
+                    let waiting = verdict == Some(EngageVerdict::Wake) && !handed;
                     let waited_for = match (waiting, rest_until.filter(|at| *at > now.0), active) {
                         (false, _, _) if verdict.is_none() => Some("to be judged".to_owned()),
                         (false, _, _) => None,
@@ -231,7 +231,7 @@ impl Store {
                         next,
                         launched_by: r.get::<_, Option<String>>("launched_by")?.filter(|_| wired && (waiting || is_handed)),
                         group: r.get("group_folder")?,
-                        engages: verdict == Some(Outcome::Wake),
+                        engages: verdict == Some(EngageVerdict::Wake),
                         verdict,
                         sticky_since: r.time_or_null("sticky_at")?,
                         rule: r.word_or_null("inbox", "rule")?,
@@ -357,7 +357,7 @@ fn said_by(c: &Connection, command: &WhyCommand) -> Result<Vec<OutboxRow>> {
 fn answer(why: &Why) -> String {
     let Why { message, wirings, outbox, answers, approvals, .. } = why;
     let (chat, question) = (&message.chat_jid, approvals.last());
-    let held = |w: &&WhyWiring| w.verdict == Some(Outcome::Held);
+    let held = |w: &&WhyWiring| w.verdict == Some(EngageVerdict::Held);
     let first = wirings.iter().find(|w| w.engages).or(wirings.iter().find(held)).or(wirings.first());
     let Some(first) = first else {
         if let Some(question) = question {

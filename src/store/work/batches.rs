@@ -2,12 +2,12 @@
 
 use rusqlite::{OptionalExtension, Row};
 
-use crate::domain::platforms::typing::Place;
+use crate::domain::platforms::typing::ChatThread;
 use crate::store::{Result, Store};
 
 impl Store {
     /// Returns where the messages of a batch came from.
-    pub fn place_of_batch(&self, batch: i64) -> Result<Option<Place>> {
+    pub fn place_of_batch(&self, batch: i64) -> Result<Option<ChatThread>> {
         self.read(|c| {
             Ok(c.prepare_cached(
                 "SELECT s.chat_jid, s.thread FROM batches b JOIN sessions s ON s.lane_id = b.lane_id WHERE b.id = ?1",
@@ -18,7 +18,7 @@ impl Store {
     }
 
     /// Returns the batches that agents have in hand, with where their messages came from.
-    pub fn in_hand(&self) -> Result<Vec<(i64, Place)>> {
+    pub fn in_hand(&self) -> Result<Vec<(i64, ChatThread)>> {
         self.read(|c| {
             Ok(c.prepare_cached(
                 "SELECT b.id, s.chat_jid, s.thread FROM batches b INDEXED BY batches_open JOIN sessions s ON s.lane_id = b.lane_id
@@ -30,6 +30,6 @@ impl Store {
     }
 }
 
-fn place_row(r: &Row<'_>) -> rusqlite::Result<Place> {
-    Ok(Place { chat_jid: r.get("chat_jid")?, thread: r.get("thread")? })
+fn place_row(r: &Row<'_>) -> rusqlite::Result<ChatThread> {
+    Ok(ChatThread { chat_jid: r.get("chat_jid")?, thread: r.get("thread")? })
 }

@@ -49,7 +49,11 @@ async fn a_number_of_somebody_without_the_right_is_a_message() {
     // The same number in another chat is one as well.
     world.hear("local:elsewhere", OWNER, "1").await;
     assert!(
-        world.open().await.iter().any(|question| question.kind == g2::domain::heard::approvals::Kind::Sender)
+        world
+            .open()
+            .await
+            .iter()
+            .any(|question| question.kind == g2::domain::heard::approvals::ApprovalKind::Sender)
     );
 }
 
@@ -151,7 +155,7 @@ async fn a_person_who_lost_the_right_since_the_question_may_not_answer() {
             .open()
             .await
             .iter()
-            .filter(|question| question.kind == g2::domain::heard::approvals::Kind::Sender)
+            .filter(|question| question.kind == g2::domain::heard::approvals::ApprovalKind::Sender)
             .count(),
         1
     );

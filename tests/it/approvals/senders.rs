@@ -1,7 +1,7 @@
 //! Whether a sender is heard.
 
 use g2::domain::heard::approvals::State;
-use g2::domain::heard::engage::Outcome;
+use g2::domain::heard::engage::EngageVerdict;
 use g2::domain::heard::engage::Rule;
 use g2::{
     domain::heard::people::Role,
@@ -211,11 +211,11 @@ async fn somebody_who_is_admitted_while_their_message_is_judged_is_not_asked_abo
     world.store.add_member(BOB, folder("family"), OWNER, world.now).await.unwrap();
     let stale = g2::store::Judged {
         n: row.n,
-        verdict: Outcome::Ignore,
+        verdict: EngageVerdict::Ignore,
         rule: Rule::UnknownSender,
         reason: "stale".into(),
         sticks: false,
-        refused: Some(g2::domain::heard::access::Refusal::Asked),
+        refused: Some(g2::domain::heard::access::Unheeded::Asked),
     };
     assert!(world.store.judge(vec![stale], world.now).await.unwrap().again);
     assert!(world.open().await.is_empty());

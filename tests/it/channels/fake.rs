@@ -15,7 +15,7 @@ use g2::{
         platforms::{
             addresses::Platform,
             channels::{Connection, Mark, MarkKind, Markup, Part, Traits, Unit, Unsent},
-            chats::{ChatInfo, Kind},
+            chats::{ChatInfo, ChatKind},
         },
         rows::Inbound,
     },
@@ -173,7 +173,8 @@ impl Fake {
             ["press", press, sender] => intake.pressed(press, &self.person("fake:1", sender)).await.is_ok(),
             ["chat", chat, name, members] => {
                 let members = members.parse().ok();
-                let info = ChatInfo { name: (*name).to_owned(), kind: Kind::Group, threaded: false, members };
+                let info =
+                    ChatInfo { name: (*name).to_owned(), kind: ChatKind::Group, threaded: false, members };
                 intake.chat(chat, info).await.is_ok()
             }
             other => panic!("an event of no kind: {other:?}"),

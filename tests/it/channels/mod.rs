@@ -10,7 +10,7 @@ use g2::{
         local::{Ask, Incoming, Local, Session, Told},
     },
     domain::{
-        heard::engage::{Outcome, Rule},
+        heard::engage::{EngageVerdict, Rule},
         rows::{OutboxRow, UnknownDeliveries},
         states::DeliveryStatus,
     },
@@ -233,7 +233,7 @@ impl World {
         let rows = self.store.unjudged(100).await.unwrap();
         let judged = rows.iter().map(|row| Judged {
             n: row.n,
-            verdict: Outcome::Wake,
+            verdict: EngageVerdict::Wake,
             rule: Rule::Pattern,
             reason: "test".into(),
             sticks: false,

@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use g2::gateway::{Kind, Limits};
+use g2::gateway::{CredentialKind, Limits};
 use serde_json::Value;
 
 use super::{
@@ -19,7 +19,7 @@ use super::{
 fn a_token_that_is_replaced_is_used_from_the_next_request_on() {
     let host = Host::always(message("m", 1, 2));
     let scene = Scene::with_token_file(&host, "sk-ant-oat01-one\n");
-    assert_eq!(scene.gateway.kind().unwrap(), Kind::Login);
+    assert_eq!(scene.gateway.kind().unwrap(), CredentialKind::Login);
     let socket = scene.open(1);
     assert_eq!(ask(&socket, "{}").status, 200);
     let login = r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-two","expiresAt":99999999999999}}"#;

@@ -2,7 +2,7 @@
 
 use g2::{
     domain::{
-        platforms::chats::{ChatInfo, Kind},
+        platforms::chats::{ChatInfo, ChatKind},
         rows::Inbound,
     },
     store::{NewGroup, NewWiring, Store},
@@ -43,16 +43,16 @@ async fn a_channels_facts_about_a_chat_are_kept_current_and_a_person_s_policy_st
     assert_eq!(look().await, is("tg:-5", "group", false, "request_approval"));
     let info =
         |name: &str, kind, threaded| Some(ChatInfo { name: name.into(), kind, threaded, members: None });
-    came(&store, "tg:-5", "2", info("Home", Kind::Group, true)).await;
+    came(&store, "tg:-5", "2", info("Home", ChatKind::Group, true)).await;
     assert_eq!(look().await, is("Home", "group", true, "request_approval"));
     store.set_chat("tg:-5", vec![("policy".into(), "strict".into())]).await.unwrap();
-    came(&store, "tg:-5", "3", info("Home, renamed", Kind::Direct, false)).await;
+    came(&store, "tg:-5", "3", info("Home, renamed", ChatKind::Direct, false)).await;
     assert_eq!(look().await, is("Home, renamed", "direct", false, "strict"));
-    came(&store, "tg:-5", "4", info("", Kind::Direct, false)).await;
+    came(&store, "tg:-5", "4", info("", ChatKind::Direct, false)).await;
     came(&store, "tg:-5", "5", None).await;
     assert_eq!(look().await, is("Home, renamed", "direct", false, "strict"));
     // The same event again says nothing new.
-    came(&store, "tg:-5", "2", info("Home", Kind::Group, true)).await;
+    came(&store, "tg:-5", "2", info("Home", ChatKind::Group, true)).await;
     assert_eq!(look().await, is("Home, renamed", "direct", false, "strict"));
 }
 

@@ -60,10 +60,10 @@ fn no_link_is_followed_when_it_is_claimed() {
     for target in targets {
         symlink(&target, w.at(BoxName::Tasks, "x.json")).unwrap();
         let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
-        assert_eq!(listed.entries[0].kind, Kind::Link);
+        assert_eq!(listed.entries[0].kind, FileKind::Link);
         assert_eq!(w.boxes.writer(CommandBox::Tasks, &listed.entries[0]), Writer::Unknown);
         match w.claim("x.json") {
-            Err(ClaimError::NotAFile { claimed, kind: Kind::Link }) => {
+            Err(ClaimError::NotAFile { claimed, kind: FileKind::Link }) => {
                 w.claims.settle_dead(&claimed, b"", &why()).unwrap();
             }
             other => panic!("{}: {other:?}", target.display()),
@@ -104,13 +104,13 @@ fn a_fifo_a_socket_and_a_device_are_taken_out_unread_without_waiting() {
     let at = |name: &str| w.at(BoxName::Tasks, name);
     rustix::fs::mknodat(CWD, at("fifo.json"), FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
     let _listens = UnixListener::bind(at("socket.json")).unwrap();
-    let mut hostile = vec![("fifo.json", Kind::Fifo), ("socket.json", Kind::Socket)];
+    let mut hostile = vec![("fifo.json", FileKind::Fifo), ("socket.json", FileKind::Socket)];
     let zero = rustix::fs::makedev(1, 5);
     let device = FileType::CharacterDevice;
     if is_root()
         && rustix::fs::mknodat(CWD, at("zero.json"), device, Mode::from_raw_mode(0o666), zero).is_ok()
     {
-        hostile.push(("zero.json", Kind::CharDevice));
+        hostile.push(("zero.json", FileKind::CharDevice));
     }
     for (name, is) in hostile {
         let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
@@ -133,7 +133,7 @@ fn a_claimed_thing_that_is_no_file_is_malformed_after_a_crash_and_goes_away() {
     fs::create_dir_all(at("3-main.json/deep")).unwrap();
     let claims = Claims::open(&w.host, 0).unwrap();
     let left = claims.left_over().unwrap().claims;
-    for (claimed, is) in left.iter().zip([Kind::Fifo, Kind::Link, Kind::Directory]) {
+    for (claimed, is) in left.iter().zip([FileKind::Fifo, FileKind::Link, FileKind::Directory]) {
         assert!(matches!(claims.read(claimed), Err(ReadError::NotAFile(kind)) if kind == is));
         claims.settle_dead(claimed, b"", &why()).unwrap();
         claims.acknowledge(claimed).unwrap();
@@ -192,7 +192,7 @@ fn anything_swapped_into_place_during_the_claim_ends_somewhere_harmless() {
                 }
                 Err(ClaimError::NotAFile { kind, .. }) => {
                     settled += 1;
-                    assert!(matches!(kind, Kind::Link | Kind::Directory), "{kind}");
+                    assert!(matches!(kind, FileKind::Link | FileKind::Directory), "{kind}");
                 }
                 Err(ClaimError::Gone | ClaimError::Directory) => {}
                 Err(ClaimError::World(e)) => panic!("{e}"),

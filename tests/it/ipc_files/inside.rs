@@ -171,13 +171,13 @@ fn the_containers_state_is_read_within_bounds_or_not_at_all() {
     assert!(matches!(w.boxes.container_state(), Err(StateError::TooLarge(size)) if size == 4 << 30));
     fs::remove_file(&path).unwrap();
     symlink("/etc/passwd", &path).unwrap();
-    assert!(matches!(w.boxes.container_state(), Err(StateError::NotAFile(Kind::Link))));
+    assert!(matches!(w.boxes.container_state(), Err(StateError::NotAFile(FileKind::Link))));
     fs::remove_file(&path).unwrap();
     rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
-    assert!(matches!(w.boxes.container_state(), Err(StateError::NotAFile(Kind::Fifo))));
+    assert!(matches!(w.boxes.container_state(), Err(StateError::NotAFile(FileKind::Fifo))));
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert!(matches!(w.boxes.container_state(), Err(StateError::NotAFile(Kind::Directory))));
+    assert!(matches!(w.boxes.container_state(), Err(StateError::NotAFile(FileKind::Directory))));
 }
 
 #[test]

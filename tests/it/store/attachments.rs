@@ -79,7 +79,7 @@ async fn files_go_with_the_row_that_they_are_beside() {
 
     let judged = store.unjudged(10).await.unwrap().into_iter().map(|row| Judged {
         n: row.n,
-        verdict: Outcome::Ignore,
+        verdict: EngageVerdict::Ignore,
         rule: Rule::Pattern,
         reason: "test".into(),
         sticks: false,

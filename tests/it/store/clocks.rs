@@ -50,7 +50,7 @@ async fn a_clock_that_is_set_back_or_forth_loses_no_message_and_changes_no_order
         };
         world.store.accept(inbound, now).await.unwrap();
     }
-    world.message("local:main", "last", "message 5", Outcome::Wake).await;
+    world.message("local:main", "last", "message 5", EngageVerdict::Wake).await;
     let handed = world.start(world.lane()).await;
     let prompt = handed.content.prompt(&Zones::utc().of(None));
     let order: Vec<Option<usize>> = (0..6).map(|n| prompt.find(&format!("message {n}<"))).collect();

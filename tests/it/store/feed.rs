@@ -69,7 +69,8 @@ async fn each_reader_is_told_each_change_once_and_in_order_wherever_it_begins_an
                     assert!(world.store.retry_outbox(1_000_000).await.is_err());
                 }
                 _ => {
-                    let verdict = if dice.below(2) == 0 { Outcome::Wake } else { Outcome::Ignore };
+                    let verdict =
+                        if dice.below(2) == 0 { EngageVerdict::Wake } else { EngageVerdict::Ignore };
                     world.message("local:main", &step.to_string(), "hello", verdict).await;
                 }
             }
@@ -93,7 +94,7 @@ fn kinds(events: &[FeedEvent]) -> Vec<EventKind> {
 async fn a_message_is_followed_from_its_coming_to_its_answer() {
     let world = world().await;
     let before = world.store.newest_event().await.unwrap();
-    world.message("local:family", "1", "hello", Outcome::Wake).await;
+    world.message("local:family", "1", "hello", EngageVerdict::Wake).await;
     let handed = world.start(world.lane()).await;
     world.ready(handed.run).await;
     world.store.record(handed.run, 2, say("hi", &[handed.batch]), NOW).await.unwrap();

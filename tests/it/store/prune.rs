@@ -59,7 +59,7 @@ impl World {
 
     /// A message that was answered by a run that ended.
     async fn answered(&self, chat: &str, key: &str) -> (i64, i64) {
-        let seq = self.message(chat, key, key, Outcome::Wake).await;
+        let seq = self.message(chat, key, key, EngageVerdict::Wake).await;
         let handed = self.start(self.lane()).await;
         self.ready(handed.run).await;
         let answer = say(&format!("to {key}"), &[handed.batch]);
@@ -128,7 +128,7 @@ async fn a_row_that_becomes_old_during_a_prune_keeps_its_references_until_the_ne
         let (first, run) = world.answered("local:family", "1").await;
         let (before, after) = History::ALL.split_at(passed);
         assert_eq!(world.remove(before, &keep()).await, [], "it is the last word in its chat");
-        let last = world.message("local:family", "2", "x", Outcome::Ignore).await;
+        let last = world.message("local:family", "2", "x", EngageVerdict::Ignore).await;
         world.remove(after, &keep()).await;
         // What is left of it is told as it was.
         if world.seqs().await.contains(&first) {
@@ -147,13 +147,13 @@ async fn a_row_that_becomes_old_during_a_prune_keeps_its_references_until_the_ne
 async fn a_persons_last_message_stays_if_only_machines_spoke_since() {
     let world = world().await;
     let chat = "local:family";
-    world.message(chat, "1", "a person", Outcome::Ignore).await;
-    let person = world.message(chat, "2", "a person", Outcome::Ignore).await;
+    world.message(chat, "1", "a person", EngageVerdict::Ignore).await;
+    let person = world.message(chat, "2", "a person", EngageVerdict::Ignore).await;
     for key in ["3", "4"] {
         let bot = Inbound { chat_jid: chat.into(), replay_key: key.into(), bot: true, ..Inbound::default() };
         world.store.accept(bot, NOW).await.unwrap();
     }
-    let last = world.message("local:main", "5", "x", Outcome::Ignore).await;
+    let last = world.message("local:main", "5", "x", EngageVerdict::Ignore).await;
     world.prune(&keep()).await;
     assert_eq!(world.seqs().await, [person, last - 1, last]);
 }
@@ -161,15 +161,15 @@ async fn a_persons_last_message_stays_if_only_machines_spoke_since() {
 #[tokio::test]
 async fn a_row_that_somebody_waits_for_is_kept_at_any_age() {
     let world = world().await;
-    let returned = world.message("local:main", "returned", "x", Outcome::Wake).await;
+    let returned = world.message("local:main", "returned", "x", EngageVerdict::Wake).await;
     let failed = world.start(world.lane()).await;
     world.end(failed.run, End::Exited { code: 1, oom: false }, Cause::Itself).await;
-    let held = world.message("local:family", "held", "x", Outcome::Held).await;
-    let ignored = world.message("local:family", "ignored", "x", Outcome::Ignore).await;
-    let context = world.message("local:family", "context", "x", Outcome::Context).await;
-    let waits = world.message("local:family", "waits", "x", Outcome::Wake).await;
+    let held = world.message("local:family", "held", "x", EngageVerdict::Held).await;
+    let ignored = world.message("local:family", "ignored", "x", EngageVerdict::Ignore).await;
+    let context = world.message("local:family", "context", "x", EngageVerdict::Context).await;
+    let waits = world.message("local:family", "waits", "x", EngageVerdict::Wake).await;
     for chat in ["local:main", "local:family"] {
-        world.message(chat, &format!("last of {chat}"), "x", Outcome::Ignore).await;
+        world.message(chat, &format!("last of {chat}"), "x", EngageVerdict::Ignore).await;
     }
     let removed = world.prune(&after(3650 * DAY_MS)).await;
     assert_eq!(removed, [(History::Messages, vec![ignored])]);
@@ -184,8 +184,8 @@ async fn a_row_that_somebody_waits_for_is_kept_at_any_age() {
 #[tokio::test]
 async fn an_agents_open_batch_is_kept_with_the_texts_and_commands_of_its_run() {
     let world = world().await;
-    let seq = world.message("local:main", "1", "x", Outcome::Wake).await;
-    world.message("local:main", "2", "x", Outcome::Ignore).await;
+    let seq = world.message("local:main", "1", "x", EngageVerdict::Wake).await;
+    world.message("local:main", "2", "x", EngageVerdict::Ignore).await;
     let handed = world.start(world.lane()).await;
     world.ready(handed.run).await;
     world.store.record(handed.run, 2, say("wait", &[]), NOW).await.unwrap();
@@ -212,7 +212,7 @@ async fn an_unsent_text_is_kept_with_its_run() {
         .delivery_failed(row.id, "away", g2::domain::platforms::channels::Then::GiveUp, NOW)
         .await
         .unwrap();
-    world.message("local:main", "2", "x", Outcome::Ignore).await;
+    world.message("local:main", "2", "x", EngageVerdict::Ignore).await;
     let removed: BTreeMap<_, _> =
         world.prune(&keep()).await.into_iter().map(|(what, ids)| (what.name(), ids)).collect();
     assert_eq!((&removed["outbox"], &removed["runs"]), (&vec![1], &vec![first]));
@@ -225,7 +225,7 @@ async fn no_id_is_given_twice() {
     let world = world().await;
     let (_, run) = world.answered("local:family", "1").await;
     world.commands([1, 2, 9], NOW).await;
-    let last = world.message("local:family", "2", "x", Outcome::Ignore).await;
+    let last = world.message("local:family", "2", "x", EngageVerdict::Ignore).await;
     let newest_outbox = world.store.outbox(None, None).await.unwrap().last().unwrap().id;
     world.prune(&keep()).await;
     assert_eq!(world.claims(), [9], "the next claim's id begins after the newest receipt");
@@ -319,7 +319,7 @@ fn refused_of(claim: i64, run: i64) -> CommandFile {
 async fn a_run_stays_as_long_as_a_command_with_its_token_is_kept_or_may_wait() {
     let world = world().await;
     let (_, run) = world.answered("local:family", "1").await;
-    world.message("local:family", "2", "x", Outcome::Ignore).await;
+    world.message("local:family", "2", "x", EngageVerdict::Ignore).await;
     world.store.settle(refused_of(1, run), Zones::utc(), NOW.plus_ms(1)).await.unwrap();
     world.commands([2], NOW).await;
     let runs = || world.store.runs(None).unwrap().len();
@@ -349,7 +349,7 @@ async fn a_run_stays_as_long_as_a_command_with_its_token_is_kept_or_may_wait() {
 async fn a_run_is_kept_for_30_days_even_if_other_history_is_not() {
     let world = world().await;
     world.answered("local:family", "1").await;
-    world.message("local:family", "2", "x", Outcome::Ignore).await;
+    world.message("local:family", "2", "x", EngageVerdict::Ignore).await;
     let horizon = Horizon::new(NOW.plus_ms(29 * DAY_MS), 1, 0);
     let removed = world.prune(&Keep { horizon, ..keep() }).await;
     let removed: Vec<_> = removed.into_iter().map(|(what, _)| what).collect();

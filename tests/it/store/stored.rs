@@ -108,7 +108,9 @@ async fn run(steps: Vec<Step>) {
                 {
                     continue;
                 }
-                world.message(&format!("local:{}", groups[who]), &n.to_string(), "hi", Outcome::Wake).await;
+                world
+                    .message(&format!("local:{}", groups[who]), &n.to_string(), "hi", EngageVerdict::Wake)
+                    .await;
                 let handed = world.start(world.lane()).await;
                 world.ready(handed.run).await;
                 world.store.record(handed.run, 2, say(&"x".repeat(size), &[]), NOW).await.unwrap();

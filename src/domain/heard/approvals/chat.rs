@@ -71,7 +71,7 @@ pub fn addressed(kind: ChatKind, mentioned: engage::Mentioned, text: &str, trigg
     };
     let heard = engage::Heard { text, author: Author::Person, mentioned, sticky: engage::Sticky::No };
     let direct = kind == ChatKind::Direct;
-    if direct || engage::decide(&rule, &heard).outcome == engage::Outcome::Wake {
+    if direct || engage::decide(&rule, &heard).outcome == engage::EngageVerdict::Wake {
         Addressed::Yes
     } else {
         Addressed::No

@@ -4,14 +4,14 @@ use ipc_handlers::{Folder, Time};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::{Action, Kind, State};
+use super::{Action, ApprovalKind, State};
 use crate::domain::rows::{rfc3339, rfc3339_option};
 
 /// A question to people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Approval {
     pub id: i64,
-    pub kind: Kind,
+    pub kind: ApprovalKind,
     pub chat_jid: String,
     /// Whom the card names: the first one who spoke.
     pub sender: String,
@@ -103,7 +103,7 @@ mod tests {
     fn json_has_the_answer_as_one_text_and_its_group_by_itself() {
         let question = |decision| Approval {
             id: 1,
-            kind: Kind::Channel,
+            kind: ApprovalKind::Channel,
             chat_jid: "tg:1".into(),
             sender: "tg:2".into(),
             sender_name: "Bob".into(),

@@ -15,7 +15,7 @@ fn says(text: &str) -> Heard<'_> {
 }
 
 #[track_caller]
-fn check(rule: &WiringRule, heard: &Heard<'_>, outcome: Outcome, by: Rule) {
+fn check(rule: &WiringRule, heard: &Heard<'_>, outcome: EngageVerdict, by: Rule) {
     let verdict = decide(rule, heard);
     assert_eq!((verdict.outcome, verdict.rule), (outcome, by), "{rule:?} on {heard:?}: {}", verdict.reason);
     assert!(!verdict.reason.is_empty());
@@ -85,14 +85,14 @@ fn groups_registered_in_v1s_terms_process_what_v1_processed() {
     ] {
         let (mode, ignored) = from_v1(group, requires_trigger);
         let verdict = decide(&rule(mode, trigger, ignored), &says(text));
-        let expected = if processed { Outcome::Wake } else { Outcome::Context };
+        let expected = if processed { EngageVerdict::Wake } else { EngageVerdict::Context };
         assert_eq!(verdict.outcome, expected, "{group:?} {requires_trigger:?} {trigger} {text}");
     }
 }
 
 #[test]
 fn each_mode_engages_by_its_own_rules() {
-    use {Engages::*, IgnoredMessages::*, Outcome::*};
+    use {EngageVerdict::*, Engages::*, IgnoredMessages::*};
     let mentioned = Heard { mentioned: Mentioned::Yes, ..says("hello") };
     let sticky = Heard { sticky: Sticky::Yes, ..says("hello") };
     for (mode, heard, outcome, by) in [
@@ -126,7 +126,7 @@ fn own_messages_and_other_bots_neither_engage_nor_become_context() {
         for mode in
             [Engages::Pattern(".".to_owned()), Engages::Pattern("(".to_owned()), Engages::MentionSticky]
         {
-            check(&rule(mode, "@Andy", IgnoredMessages::Accumulate), &heard, Outcome::Ignore, by);
+            check(&rule(mode, "@Andy", IgnoredMessages::Accumulate), &heard, EngageVerdict::Ignore, by);
         }
     }
 }
@@ -135,7 +135,7 @@ fn own_messages_and_other_bots_neither_engage_nor_become_context() {
 fn a_pattern_that_cannot_be_used_engages_and_is_reported() {
     for bad in ["(", "a**", "(?i:a)", "((a{100}){100}){100}"] {
         let verdict = decide(&pattern(bad), &says("hello"));
-        assert_eq!((verdict.outcome, verdict.rule), (Outcome::Wake, Rule::Pattern), "{bad}");
+        assert_eq!((verdict.outcome, verdict.rule), (EngageVerdict::Wake, Rule::Pattern), "{bad}");
         assert!(matches!(verdict.problem, Some(Problem::InvalidPattern { .. })), "{bad}: {verdict:?}");
     }
     assert_eq!(decide(&pattern("a"), &says("a")).problem, None);
@@ -145,7 +145,7 @@ fn a_pattern_that_cannot_be_used_engages_and_is_reported() {
 fn a_message_that_takes_a_pattern_too_long_is_held_and_reported() {
     let text = "ab".repeat(3_000);
     let verdict = decide(&pattern("(.*)(.*)(.*)\\1\\2\\3z"), &says(&text));
-    assert_eq!((verdict.outcome, verdict.rule), (Outcome::Held, Rule::Pattern));
+    assert_eq!((verdict.outcome, verdict.rule), (EngageVerdict::Held, Rule::Pattern));
     assert!(matches!(verdict.problem, Some(Problem::TooMuchWork { .. })), "{verdict:?}");
 }
 
@@ -162,8 +162,8 @@ fn a_chat_that_nobody_set_up_listens_as_its_kind_does() {
 
 #[test]
 fn the_kind_of_a_chat_comes_from_its_row() {
-    assert_eq!(ChatKind::of_columns(chats::Kind::Direct, false), ChatKind::Direct);
-    assert_eq!(ChatKind::of_columns(chats::Kind::Direct, true), ChatKind::Direct);
-    assert_eq!(ChatKind::of_columns(chats::Kind::Group, false), ChatKind::Group);
-    assert_eq!(ChatKind::of_columns(chats::Kind::Group, true), ChatKind::ThreadedGroup);
+    assert_eq!(ChatKind::of_columns(chats::ChatKind::Direct, false), ChatKind::Direct);
+    assert_eq!(ChatKind::of_columns(chats::ChatKind::Direct, true), ChatKind::Direct);
+    assert_eq!(ChatKind::of_columns(chats::ChatKind::Group, false), ChatKind::Group);
+    assert_eq!(ChatKind::of_columns(chats::ChatKind::Group, true), ChatKind::ThreadedGroup);
 }

@@ -30,21 +30,29 @@ fn decide(asked: Asked<'_>) -> Decision {
 #[test]
 fn a_wiring_that_was_removed_meanwhile_ignores_the_message() {
     let decision = decide(Asked { wired: None, ..ASKED });
-    assert_eq!((decision.outcome, decision.reason.as_str()), (Outcome::Ignore, "the wiring was removed"));
+    assert_eq!(
+        (decision.outcome, decision.reason.as_str()),
+        (EngageVerdict::Ignore, "the wiring was removed")
+    );
 }
 
 #[test]
 fn one_rule_that_is_broken_says_nothing_about_the_others() {
     let mut rules = Rules::default();
     let of = |pattern| Asked { wired: Some(Wired { pattern: Some(pattern), ..WIRED }), ..ASKED };
-    let outcomes: Vec<(Outcome, bool)> = ["^hell", "(", "(.*)(.*)(.*)\\1\\2\\3z", "nobody"]
+    let outcomes: Vec<(EngageVerdict, bool)> = ["^hell", "(", "(.*)(.*)(.*)\\1\\2\\3z", "nobody"]
         .map(|pattern| rules.decide(&Asked { text: &"ab".repeat(2_000), ..of(pattern) }))
         .into_iter()
         .map(|decision| (decision.outcome, decision.problem.is_some()))
         .collect();
     assert_eq!(
         outcomes,
-        [(Outcome::Ignore, false), (Outcome::Wake, true), (Outcome::Held, true), (Outcome::Ignore, false)]
+        [
+            (EngageVerdict::Ignore, false),
+            (EngageVerdict::Wake, true),
+            (EngageVerdict::Held, true),
+            (EngageVerdict::Ignore, false)
+        ]
     );
 }
 
@@ -55,11 +63,11 @@ fn what_was_approved_engages_whatever_the_wiring_makes_of_its_text_and_its_sende
     for (pattern, text) in [("nobody", "hello"), (".", "hello"), ("(.*)(.*)(.*)\\1\\2\\3z", slow.as_str())] {
         let wired = Some(Wired { pattern: Some(pattern), ..WIRED });
         let asked = Asked { wired, text, approved: Some(3), ..ASKED };
-        assert_eq!(decide(asked).outcome, Outcome::Wake, "{pattern}");
+        assert_eq!(decide(asked).outcome, EngageVerdict::Wake, "{pattern}");
         let stranger = decide(Asked { unknown_senders: UnknownSenders::Ask, ..asked });
         assert_eq!(
             (stranger.outcome, stranger.refused),
-            (Outcome::Ignore, Some(Refusal::Asked)),
+            (EngageVerdict::Ignore, Some(Unheeded::Asked)),
             "{pattern}"
         );
     }
@@ -74,13 +82,13 @@ fn a_mention_that_is_heard_makes_the_lane_sticky_and_nothing_else_does() {
     let mention = Asked { mentioned: true, ..asked };
     let stranger = Asked { unknown_senders: UnknownSenders::Strict, ..mention };
     for (name, asked, outcome, sticks) in [
-        ("chatter", asked, Outcome::Ignore, false),
-        ("a mention", mention, Outcome::Wake, true),
-        ("the trigger", Asked { text: "@g2 hi", ..asked }, Outcome::Wake, true),
-        ("in a lane that is sticky", Asked { sticky: true, ..asked }, Outcome::Wake, false),
-        ("a mention by a stranger", stranger, Outcome::Ignore, false),
-        ("a mention by a bot", Asked { bot: true, ..mention }, Outcome::Ignore, false),
-        ("our own mention", Asked { from_me: true, ..mention }, Outcome::Ignore, false),
+        ("chatter", asked, EngageVerdict::Ignore, false),
+        ("a mention", mention, EngageVerdict::Wake, true),
+        ("the trigger", Asked { text: "@g2 hi", ..asked }, EngageVerdict::Wake, true),
+        ("in a lane that is sticky", Asked { sticky: true, ..asked }, EngageVerdict::Wake, false),
+        ("a mention by a stranger", stranger, EngageVerdict::Ignore, false),
+        ("a mention by a bot", Asked { bot: true, ..mention }, EngageVerdict::Ignore, false),
+        ("our own mention", Asked { from_me: true, ..mention }, EngageVerdict::Ignore, false),
         (
             "a mention that the list makes context",
             Asked {
@@ -88,19 +96,19 @@ fn a_mention_that_is_heard_makes_the_lane_sticky_and_nothing_else_does() {
                 wired: Some(Wired { ignored: IgnoredMessages::Accumulate, ..STICKY }),
                 ..mention
             },
-            Outcome::Context,
+            EngageVerdict::Context,
             false,
         ),
         (
             "chatter that is kept",
             Asked { wired: Some(Wired { ignored: IgnoredMessages::Accumulate, ..STICKY }), ..asked },
-            Outcome::Context,
+            EngageVerdict::Context,
             false,
         ),
         (
             "where a mention does not stick",
             Asked { wired: Some(Wired { mode: EngageMode::Mention, ..STICKY }), ..mention },
-            Outcome::Wake,
+            EngageVerdict::Wake,
             false,
         ),
     ] {
@@ -113,7 +121,7 @@ fn a_mention_that_is_heard_makes_the_lane_sticky_and_nothing_else_does() {
 fn a_lane_that_is_sticky_hears_no_stranger() {
     let asked = Asked { wired: Some(STICKY), sticky: true, unknown_senders: UnknownSenders::Strict, ..ASKED };
     let decision = decide(asked);
-    assert_eq!((decision.outcome, decision.rule), (Outcome::Ignore, Rule::UnknownSender));
+    assert_eq!((decision.outcome, decision.rule), (EngageVerdict::Ignore, Rule::UnknownSender));
 }
 
 #[test]
@@ -127,7 +135,7 @@ fn what_bots_and_we_ourselves_write_is_neither_heard_nor_counted_nor_asked_about
                 let decision = decide(Asked { from_me, bot, unknown_senders, listed, wired, ..ASKED });
                 assert_eq!(
                     (decision.outcome, decision.rule, decision.refused),
-                    (Outcome::Ignore, rule, None),
+                    (EngageVerdict::Ignore, rule, None),
                     "{unknown_senders:?} {listed:?}"
                 );
             }

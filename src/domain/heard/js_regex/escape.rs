@@ -3,7 +3,7 @@
 use super::{
     PatternError,
     class::Units,
-    parse::{Kind, Parser, ascii, digit, syntax},
+    parse::{GroupKind, Parser, ascii, digit, syntax},
     tree::{Assertion, Direction, Node},
 };
 
@@ -18,7 +18,7 @@ const HYPHEN: u16 = b'-' as u16;
 
 /// Whether an escape stands inside a class; `\b` and `\c` differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Class {
     Inside,
     Outside,
 }
@@ -31,7 +31,7 @@ impl Parser<'_> {
             Some('B') => Assertion::NoWordBoundary,
             Some('1'..='9') => return self.decimal_escape(),
             Some('k') if self.groups.have_names() => return self.named_reference(),
-            Some(_) | None => return Ok(Node::Set(self.class_escape(Place::Outside)?.into_units())),
+            Some(_) | None => return Ok(Node::Set(self.class_escape(Class::Outside)?.into_units())),
         };
         self.at += 1;
         Ok(Node::Assertion(assertion))
@@ -64,7 +64,7 @@ impl Parser<'_> {
 
     /// A group that is not closed yet has no text, even in a loop, where each round forgets its groups.
     fn reference(&mut self, mut numbers: Vec<usize>) -> Result<Node, PatternError> {
-        if self.open.iter().any(|kind| matches!(kind, Kind::Look(Direction::Behind, _))) {
+        if self.open.iter().any(|kind| matches!(kind, GroupKind::Look(Direction::Behind, _))) {
             return Err(PatternError::Unsupported { what: "a back-reference inside a look-behind" });
         }
         numbers.retain(|number| self.groups.is_closed(*number));
@@ -110,11 +110,11 @@ impl Parser<'_> {
 
     fn class_member(&mut self) -> Result<Member, PatternError> {
         let unit = self.next().ok_or_else(|| syntax("a class is not closed"))?;
-        if unit == BACKSLASH { self.class_escape(Place::Inside) } else { Ok(Member::Unit(unit)) }
+        if unit == BACKSLASH { self.class_escape(Class::Inside) } else { Ok(Member::Unit(unit)) }
     }
 
     /// What follows a backslash where it stands for a unit or a set of units.
-    fn class_escape(&mut self, place: Place) -> Result<Member, PatternError> {
+    fn class_escape(&mut self, place: Class) -> Result<Member, PatternError> {
         let unit = self.peek(0).ok_or_else(|| syntax("a backslash at the end"))?;
         let Some(c) = ascii(unit) else {
             self.at += 1;
@@ -136,7 +136,7 @@ impl Parser<'_> {
             'v' => Member::Unit(0x0B),
             'f' => Member::Unit(0x0C),
             'r' => Member::Unit(0x0D),
-            'b' if place == Place::Inside => Member::Unit(0x08),
+            'b' if place == Class::Inside => Member::Unit(0x08),
             'x' => Member::Unit(self.hex(2).unwrap_or(unit)),
             'u' => Member::Unit(self.hex(4).unwrap_or(unit)),
             'c' => Member::Unit(self.control(place)),
@@ -146,9 +146,9 @@ impl Parser<'_> {
     }
 
     /// `\cX`; without a fitting X the backslash was plain, and the `c` is read again.
-    fn control(&mut self, place: Place) -> u16 {
+    fn control(&mut self, place: Class) -> u16 {
         let fits =
-            |c: char| c.is_ascii_alphabetic() || (place == Place::Inside && (c.is_ascii_digit() || c == '_'));
+            |c: char| c.is_ascii_alphabetic() || (place == Class::Inside && (c.is_ascii_digit() || c == '_'));
         match self.peek(0) {
             Some(unit) if ascii(unit).is_some_and(fits) => {
                 self.at += 1;

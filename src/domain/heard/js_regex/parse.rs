@@ -49,14 +49,14 @@ pub(super) struct Parser<'p> {
     captures: usize,
     looks: usize,
     /// The groups around the position that is read.
-    pub(super) open: Vec<Kind>,
+    pub(super) open: Vec<GroupKind>,
     pub(super) references: usize,
     look_depth: usize,
 }
 
 /// What an opening parenthesis opens.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum GroupKind {
     Plain,
     Capture,
     Look(Direction, Wanted),
@@ -125,12 +125,12 @@ impl Parser<'_> {
             return Err(PatternError::TooComplex { why: format!("groups nest more than {MAX_DEPTH} deep") });
         }
         let kind = self.group_kind()?;
-        if kind == Kind::Capture {
+        if kind == GroupKind::Capture {
             self.captures += 1;
         }
         let number = self.captures;
         self.open.push(kind);
-        let depth = self.open.iter().filter(|kind| matches!(kind, Kind::Look(..))).count();
+        let depth = self.open.iter().filter(|kind| matches!(kind, GroupKind::Look(..))).count();
         self.look_depth = self.look_depth.max(depth);
         let body = self.either()?;
         self.open.pop();
@@ -138,12 +138,12 @@ impl Parser<'_> {
             return Err(syntax("a group is not closed"));
         }
         Ok(match kind {
-            Kind::Plain => body,
-            Kind::Capture => {
+            GroupKind::Plain => body,
+            GroupKind::Capture => {
                 self.groups.close(number);
                 Node::Capture(Box::new(body))
             }
-            Kind::Look(direction, wanted) => {
+            GroupKind::Look(direction, wanted) => {
                 let id = self.looks;
                 self.looks += 1;
                 Node::Look { id, direction, wanted, body: Box::new(body) }
@@ -151,22 +151,22 @@ impl Parser<'_> {
         })
     }
 
-    fn group_kind(&mut self) -> Result<Kind, PatternError> {
+    fn group_kind(&mut self) -> Result<GroupKind, PatternError> {
         use {Direction::*, Wanted::*};
         let ahead = |at| self.peek(at).and_then(ascii);
         let (length, kind) = match (ahead(0), ahead(1), ahead(2)) {
-            (Some('?'), Some(':'), _) => (2, Kind::Plain),
-            (Some('?'), Some('='), _) => (2, Kind::Look(Ahead, Found)),
-            (Some('?'), Some('!'), _) => (2, Kind::Look(Ahead, Absent)),
-            (Some('?'), Some('<'), Some('=')) => (3, Kind::Look(Behind, Found)),
-            (Some('?'), Some('<'), Some('!')) => (3, Kind::Look(Behind, Absent)),
+            (Some('?'), Some(':'), _) => (2, GroupKind::Plain),
+            (Some('?'), Some('='), _) => (2, GroupKind::Look(Ahead, Found)),
+            (Some('?'), Some('!'), _) => (2, GroupKind::Look(Ahead, Absent)),
+            (Some('?'), Some('<'), Some('=')) => (3, GroupKind::Look(Behind, Found)),
+            (Some('?'), Some('<'), Some('!')) => (3, GroupKind::Look(Behind, Absent)),
             (Some('?'), Some('<'), _) => {
                 self.at += 2;
                 self.group_name()?;
-                (0, Kind::Capture)
+                (0, GroupKind::Capture)
             }
             (Some('?'), _, _) => return Err(PatternError::Unsupported { what: "a modifier group" }),
-            (_, _, _) => (0, Kind::Capture),
+            (_, _, _) => (0, GroupKind::Capture),
         };
         self.at += length;
         Ok(kind)

@@ -3,7 +3,7 @@
 use ipc_handlers::{Folder, Time};
 
 use super::group::{Mode, Phase, Run, Wait, is_rest};
-use super::line::{Line, Place};
+use super::line::{Line, Membership};
 use super::machine::Lanes;
 use super::words::{Action, AdoptedState, Event, LaneId, Load, WaitingLane, Work};
 
@@ -146,7 +146,7 @@ impl Lanes {
                 self.rests.remove(&(until, folder.clone(), lane));
             }
         }
-        group.lanes.set(&lane, Place::when(wait.rest_until.is_none()));
+        group.lanes.set(&lane, Membership::when(wait.rest_until.is_none()));
     }
 
     fn forget_lane(&mut self, folder: &Folder, lane: LaneId) {

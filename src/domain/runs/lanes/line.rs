@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 /// Whether something belongs into a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Membership {
     /// It stands in the line.
     In,
     /// It does not.
     Out,
 }
 
-impl Place {
-    /// Returns [`Place::In`] when the condition holds.
+impl Membership {
+    /// Returns [`Membership::In`] when the condition holds.
     pub(super) fn when(condition: bool) -> Self {
         if condition { Self::In } else { Self::Out }
     }
@@ -34,10 +34,10 @@ impl<T> Default for Line<T> {
 
 impl<T: Ord + Clone> Line<T> {
     /// Puts `item` at the end of the line, or lets it keep its place, or takes it out.
-    pub(super) fn set(&mut self, item: &T, place: Place) {
+    pub(super) fn set(&mut self, item: &T, place: Membership) {
         match place {
-            Place::In => self.join(item),
-            Place::Out => self.leave(item),
+            Membership::In => self.join(item),
+            Membership::Out => self.leave(item),
         }
     }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use ipc_handlers::{Folder, Time};
 
 use super::group::{Allowance, Crowd, Group, Mode, Outside, Phase, Run, Step, is_rest};
-use super::line::{Line, Place};
+use super::line::{Line, Membership};
 use super::words::{Action, Event, LaneId, Load};
 
 /// Decides which container is started, piped into and closed.
@@ -167,9 +167,9 @@ impl Lanes {
     fn index(&mut self, folder: &Folder) {
         let Some(group) = self.groups.get(folder) else { return };
         let phase = group.known_phase();
-        self.line.set(folder, Place::when(group.is_startable()));
-        self.idle.set(folder, Place::when(phase == Some(Phase::Ready(Load::Idle))));
-        self.closing.set(folder, Place::when(phase == Some(Phase::Closing)));
+        self.line.set(folder, Membership::when(group.is_startable()));
+        self.idle.set(folder, Membership::when(phase == Some(Phase::Ready(Load::Idle))));
+        self.closing.set(folder, Membership::when(phase == Some(Phase::Closing)));
         if group.run.is_none() {
             self.live.remove(folder);
         } else if !self.live.contains(folder) {

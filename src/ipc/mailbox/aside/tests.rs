@@ -92,7 +92,7 @@ fn settling_twice_is_settling_once() {
     }
     assert_eq!(w.names("dead"), ["1.json", "1.why.json"]);
     let shelves = w.claims.aside.shelves.lock().unwrap();
-    let shelf = shelves[&(Place::Dead, Folder::parse("main").unwrap())].lock().unwrap();
+    let shelf = shelves[&(Pile::Dead, Folder::parse("main").unwrap())].lock().unwrap();
     let shelf = shelf.as_ref().unwrap();
     assert_eq!(shelf.kept.len(), 1);
     let on_disk: u64 = ["1.json", "1.why.json"]

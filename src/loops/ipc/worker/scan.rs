@@ -10,7 +10,7 @@ use crate::{
         host::errors::chain,
         mailbox::scan::{self, Found, Look, Sight},
     },
-    ipc::{CommandBox, Entry, Kind, Writer},
+    ipc::{CommandBox, Entry, FileKind, Writer},
     system::clock,
 };
 
@@ -48,7 +48,7 @@ impl Worker {
                                 .extend(listing.directories.into_iter().map(|entry| (in_box, entry.name)));
                             found.extend(listing.entries.into_iter().map(|entry| {
                                 // What is no file has no writer that could be waited for.
-                                let open = entry.kind == Kind::File
+                                let open = entry.kind == FileKind::File
                                     && !matches!(boxes.writer(in_box, &entry), Writer::None);
                                 (in_box, entry, open)
                             }));

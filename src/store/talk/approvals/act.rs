@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, params};
 
 use super::{
-    Asking, Kind, Question, US,
+    ApprovalKind, Asking, Question, US,
     ask::speak,
     decide::{Decided, How, Pick, decide},
     end::give_up,
@@ -90,8 +90,8 @@ impl Answer<'_> {
         self.leave_to_others(rights, groups)?;
         give_up(self.c, *id, &format!("{} said no (question {id})", self.by), None, self.now)?;
         let (what, whom) = match kind {
-            Kind::Sender => ("Denied", card::named(sender, sender_name)),
-            Kind::Channel => ("Ignored", card::named(chat, &place(self.c, chat)?.0)),
+            ApprovalKind::Sender => ("Denied", card::named(sender, sender_name)),
+            ApprovalKind::Channel => ("Ignored", card::named(chat, &place(self.c, chat)?.0)),
         };
         Ok(Decided::of(How::Done, format!("{what} by {}: {whom} (question #{id}).", self.by)))
     }

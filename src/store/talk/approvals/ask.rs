@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{Asking, QUESTION, Question, US, candidates, note, place, question_row};
 use crate::domain::{
     heard::approvals::{
-        Kind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
+        ApprovalKind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
         answer::press,
         approver::whom_to_ask,
         card::{self, Card, Spoken},
@@ -21,7 +21,7 @@ use crate::store::{
 
 /// What a question is about.
 pub(super) struct About<'a> {
-    pub(super) kind: Kind,
+    pub(super) kind: ApprovalKind,
     pub(super) chat: &'a str,
     pub(super) sender: &'a str,
     pub(super) sender_name: &'a str,
@@ -44,7 +44,7 @@ pub(super) enum Asked {
 pub(super) fn denied(
     c: &Connection,
     asking: &Asking,
-    kind: Kind,
+    kind: ApprovalKind,
     chat: &str,
     sender: &str,
     group: &str,
@@ -91,7 +91,7 @@ pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time)
             "{open} questions wait for an answer already, and no more are asked"
         )));
     }
-    if about.kind == Kind::Sender {
+    if about.kind == ApprovalKind::Sender {
         let open: i64 = c
             .prepare_cached(
                 "SELECT count(*) FROM approvals WHERE state = 'pending' AND kind = 'sender' AND chat_jid = ?1",
@@ -231,11 +231,11 @@ fn card_of(c: &Connection, id: i64, about: &About<'_>) -> Result<Card> {
         .query_map([], |r| Ok((r.folder("folder")?, r.get("name")?)))?
         .collect::<rusqlite::Result<_>>()?;
     Ok(match about.kind {
-        Kind::Sender => {
+        ApprovalKind::Sender => {
             let names = groups.into_iter().filter(|(folder, _)| about.groups.contains(folder));
             let names: Vec<String> = names.map(|(_, name)| name).collect();
             card::about_sender(id, &spoken, &names)
         }
-        Kind::Channel => card::about_chat(id, &spoken, &groups),
+        ApprovalKind::Channel => card::about_chat(id, &spoken, &groups),
     })
 }

@@ -12,7 +12,7 @@ use crate::domain::{
     heard::{
         access::UnknownSenders,
         approvals::{
-            Kind,
+            ApprovalKind,
             chat::{self, Unwired},
         },
         engage::{Author, ChatKind, Mentioned},
@@ -47,7 +47,7 @@ pub(in crate::store) fn first_contact(
     now: Time,
 ) -> Result<Contact> {
     let jid = &inbound.chat_jid;
-    let (kind, threaded, policy, wired_before): (chats::Kind, bool, UnknownSenders, bool) = c
+    let (kind, threaded, policy, wired_before): (chats::ChatKind, bool, UnknownSenders, bool) = c
         .prepare_cached(
             "SELECT kind, threaded, unknown_sender_policy, wired_before FROM chats WHERE jid = ?1",
         )?
@@ -95,11 +95,11 @@ pub(in crate::store) fn first_contact(
             return Ok(Contact::Wired(group));
         }
         chat::Unheard::Drop(why) => why.to_owned(),
-        chat::Unheard::Ask => match denied(c, asking, Kind::Channel, jid, "", "", now)? {
+        chat::Unheard::Ask => match denied(c, asking, ApprovalKind::Channel, jid, "", "", now)? {
             Some(why) => why,
             None => {
                 let about = About {
-                    kind: Kind::Channel,
+                    kind: ApprovalKind::Channel,
                     chat: jid,
                     sender: &inbound.sender,
                     sender_name: &inbound.sender_name,

@@ -6,7 +6,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::Connection;
 
 use super::{
-    Asking, Kind, Question, act::Answer, ask::speak, end::expire, groups_of, note, question, rights,
+    ApprovalKind, Asking, Question, act::Answer, ask::speak, end::expire, groups_of, note, question, rights,
 };
 use crate::domain::heard::approvals::{Action, answer::pressed};
 use crate::store::{Result, Store, StoreError};
@@ -161,15 +161,15 @@ fn settle(
                 return Ok(Decided::of(How::Not, format!("question #{id} has no answer number {}", n + 1)));
             }
         },
-        (Pick::Yes, Kind::Sender) => Action::Allow,
-        (Pick::No, Kind::Sender) => Action::Deny,
-        (Pick::No, Kind::Channel) => Action::Ignore,
-        (Pick::Connect(group), Kind::Channel) => Action::Connect(group.clone()),
-        (Pick::New(_), Kind::Channel) => Action::New,
-        (Pick::Yes, Kind::Channel) => {
+        (Pick::Yes, ApprovalKind::Sender) => Action::Allow,
+        (Pick::No, ApprovalKind::Sender) => Action::Deny,
+        (Pick::No, ApprovalKind::Channel) => Action::Ignore,
+        (Pick::Connect(group), ApprovalKind::Channel) => Action::Connect(group.clone()),
+        (Pick::New(_), ApprovalKind::Channel) => Action::New,
+        (Pick::Yes, ApprovalKind::Channel) => {
             return Ok(Decided::of(How::Not, "say which group: --group FOLDER, or --new NAME for a new one"));
         }
-        (Pick::Connect(_) | Pick::New(_), Kind::Sender) => {
+        (Pick::Connect(_) | Pick::New(_), ApprovalKind::Sender) => {
             return Ok(Decided::of(
                 How::Not,
                 "this question is about a sender; it is answered with yes or no",

@@ -3,7 +3,7 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Kind, US, ask::speak, note, question};
+use super::{ApprovalKind, US, ask::speak, note, question};
 use crate::domain::heard::approvals::Action;
 use crate::store::{
     Result, Store,
@@ -88,8 +88,8 @@ pub(super) fn give_up(c: &Connection, id: i64, why: &str, up_to: Option<i64>, no
         .collect::<rusqlite::Result<_>>()?;
     for (seq, group) in waiting {
         match question.kind {
-            Kind::Channel => people::count_unwired(c, seq, why, now)?,
-            Kind::Sender => {
+            ApprovalKind::Channel => people::count_unwired(c, seq, why, now)?,
+            ApprovalKind::Sender => {
                 let unheard: Vec<i64> = c
                     .prepare_cached(
                         "UPDATE inbox SET reason = 'the group does not know this sender; ' || ?3

@@ -7,7 +7,7 @@ use super::{
     Asking, Question,
     ask::{About, Asked, ask, denied},
 };
-use crate::domain::heard::{access::Standing, approvals::Kind, people::check_user};
+use crate::domain::heard::{access::Standing, approvals::ApprovalKind, people::check_user};
 use crate::store::{Result, columns::Columns as _, talk::people};
 
 /// A message that one group would have heard, had it known the sender.
@@ -68,7 +68,7 @@ fn ask_about_sender(c: &Connection, asking: &Asking, mut rows: Vec<Unheard>, now
     rows.sort_by_key(|row| row.seq);
     let mut waiting: Vec<Unheard> = Vec::new();
     for row in rows {
-        match denied(c, asking, Kind::Sender, &row.chat, &row.sender, row.group.as_str(), now)? {
+        match denied(c, asking, ApprovalKind::Sender, &row.chat, &row.sender, row.group.as_str(), now)? {
             Some(why) => not_asked(c, &[row], &why, now)?,
             None => waiting.push(row),
         }
@@ -83,7 +83,7 @@ fn ask_about_sender(c: &Connection, asking: &Asking, mut rows: Vec<Unheard>, now
     groups.dedup();
     let messages: Vec<(i64, String)> = waiting.iter().map(|row| (row.seq, row.group.to_string())).collect();
     let about = About {
-        kind: Kind::Sender,
+        kind: ApprovalKind::Sender,
         chat: &last.chat,
         sender: &last.sender,
         sender_name: &last.sender_name,
