@@ -304,7 +304,8 @@ mod tests {
             )
             .unwrap();
         migrate(&mut connection, &path).unwrap();
-        let rows: Vec<(i64, String, i64, Option<String>, Option<i64>)> = connection
+        type Session = (i64, String, i64, Option<String>, Option<i64>);
+        let rows: Vec<Session> = connection
             .prepare(
                 "SELECT lane_id, thread, generation, session_id, rest_until FROM sessions ORDER BY lane_id",
             )

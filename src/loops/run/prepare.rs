@@ -115,7 +115,7 @@ fn now(host: &Host, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
     let way = model::way(host, run, &settings, place, owner)?;
     let zone = host.config.zones.of(own.timezone.as_deref()).name;
     let provider = match settings.provider {
-        Provider::Scripted => wire::Provider::Scripted { script: script(host, &row)? },
+        Provider::Scripted => wire::Provider::Scripted { script: script(host, row)? },
         Provider::Claude => {
             let directories = directories(&folders, &extra.granted, place);
             wire::Provider::Claude(Box::new(model::claude(
