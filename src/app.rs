@@ -426,7 +426,7 @@ impl Daemon {
         let listener = control::bind(&host.root.join("data/g2.sock")).context("binding data/g2.sock")?;
         for group in host.store.groups().await? {
             // Made by an answer, or a command, that the last daemon died over.
-            if !host.root.join("groups").join(group.folder.as_str()).exists() {
+            if !ipc::is_laid_out(&host.root, &group.folder) {
                 control::lay_out(&host, &group.folder);
             }
         }

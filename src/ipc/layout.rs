@@ -1,7 +1,7 @@
 //! A new group's folder under `groups/`. Once it is mounted its container can write to it, so nothing in it is followed
 //! or replaced.
 
-use std::{fs::File, io::Write as _, path::Path};
+use std::{fs::File, io::Write as _, ops::ControlFlow, path::Path};
 
 use ipc_handlers::Folder;
 use rustix::{
@@ -21,6 +21,19 @@ const TEMPLATE_LIMIT: u64 = 1 << 20;
 const MEMORY: &str = "CLAUDE.md";
 /// The memory while it is written.
 const BUILDING: &str = ".CLAUDE.md.new";
+
+/// Whether a group's folder was made, and not only begun: there is something in it.
+#[must_use]
+pub fn is_laid_out(root: &Path, group: &Folder) -> bool {
+    let path = root.join("groups").join(group.as_str());
+    let Ok(folder) = dir::open_dir(rustix::fs::CWD, &path) else { return false };
+    let mut found = false;
+    let looked = dir::each_name(&folder, |name, _| {
+        found = dir::os(name) != BUILDING;
+        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    looked.is_ok() && found
+}
 
 /// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. What is there already
 /// stays.
