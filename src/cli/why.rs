@@ -31,7 +31,8 @@ impl WhyCommand {
             Some(seq) => seq,
             None => context
                 .store()?
-                .newest_message(&self.chat)?
+                .newest_message(&self.chat)
+                .await?
                 .ok_or_else(|| anyhow::anyhow!("nothing came in for {} yet", self.chat))?,
         };
         let why = why(context, seq).await?;
