@@ -279,7 +279,7 @@ impl Daemon {
 
         for group in store.groups().await? {
             // Made by an answer, or a command, that the last daemon died over.
-            if !root.join("groups").join(group.folder.as_str()).exists() {
+            if !ipc::is_laid_out(&root, &group.folder) {
                 boxes.lay_out(&group.folder);
             }
         }

@@ -44,7 +44,7 @@ impl Talk<'_> {
         let user = user_id(self.chat, self.sender);
         let listen = Ask::Listen { chat: self.chat.to_owned(), typing: true, people: true };
         client.call_chat(&listen).await?;
-        let before = store.conversation(self.chat, &user, FEW, MANY)?;
+        let before = store.conversation(self.chat, &user, FEW, MANY).await?;
         let Some(mut editor) = Editor::open(own_lines(&before, &user), &self.greeting(&before)) else {
             return send::pipe(client, self.chat, self.sender).await;
         };
@@ -89,7 +89,7 @@ impl Talk<'_> {
                 biased;
                 heard = client.hear() => match heard? {
                     Told::Said(delivery) => {
-                        let name = store.speaker(delivery.id).ok().flatten();
+                        let name = store.speaker(delivery.id).await.ok().flatten();
                         editor.print(Look::Plain, &said_by(name.as_deref().unwrap_or(self.assistant), &delivery.text, false));
                     }
                     Told::Typing { on, .. } => editor.typing(self.assistant, on),
@@ -129,7 +129,7 @@ impl Talk<'_> {
     }
 
     async fn why(&self, store: &Store) -> String {
-        let told = match store.newest_message(self.chat) {
+        let told = match store.newest_message(self.chat).await {
             Ok(None) => return "no message has come in here yet".into(),
             Ok(Some(seq)) => why::text(self.context, seq).await,
             Err(error) => Err(anyhow!(error).into()),

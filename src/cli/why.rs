@@ -42,7 +42,8 @@ impl WhyCommand {
             Some(seq) => seq,
             None => context
                 .store()?
-                .newest_message(&self.chat)?
+                .newest_message(&self.chat)
+                .await?
                 .ok_or_else(|| anyhow::anyhow!("no message has come in for {} yet", self.chat))?,
         };
         let why = why(context, seq).await?;

@@ -4,6 +4,7 @@
 use std::{
     fs::File,
     io::Write as _,
+    ops::ControlFlow,
     path::Path,
     sync::{Mutex, PoisonError},
 };
@@ -30,7 +31,24 @@ const BUILDING: &str = ".CLAUDE.md.new";
 /// Another process never is, as this one has the root's lock.
 static LAYING_OUT: Mutex<()> = Mutex::new(());
 
-/// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. An existing file
+/// Held while a group is laid out: an operation and the loop that hears of its group may be at it at the same time.
+/// Another process never is, as this one has the root's lock.
+static LAYING_OUT: Mutex<()> = Mutex::new(());
+
+/// Whether a group's folder was made, and not only begun: there is something in it.
+#[must_use]
+pub fn is_laid_out(root: &Path, group: &Folder) -> bool {
+    let path = root.join("groups").join(group.as_str());
+    let Ok(folder) = dir::open_dir(rustix::fs::CWD, &path) else { return false };
+    let mut found = false;
+    let looked = dir::each_name(&folder, |name, _| {
+        found = dir::os(name) != BUILDING;
+        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    looked.is_ok() && found
+}
+
+/// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. What is there already
 /// stays.
 ///
 /// # Errors

@@ -35,7 +35,7 @@ pub mod searches;
 mod transcripts;
 mod worker;
 
-use open::{Line, act_on_identity, look_at_identity, open_groups, reopen, watch_again};
+use open::{Line, act_on_identity, known_groups, look_at_identity, open_groups, reopen, watch_again};
 pub use recover::{Left, recover};
 use worker::Job;
 
@@ -107,7 +107,8 @@ pub async fn run(
     for interval in [&mut every, &mut blind, &mut again] {
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     }
-    open_groups(&host, &watch, &mut workers, &mut running, &mut growing).await;
+    let known = known_groups(&host).await;
+    open_groups(&host, known, &watch, &mut workers, &mut running, &mut growing);
     let mut sweeping = sweep(&host);
     loop {
         tokio::select! {
@@ -128,8 +129,10 @@ pub async fn run(
             },
             Some(ask) = asks.recv() => match ask {
                 Ask::Groups(done) => {
+                    let known = known_groups(&host).await;
+                    // Nothing is waited for from here on: what was aside of a group that is released comes before what is new.
                     let changed = host.held.look_again();
-                    open_groups(&host, &watch, &mut workers, &mut running, &mut growing).await;
+                    open_groups(&host, known, &watch, &mut workers, &mut running, &mut growing);
                     match changed {
                         Ok(false) => {}
                         Ok(true) => {
@@ -142,7 +145,8 @@ pub async fn run(
                 }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {
-                        open_groups(&host, &watch, &mut workers, &mut running, &mut growing).await;
+                        let known = known_groups(&host).await;
+                        open_groups(&host, known, &watch, &mut workers, &mut running, &mut growing);
                     }
                     if let Some(worker) = workers.get(&folder) {
                         let _ = worker.jobs.send(Job::Drain(done));
@@ -165,7 +169,8 @@ pub async fn run(
                 }
                 if !growing.is_empty() {
                     // Of a group whose boxes could not be opened.
-                    open_groups(&host, &watch, &mut workers, &mut running, &mut growing).await;
+                    let known = known_groups(&host).await;
+                    open_groups(&host, known, &watch, &mut workers, &mut running, &mut growing);
                 }
                 scan_changed(&host, &workers);
                 // A container may see to it that something is thrown away all the time.

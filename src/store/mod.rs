@@ -1,4 +1,4 @@
-//! SQLite, and the only SQL in the project, in two halves that cross at two places: [`talk`] and [`work`].
+//! SQLite, and the only SQL in the project, in two halves that cross at two places: `talk` and `work`.
 //!
 //! One writer thread commits waiting work together, durably (`WAL`, `synchronous=FULL`), a savepoint each; readers
 //! work beside it. Methods speak domain types: nothing of SQLite leaks, so a second backend can come. Each file is
@@ -41,9 +41,10 @@ pub use search::{Found, Indexer, Patience, Stop};
 pub use talk::approvals::{Asking, Decided, How, Pick};
 pub use talk::events::{Follower, News};
 pub use talk::groups::{NewGroup, NewWiring};
+pub use talk::lines::{By, Heard, Line};
 pub use talk::messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use talk::outbox::{NextDelivery, OutboxPart};
-pub use views::conversation::{By, Conversation, Heard, Line};
+pub use views::conversation::Conversation;
 pub use views::health::Health;
 pub use views::trace::{Effected, IpcFilter, Story};
 pub use views::why::{Why, WhyCommand, WhyWiring};

@@ -455,7 +455,8 @@ async fn a_chat_that_was_unwired_is_given_to_nobody_until_it_is_wired_again() {
     world.store.remove_wiring(folder("main"), "local:main").await.unwrap();
     assert!(world.store.start_run(lane, SandboxName::Process, "me", LIMITS, NOW).await.unwrap().is_none());
     assert!(
-        world.store.waiting_lanes().unwrap().is_empty() && world.store.chat_at_rest("local:main").unwrap()
+        world.store.waiting_lanes().unwrap().is_empty()
+            && world.store.chat_at_rest("local:main").await.unwrap()
     );
 }
 

@@ -151,7 +151,10 @@ impl Session {
 
     async fn listen(&mut self, chat: String, typing: bool, people: bool) -> Told {
         let newest = async || -> Result<(i64, i64), StoreError> {
-            Ok((self.store.newest_message(&chat)?.unwrap_or_default(), self.store.last_sent(&chat).await?))
+            Ok((
+                self.store.newest_message(&chat).await?.unwrap_or_default(),
+                self.store.last_sent(&chat).await?,
+            ))
         };
         let (message, said) = newest().await.unwrap_or_default();
         self.watching = typing.then(|| chat.clone());
@@ -170,7 +173,7 @@ impl Session {
             told.extend(self.said().await);
         }
         if self.people.as_ref().is_some_and(|(chat, _)| news.in_chat(chat)) {
-            told.extend(self.heard());
+            told.extend(self.heard().await);
         }
         if self.resting.as_ref().is_some_and(|chat| news.in_chat(chat)) {
             told.extend(self.rested().await);
@@ -203,11 +206,11 @@ impl Session {
     }
 
     /// What people have said since, as far as it is judged.
-    fn heard(&mut self) -> Vec<Told> {
+    async fn heard(&mut self) -> Vec<Told> {
         let Some((chat, last)) = &mut self.people else { return Vec::new() };
         let mut told = Vec::new();
         for Heard { seq, line, asleep } in
-            self.store.heard_since(chat, *last, HEARD_AT_ONCE).unwrap_or_default()
+            self.store.heard_since(chat, *last, HEARD_AT_ONCE).await.unwrap_or_default()
         {
             *last = seq;
             if let By::Person { name, .. } = line.by {
@@ -219,7 +222,10 @@ impl Session {
 
     /// What was said before the rest, and the rest, once it is there.
     async fn rested(&mut self) -> Vec<Told> {
-        let rests = self.resting.as_ref().is_some_and(|chat| self.store.chat_at_rest(chat).unwrap_or(false));
+        let rests = match &self.resting {
+            Some(chat) => self.store.chat_at_rest(chat).await.unwrap_or(false),
+            None => false,
+        };
         if !rests {
             return Vec::new();
         }

@@ -38,19 +38,27 @@ impl Line {
     }
 }
 
+/// Returns the groups that there are; `None`: they can't be read, which is told.
+pub(super) async fn known_groups(host: &Mailboxes) -> Option<BTreeSet<Folder>> {
+    match host.store.groups().await {
+        Ok(groups) => Some(groups.into_iter().map(|group| group.folder).collect()),
+        Err(error) => {
+            tracing::error!(error = %chain(&error), "reading the groups failed");
+            None
+        }
+    }
+}
+
 /// Opens the boxes of every group that has none yet, starts its worker and has it look at what is there already.
-pub(super) async fn open_groups(
+pub(super) fn open_groups(
     host: &Arc<Mailboxes>,
+    known: Option<BTreeSet<Folder>>,
     watch: &Watch,
     workers: &mut BTreeMap<Folder, Line>,
     running: &mut tokio::task::JoinSet<()>,
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
-    let groups = match host.store.groups().await {
-        Ok(groups) => groups,
-        Err(error) => return tracing::error!(error = %chain(&error), "reading the groups failed"),
-    };
-    let known: BTreeSet<Folder> = groups.into_iter().map(|g| g.folder).collect();
+    let Some(known) = known else { return };
     let gone: Vec<Folder> = workers.keys().filter(|folder| !known.contains(*folder)).cloned().collect();
     for folder in gone {
         workers.remove(&folder);

@@ -7,6 +7,7 @@ pub(super) mod chats;
 pub(super) mod events;
 pub(super) mod groups;
 pub(super) mod lanes;
+pub(super) mod lines;
 pub(super) mod messages;
 pub(super) mod outbox;
 pub(super) mod people;

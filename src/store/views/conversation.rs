@@ -1,11 +1,11 @@
 //! A chat as a person reads it: both sides in one order, and how far each person has read.
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, params};
 
-use crate::store::{Result, Store};
-
-/// How much of a line is shown, characters; `g2 messages list` and `g2 outbox list` have it whole.
-const LONGEST_SHOWN: i64 = 4096;
+use crate::store::{
+    Result, Store,
+    talk::lines::{LONGEST_SHOWN, Line, line_row},
+};
 
 /// The newest lines of a chat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,34 +16,6 @@ pub struct Conversation {
     pub new: usize,
     /// How many the reader has not seen and that are not among the lines.
     pub older: usize,
-}
-
-/// Something that somebody said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    pub by: By,
-    /// The beginning of a very long text.
-    pub text: String,
-    /// The text goes on.
-    pub cut: bool,
-}
-
-/// Whose line it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum By {
-    /// A person, by the name that the channel gives; `id` is the user's.
-    Person { id: String, name: String },
-    /// An agent, by the word that mentions it; `None`: the host itself.
-    Agent(Option<String>),
-}
-
-/// A message of a chat, when it is known whether an agent was woken by it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
-    pub seq: i64,
-    pub line: Line,
-    /// Why no agent acts on it; `None`: one does, or the message was an answer to a question.
-    pub asleep: Option<String>,
 }
 
 /// Both sides of a chat that are there to be read, newest first.
@@ -59,11 +31,18 @@ const BOTH: &str = "SELECT * FROM (
 impl Store {
     /// Returns the newest lines of a chat for `user`: at least `few` of them, and up to `many` where the user has not seen
     /// all of them. Nothing is new to a user who was never there.
-    pub fn conversation(&self, chat: &str, user: &str, few: usize, many: usize) -> Result<Conversation> {
-        self.read(|c| {
+    pub async fn conversation(
+        &self,
+        chat: &str,
+        user: &str,
+        few: usize,
+        many: usize,
+    ) -> Result<Conversation> {
+        let (chat, user) = (chat.to_owned(), user.to_owned());
+        self.ask(move |c| {
             let seen: Option<(i64, i64)> = c
                 .prepare_cached("SELECT message, said FROM visits WHERE chat_jid = ?1 AND user_id = ?2")?
-                .query_row([chat, user], |r| Ok((r.get("message")?, r.get("said")?)))
+                .query_row([&chat, &user], |r| Ok((r.get("message")?, r.get("said")?)))
                 .optional()?;
             let new: usize = match seen {
                 None => 0,
@@ -83,40 +62,13 @@ impl Store {
             let shown = new.min(lines.len());
             Ok(Conversation { lines, new: shown, older: new - shown })
         })
-    }
-
-    /// Returns the messages of a chat after number `after`, in order, up to the first that is still to be judged; at most
-    /// `limit`.
-    pub fn heard_since(&self, chat: &str, after: i64, limit: usize) -> Result<Vec<Heard>> {
-        self.read(|c| {
-            let mut rows = c.prepare_cached(
-                "SELECT 0 AS ours, m.seq, m.sender, m.sender_name, substr(m.text, 1, ?4) AS text, length(m.text) > ?4 AS cut,
-                        EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.verdict IS NULL) AS unjudged,
-                        EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.verdict = 'wake')
-                          OR EXISTS (SELECT 1 FROM approval_messages a WHERE a.seq = m.seq) AS woken,
-                        (SELECT group_concat(l.group_folder || ': ' || coalesce(i.reason, i.rule), '; ')
-                         FROM inbox i JOIN lanes l ON l.id = i.lane_id WHERE i.seq = m.seq) AS why
-                 FROM messages m WHERE m.chat_jid = ?1 AND m.seq > ?2 ORDER BY m.seq LIMIT ?3",
-            )?;
-            let mut heard = Vec::new();
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let mut rows = rows.query(params![chat, after, limit, LONGEST_SHOWN])?;
-            while let Some(row) = rows.next()? {
-                if row.get("unjudged")? {
-                    break;
-                }
-                let woken: bool = row.get("woken")?;
-                let why: Option<String> = row.get("why")?;
-                let asleep = (!woken).then(|| why.unwrap_or_else(|| "no group is wired to this chat".into()));
-                heard.push(Heard { seq: row.get("seq")?, line: line_row(row)?, asleep });
-            }
-            Ok(heard)
-        })
+        .await
     }
 
     /// Whether everything that came in for a chat has been dealt with: judged, handed over, finished and said.
-    pub fn chat_at_rest(&self, chat: &str) -> Result<bool> {
-        self.read(|c| {
+    pub async fn chat_at_rest(&self, chat: &str) -> Result<bool> {
+        let chat = chat.to_owned();
+        self.ask(move |c| {
             Ok(c.prepare_cached(
                 "SELECT NOT EXISTS (SELECT 1 FROM lanes l WHERE l.chat_jid = ?1 AND (
                      EXISTS (SELECT 1 FROM inbox i INDEXED BY inbox_unjudged WHERE i.lane_id = l.id AND i.verdict IS NULL)
@@ -127,12 +79,13 @@ impl Store {
             )?
             .query_row([chat], |r| r.get(0))?)
         })
+        .await
     }
 
     /// Returns who said a row of the outbox: the word that mentions the agent, or the name that it gave itself; `None`: the
     /// host, or nobody.
-    pub fn speaker(&self, outbox_id: i64) -> Result<Option<String>> {
-        self.read(|c| {
+    pub async fn speaker(&self, outbox_id: i64) -> Result<Option<String>> {
+        self.ask(move |c| {
             Ok(c.prepare_cached(
                 "SELECT coalesce(o.sender, (SELECT ltrim(g.trigger, '@') FROM runs r JOIN groups g ON g.folder = r.group_folder WHERE r.id = o.run_id))
                  FROM outbox o WHERE o.id = ?1",
@@ -141,13 +94,6 @@ impl Store {
             .optional()?
             .flatten())
         })
+        .await
     }
-}
-
-fn line_row(r: &Row<'_>) -> rusqlite::Result<Line> {
-    let by = match r.get("ours")? {
-        0 => By::Person { id: r.get("sender")?, name: r.get("sender_name")? },
-        _ => By::Agent(r.get("sender_name")?),
-    };
-    Ok(Line { by, text: r.get("text")?, cut: r.get("cut")? })
 }

@@ -283,14 +283,6 @@ impl Store {
         })
     }
 
-    /// Returns the number of the newest message of a chat.
-    pub fn newest_message(&self, chat: &str) -> Result<Option<i64>> {
-        self.read(|c| {
-            Ok(c.prepare_cached("SELECT max(seq) FROM messages WHERE chat_jid = ?1")?
-                .query_row([chat], |r| r.get(0))?)
-        })
-    }
-
     /// Returns the messages that were to wake an agent, or may be yet, and that have no answer, in order; of one chat or
     /// all, with `limit` the newest ones.
     pub fn unanswered(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<Message>> {

@@ -328,6 +328,24 @@ fn register_group_makes_one_group_with_its_folder_wherever_the_daemon_died() {
 }
 
 #[test]
+fn a_folder_of_a_group_that_was_only_begun_is_finished_by_the_next_start() {
+    for half_written in [false, true] {
+        let root = Root::new("");
+        root.g2(&["groups", "add", "team", "--chat", "local:team"]);
+        fs::create_dir_all(root.path().join("groups/_template")).unwrap();
+        fs::write(root.path().join("groups/_template/CLAUDE.md"), "# Remember\n").unwrap();
+        let folder = root.path().join("groups/team");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).unwrap();
+        if half_written {
+            fs::write(folder.join(".CLAUDE.md.new"), "# Re").unwrap();
+        }
+        let _daemon = root.serve();
+        assert_eq!(fs::read_to_string(folder.join("CLAUDE.md")).unwrap(), "# Remember\n", "{half_written}");
+    }
+}
+
+#[test]
 fn refresh_groups_gives_the_list_that_was_decided_on() {
     let json = json!({"type": "refresh_groups", "requestId": "r1"});
     let a_chat = |root: &Root| {

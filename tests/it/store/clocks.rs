@@ -21,7 +21,7 @@ async fn a_chat_is_said_to_in_order_and_rests_when_all_is_said() {
         .unwrap();
     let next = world.store.begin_delivery("local:main", NOW).await.unwrap();
     assert_eq!(next, NextDelivery::NotBefore(NOW.plus_ms(1000)), "the second waits behind the first");
-    assert!(!world.store.chat_at_rest("local:main").unwrap());
+    assert!(!world.store.chat_at_rest("local:main").await.unwrap());
     for text in ["a", "b"] {
         let now = NOW.plus_ms(1000);
         let NextDelivery::Now(delivery) = world.store.begin_delivery("local:main", now).await.unwrap() else {
@@ -30,7 +30,7 @@ async fn a_chat_is_said_to_in_order_and_rests_when_all_is_said() {
         assert_eq!(delivery.text, text);
         world.store.delivered(delivery.id, 1, delivery.id.to_string(), now).await.unwrap();
     }
-    assert!(world.store.chat_at_rest("local:main").unwrap());
+    assert!(world.store.chat_at_rest("local:main").await.unwrap());
 }
 
 #[tokio::test]
