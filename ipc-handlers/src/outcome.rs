@@ -160,38 +160,22 @@ pub enum Unsearched {
     TooMuch,
 }
 
-impl Unsearched {
-    /// Returns what is said beside what was found.
-    #[must_use]
-    pub const fn note(self) -> &'static str {
-        match self {
-            Self::NotIndexed => "there may be more: not all that was said is indexed yet; search again later",
-            Self::NotNow => {
-                "there may be more: there was no time to look through all that was said; search again"
-            }
-            Self::TooMuch => {
-                "there may be more: so much of what was said fits that the search was given up; look for longer words"
-            }
-        }
-    }
-}
-
 impl From<Unsearched> for Refusal {
     fn from(reason: Unsearched) -> Self {
         match reason {
             Unsearched::NotIndexed => Self::new(
                 Code::RateLimited,
-                "nothing was found so far, and not all that was said is indexed yet",
+                "not all that was said is indexed yet",
                 "search again later: it is indexed meanwhile",
             ),
             Unsearched::NotNow => Self::new(
                 Code::RateLimited,
-                "there was no time or no room for this search now",
+                "there was no time or no room for all of this search",
                 "search again",
             ),
             Unsearched::TooMuch => Self::new(
                 Code::TooLarge,
-                "search_sessions: so much of what was said fits that the search was given up",
+                "so much of what was said fits that the search was given up",
                 "look for longer words, or for more of them",
             ),
         }

@@ -125,7 +125,7 @@ pub(crate) enum Answer<'a> {
     Sessions {
         sessions: &'a [FoundSession],
         #[serde(skip_serializing_if = "Option::is_none")]
-        note: Option<&'static str>,
+        note: Option<String>,
     },
     #[schemars(title = "archive_session")]
     SessionArchived {
@@ -155,7 +155,11 @@ impl<'a> Answer<'a> {
             Outcome::SessionResumed { session_id } => Self::SessionResumed { session_id },
             Outcome::ToSearch => Self::Nothing {},
             Outcome::Sessions { sessions, unsearched } => {
-                Self::Sessions { sessions, note: unsearched.map(Unsearched::note) }
+                let note = |why: Unsearched| {
+                    let Refusal { message, hint, .. } = why.into();
+                    format!("there may be more: {message}; {hint}")
+                };
+                Self::Sessions { sessions, note: unsearched.map(note) }
             }
             Outcome::SessionArchived { id } => Self::SessionArchived { id: *id },
             Outcome::TaskCancelled { task_id } => Self::TaskCancelled { task_id },
@@ -271,7 +275,9 @@ mod tests {
         let why = Unsearched::TooMuch;
         assert_eq!(
             text(found(&asked, sessions(), Some(why))),
-            answers(&format!(r#"{{"sessions":[{row}],"note":"{}"}}"#, why.note()))
+            answers(&format!(
+                r#"{{"sessions":[{row}],"note":"there may be more: so much of what was said fits that the search was given up; look for longer words, or for more of them"}}"#
+            ))
         );
         assert_eq!(found(&asked, Vec::new(), Some(why)), refused(asked.request_id.as_ref(), &why.into()));
     }

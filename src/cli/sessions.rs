@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
-use ipc_handlers::{Folder, commands::search_sessions::check_query};
+use ipc_handlers::{Folder, Refusal, commands::search_sessions::check_query};
 
 use super::{
     CliResult, Context, Failure, client::perform, confirm::Yes, filter::check_group, out, show,
@@ -190,10 +190,15 @@ async fn search(
     let mut rows = Vec::new();
     let began = clock::monotonic();
     let within = |limit: Duration| -> Stop { Arc::new(move || began.elapsed() >= limit) };
-    let patience = Patience { waits: within(WAITS), looks: within(LOOKS) };
-    for (group, found) in groups.iter().zip(store.search_by_hand(&groups, query, limit, &patience)?) {
+    let waits = within(WAITS);
+    // With the daemon up there is little to do, and with it down all.
+    let mut indexer = store.indexer()?;
+    while indexer.work()? && !waits() {}
+    let patience = Patience { waits: None, looks: within(LOOKS) };
+    for group in groups {
+        let found = store.search(&group, query, limit, &patience)?;
         if let Some(why) = found.unsearched {
-            out::tell(format!("group {group}: {}", why.note()));
+            out::tell(format!("group {group}: {}", Refusal::from(why).message));
         }
         for (rank, session) in found.sessions.into_iter().enumerate() {
             let mut row = serde_json::to_value(&session).unwrap_or_default();

@@ -31,10 +31,6 @@ const BUILDING: &str = ".CLAUDE.md.new";
 /// Another process never is, as this one has the root's lock.
 static LAYING_OUT: Mutex<()> = Mutex::new(());
 
-/// Held while a group is laid out: an operation and the loop that hears of its group may be at it at the same time.
-/// Another process never is, as this one has the root's lock.
-static LAYING_OUT: Mutex<()> = Mutex::new(());
-
 /// Whether a group's folder was made, and not only begun: there is something in it.
 #[must_use]
 pub fn is_laid_out(root: &Path, group: &Folder) -> bool {

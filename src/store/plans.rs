@@ -94,7 +94,7 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
         "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "live_sessions", "members", "messages", "newest_approvals", "newest_groups", "newest_members", "newest_users", "newest_wirings", "note", "note_drop", "note_retry", "outbox_row",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
-        "runs", "search_by_hand", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "speaker", "story", "task_history", "tasks", "groups_of_task", "tried_as", "unanswered",
+        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "speaker", "story", "task_history", "tasks", "groups_of_task", "tried_as", "unanswered",
         "unstick", "usage", "usage_of_run", "users", "visit",
     ]),
 ];
@@ -324,7 +324,7 @@ async fn of_commands(store: &Store) {
     for query in ["words", "w", ""] {
         let never: Stop = Arc::new(|| false);
         store
-            .search(&main_folder(), query, 1, &Patience { waits: Arc::clone(&never), looks: never })
+            .search(&main_folder(), query, 1, &Patience { waits: Some(Arc::clone(&never)), looks: never })
             .unwrap();
     }
     store.chat_of_main().await.unwrap();

@@ -42,8 +42,8 @@ pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 /// How long a search goes on.
 #[derive(Clone)]
 pub struct Patience {
-    /// Until when it waits for what is not indexed yet.
-    pub waits: Stop,
+    /// Until when it waits for an [`Indexer`] that is at work; `None`: none is, what is indexed is indexed.
+    pub waits: Option<Stop>,
     /// Until when it looks.
     pub looks: Stop,
 }
@@ -166,52 +166,26 @@ impl Search {
 
 impl Store {
     /// Finds archived sessions of a group in which all words occur, best first; without words, newest first. On a thread
-    /// that may block. It waits for the [`Indexer`] first.
+    /// that may block.
     ///
     /// # Errors
     /// The store's. Why not all was searched is part of the result.
     pub fn search(&self, group: &Folder, query: &str, limit: i64, patience: &Patience) -> Result<Found> {
-        let last = self.read(newest)?;
+        let event = if patience.waits.is_some() { self.read(newest)? } else { 0 };
         self.search.with(|index| {
-            let is_whole = self.wait_for_index(group, last, &patience.waits);
+            let is_whole = self.wait_for_index(group, event, patience.waits.as_ref());
             self.look(index, group, query, limit, is_whole, &patience.looks)
         })
     }
 
-    /// Searches several groups without an indexer: what is not indexed yet is indexed first.
-    ///
-    /// # Errors
-    /// The store's. Why not all was searched is part of the results.
-    pub fn search_by_hand(
-        &self,
-        groups: &[Folder],
-        query: &str,
-        limit: i64,
-        patience: &Patience,
-    ) -> Result<Vec<Found>> {
-        self.search.with(|index| {
-            let mut due = self.read(|c| index.due(c))?;
-            let mut found = Vec::new();
-            for group in groups {
-                let due = due.remove(group).unwrap_or_default();
-                let mut due: Vec<i64> = due.into_iter().rev().collect();
-                while !due.is_empty() && !(patience.waits)() {
-                    due.drain(..self.read(|c| index.work_off(c, &due, PIECE))?);
-                }
-                found.push(self.look(index, group, query, limit, due.is_empty(), &patience.looks)?);
-            }
-            Ok(found)
-        })
-    }
-
     /// Whether all of a group's is indexed as it was at this event, in time.
-    fn wait_for_index(&self, group: &Folder, event: i64, stop: &Stop) -> bool {
+    fn wait_for_index(&self, group: &Folder, event: i64, stop: Option<&Stop>) -> bool {
         let mut progress = self.search.progress();
         loop {
             if progress.reached.is_some_and(|reached| reached >= event) && !progress.due.contains_key(group) {
                 return true;
             }
-            if stop() {
+            if stop.is_none_or(|stop| stop()) {
                 return false;
             }
             progress = self
@@ -258,7 +232,7 @@ impl Store {
     }
 }
 
-/// Keeps the index of archived sessions. A process has one.
+/// Keeps the index of archived sessions. A process has one at most; several processes may.
 pub struct Indexer {
     store: Store,
     feed: Follower,

@@ -181,7 +181,7 @@ fn search(host: &Arc<Mailboxes>, asked: &Asked) -> Vec<u8> {
         let stop = host.stop.clone();
         Arc::new(move || stop.is_cancelled() || began.elapsed() >= limit)
     };
-    let patience = Patience { waits: within(WAITS), looks: within(LOOKS) };
+    let patience = Patience { waits: Some(within(WAITS)), looks: within(LOOKS) };
     match host.store.search(wanted.target(&asked.claimed.folder), query, *limit, &patience) {
         Ok(found) => {
             let why = |why| if host.stop.is_cancelled() { Unsearched::NotNow } else { why };

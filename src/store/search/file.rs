@@ -7,7 +7,7 @@ use std::{
 };
 
 use ipc_handlers::Folder;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::super::{Result, StoreError, columns::Columns as _};
 use crate::domain::{host::errors::chain, mailbox::search::apart};
@@ -15,11 +15,10 @@ use crate::domain::{host::errors::chain, mailbox::search::apart};
 /// What the tables look like; a file of another version is made anew.
 const VERSION: i64 = 1;
 /// `seen` are the sessions that are in the index, with how they were then and how many rows of theirs are there. A session's rows are
-/// in one volume, from `id * PARTS` on: its name, then the parts of its text.
-const TABLES: &str = "CREATE TABLE volumes (n INTEGER PRIMARY KEY, group_folder TEXT NOT NULL, parts INTEGER NOT NULL) STRICT;
-    CREATE INDEX volumes_by_group ON volumes (group_folder, n);
-    CREATE TABLE seen (id INTEGER PRIMARY KEY, volume INTEGER NOT NULL, revision INTEGER NOT NULL, archived_at INTEGER NOT NULL,
-      parts INTEGER NOT NULL, is_whole INTEGER NOT NULL) STRICT;";
+/// in one volume, which is a table of its own, from `id * PARTS` on: its name, then the parts of its text.
+const TABLES: &str = "CREATE TABLE seen (id INTEGER PRIMARY KEY, group_folder TEXT NOT NULL, volume INTEGER NOT NULL, revision INTEGER NOT NULL,
+      archived_at INTEGER NOT NULL, parts INTEGER NOT NULL, is_whole INTEGER NOT NULL) STRICT;
+    CREATE INDEX seen_by_volume ON seen (group_folder, volume, parts);";
 /// So much of a session is searched, bytes: a longer one's end.
 const SEARCHED: usize = 1 << 20;
 /// How much of a text is a row, bytes: to show where a word is takes the square of how often it is said in a row.
@@ -43,12 +42,8 @@ pub(super) struct Index {
     pub(super) file: FileId,
 }
 
-/// A session as it was archived.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Version {
-    pub(super) revision: i64,
-    pub(super) archived_at: i64,
-}
+/// Which of the texts that a session was archived with: its revision, and when that was archived.
+pub(super) type Version = (i64, i64);
 
 /// What is in the index of a session.
 struct Seen {
@@ -56,6 +51,11 @@ struct Seen {
     version: Version,
     parts: i64,
     is_whole: bool,
+}
+
+/// Reads which version a row is about.
+pub(super) fn version(r: &Row<'_>) -> rusqlite::Result<Version> {
+    Ok((r.get("revision")?, r.get("archived_at")?))
 }
 
 impl Index {
@@ -74,12 +74,12 @@ impl Index {
         c.pragma_update(None, "synchronous", "NORMAL")?;
         c.pragma_update(None, "journal_size_limit", super::super::LOG_BYTES)?;
         c.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        let version = |c: &Connection| c.pragma_query_value(None, "user_version", |r| r.get::<_, i64>(0));
-        match version(&c)? {
+        let made_by = |c: &Connection| c.pragma_query_value(None, "user_version", |r| r.get::<_, i64>(0));
+        match made_by(&c)? {
             VERSION => {}
             0 => in_one(&c, || {
                 // Unless somebody else has made it meanwhile.
-                if version(&c)? == 0 {
+                if made_by(&c)? == 0 {
                     c.execute_batch(TABLES)?;
                     c.pragma_update(None, "user_version", VERSION)?;
                 }
@@ -99,12 +99,10 @@ impl Index {
         let mut due: BTreeMap<Folder, BTreeSet<i64>> = BTreeMap::new();
         let mut seen: BTreeMap<i64, (Folder, Option<Version>)> = self
             .c
-            .prepare_cached(
-                "SELECT id, group_folder, revision, archived_at, is_whole FROM seen JOIN volumes ON n = volume",
-            )?
+            .prepare_cached("SELECT id, group_folder, revision, archived_at, is_whole FROM seen")?
             .query_map([], |r| {
-                let version = Version { revision: r.get("revision")?, archived_at: r.get("archived_at")? };
-                Ok((r.get("id")?, (r.folder("group_folder")?, r.get::<_, bool>("is_whole")?.then_some(version))))
+                let is_whole: bool = r.get("is_whole")?;
+                Ok((r.get("id")?, (r.folder("group_folder")?, is_whole.then_some(version(r)?))))
             })?
             .collect::<rusqlite::Result<_>>()?;
         // What is kept of a group that is gone nobody can search.
@@ -114,8 +112,7 @@ impl Index {
         let mut archived = archived.query([])?;
         while let Some(row) = archived.next()? {
             let id = row.get("id")?;
-            let version = Version { revision: row.get("revision")?, archived_at: row.get("archived_at")? };
-            if seen.remove(&id).and_then(|(_, seen)| seen) != Some(version) {
+            if seen.remove(&id).and_then(|(_, seen)| seen) != Some(version(row)?) {
                 due.entry(row.folder("group_folder")?).or_default().insert(id);
             }
         }
@@ -148,80 +145,63 @@ fn step(c: &Connection, store: &Connection, id: i64, most: usize) -> Result<(usi
     let seen = c
         .prepare_cached("SELECT volume, revision, archived_at, parts, is_whole FROM seen WHERE id = ?1")?
         .query_row([id], |r| {
-            Ok(Seen {
-                volume: r.get("volume")?,
-                version: Version { revision: r.get("revision")?, archived_at: r.get("archived_at")? },
-                parts: r.get("parts")?,
-                is_whole: r.get("is_whole")?,
-            })
+            let (volume, version) = (r.get("volume")?, version(r)?);
+            Ok(Seen { volume, version, parts: r.get("parts")?, is_whole: r.get("is_whole")? })
         })
         .optional()?;
-    let is = store
-        .prepare_cached(
-            "SELECT revision, archived_at FROM archives JOIN groups ON folder = group_folder WHERE id = ?1",
-        )?
-        .query_row([id], |r| Ok(Version { revision: r.get("revision")?, archived_at: r.get("archived_at")? }))
+    let is: Option<(String, Version)> = store
+        .prepare_cached("SELECT folder, revision, archived_at FROM archives JOIN groups ON folder = group_folder WHERE id = ?1")?
+        .query_row([id], |r| Ok((r.get("folder")?, version(r)?)))
         .optional()?;
     match (seen, is) {
         (None, None) => Ok((0, true)),
-        (Some(seen), Some(version)) if seen.version == version => match seen.is_whole {
+        (None, Some((group, version))) => {
+            let volume = volume_for(c, &group)?;
+            c.prepare_cached("INSERT INTO seen VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)")?
+                .execute(params![id, group, volume, version.0, version.1])?;
+            put_in(c, store, id, &Seen { volume, version, parts: 0, is_whole: false }, most)
+        }
+        (Some(seen), Some((_, version))) if seen.version == version => match seen.is_whole {
             true => Ok((0, true)),
             false => put_in(c, store, id, &seen, most),
         },
-        (Some(seen), is) => take_out(c, id, &seen, most, is.is_none()),
-        (None, Some(version)) => {
-            let Some(volume) = volume_for(c, store, id)? else { return Ok((0, true)) };
-            c.prepare_cached(
-                "INSERT INTO seen (id, volume, revision, archived_at, parts, is_whole) VALUES (?1, ?2, ?3, ?4, 0, 0)",
-            )?
-            .execute(params![id, volume, version.revision, version.archived_at])?;
-            put_in(c, store, id, &Seen { volume, version, parts: 0, is_whole: false }, most)
-        }
+        (Some(seen), is) => take_out(c, id, &seen, most).map(|(rows, is_out)| (rows, is_out && is.is_none())),
     }
 }
 
 /// Returns the volume that a session is put into: its group's last one, unless that is full.
-fn volume_for(c: &Connection, store: &Connection, id: i64) -> Result<Option<i64>> {
-    let group: Option<String> = store
-        .prepare_cached("SELECT group_folder FROM archives WHERE id = ?1")?
-        .query_row([id], |r| r.get("group_folder"))
-        .optional()?;
-    let Some(group) = group else { return Ok(None) };
+fn volume_for(c: &Connection, group: &str) -> Result<i64> {
     let last: Option<(i64, i64)> = c
-        .prepare_cached("SELECT n, parts FROM volumes WHERE group_folder = ?1 ORDER BY n DESC LIMIT 1")?
-        .query_row([&group], |r| Ok((r.get("n")?, r.get("parts")?)))
+        .prepare_cached(
+            "SELECT volume, sum(parts) AS parts FROM seen WHERE group_folder = ?1 GROUP BY volume ORDER BY volume DESC LIMIT 1",
+        )?
+        .query_row([group], |r| Ok((r.get("volume")?, r.get("parts")?)))
         .optional()?;
-    if let Some((n, _)) = last.filter(|(_, parts)| *parts < VOLUME) {
-        return Ok(Some(n));
+    if let Some((volume, _)) = last.filter(|(_, parts)| *parts < VOLUME) {
+        return Ok(volume);
     }
-    let n: i64 =
-        c.query_row("INSERT INTO volumes (group_folder, parts) VALUES (?1, 0) RETURNING n", [&group], |r| {
-            r.get("n")
-        })?;
+    let volume: i64 = c.query_row("SELECT coalesce(max(volume), 0) + 1 FROM seen", [], |r| r.get(0))?;
     // Three letters at a time, so that a part of a word is found too, in any script. What is said in a name counts more.
     c.execute_batch(&format!(
-        "CREATE VIRTUAL TABLE said_{n} USING fts5 (name, text, tokenize = 'trigram remove_diacritics 1');
-         INSERT INTO said_{n} (said_{n}, rank) VALUES ('rank', 'bm25(4.0, 1.0)');"
+        "CREATE VIRTUAL TABLE said_{volume} USING fts5 (name, text, tokenize = 'trigram remove_diacritics 1');
+         INSERT INTO said_{volume} (said_{volume}, rank) VALUES ('rank', 'bm25(4.0, 1.0)');"
     ))?;
-    Ok(Some(n))
+    Ok(volume)
 }
 
-/// Puts the next rows of a session into the index.
+/// Puts the next rows of a session into the index; returns how many, and whether these were the last.
 fn put_in(c: &Connection, store: &Connection, id: i64, seen: &Seen, most: usize) -> Result<(usize, bool)> {
-    let rows: Option<(Vec<[String; 2]>, bool)> = store
-        .prepare_cached("SELECT name, content FROM archives WHERE id = ?1")?
-        .query_row([id], |r| {
-            let (name, content) = (r.get_ref("name")?.as_str()?, r.get_ref("content")?.as_str()?);
-            // SQLite's text ends where it begins to be shown.
-            let text = apart(end_of(content)).replace('\0', " ");
-            let mut rows = std::iter::once([apart(name).replace('\0', " "), String::new()])
+    let (rows, is_last): (Vec<[String; 2]>, bool) =
+        store.prepare_cached("SELECT name, content FROM archives WHERE id = ?1")?.query_row([id], |r| {
+            // What has a zero in it would be shown as far as that.
+            let bare = |text: &str| apart(text).replace('\0', " ");
+            let text = bare(end_of(r.get_ref("content")?.as_str()?));
+            let mut rows = std::iter::once([bare(r.get_ref("name")?.as_str()?), String::new()])
                 .chain(parts(&text).map(|part| [String::new(), part.to_owned()]))
                 .skip(usize::try_from(seen.parts).unwrap_or(0));
             let some = rows.by_ref().take(most).collect();
             Ok((some, rows.next().is_none()))
-        })
-        .optional()?;
-    let Some((rows, is_last)) = rows else { return Ok((0, false)) };
+        })?;
     let mut insert = c.prepare_cached(&format!(
         "INSERT INTO said_{} (rowid, name, text) VALUES (?1, ?2, ?3)",
         seen.volume
@@ -229,39 +209,35 @@ fn put_in(c: &Connection, store: &Connection, id: i64, seen: &Seen, most: usize)
     for (n, [name, text]) in (seen.parts..).zip(&rows) {
         insert.execute(params![(id << PART_BITS) + n, name, text])?;
     }
-    count(c, id, seen, i64::try_from(rows.len()).unwrap_or(0))?;
-    c.prepare_cached("UPDATE seen SET is_whole = ?2 WHERE id = ?1")?.execute(params![id, is_last])?;
+    c.prepare_cached("UPDATE seen SET parts = parts + ?2, is_whole = ?3 WHERE id = ?1")?.execute(params![
+        id,
+        rows.len(),
+        is_last
+    ])?;
     Ok((rows.len(), is_last))
 }
 
-/// Takes the last rows of a session out of the index; `is_gone`: nothing is put there in their place.
-fn take_out(c: &Connection, id: i64, seen: &Seen, most: usize, is_gone: bool) -> Result<(usize, bool)> {
+/// Takes the last rows of a session out of the index; returns how many, and whether none is left.
+fn take_out(c: &Connection, id: i64, seen: &Seen, most: usize) -> Result<(usize, bool)> {
+    let (volume, first) = (seen.volume, id << PART_BITS);
     let left = (seen.parts - i64::try_from(most).unwrap_or(i64::MAX)).max(0);
-    let first = id << PART_BITS;
-    c.prepare_cached(&format!("DELETE FROM said_{} WHERE rowid BETWEEN ?1 AND ?2", seen.volume))?
+    let rows = c
+        .prepare_cached(&format!("DELETE FROM said_{volume} WHERE rowid BETWEEN ?1 AND ?2"))?
         .execute([first + left, first + PARTS - 1])?;
-    count(c, id, seen, left - seen.parts)?;
-    c.prepare_cached("UPDATE seen SET is_whole = 0 WHERE id = ?1")?.execute([id])?;
-    if left == 0 {
-        c.prepare_cached("DELETE FROM seen WHERE id = ?1")?.execute([id])?;
-        let volume = seen.volume;
-        let emptied = c
-            .prepare_cached(
-                "DELETE FROM volumes WHERE n = ?1 AND NOT EXISTS (SELECT 1 FROM seen WHERE volume = ?1)",
-            )?
-            .execute([volume])?;
-        if emptied > 0 {
-            c.execute_batch(&format!("DROP TABLE said_{volume}"))?;
-        }
+    if left > 0 {
+        c.prepare_cached("UPDATE seen SET parts = ?2, is_whole = 0 WHERE id = ?1")?.execute([id, left])?;
+        return Ok((rows, false));
     }
-    Ok((usize::try_from(seen.parts - left).unwrap_or(0), left == 0 && is_gone))
-}
-
-/// Notes that a session has so many rows more.
-fn count(c: &Connection, id: i64, seen: &Seen, more: i64) -> rusqlite::Result<()> {
-    c.prepare_cached("UPDATE seen SET parts = parts + ?2 WHERE id = ?1")?.execute([id, more])?;
-    c.prepare_cached("UPDATE volumes SET parts = parts + ?2 WHERE n = ?1")?.execute([seen.volume, more])?;
-    Ok(())
+    let group: String = c
+        .prepare_cached("DELETE FROM seen WHERE id = ?1 RETURNING group_folder")?
+        .query_row([id], |r| r.get("group_folder"))?;
+    let is_used: bool = c
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE group_folder = ?1 AND volume = ?2)")?
+        .query_row(params![group, volume], |r| r.get(0))?;
+    if !is_used {
+        c.execute_batch(&format!("DROP TABLE said_{volume}"))?;
+    }
+    Ok((rows, true))
 }
 
 /// Returns what is searched of a text: its end, where it is very long.

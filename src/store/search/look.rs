@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
 use super::{
     super::{Result, StoreError, sessions::session_row},
-    file::{Index, PART_BITS, Version},
+    file::{Index, PART_BITS, Version, version},
 };
 use crate::domain::mailbox::search::{Words, in_one};
 
@@ -60,8 +60,8 @@ fn look(
     // What is indexed meanwhile changes nothing of it.
     let index = &*index.unchecked_transaction()?;
     let volumes: Vec<i64> = index
-        .prepare_cached("SELECT n FROM volumes WHERE group_folder = ?1 ORDER BY n DESC")?
-        .query_map([group.as_str()], |r| r.get("n"))?
+        .prepare_cached("SELECT DISTINCT volume FROM seen WHERE group_folder = ?1 ORDER BY volume DESC")?
+        .query_map([group.as_str()], |r| r.get("volume"))?
         .collect::<rusqlite::Result<_>>()?;
     let mut hits = Vec::new();
     for volume in volumes {
@@ -70,7 +70,7 @@ fn look(
             Some(_) | None => break,
         }
     }
-    let newest = |hit: &Hit| std::cmp::Reverse((hit.version.archived_at, hit.id));
+    let newest = |hit: &Hit| std::cmp::Reverse((hit.version.1, hit.id));
     hits.sort_by(|a, b| a.score.total_cmp(&b.score).then_with(|| newest(a).cmp(&newest(b))));
     let mut session = store.prepare_cached(
         "SELECT id, name, session_id, archived_at FROM archives WHERE id = ?1 AND group_folder = ?2 AND revision = ?3 AND archived_at = ?4",
@@ -81,7 +81,7 @@ fn look(
             break;
         }
         // It may have been deleted, or archived anew, since.
-        let of = params![hit.id, group.as_str(), hit.version.revision, hit.version.archived_at];
+        let of = params![hit.id, group.as_str(), hit.version.0, hit.version.1];
         let Some(session) = session.query_row(of, session_row).optional()? else { continue };
         let Some(snippet) = unless_stopped(snippet(index, &hit, words))? else { break };
         found.push(FoundSession { group: group.clone(), session, snippet });
@@ -132,8 +132,8 @@ fn hits_in(index: &Connection, volume: i64, words: &Words, limit: usize) -> rusq
     sql.push_str(&limit.to_string());
     let mut found = index.prepare(&sql)?;
     let hits = found.query_map(params_from_iter(&asked), |r| {
-        let version = Version { revision: r.get("revision")?, archived_at: r.get("archived_at")? };
-        Ok(Hit { id: r.get("id")?, version, volume, row: r.get("best")?, score: r.get("score")? })
+        let (id, version) = (r.get("id")?, version(r)?);
+        Ok(Hit { id, version, volume, row: r.get("best")?, score: r.get("score")? })
     })?;
     hits.collect()
 }

@@ -9,7 +9,7 @@ use super::{neighbour::Neighbour, place::Place};
 use crate::support::wait_for;
 
 const ARCHIVES: usize = 60;
-const SEARCHES: usize = 300;
+const SEARCHES: usize = 100;
 
 #[test]
 fn many_searches_for_short_words_hold_back_neither_a_neighbour_nor_a_stop() {

@@ -241,6 +241,33 @@ fn a_search_sees_what_commands_before_it_changed() {
 }
 
 #[test]
+fn a_lost_index_is_made_anew_with_the_daemon_up_or_down() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    let kept = json!({"type": "archive_session", "sessionId": "s-1", "name": "x", "content": "to Lisbon"});
+    ask(&root, "main", kept, "a1");
+    assert_eq!(daemon.terminate(), Some(0));
+    fs::remove_file(root.data("search.sqlite")).unwrap();
+    assert_eq!(root.rows(&["sessions", "search", "lisbon"])[0]["session_id"], "s-1");
+    fs::remove_file(root.data("search.sqlite")).unwrap();
+    // What an earlier version had.
+    fs::create_dir(root.data("search")).unwrap();
+    fs::write(root.data("search/main.sqlite"), "x").unwrap();
+    let _daemon = root.serve();
+    assert!(!root.data("search").exists());
+    let search = |id: &str| {
+        let search = json!({"type": "search_sessions", "schemaVersion": 1, "query": "lisbon"});
+        ask(&root, "main", search, id)["result"]["sessions"].as_array().unwrap().clone()
+    };
+    let found = search("r1");
+    assert_eq!(found[0]["session_id"], "s-1");
+    // The daemon and a person may search at once.
+    assert_eq!(root.rows(&["sessions", "search", "lisbon"]).len(), 1);
+    root.g2(&["sessions", "delete", &found[0]["id"].to_string(), "--yes"]);
+    assert!(search("r2").is_empty() && root.rows(&["sessions", "search", "lisbon"]).is_empty());
+}
+
+#[test]
 fn a_thing_that_is_no_file_is_told_behind_a_search_too() {
     let root = Root::new("");
     // Makes the boxes.
