@@ -112,7 +112,7 @@ impl<'a> Fields<'a> {
         Refusal::new(
             Code::InvalidField,
             format!("{}: field \"{name}\" {fault}", self.command),
-            format!("mend it, for example {}", self.example),
+            format!("correct it, for example {}", self.example),
         )
     }
 

@@ -1,4 +1,4 @@
-//! Why a command was not carried out, said so that the agent can mend it.
+//! The reason for which a command was refused, in words by which the agent can correct it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ pub struct Refusal {
     pub code: Code,
     /// The mistake, and its place.
     pub message: String,
-    /// How to mend it, with an example where one helps.
+    /// How to correct it, with an example where one helps.
     pub hint: String,
 }
 

@@ -1,4 +1,4 @@
-//! The schemas fit what is written: every golden command and reply.
+//! The schemas fit every golden command and reply.
 
 use ipc_handlers::schema;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
-//! Platform adapters: they carry messages in and out and decide nothing. What comes in goes to [`Intake`]; what is to be
-//! said is given to [`Channel::send`], part by part.
+//! Platform adapters: they carry messages in and out and decide nothing. Incoming messages go to [`Intake`]; outgoing
+//! texts are given to [`Channel::send`], part by part.
 //!
-//! To add one: a file here, its addresses in `domain/platforms/addresses.rs`, an entry in [`Channels`], and the conformance suite
-//! (`tests/it/channels/`) run on it.
+//! To add one: a file here, its addresses in `domain/platforms/addresses.rs`, an entry in [`Channels`], and the conformance
+//! suite (`tests/it/channels/`) run on it.
 
 use std::future::ready;
 
@@ -105,7 +105,7 @@ impl Channels {
         known.map(|channel| channel.platform().channel.to_owned()).collect()
     }
 
-    /// Runs all of them until `stop`. One that ends by itself is only missed: what is to be said to it waits.
+    /// Runs all of them until `stop`. One that ends by itself is only missed: texts for it wait.
     pub async fn run(&self, intake: &Intake, stop: &CancellationToken) {
         let all = self.0.iter().map(|channel| async move {
             channel.run(intake.clone(), stop.clone()).await;

@@ -82,7 +82,7 @@ pub(super) enum Groups {
         /// Word at the start of a message that mentions the agent, such as @bo [default: from the assistant's name]
         #[arg(long)]
         trigger: Option<Trigger>,
-        /// Make it the main group, whose agent may act for all groups; only one group can be it
+        /// Make it the main group, whose agent may act for all groups; there is only one
         #[arg(long)]
         main: bool,
     },

@@ -187,7 +187,7 @@ async fn confirm_loss(context: &Context, store: &Store, what: &str, yes: &Yes) -
         && file.outcome == CommandOutcome::Malformed
         && root::read_kept_bytes(&context.root.join("data"), &file.group, id, true).is_some()
     {
-        yes.to(&format!("what is kept of dead command {id} is removed for good"))?;
+        yes.to(&format!("the file of dead command {id} is removed for good"))?;
     }
     Ok(())
 }

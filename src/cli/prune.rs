@@ -168,15 +168,15 @@ fn tell(pruned: &Pruned, before: Time, how: How, sizes: &Sizes, note: Option<Str
         .collect();
     let would = if how == How::DryRun { "would be removed" } else { "removed" };
     if what.is_empty() {
-        return out::line(format!("nothing older than {before} is only history"));
+        return out::line(format!("there is no history older than {before} to remove"));
     }
-    out::text(&format!("{would}, of what is older than {before}:\n{}", what.concat()))?;
+    out::text(&format!("{would}, older than {before}:\n{}", what.concat()))?;
     if how == How::DryRun {
         return Ok(());
     }
     let note = note.map(|note| format!("; {note}")).unwrap_or_default();
     out::line(format!(
-        "freed: {} KiB, of which {} KiB were given back to the disk{note}",
+        "freed: {} KiB, {} KiB of them on the disk{note}",
         sizes.freed() >> 10,
         sizes.given_back() >> 10
     ))

@@ -145,7 +145,7 @@ impl Sessions {
                     .archived_session(id)?
                     .ok_or_else(|| OpError::not_found(format!("archived session {id} does not exist")))?;
                 yes.to(&format!(
-                    "what was said in archived session {id} ({}) is removed for good",
+                    "the text of archived session {id} ({}) is removed for good",
                     found.session.name
                 ))?;
                 drop(store);

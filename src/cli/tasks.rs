@@ -123,7 +123,7 @@ pub(super) struct Add {
     /// Session that it runs in: the group's, or one of its own (isolated)
     #[arg(long, value_name = "MODE", default_value = "isolated", value_parser = word::<ContextMode>())]
     context: ContextMode,
-    /// Occurrences missed while G2 was down: run the latest, all of them (at most 24), or none (skip)
+    /// Missed occurrences (G2 was down): run the latest, all of them (at most 24), or none (skip)
     #[arg(long, value_name = "POLICY", default_value = "latest", value_parser = word::<CatchUp>())]
     catch_up: CatchUp,
     /// Place for the agent's text: the task's history only, or the chat too
@@ -155,7 +155,7 @@ pub(super) struct Update {
     /// Session that it runs in: the group's, or one of its own (isolated)
     #[arg(long, value_name = "MODE", value_parser = word::<ContextMode>())]
     context: Option<ContextMode>,
-    /// Occurrences missed while G2 was down: run the latest, all of them (at most 24), or none (skip)
+    /// Missed occurrences (G2 was down): run the latest, all of them (at most 24), or none (skip)
     #[arg(long, value_name = "POLICY", value_parser = word::<CatchUp>())]
     catch_up: Option<CatchUp>,
     /// Place for the agent's text: the task's history only, or the chat too

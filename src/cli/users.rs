@@ -16,8 +16,8 @@ Examples:
   g2 users add local:ada --dm local:ada";
 
 const ROLES: &str = "\
-Owners and admins are heard by every agent that they are admin of, and they answer questions
-about strangers and new chats.
+Agents hear owners and admins without a membership. Owners and admins also answer questions about
+strangers and new chats.
 
 Examples:
   g2 users role local:ada admin --group main

@@ -142,7 +142,7 @@ impl Credentials {
     /// Returns the key as it is now; files are read again only when they have changed.
     ///
     /// # Errors
-    /// [`CredentialError`] with how to mend it.
+    /// [`CredentialError`] with the fix.
     pub fn current(&self) -> Result<Credential, CredentialError> {
         let path = self.token_file.as_deref().unwrap_or(&self.dotenv);
         let stamp = match (stamp(path), &self.token_file) {

@@ -21,8 +21,8 @@ const INFO: u64 = 4_096;
 /// Returns what files without a name take on the file systems of `places` that `processes` hold, open or in memory, with
 /// `a_name` for each inode, and how much of it was changed since `since`. Each counts once; at most `descriptors` are looked
 /// at. A process that can't be looked into although it is our own user's, or while another one can, and descriptors that
-/// are on their way in a socket, are told of as a [`Gap`]: where we may look into none, that says nothing about who they are;
-/// what an `io_uring` alone holds is not seen, nor, but by root, what is only in memory.
+/// are on their way in a socket, are reported as a [`Gap`]; if we may look into none, that says nothing about their owners.
+/// A file that only an `io_uring` holds is not seen; a file that is only mapped into memory is seen by root alone.
 #[must_use]
 pub fn weigh_held(
     processes: &[i32],

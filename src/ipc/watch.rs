@@ -77,7 +77,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Watches a group's command boxes, beginning where that is needed. Watching it again, after it was opened anew, is how a lost watch is mended.
+    /// Watches a group's command boxes, and starts the watcher if needed. To repair a lost watch, open the group anew and
+    /// watch it again.
     ///
     /// Look into the boxes after this: what came before is not told.
     ///

@@ -24,7 +24,7 @@ impl World {
     }
 }
 
-/// How to mend it, where we know.
+/// The fix, if we know one.
 fn hint(source: &io::Error) -> &'static str {
     match Errno::from_io_error(source) {
         Some(Errno::NOSPC | Errno::DQUOT) => "; free some space or inodes, it is tried again",

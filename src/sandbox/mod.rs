@@ -148,7 +148,7 @@ pub enum State {
     Exited,
 }
 
-/// What an engine can't do for us, and how to mend it.
+/// A fault of an engine, and its fix.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     #[error("the container engine does not answer at {at}: {why}")]

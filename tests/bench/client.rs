@@ -52,7 +52,7 @@ impl Client {
         self.hear("accepted");
     }
 
-    /// From now on what is said to this chat is told.
+    /// From now on texts for this chat are reported.
     pub(crate) fn listen(&mut self, chat: &str) {
         self.ask(&json!({ "op": "listen", "chat": chat }));
         self.hear("listening");

@@ -1,4 +1,4 @@
-//! File events, read by whoever waits for them: no thread between the kernel and the clock.
+//! File events, read by the thread that waits for them: no thread between the kernel and the clock.
 
 use std::{
     collections::HashMap,

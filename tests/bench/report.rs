@@ -1,4 +1,4 @@
-//! The table, and what is said about samples and the machine.
+//! The table, and the notes about samples and the machine.
 
 use std::{fmt, fs, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Roots to measure in, the real daemon on them, and what is to be seen of it from outside.
+//! Roots to measure in, the real daemon on them, and its measures from outside.
 
 use std::{
     collections::BTreeMap,
@@ -43,7 +43,7 @@ pub(crate) fn temporary() -> tempfile::TempDir {
     tempfile::tempdir_in(place()).unwrap()
 }
 
-/// A root with `main` and so many groups more that there are `groups`; each has a chat of its own, `local:FOLDER`.
+/// A root with `groups` groups, `main` among them; each has a chat of its own, `local:FOLDER`.
 pub(crate) struct Root {
     dir: tempfile::TempDir,
     pub(crate) groups: Vec<String>,

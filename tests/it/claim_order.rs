@@ -1,4 +1,4 @@
-//! Claims against a simple model: whatever mixture of hints (also late, twice, or for what is gone), scans and
+//! Claims against a simple model: whatever mixture of hints (also late, twice, or for missing files), scans and
 //! restarts takes the files, each is claimed once, ids only rise, and a start goes on in the order of the claims. And
 //! whatever of the hints is lost, by our queue or by the kernel's, the claims are in the order of publication.
 #![expect(clippy::disallowed_methods, reason = "tests play the container")]
@@ -16,7 +16,7 @@ enum Step {
     Publish(CommandBox),
     /// A hint for the nth file ever published arrives: first, late, or again.
     Hint(usize),
-    /// A box is listed, and so many of what it has are taken.
+    /// A box is listed, and this many of its files are taken.
     Scan(CommandBox, usize),
     /// The oldest claim is settled and unlinked.
     Acknowledge,
@@ -122,7 +122,7 @@ proptest! {
     }
 }
 
-/// What happens to files that are published, and to what is told of them.
+/// Events of published files and of their hints.
 #[derive(Clone, Debug)]
 enum Event {
     /// The container publishes, and the kernel tells.

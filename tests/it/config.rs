@@ -1,4 +1,4 @@
-//! Settings through the real program: what is refused, what overrides what, and where the root is.
+//! Settings through the real program: refusals, the order of sources, and the place of the root.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -1,4 +1,4 @@
-//! What is said goes out in order within a chat, and no chat waits for another, whatever its platform does.
+//! Texts go out in order within a chat, and no chat waits for another, whatever its platform does.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use g2::domain::states::CommandOutcome;
@@ -94,7 +94,7 @@ impl World {
         assert_eq!(settled.receipt.outcome, CommandOutcome::Applied);
     }
 
-    /// Waits until so many of a chat's rows are said.
+    /// Waits until this many of a chat's rows are said.
     async fn said(&self, chat: &str, count: usize) {
         let mut bell = self.post.store.bell();
         let said = async || {

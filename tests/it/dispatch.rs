@@ -1,4 +1,4 @@
-//! From a message to a prompt: who is woken, what the agent is given to read, and that nothing is lost or twice.
+//! From a message to a prompt: the agent that wakes, the text that it reads, and that no message is lost or read twice.
 
 mod crowd;
 pub(crate) mod engage;

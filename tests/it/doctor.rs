@@ -1,4 +1,4 @@
-//! `g2 doctor`: each check finds what was really broken, and says why and how to mend it.
+//! `g2 doctor`: each check finds a real fault, and names its reason and its fix.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -56,7 +56,7 @@ fn rows_of(command: &mut Command, check: &str) -> Vec<Value> {
     report(&command.output().unwrap()).into_iter().filter(|row| row["check"] == check).collect()
 }
 
-/// A row of `check` with this status, whose detail and mend hold these words.
+/// A row of `check` with this status, whose detail and fix hold these words.
 fn finds(mut command: Command, check: &str, status: &str, detail: &str, fix: &str) {
     let rows = rows_of(&mut command, check);
     let found = rows.iter().any(|row| {

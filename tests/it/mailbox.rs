@@ -1,4 +1,4 @@
-//! Commands as files: what is answered, what is shown, what stays, and that nothing is done twice.
+//! Commands as files: their answers, the files that show and keep them, and that none is done twice.
 
 mod bad_input;
 mod changes;

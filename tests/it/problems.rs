@@ -1,4 +1,4 @@
-//! The one list of what a person has to mend: `status`, `doctor` and the log say the same, with the daemon up or down.
+//! The one list of problems: `status`, `doctor` and the log say the same, with the daemon up or down.
 #![expect(clippy::disallowed_methods, reason = "tests play the user")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 

@@ -9,7 +9,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// What is run in another way, or not at all: it would take minutes, or the machine's own service manager.
+/// Lines that are not run here: they would take minutes, or the machine's own service manager.
 const NOT_HERE: [&str; 1] = ["cargo install --path . --locked"];
 
 /// The front page, and the pages for users behind it.

@@ -1,4 +1,4 @@
-//! Scheduled prompts: when they run, what is said of them, and what becomes of the ones that fail.
+//! Scheduled prompts: their times, their texts, and their failures.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use serde_json::{Value, json};

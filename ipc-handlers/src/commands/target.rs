@@ -29,7 +29,7 @@ pub(crate) fn allowed(target: Option<&Folder>, caller: &Caller) -> Result<(), Re
         Some(other) if *other != caller.group && !caller.is_main => Err(Refusal::new(
             Code::NotAuthorized,
             format!("targetFolder \"{other}\" is not the group \"{}\"", caller.group),
-            "leave targetFolder out to act on what is your own; only the main group may name another",
+            "leave targetFolder out to act on your own things; only the main group may name another",
         )),
         Some(_) | None => Ok(()),
     }

@@ -28,7 +28,7 @@ pub struct Incoming {
     /// id of the first one; so is a message whose id was given to another before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// When it was written, RFC 3339; absent: now. Order is never taken from it. What is no such instant is shown as
+    /// When it was written, RFC 3339; absent: now. Order is never taken from it. A text that is no such instant is shown as
     /// `Invalid Date`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,

@@ -1,6 +1,6 @@
-//! The channel of this machine's own terminals: programs that speak to the daemon's socket. What they say comes in by a
-//! [`Session`]; what is said to them they read from the feed once it is committed as said. Nobody listening is no failure: the
-//! outbox keeps it, and `g2 outbox list` shows it.
+//! The channel of this machine's own terminals: programs that speak to the daemon's socket. Their messages come in by a
+//! [`Session`]; they read texts for them from the feed once those are committed as sent. A chat without a listener is no
+//! failure: the outbox keeps the text, and `g2 outbox list` shows it.
 
 use std::future::ready;
 

@@ -228,7 +228,7 @@ fn in_force(config: &Config, said: Option<&str>, ready: Ready) -> Vec<Row> {
     }
     let detail = "agents run as plain child processes of this user: no boundary";
     vec![match (ready, said) {
-        // Why it is so is a row of its own, with its mend.
+        // The reason has a row of its own, with its fix.
         (Ready::No, _) => Row::ok("sandbox", format!("{detail}, because Docker or its image is missing")),
         (Ready::Yes, Some(_)) => Row::warn(
             "sandbox",

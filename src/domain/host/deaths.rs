@@ -53,7 +53,7 @@ mod tests {
         names.split_whitespace().map(|name| Folder::parse(name).unwrap()).collect()
     }
 
-    /// Of deaths at these minutes, each over these groups, who is set aside at minute 100 where these are found.
+    /// Returns the groups that are set aside at minute 100, after deaths at these minutes, each over these groups.
     fn aside(deaths: &[(i64, &str)], found: &str) -> String {
         let minute = |at: i64| Time(at * 60_000);
         let deaths: Vec<Death> =

@@ -1,4 +1,4 @@
-//! The machine and its owner: room, time, deaths, and what a person has to mend.
+//! The machine and its owner: room, time, deaths, and problems that a person has to fix.
 
 pub mod deaths;
 pub mod errors;

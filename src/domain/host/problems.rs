@@ -444,7 +444,7 @@ impl Problem {
                 String::new(),
                 Warn,
                 format!(
-                    "messages that no rule could judge are held: {count}; the oldest is {seq} of {chat}, for group {group}: {}",
+                    "held messages: {count} (no rule could judge them); the oldest is {seq} of {chat}, for group {group}: {}",
                     quote(reason)
                 ),
                 format!("change the pattern with `g2 wirings set --group {group} --chat {chat} 'pattern=…'`, and the messages are judged again; `g2 why {seq}` says more"),

@@ -42,7 +42,7 @@ pub struct Written {
 /// Who fills the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filler<'w> {
-    /// These groups, by so many bytes each since they were first weighed, or since there was room: one, or more that wrote
+    /// These groups, each with its bytes since they were first weighed, or since there was room: one, or more that wrote
     /// the same. They are stopped.
     Groups(Vec<&'w Folder>, u64),
     /// Not everybody was weighed before; the next look tells.
@@ -263,7 +263,7 @@ mod tests {
         }
         let unwatched = Disk { free: 0, inside: 0, wanted: 0, free_inodes: 0, all_inodes: 0 };
         assert_eq!(intake(10, 1_000, &unwatched), Intake::Open);
-        // Whoever writes three bytes for one that is counted leaves others a fourth of what there was.
+        // A group that writes three bytes for one that is counted leaves others a fourth of the space.
         let (mut stored, mut disk) =
             (0, Disk { free: 1_100, inside: 0, wanted: 100, free_inodes: 0, all_inodes: 0 });
         while intake(stored, 10_000, &disk) == Intake::Open {
@@ -292,7 +292,7 @@ mod tests {
             (100, &[("good", 905, Some(900)), ("evil", 44, Some(0))], Filler::NotSeen),
             (1, &[("good", 915, Some(900)), ("evil", 5, Some(9))], Filler::NotSeen),
             (1_000, &[("good", 249, Some(0)), ("evil", 249, Some(0))], Filler::NotSeen),
-            // Three do that share it: none of them wrote half of what is missing.
+            // Three do that share it: none of them wrote half of the missing bytes.
             (
                 1_000,
                 &[
@@ -346,7 +346,7 @@ mod tests {
             (1, 900, &[("good", Some(20)), ("evil", Some(0))][..], Filler::NotSeen),
             (1, 41, &[("good", Some(20))], Filler::NotSeen),
             (1, 40, &[("good", Some(20))], Filler::Groups(vec![&good], 20 * MIB)),
-            // Who was seen to write more than what is hidden is the one.
+            // A group that was seen to write more than the hidden bytes is the one.
             (1, 60, &[("good", Some(40)), ("evil", Some(1))], Filler::Groups(vec![&good], 40 * MIB)),
             (1, 60, &[("good", Some(1)), ("evil", Some(40))], Filler::Groups(vec![&evil], 40 * MIB)),
             (100, 45, &[("good", Some(1)), ("evil", Some(4))], Filler::NotSeen),

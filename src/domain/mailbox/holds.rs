@@ -12,8 +12,8 @@ pub struct Hold {
     pub file: Option<(String, Vec<u8>)>,
     pub reason: Option<String>,
     pub at: Time,
-    /// The daemon set the group aside, as it died again and again over what that had asked for or said: what is claimed is
-    /// not taken in, and what its run says is not read.
+    /// The daemon set the group aside, because it died again and again over the group's commands or output: claimed commands
+    /// are not taken in, and its run's output is not read.
     pub aside: bool,
 }
 

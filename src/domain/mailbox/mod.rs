@@ -1,4 +1,4 @@
-//! The mailbox: what of a group's files is taken, and when.
+//! The mailbox: which files of a group are taken, and when.
 
 pub mod bucket;
 pub mod holds;

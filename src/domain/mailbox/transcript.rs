@@ -1,5 +1,5 @@
-//! An agent's transcript as a page that people and a search can read. A container writes transcripts: what is held of one
-//! is bounded by the page, and by its longest line while that is looked at, whatever stands in it.
+//! An agent's transcript as a page that people and a search can read. A container writes transcripts: memory
+//! for one is bounded by the page, and by its longest line while that is read, for any content.
 
 use std::{collections::VecDeque, fmt};
 

@@ -319,7 +319,7 @@ fn trouble(ended: &Ended) -> Option<Trouble<'_>> {
         End::Exited { code: 0, .. } if !by_us && ended.runner == Runner::Two(Readiness::NotYet) => {
             Some(Trouble::LeftUnready)
         }
-        // The signals with which we stop and kill; whoever we end leaves with one of these.
+        // The signals with which we stop and kill; a process that we end leaves with one of these.
         End::Exited { code: 0, .. } => None,
         End::Exited { code: 137 | 143, .. } | End::Gone if by_us => None,
         End::Exited { code, .. } => Some(Trouble::ExitCode(*code)),

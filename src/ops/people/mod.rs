@@ -1,4 +1,4 @@
-//! People: who they are, what they may decide, whom groups know, and what becomes of strangers.
+//! People: their names, their roles, the groups that know them, and the policy for strangers.
 
 use super::{OpError, World, args::UserId};
 use crate::domain::rows::User;

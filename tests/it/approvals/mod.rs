@@ -1,6 +1,6 @@
 //! Questions about strangers and new chats, from the message that raises one to the answer to all that waited.
 //!
-//! | file | what is asked and answered |
+//! | file | tests |
 //! |---|---|
 //! | `senders` | whether a sender is heard |
 //! | `chats` | what to do with a chat that no group is wired to |

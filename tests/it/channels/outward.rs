@@ -1,4 +1,4 @@
-//! What is said: in order, each once, whatever the platform does with it.
+//! Texts for chats: in order, each once, whatever the platform does with them.
 
 use g2::domain::{
     platforms::channels::{Markup, Unit},

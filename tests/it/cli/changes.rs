@@ -1,4 +1,4 @@
-//! What is changed takes effect at once.
+//! A change takes effect at once.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn a_wiring_that_is_removed_wakes_nobody_from_then_on() {
     root.g2(&["wirings", "remove", "--group", "main", "--chat", "local:side"]);
     let sent = root.json(&["send", "--chat", "local:side", "--wait", "60", "hey again"]);
     assert_eq!((&sent["wired"], &sent["replies"]), (&json!(0), &json!([])));
-    // Whoever unwired it meant that: it is not wired again without a word.
+    // A chat that a person unwired is not wired again without a question.
     let why = root.json(&["why", &sent["seq"].to_string()]);
     assert!(why["answer"].as_str().unwrap().contains("no group is wired to this chat; question 1"), "{why}");
 }

@@ -39,7 +39,7 @@ fn a_loss_is_named_and_needs_a_yes_without_a_terminal() {
         (&["groups", "remove", "main"], "the main group main"),
         (&["sessions", "delete", &session], "(kept) is removed for good"),
         (&["prune", "--older-than", "1"], "older than"),
-        (&["ipc", "drop", &dead], "what is kept of dead command"),
+        (&["ipc", "drop", &dead], "the file of dead command"),
     ];
     let all = || {
         [

@@ -130,6 +130,7 @@ fn everywhere(root: &Root, text: &str) -> String {
         (r"20[2-8]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "[TIME]"),
         (r"\bv?0\.\d+\.\d+\b", "[VERSION]"),
         (r"\brun 1 (running|succeeded|failed)\b", "run 1 [STATUS]"),
+        (r"\bschema \d+\b", "schema [N]"),
     ] {
         text = regex::Regex::new(pattern).unwrap().replace_all(&text, name).into_owned();
     }

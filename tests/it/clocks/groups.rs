@@ -1,4 +1,4 @@
-//! A group that lives in a zone of its own: what it reads, when its tasks run, what is shown of it.
+//! A group with a time zone of its own: its prompts, its tasks, and the times that people see of it.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use serde_json::{Value, json};

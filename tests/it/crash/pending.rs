@@ -1,6 +1,6 @@
 //! Messages that wait when a daemon or an agent ends: each is answered, once, and by nobody's second message.
 //!
-//! What is piped into a run and never read comes back with the run's end, and is handed over once: neither from the
+//! A follow-up that a run never read comes back with the run's end, and is handed over once: neither from the
 //! folder and the store both, nor from neither.
 #![expect(clippy::disallowed_methods, reason = "a test plays the user, who changes a script")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]

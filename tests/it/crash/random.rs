@@ -61,7 +61,7 @@ struct Flow {
     stop: AtomicBool,
 }
 
-/// What a writer published: how many files, and what is to become of them.
+/// The files that a writer published: their number, and their expected outcome.
 #[derive(Default)]
 struct Published {
     files: usize,

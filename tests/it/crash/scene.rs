@@ -1,4 +1,4 @@
-//! Dying at a step, and looking at what is left.
+//! Dying at a step, and looking at the remains.
 #![expect(clippy::disallowed_methods, reason = "tests look at what the daemon left")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 

@@ -1,4 +1,4 @@
-//! What an agent is given to read: threads apart, what is answered quoted, and no message left out in silence.
+//! The prompt of an agent: threads apart, a replied message quoted, and no message left out in silence.
 
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use super::{
     scene::{Agent, KEY, Scene, ask, long},
 };
 
-/// Requests that have the model's host reach out, each with what is said of it.
+/// Requests that make the model's host reach out, each with its refusal.
 const FETCHING: [(&str, &str); 7] = [
     (r#"{"tools":[{"type":"web_search_20250305","name":"web_search"}]}"#, "web_search_20250305"),
     (r#"{"tools":[{"\u0074ype":"web_\u0066etch_20250910","name":"web_fetch"}]}"#, "web_fetch_20250910"),

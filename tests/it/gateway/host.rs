@@ -40,7 +40,7 @@ pub(crate) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, v)| v.trim())
 }
 
-/// What is written as an answer; the connection ends when it returns `false`.
+/// Writes an answer; the connection ends when it returns `false`.
 pub(crate) type Answer = dyn Fn(&Seen, &mut dyn Write) -> bool + Send + Sync;
 
 /// A model's host on a loopback port.

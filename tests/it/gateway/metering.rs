@@ -1,4 +1,4 @@
-//! What is counted, and for whom.
+//! The counts of tokens, and the run that each belongs to.
 
 use std::thread;
 

@@ -230,7 +230,7 @@ impl Agent {
     }
 }
 
-/// A request's body of at least so many bytes.
+/// A request's body of at least this many bytes.
 pub(crate) fn long(bytes: usize) -> String {
     format!("{{\"system\":\"{}\"}}", "x".repeat(bytes))
 }

@@ -1,4 +1,4 @@
-//! What is known of chats.
+//! Facts about chats.
 
 use g2::{
     domain::{

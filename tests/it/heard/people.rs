@@ -1,4 +1,4 @@
-//! Users, roles, members, and what is not heard of others.
+//! Users, roles, members, and unheard messages of others.
 
 use g2::{domain::rows::Inbound, store::Store};
 use ipc_handlers::Time;

@@ -200,7 +200,7 @@ fn a_message_that_a_pattern_can_not_judge_is_held_told_and_answered_once_the_wir
     assert_eq!(root.ask("local:main", "z"), "echo: z\n");
     assert_eq!(doctor(&root, "held_messages")["status"], "warn");
     let status = root.json(&["status"]);
-    assert!(status["problems"][0].as_str().unwrap().contains("messages are held: 1"), "{status}");
+    assert!(status["problems"][0].as_str().unwrap().contains("held messages: 1"), "{status}");
     root.g2(&["wirings", "set", "--group", "main", "--chat", "local:main", "pattern=^ab"]);
     wait_for("the held message to be answered", || (root.said("local:main").len() == 2).then_some(()));
     Socket::connect(&root).rest("local:main");

@@ -185,7 +185,7 @@ impl Drop for Disk {
     }
 }
 
-/// Publishes so many commands of evil's without a byte of new space.
+/// Publishes this many commands of evil's without a byte of new space.
 fn publish(root: &Root, names: &[String]) {
     for name in names {
         let boxed = root.data("ipc/evil/messages");

@@ -57,7 +57,7 @@ impl Place {
         }
     }
 
-    /// Names what is measured here.
+    /// The name of the measurement.
     pub(super) fn named(&self, attack: &str) -> String {
         match self {
             Self::Child(_) => format!("{attack}, a child"),
@@ -88,7 +88,7 @@ pub(super) struct Attacker {
 }
 
 impl Attacker {
-    /// Has so many commands written, with the next of `texts` in each and its number in place of each `#`.
+    /// Has this many commands written, with the next of `texts` in each and its number in place of each `#`.
     pub(super) fn commands(&self, called: &str, count: usize, texts: &[&str]) {
         let count = count.to_string();
         let mut command = Command::new(&self.start[0]);

@@ -16,7 +16,7 @@ use crate::support::{Root, Socket, wait_for};
 /// How many names the container's directory has: enough for a rename between directories to wait for half a
 /// second and longer.
 const NAMES: &str = "500000";
-/// Whoever waits for such a rename waits longer than this.
+/// A process that waits for such a rename waits longer than this.
 const HELD: Duration = Duration::from_millis(200);
 
 /// How long a rename from one directory to another takes, on the same file system and of nobody's concern.
@@ -31,7 +31,7 @@ fn rename_between_directories(root: &Root) -> Duration {
     since.elapsed()
 }
 
-/// Has what is said to the neighbour reach its running agent, again and again.
+/// Sends messages to the neighbour's running agent, again and again.
 fn follow_ups(root: &Root, called: &str, count: usize) -> Waits {
     let mut socket = Socket::connect(root);
     let input = root.data("ipc/good/input");

@@ -226,7 +226,7 @@ fn large(n: usize) -> serde_json::Value {
     json!({"type": "send_message", "chatJid": "local:evil", "text": format!("{n:04} {}", "x".repeat(1_000_000))})
 }
 
-/// What is in a group's box of messages.
+/// The files in a group's box of messages.
 fn boxed(root: &Root, group: &str) -> usize {
     let names = fs::read_dir(root.data("ipc").join(group).join("messages")).unwrap();
     names.filter(|name| name.as_ref().unwrap().path().extension().is_some_and(|end| end == "json")).count()

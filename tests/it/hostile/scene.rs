@@ -139,7 +139,7 @@ impl Scene {
         manifest(&tops, &changing(root, &["evil", "good"]))
     }
 
-    /// What is not the attacker's is as it was.
+    /// Files of others are as they were.
     pub(super) fn assert_untouched(&self, by: &str) {
         assert!(!self.daemon.has_ended(), "{by}");
         let after = self.hosts_own();
@@ -199,7 +199,7 @@ pub(super) fn peak_kib(pid: u32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Holds the daemon for as long as the value lives, so that what is written meanwhile is all there at once.
+/// Holds the daemon for as long as the value lives, so that files that are written meanwhile are all there at once.
 pub(super) fn held(daemon: &Daemon) -> Held {
     let pid = rustix::process::Pid::from_raw(i32::try_from(daemon.pid()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();

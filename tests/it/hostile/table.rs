@@ -1,4 +1,4 @@
-//! The table: what is done inside, and what must be seen of it outside.
+//! The table: each attack inside, and its required outcome outside.
 #![expect(clippy::disallowed_methods, reason = "waits for a whole table, looks into a box")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
@@ -378,7 +378,7 @@ fn archived(root: &Root, group: &str, name: &str) -> i64 {
     id
 }
 
-/// What of the table is not to be seen yet, with what is there instead.
+/// Rows of the table whose outcome is not there yet, with the present one.
 fn unseen_of(root: &Root, outputs: &BTreeMap<&str, String>) -> Vec<String> {
     let rows = root.rows(&["ipc", "list", "--group", "evil"]);
     let outbox = root.rows(&["outbox", "list"]);

@@ -12,7 +12,7 @@ use crate::support::{Root, fail_points, wait_for};
 /// How many commands archive the same transcripts.
 const AGAIN: usize = 4;
 
-/// Lines of so many bytes that say something at their end.
+/// Lines of this many bytes that say something at their end.
 fn line(bytes: usize) -> String {
     let blocks = r#"{"a":0},"#.repeat(bytes / 8);
     format!("{{\"type\":\"user\",\"message\":{{\"content\":[{blocks}{{\"text\":\"said\"}}]}}}}\n")

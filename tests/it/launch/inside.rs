@@ -1,4 +1,4 @@
-//! What is found inside a real container.
+//! The inside of a real container.
 
 use crate::support::skipped;
 use std::{fs, os::unix::fs::symlink};

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::commands::two_groups;
 use crate::support::{Root, wait_for};
 
-/// Puts a good command of `family` and waits for its reply: what is wrong elsewhere does not keep it.
+/// Puts a good command of `family` and waits for its reply: faulty files elsewhere do not delay it.
 fn good(root: &Root, n: usize) {
     let id = format!("good-{n}");
     root.put_command(

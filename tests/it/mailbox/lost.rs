@@ -27,7 +27,7 @@ fn signal(daemon: &Daemon, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(daemon.pid()).unwrap()).unwrap(), signal).unwrap();
 }
 
-/// Publishes so many commands over both boxes, each under a name that sorts behind those before it.
+/// Publishes this many commands over both boxes, each under a name that sorts behind those before it.
 fn publish(root: &Root, chance: &mut Chance, published: &mut usize, count: u64) {
     for _ in 0..count {
         let in_box = ["messages", "tasks"][chance.below(2) as usize];

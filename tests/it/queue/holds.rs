@@ -1,4 +1,4 @@
-//! What is held is not claimed, until it is released.
+//! A held command is not claimed until it is released.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use serde_json::{Value, json};

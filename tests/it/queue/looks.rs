@@ -1,4 +1,4 @@
-//! Looking: nothing that an agent leaves in a box keeps people from seeing what is there.
+//! Looking: nothing that an agent leaves in a box keeps people from seeing the commands.
 #![expect(clippy::disallowed_methods, reason = "tests write bad files")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! What is said in order, and clocks that jump.
+//! The order of texts, and clocks that jump.
 
 use g2::domain::platforms::channels::Then;
 

@@ -1,4 +1,4 @@
-//! The feed of changes: each change once and in order, whoever made it, wherever its reader begins; and no longer than a day.
+//! The feed of changes: each change once and in order, from any process and for any reader; and no longer than a day.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is only history, and what is kept however old it is.
+//! Old history that is removed, and rows that are kept at any age.
 
 use g2::domain::states::BatchState;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use g2::{
 
 use super::*;
 
-/// What is pruned 30 days after [`NOW`], at which everything happens here unless it says otherwise.
+/// A prune 30 days after [`NOW`], at which everything happens here unless it says otherwise.
 fn keep() -> Keep {
     after(30 * DAY_MS)
 }
@@ -26,7 +26,7 @@ fn after(ms: i64) -> Keep {
 }
 
 impl World {
-    /// Removes what is history, two rows a step; returns what that was. A look alone finds the same.
+    /// Removes old history, two rows a step; returns the removed rows. A look alone finds the same.
     async fn prune(&self, keep: &Keep) -> Vec<(History, Vec<i64>)> {
         let mut found = self.store.history(keep).unwrap();
         found.retain(|(_, ids)| !ids.is_empty());
@@ -35,7 +35,7 @@ impl World {
         removed
     }
 
-    /// Removes what is history of these, two rows a step; returns what that was.
+    /// Removes old history of these, two rows a step; returns the removed rows.
     async fn remove(&self, these: &[History], keep: &Keep) -> Vec<(History, Vec<i64>)> {
         let mut removed = Vec::new();
         for what in these.iter().copied() {

@@ -16,7 +16,7 @@ fn main_for(group: &str) -> ipc_handlers::Caller {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A command of one of the two groups, with a text of so many letters.
+    /// A command of one of the two groups, with a text of this many letters.
     Ask(usize, Asked, usize),
     /// A message that is answered by a run, which says so much and ends so.
     Run(usize, usize, i64),

@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command},
 };
 
-/// A terminal of our own: what is typed into it, and what it shows.
+/// A terminal of our own: its input, and its screen.
 pub(crate) struct Terminal {
     ours: File,
     theirs: OwnedFd,

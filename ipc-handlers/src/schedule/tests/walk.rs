@@ -1,6 +1,6 @@
 //! Every minute around the jumps of every zone's clocks, one after the other, against asking for the next instant.
 //!
-//! Zones whose clocks jump alike are one: what is walked are the distinct sets of transitions of the compiled-in data,
+//! Zones whose clocks jump alike are one: the walk covers the distinct sets of transitions of the compiled-in data,
 //! 2020 to 2040.
 #![expect(clippy::disallowed_methods, reason = "the long form is asked for by the environment")]
 
@@ -24,7 +24,7 @@ struct Clocks {
     zone: TimeZone,
     /// Minutes ahead of UTC at first.
     first: i64,
-    /// From which minute since the epoch on they are so many ahead.
+    /// The minute since the epoch from which on the clocks are this far ahead.
     jumps: Vec<(i64, i64)>,
 }
 

@@ -3,7 +3,7 @@ use super::*;
 const MS: i64 = 1_000_000;
 const NONE: [u32; 0] = [];
 
-/// A file by a word: its age in ms at the look, and what is said of it. Stamps are in the order of the words.
+/// A file by a word: its age in ms at the look, and its judgement. Stamps are in the order of the words.
 fn turn(words: &[&str], sight: Sight) -> usize {
     let mut turns = Turns::default();
     let now = Duration::from_secs(60);
@@ -158,7 +158,7 @@ mod order {
     impl World {
         fn take(&mut self, keys: Vec<u64>) -> usize {
             let before = self.taken.len();
-            // What is gone was taken already.
+            // A missing file was taken already.
             self.taken.extend(keys.into_iter().filter(|key| self.files.remove(key).is_some()));
             self.taken.len() - before
         }
@@ -197,7 +197,7 @@ mod order {
             self.told(Vec::new());
         }
 
-        /// Lets the clock go on to `until`, and the daemon do what is due.
+        /// Lets the clock go on to `until`, and the daemon do its due work.
         fn pass(&mut self, until: u64) {
             while self.now < until {
                 let again = if self.turns.anything_waits() { self.now + 100 } else { u64::MAX };

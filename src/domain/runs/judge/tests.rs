@@ -113,7 +113,7 @@ fn a_batch_in_hand_costs_a_try_and_fails_after_the_fifth_retry() {
         Batch { tries: 5, ..on_stdin() },
         "6 attempts failed, the last one because the disk was nearly full and I wrote too much to it",
     );
-    // Leaving in good order does not finish what is in hand.
+    // Leaving in good order does not finish the batches in hand.
     check(&ended(exited(0), READY, Cause::Itself), on_stdin(), &returned(1, 0, 5_000));
     check(&ended(exited(0), READY, Cause::Closed), on_stdin(), &returned(1, 0, 5_000));
 }

@@ -16,8 +16,8 @@ impl<'a> Words<'a> {
         Self { text, chat_jid, group, reply: String::new() }
     }
 
-    /// Returns `template` with its placeholders replaced. What they stand for is not looked at again, and what is no
-    /// placeholder stays.
+    /// Returns `template` with its placeholders replaced. Inserted texts are not looked at again, and other text
+    /// stays.
     pub(super) fn fill(&self, template: &str) -> String {
         let mut filled = String::new();
         let mut rest = template;

@@ -34,7 +34,7 @@ fn bash(command: &str) -> Value {
     json!({"tool_use": {"name": "Bash", "input": {"command": command, "timeout": 50_000}}})
 }
 
-/// Passes over what is neither an answer nor an error.
+/// Passes over records that are neither an answer nor an error.
 fn next(runner: &Runner) -> Record {
     loop {
         let record = runner.record();

@@ -1,4 +1,4 @@
-//! Slots: who is started when, and who makes room for whom.
+//! Slots: the order of starts, and the groups that make room for others.
 
 use std::num::NonZeroUsize;
 

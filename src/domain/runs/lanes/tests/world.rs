@@ -38,7 +38,7 @@ pub(super) struct Container {
     pub(super) told_to_leave: bool,
     pub(super) crowded_pipes: u32,
     pub(super) failed_pipes: u32,
-    /// What is to be said of the last pipe.
+    /// The report about the last pipe.
     pub(super) answer: Option<Event>,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Pipe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Clean,
-    /// Its batch is returned, with a rest of so many milliseconds.
+    /// Its batch is returned, with this rest, ms.
     Returned(Option<i64>),
 }
 
