@@ -7,9 +7,14 @@ use regex::Regex;
 
 use super::{files, layers::named, top};
 
-/// Files beside the halves that may name any table: what is told of both, what is removed of both, and the schema.
-const OF_BOTH: [&str; 4] =
-    ["src/store/migrate.rs", "src/store/prune.rs", "src/store/search.rs", "src/store/stored.rs"];
+/// Files and folders beside the halves that may name any table: what is told of both, what is removed of both, and the schema.
+const OF_BOTH: [&str; 5] = [
+    "src/store/migrate.rs",
+    "src/store/prune.rs",
+    "src/store/search.rs",
+    "src/store/search/",
+    "src/store/stored.rs",
+];
 /// Files of tests only.
 const TESTS: [&str; 2] = ["src/store/plans", "/tests.rs"];
 
@@ -34,7 +39,7 @@ enum Place {
 
 fn place(path: &str) -> Place {
     match path.trim_start_matches("src/store/").split('/').next() {
-        _ if OF_BOTH.contains(&path) => Place::Both,
+        _ if OF_BOTH.iter().any(|both| path.starts_with(both)) => Place::Both,
         Some("talk") => Place::In(Half::Talk),
         Some("work") => Place::In(Half::Work),
         Some("crossing") => Place::Crossing,
