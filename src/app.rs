@@ -29,9 +29,10 @@ use crate::{
         self, Allowances, Boxes, Dispatch, Held, Keeping, Machine, Mailboxes, Problems, Runs, Snapshots,
         control::{self, Desk},
         deliver::{self, Post},
-        intake::Intake as Starts,
         ipc::searches::Searches,
-        problems, prune, reconcile, schedule, snapshots, typing, usage,
+        problems, prune, reconcile, schedule, snapshots,
+        starts::Starts,
+        typing, usage,
     },
     store::{Asking, Bounds, Store},
     system::clock,
@@ -69,7 +70,7 @@ pub struct Daemon {
     pub since: Time,
     /// How its agents are run.
     pub sandbox: SandboxName,
-    intake: Arc<Starts>,
+    starts: Arc<Starts>,
     /// Everything ends in order.
     stop: CancellationToken,
     /// Every run is to leave, and nothing is started any more.
@@ -194,14 +195,14 @@ impl Daemon {
         store.set_zone(config.zones.clone(), since).await?;
         let token_key = crate::root::token_key(&root.join("data")).context("reading data/token.key")?;
         let found = left_behind(&claims, &store, sandbox.as_ref())?;
-        let (intake, aside) = Starts::begin(root.join("data"), found, since);
+        let (starts, aside) = Starts::begin(root.join("data"), found, since);
         set_aside(&store, aside, since).await?;
         tracing::info!(root = %root.display(), instance, sandbox = %sandbox.kind(), zone = config.zone.name, "starting");
         let listener = control::bind(&socket_path(&root)).context("binding data/g2.sock")?;
 
         // What several loops work on.
         let stop = CancellationToken::new();
-        let (config, claims, intake) = (Arc::new(config), Arc::new(claims), Arc::new(intake));
+        let (config, claims, starts) = (Arc::new(config), Arc::new(claims), Arc::new(starts));
         let kind = sandbox.kind();
         let (sandbox, gateway) = (Arc::from(sandbox), Arc::new(gateway));
         let held = Arc::new(Held::read(store.clone())?);
@@ -223,7 +224,7 @@ impl Daemon {
             crowd: Semaphore::new(loops::ipc::CROWD),
             searches: Searches::default(),
             machine: Arc::clone(&machine),
-            intake: Arc::clone(&intake),
+            starts: Arc::clone(&starts),
             snapshots: Arc::clone(&snapshots),
             token_key: token_key.clone(),
             stop: stop.clone(),
@@ -237,7 +238,7 @@ impl Daemon {
             boxes: Arc::clone(&boxes),
             allowances,
             machine: Arc::clone(&machine),
-            intake: Arc::clone(&intake),
+            starts: Arc::clone(&starts),
             snapshots: Arc::clone(&snapshots),
             lanes: lanes.clone(),
             mailboxes: mailboxes.clone(),
@@ -341,7 +342,7 @@ impl Daemon {
             config,
             root,
             store,
-            intake,
+            starts,
             since,
             stop,
             retire,
@@ -358,7 +359,7 @@ impl Daemon {
         while self.tasks.join_next().await.is_some() {}
         self.mailbox_stop.cancel();
         while self.mailbox.join_next().await.is_some() {}
-        self.intake.end();
+        self.starts.end();
         // A socket that is there without a daemon tells of one that ended otherwise.
         if let Err(error) = crate::system::socket::remove_stale_socket(&socket_path(&self.root)) {
             tracing::warn!(error = %chain(&error), "removing data/g2.sock failed");

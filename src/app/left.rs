@@ -11,7 +11,7 @@ use crate::{
         mailbox::holds::{Hold, Holds},
     },
     ipc::Claims,
-    loops::intake::{Found, What},
+    loops::starts::{Found, What},
     sandbox::Sandbox,
     store::Store,
 };

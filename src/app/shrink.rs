@@ -19,7 +19,7 @@ pub enum Shrunk {
     /// It is written anew while nobody writes to it, and a daemon does.
     Served,
     /// The disk has no room for a second one; this many bytes are needed.
-    NoRoom(u64),
+    NoSpace(u64),
 }
 
 /// Writes the store of a root that no daemon serves anew, without its free pages. Needs free space of twice the result.
@@ -34,7 +34,7 @@ pub async fn shrink(root: &Path, store: &Store) -> Result<Shrunk> {
     let Ok(_lock) = lock(root).await else { return Ok(Shrunk::Served) };
     let wanted = 2 * (size.bytes - size.free);
     if crate::system::disk::free_bytes(&root.join("data")).is_some_and(|free| free < wanted) {
-        return Ok(Shrunk::NoRoom(wanted));
+        return Ok(Shrunk::NoSpace(wanted));
     }
     let path = store.path().to_owned();
     tokio::task::spawn_blocking(move || store::shrink(&path)).await??;

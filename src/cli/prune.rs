@@ -14,7 +14,7 @@ use crate::{
     app::{Shrunk, shrink},
     domain::host::prune::{History, Horizon, counted_from},
     loops::prune::{How, Pruned, horizon, prune},
-    store::{Size, Store, is_no_room},
+    store::{Size, Store, is_disk_full},
     system::clock,
 };
 
@@ -116,7 +116,7 @@ fn ahead(now: Time, newest: Option<Time>) -> Option<String> {
 
 /// Says how to go on where the disk is full.
 fn mended(error: anyhow::Error) -> anyhow::Error {
-    if is_no_room(error.as_ref()) {
+    if is_disk_full(error.as_ref()) {
         return error.context("there is no room left on the store's disk, and removing rows needs some: free some MiB there, then try again");
     }
     error
@@ -134,7 +134,7 @@ fn note(shrunk: Shrunk) -> Option<String> {
     match shrunk {
         Shrunk::Done | Shrunk::NotWorthIt => None,
         Shrunk::Served => Some("the file is made smaller only while no daemon is up".into()),
-        Shrunk::NoRoom(wanted) => Some(format!(
+        Shrunk::NoSpace(wanted) => Some(format!(
             "to make the file smaller, {} MiB have to be free on its disk",
             wanted.div_ceil(1 << 20)
         )),

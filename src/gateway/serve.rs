@@ -46,7 +46,7 @@ const REST: Duration = Duration::from_millis(50);
 
 /// Serves a run's socket until `stop`, then ends its live requests.
 pub(super) async fn listen(caller: Arc<Caller>, listener: UnixListener, stop: CancellationToken) {
-    let room = Arc::new(Semaphore::new(caller.shared.limits.connections));
+    let places = Arc::new(Semaphore::new(caller.shared.limits.connections));
     let mut connections = JoinSet::new();
     let mut rate = Bucket::new(caller.shared.limits.connections_per_minute, clock::now());
     loop {
@@ -55,7 +55,7 @@ pub(super) async fn listen(caller: Arc<Caller>, listener: UnixListener, stop: Ca
             while rate.available(clock::now()) == 0 {
                 tokio::time::sleep(REST).await;
             }
-            let permit = Arc::clone(&room).acquire_owned().await;
+            let permit = Arc::clone(&places).acquire_owned().await;
             (listener.accept().await, permit)
         };
         tokio::select! {

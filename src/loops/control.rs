@@ -282,7 +282,7 @@ async fn status(desk: &Desk) -> Status {
     let stale = count("the runs", desk.store.stale_recoveries(day));
     let open = desk.store.approvals(false).await.unwrap_or_default();
     let approvals_pending =
-        open.iter().filter(|question| question.state == approvals::State::Pending).count();
+        open.iter().filter(|approval| approval.state == approvals::State::Pending).count();
     Status {
         state: if problems.is_empty() { Health::Healthy } else { Health::Degraded },
         instance: desk.instance.clone(),

@@ -14,7 +14,7 @@ use ipc_handlers::Folder;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{Allowances, Ask, Boxes, Held, Machine, intake::Intake, snapshots::Snapshots};
+use super::{Allowances, Ask, Boxes, Held, Machine, snapshots::Snapshots, starts::Starts};
 use crate::{
     config::Config,
     domain::host::errors::chain,
@@ -53,7 +53,7 @@ pub struct Mailboxes {
     /// Searches that wait for their answer.
     pub searches: searches::Searches,
     pub machine: Arc<Machine>,
-    pub intake: Arc<Intake>,
+    pub starts: Arc<Starts>,
     pub snapshots: Arc<Snapshots>,
     /// Runs' tokens are signed with it.
     pub token_key: ipc_handlers::token::Key,

@@ -15,8 +15,8 @@
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `prune` | a day, where `keep_days` is set | removes what is only history |
 //! | `problems` | a minute, or the end of some work | looks what a person has to mend, and tells the log of it |
-//! | `intake`, no loop | the start | notes what it takes in, so that the third that dies over a group sets it aside |
-//! | `reconcile`, `room` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
+//! | `starts`, no loop | the start | notes what it takes in, so that the third that dies over a group sets it aside |
+//! | `reconcile`, `disk` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
 
 use ipc_handlers::Folder;
 use tokio::sync::oneshot;
@@ -31,19 +31,19 @@ pub use snapshots::Snapshots;
 
 pub mod control;
 pub mod deliver;
+mod disk;
 pub mod dispatch;
-pub mod intake;
 pub mod ipc;
 mod keeper;
 pub mod problems;
 pub mod prune;
 pub mod reconcile;
-mod room;
 mod run;
 pub mod schedule;
 pub mod search;
 mod shared;
 pub mod snapshots;
+pub mod starts;
 pub mod typing;
 pub mod usage;
 

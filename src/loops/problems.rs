@@ -22,10 +22,10 @@ use crate::{
     domain::{
         heard::{approvals::full, engage::takes_everything, js_regex::Pattern},
         host::{
+            disk::{self, Admission, Disk, Space},
             errors::chain,
             feed::EventKind,
             problems::{Finding, HeldUp, Problem, RootFault, compare, of_ledger, sort_out},
-            room::{self, Disk, Intake, Room},
         },
         rows::{Group, Wiring},
         runs::run_settings::{Credentials as Where, Provider, RunSettings},
@@ -236,13 +236,13 @@ fn disk(view: &View<'_>, found: &mut Vec<Problem>) {
     let path = data.display().to_string();
     let inside = view.store.and_then(|store| store.size().ok()).map_or(0, |size| size.free);
     let disk = Disk { free, inside, wanted, free_inodes, all_inodes: inodes };
-    if room::room(&Disk { free_inodes: 0, all_inodes: 0, ..disk }) != Room::Enough {
+    if disk::space(&Disk { free_inodes: 0, all_inodes: 0, ..disk }) != Space::Enough {
         let stopped = view
             .daemon
-            .map(|daemon| daemon.machine.without_room().keys().cloned().collect())
+            .map(|daemon| daemon.machine.without_space().keys().cloned().collect())
             .unwrap_or_default();
         found.push(Problem::Disk { path, free, wanted, stopped });
-    } else if room::room(&disk) != Room::Enough {
+    } else if disk::space(&disk) != Space::Enough {
         found.push(Problem::Inodes { path, free: free_inodes, all: inodes });
     }
     if let Some(store) = view.store {
@@ -273,11 +273,11 @@ fn stored(view: &View<'_>, store: &Store, disk: &Disk, found: &mut Vec<Problem>)
     };
     let (most, left) = (view.config.limits.stored_bytes, disk.left());
     for (group, bytes) in all {
-        let held_up = if room::is_over(bytes, most) {
+        let held_up = if disk::is_over(bytes, most) {
             HeldUp::Stopped
         } else if bytes >= most {
             HeldUp::Full
-        } else if room::intake(bytes, most, disk) == Intake::Ahead {
+        } else if disk::admission(bytes, most, disk) == Admission::Ahead {
             HeldUp::Waits
         } else {
             continue;

@@ -19,15 +19,14 @@ use ipc_handlers::Folder;
 use tokio::sync::mpsc;
 
 use super::{
-    Held, Obstacle, Runs,
+    Held, Obstacle, Runs, disk,
     dispatch::Adoption,
-    intake::What,
-    room,
     run::{self, NEVER_STARTED, STALE},
+    starts::What,
 };
 use crate::{
     domain::{
-        host::{errors::chain, room::Room},
+        host::{disk::Space, errors::chain},
         runs::lanes::{Event, Holding, WaitingLane},
     },
     sandbox::{Found, State},
@@ -95,7 +94,7 @@ fn without_aside(held: &Held, runs: Vec<ActiveRun>) -> (Vec<ActiveRun>, Vec<Acti
 /// Ends a run of which there is nothing to read.
 async fn end(host: &Arc<Runs>, run: &ActiveRun, ending: run::Ending) {
     run::end_without_container(host, run, ending).await;
-    host.intake.taken(&run.group, What::Output);
+    host.starts.taken(&run.group, What::Output);
 }
 
 /// Compares the runs on record with what the engine has. What is of the runs `aside` is left alone.
@@ -153,19 +152,19 @@ pub async fn run(
     adoptions: mpsc::UnboundedSender<Adoption>,
 ) {
     let mut paused = false;
-    let ground = Arc::new(room::Ground {
+    let ground = Arc::new(disk::Ground {
         config: Arc::clone(&host.config),
         root: host.root.clone(),
         store: host.store.clone(),
         machine: Arc::clone(&host.machine),
         lanes: host.lanes.clone(),
     });
-    let mut disk = room::Watched::default();
+    let mut disk = disk::Watched::default();
     loop {
         let obstacle = match disk.look(&ground).await {
-            Room::Enough => engine_away(&host).await.map(Obstacle::Engine),
-            Room::Low { .. } | Room::Short { .. } => {
-                Some(Obstacle::NoRoom(no_room(&host, disk.is_filled_unseen())))
+            Space::Enough => engine_away(&host).await.map(Obstacle::Engine),
+            Space::Low { .. } | Space::Short { .. } => {
+                Some(Obstacle::NoSpace(no_space(&host, disk.is_filled_unseen())))
             }
         };
         match (&obstacle, paused) {
@@ -207,7 +206,7 @@ pub async fn run(
 }
 
 /// Says why the disk lets nothing be launched.
-fn no_room(host: &Runs, from_outside: bool) -> String {
+fn no_space(host: &Runs, from_outside: bool) -> String {
     let data = host.root.join("data");
     let (free, wanted) =
         (crate::system::disk::free_bytes(&data).unwrap_or(0), host.config.limits.min_free_bytes);
@@ -220,7 +219,7 @@ fn no_room(host: &Runs, from_outside: bool) -> String {
     } else {
         format!("fewer than 5 % of the inodes are free under {shown}")
     };
-    for group in host.machine.without_room().keys() {
+    for group in host.machine.without_space().keys() {
         why.push_str(&format!("; group {group} was stopped, as it filled it"));
     }
     if from_outside {

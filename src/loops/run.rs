@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Allowances, Ask, Boxes, Machine,
-    intake::{Intake, What},
     snapshots::Snapshots,
+    starts::{Starts, What},
 };
 use crate::{
     config::Config,
@@ -72,7 +72,7 @@ pub struct Runs {
     pub boxes: Arc<Boxes>,
     pub allowances: Arc<Allowances>,
     pub machine: Arc<Machine>,
-    pub intake: Arc<Intake>,
+    pub starts: Arc<Starts>,
     pub snapshots: Arc<Snapshots>,
     /// News for the lanes.
     pub lanes: mpsc::UnboundedSender<Event>,
@@ -320,7 +320,7 @@ pub(super) async fn supervise(
     match watching {
         Watching::LetGo => {}
         Watching::Ended(ending) => {
-            host.intake.taken(&group, What::Output);
+            host.starts.taken(&group, What::Output);
             if let Some(waiting) = watched.end(ending).await {
                 let _ = host.lanes.send(Event::Ended { group, waiting });
             }

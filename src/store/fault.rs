@@ -31,7 +31,7 @@ impl Fault {
     }
 
     /// Whether the disk has no room left.
-    pub(super) fn is_no_room(&self) -> bool {
+    pub(super) fn is_disk_full(&self) -> bool {
         self.code() == Some(ErrorCode::DiskFull) || self.is_extended(ffi::SQLITE_IOERR_SHMSIZE)
     }
 

@@ -111,9 +111,9 @@ pub enum StoreError {
 
 /// Whether this, or what it came from, is that the disk has no room left for the store or for what lies beside it.
 #[must_use]
-pub fn is_no_room(error: &(dyn std::error::Error + 'static)) -> bool {
+pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |error| error.source());
-    causes.any(|cause| cause.downcast_ref().is_some_and(Fault::is_no_room))
+    causes.any(|cause| cause.downcast_ref().is_some_and(Fault::is_disk_full))
 }
 
 impl From<rusqlite::Error> for StoreError {
@@ -395,9 +395,9 @@ mod tests {
         // Full; no room for the index of its log; another fault of the disk.
         for (code, no_room) in [(13, true), (4874, true), (266, false)] {
             let open = StoreError::Open { path: PathBuf::from("/x"), source: of(code) };
-            assert_eq!((is_no_room(&of(code)), is_no_room(&open)), (no_room, no_room), "{code}");
+            assert_eq!((is_disk_full(&of(code)), is_disk_full(&open)), (no_room, no_room), "{code}");
         }
-        assert!(is_no_room(&StoreError::Commit(of(13))) && !is_no_room(&StoreError::Commit(of(266))));
-        assert!(!is_no_room(&StoreError::Closed));
+        assert!(is_disk_full(&StoreError::Commit(of(13))) && !is_disk_full(&StoreError::Commit(of(266))));
+        assert!(!is_disk_full(&StoreError::Closed));
     }
 }

@@ -43,7 +43,7 @@ pub(super) async fn check(subject: &Subject) -> Vec<Row> {
 fn approvals(open: &[Approval], who: Option<String>) -> Row {
     let unsaid: Vec<String> = open
         .iter()
-        .filter(|question| question.state == State::Undeliverable)
+        .filter(|approval| approval.state == State::Undeliverable)
         .map(|q| q.id.to_string())
         .collect();
     match (who, unsaid.as_slice(), open) {

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 pub mod answer;
 pub mod approver;
-pub mod card;
 pub mod chat;
 pub mod name;
 mod row;
+pub mod wording;
 
 pub use row::{Approval, ApprovalEvent};
 
@@ -40,13 +40,13 @@ pub const OPEN_IN_CHAT: i64 = 20;
 #[must_use]
 pub fn full(open: &[Approval]) -> Option<String> {
     let reached = |n: usize, bound: i64| i64::try_from(n).is_ok_and(|n| n >= bound);
-    let pending = || open.iter().filter(|question| question.state == State::Pending);
+    let pending = || open.iter().filter(|approval| approval.state == State::Pending);
     if reached(pending().count(), OPEN) {
         return Some(format!("{OPEN} questions wait for an answer, and nobody is asked about anybody else"));
     }
     let mut chats = BTreeMap::new();
-    for question in pending().filter(|question| question.kind == ApprovalKind::Sender) {
-        *chats.entry(question.chat_jid.as_str()).or_insert(0) += 1;
+    for approval in pending().filter(|approval| approval.kind == ApprovalKind::Sender) {
+        *chats.entry(approval.chat_jid.as_str()).or_insert(0) += 1;
     }
     let (chat, _) = chats.into_iter().find(|(_, n)| reached(*n, OPEN_IN_CHAT))?;
     Some(format!(

@@ -118,10 +118,10 @@ impl Rules {
 /// became of the chat or of the wiring since.
 fn as_promised(verdict: Verdict, approved: Option<i64>) -> Verdict {
     match (approved, verdict.outcome) {
-        (Some(question), EngageVerdict::Context | EngageVerdict::Ignore | EngageVerdict::Held) => Verdict {
+        (Some(approval), EngageVerdict::Context | EngageVerdict::Ignore | EngageVerdict::Held) => Verdict {
             outcome: EngageVerdict::Wake,
             rule: Rule::Approved,
-            reason: format!("it waited for the answer to question {question}, which was yes"),
+            reason: format!("it waited for the answer to question {approval}, which was yes"),
             ..verdict
         },
         (Some(_), EngageVerdict::Wake) | (None, _) => verdict,

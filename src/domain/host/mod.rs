@@ -1,11 +1,11 @@
 //! The machine and its owner: room, time, deaths, and problems that a person has to fix.
 
 pub mod deaths;
+pub mod disk;
 pub mod errors;
 pub mod feed;
 pub mod problems;
 pub mod prune;
 pub mod repeats;
-pub mod room;
 pub mod screen;
 pub mod zone;

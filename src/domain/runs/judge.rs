@@ -66,7 +66,7 @@ pub enum Cause {
     /// Its health was bad: what was wrong.
     Unwell { reason: String },
     /// We stopped it, as its group fills the disk; the reason is a sentence of its own.
-    NoRoom { reason: String },
+    NoSpace { reason: String },
     /// It was not ready within the start-up limit, ms.
     NeverReady { limit_ms: i64 },
     /// It wrote more than this, bytes.
@@ -280,7 +280,7 @@ fn reading(ended: &Ended, reached: Reached, said: Said) -> Reading {
 enum Trouble<'e> {
     OwnerGone,
     Unwell(&'e str),
-    NoRoom(&'e str),
+    NoSpace(&'e str),
     NeverReady(i64),
     Flooded(u64),
     Gap { expected: u64, got: u64 },
@@ -296,7 +296,7 @@ enum Trouble<'e> {
 fn trouble(ended: &Ended) -> Option<Trouble<'_>> {
     let by_us = match &ended.cause {
         Cause::Unwell { reason } => return Some(Trouble::Unwell(reason)),
-        Cause::NoRoom { reason } => return Some(Trouble::NoRoom(reason)),
+        Cause::NoSpace { reason } => return Some(Trouble::NoSpace(reason)),
         Cause::NeverReady { limit_ms } => return Some(Trouble::NeverReady(*limit_ms)),
         Cause::Flooded { limit_bytes } => return Some(Trouble::Flooded(*limit_bytes)),
         Cause::Gap { expected, got } => return Some(Trouble::Gap { expected: *expected, got: *got }),
@@ -335,7 +335,7 @@ impl Trouble<'_> {
         match self {
             Self::OwnerGone => "recovered stale active run".to_owned(),
             Self::Unwell(reason) => format!("ended because it {}", clipped(reason)),
-            Self::NoRoom(reason) => format!("stopped: {}", clipped(reason)),
+            Self::NoSpace(reason) => format!("stopped: {}", clipped(reason)),
             Self::NeverReady(ms) => format!("not ready within {}", health::human(*ms)),
             Self::Flooded(bytes) => format!("wrote more than {bytes} bytes"),
             Self::Gap { expected, got } => format!("record {expected} is missing: {got} came instead"),
@@ -354,7 +354,7 @@ impl Trouble<'_> {
         match self {
             Self::OwnerGone => "I was restarted",
             Self::Unwell(_) => "I got stuck",
-            Self::NoRoom(_) => "the disk was nearly full and I wrote too much to it",
+            Self::NoSpace(_) => "the disk was nearly full and I wrote too much to it",
             Self::NeverReady(_) => "I did not start in time",
             Self::Flooded(_) => "I wrote too much output",
             Self::Gap { .. } => "part of my output was lost",

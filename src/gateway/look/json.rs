@@ -205,9 +205,9 @@ impl Json {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        let room = LONGEST - self.text.len();
-        self.is_long |= bytes.len() > room;
-        self.text.extend(bytes.iter().take(room));
+        let left = LONGEST - self.text.len();
+        self.is_long |= bytes.len() > left;
+        self.text.extend(bytes.iter().take(left));
     }
 
     fn byte<E: From<Bad>>(

@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{
     domain::host::{
+        disk::{self, Admission},
         errors::chain,
-        room::{self, Intake},
     },
     ipc::{Claimed, CommandBox, GroupBoxes},
     system::clock,
@@ -44,7 +44,7 @@ pub(super) struct Gate {
 enum Shut {
     /// The limits of a minute, of what is claimed and not settled, or of searches that wait for their answer.
     Limits,
-    NoRoom(Intake),
+    NoSpace(Admission),
 }
 
 /// How much may be taken.
@@ -63,16 +63,16 @@ impl Gate {
             (left.commands.available(now), left.messages.available(now), left.bytes.available(now))
         });
         let free = unsettled < host.config.limits.waiting_bytes && messages > 0 && bytes > 0;
-        let intake = intake(host, folder);
-        let searches = host.searches.room(folder);
+        let admission = admission(host, folder);
+        let searches = host.searches.places(folder);
         // Which of them are messages is known when they are read.
-        let open = if free && intake == Intake::Open {
+        let open = if free && admission == Admission::Open {
             commands.min(messages.max(TOGETHER)).min(searches)
         } else {
             0
         };
         if open == 0 {
-            let why = if intake == Intake::Open { Shut::Limits } else { Shut::NoRoom(intake) };
+            let why = if admission == Admission::Open { Shut::Limits } else { Shut::NoSpace(admission) };
             self.shut();
             self.say(host, why, unsettled, now);
         }
@@ -91,9 +91,9 @@ impl Gate {
             Shut::Limits => {
                 tracing::warn!(unsettled, "more commands than the limits allow; the rest waits in the box");
             }
-            Shut::NoRoom(intake) => {
+            Shut::NoSpace(admission) => {
                 tracing::warn!(
-                    ?intake,
+                    ?admission,
                     "there is no room for what commands bring about; they wait in the box"
                 );
                 // Whoever watches the disk tells people, and stops who fills it.
@@ -103,8 +103,8 @@ impl Gate {
     }
 
     /// Whether it was shut last as there was no room.
-    pub(super) fn waits_for_room(&self) -> bool {
-        self.shut_until.is_some() && matches!(self.said, Some((Shut::NoRoom(_), _)))
+    pub(super) fn waits_for_space(&self) -> bool {
+        self.shut_until.is_some() && matches!(self.said, Some((Shut::NoSpace(_), _)))
     }
 
     /// Shuts for a while: a file could not be claimed, and what is younger must not go before it.
@@ -134,16 +134,18 @@ impl Gate {
 }
 
 /// Returns whether there is room for what a group's commands bring about. What can't be found out keeps nobody waiting.
-pub(super) fn intake(host: &Mailboxes, folder: &Folder) -> Intake {
-    if host.machine.without_room().contains_key(folder) {
-        return Intake::Over;
+pub(super) fn admission(host: &Mailboxes, folder: &Folder) -> Admission {
+    if host.machine.without_space().contains_key(folder) {
+        return Admission::Over;
     }
     let stored = host.store.stored_by(folder).unwrap_or(0);
     let most = host.config.limits.stored_bytes;
-    match room::intake(stored, most, &host.machine.disk()) {
-        Intake::Open => Intake::Open,
+    match disk::admission(stored, most, &host.machine.disk()) {
+        Admission::Open => Admission::Open,
         // To look into the store takes longer.
-        Intake::Low | Intake::Ahead | Intake::Over => room::intake(stored, most, &host.machine.whole_disk()),
+        Admission::Low | Admission::Ahead | Admission::Over => {
+            disk::admission(stored, most, &host.machine.whole_disk())
+        }
     }
 }
 

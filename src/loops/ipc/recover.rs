@@ -6,7 +6,7 @@ use ipc_handlers::Folder;
 use tracing::Instrument as _;
 
 use super::{
-    super::intake::What,
+    super::starts::What,
     Mailboxes,
     answer::settle_again,
     fault::{Panicked, blocking, one_by_one, stranded},
@@ -53,8 +53,8 @@ pub async fn recover(host: &Arc<Mailboxes>) -> Left {
 }
 
 async fn recover_group(host: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claimed>) -> Vec<Claimed> {
-    let turn = host.intake.turn().await;
-    host.intake.taking(&folder, What::Claims);
+    let turn = host.starts.turn().await;
+    host.starts.taking(&folder, What::Claims);
     // Nobody looks again on behalf of a group that is gone.
     let gone = matches!(host.store.group(&folder).await, Ok(None));
     let patience = if gone { Patience::None } else { Patience::Some };
@@ -75,9 +75,9 @@ async fn recover_group(host: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claime
         return stranded(host, &folder, &[]).await;
     }
     if handled.growing.is_empty() || gone {
-        host.intake.taken(&folder, What::Claims);
+        host.starts.taken(&folder, What::Claims);
     } else {
-        host.intake.rests(&folder, What::Claims);
+        host.starts.rests(&folder, What::Claims);
     }
     drop(turn);
     handled.growing

@@ -86,7 +86,7 @@ impl Searches {
     }
 
     /// Returns how many more of a group may come.
-    pub(super) fn room(&self, folder: &Folder) -> usize {
+    pub(super) fn places(&self, folder: &Folder) -> usize {
         WAITING.saturating_sub(self.lines().get(folder).map_or(0, VecDeque::len))
     }
 

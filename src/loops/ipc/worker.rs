@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    super::intake::What,
+    super::starts::What,
     Mailboxes,
     fault::blocking,
     gate::{self, Gate},
@@ -103,11 +103,11 @@ impl Worker {
 
     pub(super) async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
         // What an earlier daemon had claimed is older than what is in the boxes, and that than whatever is told of.
-        if self.host.intake.is_left(&self.folder, What::Claims) {
-            let turn = self.host.intake.turn().await;
-            self.host.intake.taking(&self.folder, What::Claims);
+        if self.host.starts.is_left(&self.folder, What::Claims) {
+            let turn = self.host.starts.turn().await;
+            self.host.starts.taking(&self.folder, What::Claims);
             self.look_again(Patience::Some).await;
-            self.host.intake.taken(&self.folder, What::Claims);
+            self.host.starts.taken(&self.folder, What::Claims);
             drop(turn);
         } else {
             self.look_again(Patience::Some).await;
@@ -177,10 +177,10 @@ impl Worker {
             return;
         }
         news.scan = Some(Sight::First);
-        let for_room = self.gate.waits_for_room();
+        let for_space = self.gate.waits_for_space();
         self.gate.open();
         // A refusal is written down, too.
-        if for_room {
+        if for_space {
             return;
         }
         let (host, folder) = (Arc::clone(&self.host), self.folder.clone());

@@ -28,10 +28,10 @@ impl Watched {
         if self.leaving.asked().is_some_and(|asked| asked.last.is_none_or(|at| at.elapsed() >= CLOSE_AGAIN)) {
             self.assert_close().await;
         }
-        let without_room = self.host.machine.without_room().get(&self.group).cloned();
-        if let Some(reason) = without_room {
+        let without_space = self.host.machine.without_space().get(&self.group).cloned();
+        if let Some(reason) = without_space {
             self.kill(container).await;
-            return Some(Cause::NoRoom { reason });
+            return Some(Cause::NoSpace { reason });
         }
         let boxes = self.host.boxes.of(&self.group).ok()?;
         let stamp = boxes.heartbeat();

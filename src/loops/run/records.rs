@@ -16,7 +16,7 @@ use crate::{
         },
         states::{RunKind, Via},
     },
-    loops::intake::What,
+    loops::starts::What,
     sandbox::output::Parsed,
     store::{Recorded, batch_name, task_batch},
     system::{clock, failpoint},
@@ -54,7 +54,7 @@ impl Watched {
                 return Ok(());
             }
             if !is_known {
-                self.host.intake.taking(&self.group, What::Output);
+                self.host.starts.taking(&self.group, What::Output);
             }
             let record = if is_known { record } else { self.in_v1_terms(record).await };
             if record.kind == wire::Kind::BlockedTool {
@@ -68,7 +68,7 @@ impl Watched {
             self.seen = n;
             if matches!(recorded, Recorded::Applied { .. }) {
                 // All that an adopted run had said before is known.
-                self.host.intake.taken(&self.group, What::Output);
+                self.host.starts.taken(&self.group, What::Output);
                 self.turn = None;
             }
             failpoint::reach("run.record");

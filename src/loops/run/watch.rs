@@ -14,7 +14,7 @@ use crate::{
             lanes::Load,
         },
     },
-    loops::intake::What,
+    loops::starts::What,
     sandbox::{
         Chunk, Exit, SandboxError,
         output::{Parsed, Parser},
@@ -87,8 +87,8 @@ impl Watched {
         let mut dead_since: Option<Instant> = None;
         let mut stopping: Option<Instant> = None;
         // Until it is its turn, nothing that an adopted run has said is read.
-        let is_left = host.intake.is_left(&self.group, What::Output);
-        let mut waits = is_left.then(|| Box::pin(host.intake.turn()));
+        let is_left = host.starts.is_left(&self.group, What::Output);
+        let mut waits = is_left.then(|| Box::pin(host.starts.turn()));
         let (mut until, mut taken_in) = (Instant::now(), None);
         let mut last_came = Instant::now();
         let (mut has_waited, mut beside) = (false, None);
@@ -105,7 +105,7 @@ impl Watched {
                     Some(Ok(Chunk::Stdout(bytes))) => {
                         self.log.append(&bytes);
                         if taken_in.is_some() && parser.holds() + bytes.len() >= LONG {
-                            host.intake.taking(&self.group, What::Output);
+                            host.starts.taking(&self.group, What::Output);
                         }
                         read(&mut parser, &bytes, &mut self.heard);
                         taken_in = taken_in.map(|_| until.min(Instant::now() + QUIET));
@@ -148,7 +148,7 @@ impl Watched {
                 },
                 () = passed(taken_in) => {
                     taken_in = None;
-                    host.intake.taken(&self.group, What::Output);
+                    host.starts.taken(&self.group, What::Output);
                     self.turn = None;
                 }
                 Some(order) = orders.recv() => self.obey(order).await,

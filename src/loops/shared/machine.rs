@@ -10,7 +10,7 @@ use std::{
 use ipc_handlers::Folder;
 use tokio::sync::Notify;
 
-use crate::{domain::host::room::Disk, store::Store};
+use crate::{domain::host::disk::Disk, store::Store};
 
 /// What the machine lets the daemon do, as it was last seen.
 pub struct Machine {
@@ -21,7 +21,7 @@ pub struct Machine {
     /// Whether launching is possible is to be looked at now.
     pub look_again: Notify,
     obstacle: Mutex<Option<Obstacle>>,
-    without_room: Mutex<BTreeMap<Folder, String>>,
+    without_space: Mutex<BTreeMap<Folder, String>>,
     unwatched: Mutex<Option<String>>,
 }
 
@@ -29,14 +29,14 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The disk has no room.
-    NoRoom(String),
+    NoSpace(String),
     /// The engine does not answer.
     Engine(String),
 }
 
 impl std::fmt::Display for Obstacle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Self::NoRoom(why) | Self::Engine(why)) = self;
+        let (Self::NoSpace(why) | Self::Engine(why)) = self;
         f.write_str(why)
     }
 }
@@ -51,7 +51,7 @@ impl Machine {
             store,
             look_again: Notify::new(),
             obstacle: Mutex::default(),
-            without_room: Mutex::default(),
+            without_space: Mutex::default(),
             unwatched: Mutex::default(),
         }
     }
@@ -69,8 +69,8 @@ impl Machine {
 
     /// Returns the groups whose runs are ended as the disk has no room for what they write, each with the reason; until
     /// there is room again.
-    pub fn without_room(&self) -> MutexGuard<'_, BTreeMap<Folder, String>> {
-        self.without_room.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn without_space(&self) -> MutexGuard<'_, BTreeMap<Folder, String>> {
+        self.without_space.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns why boxes are looked at without file events, while that is so.

@@ -33,7 +33,7 @@ mod senders;
 pub(in crate::store) use answer::{answer, read_reply};
 pub(in crate::store) use contact::{Contact, first_contact};
 pub use decide::{Decided, How, Pick};
-pub(in crate::store) use end::{card_failed, wired};
+pub(in crate::store) use end::{wired, wording_failed};
 pub(in crate::store) use senders::{ask_about_senders, unheard};
 
 /// What the store needs to know of its daemon to ask people.
@@ -64,7 +64,7 @@ pub(in crate::store) const YES_TO: &str =
 
 /// A question, as its row has it.
 #[derive(Clone, Debug)]
-struct Question {
+struct OpenApproval {
     id: i64,
     kind: ApprovalKind,
     chat: String,
@@ -77,18 +77,18 @@ struct Question {
     naming: Option<String>,
 }
 
-impl Question {
+impl OpenApproval {
     /// Whether it can be answered. What could not be said can be, by its number.
     fn is_open(&self) -> bool {
         matches!(self.state, State::Pending | State::Undeliverable)
     }
 }
 
-const QUESTION: &str =
+const ASKED: &str =
     "SELECT id, kind, chat_jid, sender, sender_name, state, card_chat, card, options, naming FROM approvals";
 
-fn question_row(r: &Row<'_>) -> rusqlite::Result<Question> {
-    Ok(Question {
+fn open_row(r: &Row<'_>) -> rusqlite::Result<OpenApproval> {
+    Ok(OpenApproval {
         id: r.get("id")?,
         kind: r.word("approvals", "kind")?,
         chat: r.get("chat_jid")?,
@@ -102,9 +102,9 @@ fn question_row(r: &Row<'_>) -> rusqlite::Result<Question> {
     })
 }
 
-fn question(c: &Connection, id: i64) -> Result<Option<Question>> {
-    let mut one = c.prepare_cached(&format!("{QUESTION} WHERE id = ?1"))?;
-    Ok(one.query_row([id], question_row).optional()?)
+fn open_one(c: &Connection, id: i64) -> Result<Option<OpenApproval>> {
+    let mut one = c.prepare_cached(&format!("{ASKED} WHERE id = ?1"))?;
+    Ok(one.query_row([id], open_row).optional()?)
 }
 
 /// Writes the audit.

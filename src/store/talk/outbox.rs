@@ -136,7 +136,7 @@ impl Store {
             )?
             .execute(params![id, status.as_str(), error, again, !counts])?;
             if then == Then::GiveUp {
-                approvals::card_failed(c, id, &error, now)?;
+                approvals::wording_failed(c, id, &error, now)?;
             }
             Ok(())
         })
@@ -172,7 +172,7 @@ impl Store {
                 };
                 c.execute("UPDATE outbox SET status = ?2, error = CASE WHEN ?2 = 'pending' THEN error ELSE 'the daemon ended while this was being sent; it may have arrived' END WHERE id = ?1", params![id, status.as_str()])?;
                 if status == DeliveryStatus::Failed {
-                    approvals::card_failed(c, *id, "it may have arrived", now)?;
+                    approvals::wording_failed(c, *id, "it may have arrived", now)?;
                 }
             }
             Ok(rows.len())

@@ -275,7 +275,7 @@ impl Store {
                 .query_map([seq], approval_row)?
                 .collect::<rusqlite::Result<Vec<_>>>()?
                 .into_iter()
-                .map(|question| with_messages(c, question))
+                .map(|approval| with_messages(c, approval))
                 .collect::<Result<Vec<_>>>()?;
             let mut why = Why { message, wirings, outbox, answers, approvals, commands, answer: String::new() };
             why.answer = answer(&why);
@@ -348,12 +348,12 @@ fn said_by(c: &Connection, command: &WhyCommand) -> Result<Vec<OutboxRow>> {
 
 fn answer(why: &Why) -> String {
     let Why { message, wirings, outbox, answers, approvals, .. } = why;
-    let (chat, question) = (&message.chat_jid, approvals.last());
+    let (chat, approval) = (&message.chat_jid, approvals.last());
     let held = |w: &&WhyWiring| w.verdict == Some(EngageVerdict::Held);
     let first = wirings.iter().find(|w| w.engages).or(wirings.iter().find(held)).or(wirings.first());
     let Some(first) = first else {
-        if let Some(question) = question {
-            return format!("no group is wired to this chat; {}", question.outcome());
+        if let Some(approval) = approval {
+            return format!("no group is wired to this chat; {}", approval.outcome());
         }
         return "no group is wired to this chat; wire one with `g2 wirings add`".into();
     };
@@ -372,9 +372,9 @@ fn answer(why: &Why) -> String {
     }
     if !first.engages
         && first.rule == Some(Rule::UnknownSender)
-        && let Some(question) = question
+        && let Some(approval) = approval
     {
-        return format!("the group does not know its sender: {}", question.outcome());
+        return format!("the group does not know its sender: {}", approval.outcome());
     }
     if !first.engages {
         return format!("nobody was woken: {}", first.reason.as_deref().unwrap_or("it was not judged yet"));

@@ -42,7 +42,7 @@ pub enum Typed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InReplyTo {
     /// The card of this question.
-    Card(i64),
+    Wording(i64),
     /// Something that is no card.
     Other,
 }
@@ -62,7 +62,7 @@ pub fn read(text: &str, open: &[Open], replied: Option<InReplyTo>) -> Typed {
     }
     let fits = |card: &&Open| choice(text, &card.choices).is_some();
     match replied {
-        Some(InReplyTo::Card(id)) => {
+        Some(InReplyTo::Wording(id)) => {
             let answered = open.iter().find(|card| card.id == id).map(|card| choice(text, &card.choices));
             return match answered {
                 Some(Some(choice)) => Typed::Answer { id, choice },
@@ -144,14 +144,14 @@ mod tests {
             assert_eq!(read(text, &before, None), typed, "{text:?}");
         }
         assert_eq!(
-            read("1", &before, Some(InReplyTo::Card(3))),
+            read("1", &before, Some(InReplyTo::Wording(3))),
             Typed::Answer { id: 3, choice: 0 },
             "a reply says which"
         );
         let last = [open(3, &["Allow", "Deny"], true)];
         assert_eq!(read("1", &last, Some(InReplyTo::Other)), Typed::Message, "it answers something else");
-        assert_eq!(read("1", &last, Some(InReplyTo::Card(2))), Typed::Named(2), "that one is closed");
-        assert_eq!(read("hm", &last, Some(InReplyTo::Card(3))), Typed::Message);
+        assert_eq!(read("1", &last, Some(InReplyTo::Wording(2))), Typed::Named(2), "that one is closed");
+        assert_eq!(read("hm", &last, Some(InReplyTo::Wording(3))), Typed::Message);
     }
 
     #[test]
@@ -216,12 +216,12 @@ mod tests {
             assert_eq!(read(text, &two, None), typed, "{text:?}");
         }
         assert_eq!(
-            read("1", &two, Some(InReplyTo::Card(4))),
+            read("1", &two, Some(InReplyTo::Wording(4))),
             Typed::Answer { id: 4, choice: 0 },
             "a reply says which"
         );
         assert_eq!(
-            read("#3 1", &two, Some(InReplyTo::Card(4))),
+            read("#3 1", &two, Some(InReplyTo::Wording(4))),
             Typed::Answer { id: 3, choice: 0 },
             "a name says it louder"
         );

@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn json_has_the_answer_as_one_text_and_its_group_by_itself() {
-        let question = |decision| Approval {
+        let approval = |decision| Approval {
             id: 1,
             kind: ApprovalKind::Channel,
             chat_jid: "tg:1".into(),
@@ -127,7 +127,7 @@ mod tests {
             (Some(Action::Allow), r#""decision":"allow","decided_group":null,"#),
             (None, r#""decision":null,"decided_group":null,"#),
         ] {
-            let json = serde_json::to_string(&question(action)).unwrap();
+            let json = serde_json::to_string(&approval(action)).unwrap();
             assert!(json.contains(expected), "{json}");
         }
     }

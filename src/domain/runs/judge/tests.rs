@@ -103,7 +103,7 @@ fn a_batch_in_hand_costs_a_try_and_fails_after_the_fifth_retry() {
             "6 attempts failed, the last one because I got stuck",
         );
     }
-    let no_room = ended(exited(137), READY, Cause::NoRoom { reason: "the disk is nearly full".to_owned() });
+    let no_room = ended(exited(137), READY, Cause::NoSpace { reason: "the disk is nearly full".to_owned() });
     assert_eq!(
         judge(&no_room, &[on_stdin()], BASE).0.error.as_deref(),
         Some("stopped: the disk is nearly full")
@@ -244,7 +244,7 @@ fn any_ended() -> impl Strategy<Value = Ended> {
         Cause::Closed,
         Cause::Cancelled { by: "x".to_owned() },
         Cause::Unwell { reason: "x".to_owned() },
-        Cause::NoRoom { reason: "x".to_owned() },
+        Cause::NoSpace { reason: "x".to_owned() },
         Cause::NeverReady { limit_ms: 1 },
         Cause::Flooded { limit_bytes: 1 },
         Cause::Gap { expected: 1, got: 2 },

@@ -63,7 +63,7 @@ pub enum Holding {
     /// Somebody is removing it.
     Removal,
     /// There is no room for what it writes.
-    NoRoom,
+    NoSpace,
 }
 
 /// News of the world.

@@ -17,7 +17,7 @@ use super::{
     Worker,
 };
 use crate::{
-    domain::host::{errors::chain, room::Intake},
+    domain::host::{disk::Admission, errors::chain},
     ipc::{Claimed, CommandBox},
     ops::ipc::hand,
     store::Note,
@@ -196,7 +196,7 @@ fn take_in(
         && files.len() > 0
         && flow.so_far().unsettled < room
         && flow.so_far().waiting.is_empty()
-        && (claimed == 0 || gate::intake(host, folder) == Intake::Open)
+        && (claimed == 0 || gate::admission(host, folder) == Admission::Open)
         && !flow.has_left()
     {
         failpoint::reach("ipc.seen");

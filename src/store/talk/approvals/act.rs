@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, params};
 
 use super::{
-    ApprovalKind, Asking, Question, US,
+    ApprovalKind, Asking, OpenApproval, US,
     ask::speak,
     decide::{Decided, How, Pick, decide},
     end::give_up,
@@ -13,8 +13,9 @@ use super::{
 };
 use crate::domain::heard::{
     approvals::{
-        Action, Rights, State, card,
+        Action, Rights, State,
         name::{BadName, new_agent},
+        wording,
     },
     engage::{ChatKind, Engages, default_for},
 };
@@ -31,7 +32,7 @@ use crate::store::{
 pub(super) struct Answer<'a> {
     pub(super) c: &'a Connection,
     pub(super) asking: &'a Asking,
-    pub(super) question: &'a Question,
+    pub(super) approval: &'a OpenApproval,
     pub(super) by: &'a str,
     pub(super) seq: Option<i64>,
     pub(super) now: Time,
@@ -41,7 +42,7 @@ impl Answer<'_> {
     /// The groups know the sender, and hear what waits. What is for groups that the answer is not good for is asked
     /// about anew.
     pub(super) fn allow(&self, rights: &Rights, groups: &[Folder]) -> Result<Decided> {
-        let Question { id, sender, sender_name, .. } = self.question;
+        let OpenApproval { id, sender, sender_name, .. } = self.approval;
         if groups.is_empty() {
             return self.nothing_left();
         }
@@ -57,18 +58,18 @@ impl Answer<'_> {
         }
         self.leave_to_others(rights, groups)?;
         let names: Vec<String> = mine.iter().map(|group| self.name_of(group)).collect::<Result<_>>()?;
-        let who = card::named(sender, sender_name);
+        let who = wording::named(sender, sender_name);
         let says = format!(
             "Allowed by {}: {} knows {who} from now on (question #{id}).",
             self.by,
-            card::list(&names)
+            wording::list(&names)
         );
         Ok(Decided::of(How::Done, says))
     }
 
     /// The groups that a sender was to be heard by were removed: nobody is admitted, and nobody need answer any more.
     fn nothing_left(&self) -> Result<Decided> {
-        let Question { id, sender, sender_name, .. } = self.question;
+        let OpenApproval { id, sender, sender_name, .. } = self.approval;
         self.c
             .prepare_cached(
                 "UPDATE approvals SET state = 'expired', decided_at = ?2, decided_by = ?3, naming = NULL WHERE id = ?1",
@@ -77,7 +78,7 @@ impl Answer<'_> {
         let why = format!("every group that question {id} was about was removed");
         note(self.c, *id, self.by, "settled", &why, self.seq, self.now)?;
         give_up(self.c, *id, &why, None, self.now)?;
-        let who = card::named(sender, sender_name);
+        let who = wording::named(sender, sender_name);
         Ok(Decided::of(
             How::Late,
             format!("Question #{id} is closed, and {who} is not allowed anything: {why}."),
@@ -85,19 +86,19 @@ impl Answer<'_> {
     }
 
     pub(super) fn deny(&self, action: &Action, rights: &Rights, groups: &[Folder]) -> Result<Decided> {
-        let Question { id, kind, sender, sender_name, chat, .. } = self.question;
+        let OpenApproval { id, kind, sender, sender_name, chat, .. } = self.approval;
         self.close(State::Denied, action)?;
         self.leave_to_others(rights, groups)?;
         give_up(self.c, *id, &format!("{} said no (question {id})", self.by), None, self.now)?;
         let (what, whom) = match kind {
-            ApprovalKind::Sender => ("Denied", card::named(sender, sender_name)),
-            ApprovalKind::Channel => ("Ignored", card::named(chat, &place(self.c, chat)?.0)),
+            ApprovalKind::Sender => ("Denied", wording::named(sender, sender_name)),
+            ApprovalKind::Channel => ("Ignored", wording::named(chat, &place(self.c, chat)?.0)),
         };
         Ok(Decided::of(How::Done, format!("{what} by {}: {whom} (question #{id}).", self.by)))
     }
 
     pub(super) fn connect(&self, group: &Folder) -> Result<Decided> {
-        let Question { id, sender, sender_name, chat, .. } = self.question;
+        let OpenApproval { id, sender, sender_name, chat, .. } = self.approval;
         let Some(name) = self.find_name(group)? else {
             return Ok(Decided::of(
                 How::Not,
@@ -112,7 +113,7 @@ impl Answer<'_> {
         for (seq, _) in self.waiting()? {
             self.replay(group, seq)?;
         }
-        let place = card::named(chat, &place(self.c, chat)?.0);
+        let place = wording::named(chat, &place(self.c, chat)?.0);
         let says = format!(
             "Connected by {}: {name} answers in {place} {} (question #{id}).",
             self.by,
@@ -131,13 +132,13 @@ impl Answer<'_> {
         let group =
             NewGroup { folder: folder.clone(), name, is_main: false, trigger: self.asking.trigger.clone() };
         insert_group(self.c, &group, self.now)?;
-        note(self.c, self.question.id, self.by, "made a group", folder.as_str(), self.seq, self.now)?;
+        note(self.c, self.approval.id, self.by, "made a group", folder.as_str(), self.seq, self.now)?;
         Ok(Decided { made: Some(folder.clone()), ..self.connect(&folder)? })
     }
 
     /// Asks for the new group's name, in the card's chat. Of one person's requests there the newest counts.
     pub(super) fn ask_for_name(&self) -> Result<Decided> {
-        let Question { id, card_chat, .. } = self.question;
+        let OpenApproval { id, card_chat, .. } = self.approval;
         self.c
             .prepare_cached("UPDATE approvals SET naming = NULL WHERE naming = ?1 AND card_chat = ?2 AND state = 'pending'")?
             .execute([self.by, card_chat])?;
@@ -150,13 +151,13 @@ impl Answer<'_> {
     }
 
     fn prompt_for_name(&self, says: &str) -> Result<()> {
-        let row = speak(self.c, self.question.id, &self.question.card_chat, says, &[], self.now)?;
+        let row = speak(self.c, self.approval.id, &self.approval.card_chat, says, &[], self.now)?;
         // What could not be said before is open again, as somebody has answered it.
         self.c
             .prepare_cached(
                 "UPDATE approvals SET state = 'pending', decided_at = NULL, naming = ?2, card = ?3 WHERE id = ?1",
             )?
-            .execute(params![self.question.id, self.by, row])?;
+            .execute(params![self.approval.id, self.by, row])?;
         Ok(())
     }
 
@@ -167,12 +168,12 @@ impl Answer<'_> {
             let taken: Vec<i64> = self
                 .c
                 .prepare_cached("DELETE FROM approval_messages WHERE approval_id = ?1 AND group_folder = ?2 RETURNING seq")?
-                .query_map(params![self.question.id, group.as_str()], |r| r.get(0))?
+                .query_map(params![self.approval.id, group.as_str()], |r| r.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
             left.extend(taken.into_iter().map(|seq| (seq, group.clone())));
         }
         if !left.is_empty() {
-            ask_again(self.c, self.asking, self.question, &left, self.now)?;
+            ask_again(self.c, self.asking, self.approval, &left, self.now)?;
         }
         Ok(())
     }
@@ -183,8 +184,8 @@ impl Answer<'_> {
             .prepare_cached(
                 "UPDATE approvals SET state = ?2, decided_at = ?3, decided_by = ?4, decision = ?5, decided_group = ?6, naming = NULL WHERE id = ?1",
             )?
-            .execute(params![self.question.id, state.as_str(), self.now.0, self.by, decision, group])?;
-        note(self.c, self.question.id, self.by, state.as_str(), &action.name(), self.seq, self.now)
+            .execute(params![self.approval.id, state.as_str(), self.now.0, self.by, decision, group])?;
+        note(self.c, self.approval.id, self.by, state.as_str(), &action.name(), self.seq, self.now)
     }
 
     /// What waits, oldest first.
@@ -193,7 +194,7 @@ impl Answer<'_> {
             "SELECT seq, group_folder FROM approval_messages WHERE approval_id = ?1 ORDER BY seq, group_folder",
         )?;
         Ok(all
-            .query_map([self.question.id], |r| Ok((r.get("seq")?, r.get("group_folder")?)))?
+            .query_map([self.approval.id], |r| Ok((r.get("seq")?, r.get("group_folder")?)))?
             .collect::<rusqlite::Result<_>>()?)
     }
 
@@ -207,12 +208,12 @@ impl Answer<'_> {
             .prepare_cached(
                 "SELECT EXISTS (SELECT 1 FROM wirings WHERE group_folder = ?1 AND chat_jid = ?2)",
             )?
-            .query_row([group.as_str(), &self.question.chat], |r| r.get(0))?;
+            .query_row([group.as_str(), &self.approval.chat], |r| r.get(0))?;
         if !wired {
             let detail = format!("group {group} is not wired to the chat any more");
-            return note(self.c, self.question.id, US, "not replayed", &detail, Some(seq), self.now);
+            return note(self.c, self.approval.id, US, "not replayed", &detail, Some(seq), self.now);
         }
-        replay(self.c, group, &self.question.chat, &thread, seq)
+        replay(self.c, group, &self.approval.chat, &thread, seq)
     }
 
     fn find_name(&self, group: &Folder) -> Result<Option<String>> {
@@ -229,15 +230,15 @@ impl Answer<'_> {
 pub(super) fn named(
     c: &Connection,
     asking: &Asking,
-    question: &Question,
+    approval: &OpenApproval,
     name: &str,
     by: &str,
     seq: i64,
     now: Time,
 ) -> Result<Decided> {
-    let decided = decide(c, asking, question.id, &Pick::New(name.to_owned()), by, Some(seq), now)?;
+    let decided = decide(c, asking, approval.id, &Pick::New(name.to_owned()), by, Some(seq), now)?;
     if decided.how == How::Not {
-        let answer = Answer { c, asking, question, by, seq: Some(seq), now };
+        let answer = Answer { c, asking, approval, by, seq: Some(seq), now };
         answer.prompt_for_name(&format!("{} Answer with another name, or `cancel`.", decided.says))?;
     }
     Ok(decided)

@@ -4,11 +4,11 @@ use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    Asking, QUESTION, Question,
+    ASKED, Asking, OpenApproval,
     act::named,
     ask::{cause, speak},
     decide::{Decided, How, Pick, decide, late},
-    groups_of, note, question, question_row, rights,
+    groups_of, note, open_one, open_row, rights,
 };
 use crate::domain::{
     heard::approvals::{
@@ -57,11 +57,11 @@ pub(in crate::store) fn read_reply(c: &Connection, inbound: &Inbound, now: Time)
     if inbound.from_me || inbound.bot || inbound.sender.is_empty() {
         return Ok(None);
     }
-    let cards: Vec<Question> = c
+    let cards: Vec<OpenApproval> = c
         .prepare_cached(&format!(
-            "{QUESTION} WHERE card_chat = ?1 AND state = 'pending' AND expires_at > ?2 ORDER BY id"
+            "{ASKED} WHERE card_chat = ?1 AND state = 'pending' AND expires_at > ?2 ORDER BY id"
         ))?
-        .query_map(params![inbound.chat_jid, now.0], question_row)?
+        .query_map(params![inbound.chat_jid, now.0], open_row)?
         .collect::<rusqlite::Result<_>>()?;
     if cards.is_empty() && !inbound.text.trim_start().starts_with('#') {
         return Ok(None);
@@ -138,18 +138,18 @@ pub(in crate::store) fn answer(
             Ok(Replied { note, made: None })
         }
         Reply::Late(id) => {
-            let says = match question(c, id)? {
-                Some(question) => late(c, &question)?,
+            let says = match open_one(c, id)? {
+                Some(approval) => late(c, &approval)?,
                 None => format!("there is no question {id}"),
             };
             tell(&says)?;
             Ok(Replied { note: format!("it came too late: {says}"), made: None })
         }
         Reply::Name { id, text } => {
-            let Some(question) = question(c, id)? else {
+            let Some(approval) = open_one(c, id)? else {
                 return Ok(Replied { note: format!("there is no question {id}"), made: None });
             };
-            let decided = named(c, asking, &question, &text, by, seq, now)?;
+            let decided = named(c, asking, &approval, &text, by, seq, now)?;
             Ok(replied(id, decided))
         }
         Reply::Cancel(id) => {
@@ -168,13 +168,13 @@ fn replied(id: i64, decided: Decided) -> Replied {
 }
 
 /// Whether somebody with these rights may give one of its answers.
-fn may_answer(c: &Connection, rights: &Rights, card: &Question) -> Result<bool> {
+fn may_answer(c: &Connection, rights: &Rights, card: &OpenApproval) -> Result<bool> {
     let groups = groups_of(c, card.id)?;
     Ok(card.choices.iter().any(|choice| rights.allow(&choice.action, &groups)))
 }
 
 /// Whether anything but questions was said in the card's chat after it.
-fn spoken_since(c: &Connection, card: &Question) -> Result<bool> {
+fn spoken_since(c: &Connection, card: &OpenApproval) -> Result<bool> {
     Ok(c.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM outbox INDEXED BY outbox_by_chat
            WHERE chat_jid = ?1 AND id > ?2 AND cause NOT LIKE 'approval %' AND cause NOT LIKE 'notice%')",
@@ -195,7 +195,7 @@ fn written_since(c: &Connection, chat: &str, at: Time) -> Result<bool> {
 }
 
 /// When what was said last about a question was said.
-fn said_at(c: &Connection, card: &Question) -> Result<Option<Time>> {
+fn said_at(c: &Connection, card: &OpenApproval) -> Result<Option<Time>> {
     let said: Option<Option<i64>> = c
         .prepare_cached("SELECT sent_at FROM outbox WHERE id = ?1")?
         .query_row([card.card], |r| r.get(0))
@@ -213,12 +213,12 @@ fn replied_to(c: &Connection, inbound: &Inbound) -> Result<Option<InReplyTo>> {
         .optional()?;
     let prefix = cause(0);
     let id = found.and_then(|found| found.strip_prefix(prefix.trim_end_matches('0'))?.parse().ok());
-    Ok(Some(id.map_or(InReplyTo::Other, InReplyTo::Card)))
+    Ok(Some(id.map_or(InReplyTo::Other, InReplyTo::Wording)))
 }
 
 /// A question that is named and not open in this chat: it was answered, or its card could not be said.
 fn closed(c: &Connection, inbound: &Inbound, rights: &Rights, id: i64) -> Result<Option<Reply>> {
-    let Some(card) = question(c, id)?.filter(|card| card.card_chat == inbound.chat_jid) else {
+    let Some(card) = open_one(c, id)?.filter(|card| card.card_chat == inbound.chat_jid) else {
         return Ok(None);
     };
     if !may_answer(c, rights, &card)? {
@@ -239,7 +239,7 @@ fn name(
     c: &Connection,
     inbound: &Inbound,
     rights: &Rights,
-    cards: &[Question],
+    cards: &[OpenApproval],
     now: Time,
 ) -> Result<Option<Reply>> {
     let asked = cards.iter().rev().find(|card| card.naming.as_deref() == Some(inbound.sender.as_str()));

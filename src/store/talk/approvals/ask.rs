@@ -3,13 +3,13 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Asking, QUESTION, Question, US, candidates, note, place, question_row};
+use super::{ASKED, Asking, OpenApproval, US, candidates, note, open_row, place};
 use crate::domain::{
     heard::approvals::{
         ApprovalKind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
         answer::press,
         approver::whom_to_ask,
-        card::{self, Card, Spoken},
+        wording::{self, Spoken, Wording},
     },
     platforms::addresses::channel_of,
 };
@@ -73,11 +73,11 @@ pub(super) fn denied(
 /// Asks, unless it is asked already.
 pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time) -> Result<Asked> {
     super::end::expire(c, now)?;
-    let newest: Option<Question> = c
+    let newest: Option<OpenApproval> = c
         .prepare_cached(&format!(
-            "{QUESTION} WHERE chat_jid = ?1 AND kind = ?2 AND (kind = 'channel' OR sender = ?3) ORDER BY id DESC LIMIT 1"
+            "{ASKED} WHERE chat_jid = ?1 AND kind = ?2 AND (kind = 'channel' OR sender = ?3) ORDER BY id DESC LIMIT 1"
         ))?
-        .query_row(params![about.chat, about.kind.as_str(), about.sender], question_row)
+        .query_row(params![about.chat, about.kind.as_str(), about.sender], open_row)
         .optional()?;
     if let Some(open) = newest.as_ref().filter(|newest| newest.state == State::Pending) {
         wait(c, open.id, about.waiting, now)?;
@@ -136,8 +136,8 @@ pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time)
         }
     };
     wait(c, id, about.waiting, now)?;
-    let card = card_of(c, id, about)?;
-    put_card(c, id, &asked.chat, &card, now)?;
+    let card = wording_of(c, id, about)?;
+    put_wording(c, id, &asked.chat, &card, now)?;
     let what = if unsaid.is_some() { "asked again" } else { "asked" };
     note(
         c,
@@ -152,7 +152,7 @@ pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time)
 }
 
 /// Says a card, with its buttons, and writes down what it can be answered with.
-fn put_card(c: &Connection, id: i64, chat: &str, card: &Card, now: Time) -> Result<()> {
+fn put_wording(c: &Connection, id: i64, chat: &str, card: &Wording, now: Time) -> Result<()> {
     let buttons: Vec<Button> = card
         .choices
         .iter()
@@ -210,7 +210,7 @@ fn wait(c: &Connection, id: i64, messages: &[(i64, String)], now: Time) -> Resul
     Ok(())
 }
 
-fn card_of(c: &Connection, id: i64, about: &About<'_>) -> Result<Card> {
+fn wording_of(c: &Connection, id: i64, about: &About<'_>) -> Result<Wording> {
     let (chat_name, kind) = place(c, about.chat)?;
     let text: String = match about.waiting.last() {
         Some((seq, _)) => {
@@ -234,8 +234,8 @@ fn card_of(c: &Connection, id: i64, about: &About<'_>) -> Result<Card> {
         ApprovalKind::Sender => {
             let names = groups.into_iter().filter(|(folder, _)| about.groups.contains(folder));
             let names: Vec<String> = names.map(|(_, name)| name).collect();
-            card::about_sender(id, &spoken, &names)
+            wording::about_sender(id, &spoken, &names)
         }
-        ApprovalKind::Channel => card::about_chat(id, &spoken, &groups),
+        ApprovalKind::Channel => wording::about_chat(id, &spoken, &groups),
     })
 }

@@ -6,7 +6,8 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::Connection;
 
 use super::{
-    ApprovalKind, Asking, Question, act::Answer, ask::speak, end::expire, groups_of, note, question, rights,
+    ApprovalKind, Asking, OpenApproval, act::Answer, ask::speak, end::expire, groups_of, note, open_one,
+    rights,
 };
 use crate::domain::heard::approvals::{Action, answer::pressed};
 use crate::store::{Result, Store, StoreError};
@@ -134,9 +135,9 @@ pub(super) fn decide(
     let decided = settle(c, asking, id, pick, by, seq, now)?;
     // One that is open still has asked for a name, and said so.
     if decided.how == How::Done
-        && let Some(question) = question(c, id)?.filter(|question| !question.is_open())
+        && let Some(approval) = open_one(c, id)?.filter(|approval| !approval.is_open())
     {
-        speak(c, id, &question.card_chat, &decided.says, &[], now)?;
+        speak(c, id, &approval.card_chat, &decided.says, &[], now)?;
     }
     Ok(decided)
 }
@@ -153,9 +154,9 @@ fn settle(
 ) -> Result<Decided> {
     expire(c, now)?;
     let not_found = || StoreError::NotFound { what: "question", id: id.to_string() };
-    let question = question(c, id)?.ok_or_else(not_found)?;
-    let action = match (pick, question.kind) {
-        (Pick::Choice(n), _) => match question.choices.get(*n) {
+    let approval = open_one(c, id)?.ok_or_else(not_found)?;
+    let action = match (pick, approval.kind) {
+        (Pick::Choice(n), _) => match approval.choices.get(*n) {
             Some(choice) => choice.action.clone(),
             None => {
                 return Ok(Decided::of(How::Not, format!("question #{id} has no answer number {}", n + 1)));
@@ -182,10 +183,10 @@ fn settle(
         note(c, id, by, "not allowed", &action.name(), seq, now)?;
         return Ok(Decided::of(How::NotAllowed, format!("{by} may not answer question #{id} so")));
     }
-    if !question.is_open() {
-        return Ok(Decided::of(How::Late, late(c, &question)?));
+    if !approval.is_open() {
+        return Ok(Decided::of(How::Late, late(c, &approval)?));
     }
-    let answer = Answer { c, asking, question: &question, by, seq, now };
+    let answer = Answer { c, asking, approval: &approval, by, seq, now };
     match &action {
         Action::Allow => answer.allow(&rights, &groups),
         Action::Deny | Action::Ignore => answer.deny(&action, &rights, &groups),
@@ -198,9 +199,9 @@ fn settle(
 }
 
 /// What is told to whoever answers a question that is closed.
-pub(super) fn late(c: &Connection, question: &Question) -> Result<String> {
+pub(super) fn late(c: &Connection, approval: &OpenApproval) -> Result<String> {
     let row = c
         .prepare_cached(&format!("{} WHERE id = ?1", super::APPROVAL))?
-        .query_row([question.id], super::approval_row)?;
+        .query_row([approval.id], super::approval_row)?;
     Ok(row.outcome())
 }

@@ -3,7 +3,7 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{ApprovalKind, US, ask::speak, note, question};
+use super::{ApprovalKind, US, ask::speak, note, open_one};
 use crate::domain::heard::approvals::Action;
 use crate::store::{
     Result, Store,
@@ -35,7 +35,7 @@ pub(super) fn expire(c: &Connection, now: Time) -> Result<usize> {
 }
 
 /// What was to be said about a question can't be: nobody knows of it, so the next message asks again.
-pub(in crate::store) fn card_failed(c: &Connection, outbox: i64, why: &str, now: Time) -> Result<()> {
+pub(in crate::store) fn wording_failed(c: &Connection, outbox: i64, why: &str, now: Time) -> Result<()> {
     let id: Option<i64> = c
         .prepare_cached("SELECT id FROM approvals WHERE card = ?1 AND state = 'pending'")?
         .query_map([outbox], |r| r.get(0))?
@@ -79,7 +79,7 @@ pub(in crate::store) fn wired(c: &Connection, chat: &str, group: &Folder, now: T
 
 /// Counts what waits for an answer as not heard, and says why; with `up_to`, the messages up to that one.
 pub(super) fn give_up(c: &Connection, id: i64, why: &str, up_to: Option<i64>, now: Time) -> Result<()> {
-    let Some(question) = question(c, id)? else { return Ok(()) };
+    let Some(approval) = open_one(c, id)? else { return Ok(()) };
     let waiting: Vec<(i64, String)> = c
         .prepare_cached(
             "SELECT seq, group_folder FROM approval_messages WHERE approval_id = ?1 AND (?2 IS NULL OR seq <= ?2) ORDER BY seq",
@@ -87,7 +87,7 @@ pub(super) fn give_up(c: &Connection, id: i64, why: &str, up_to: Option<i64>, no
         .query_map(params![id, up_to], |r| Ok((r.get("seq")?, r.get("group_folder")?)))?
         .collect::<rusqlite::Result<_>>()?;
     for (seq, group) in waiting {
-        match question.kind {
+        match approval.kind {
             ApprovalKind::Channel => people::count_unwired(c, seq, why, now)?,
             ApprovalKind::Sender => {
                 let unheard: Vec<i64> = c

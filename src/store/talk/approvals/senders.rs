@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
-    Asking, Question,
+    Asking, OpenApproval,
     ask::{About, Asked, ask, denied},
 };
 use crate::domain::heard::{access::Standing, approvals::ApprovalKind, people::check_user};
@@ -104,7 +104,7 @@ fn ask_about_sender(c: &Connection, asking: &Asking, mut rows: Vec<Unheard>, now
 pub(super) fn ask_again(
     c: &Connection,
     asking: &Asking,
-    question: &Question,
+    approval: &OpenApproval,
     left: &[(i64, Folder)],
     now: Time,
 ) -> Result<bool> {
@@ -119,9 +119,9 @@ pub(super) fn ask_again(
         rows.extend(n.map(|n| Unheard {
             n,
             seq: *seq,
-            chat: question.chat.clone(),
-            sender: question.sender.clone(),
-            sender_name: question.sender_name.clone(),
+            chat: approval.chat.clone(),
+            sender: approval.sender.clone(),
+            sender_name: approval.sender_name.clone(),
             group: group.clone(),
         }));
     }

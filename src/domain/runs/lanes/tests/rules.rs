@@ -100,8 +100,8 @@ impl World {
         assert!(!c.told_to_leave, "{g} was told already");
         if !asked {
             assert_eq!((c.load, &c.answer), (Some(Load::Idle), &None), "{g} is closed though not idle");
-            let for_room = self.mode == Mode::Open && !group.held && (wanted || group.has_work(self.now));
-            assert!(matches!(c.work, Work::Task(_)) || for_room, "{g} is closed for nobody");
+            let for_space = self.mode == Mode::Open && !group.held && (wanted || group.has_work(self.now));
+            assert!(matches!(c.work, Work::Task(_)) || for_space, "{g} is closed for nobody");
         }
         if let Some(c) = &mut self.groups[g].container {
             c.told_to_leave = true;

@@ -12,7 +12,7 @@ const NEAR: u64 = 4 * LEAST;
 
 /// How much room there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Room {
+pub enum Space {
     /// Bytes that are missing to half of the wanted space: a group has to stop at once.
     Short {
         missing: u64,
@@ -100,18 +100,18 @@ impl Disk {
 
 /// Decides how much room there is, in bytes and in inodes.
 #[must_use]
-pub fn room(disk: &Disk) -> Room {
+pub fn space(disk: &Disk) -> Space {
     let inodes = match of(disk.free_inodes, disk.wanted_inodes()) {
-        Room::Short { missing } => Room::Short { missing: missing.saturating_mul(A_NAME) },
-        Room::Low { missing } => Room::Low { missing: missing.saturating_mul(A_NAME) },
-        Room::Enough => Room::Enough,
+        Space::Short { missing } => Space::Short { missing: missing.saturating_mul(A_NAME) },
+        Space::Low { missing } => Space::Low { missing: missing.saturating_mul(A_NAME) },
+        Space::Enough => Space::Enough,
     };
     of(disk.counts(), disk.wanted).min(inodes)
 }
 
 /// Whether a group's commands are taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intake {
+pub enum Admission {
     Open,
     /// There is no room for anybody's.
     Low,
@@ -125,15 +125,15 @@ pub enum Intake {
 /// From `most` on those are refused that put more there; up to a quarter more there is room for the refusals, and for what
 /// its agents say.
 #[must_use]
-pub fn intake(stored: u64, most: u64, disk: &Disk) -> Intake {
-    if room(disk) != Room::Enough {
-        Intake::Low
+pub fn admission(stored: u64, most: u64, disk: &Disk) -> Admission {
+    if space(disk) != Space::Enough {
+        Admission::Low
     } else if is_over(stored, most) {
-        Intake::Over
+        Admission::Over
     } else if disk.wanted > 0 && stored > disk.left() {
-        Intake::Ahead
+        Admission::Ahead
     } else {
-        Intake::Open
+        Admission::Open
     }
 }
 
@@ -143,13 +143,13 @@ pub const fn is_over(stored: u64, most: u64) -> bool {
     stored > most.saturating_add(most / 4)
 }
 
-fn of(free: u64, wanted: u64) -> Room {
+fn of(free: u64, wanted: u64) -> Space {
     if free >= wanted {
-        Room::Enough
+        Space::Enough
     } else if free >= wanted / 2 {
-        Room::Low { missing: wanted - free }
+        Space::Low { missing: wanted - free }
     } else {
-        Room::Short { missing: wanted / 2 - free }
+        Space::Short { missing: wanted / 2 - free }
     }
 }
 
@@ -203,19 +203,19 @@ mod tests {
     #[test]
     fn room_is_low_below_what_is_wanted_and_short_below_half_of_it_in_bytes_or_inodes() {
         for (free, wanted, free_inodes, all_inodes, expected) in [
-            (100, 100, 0, 0, Room::Enough),
-            (99, 100, 0, 0, Room::Low { missing: 1 }),
-            (50, 100, 0, 0, Room::Low { missing: 50 }),
-            (49, 100, 0, 0, Room::Short { missing: 1 }),
-            (0, 0, 0, 0, Room::Enough),
-            (100, 100, 50, 1_000, Room::Enough),
-            (100, 100, 49, 1_000, Room::Low { missing: A_NAME }),
-            (99, 100, 49, 1_000, Room::Low { missing: 1 }),
-            (100, 100, 24, 1_000, Room::Short { missing: A_NAME }),
-            (0, 100, 49, 1_000, Room::Short { missing: 50 }),
+            (100, 100, 0, 0, Space::Enough),
+            (99, 100, 0, 0, Space::Low { missing: 1 }),
+            (50, 100, 0, 0, Space::Low { missing: 50 }),
+            (49, 100, 0, 0, Space::Short { missing: 1 }),
+            (0, 0, 0, 0, Space::Enough),
+            (100, 100, 50, 1_000, Space::Enough),
+            (100, 100, 49, 1_000, Space::Low { missing: A_NAME }),
+            (99, 100, 49, 1_000, Space::Low { missing: 1 }),
+            (100, 100, 24, 1_000, Space::Short { missing: A_NAME }),
+            (0, 100, 49, 1_000, Space::Short { missing: 50 }),
         ] {
             let disk = Disk { free, inside: 0, wanted, free_inodes, all_inodes };
-            assert_eq!(room(&disk), expected, "{disk:?}");
+            assert_eq!(space(&disk), expected, "{disk:?}");
         }
     }
 
@@ -237,40 +237,40 @@ mod tests {
     #[test]
     fn what_is_free_inside_of_the_store_counts_where_half_of_what_is_wanted_is_free_beside_it() {
         for (free, inside, expected) in [
-            (60, 40, Room::Enough),
-            (60, 39, Room::Low { missing: 1 }),
-            (50, 50, Room::Enough),
-            (49, 1_000, Room::Short { missing: 1 }),
+            (60, 40, Space::Enough),
+            (60, 39, Space::Low { missing: 1 }),
+            (50, 50, Space::Enough),
+            (49, 1_000, Space::Short { missing: 1 }),
         ] {
             let disk = Disk { free, inside, wanted: 100, free_inodes: 0, all_inodes: 0 };
-            assert_eq!(room(&disk), expected, "{disk:?}");
+            assert_eq!(space(&disk), expected, "{disk:?}");
         }
     }
 
     #[test]
     fn commands_wait_while_there_is_no_room_and_those_of_who_takes_more_than_what_is_left_before() {
         for (stored, free, expected) in [
-            (0, 99, Intake::Low),
-            (0, 100, Intake::Open),
-            (1, 100, Intake::Ahead),
-            (50, 150, Intake::Open),
-            (51, 150, Intake::Ahead),
-            (1_250, 9_000, Intake::Open),
-            (1_251, 9_000, Intake::Over),
+            (0, 99, Admission::Low),
+            (0, 100, Admission::Open),
+            (1, 100, Admission::Ahead),
+            (50, 150, Admission::Open),
+            (51, 150, Admission::Ahead),
+            (1_250, 9_000, Admission::Open),
+            (1_251, 9_000, Admission::Over),
         ] {
             let disk = Disk { free, inside: 0, wanted: 100, free_inodes: 0, all_inodes: 0 };
-            assert_eq!(intake(stored, 1_000, &disk), expected, "{stored} {disk:?}");
+            assert_eq!(admission(stored, 1_000, &disk), expected, "{stored} {disk:?}");
         }
         let unwatched = Disk { free: 0, inside: 0, wanted: 0, free_inodes: 0, all_inodes: 0 };
-        assert_eq!(intake(10, 1_000, &unwatched), Intake::Open);
+        assert_eq!(admission(10, 1_000, &unwatched), Admission::Open);
         // A group that writes three bytes for one that is counted leaves others a fourth of the space.
         let (mut stored, mut disk) =
             (0, Disk { free: 1_100, inside: 0, wanted: 100, free_inodes: 0, all_inodes: 0 });
-        while intake(stored, 10_000, &disk) == Intake::Open {
+        while admission(stored, 10_000, &disk) == Admission::Open {
             (stored, disk.free) = (stored + 1, disk.free - 3);
         }
         assert_eq!((stored, disk.left()), (251, 247));
-        assert_eq!(intake(1, 10_000, &disk), Intake::Open, "the others go on");
+        assert_eq!(admission(1, 10_000, &disk), Admission::Open, "the others go on");
     }
 
     #[test]

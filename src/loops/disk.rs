@@ -15,8 +15,8 @@ use crate::{
     config::Config,
     domain::{
         host::{
+            disk::{self, A_NAME, Admission, Disk, Filler, Free, LEAST, Space, Written},
             errors::chain,
-            room::{self, A_NAME, Disk, Filler, Free, Intake, LEAST, Room, Written},
         },
         runs::lanes::{Event, Holding},
     },
@@ -73,16 +73,16 @@ impl Watched {
     }
 
     /// Looks at the disk, and has the group stopped that fills it where that is needed; returns how much room there is.
-    pub(super) async fn look(&mut self, ground: &Arc<Ground>) -> Room {
+    pub(super) async fn look(&mut self, ground: &Arc<Ground>) -> Space {
         let looked_at = clock::now();
         let disk = ground.machine.whole_disk();
         let free_now = disk.all_free();
         let stored = stored(ground).await;
         self.look_at_the_store(ground, &stored, &disk).await;
-        let room = room::room(&disk);
+        let room = disk::space(&disk);
         tracing::debug!(free = free_now.bytes, ?room, "the disk was looked at");
         match room {
-            Room::Enough => {
+            Space::Enough => {
                 let now = Some((looked_at, free_now));
                 if self.low_since.take().is_some() || !disk.is_near() {
                     self.before.clear();
@@ -97,18 +97,18 @@ impl Watched {
                 release(ground, &stored);
                 self.stored = stored;
             }
-            Room::Low { .. } if self.low_since.is_none() => {
+            Space::Low { .. } if self.low_since.is_none() => {
                 self.low_since = Some(clock::monotonic());
                 self.weigh_before(ground, &stored, free_now).await;
             }
-            Room::Low { missing } if self.has_lasted() => {
+            Space::Low { missing } if self.has_lasted() => {
                 // It may stay low for days: nobody is weighed each time while nobody can have written enough.
-                if self.nobody_at.is_none_or(|then| room::lost(then, free_now) >= LEAST) {
+                if self.nobody_at.is_none_or(|then| disk::lost(then, free_now) >= LEAST) {
                     self.find_who_fills(ground, &stored, &disk, missing).await;
                 }
             }
-            Room::Low { .. } => {}
-            Room::Short { missing } => {
+            Space::Low { .. } => {}
+            Space::Short { missing } => {
                 self.low_since.get_or_insert_with(clock::monotonic);
                 self.find_who_fills(ground, &stored, &disk, missing).await;
             }
@@ -122,7 +122,7 @@ impl Watched {
 
     /// Returns what a group wrote since there was room, whenever it is weighed for the first time.
     fn wrote(&self, weight: &Weight, free_now: Free) -> Option<u64> {
-        self.room.map(|(_, then)| room::wrote(weight.changed, room::lost(then, free_now)))
+        self.room.map(|(_, then)| disk::wrote(weight.changed, disk::lost(then, free_now)))
     }
 
     /// Weighs groups that were not weighed yet, to know later how much they grew.
@@ -144,7 +144,7 @@ impl Watched {
         missing: u64,
     ) {
         let free_now = disk.all_free();
-        let lost = self.free.map_or(0, |then| room::lost(then, free_now));
+        let lost = self.free.map_or(0, |then| disk::lost(then, free_now));
         let now = self.weigh(ground, stored, Whom::All).await;
         let written = |(group, now): (&Folder, &Weight)| Written {
             group: group.clone(),
@@ -155,7 +155,7 @@ impl Watched {
         let written: Vec<Written> = now.iter().map(written).collect();
         let free_mib = disk.free >> 20;
         self.nobody_at = None;
-        match room::filler(missing, lost, &written) {
+        match disk::filler(missing, lost, &written) {
             Filler::Groups(groups, grown) => {
                 for group in groups {
                     let put = stored.get(group).unwrap_or(&0) >> 20;
@@ -167,7 +167,7 @@ impl Watched {
             }
             Filler::NotSeen => {
                 self.nobody_at = Some(free_now);
-                if !self.not_seen && ground.machine.without_room().is_empty() {
+                if !self.not_seen && ground.machine.without_space().is_empty() {
                     self.not_seen = true;
                     tell_of_nobody(ground, free_mib, &partly_weighed(&now)).await;
                 }
@@ -185,11 +185,13 @@ impl Watched {
         let most = ground.config.limits.stored_bytes;
         for (group, bytes) in stored {
             let (mib, left) = (bytes >> 20, disk.left() >> 20);
-            if room::is_over(*bytes, most) {
+            if disk::is_over(*bytes, most) {
                 let reason =
                     format!("{mib} MiB of it are in the store, and at most {} MiB are kept", most >> 20);
                 stop(ground, group, reason, "It goes on when it has less there").await;
-            } else if room::intake(*bytes, most, disk) == Intake::Ahead && self.ahead.insert(group.clone()) {
+            } else if disk::admission(*bytes, most, disk) == Admission::Ahead
+                && self.ahead.insert(group.clone())
+            {
                 tracing::warn!(group = %group, mib, left, "a group has more in the store than what is left of the disk; its commands wait");
                 let text = format!(
                     "The group {group} has {mib} MiB in the store, and only {left} MiB are left before nothing is started any more. So its commands wait until there is room, and nobody else's. {HOW}."
@@ -292,11 +294,11 @@ fn folders_of(ground: &Ground, group: &Folder) -> Vec<PathBuf> {
 /// Lets go of groups that were stopped, but for those of which too much is stored still.
 fn release(ground: &Ground, stored: &BTreeMap<Folder, u64>) {
     let most = ground.config.limits.stored_bytes;
-    let is_over = |group: &Folder| stored.get(group).is_some_and(|bytes| room::is_over(*bytes, most));
-    ground.machine.without_room().retain(|group, _| {
+    let is_over = |group: &Folder| stored.get(group).is_some_and(|bytes| disk::is_over(*bytes, most));
+    ground.machine.without_space().retain(|group, _| {
         let stays = is_over(group);
         if !stays {
-            let _ = ground.lanes.send(Event::Release { group: group.clone(), reason: Holding::NoRoom });
+            let _ = ground.lanes.send(Event::Release { group: group.clone(), reason: Holding::NoSpace });
         }
         stays
     });
@@ -319,10 +321,10 @@ async fn stop_for_the_disk(ground: &Ground, group: &Folder, free_mib: u64, why: 
 
 /// Has a group's run killed, and nothing of it started or taken in; main's chat is told, once.
 async fn stop(ground: &Ground, group: &Folder, reason: String, then: &str) {
-    if ground.machine.without_room().insert(group.clone(), reason.clone()).is_some() {
+    if ground.machine.without_space().insert(group.clone(), reason.clone()).is_some() {
         return;
     }
-    let _ = ground.lanes.send(Event::Hold { group: group.clone(), reason: Holding::NoRoom });
+    let _ = ground.lanes.send(Event::Hold { group: group.clone(), reason: Holding::NoSpace });
     tracing::error!(group = %group, reason, "stopping a group");
     let text = format!("I stopped the group {group}: {reason}. {then}. {HOW}.");
     tell_main(ground, text, format!("notice: no room for {group}")).await;

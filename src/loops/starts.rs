@@ -34,7 +34,7 @@ pub enum What {
 pub type Found = BTreeSet<(Folder, What)>;
 
 /// What a start takes in.
-pub struct Intake {
+pub struct Starts {
     data: PathBuf,
     state: Mutex<State>,
     /// Who takes something in. Of a start that follows on a death there is one at a time.
@@ -55,7 +55,7 @@ struct State {
     written: bool,
 }
 
-impl Intake {
+impl Starts {
     /// Begins to take in what was found; returns who is set aside, of whom nothing is.
     #[must_use]
     pub fn begin(data: PathBuf, found: Found, now: Time) -> (Self, BTreeSet<Folder>) {
@@ -83,7 +83,7 @@ impl Intake {
         self.state().left.contains(&(group.clone(), what))
     }
 
-    /// Waits for its turn to take something in; what is done in it is said by [`Intake::taking`]. Where the start before this
+    /// Waits for its turn to take something in; what is done in it is said by [`Starts::taking`]. Where the start before this
     /// one died there is one turn at a time, so that a death tells of whom.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.turns).acquire_owned().await.ok()
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn who_was_at_work_at_two_deaths_is_set_aside_and_a_start_that_gets_through_forgets_them() {
         let dir = tempfile::tempdir().unwrap();
-        let begin = |names: &[&str]| Intake::begin(dir.path().to_owned(), found(names), NOW);
+        let begin = |names: &[&str]| Starts::begin(dir.path().to_owned(), found(names), NOW);
         let folder = |name: &str| Folder::parse(name).unwrap();
         let file = dir.path().join("starts.json");
         let dies = |over: &[&str], found: &[&str]| {

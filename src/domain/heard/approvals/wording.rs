@@ -16,7 +16,7 @@ const QUOTE: usize = 200;
 
 /// A question as it is said, with what it can be answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
+pub struct Wording {
     pub text: String,
     pub choices: Vec<Choice>,
 }
@@ -34,7 +34,7 @@ pub struct Spoken<'a> {
 
 /// Asks whether a sender is to be heard by groups, by their names.
 #[must_use]
-pub fn about_sender(id: i64, spoken: &Spoken<'_>, groups: &[String]) -> Card {
+pub fn about_sender(id: i64, spoken: &Spoken<'_>, groups: &[String]) -> Wording {
     let choices = vec![
         Choice { label: "Allow".into(), action: Action::Allow },
         Choice { label: "Deny".into(), action: Action::Deny },
@@ -46,12 +46,12 @@ pub fn about_sender(id: i64, spoken: &Spoken<'_>, groups: &[String]) -> Card {
         place(spoken),
         quote(spoken.text)
     );
-    Card { text: with_choices(text, id, &choices), choices }
+    Wording { text: with_choices(text, id, &choices), choices }
 }
 
 /// Asks which group a chat is to be wired to; `groups` by folder and name, in the order of their offer.
 #[must_use]
-pub fn about_chat(id: i64, spoken: &Spoken<'_>, groups: &[(Folder, String)]) -> Card {
+pub fn about_chat(id: i64, spoken: &Spoken<'_>, groups: &[(Folder, String)]) -> Wording {
     let mut choices: Vec<Choice> = groups
         .iter()
         .take(OFFERED)
@@ -86,7 +86,7 @@ pub fn about_chat(id: i64, spoken: &Spoken<'_>, groups: &[(Folder, String)]) -> 
     if let Some(more) = groups.len().checked_sub(OFFERED).filter(|more| *more > 0) {
         let _ = write!(text, "\n{more} more agents: `g2 approvals approve {id} --group FOLDER`.");
     }
-    Card { text: with_choices(text, id, &choices), choices }
+    Wording { text: with_choices(text, id, &choices), choices }
 }
 
 /// Who spoke: by name, with the id where it says more. The id is the channel's word, the name the sender's own.
