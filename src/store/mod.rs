@@ -61,7 +61,7 @@ pub use outbox::{NextDelivery, OutboxPart};
 pub use prune::{Size, shrink};
 pub use receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};
 pub use runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
-pub use search::{Found, Indexer, Patience, Stop};
+pub use search::{Found, Indexer, Stop};
 pub use sessions::Transcripts;
 pub use trace::{Effected, IpcFilter, Story};
 pub use uids::GroupUid;

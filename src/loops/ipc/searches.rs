@@ -25,15 +25,15 @@ use crate::{
     domain::{host::errors::chain, states::CommandOutcome},
     failpoint,
     ipc::Claimed,
-    store::{Patience, Receipt, Settled, Stop},
+    store::{Receipt, Settled, Stop},
 };
 
 /// How many are made at a time, of as many groups.
 const AT_ONCE: usize = 2;
 /// How long a search waits until what was archived before it is indexed.
 const WAITS: Duration = Duration::from_secs(2);
-/// How long it takes at most, with that.
-const LOOKS: Duration = Duration::from_secs(5);
+/// How long it looks at most.
+const LOOKS: Duration = Duration::from_secs(3);
 /// How many of a group may wait before nothing more of it is taken in.
 const WAITING: usize = 1024;
 
@@ -41,6 +41,7 @@ const WAITING: usize = 1024;
 pub(super) struct Asked {
     claimed: Claimed,
     envelope: Envelope,
+    search: SearchSessions,
     receipt: Receipt,
 }
 
@@ -48,16 +49,21 @@ impl Asked {
     /// Returns what a command waits for, if it is a search that may be made and somebody waits for its answer.
     pub(super) fn of(pending: &Pending, settled: &Settled) -> Option<Self> {
         let envelope = pending.file.envelope()?;
+        let Command::SearchSessions(search) = &envelope.command else { return None };
         let receipt = &settled.receipt;
         let is_asked = receipt.outcome == CommandOutcome::Applied
             && receipt.reply.is_none()
-            && receipt.request_id.is_some()
-            && matches!(envelope.command, Command::SearchSessions(_));
+            && receipt.request_id.is_some();
         is_asked.then(|| Self {
             claimed: pending.claimed.clone(),
             envelope: envelope.clone(),
+            search: search.clone(),
             receipt: receipt.clone(),
         })
+    }
+
+    fn target(&self) -> &Folder {
+        self.search.target(&self.claimed.folder)
     }
 }
 
@@ -143,9 +149,13 @@ async fn serve(host: Arc<Host>, folder: Folder, places: Arc<Semaphore>, stop: Ca
 
 /// Answers one. It has a place among those that are made only while it is looked for.
 async fn answer(host: &Arc<Host>, folder: &Folder, asked: &Arc<Asked>, places: &Semaphore) {
+    let is_whole = tokio::select! {
+        () = host.stop.cancelled() => false,
+        indexed = tokio::time::timeout(WAITS, host.store.indexed(asked.target())) => matches!(indexed, Ok(Ok(()))),
+    };
     let at_work = places.acquire().await;
     let (of, wanted) = (Arc::clone(host), Arc::clone(asked));
-    let found = blocking(folder, "searching", move || search(&of, &wanted)).await;
+    let found = blocking(folder, "searching", move || search(&of, &wanted, is_whole)).await;
     drop(at_work);
     let refused = |Panicked| reply::refused(asked.envelope.request_id.as_ref(), &Refusal::internal());
     let reply = Arc::new(found.unwrap_or_else(refused));
@@ -164,17 +174,11 @@ async fn answer(host: &Arc<Host>, folder: &Folder, asked: &Arc<Asked>, places: &
 }
 
 /// Makes a search and returns its reply. On a thread that may block.
-fn search(host: &Arc<Host>, asked: &Asked) -> Vec<u8> {
-    let envelope = &asked.envelope;
-    let Command::SearchSessions(wanted) = &envelope.command else { return Vec::new() };
-    let SearchSessions { query, limit, target_folder: _ } = wanted;
-    let began = clock::monotonic();
-    let within = |limit: Duration| -> Stop {
-        let stop = host.stop.clone();
-        Arc::new(move || stop.is_cancelled() || began.elapsed() >= limit)
-    };
-    let patience = Patience { waits: Some(within(WAITS)), looks: within(LOOKS) };
-    match host.store.search(wanted.target(&asked.claimed.folder), query, *limit, &patience) {
+fn search(host: &Arc<Host>, asked: &Asked, is_whole: bool) -> Vec<u8> {
+    let (envelope, SearchSessions { query, limit, .. }) = (&asked.envelope, &asked.search);
+    let (began, stop) = (clock::monotonic(), host.stop.clone());
+    let stop: Stop = Arc::new(move || stop.is_cancelled() || began.elapsed() >= LOOKS);
+    match host.store.search(asked.target(), query, *limit, is_whole, &stop) {
         Ok(found) => {
             let why = |why| if host.stop.is_cancelled() { Unsearched::NotNow } else { why };
             reply::found(envelope, found.sessions, found.unsearched.map(why))
