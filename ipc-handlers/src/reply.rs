@@ -33,13 +33,21 @@ pub fn refused(request_id: Option<&RequestId>, refusal: &Refusal) -> Vec<u8> {
     bytes(&Reply::Refused { request_id, ok: false, error: refusal })
 }
 
-/// Returns the reply to a search: what was found, and why that may not be all; where nothing was found for that reason, that it is
-/// refused.
-#[must_use]
-pub fn found(envelope: &Envelope, sessions: Vec<FoundSession>, unsearched: Option<Unsearched>) -> Vec<u8> {
+/// Returns the reply to a search: the sessions found, and why these may not be all. If none was found for that reason, the
+/// search is refused.
+///
+/// # Errors
+/// The refusal.
+pub fn found(
+    envelope: &Envelope,
+    sessions: Vec<FoundSession>,
+    unsearched: Option<Unsearched>,
+) -> Result<Vec<u8>, Refusal> {
     match unsearched {
-        Some(why) if sessions.is_empty() => refused(envelope.request_id.as_ref(), &why.into()),
-        Some(_) | None => accepted(envelope, &[Outcome::Sessions { sessions, unsearched }], &TimeZone::UTC),
+        Some(why) if sessions.is_empty() => Err(why.into()),
+        Some(_) | None => {
+            Ok(accepted(envelope, &[Outcome::Sessions { sessions, unsearched }], &TimeZone::UTC))
+        }
     }
 }
 
@@ -259,7 +267,7 @@ mod tests {
         let group = Folder::parse("family").unwrap();
         let sessions =
             || vec![FoundSession { group: group.clone(), session: session.clone(), snippet: "x".into() }];
-        let text = |reply| String::from_utf8(reply).unwrap();
+        let text = |reply: Result<Vec<u8>, Refusal>| String::from_utf8(reply.unwrap()).unwrap();
         let asked = crate::parse(br#"{"type":"search_sessions","requestId":"r-1"}"#).unwrap();
         assert_eq!(
             text(found(&asked, sessions(), Some(Unsearched::NotIndexed))),
@@ -279,6 +287,6 @@ mod tests {
                 r#"{{"sessions":[{row}],"note":"there may be more: so much of what was said fits that the search was given up; look for longer words, or for more of them"}}"#
             ))
         );
-        assert_eq!(found(&asked, Vec::new(), Some(why)), refused(asked.request_id.as_ref(), &why.into()));
+        assert_eq!(found(&asked, Vec::new(), Some(why)), Err(why.into()));
     }
 }

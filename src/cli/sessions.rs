@@ -15,7 +15,7 @@ use crate::{
         Op, OpError,
         sessions::{archive, clear, delete, resume},
     },
-    store::{Patience, Stop, Store},
+    store::{Stop, Store},
     system::clock,
 };
 
@@ -189,14 +189,15 @@ async fn search(
     check_query(query).map_err(|fault| anyhow!("the query {fault}"))?;
     let mut rows = Vec::new();
     let began = clock::monotonic();
-    let within = |limit: Duration| -> Stop { Arc::new(move || began.elapsed() >= limit) };
-    let waits = within(WAITS);
+    let stop: Stop = Arc::new(move || began.elapsed() >= LOOKS);
     // With the daemon up there is little to do, and with it down all.
     let mut indexer = store.indexer()?;
-    while indexer.work()? && !waits() {}
-    let patience = Patience { waits: None, looks: within(LOOKS) };
+    let mut is_whole = false;
+    while !is_whole && began.elapsed() < WAITS {
+        is_whole = !indexer.work()?;
+    }
     for group in groups {
-        let found = store.search(&group, query, limit, &patience)?;
+        let found = store.search(&group, query, limit, is_whole, &stop)?;
         if let Some(why) = found.unsearched {
             out::tell(format!("group {group}: {}", Refusal::from(why).message));
         }

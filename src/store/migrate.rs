@@ -32,6 +32,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0022_archives", include_str!("../../migrations/0022_archives.sql")),
     ("0023_channels", include_str!("../../migrations/0023_channels.sql")),
     ("0024_halves", include_str!("../../migrations/0024_halves.sql")),
+    ("0025_answers", include_str!("../../migrations/0025_answers.sql")),
 ];
 
 /// The schema version that this program writes.

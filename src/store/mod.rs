@@ -37,7 +37,7 @@ pub use crossing::handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use crossing::waiting::WaitingLane;
 pub use fault::Fault;
 pub use prune::{Size, shrink};
-pub use search::{Found, Indexer, Patience, Stop};
+pub use search::{Found, Indexer, Stop};
 pub use talk::approvals::{Asking, Decided, How, Pick};
 pub use talk::events::{Follower, News};
 pub use talk::groups::{NewGroup, NewWiring};

@@ -322,10 +322,8 @@ async fn of_commands(store: &Store) {
     let mut indexer = store.indexer().unwrap();
     while indexer.work().unwrap() {}
     for query in ["words", "w", ""] {
-        let never: Stop = Arc::new(|| false);
-        store
-            .search(&main_folder(), query, 1, &Patience { waits: Some(Arc::clone(&never)), looks: never })
-            .unwrap();
+        store.indexed(&main_folder()).await.unwrap();
+        store.search(&main_folder(), query, 1, true, &(Arc::new(|| false) as Stop)).unwrap();
     }
     store.chat_of_main().await.unwrap();
     store.session_history(&main_folder(), 1 << 20).unwrap();

@@ -9,14 +9,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use ipc_handlers::{Folder, Unsearched, shown::FoundSession};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::{Follower, News, Result, Store, StoreError, talk::events::newest};
 use crate::domain::host::{errors::chain, feed::EventKind};
@@ -31,22 +30,11 @@ use file::{FileId, Index};
 const PIECE: usize = 64 << 10;
 /// So many sessions of one group at most.
 const AT_ONCE: usize = 256;
-/// How often a search that waits asks whether it is to stop.
-const ASKED_AGAIN: Duration = Duration::from_millis(20);
 /// How many connections to the index are held open.
 const HELD: usize = 4;
 
 /// Whether work is to stop; asked often.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// How long a search goes on.
-#[derive(Clone)]
-pub struct Patience {
-    /// Until when it waits for an [`Indexer`] that is at work; `None`: none is, what is indexed is indexed.
-    pub waits: Option<Stop>,
-    /// Until when it looks.
-    pub looks: Stop,
-}
 
 /// What a search found, best first, and why that may not be all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +49,7 @@ pub(super) struct Search {
     path: Option<PathBuf>,
     progress: Mutex<Progress>,
     /// Something was indexed.
-    moved: Condvar,
+    moved: watch::Sender<()>,
     /// The file is another one.
     renewed: Notify,
     idle: Mutex<Vec<Index>>,
@@ -81,6 +69,11 @@ struct Progress {
 }
 
 impl Progress {
+    /// Whether all of a group's is indexed that was archived up to this event.
+    fn has_all(&self, group: &Folder, event: i64) -> bool {
+        self.reached.is_some_and(|reached| reached >= event) && !self.due.contains_key(group)
+    }
+
     /// Returns whose turn it is.
     fn next(&self) -> Option<Folder> {
         let after = |last: &Folder| self.due.keys().find(|group| *group > last).cloned();
@@ -110,7 +103,7 @@ impl Search {
         Self {
             path: (!is_read_only).then(|| path.with_file_name("search.sqlite")),
             progress: Mutex::default(),
-            moved: Condvar::new(),
+            moved: watch::Sender::new(()),
             renewed: Notify::new(),
             idle: Mutex::default(),
         }
@@ -165,41 +158,27 @@ impl Search {
 }
 
 impl Store {
-    /// Finds archived sessions of a group in which all words occur, best first; without words, newest first. On a thread
-    /// that may block.
+    /// Waits until an [`Indexer`] has taken in all that is archived of a group by now. Safe to cancel.
+    ///
+    /// # Errors
+    /// When the newest event can't be read.
+    pub async fn indexed(&self, group: &Folder) -> Result<()> {
+        let event = self.newest_event().await?;
+        let mut moved = self.search.moved.subscribe();
+        while !self.search.progress().has_all(group, event) {
+            // The store that this holds keeps the sender.
+            let _ = moved.changed().await;
+        }
+        Ok(())
+    }
+
+    /// Finds archived sessions of a group in which all words occur, best first; without words, newest first. `is_whole`: all of
+    /// them are indexed, as far as the caller knows. On a thread that may block.
     ///
     /// # Errors
     /// The store's. Why not all was searched is part of the result.
-    pub fn search(&self, group: &Folder, query: &str, limit: i64, patience: &Patience) -> Result<Found> {
-        let event = if patience.waits.is_some() { self.read(newest)? } else { 0 };
-        self.search.with(|index| {
-            let is_whole = self.wait_for_index(group, event, patience.waits.as_ref());
-            self.look(index, group, query, limit, is_whole, &patience.looks)
-        })
-    }
-
-    /// Whether all of a group's is indexed as it was at this event, in time.
-    fn wait_for_index(&self, group: &Folder, event: i64, stop: Option<&Stop>) -> bool {
-        let mut progress = self.search.progress();
-        loop {
-            if progress.reached.is_some_and(|reached| reached >= event) && !progress.due.contains_key(group) {
-                return true;
-            }
-            if stop.is_none_or(|stop| stop()) {
-                return false;
-            }
-            progress = self
-                .search
-                .moved
-                .wait_timeout(progress, ASKED_AGAIN)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
-    }
-
-    fn look(
+    pub fn search(
         &self,
-        index: &mut Index,
         group: &Folder,
         query: &str,
         limit: i64,
@@ -207,20 +186,23 @@ impl Store {
         stop: &Stop,
     ) -> Result<Found> {
         let limit = usize::try_from(limit).unwrap_or(0);
-        let stopped = Arc::new(AtomicBool::new(false));
-        let (stop, told) = (Arc::clone(stop), Arc::clone(&stopped));
-        let asked = move || {
-            let stops = stop();
-            told.fetch_or(stops, Ordering::Relaxed);
-            stops
-        };
-        let sessions = self.read(|c| index.look(c, group, query, limit, asked))?;
-        let unsearched = if stopped.load(Ordering::Relaxed) {
-            Some(Unsearched::TooMuch)
-        } else {
-            (!is_whole).then_some(Unsearched::NotIndexed)
-        };
-        Ok(Found { sessions, unsearched })
+        self.search.with(|index| {
+            // The file may be a new one.
+            let is_whole = is_whole && self.search.progress().has_all(group, 0);
+            let stopped = Arc::new(AtomicBool::new(false));
+            let (stop, told) = (Arc::clone(stop), Arc::clone(&stopped));
+            let asked = move || {
+                let stops = stop();
+                told.fetch_or(stops, Ordering::Relaxed);
+                stops
+            };
+            let sessions = self.read(|c| index.look(c, group, query, limit, asked))?;
+            let unsearched = match stopped.load(Ordering::Relaxed) {
+                true => Some(Unsearched::TooMuch),
+                false => (!is_whole).then_some(Unsearched::NotIndexed),
+            };
+            Ok(Found { sessions, unsearched })
+        })
     }
 
     /// Returns who keeps the index, from now on.
@@ -256,7 +238,8 @@ impl Indexer {
         let search = Arc::clone(&self.store.search);
         search.with(|index| {
             loop {
-                let news = self.feed.look_here()?;
+                let store = &self.store;
+                let news = self.feed.look_by(|feed, cursor, newest| store.read(|c| feed.read(c, cursor, newest)))?;
                 self.take_in(&news, self.feed.cursor());
                 if news.events.is_empty() && !news.missed {
                     break;
@@ -272,14 +255,20 @@ impl Indexer {
                 }
             }
             let Some(group) = search.progress().next() else {
-                search.moved.notify_all();
+                search.moved.send_replace(());
                 return Ok(false);
             };
             let newest: Vec<i64> = search.progress().newest(&group);
-            let done = self.store.read(|c| index.work_off(c, &newest, PIECE))?;
+            let done = match self.store.read(|c| index.work_off(c, &newest, PIECE)) {
+                Err(error) if is_our_fault(&error) => {
+                    tracing::error!(group = %group, error = %chain(&error), "our own fault: sessions can't be indexed; they are left out until a restart");
+                    newest.len()
+                }
+                done => done?,
+            };
             let mut progress = search.progress();
             progress.done(group, &newest[..done]);
-            search.moved.notify_all();
+            search.moved.send_replace(());
             Ok(!progress.due.is_empty())
         })
     }
@@ -294,8 +283,13 @@ impl Indexer {
         // Of a group that is made or removed everything comes or goes.
         progress.reached = progress.reached.filter(|_| !news.any(&[EventKind::Group])).map(|_| cursor);
         drop(progress);
-        self.store.search.moved.notify_all();
+        self.store.search.moved.send_replace(());
     }
+}
+
+/// Whether neither the world nor a broken file is in the way: it would be so for ever, and for everybody.
+fn is_our_fault(error: &StoreError) -> bool {
+    !error.is_worlds_fault() && !matches!(error, StoreError::Sqlite(fault) if fault.is_broken())
 }
 
 #[cfg(test)]

@@ -161,6 +161,19 @@ fn no_field_of_a_log_line_takes_the_place_of_its_text() {
 }
 
 #[test]
+fn an_error_is_logged_with_its_causes_and_is_never_a_text() {
+    let bare = Regex::new(r"tracing::\w+!\([^;]*?%(error|fault|e)\b").unwrap();
+    let text_as_error = Regex::new(r"Result<[^>]*, String>").unwrap();
+    for (path, text) in files("src", "rs") {
+        let code = &text[..text.find("#[cfg(test)]").unwrap_or(text.len())];
+        assert!(!bare.is_match(code), "{}: log it as `error = %chain(&error)`", path.display());
+        assert!(!text_as_error.is_match(code), "{}: make the error a type", path.display());
+    }
+    assert!(bare.is_match("tracing::warn!(run, %error, \"x\")"));
+    assert!(!bare.is_match("tracing::warn!(error = %chain(&error), \"x\")"));
+}
+
+#[test]
 fn foreign_text_reaches_a_terminal_by_three_doors_only() {
     // Each lets nothing through that acts on a terminal. `clippy::print_stdout` and `print_stderr` keep the macros out.
     let doors = ["src/cli/editor.rs", "src/cli/log.rs", "src/cli/out.rs"].map(Path::new);

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     domain::{host::errors::chain, states::CommandOutcome},
     ipc::Claimed,
-    store::{Patience, Receipt, Settled, Stop},
+    store::{Receipt, Settled, Stop},
     system::{clock, failpoint},
 };
 
@@ -33,8 +33,11 @@ use crate::{
 const AT_ONCE: usize = 2;
 /// How long a search waits until what was archived before it is indexed.
 const WAITS: Duration = Duration::from_secs(2);
-/// How long it takes at most, with that.
-const LOOKS: Duration = Duration::from_secs(5);
+/// How long it looks at most.
+const LOOKS: Duration = Duration::from_secs(3);
+/// How long the world is left alone when it is in the way of an answer; twice as long each time.
+const REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_secs(60);
 /// How many of a group may wait before nothing more of it is taken in.
 const WAITING: usize = 1024;
 
@@ -42,6 +45,7 @@ const WAITING: usize = 1024;
 pub(super) struct Asked {
     claimed: Claimed,
     envelope: Envelope,
+    search: SearchSessions,
     receipt: Receipt,
 }
 
@@ -49,16 +53,21 @@ impl Asked {
     /// Returns what a command waits for, if it is a search that may be made and somebody waits for its answer.
     pub(super) fn of(pending: &Pending, settled: &Settled) -> Option<Self> {
         let envelope = pending.file.envelope()?;
+        let Command::SearchSessions(search) = &envelope.command else { return None };
         let receipt = &settled.receipt;
         let is_asked = receipt.outcome == CommandOutcome::Applied
             && receipt.reply.is_none()
-            && receipt.request_id.is_some()
-            && matches!(envelope.command, Command::SearchSessions(_));
+            && receipt.request_id.is_some();
         is_asked.then(|| Self {
             claimed: pending.claimed.clone(),
             envelope: envelope.clone(),
+            search: search.clone(),
             receipt: receipt.clone(),
         })
+    }
+
+    fn target(&self) -> &Folder {
+        self.search.target(&self.claimed.folder)
     }
 }
 
@@ -151,38 +160,77 @@ async fn serve(
 
 /// Answers one. It has a place among those that are made only while it is looked for.
 async fn answer(host: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>, places: &Semaphore) {
+    let is_whole = tokio::select! {
+        () = host.stop.cancelled() => false,
+        indexed = tokio::time::timeout(WAITS, host.store.indexed(asked.target())) => matches!(indexed, Ok(Ok(()))),
+    };
     let at_work = places.acquire().await;
     let (of, wanted) = (Arc::clone(host), Arc::clone(asked));
-    let found = blocking(folder, "searching", move || search(&of, &wanted)).await;
+    let found = blocking(folder, "searching", move || search(&of, &wanted, is_whole)).await;
     drop(at_work);
-    let refused = |Panicked| reply::refused(asked.envelope.request_id.as_ref(), &Refusal::internal());
-    let reply = Arc::new(found.unwrap_or_else(refused));
+    let found = found.unwrap_or_else(|Panicked| Err(Refusal::internal()));
+    let refused = |refusal: &Refusal| reply::refused(asked.envelope.request_id.as_ref(), refusal);
+    let (reply, refusal) = match found {
+        Ok(reply) => (reply, None),
+        Err(refusal) => (refused(&refusal), Some(refusal)),
+    };
     failpoint::reach("ipc.searched");
     host.allowances.of(folder, |left| left.bytes.take(reply.len(), clock::now()));
-    let mut rest = Duration::from_secs(1);
+    let Some(receipt) = keep(host, folder, asked, Arc::new(reply), refusal).await else { return };
+    let receipt = Arc::new(receipt);
+    failpoint::reach("ipc.answered");
+    let mut rest = REST;
     for tries in 1..=ANSWER_TRIES {
-        let (of, wanted, reply) = (Arc::clone(host), Arc::clone(asked), Arc::clone(&reply));
-        let placing = move || place(&of, &wanted, &reply, tries == ANSWER_TRIES);
+        let (of, wanted, receipt) = (Arc::clone(host), Arc::clone(asked), Arc::clone(&receipt));
+        let placing = move || place(&of, &wanted, &receipt, tries == ANSWER_TRIES);
         if blocking(folder, "answering a search", placing).await.ok() != Some(Placed::NotNow) {
             return;
         }
         tokio::time::sleep(rest).await;
-        rest = (rest * 2).min(Duration::from_secs(60));
+        rest = (rest * 2).min(LONGEST_REST);
     }
 }
 
-/// Makes a search and returns its reply. On a thread that may block.
-fn search(host: &Arc<Mailboxes>, asked: &Asked) -> Vec<u8> {
-    let envelope = &asked.envelope;
-    let Command::SearchSessions(wanted) = &envelope.command else { return Vec::new() };
-    let SearchSessions { query, limit, target_folder: _ } = wanted;
-    let began = clock::monotonic();
-    let within = |limit: Duration| -> Stop {
-        let stop = host.stop.clone();
-        Arc::new(move || stop.is_cancelled() || began.elapsed() >= limit)
-    };
-    let patience = Patience { waits: Some(within(WAITS)), looks: within(LOOKS) };
-    match host.store.search(wanted.target(&asked.claimed.folder), query, *limit, &patience) {
+/// Writes the answer down before it is seen, so that the same request has the same answer. `None`: it can't be, and the
+/// search stays claimed.
+async fn keep(
+    host: &Mailboxes,
+    folder: &Folder,
+    asked: &Asked,
+    reply: Arc<Vec<u8>>,
+    refusal: Option<Refusal>,
+) -> Option<Receipt> {
+    let mut rest = REST;
+    loop {
+        let (of, claim) = (folder.clone(), asked.claimed.id);
+        match host.store.answered(claim, of, Arc::clone(&reply), refusal.clone()).await {
+            // A reply may be longer than what is kept.
+            Ok(Some(receipt)) => {
+                return Some(Receipt { reply: receipt.reply.or_else(|| Some(reply.to_vec())), ..receipt });
+            }
+            // Nothing is kept of it any more.
+            Ok(None) => {
+                return Some(Receipt { reply: Some(reply.to_vec()), ..asked.receipt.clone() });
+            }
+            Err(error) if error.is_worlds_fault() => {
+                tracing::warn!(claim, error = %chain(&error), "the store can't take an answer now; it is tried again");
+                tokio::time::sleep(rest).await;
+                rest = (rest * 2).min(LONGEST_REST);
+            }
+            Err(error) => {
+                tracing::error!(claim, error = %chain(&error), "our own fault: an answer can't be written down; the next start searches again");
+                return None;
+            }
+        }
+    }
+}
+
+/// Makes a search and returns its reply, or why there is none. On a thread that may block.
+fn search(host: &Arc<Mailboxes>, asked: &Asked, is_whole: bool) -> Result<Vec<u8>, Refusal> {
+    let (envelope, SearchSessions { query, limit, .. }) = (&asked.envelope, &asked.search);
+    let (began, stop) = (clock::monotonic(), host.stop.clone());
+    let stop: Stop = Arc::new(move || stop.is_cancelled() || began.elapsed() >= LOOKS);
+    match host.store.search(asked.target(), query, *limit, is_whole, &stop) {
         Ok(found) => {
             let why = |why| if host.stop.is_cancelled() { Unsearched::NotNow } else { why };
             reply::found(envelope, found.sessions, found.unsearched.map(why))
@@ -191,22 +239,22 @@ fn search(host: &Arc<Mailboxes>, asked: &Asked) -> Vec<u8> {
             tracing::warn!(error = %chain(&error), "searching failed");
             match error.is_worlds_fault() {
                 true => reply::found(envelope, Vec::new(), Some(Unsearched::NotNow)),
-                false => reply::refused(envelope.request_id.as_ref(), &Refusal::internal()),
+                false => Err(Refusal::internal()),
             }
         }
     }
 }
 
 /// Puts a reply where it is waited for, and the command aside; `is_last`: aside in any case. On a thread that may block.
-fn place(host: &Mailboxes, asked: &Asked, reply: &[u8], is_last: bool) -> Placed {
-    let Asked { claimed, receipt, .. } = asked;
-    if put_reply(host, claimed, receipt, Some(reply)) == Placed::NotNow && !is_last {
+fn place(host: &Mailboxes, asked: &Asked, receipt: &Receipt, is_last: bool) -> Placed {
+    let (claimed, reply) = (&asked.claimed, receipt.reply.as_deref());
+    if put_reply(host, claimed, receipt, reply) == Placed::NotNow && !is_last {
         return Placed::NotNow;
     }
     failpoint::reach("ipc.replied");
     // Its bytes were not held meanwhile.
     let bytes = host.claims.read(claimed).map_or_else(|_| Vec::new(), |read| read.bytes);
-    match set_aside(host, claimed, &bytes, receipt, Some(reply), 0) {
+    match set_aside(host, claimed, &bytes, receipt, reply, 0) {
         Ok(()) => Placed::Done,
         Err(error) => {
             tracing::warn!(claim = claimed.id, error = %chain(&error), "setting a settled command aside failed; its receipt holds");

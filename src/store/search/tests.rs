@@ -1,8 +1,7 @@
 //! An index that is behind, broken, gone, or somebody else's.
 #![expect(clippy::disallowed_methods, reason = "breaks what the store keeps beside itself")]
 
-use std::sync::atomic::AtomicUsize;
-
+use futures_util::FutureExt as _;
 use ipc_handlers::Time;
 use proptest::{collection::vec, prelude::*};
 
@@ -19,13 +18,8 @@ fn folder(name: &str) -> Folder {
     Folder::parse(name).unwrap()
 }
 
-/// Waits for the index until `waits`, and looks for as long as it takes.
-fn patience(waits: impl Fn() -> bool + Send + Sync + 'static) -> Patience {
-    Patience { waits: Some(Arc::new(waits)), looks: Arc::new(|| false) }
-}
-
-fn for_ever() -> Patience {
-    patience(|| false)
+fn never() -> Stop {
+    Arc::new(|| false)
 }
 
 impl Archive {
@@ -65,7 +59,7 @@ impl Archive {
 
     fn search(&self, group: &str, query: &str) -> Vec<FoundSession> {
         self.index();
-        let found = self.store.search(&folder(group), query, 10, &for_ever()).unwrap();
+        let found = self.store.search(&folder(group), query, 10, true, &never()).unwrap();
         assert_eq!(found.unsearched, None, "{query}");
         found.sessions
     }
@@ -76,7 +70,7 @@ impl Archive {
 
     /// What is found without anything being indexed.
     fn as_it_is(&self, group: &str, query: &str) -> (usize, Option<Unsearched>) {
-        let found = self.store.search(&folder(group), query, 10, &patience(|| true)).unwrap();
+        let found = self.store.search(&folder(group), query, 10, false, &never()).unwrap();
         (found.sessions.len(), found.unsearched)
     }
 
@@ -247,7 +241,7 @@ async fn a_group_with_much_to_index_makes_nobody_wait() {
     all.keep("good", "s-2", "x", "about planes", 1).await;
     // At most one piece of each group's comes before.
     assert!(all.piece() && all.piece());
-    let found = all.store.search(&folder("good"), "trains", 10, &for_ever()).unwrap();
+    let found = all.store.search(&folder("good"), "trains", 10, true, &never()).unwrap();
     assert_eq!((found.sessions.len(), found.unsearched), (1, None));
     assert_eq!(all.as_it_is("evil", "elsewhere"), (0, Some(Unsearched::NotIndexed)));
     assert_eq!(all.found("evil", "nothing").len(), 3);
@@ -257,20 +251,12 @@ async fn a_group_with_much_to_index_makes_nobody_wait() {
 async fn a_search_waits_for_what_was_archived_before_it() {
     let all = Archive::new();
     all.keep("main", "s-1", "x", "about trains", 1).await;
-    let waits = Arc::new(AtomicUsize::new(0));
-    let asked = Arc::clone(&waits);
-    let counted = patience(move || {
-        asked.fetch_add(1, Ordering::Relaxed);
-        false
-    });
-    std::thread::scope(|threads| {
-        let searching = threads.spawn(|| all.store.search(&folder("main"), "trains", 10, &counted).unwrap());
-        while waits.load(Ordering::Relaxed) == 0 {
-            std::thread::yield_now();
-        }
-        all.index();
-        assert_eq!(searching.join().unwrap().sessions.len(), 1);
-    });
+    let group = folder("main");
+    let mut waiting = std::pin::pin!(all.store.indexed(&group));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    all.index();
+    waiting.await.unwrap();
+    assert_eq!(all.store.search(&group, "trains", 10, true, &never()).unwrap().sessions.len(), 1);
 }
 
 #[tokio::test]
@@ -386,9 +372,8 @@ async fn a_search_that_is_to_stop_says_so() {
     }
     all.index();
     for query in ["abc", "cde abc", "bc", "abcde"] {
-        let looks: Stop = Arc::new(|| true);
-        let patience = Patience { looks, ..for_ever() };
-        let found = all.store.search(&folder("main"), query, 10, &patience).unwrap();
+        let stop: Stop = Arc::new(|| true);
+        let found = all.store.search(&folder("main"), query, 10, true, &stop).unwrap();
         assert_eq!((found.sessions.len(), found.unsearched), (0, Some(Unsearched::TooMuch)), "{query}");
     }
     assert_eq!(all.found("main", "abcde"), Vec::<String>::new());

@@ -79,7 +79,12 @@ impl Feed {
     }
 
     /// Reads what comes after `cursor`, unless it is known by now; whether something before it was removed unread.
-    fn read(&self, c: &Connection, cursor: i64, newest: i64) -> Result<(Vec<Arc<FeedEvent>>, bool)> {
+    pub(in crate::store) fn read(
+        &self,
+        c: &Connection,
+        cursor: i64,
+        newest: i64,
+    ) -> Result<(Vec<Arc<FeedEvent>>, bool)> {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(events) = recent.after(cursor, newest) {
             return Ok((events, false));
@@ -213,16 +218,19 @@ impl Follower {
         Ok(self.take(newest, events, missed))
     }
 
-    /// As [`Follower::look`], on a thread that may block.
+    /// As [`Follower::look`], where `read` reads the events between two numbers.
     ///
     /// # Errors
     /// The store's.
-    pub(in crate::store) fn look_here(&mut self) -> Result<News> {
+    pub(in crate::store) fn look_by(
+        &mut self,
+        read: impl FnOnce(&Feed, i64, i64) -> Result<(Vec<Arc<FeedEvent>>, bool)>,
+    ) -> Result<News> {
         let newest = *self.bell.borrow();
         if newest <= self.cursor {
             return Ok(News::default());
         }
-        let (events, missed) = self.store.read(|c| self.store.feed.read(c, self.cursor, newest))?;
+        let (events, missed) = read(&self.store.feed, self.cursor, newest)?;
         Ok(self.take(newest, events, missed))
     }
 

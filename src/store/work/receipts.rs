@@ -22,7 +22,7 @@ mod facts;
 mod proof;
 mod settle;
 
-use settle::{Verdict, keep, settle};
+use settle::{Verdict, keep, let_go, settle};
 
 /// A claimed file, ready to be decided.
 #[derive(Clone, Debug)]
@@ -225,6 +225,46 @@ impl Store {
     /// Returns one receipt.
     pub fn receipt(&self, claim: i64) -> Result<Option<Receipt>> {
         self.read(|c| receipt(c, "claim_id = ?1", params![claim]))
+    }
+
+    /// Writes down the answer to a search, which is made after its receipt: its reply, and if that is a refusal, why. An
+    /// answer that is there already stays, as it may have been seen. `None`: there is no such receipt.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn answered(
+        &self,
+        claim: i64,
+        group: Folder,
+        reply: Arc<Vec<u8>>,
+        refusal: Option<Refusal>,
+    ) -> Result<Option<Receipt>> {
+        let most = self.bounds.replies;
+        self.write(move |c| {
+            let Some(known) = receipt(c, "claim_id = ?1", params![claim])? else { return Ok(None) };
+            if known.reply.is_some() {
+                return Ok(Some(known));
+            }
+            let refusal = refusal.as_ref();
+            let outcome =
+                if refusal.is_some() { CommandOutcome::Refused } else { CommandOutcome::Applied };
+            c.prepare_cached(
+                "UPDATE receipts SET reply = ?2, outcome = ?3, code = ?4, reason = ?5, hint = ?6 WHERE claim_id = ?1",
+            )?
+            .execute(params![
+                claim,
+                *reply,
+                outcome.as_str(),
+                refusal.map(|refusal| refusal.code.as_str()),
+                refusal.map(|refusal| refusal.message.as_str()),
+                refusal.map(|refusal| refusal.hint.as_str()),
+            ])?;
+            if reply.len() >= LONG_REPLY {
+                let_go(c, &group, most)?;
+            }
+            receipt(c, "claim_id = ?1", params![claim])
+        })
+        .await
     }
 
     /// Counts malformed commands.

@@ -8,6 +8,7 @@
 //! | `ipc.claimed` `ipc.read` `ipc.decided` | claimed | none | decides it |
 //! | `ipc.committed` `ipc.replied` `ipc.set_aside` | claimed | there | gives the stored reply, decides nothing |
 //! | `ipc.searched`, of a search only | claimed | there, without a reply | searches again |
+//! | `ipc.answered`, of a search only | claimed | there, with its reply | gives the stored reply |
 #![expect(clippy::disallowed_methods, reason = "tests look at what the daemon left")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
@@ -34,7 +35,7 @@ const STEPS: [&str; 9] = [
 ];
 
 /// Those of a search, whose reply is made after the commit.
-const STEPS_OF_A_SEARCH: [&str; 10] = [
+const STEPS_OF_A_SEARCH: [&str; 11] = [
     "ipc.seen",
     "ipc.in_hand",
     "ipc.linked",
@@ -43,6 +44,7 @@ const STEPS_OF_A_SEARCH: [&str; 10] = [
     "ipc.decided",
     "ipc.committed",
     "ipc.searched",
+    "ipc.answered",
     "ipc.replied",
     "ipc.set_aside",
 ];
@@ -112,8 +114,11 @@ impl Kind {
         let id = ours[0]["id"].as_i64().unwrap();
         let receipts = receipts(&Ledger::of_the_living(&root));
         assert_eq!(receipts.len(), 1, "{step}");
-        if let Some(known) = known {
-            assert_eq!(receipts[0], known, "{step}: what was committed is not decided again");
+        match known {
+            // Its reply is made after the commit.
+            Some((id, None)) if self.is_search() => assert_eq!(receipts[0].0, id, "{step}"),
+            Some(known) => assert_eq!(receipts[0], known, "{step}: what was committed is not decided again"),
+            None => {}
         }
         self.check_what_is_kept(&root, step, id, receipts[0].1.as_deref());
         (self.check)(&root);
@@ -151,11 +156,7 @@ impl Kind {
         let place = if self.end == End::Dead { "dead" } else { "done" };
         assert_eq!(read(root, format!("{place}/{group}/{id}.json")), self.bytes, "{step}");
         let replied = || read(root, format!("ipc/{group}/responses/r1.json"));
-        let reply = if self.is_search() {
-            reply.map_or_else(|| Some(replied()), |_| None)
-        } else {
-            reply.map(<[u8]>::to_vec)
-        };
+        let reply = reply.map(<[u8]>::to_vec);
         if self.end != End::Dead {
             assert_eq!(Some(replied()), reply, "{step}");
         }

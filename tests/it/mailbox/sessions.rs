@@ -203,6 +203,32 @@ fn a_search_finds_words_and_parts_of_them_best_first_and_only_one_s_own() {
 }
 
 #[test]
+fn a_search_that_is_asked_for_again_has_its_first_answer() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    let keep = |n: u32| {
+        let kept = json!({"type": "archive_session", "sessionId": format!("s-{n}"), "name": n.to_string(),
+            "content": "to Lisbon"});
+        ask(&root, "main", kept, &format!("keep-{n}"));
+    };
+    let search =
+        json!({"type": "search_sessions", "schemaVersion": 1, "query": "lisbon", "requestId": "again"});
+    let found = |name: &str| {
+        root.put_command("main", "tasks", name, &search);
+        root.settled_file("main", name);
+        let reply = root.reply("main", "again");
+        fs::remove_file(root.data("ipc/main/responses/again.json")).unwrap();
+        reply["result"]["sessions"].as_array().unwrap().len()
+    };
+    keep(1);
+    assert_eq!(found("first.json"), 1);
+    keep(2);
+    assert_eq!(found("second.json"), 1, "the first answer again");
+    let other = json!({"type": "search_sessions", "schemaVersion": 1, "query": "porto"});
+    assert_eq!(ask(&root, "main", other, "again")["error"]["code"], "conflict");
+}
+
+#[test]
 fn a_search_sees_what_commands_before_it_changed() {
     let root = Root::new("");
     // Makes the boxes.

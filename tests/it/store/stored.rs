@@ -72,8 +72,14 @@ fn asks(asked: Asked, n: usize, size: usize) -> Value {
     }
 }
 
+/// Keeps so few replies that some are let go of.
+fn bounded(store: Store) -> Store {
+    store.bounded(g2::store::Bounds { replies: 40_000, ..g2::store::Bounds::NONE })
+}
+
 async fn run(steps: Vec<Step>) {
     let mut world = world().await;
+    world.store = bounded(world.store);
     let groups = ["main", "family"];
     for (n, step) in steps.into_iter().enumerate() {
         let claim = i64::try_from(n).unwrap() + 1;
@@ -143,7 +149,9 @@ async fn run(steps: Vec<Step>) {
             }
             // Its tasks go with it.
             Step::RemoveFamily => drop(world.store.remove_group(folder("family")).await),
-            Step::Restart => world.store = Store::open(&world._dir.path().join("g2.sqlite")).unwrap(),
+            Step::Restart => {
+                world.store = bounded(Store::open(&world._dir.path().join("g2.sqlite")).unwrap());
+            }
         }
         assert_eq!(world.store.stored().unwrap(), world.store.recounted().unwrap(), "after step {n}");
     }
@@ -156,6 +164,28 @@ proptest! {
     fn the_counted_bytes_of_each_group_equal_its_rows(steps in prop::collection::vec(step(), 1..50)) {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(run(steps));
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_later_and_a_reply_that_is_let_go_of_are_counted() {
+    let mut world = world().await;
+    world.store = bounded(world.store);
+    for claim in 1..4_i64 {
+        let search = json!({"type": "search_sessions", "requestId": format!("r{claim}"), "query": "x"});
+        let file = command("main", claim, search.to_string().as_bytes());
+        let settled = world.store.settle(file, Zones::utc(), NOW).await.unwrap();
+        assert_eq!(settled.receipt.reply, None);
+        let reply = std::sync::Arc::new(vec![b'x'; 30_000]);
+        let answered = world.store.answered(claim, folder("main"), reply, None).await.unwrap().unwrap();
+        assert_eq!((answered.reply_bytes(), answered.outcome), (30_000, CommandOutcome::Applied));
+        // An answer that may have been seen stays.
+        let refusal = Some(ipc_handlers::Refusal::internal());
+        let again = world.store.answered(claim, folder("main"), std::sync::Arc::default(), refusal).await;
+        assert_eq!(again.unwrap().unwrap(), answered);
+        assert_eq!(world.store.stored().unwrap(), world.store.recounted().unwrap());
+    }
+    assert_eq!(world.store.receipt(1).unwrap().unwrap().reply, None, "let go of");
+    assert_eq!(world.store.answered(9, folder("main"), std::sync::Arc::default(), None).await.unwrap(), None);
 }
 
 #[tokio::test]

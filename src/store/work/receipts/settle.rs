@@ -131,7 +131,7 @@ fn kept(c: &Connection, file: &CommandFile, verdict: Verdict, rules: &Rules, now
 const LET_GO: usize = 16;
 
 /// Forgets the group's long replies but for the newest of `most` bytes together.
-fn let_go(c: &Connection, group: &Folder, most: u64) -> Result<()> {
+pub(super) fn let_go(c: &Connection, group: &Folder, most: u64) -> Result<()> {
     let mut long = c.prepare_cached(
         "SELECT claim_id, length(reply) AS bytes FROM receipts INDEXED BY receipts_long WHERE group_folder = ?1 AND length(reply) >= 16384 ORDER BY claim_id DESC",
     )?;
