@@ -50,7 +50,7 @@ fn an_image_of_v1_or_of_another_runner_is_told() {
         (
             other,
             "warn",
-            format!("its runner is 0.0.1+a, and this g2 goes with {ours}"),
+            format!("its runner is 0.0.1+a, but this g2 needs {ours}"),
             "build.sh --bare g2-doctor",
         ),
         (&*format!("{other} {claude}"), "warn", "its runner is 0.0.1+a".to_owned(), "--offline"),

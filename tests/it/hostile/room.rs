@@ -81,13 +81,11 @@ impl Small {
         let name = format!("{request}.json");
         let command = json!({"type": "list_tasks", "requestId": request});
         self.root.put_command(group, "tasks", &name, &command);
-        let named = format!("group={group} ");
+        let named = format!("group={group}}}: ");
         wait_for("the gate to be shut", || {
             let log = self.root.log();
             log.lines()
-                .any(|line| {
-                    line.contains("there is no room for what commands") && format!("{line} ").contains(&named)
-                })
+                .any(|line| line.contains("there is no room for what commands") && line.contains(&named))
                 .then_some(())
         });
         let file = self.root.data("ipc").join(group).join("tasks").join(name);
