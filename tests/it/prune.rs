@@ -154,7 +154,7 @@ fn a_dry_run_says_what_a_run_does_and_changes_nothing() {
         let nothing = done["removed"].as_object().unwrap().keys().map(|what| (what.clone(), json!(0)));
         Value::Object(nothing.collect())
     });
-    assert!(root.g2(&["prune", "--yes"]).starts_with("nothing older than "));
+    assert!(root.g2(&["prune", "--yes"]).starts_with("there is no history older than "));
     sound(&root);
 }
 
