@@ -56,7 +56,7 @@ pub struct Adoption {
 
 /// The state of this loop.
 pub struct Dispatch {
-    host: Arc<Runs>,
+    runs: Arc<Runs>,
     /// Who owns the runs of this process.
     owner: String,
     /// Tasks may be due.
@@ -65,7 +65,7 @@ pub struct Dispatch {
     retire: CancellationToken,
     lanes: Lanes,
     live: BTreeMap<Folder, Live>,
-    runs: JoinSet<()>,
+    supervisors: JoinSet<()>,
     /// Whose run each supervisor watches.
     supervised: HashMap<task::Id, (Folder, i64)>,
     actions: VecDeque<Action>,
@@ -78,30 +78,30 @@ impl Dispatch {
     /// Takes over what was found alive, and groups whose state is not known yet.
     #[must_use]
     pub fn new(
-        host: Arc<Runs>,
+        runs: Arc<Runs>,
         owner: String,
         due: Arc<Notify>,
         retire: CancellationToken,
         adopted: Vec<Adoption>,
         held: Vec<Folder>,
     ) -> Self {
-        let lanes = Lanes::new(host.config.limits.max_containers);
-        let judging = Judging::new(&host.config);
+        let lanes = Lanes::new(runs.config.limits.max_containers);
+        let judging = Judging::new(&runs.config);
         let mut this = Self {
-            host,
+            runs,
             owner,
             due,
             retire,
             lanes,
             live: BTreeMap::new(),
-            runs: JoinSet::new(),
+            supervisors: JoinSet::new(),
             supervised: HashMap::new(),
             actions: VecDeque::new(),
             judging,
             to_judge: true,
         };
         // What is known to be in the way now is looked at again by another loop.
-        if this.host.machine.obstacle().is_some() {
+        if this.runs.machine.obstacle().is_some() {
             this.tell(Event::Pause);
         }
         for group in held {
@@ -131,13 +131,13 @@ impl Dispatch {
         mut news: mpsc::UnboundedReceiver<Event>,
         mut adoptions: mpsc::UnboundedReceiver<Adoption>,
     ) {
-        let mut feed = match self.host.store.follow().await {
+        let mut feed = match self.runs.store.follow().await {
             Ok(feed) => feed,
             Err(error) => {
                 return tracing::error!(error = %chain(&error), "reading the feed of changes failed; nothing is started");
             }
         };
-        match self.host.store.waiting_lanes() {
+        match self.runs.store.waiting_lanes() {
             Ok(waiting) => {
                 for lane in waiting {
                     let waiting = WaitingLane::from(&lane);
@@ -158,7 +158,7 @@ impl Dispatch {
                 Duration::from_millis(at.ms_since(clock::now()).max(0).unsigned_abs())
             });
             tokio::select! {
-                () = self.host.stop.cancelled() => break,
+                () = self.runs.stop.cancelled() => break,
                 () = self.retire.cancelled(), if !retiring => {
                     retiring = true;
                     self.tell(Event::Drain);
@@ -176,14 +176,14 @@ impl Dispatch {
                     }
                 }
                 Some(adoption) = adoptions.recv() => self.adopt(adoption),
-                Some(ended) = self.runs.join_next_with_id() => self.check_supervisor(ended),
+                Some(ended) = self.supervisors.join_next_with_id() => self.check_supervisor(ended),
                 _ = hourly.tick() => self.expire_approvals().await,
                 () = tokio::time::sleep(wake) => self.tell(Event::Tick),
             }
         }
         self.tell(Event::Drain);
         drop(self.live);
-        while self.runs.join_next().await.is_some() {}
+        while self.supervisors.join_next().await.is_some() {}
     }
 
     /// Takes in what was committed.
@@ -194,10 +194,10 @@ impl Dispatch {
         let mut lanes: Vec<i64> = news.events.iter().filter_map(|event| cleared(event)).collect();
         if news.missed {
             self.look_for_due_tasks();
-            let active = self.host.store.active_runs().unwrap_or_default();
+            let active = self.runs.store.active_runs().unwrap_or_default();
             lanes.extend(active.iter().filter_map(|run| run.lane));
         }
-        match self.host.store.lanes(&lanes) {
+        match self.runs.store.lanes(&lanes) {
             Ok(lanes) => {
                 for lane in lanes {
                     let (id, generation) = (LaneId(lane.lane), lane.generation);
@@ -217,7 +217,7 @@ impl Dispatch {
         match &event {
             Event::Idle { group } => {
                 let idle = self.live.get(group).is_some_and(|live| {
-                    self.host.store.active_run(live.run).ok().flatten().is_some_and(|run| run.life.is_idle())
+                    self.runs.store.active_run(live.run).ok().flatten().is_some_and(|run| run.life.is_idle())
                 });
                 if !idle {
                     return;
@@ -233,7 +233,7 @@ impl Dispatch {
     }
 
     async fn expire_approvals(&mut self) {
-        match self.host.store.expire_approvals(clock::now()).await {
+        match self.runs.store.expire_approvals(clock::now()).await {
             Ok(0) => {}
             Ok(expired) => tracing::info!(expired, "nobody answered these questions in time"),
             Err(error) => tracing::error!(error = %chain(&error), "ending old questions failed"),
@@ -241,7 +241,7 @@ impl Dispatch {
     }
 
     fn look_for_due_tasks(&mut self) {
-        match self.host.store.due_tasks(clock::now()) {
+        match self.runs.store.due_tasks(clock::now()) {
             Ok(due) => {
                 for (group, task) in due {
                     self.tell(Event::TaskDue { group, task });
@@ -254,7 +254,7 @@ impl Dispatch {
     /// Tells that a group's run is over, and what else is due in it: before, as tasks go before messages, and after,
     /// as the task of the run itself may be due again.
     fn ended(&mut self, group: Folder, waiting: Vec<WaitingLane>) {
-        let due = self.host.store.due_task_of(&group, clock::now()).unwrap_or_else(|error| {
+        let due = self.runs.store.due_task_of(&group, clock::now()).unwrap_or_else(|error| {
             tracing::error!(error = %chain(&error), "reading due tasks failed");
             None
         });
@@ -280,10 +280,10 @@ impl Dispatch {
     }
 
     async fn start_lane(&mut self, group: Folder, lane: LaneId) {
-        let host = Arc::clone(&self.host);
-        let handed = host
+        let runs = Arc::clone(&self.runs);
+        let handed = runs
             .store
-            .start_run(lane.0, host.sandbox.kind(), &self.owner, host.handover_limits(), clock::now())
+            .start_run(lane.0, runs.sandbox.kind(), &self.owner, runs.handover_limits(), clock::now())
             .await;
         failpoint::reach("run.handed");
         match handed {
@@ -298,15 +298,15 @@ impl Dispatch {
     }
 
     async fn start_task(&mut self, group: Folder, task: String) {
-        let host = Arc::clone(&self.host);
-        let handed = host
+        let runs = Arc::clone(&self.runs);
+        let handed = runs
             .store
             .start_task(
                 &group,
                 &task,
-                host.sandbox.kind(),
+                runs.sandbox.kind(),
                 &self.owner,
-                host.config.zones.clone(),
+                runs.config.zones.clone(),
                 clock::now(),
             )
             .await;
@@ -354,7 +354,7 @@ impl Dispatch {
     }
 
     fn waiting_in(&self, group: &Folder) -> Vec<WaitingLane> {
-        match self.host.store.waiting_lanes_of(group) {
+        match self.runs.store.waiting_lanes_of(group) {
             Ok(waiting) => waiting.iter().map(WaitingLane::from).collect(),
             Err(error) => {
                 tracing::error!(error = %chain(&error), "reading what waits failed");
@@ -367,15 +367,15 @@ impl Dispatch {
         let Some(run) = self.live.get(&group).map(|live| live.run) else {
             return self.tell(Event::PipeFailed { group, lane });
         };
-        let host = Arc::clone(&self.host);
-        match host.store.pipe(run, lane.0, host.handover_limits(), clock::now()).await {
+        let runs = Arc::clone(&self.runs);
+        match runs.store.pipe(run, lane.0, runs.handover_limits(), clock::now()).await {
             Ok(Some(handed)) => {
                 failpoint::reach("run.piped");
                 tracing::info!(group = %group, run, batch = handed.batch, "follow-up handed over");
                 let order = |order: Order| self.live.get(&group).map(|live| live.orders.send(order));
                 let _ = order(Order::Handed(handed.batch));
-                let input = run::input_of(&host, &handed).await;
-                let placed = match host.boxes.of(&group) {
+                let input = run::input_of(&runs, &handed).await;
+                let placed = match runs.boxes.of(&group) {
                     Ok(boxes) => {
                         let id = store::batch_name(handed.batch);
                         spawn_blocking(move || boxes.put_input(&id, &input).map_err(|e| e.to_string()))
@@ -391,7 +391,7 @@ impl Dispatch {
                     }
                     Err(error) => {
                         tracing::warn!(group = %group, run, error, "an input file could not be placed; the follow-up waits again");
-                        match host.store.take_back(run, handed.batch).await {
+                        match runs.store.take_back(run, handed.batch).await {
                             Ok(()) => {
                                 let _ = order(Order::TakenBack(handed.batch));
                                 self.tell(Event::PipeFailed { group: group.clone(), lane });
@@ -423,8 +423,8 @@ impl Dispatch {
     fn supervise(&mut self, group: Folder, run: i64, beginning: Beginning) {
         let (orders, inbox) = mpsc::unbounded_channel();
         self.live.insert(group.clone(), Live { run, orders });
-        let supervising = run::supervise(Arc::clone(&self.host), group.clone(), run, beginning, inbox);
-        let task = self.runs.spawn(supervising.instrument(run::span(&group, run)));
+        let supervising = run::supervise(Arc::clone(&self.runs), group.clone(), run, beginning, inbox);
+        let task = self.supervisors.spawn(supervising.instrument(run::span(&group, run)));
         self.supervised.insert(task.id(), (group, run));
     }
 
@@ -437,7 +437,7 @@ impl Dispatch {
         let Some((group, run)) = self.supervised.remove(&id) else { return };
         let Some(fault) = fault else { return };
         tracing::error!(group = %group, run, fault = %chain(&fault), "our own fault: a run's supervisor failed; the run is ended");
-        match self.host.store.active_run(run) {
+        match self.runs.store.active_run(run) {
             Ok(Some(active)) => self.supervise(group, run, Beginning::Abandoned(Box::new(active))),
             Ok(None) => {
                 let waiting = self.waiting_in(&group);

@@ -85,7 +85,7 @@ const SWEEP: usize = 10_000;
 /// Runs until `stop`, which comes after every run was let go or ended; what was claimed is settled first. Takes over
 /// what [`recover()`] returned.
 pub async fn run(
-    host: Arc<Mailboxes>,
+    mail: Arc<Mailboxes>,
     watch: Watch,
     mut hints: Hints,
     mut asks: mpsc::UnboundedReceiver<Ask>,
@@ -101,15 +101,15 @@ pub async fn run(
     }
     let mut checked = None;
     let mut looking = tokio::task::JoinSet::new();
-    let mut every = tokio::time::interval(host.config.limits.scan_every);
-    let mut blind = tokio::time::interval(BLIND.min(host.config.limits.scan_every));
+    let mut every = tokio::time::interval(mail.config.limits.scan_every);
+    let mut blind = tokio::time::interval(BLIND.min(mail.config.limits.scan_every));
     let mut again = tokio::time::interval(WATCH_AGAIN);
     for interval in [&mut every, &mut blind, &mut again] {
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     }
-    let known = known_groups(&host).await;
-    open_groups(&host, known, &watch, &mut workers, &mut running, &mut growing);
-    let mut sweeping = sweep(&host);
+    let known = known_groups(&mail).await;
+    open_groups(&mail, known, &watch, &mut workers, &mut running, &mut growing);
+    let mut sweeping = sweep(&mail);
     loop {
         tokio::select! {
             biased;
@@ -123,20 +123,20 @@ pub async fn run(
                 Hint::Rescan => rescan_all(&workers),
                 Hint::Lost { folder } => {
                     tracing::warn!(group = %folder, "a box is watched no more; opening the boxes anew");
-                    reopen(&host, &watch, &mut workers, &folder);
+                    reopen(&mail, &watch, &mut workers, &folder);
                     rescan_all(&workers);
                 }
             },
             Some(ask) = asks.recv() => match ask {
                 Ask::Groups(done) => {
-                    let known = known_groups(&host).await;
+                    let known = known_groups(&mail).await;
                     // Nothing is waited for from here on: what was aside of a group that is released comes before what is new.
-                    let changed = host.held.look_again();
-                    open_groups(&host, known, &watch, &mut workers, &mut running, &mut growing);
+                    let changed = mail.held.look_again();
+                    open_groups(&mail, known, &watch, &mut workers, &mut running, &mut growing);
                     match changed {
                         Ok(false) => {}
                         Ok(true) => {
-                            go_on_with_released(&host, &workers, &mut aside);
+                            go_on_with_released(&mail, &workers, &mut aside);
                             rescan_all(&workers);
                         }
                         Err(error) => tracing::error!(error = %chain(&error), "reading what is held failed"),
@@ -145,8 +145,8 @@ pub async fn run(
                 }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {
-                        let known = known_groups(&host).await;
-                        open_groups(&host, known, &watch, &mut workers, &mut running, &mut growing);
+                        let known = known_groups(&mail).await;
+                        open_groups(&mail, known, &watch, &mut workers, &mut running, &mut growing);
                     }
                     if let Some(worker) = workers.get(&folder) {
                         let _ = worker.jobs.send(Job::Drain(done));
@@ -158,24 +158,24 @@ pub async fn run(
                     }
                 }
             },
-            _ = again.tick(), if host.machine.unwatched().is_some() => watch_again(&host, &watch, &mut workers),
-            _ = blind.tick(), if host.machine.unwatched().is_some() => scan_unwatched(&host, &workers),
+            _ = again.tick(), if mail.machine.unwatched().is_some() => watch_again(&mail, &watch, &mut workers),
+            _ = blind.tick(), if mail.machine.unwatched().is_some() => scan_unwatched(&mail, &workers),
             Some(looked) = looking.join_next() => {
-                act_on_identity(&host, &watch, &mut workers, looked.unwrap_or_default());
+                act_on_identity(&mail, &watch, &mut workers, looked.unwrap_or_default());
             }
             _ = every.tick() => {
                 if looking.is_empty() {
-                    look_at_identity(&host, &mut looking, &mut checked);
+                    look_at_identity(&mail, &mut looking, &mut checked);
                 }
                 if !growing.is_empty() {
                     // Of a group whose boxes could not be opened.
-                    let known = known_groups(&host).await;
-                    open_groups(&host, known, &watch, &mut workers, &mut running, &mut growing);
+                    let known = known_groups(&mail).await;
+                    open_groups(&mail, known, &watch, &mut workers, &mut running, &mut growing);
                 }
-                scan_changed(&host, &workers);
+                scan_changed(&mail, &workers);
                 // A container may see to it that something is thrown away all the time.
-                if sweeping.is_finished() && host.boxes.dirs.has_discarded() {
-                    sweeping = sweep(&host);
+                if sweeping.is_finished() && mail.boxes.dirs.has_discarded() {
+                    sweeping = sweep(&mail);
                 }
             }
         }
@@ -185,12 +185,12 @@ pub async fn run(
 }
 
 /// Empties the trash in the background.
-fn sweep(host: &Arc<Mailboxes>) -> tokio::task::JoinHandle<()> {
-    let host = Arc::clone(host);
+fn sweep(mail: &Arc<Mailboxes>) -> tokio::task::JoinHandle<()> {
+    let mail = Arc::clone(mail);
     tokio::task::spawn_blocking(move || {
         loop {
-            match host.boxes.dirs.sweep(SWEEP) {
-                Ok(Swept::More) if !host.stop.is_cancelled() => {}
+            match mail.boxes.dirs.sweep(SWEEP) {
+                Ok(Swept::More) if !mail.stop.is_cancelled() => {}
                 Ok(Swept::All | Swept::More) => return,
                 Ok(Swept::Stuck(left)) => {
                     return tracing::warn!(left, "something in data/tmp/trash can't be removed");
@@ -205,18 +205,18 @@ fn sweep(host: &Arc<Mailboxes>) -> tokio::task::JoinHandle<()> {
 
 /// Who was set aside and is released: what was claimed goes before what waits, and what its run said is read.
 fn go_on_with_released(
-    host: &Mailboxes,
+    mail: &Mailboxes,
     workers: &BTreeMap<Folder, Line>,
     aside: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
-    for (folder, mut claims) in aside.extract_if(.., |folder, _| !host.held.is_aside(folder)) {
+    for (folder, mut claims) in aside.extract_if(.., |folder, _| !mail.held.is_aside(folder)) {
         // Some may have been dropped meanwhile.
-        claims.retain(|claimed| !matches!(host.claims.find(claimed.id), Ok(None)));
+        claims.retain(|claimed| !matches!(mail.claims.find(claimed.id), Ok(None)));
         if let Some(worker) = workers.get(&folder) {
             let _ = worker.jobs.send(Job::Recover(claims));
         }
     }
-    host.machine.look_again.notify_one();
+    mail.machine.look_again.notify_one();
 }
 
 /// Hints were lost: everybody looks, after what was told before the loss and before what is told after it.
@@ -227,8 +227,8 @@ fn rescan_all(workers: &BTreeMap<Folder, Line>) {
 }
 
 /// Has the workers scan whose boxes have changed.
-fn scan_changed(host: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
-    let open = host.boxes.open();
+fn scan_changed(mail: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
+    let open = mail.boxes.open();
     for (folder, worker) in workers {
         // What can't be looked at now is opened again by the scan.
         if open.get(folder).is_none_or(|boxes| has_changed(boxes) != Some(false)) {
@@ -243,8 +243,8 @@ fn has_changed(boxes: &GroupBoxes) -> Option<bool> {
 }
 
 /// Has the workers scan whose boxes have changed without an event telling of it.
-fn scan_unwatched(host: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
-    let open = host.boxes.open();
+fn scan_unwatched(mail: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
+    let open = mail.boxes.open();
     for (folder, worker) in workers.iter().filter(|(_, worker)| !worker.watched) {
         // What can't be looked at is opened again by the scan of all.
         if open.get(folder).is_some_and(|boxes| has_changed(boxes) == Some(true)) {

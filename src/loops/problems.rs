@@ -18,6 +18,7 @@ use crate::{
         mounts::{self, NoList},
         senders,
     },
+    channels,
     config::{Config, SandboxKind, dotenv},
     domain::{
         heard::{approvals::full, engage::takes_everything, js_regex::Pattern},
@@ -25,7 +26,7 @@ use crate::{
             disk::{self, Admission, Disk, Space},
             errors::chain,
             feed::EventKind,
-            problems::{Finding, HeldUp, Problem, RootFault, compare, of_ledger, sort_out},
+            problems::{Finding, HeldUp, Problem, RootFault, compare, of_channels, of_ledger, sort_out},
         },
         rows::{Group, Wiring},
         runs::run_settings::{Credentials as Where, Provider, RunSettings},
@@ -157,6 +158,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         scripts(view, &groups, &mut found);
         hearing(store, &mut found).await;
         questions(store, &mut found).await;
+        connections(store, &mut found).await;
         aside(store, &mut found);
         ledger(store, &mut found);
     }
@@ -461,6 +463,18 @@ async fn questions(store: &Store, found: &mut Vec<Problem>) {
     match store.approvals(false).await {
         Ok(open) => found.extend(full(&open).map(|full| Problem::ManyQuestions { full })),
         Err(error) => found.push(Problem::Unreadable { what: "the questions", why: chain(&error) }),
+    }
+}
+
+/// Whether the platforms of this program are connected.
+async fn connections(store: &Store, found: &mut Vec<Problem>) {
+    match store.connections().await {
+        Ok(mut states) => {
+            // A row of a platform that this program does not have is old.
+            states.retain(|state| channels::NAMES.contains(&state.channel.as_str()));
+            found.extend(of_channels(states, clock::now()));
+        }
+        Err(error) => found.push(Problem::Unreadable { what: "the channels", why: chain(&error) }),
     }
 }
 

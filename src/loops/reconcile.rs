@@ -53,8 +53,8 @@ impl Recovered {
 }
 
 /// Adopts or ends every run on record. The `ipc` loop has to be running: a run's boxes are drained before it is judged.
-pub async fn recover(host: &Arc<Runs>, held: &Held) -> Recovered {
-    let active = match host.store.active_runs() {
+pub async fn recover(runs: &Arc<Runs>, held: &Held) -> Recovered {
+    let active = match runs.store.active_runs() {
         Ok(active) => active,
         Err(error) => {
             tracing::error!(error = %chain(&error), "reading the active runs failed");
@@ -62,25 +62,25 @@ pub async fn recover(host: &Arc<Runs>, held: &Held) -> Recovered {
         }
     };
     let (here, gone): (Vec<_>, Vec<_>) =
-        active.into_iter().partition(|run| run.sandbox == host.sandbox.kind() && host.sandbox.survives_us());
+        active.into_iter().partition(|run| run.sandbox == runs.sandbox.kind() && runs.sandbox.survives_us());
     let ends = gone.iter().map(|run| async {
         tracing::warn!(run = run.id, group = %run.group, "a run died with its daemon");
         // Its container's id goes on the row before it is started.
         let ending = if run.container.is_some() { STALE } else { NEVER_STARTED };
-        run::end_without_container(host, run, ending).await;
+        run::end_without_container(runs, run, ending).await;
     });
     futures_util::future::join_all(ends).await;
-    match host.sandbox.list(&host.instance).await {
+    match runs.sandbox.list(&runs.instance).await {
         Ok(found) => {
             let (aside, here) = without_aside(held, here);
-            let adopted = sort_out(host, here, &aside, found).await;
+            let adopted = sort_out(runs, here, &aside, found).await;
             Recovered { adopted, unknown: aside }
         }
         Err(error) => {
             if !here.is_empty() {
                 tracing::warn!(runs = here.len(), error = %chain(&error), "the engine does not answer; groups with an active run wait for it");
             }
-            host.machine.set_obstacle(Some(Obstacle::Engine(chain(&error))));
+            runs.machine.set_obstacle(Some(Obstacle::Engine(chain(&error))));
             Recovered { adopted: Vec::new(), unknown: here }
         }
     }
@@ -92,14 +92,14 @@ fn without_aside(held: &Held, runs: Vec<ActiveRun>) -> (Vec<ActiveRun>, Vec<Acti
 }
 
 /// Ends a run of which there is nothing to read.
-async fn end(host: &Arc<Runs>, run: &ActiveRun, ending: run::Ending) {
-    run::end_without_container(host, run, ending).await;
-    host.starts.taken(&run.group, What::Output);
+async fn end(runs: &Arc<Runs>, run: &ActiveRun, ending: run::Ending) {
+    run::end_without_container(runs, run, ending).await;
+    runs.starts.taken(&run.group, What::Output);
 }
 
 /// Compares the runs on record with what the engine has. What is of the runs `aside` is left alone.
 async fn sort_out(
-    host: &Arc<Runs>,
+    runs: &Arc<Runs>,
     active: Vec<ActiveRun>,
     aside: &[ActiveRun],
     found: Vec<Found>,
@@ -114,7 +114,7 @@ async fn sort_out(
             Some(container) if container.state != State::Created => {
                 // The row may have missed the id: the label is as good.
                 if run.container.is_none() {
-                    if let Err(error) = host.store.run_created(run.id, &container.id).await {
+                    if let Err(error) = runs.store.run_created(run.id, &container.id).await {
                         tracing::error!(run = run.id, error = %chain(&error), "recording a container failed");
                     }
                     run.container = Some(container.id);
@@ -123,11 +123,11 @@ async fn sort_out(
                 adopted.push(Adoption { run, state });
             }
             Some(container) => {
-                let _ = host.sandbox.remove(&container.id).await;
-                end(host, &run, NEVER_STARTED).await;
+                let _ = runs.sandbox.remove(&container.id).await;
+                end(runs, &run, NEVER_STARTED).await;
             }
-            None if run.container.is_none() => end(host, &run, NEVER_STARTED).await,
-            None => end(host, &run, STALE).await,
+            None if run.container.is_none() => end(runs, &run, NEVER_STARTED).await,
+            None => end(runs, &run, STALE).await,
         }
     }
     for leftover in found {
@@ -136,7 +136,7 @@ async fn sort_out(
             run = leftover.run,
             "removing a container whose run has ended"
         );
-        if let Err(error) = host.sandbox.remove(&leftover.id).await {
+        if let Err(error) = runs.sandbox.remove(&leftover.id).await {
             tracing::warn!(container = leftover.name, error = %chain(&error), "removing failed");
         }
     }
@@ -146,25 +146,25 @@ async fn sort_out(
 /// Looks whether launching is possible, and tells the lanes when that changes; sorts out runs that waited for an
 /// engine to answer. Runs until the daemon stops.
 pub async fn run(
-    host: Arc<Runs>,
+    runs: Arc<Runs>,
     held: Arc<Held>,
     mut unknown: Vec<ActiveRun>,
     adoptions: mpsc::UnboundedSender<Adoption>,
 ) {
     let mut paused = false;
     let ground = Arc::new(disk::Ground {
-        config: Arc::clone(&host.config),
-        root: host.root.clone(),
-        store: host.store.clone(),
-        machine: Arc::clone(&host.machine),
-        lanes: host.lanes.clone(),
+        config: Arc::clone(&runs.config),
+        root: runs.root.clone(),
+        store: runs.store.clone(),
+        machine: Arc::clone(&runs.machine),
+        lanes: runs.lanes.clone(),
     });
     let mut disk = disk::Watched::default();
     loop {
         let obstacle = match disk.look(&ground).await {
-            Space::Enough => engine_away(&host).await.map(Obstacle::Engine),
+            Space::Enough => engine_away(&runs).await.map(Obstacle::Engine),
             Space::Low { .. } | Space::Short { .. } => {
-                Some(Obstacle::NoSpace(no_space(&host, disk.is_filled_unseen())))
+                Some(Obstacle::NoSpace(no_space(&runs, disk.is_filled_unseen())))
             }
         };
         match (&obstacle, paused) {
@@ -173,43 +173,43 @@ pub async fn run(
             (Some(_), true) | (None, false) => {}
         }
         // Said each time: a run that found the engine away has paused the lanes by itself.
-        let _ = host.lanes.send(if obstacle.is_some() { Event::Pause } else { Event::Resume });
+        let _ = runs.lanes.send(if obstacle.is_some() { Event::Pause } else { Event::Resume });
         paused = obstacle.is_some();
-        host.machine.set_obstacle(obstacle);
+        runs.machine.set_obstacle(obstacle);
         let (aside, known) = without_aside(&held, std::mem::take(&mut unknown));
         let found =
-            if known.is_empty() || paused { None } else { host.sandbox.list(&host.instance).await.ok() };
+            if known.is_empty() || paused { None } else { runs.sandbox.list(&runs.instance).await.ok() };
         match found {
             None => unknown = [known, aside].concat(),
             Some(found) => {
                 let groups: Vec<Folder> = known.iter().map(|run| run.group.clone()).collect();
-                for adoption in sort_out(&host, known, &aside, found).await {
+                for adoption in sort_out(&runs, known, &aside, found).await {
                     let _ = adoptions.send(adoption);
                 }
                 unknown = aside;
                 for group in groups {
-                    let waiting = host.store.waiting_lanes_of(&group).unwrap_or_default();
+                    let waiting = runs.store.waiting_lanes_of(&group).unwrap_or_default();
                     for lane in &waiting {
                         let waiting = WaitingLane::from(lane);
-                        let _ = host.lanes.send(Event::Waiting { group: group.clone(), waiting });
+                        let _ = runs.lanes.send(Event::Waiting { group: group.clone(), waiting });
                     }
-                    let _ = host.lanes.send(Event::Release { group, reason: Holding::Unknown });
+                    let _ = runs.lanes.send(Event::Release { group, reason: Holding::Unknown });
                 }
             }
         }
         tokio::select! {
-            () = host.stop.cancelled() => return,
-            () = host.machine.look_again.notified() => {}
+            () = runs.stop.cancelled() => return,
+            () = runs.machine.look_again.notified() => {}
             () = tokio::time::sleep(ASK_AGAIN) => {}
         }
     }
 }
 
 /// Says why the disk lets nothing be launched.
-fn no_space(host: &Runs, from_outside: bool) -> String {
-    let data = host.root.join("data");
+fn no_space(runs: &Runs, from_outside: bool) -> String {
+    let data = runs.root.join("data");
     let (free, wanted) =
-        (crate::system::disk::free_bytes(&data).unwrap_or(0), host.config.limits.min_free_bytes);
+        (crate::system::disk::free_bytes(&data).unwrap_or(0), runs.config.limits.min_free_bytes);
     let shown = data.display();
     let mut why = if free < wanted {
         let (free, wanted) = (free >> 20, wanted >> 20);
@@ -219,7 +219,7 @@ fn no_space(host: &Runs, from_outside: bool) -> String {
     } else {
         format!("fewer than 5 % of the inodes are free under {shown}")
     };
-    for group in host.machine.without_space().keys() {
+    for group in runs.machine.without_space().keys() {
         why.push_str(&format!("; group {group} was stopped, as it filled it"));
     }
     if from_outside {
@@ -229,6 +229,6 @@ fn no_space(host: &Runs, from_outside: bool) -> String {
 }
 
 /// Returns why the engine can't launch anything, if so.
-async fn engine_away(host: &Runs) -> Option<String> {
-    host.sandbox.list(&host.instance).await.err().map(|error| chain(&error))
+async fn engine_away(runs: &Runs) -> Option<String> {
+    runs.sandbox.list(&runs.instance).await.err().map(|error| chain(&error))
 }

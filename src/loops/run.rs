@@ -138,7 +138,7 @@ pub(super) enum Beginning {
 
 /// Where a run stands while it is watched.
 struct Watched {
-    host: Arc<Runs>,
+    runs: Arc<Runs>,
     group: Folder,
     run: i64,
     container: Option<String>,
@@ -239,10 +239,10 @@ impl Leaving {
 
 impl Watched {
     /// A run of which nothing is known yet.
-    fn new(host: &Arc<Runs>, group: &Folder, run: i64) -> Self {
+    fn new(runs: &Arc<Runs>, group: &Folder, run: i64) -> Self {
         let now = Instant::now();
         Self {
-            host: Arc::clone(host),
+            runs: Arc::clone(runs),
             group: group.clone(),
             run,
             container: None,
@@ -262,9 +262,9 @@ impl Watched {
             blocked_tool: None,
             in_hand: BTreeMap::new(),
             heartbeat: None,
-            ready_limit: Duration::from_millis(host.config.health.startup_ms),
-            ceiling_ms: host.config.run_settings().ceiling_ms,
-            log: RunLog::open(&host.run_dir(run)),
+            ready_limit: Duration::from_millis(runs.config.health.startup_ms),
+            ceiling_ms: runs.config.run_settings().ceiling_ms,
+            log: RunLog::open(&runs.run_dir(run)),
         }
     }
 }
@@ -298,18 +298,18 @@ enum Watching {
 
 /// Watches over a run until it has ended, then tells the lanes.
 pub(super) async fn supervise(
-    host: Arc<Runs>,
+    runs: Arc<Runs>,
     group: Folder,
     run: i64,
     beginning: Beginning,
     mut orders: mpsc::UnboundedReceiver<Order>,
 ) {
-    let mut watched = Watched::new(&host, &group, run);
+    let mut watched = Watched::new(&runs, &group, run);
     let watching = match beginning {
         Beginning::Batch(handed) => {
-            watched.launch(document::of_batch(&host, &handed).await, &mut orders).await
+            watched.launch(document::of_batch(&runs, &handed).await, &mut orders).await
         }
-        Beginning::Task(handed) => watched.launch(document::of_task(&host, &handed), &mut orders).await,
+        Beginning::Task(handed) => watched.launch(document::of_task(&runs, &handed), &mut orders).await,
         Beginning::Adopted(active) => watched.adopt(*active, &mut orders).await,
         Beginning::Abandoned(active) => {
             watched.container = active.container;
@@ -320,9 +320,9 @@ pub(super) async fn supervise(
     match watching {
         Watching::LetGo => {}
         Watching::Ended(ending) => {
-            host.starts.taken(&group, What::Output);
+            runs.starts.taken(&group, What::Output);
             if let Some(waiting) = watched.end(ending).await {
-                let _ = host.lanes.send(Event::Ended { group, waiting });
+                let _ = runs.lanes.send(Event::Ended { group, waiting });
             }
         }
     }

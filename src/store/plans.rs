@@ -315,6 +315,8 @@ async fn of_commands(store: &Store) {
     }
     store.settle(file(20, &commands[0], None), Zones::utc(), NOW).await.unwrap();
     store.refuse(file(21, &commands[0], None), Refusal::internal(), NOW).await.unwrap();
+    let (search, reply) = (11, Arc::new(vec![b'x'; 20_000]));
+    store.answered(search, main_folder(), reply, None).await.unwrap().unwrap();
     for group in [None, Some(&main_folder())] {
         store.each_shown_task(group, 1 << 20, |_| true).unwrap();
     }

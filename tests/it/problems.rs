@@ -298,3 +298,21 @@ fn unreadable_settings_say_nothing_about_those_of_the_running_daemon() {
     assert_eq!(detail, "agents run as plain child processes of this user: no boundary");
     assert_eq!((of("docker").len(), of("image").len()), (0, 0), "{rows:?}");
 }
+
+#[tokio::test]
+async fn a_platform_that_refuses_the_connection_is_a_problem_until_it_takes_it() {
+    use g2::domain::platforms::channels::Connection::{Connected, Refused};
+    let root = Root::new("");
+    let store = g2::store::Store::open(&root.data("g2.sqlite")).unwrap();
+    let is = async |channel: &str, state| {
+        let since = ipc_handlers::Time(1_800_000_000_000);
+        store.set_connection(channel.into(), state, Some("bad token".into()), since).await.unwrap();
+    };
+    is("local", Refused).await;
+    // This program does not have it.
+    is("gone", Refused).await;
+    assert_eq!(found(&root), (vec!["channel".to_owned()], Some(3)));
+    assert!(root.json(&["status"])["findings"][0]["text"].as_str().unwrap().ends_with(": bad token"));
+    is("local", Connected).await;
+    assert_eq!(found(&root), (vec![], Some(3)));
+}

@@ -9,6 +9,7 @@ use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 
 use super::{prune::DAY_MS, screen::acts};
+use crate::domain::{platforms::channels::Connection, rows::ChannelState};
 
 /// The longest text that is shown of what others wrote, such as the error of a run, characters.
 const LONGEST_QUOTE: usize = 300;
@@ -159,6 +160,8 @@ pub enum Problem {
     Aside { group: Folder, why: String, since: Time },
     /// The kernel gives no file events, so boxes are polled.
     Unwatched { why: String },
+    /// A platform is not connected: it turned us away, or has been out of reach for a while.
+    Channel { channel: String, refused: bool, why: String, since: Time },
     /// The newest runs of a group, or of a task of it, failed.
     RunsFail(Failing),
     /// A lane rests after a failure, and messages wait in it.
@@ -232,10 +235,10 @@ pub enum HeldUp {
 }
 
 use Problem::{
-    AnswersTwice, Aside, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Inodes, MainGroups,
-    ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles,
-    OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed,
-    Stored, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Inodes,
+    MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid,
+    OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings,
+    StoreClosed, Stored, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -520,6 +523,20 @@ impl Problem {
                 quote(why),
                 "raise fs.inotify.max_user_instances with sysctl, or end programs that use many; G2 tries again by itself".into(),
             ),
+            Channel { channel, refused: true, why, since } => (
+                "channel",
+                channel.clone(),
+                Fail,
+                format!("{channel} has refused the connection since {since}: {}", quote(why)),
+                format!("correct the account of {channel} (its token, its login); nothing is heard or said there until then"),
+            ),
+            Channel { channel, refused: false, why, since } => (
+                "channel",
+                channel.clone(),
+                Warn,
+                format!("{channel} has been out of reach since {since}: {}", quote(why)),
+                format!("look at the network and at {channel} itself; G2 tries again by itself"),
+            ),
             RunsFail(Failing { group, task, times, run, at, error }) => {
                 let why = quote(error.as_deref().unwrap_or("it did not say why"));
                 let (code, about, whose) = match task {
@@ -632,6 +649,7 @@ impl Problem {
             | Restart { .. }
             | Settings { .. }
             | Unwatched { .. }
+            | Channel { .. }
             | Unreadable { .. } => false,
         }
     }
@@ -680,6 +698,25 @@ impl Problem {
     fn is_same(&self, other: &Self) -> bool {
         self.finding().is_same(&other.finding())
     }
+}
+
+/// How long a platform may be out of reach before a person is told, ms.
+const OUT_OF_REACH_MS: i64 = 60_000;
+
+/// Returns the platforms that a person has to look after.
+#[must_use]
+pub fn of_channels(states: Vec<ChannelState>, now: Time) -> Vec<Problem> {
+    let found = states.into_iter().filter_map(|ChannelState { channel, state, why, since }| {
+        let is_long = now.ms_since(since) >= OUT_OF_REACH_MS;
+        let refused = match state {
+            Connection::Refused => true,
+            Connection::Offline | Connection::Connecting if is_long => false,
+            Connection::Connected | Connection::Offline | Connection::Connecting => return None,
+        };
+        let why = why.unwrap_or_else(|| "it did not say why".to_owned());
+        Some(Channel { channel, refused, why, since })
+    });
+    found.collect()
 }
 
 /// Returns the failures that a person has to know of. `runs list` shows the others.
@@ -872,6 +909,27 @@ mod tests {
         ] {
             let ledger = Ledger { failing: vec![one.clone()], ..Ledger::default() };
             assert_eq!(of_ledger(ledger, now) == [RunsFail(one.clone())], told, "{one:?}");
+        }
+    }
+
+    #[test]
+    fn a_platform_that_refuses_is_told_at_once_and_one_out_of_reach_after_a_minute() {
+        let since = Time(DAY_MS);
+        for (state, after_ms, told) in [
+            (Connection::Connected, DAY_MS, None),
+            (Connection::Offline, OUT_OF_REACH_MS - 1, None),
+            (Connection::Offline, OUT_OF_REACH_MS, Some((Severity::Warn, "tg has been out of reach since"))),
+            (Connection::Connecting, OUT_OF_REACH_MS, Some((Severity::Warn, "it did not say why"))),
+            (Connection::Refused, 0, Some((Severity::Fail, "tg has refused the connection since"))),
+        ] {
+            let one = ChannelState { channel: "tg".into(), state, why: None, since };
+            let found = of_channels(vec![one], since.plus_ms(after_ms));
+            let shown = found.first().map(|problem| problem.finding());
+            assert_eq!(shown.is_some(), told.is_some(), "{state}");
+            if let (Some(shown), Some((severity, words))) = (shown, told) {
+                assert_eq!((shown.severity, shown.about.as_str()), (severity, "tg"));
+                assert!(shown.text.contains(words), "{}", shown.text);
+            }
         }
     }
 

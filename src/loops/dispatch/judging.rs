@@ -76,14 +76,14 @@ impl Judging {
 impl Dispatch {
     pub(super) async fn judge_all(&mut self) {
         loop {
-            let rows = match self.host.store.unjudged(JUDGE).await {
+            let rows = match self.runs.store.unjudged(JUDGE).await {
                 Ok(rows) => rows,
                 Err(error) => return tracing::error!(error = %chain(&error), "reading the inbox failed"),
             };
             if rows.is_empty() {
                 return;
             }
-            self.judging.look_at_senders(&self.host.config);
+            self.judging.look_at_senders(&self.runs.config);
             let more = rows.len() == JUDGE;
             let mut judged = Vec::new();
             let mut wakes = Vec::new();
@@ -102,7 +102,7 @@ impl Dispatch {
                 judged.push(verdict);
             }
             // Read before they are judged: a row that was judged is not looked at again.
-            let woken = match self.host.store.lanes(&wakes) {
+            let woken = match self.runs.store.lanes(&wakes) {
                 Ok(woken) => woken,
                 Err(error) => {
                     tracing::error!(error = %chain(&error), "reading lanes failed; looking again in a second");
@@ -111,7 +111,7 @@ impl Dispatch {
                     return;
                 }
             };
-            match self.host.store.judge(judged, clock::now()).await {
+            match self.runs.store.judge(judged, clock::now()).await {
                 Ok(AllJudged { again, .. }) => {
                     failpoint::reach("message.judged");
                     self.to_judge |= again;

@@ -26,7 +26,7 @@ pub(super) const ANSWER_TRIES: u32 = 12;
 /// # Errors
 /// [`Panicked`]: those that are left are claimed, and nobody has them in hand.
 pub(super) async fn settle_again(
-    host: &Arc<Mailboxes>,
+    mail: &Arc<Mailboxes>,
     folder: &Folder,
     waiting: Vec<Pending>,
 ) -> Result<(), Panicked> {
@@ -34,25 +34,25 @@ pub(super) async fn settle_again(
     let mut rest = Duration::from_secs(1);
     while !waiting.is_empty() {
         tokio::select! {
-            () = host.stop.cancelled() => return Ok(()),
+            () = mail.stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(rest) => {}
         }
         rest = (rest * 2).min(Duration::from_secs(60));
-        let (host, of) = (Arc::clone(host), folder.clone());
-        let again = move || settle_in_order(&host, &of, waiting);
+        let (mail, of) = (Arc::clone(mail), folder.clone());
+        let again = move || settle_in_order(&mail, &of, waiting);
         waiting = blocking(folder, "settling again", again).await?;
     }
     Ok(())
 }
 
 /// Settles and answers files; returns those that have to wait.
-fn settle_in_order(host: &Mailboxes, folder: &Folder, mut waiting: Vec<Pending>) -> Vec<Pending> {
+fn settle_in_order(mail: &Mailboxes, folder: &Folder, mut waiting: Vec<Pending>) -> Vec<Pending> {
     let mut again = Vec::new();
     while !waiting.is_empty() && again.is_empty() {
-        let finished = Settling::begin(host, waiting).finish(host);
+        let finished = Settling::begin(mail, waiting).finish(mail);
         again = finished.again;
         waiting = finished.later;
-        again.extend(answer_all(host, folder, finished.settled, waiting.len()).again);
+        again.extend(answer_all(mail, folder, finished.settled, waiting.len()).again);
     }
     again.extend(waiting);
     again
@@ -69,10 +69,10 @@ pub(super) struct Settling {
 
 impl Settling {
     /// Gives files to the store, which is at work on them from now on.
-    pub(super) fn begin(host: &Mailboxes, pending: Vec<Pending>) -> Self {
+    pub(super) fn begin(mail: &Mailboxes, pending: Vec<Pending>) -> Self {
         let files = pending.iter().map(|p| p.file.clone()).collect();
         Self {
-            outcomes: Box::pin(host.store.settle_all(files, host.config.zones.clone(), clock::now())),
+            outcomes: Box::pin(mail.store.settle_all(files, mail.config.zones.clone(), clock::now())),
             pending,
         }
     }
@@ -83,7 +83,7 @@ impl Settling {
     }
 
     /// Waits until they are settled, as far as the store came. On a thread that may block.
-    pub(super) fn finish(self, host: &Mailboxes) -> Finished {
+    pub(super) fn finish(self, mail: &Mailboxes) -> Finished {
         let runtime = tokio::runtime::Handle::current();
         let settling = runtime.block_on(self.outcomes);
         let mut outcomes = settling.unwrap_or_else(|error| vec![Err(error)]).into_iter();
@@ -100,7 +100,7 @@ impl Settling {
                 }
                 Some(Err(error)) => {
                     tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
-                    if let Some(settled) = runtime.block_on(record_our_fault(host, &pending)) {
+                    if let Some(settled) = runtime.block_on(record_our_fault(mail, &pending)) {
                         answers.push((pending, settled));
                     }
                 }
@@ -121,8 +121,8 @@ pub(super) struct Finished {
 }
 
 /// Writes down that a command met a fault of ours, so that it is answered and not tried for ever.
-pub(super) async fn record_our_fault(host: &Mailboxes, pending: &Pending) -> Option<Settled> {
-    match host.store.refuse(pending.file.clone(), Refusal::internal(), clock::now()).await {
+pub(super) async fn record_our_fault(mail: &Mailboxes, pending: &Pending) -> Option<Settled> {
+    match mail.store.refuse(pending.file.clone(), Refusal::internal(), clock::now()).await {
         Ok(settled) => Some(settled),
         Err(error) => {
             tracing::error!(claim = pending.claimed.id, error = %chain(&error), "the receipt could not be written either; the file stays claimed");
@@ -135,7 +135,7 @@ pub(super) async fn record_our_fault(host: &Mailboxes, pending: &Pending) -> Opt
 /// The world may be in the way (a full disk): what could not be answered is returned, to be tried again. Of the same
 /// group `later` more are known to wait.
 pub(super) fn answer_all(
-    host: &Mailboxes,
+    mail: &Mailboxes,
     folder: &Folder,
     answers: Vec<(Pending, Settled)>,
     later: usize,
@@ -145,13 +145,13 @@ pub(super) fn answer_all(
         return Answered { again, shown_in: Duration::ZERO };
     }
     let began = clock::monotonic();
-    show(host, folder, &answers);
+    show(mail, folder, &answers);
     let shown_in = began.elapsed();
     answers.iter().for_each(|(pending, settled)| tell(pending, settled));
     let mut rest = Vec::new();
     for (pending, settled) in answers {
         match Asked::of(&pending, &settled) {
-            Some(asked) => host.searches.add(asked),
+            Some(asked) => mail.searches.add(asked),
             None => rest.push((pending, settled)),
         }
     }
@@ -159,7 +159,7 @@ pub(super) fn answer_all(
     let mut unplaced = BTreeSet::new();
     for (pending, settled) in &answers {
         let reply = settled.receipt.reply.as_deref();
-        if put_reply(host, &pending.claimed, &settled.receipt, reply) == Placed::NotNow {
+        if put_reply(mail, &pending.claimed, &settled.receipt, reply) == Placed::NotNow {
             unplaced.insert(pending.claimed.id);
         }
         failpoint::reach("ipc.replied");
@@ -172,7 +172,7 @@ pub(super) fn answer_all(
             false
         } else {
             let (bytes, reply) = (pending.kept.as_slice(), receipt.reply.as_deref());
-            let kept = set_aside(host, &pending.claimed, bytes, receipt, reply, later + count - 1 - n);
+            let kept = set_aside(mail, &pending.claimed, bytes, receipt, reply, later + count - 1 - n);
             if let Err(error) = &kept {
                 tracing::warn!(error = %chain(error), "setting a settled command aside failed; its receipt holds");
             }
@@ -201,7 +201,7 @@ fn tell(pending: &Pending, settled: &Settled) {
 }
 
 /// Brings what the commands of a group changed to where it is looked at: before the reply, where somebody waits for it.
-fn show(host: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
+fn show(mail: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
     let mut asked = false;
     for (pending, settled) in answers {
         let applied = settled.receipt.outcome == CommandOutcome::Applied;
@@ -209,7 +209,7 @@ fn show(host: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
         match command {
             Some(Command::RefreshGroups(_)) => {
                 // The list says when it was made.
-                host.snapshots.soon(folder, Shown::All);
+                mail.snapshots.soon(folder, Shown::All);
                 asked |= settled.receipt.request_id.is_some();
             }
             Some(
@@ -227,7 +227,7 @@ fn show(host: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
         }
     }
     let own = asked.then_some(folder);
-    host.snapshots.write_awaited(own.as_slice());
+    mail.snapshots.write_awaited(own.as_slice());
 }
 
 /// What came of answering.
@@ -248,13 +248,13 @@ pub(super) enum Placed {
 }
 
 pub(super) fn put_reply(
-    host: &Mailboxes,
+    mail: &Mailboxes,
     claimed: &Claimed,
     receipt: &Receipt,
     reply: Option<&[u8]>,
 ) -> Placed {
     let (Some(id), Some(reply)) = (&receipt.request_id, reply) else { return Placed::Done };
-    let Ok(boxes) = host.boxes.of(&claimed.folder) else { return Placed::Done };
+    let Ok(boxes) = mail.boxes.of(&claimed.folder) else { return Placed::Done };
     match boxes.put_reply(id, reply) {
         Ok(()) => Placed::Done,
         Err(PutError::World(error)) => {
@@ -270,7 +270,7 @@ pub(super) fn put_reply(
 
 /// Keeps a settled command for people, unless the `later` ones would put it out at once; then it has an end.
 pub(super) fn set_aside(
-    host: &Mailboxes,
+    mail: &Mailboxes,
     claimed: &Claimed,
     bytes: &[u8],
     receipt: &Receipt,
@@ -284,11 +284,11 @@ pub(super) fn set_aside(
         at: receipt.at,
     };
     match receipt.outcome {
-        CommandOutcome::Malformed => host.claims.settle_dead(claimed, bytes, &why())?,
+        CommandOutcome::Malformed => mail.claims.settle_dead(claimed, bytes, &why())?,
         CommandOutcome::Applied | CommandOutcome::Refused if later >= crate::ipc::DONE_FILES => {}
-        CommandOutcome::Applied => host.claims.settle_applied(claimed, bytes, reply)?,
-        CommandOutcome::Refused => host.claims.settle_refused(claimed, bytes, &why())?,
+        CommandOutcome::Applied => mail.claims.settle_applied(claimed, bytes, reply)?,
+        CommandOutcome::Refused => mail.claims.settle_refused(claimed, bytes, &why())?,
     }
     failpoint::reach("ipc.set_aside");
-    host.claims.acknowledge(claimed)
+    mail.claims.acknowledge(claimed)
 }

@@ -33,9 +33,9 @@ pub(super) async fn blocking<T: Send + 'static>(
 }
 
 /// Returns the claimed files of a group that nobody works on any more: all but those that are `kept` somewhere, oldest first.
-pub(super) async fn stranded(host: &Arc<Mailboxes>, folder: &Folder, kept: &[i64]) -> Vec<Claimed> {
+pub(super) async fn stranded(mail: &Arc<Mailboxes>, folder: &Folder, kept: &[i64]) -> Vec<Claimed> {
     let kept: BTreeSet<i64> = kept.iter().copied().collect();
-    let looking = Arc::clone(host);
+    let looking = Arc::clone(mail);
     let found = match spawn_blocking(move || looking.claims.left_over()).await {
         Ok(Ok(found)) => found.claims,
         Ok(Err(error)) => {
@@ -50,7 +50,7 @@ pub(super) async fn stranded(host: &Arc<Mailboxes>, folder: &Folder, kept: &[i64
 /// Handles claimed files of a group one by one, in order. One over which we panic again is refused as a fault of ours. Where
 /// one has to wait for the world, those behind it are left to be looked at again after it.
 pub(super) async fn one_by_one(
-    host: &Arc<Mailboxes>,
+    mail: &Arc<Mailboxes>,
     folder: &Folder,
     claims: Vec<Claimed>,
     patience: Patience,
@@ -62,20 +62,20 @@ pub(super) async fn one_by_one(
             continue;
         }
         let (working, of, taken) =
-            (Arc::clone(host), folder.clone(), vec![Taken::before(claimed.clone(), Duration::ZERO)]);
+            (Arc::clone(mail), folder.clone(), vec![Taken::before(claimed.clone(), Duration::ZERO)]);
         let work = move || handle(&working, &of, taken, patience, Slow::Now);
         match blocking(folder, "one command", work).await {
             Ok(handled) => all.add(handled),
-            Err(Panicked) if host.stop.is_cancelled() => break,
-            Err(Panicked) => refuse(host, folder, claimed).await,
+            Err(Panicked) if mail.stop.is_cancelled() => break,
+            Err(Panicked) => refuse(mail, folder, claimed).await,
         }
     }
     all
 }
 
 /// Refuses a command unread: reading or deciding it is what panics.
-async fn refuse(host: &Arc<Mailboxes>, folder: &Folder, claimed: Claimed) {
-    let (working, of) = (Arc::clone(host), folder.clone());
+async fn refuse(mail: &Arc<Mailboxes>, folder: &Folder, claimed: Claimed) {
+    let (working, of) = (Arc::clone(mail), folder.clone());
     let work = move || {
         let Some(pending) = Pending::refused(&working, claimed, Refusal::internal()) else { return };
         if let Some(settled) = Handle::current().block_on(record_our_fault(&working, &pending)) {

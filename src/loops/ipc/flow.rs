@@ -66,7 +66,7 @@ pub(super) enum Slow {
 
 /// Files of one group under way. In order, whatever happens: what has to wait for the world is overtaken by nothing.
 pub(super) struct Flow<'a> {
-    host: &'a Arc<Mailboxes>,
+    mail: &'a Arc<Mailboxes>,
     folder: &'a Folder,
     patience: Patience,
     slow: Slow,
@@ -81,9 +81,9 @@ pub(super) struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    pub(super) fn new(host: &'a Arc<Mailboxes>, folder: &'a Folder, patience: Patience, slow: Slow) -> Self {
+    pub(super) fn new(mail: &'a Arc<Mailboxes>, folder: &'a Folder, patience: Patience, slow: Slow) -> Self {
         Self {
-            host,
+            mail,
             folder,
             patience,
             slow,
@@ -109,7 +109,7 @@ impl<'a> Flow<'a> {
 
     /// Takes claimed files in, in order. Of the same group `later` more are known to wait behind them.
     pub(super) fn take(&mut self, taken: Vec<Taken>, later: usize) {
-        let run = self.host.store.active_run_of(self.folder).unwrap_or_default();
+        let run = self.mail.store.active_run_of(self.folder).unwrap_or_default();
         let mut left = taken.len();
         for taken in taken {
             left -= 1;
@@ -119,12 +119,12 @@ impl<'a> Flow<'a> {
                 continue;
             }
             let patience = if taken.age >= WRITER_LIMIT { Patience::None } else { self.patience };
-            match read(self.host, taken, run, patience) {
+            match read(self.mail, taken, run, patience) {
                 Reading::Ready(mut ready) => {
                     if let Some(archives) = &ready.archives {
                         let said = match self.slow {
                             Slow::Later => None,
-                            Slow::Now | Slow::Left => transcripts::read(self.host, &ready, archives),
+                            Slow::Now | Slow::Left => transcripts::read(self.mail, &ready, archives),
                         };
                         let Some(said) = said else {
                             self.slow = Slow::Left;
@@ -161,7 +161,7 @@ impl<'a> Flow<'a> {
         if !self.handled.waiting.is_empty() {
             self.handled.waiting.append(&mut read);
         } else if !read.is_empty() {
-            self.settling = Some(Settling::begin(self.host, read));
+            self.settling = Some(Settling::begin(self.mail, read));
         }
         if self.settled.len() >= self.answered_together || self.settled_bytes >= AT_ONCE {
             self.answer(later);
@@ -170,7 +170,7 @@ impl<'a> Flow<'a> {
 
     fn wait(&mut self) {
         while let Some(settling) = self.settling.take() {
-            let Finished { settled, again, mut later } = settling.finish(self.host);
+            let Finished { settled, again, mut later } = settling.finish(self.mail);
             let replied: usize = settled.iter().map(|(_, settled)| settled.receipt.reply_bytes()).sum();
             self.handled.bytes += replied;
             self.settled_bytes +=
@@ -183,7 +183,7 @@ impl<'a> Flow<'a> {
             // The replies go out of memory before there are more of them.
             self.answer(later.len());
             if self.handled.waiting.is_empty() {
-                self.settling = Some(Settling::begin(self.host, later));
+                self.settling = Some(Settling::begin(self.mail, later));
             } else {
                 self.handled.waiting.append(&mut later);
             }
@@ -194,7 +194,7 @@ impl<'a> Flow<'a> {
         let settled = std::mem::take(&mut self.settled);
         self.settled_bytes = 0;
         let later = later + self.settling.as_ref().map_or(0, Settling::len);
-        let answered = answer_all(self.host, self.folder, settled, later);
+        let answered = answer_all(self.mail, self.folder, settled, later);
         let worth = answered.shown_in.as_micros() / SHOWN_IN.as_micros();
         self.answered_together = usize::try_from(worth).unwrap_or(UNANSWERED).clamp(1, UNANSWERED);
         self.handled.waiting.extend(answered.again);
@@ -217,13 +217,13 @@ impl<'a> Flow<'a> {
 
 /// Reads claimed files of a group, settles and answers them, in order.
 pub(super) fn handle(
-    host: &Arc<Mailboxes>,
+    mail: &Arc<Mailboxes>,
     folder: &Folder,
     taken: Vec<Taken>,
     patience: Patience,
     slow: Slow,
 ) -> Handled {
-    let mut flow = Flow::new(host, folder, patience, slow);
+    let mut flow = Flow::new(mail, folder, patience, slow);
     flow.take(taken, 0);
     flow.end()
 }

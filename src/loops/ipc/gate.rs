@@ -57,14 +57,14 @@ pub(super) struct Open {
 impl Gate {
     /// Returns how much may be taken while files of `unsettled` bytes are claimed and not settled; shuts when that is
     /// none.
-    pub(super) fn opens_for(&mut self, host: &Mailboxes, folder: &Folder, unsettled: u64) -> Open {
+    pub(super) fn opens_for(&mut self, mail: &Mailboxes, folder: &Folder, unsettled: u64) -> Open {
         let now = clock::now();
-        let (commands, messages, bytes) = host.allowances.of(folder, |left| {
+        let (commands, messages, bytes) = mail.allowances.of(folder, |left| {
             (left.commands.available(now), left.messages.available(now), left.bytes.available(now))
         });
-        let free = unsettled < host.config.limits.waiting_bytes && messages > 0 && bytes > 0;
-        let admission = admission(host, folder);
-        let searches = host.searches.places(folder);
+        let free = unsettled < mail.config.limits.waiting_bytes && messages > 0 && bytes > 0;
+        let admission = admission(mail, folder);
+        let searches = mail.searches.places(folder);
         // Which of them are messages is known when they are read.
         let open = if free && admission == Admission::Open {
             commands.min(messages.max(TOGETHER)).min(searches)
@@ -74,13 +74,13 @@ impl Gate {
         if open == 0 {
             let why = if admission == Admission::Open { Shut::Limits } else { Shut::NoSpace(admission) };
             self.shut();
-            self.say(host, why, unsettled, now);
+            self.say(mail, why, unsettled, now);
         }
         Open { files: open, bytes }
     }
 
     /// Says why it is shut, once a minute.
-    fn say(&mut self, host: &Mailboxes, why: Shut, unsettled: u64, now: Time) {
+    fn say(&mut self, mail: &Mailboxes, why: Shut, unsettled: u64, now: Time) {
         let last =
             self.said.filter(|(said, at)| *said == why && (0..SAID_EVERY_MS).contains(&now.ms_since(*at)));
         if last.is_some() {
@@ -97,7 +97,7 @@ impl Gate {
                     "there is no room for what commands bring about; they wait in the box"
                 );
                 // Whoever watches the disk tells people, and stops who fills it.
-                host.machine.look_again.notify_one();
+                mail.machine.look_again.notify_one();
             }
         }
     }
@@ -113,9 +113,9 @@ impl Gate {
     }
 
     /// Notes what was taken.
-    pub(super) fn took(&self, host: &Mailboxes, folder: &Folder, files: usize, handled: &Handled) {
+    pub(super) fn took(&self, mail: &Mailboxes, folder: &Folder, files: usize, handled: &Handled) {
         let now = clock::now();
-        host.allowances.of(folder, |left| {
+        mail.allowances.of(folder, |left| {
             left.commands.take(files, now);
             left.messages.take(handled.messages, now);
             left.bytes.take(handled.bytes, now);
@@ -134,31 +134,31 @@ impl Gate {
 }
 
 /// Returns whether there is room for what a group's commands bring about. What can't be found out keeps nobody waiting.
-pub(super) fn admission(host: &Mailboxes, folder: &Folder) -> Admission {
-    if host.machine.without_space().contains_key(folder) {
+pub(super) fn admission(mail: &Mailboxes, folder: &Folder) -> Admission {
+    if mail.machine.without_space().contains_key(folder) {
         return Admission::Over;
     }
-    let stored = host.store.stored_by(folder).unwrap_or(0);
-    let most = host.config.limits.stored_bytes;
-    match disk::admission(stored, most, &host.machine.disk()) {
+    let stored = mail.store.stored_by(folder).unwrap_or(0);
+    let most = mail.config.limits.stored_bytes;
+    match disk::admission(stored, most, &mail.machine.disk()) {
         Admission::Open => Admission::Open,
         // To look into the store takes longer.
         Admission::Low | Admission::Ahead | Admission::Over => {
-            disk::admission(stored, most, &host.machine.whole_disk())
+            disk::admission(stored, most, &mail.machine.whole_disk())
         }
     }
 }
 
 /// Refuses the newest of what waits beyond the most that may; returns what was claimed and can't be read yet. On a thread
 /// that may block.
-pub(super) fn refuse_excess(host: &Arc<Mailboxes>, folder: &Folder) -> Vec<Claimed> {
+pub(super) fn refuse_excess(mail: &Arc<Mailboxes>, folder: &Folder) -> Vec<Claimed> {
     let mut unread = Vec::new();
     // What a person holds is not looked at.
-    if host.held.group(folder) {
+    if mail.held.group(folder) {
         return unread;
     }
-    let Ok(boxes) = host.boxes.of(folder) else { return unread };
-    let mut excess = excess_of(host, &boxes).into_iter().peekable();
+    let Ok(boxes) = mail.boxes.of(folder) else { return unread };
+    let mut excess = excess_of(mail, &boxes).into_iter().peekable();
     // Of these no more are in memory at a time than of those that are settled.
     while excess.peek().is_some() {
         let mut some = Vec::new();
@@ -167,9 +167,9 @@ pub(super) fn refuse_excess(host: &Arc<Mailboxes>, folder: &Folder) -> Vec<Claim
             && bytes < AT_ONCE
             && let Some((in_box, name)) = excess.next()
         {
-            let Ok(claimed) = claim(host, &boxes, in_box, &name) else { return unread };
+            let Ok(claimed) = claim(mail, &boxes, in_box, &name) else { return unread };
             let Some(taken) = claimed else { continue };
-            match read(host, taken, None, Patience::None) {
+            match read(mail, taken, None, Patience::None) {
                 Reading::Ready(pending) => {
                     bytes += pending.kept.len();
                     some.push(*pending);
@@ -178,7 +178,7 @@ pub(super) fn refuse_excess(host: &Arc<Mailboxes>, folder: &Folder) -> Vec<Claim
                 Reading::Nothing => {}
             }
         }
-        if !refuse(host, folder, some) {
+        if !refuse(mail, folder, some) {
             return unread;
         }
     }
@@ -187,8 +187,8 @@ pub(super) fn refuse_excess(host: &Arc<Mailboxes>, folder: &Folder) -> Vec<Claim
 
 /// Returns the newest files that are more than may wait, as many as are refused at a time: no more of them are in memory,
 /// however many there are.
-fn excess_of(host: &Mailboxes, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)> {
-    let most = host.config.limits.waiting_files;
+fn excess_of(mail: &Mailboxes, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)> {
+    let most = mail.config.limits.waiting_files;
     let newest =
         CommandBox::ALL.map(|in_box| boxes.list_newest(in_box, REFUSED).map(|found| (in_box, found)));
     let count: usize = newest.iter().flatten().map(|(_, found)| found.waiting).sum();
@@ -202,7 +202,7 @@ fn excess_of(host: &Mailboxes, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)
     if excess.is_empty() {
         return Vec::new();
     }
-    let holds = host.held.now();
+    let holds = mail.held.now();
     excess.retain(|(entry, in_box)| !holds.file(boxes.folder(), in_box.as_str(), entry.name.as_bytes()));
     drop(holds);
     tracing::warn!(
@@ -214,10 +214,10 @@ fn excess_of(host: &Mailboxes, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)
 }
 
 /// Refuses these, committed together, and answers them; returns whether the store could take it.
-fn refuse(host: &Arc<Mailboxes>, folder: &Folder, pending: Vec<Pending>) -> bool {
+fn refuse(mail: &Arc<Mailboxes>, folder: &Folder, pending: Vec<Pending>) -> bool {
     let now = clock::now();
-    let most = host.config.limits.waiting_files;
-    let refused = pending.iter().map(|p| host.store.refuse(p.file.clone(), Refusal::rate_limited(most), now));
+    let most = mail.config.limits.waiting_files;
+    let refused = pending.iter().map(|p| mail.store.refuse(p.file.clone(), Refusal::rate_limited(most), now));
     let outcomes = tokio::runtime::Handle::current().block_on(join_all(refused));
     let mut answers = Vec::new();
     let mut all = true;
@@ -231,6 +231,6 @@ fn refuse(host: &Arc<Mailboxes>, folder: &Folder, pending: Vec<Pending>) -> bool
             }
         }
     }
-    let _unanswered = answer_all(host, folder, answers, 0);
+    let _unanswered = answer_all(mail, folder, answers, 0);
     all
 }

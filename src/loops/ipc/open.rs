@@ -39,8 +39,8 @@ impl Line {
 }
 
 /// Returns the groups that there are; `None`: they can't be read, which is told.
-pub(super) async fn known_groups(host: &Mailboxes) -> Option<BTreeSet<Folder>> {
-    match host.store.groups().await {
+pub(super) async fn known_groups(mail: &Mailboxes) -> Option<BTreeSet<Folder>> {
+    match mail.store.groups().await {
         Ok(groups) => Some(groups.into_iter().map(|group| group.folder).collect()),
         Err(error) => {
             tracing::error!(error = %chain(&error), "reading the groups failed");
@@ -51,7 +51,7 @@ pub(super) async fn known_groups(host: &Mailboxes) -> Option<BTreeSet<Folder>> {
 
 /// Opens the boxes of every group that has none yet, starts its worker and has it look at what is there already.
 pub(super) fn open_groups(
-    host: &Arc<Mailboxes>,
+    mail: &Arc<Mailboxes>,
     known: Option<BTreeSet<Folder>>,
     watch: &Watch,
     workers: &mut BTreeMap<Folder, Line>,
@@ -62,20 +62,20 @@ pub(super) fn open_groups(
     let gone: Vec<Folder> = workers.keys().filter(|folder| !known.contains(*folder)).cloned().collect();
     for folder in gone {
         workers.remove(&folder);
-        forget(host, watch, &folder);
+        forget(mail, watch, &folder);
     }
     for folder in known {
         if workers.contains_key(&folder) {
             continue;
         }
-        let boxes = match host.boxes.of(&folder) {
+        let boxes = match mail.boxes.of(&folder) {
             Ok(boxes) => boxes,
             Err(error) => {
                 tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed");
                 continue;
             }
         };
-        let watched = watch_boxes(host, watch, &boxes);
+        let watched = watch_boxes(mail, watch, &boxes);
         // The worker's first look comes after this: for what is here now no scan is needed.
         let _ = boxes.changed(crate::system::clock::now());
         let (jobs, queue) = mpsc::unbounded_channel();
@@ -84,7 +84,7 @@ pub(super) fn open_groups(
         let growing = growing.remove(&folder).unwrap_or_default();
         running.spawn(
             Worker::new(
-                Arc::clone(host),
+                Arc::clone(mail),
                 folder.clone(),
                 growing.into_iter().map(|claimed| (claimed, now)).collect(),
             )
@@ -96,8 +96,8 @@ pub(super) fn open_groups(
 }
 
 /// The group was removed: its boxes are unwatched and go to the trash.
-fn forget(host: &Mailboxes, watch: &Watch, folder: &Folder) {
-    let boxes = host.boxes.let_go(folder);
+fn forget(mail: &Mailboxes, watch: &Watch, folder: &Folder) {
+    let boxes = mail.boxes.let_go(folder);
     let Some(boxes) = boxes else { return };
     watch.unwatch(&boxes);
     if let Err(error) = boxes.remove() {
@@ -106,9 +106,9 @@ fn forget(host: &Mailboxes, watch: &Watch, folder: &Folder) {
 }
 
 /// Watches a group's boxes; returns whether events tell of what comes into them. Why they can't is said once, for all groups.
-fn watch_boxes(host: &Mailboxes, watch: &Watch, boxes: &GroupBoxes) -> bool {
+fn watch_boxes(mail: &Mailboxes, watch: &Watch, boxes: &GroupBoxes) -> bool {
     let Err(error) = watch.watch_group(boxes) else { return true };
-    let mut why = host.machine.unwatched();
+    let mut why = mail.machine.unwatched();
     if why.is_none() {
         tracing::warn!(group = %boxes.folder(), error = %chain(&error), "boxes can't be watched; that is tried again");
     }
@@ -117,14 +117,14 @@ fn watch_boxes(host: &Mailboxes, watch: &Watch, boxes: &GroupBoxes) -> bool {
 }
 
 /// Tries to watch what could not be watched; what others of this user had used up may be there again.
-pub(super) fn watch_again(host: &Mailboxes, watch: &Watch, workers: &mut BTreeMap<Folder, Line>) {
-    if host.machine.unwatched().is_none() {
+pub(super) fn watch_again(mail: &Mailboxes, watch: &Watch, workers: &mut BTreeMap<Folder, Line>) {
+    if mail.machine.unwatched().is_none() {
         return;
     }
-    let open = host.boxes.open();
+    let open = mail.boxes.open();
     for (folder, worker) in workers.iter_mut().filter(|(_, worker)| !worker.watched) {
         let Some(boxes) = open.get(folder) else { continue };
-        worker.watched = watch_boxes(host, watch, boxes);
+        worker.watched = watch_boxes(mail, watch, boxes);
         if !worker.watched {
             return;
         }
@@ -132,23 +132,23 @@ pub(super) fn watch_again(host: &Mailboxes, watch: &Watch, workers: &mut BTreeMa
         worker.hints.send(Hint::Rescan);
     }
     if workers.values().all(|worker| worker.watched) {
-        *host.machine.unwatched() = None;
+        *mail.machine.unwatched() = None;
         tracing::info!("the boxes of all groups are watched again");
     }
 }
 
 pub(super) fn reopen(
-    host: &Arc<Mailboxes>,
+    mail: &Arc<Mailboxes>,
     watch: &Watch,
     workers: &mut BTreeMap<Folder, Line>,
     folder: &Folder,
 ) {
-    host.boxes.let_go(folder);
-    let watched = match host.boxes.of(folder) {
+    mail.boxes.let_go(folder);
+    let watched = match mail.boxes.of(folder) {
         Ok(boxes) => {
             // They may be new ones: what an agent reads there is not to wait for the next change.
-            host.snapshots.soon(folder, Shown::All);
-            watch_boxes(host, watch, &boxes)
+            mail.snapshots.soon(folder, Shown::All);
+            watch_boxes(mail, watch, &boxes)
         }
         Err(error) => {
             tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed");
@@ -165,12 +165,12 @@ pub(super) fn reopen(
 ///
 /// On a thread of its own: a container can keep anybody waiting who changes something in a box.
 pub(super) fn look_at_identity(
-    host: &Mailboxes,
+    mail: &Mailboxes,
     looking: &mut JoinSet<Vec<Looked>>,
     last: &mut Option<Folder>,
 ) {
     let after = last.take().map_or(Bound::Unbounded, Bound::Excluded);
-    let some: Vec<Arc<GroupBoxes>> = host
+    let some: Vec<Arc<GroupBoxes>> = mail
         .boxes
         .open()
         .range((after, Bound::Unbounded))
@@ -192,7 +192,7 @@ pub(super) type Looked = (Folder, Result<Identity, World>);
 
 /// Opens those anew that were replaced.
 pub(super) fn act_on_identity(
-    host: &Arc<Mailboxes>,
+    mail: &Arc<Mailboxes>,
     watch: &Watch,
     workers: &mut BTreeMap<Folder, Line>,
     looked: Vec<Looked>,
@@ -204,7 +204,7 @@ pub(super) fn act_on_identity(
             Ok(Identity::Replaced(_)) if !workers.contains_key(&group) => {}
             Ok(Identity::Replaced(which)) => {
                 tracing::warn!(%group, which = which.as_str(), "a box was replaced; opening the boxes anew");
-                reopen(host, watch, workers, &group);
+                reopen(mail, watch, workers, &group);
             }
             Err(error) => tracing::warn!(%group, error = %chain(&error), "looking at the boxes failed"),
         }

@@ -37,9 +37,9 @@ pub(super) struct Pending {
 impl Pending {
     /// A claimed file that is refused whatever it asks for. `None`: the world is in the way of keeping its bytes, and it stays
     /// claimed until the next start. On a thread that may block.
-    pub(super) fn refused(host: &Mailboxes, claimed: Claimed, refusal: Refusal) -> Option<Self> {
+    pub(super) fn refused(mail: &Mailboxes, claimed: Claimed, refusal: Refusal) -> Option<Self> {
         let no_origin = || format!("claim:{}", claimed.id).into_bytes();
-        let (kept, digest, origin) = match host.claims.read(&claimed) {
+        let (kept, digest, origin) = match mail.claims.read(&claimed) {
             Ok(read) => (read.bytes.clone(), digest(&read.bytes), read.origin.key),
             Err(ReadError::TooLarge { head, origin, .. }) => (head, Vec::new(), origin.key),
             Err(ReadError::Gone | ReadError::NotAFile(_)) => (Vec::new(), Vec::new(), no_origin()),
@@ -105,7 +105,7 @@ impl Taken {
 /// # Errors
 /// The world was in the way, which is told: what is younger must not go first.
 pub(super) fn claim(
-    host: &Mailboxes,
+    mail: &Mailboxes,
     boxes: &GroupBoxes,
     in_box: CommandBox,
     name: &std::ffi::OsStr,
@@ -118,11 +118,11 @@ pub(super) fn claim(
         )
     };
     // Held until it is claimed: a hold that was taken in keeps everything from then on.
-    let holds = host.held.now();
+    let holds = mail.held.now();
     if holds.file(boxes.folder(), in_box.as_str(), name.as_bytes()) {
         return Ok(None);
     }
-    let claimed = boxes.claim_and_read(in_box, name, &host.claims);
+    let claimed = boxes.claim_and_read(in_box, name, &mail.claims);
     drop(holds);
     let taken = |claimed, refusal, read| Some(Taken { claimed, refusal, age: Duration::ZERO, read });
     match claimed {
@@ -144,11 +144,11 @@ pub(super) fn claim(
 }
 
 /// What the token of a command proves, if it carries one.
-fn proof(host: &Mailboxes, bytes: Option<&[u8]>) -> Proof {
-    match bytes.and_then(|bytes| token::verify(&host.token_key, bytes)) {
+fn proof(mail: &Mailboxes, bytes: Option<&[u8]>) -> Proof {
+    match bytes.and_then(|bytes| token::verify(&mail.token_key, bytes)) {
         Some(Ok(claims)) => Proof::Claims(Box::new(claims)),
         Some(Err(fault)) => Proof::Bad(fault),
-        None if host.config.ipc.require_token => Proof::Missing,
+        None if mail.config.ipc.require_token => Proof::Missing,
         None => Proof::None,
     }
 }
@@ -160,7 +160,7 @@ pub(super) enum Reading {
     Nothing,
 }
 
-pub(super) fn read(host: &Mailboxes, taken: Taken, run: Option<i64>, patience: Patience) -> Reading {
+pub(super) fn read(mail: &Mailboxes, taken: Taken, run: Option<i64>, patience: Patience) -> Reading {
     let Taken { claimed, refusal, age, read } = taken;
     failpoint::reach_of("ipc.reading", claimed.folder.as_str());
     // What has no inode of its own any more is identified by its claim.
@@ -169,11 +169,11 @@ pub(super) fn read(host: &Mailboxes, taken: Taken, run: Option<i64>, patience: P
     let mut digest = Vec::new();
     let (body, origin) = match refusal {
         Some(refusal) => (Err(refusal), no_origin),
-        None => match read.unwrap_or_else(|| host.claims.read(&claimed)) {
+        None => match read.unwrap_or_else(|| mail.claims.read(&claimed)) {
             Ok(read) => {
                 let body = Body::of(&read.bytes);
                 let malformed = body.envelope().is_err_and(|rejected| rejected.fault == Fault::Malformed);
-                let writer = || host.claims.writer(&claimed);
+                let writer = || mail.claims.writer(&claimed);
                 if malformed
                     && patience == Patience::Some
                     && (age < HALF_WRITTEN || matches!(writer(), Writer::Holds))
@@ -182,8 +182,8 @@ pub(super) fn read(host: &Mailboxes, taken: Taken, run: Option<i64>, patience: P
                 }
                 if read.origin.kind == crate::ipc::OriginKind::Weak
                     && let Some(source) = &claimed.source
-                    && let Ok(boxes) = host.boxes.of(&claimed.folder)
-                    && let Err(error) = host.claims.sync_source(&boxes, source.in_box)
+                    && let Ok(boxes) = mail.boxes.of(&claimed.folder)
+                    && let Err(error) = mail.claims.sync_source(&boxes, source.in_box)
                 {
                     tracing::warn!(claim = claimed.id, error = %chain(&error), "syncing a box failed");
                 }
@@ -218,7 +218,7 @@ pub(super) fn read(host: &Mailboxes, taken: Taken, run: Option<i64>, patience: P
             }
         },
     };
-    let proof = proof(host, body.is_ok().then_some(kept.as_slice()));
+    let proof = proof(mail, body.is_ok().then_some(kept.as_slice()));
     let command = body.as_ref().ok().and_then(|body| body.envelope().ok()).map(|envelope| &envelope.command);
     let is_message = matches!(command, Some(Command::SendMessage(_)));
     let archives = command.and_then(Archives::of);

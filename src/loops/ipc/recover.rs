@@ -27,8 +27,8 @@ pub struct Left {
 
 /// At start, before anything is launched and a box is looked at: goes on with what an earlier daemon had claimed, in the
 /// order of the claims; of groups that are set aside with nothing. Returns what could not be settled yet.
-pub async fn recover(host: &Arc<Mailboxes>) -> Left {
-    let found = match host.claims.left_over() {
+pub async fn recover(mail: &Arc<Mailboxes>) -> Left {
+    let found = match mail.claims.left_over() {
         Ok(found) => found,
         Err(error) => {
             tracing::error!(error = %chain(&error), "reading data/claimed failed");
@@ -43,41 +43,41 @@ pub async fn recover(host: &Arc<Mailboxes>) -> Left {
         by_group.entry(claimed.folder.clone()).or_default().push(claimed);
     }
     let (aside, by_group): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        by_group.into_iter().partition(|(folder, _)| host.held.is_aside(folder));
+        by_group.into_iter().partition(|(folder, _)| mail.held.is_aside(folder));
     let groups = by_group.into_iter().map(|(folder, claims)| {
         let of = span(&folder);
-        recover_group(host, folder, claims).instrument(of)
+        recover_group(mail, folder, claims).instrument(of)
     });
     let growing: Vec<Vec<Claimed>> = futures_util::future::join_all(groups).await;
     Left { growing: growing.into_iter().flatten().collect(), aside }
 }
 
-async fn recover_group(host: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claimed>) -> Vec<Claimed> {
-    let turn = host.starts.turn().await;
-    host.starts.taking(&folder, What::Claims);
+async fn recover_group(mail: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claimed>) -> Vec<Claimed> {
+    let turn = mail.starts.turn().await;
+    mail.starts.taking(&folder, What::Claims);
     // Nobody looks again on behalf of a group that is gone.
-    let gone = matches!(host.store.group(&folder).await, Ok(None));
+    let gone = matches!(mail.store.group(&folder).await, Ok(None));
     let patience = if gone { Patience::None } else { Patience::Some };
     let taken = claims.into_iter().map(|claimed| Taken::before(claimed, Duration::ZERO)).collect();
     // What is slow is the worker's business: a start waits for no transcript. Of a group that is gone it is refused.
     let slow = if gone { Slow::Now } else { Slow::Later };
-    let (handling, of) = (Arc::clone(host), folder.clone());
+    let (handling, of) = (Arc::clone(mail), folder.clone());
     let handled =
         match blocking(&folder, "taking in", move || handle(&handling, &of, taken, patience, slow)).await {
             Ok(handled) => handled,
             Err(Panicked) => {
-                let claims = stranded(host, &folder, &[]).await;
-                one_by_one(host, &folder, claims, patience).await
+                let claims = stranded(mail, &folder, &[]).await;
+                one_by_one(mail, &folder, claims, patience).await
             }
         };
-    if settle_again(host, &folder, handled.waiting).await.is_err() {
+    if settle_again(mail, &folder, handled.waiting).await.is_err() {
         // Its worker takes them up again.
-        return stranded(host, &folder, &[]).await;
+        return stranded(mail, &folder, &[]).await;
     }
     if handled.growing.is_empty() || gone {
-        host.starts.taken(&folder, What::Claims);
+        mail.starts.taken(&folder, What::Claims);
     } else {
-        host.starts.rests(&folder, What::Claims);
+        mail.starts.rests(&folder, What::Claims);
     }
     drop(turn);
     handled.growing

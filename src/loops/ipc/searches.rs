@@ -119,20 +119,20 @@ impl Searches {
 }
 
 /// Answers searches until `stop`. Those that are left then stay claimed, and the next start takes them up.
-pub async fn run(host: Arc<Mailboxes>, stop: CancellationToken) {
+pub async fn run(mail: Arc<Mailboxes>, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let (mut serving, mut served) = (JoinSet::new(), BTreeSet::new());
     loop {
-        for folder in host.searches.folders() {
+        for folder in mail.searches.folders() {
             if served.insert(folder.clone()) {
                 let span = span(&folder);
-                let serve = serve(Arc::clone(&host), folder, Arc::clone(&places), stop.clone());
+                let serve = serve(Arc::clone(&mail), folder, Arc::clone(&places), stop.clone());
                 serving.spawn(serve.instrument(span));
             }
         }
         tokio::select! {
             () = stop.cancelled() => break,
-            () = host.searches.added.notified() => {}
+            () = mail.searches.added.notified() => {}
             Some(ended) = serving.join_next() => match ended {
                 Ok(folder) => drop(served.remove(&folder)),
                 Err(fault) => tracing::error!(fault = %chain(&fault), "our own fault: the searches of a group wait for a restart"),
@@ -144,28 +144,28 @@ pub async fn run(host: Arc<Mailboxes>, stop: CancellationToken) {
 
 /// Answers the searches of one group, one after the other, and returns which group.
 async fn serve(
-    host: Arc<Mailboxes>,
+    mail: Arc<Mailboxes>,
     folder: Folder,
     places: Arc<Semaphore>,
     stop: CancellationToken,
 ) -> Folder {
-    while let Some(asked) = host.searches.first(&folder) {
+    while let Some(asked) = mail.searches.first(&folder) {
         tokio::select! {
             () = stop.cancelled() => return folder,
-            () = answer(&host, &folder, &asked, &places) => host.searches.done(&folder),
+            () = answer(&mail, &folder, &asked, &places) => mail.searches.done(&folder),
         }
     }
     folder
 }
 
 /// Answers one. It has a place among those that are made only while it is looked for.
-async fn answer(host: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>, places: &Semaphore) {
+async fn answer(mail: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>, places: &Semaphore) {
     let is_whole = tokio::select! {
-        () = host.stop.cancelled() => false,
-        indexed = tokio::time::timeout(WAITS, host.store.indexed(asked.target())) => matches!(indexed, Ok(Ok(()))),
+        () = mail.stop.cancelled() => false,
+        indexed = tokio::time::timeout(WAITS, mail.store.indexed(asked.target())) => matches!(indexed, Ok(Ok(()))),
     };
     let at_work = places.acquire().await;
-    let (of, wanted) = (Arc::clone(host), Arc::clone(asked));
+    let (of, wanted) = (Arc::clone(mail), Arc::clone(asked));
     let found = blocking(folder, "searching", move || search(&of, &wanted, is_whole)).await;
     drop(at_work);
     let found = found.unwrap_or_else(|Panicked| Err(Refusal::internal()));
@@ -175,13 +175,13 @@ async fn answer(host: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>, plac
         Err(refusal) => (refused(&refusal), Some(refusal)),
     };
     failpoint::reach("ipc.searched");
-    host.allowances.of(folder, |left| left.bytes.take(reply.len(), clock::now()));
-    let Some(receipt) = keep(host, folder, asked, Arc::new(reply), refusal).await else { return };
+    mail.allowances.of(folder, |left| left.bytes.take(reply.len(), clock::now()));
+    let Some(receipt) = keep(mail, folder, asked, Arc::new(reply), refusal).await else { return };
     let receipt = Arc::new(receipt);
     failpoint::reach("ipc.answered");
     let mut rest = REST;
     for tries in 1..=ANSWER_TRIES {
-        let (of, wanted, receipt) = (Arc::clone(host), Arc::clone(asked), Arc::clone(&receipt));
+        let (of, wanted, receipt) = (Arc::clone(mail), Arc::clone(asked), Arc::clone(&receipt));
         let placing = move || place(&of, &wanted, &receipt, tries == ANSWER_TRIES);
         if blocking(folder, "answering a search", placing).await.ok() != Some(Placed::NotNow) {
             return;
@@ -194,7 +194,7 @@ async fn answer(host: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>, plac
 /// Writes the answer down before it is seen, so that the same request has the same answer. `None`: it can't be, and the
 /// search stays claimed.
 async fn keep(
-    host: &Mailboxes,
+    mail: &Mailboxes,
     folder: &Folder,
     asked: &Asked,
     reply: Arc<Vec<u8>>,
@@ -203,7 +203,7 @@ async fn keep(
     let mut rest = REST;
     loop {
         let (of, claim) = (folder.clone(), asked.claimed.id);
-        match host.store.answered(claim, of, Arc::clone(&reply), refusal.clone()).await {
+        match mail.store.answered(claim, of, Arc::clone(&reply), refusal.clone()).await {
             // A reply may be longer than what is kept.
             Ok(Some(receipt)) => {
                 return Some(Receipt { reply: receipt.reply.or_else(|| Some(reply.to_vec())), ..receipt });
@@ -226,13 +226,13 @@ async fn keep(
 }
 
 /// Makes a search and returns its reply, or why there is none. On a thread that may block.
-fn search(host: &Arc<Mailboxes>, asked: &Asked, is_whole: bool) -> Result<Vec<u8>, Refusal> {
+fn search(mail: &Arc<Mailboxes>, asked: &Asked, is_whole: bool) -> Result<Vec<u8>, Refusal> {
     let (envelope, SearchSessions { query, limit, .. }) = (&asked.envelope, &asked.search);
-    let (began, stop) = (clock::monotonic(), host.stop.clone());
+    let (began, stop) = (clock::monotonic(), mail.stop.clone());
     let stop: Stop = Arc::new(move || stop.is_cancelled() || began.elapsed() >= LOOKS);
-    match host.store.search(asked.target(), query, *limit, is_whole, &stop) {
+    match mail.store.search(asked.target(), query, *limit, is_whole, &stop) {
         Ok(found) => {
-            let why = |why| if host.stop.is_cancelled() { Unsearched::NotNow } else { why };
+            let why = |why| if mail.stop.is_cancelled() { Unsearched::NotNow } else { why };
             reply::found(envelope, found.sessions, found.unsearched.map(why))
         }
         Err(error) => {
@@ -246,15 +246,15 @@ fn search(host: &Arc<Mailboxes>, asked: &Asked, is_whole: bool) -> Result<Vec<u8
 }
 
 /// Puts a reply where it is waited for, and the command aside; `is_last`: aside in any case. On a thread that may block.
-fn place(host: &Mailboxes, asked: &Asked, receipt: &Receipt, is_last: bool) -> Placed {
+fn place(mail: &Mailboxes, asked: &Asked, receipt: &Receipt, is_last: bool) -> Placed {
     let (claimed, reply) = (&asked.claimed, receipt.reply.as_deref());
-    if put_reply(host, claimed, receipt, reply) == Placed::NotNow && !is_last {
+    if put_reply(mail, claimed, receipt, reply) == Placed::NotNow && !is_last {
         return Placed::NotNow;
     }
     failpoint::reach("ipc.replied");
     // Its bytes were not held meanwhile.
-    let bytes = host.claims.read(claimed).map_or_else(|_| Vec::new(), |read| read.bytes);
-    match set_aside(host, claimed, &bytes, receipt, reply, 0) {
+    let bytes = mail.claims.read(claimed).map_or_else(|_| Vec::new(), |read| read.bytes);
+    match set_aside(mail, claimed, &bytes, receipt, reply, 0) {
         Ok(()) => Placed::Done,
         Err(error) => {
             tracing::warn!(claim = claimed.id, error = %chain(&error), "setting a settled command aside failed; its receipt holds");

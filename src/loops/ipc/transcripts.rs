@@ -33,7 +33,7 @@ impl Archives {
 }
 
 /// Reads what a command may archive; what can't be read is archived without. `None`: we stop, and the next start reads it.
-pub(super) fn read(host: &Mailboxes, pending: &Pending, archives: &Archives) -> Option<Transcripts> {
+pub(super) fn read(mail: &Mailboxes, pending: &Pending, archives: &Archives) -> Option<Transcripts> {
     let group = &pending.claimed.folder;
     failpoint::reach_of("ipc.transcript", group.as_str());
     let target = archives.target.as_ref().unwrap_or(group);
@@ -47,20 +47,20 @@ pub(super) fn read(host: &Mailboxes, pending: &Pending, archives: &Archives) -> 
             };
             let lane = run
                 .filter(|_| target == group)
-                .and_then(|run| host.store.active_run(run).ok().flatten())
+                .and_then(|run| mail.store.active_run(run).ok().flatten())
                 .and_then(|run| run.lane);
             let lanes = lane.map_or(Lanes::All, Lanes::One);
-            host.store.live_sessions(target, lanes).unwrap_or_else(|error| {
+            mail.store.live_sessions(target, lanes).unwrap_or_else(|error| {
                 tracing::warn!(group = %target, error = %chain(&error), "finding the sessions to archive failed");
                 Vec::new()
             })
         }
     };
-    let stop = || host.stop.is_cancelled();
+    let stop = || mail.stop.is_cancelled();
     let together = sessions.len();
     let mut all = Transcripts::new();
     for session in sessions {
-        match read_transcript(&host.root, target, &session, together, &stop) {
+        match read_transcript(&mail.root, target, &session, together, &stop) {
             _ if stop() => return None,
             Ok(Some(page)) => drop(all.insert(session, page)),
             Ok(None) => {}

@@ -42,7 +42,7 @@ pub(super) enum Job {
 
 /// The state of one group's worker.
 pub(super) struct Worker {
-    host: Arc<Mailboxes>,
+    mail: Arc<Mailboxes>,
     folder: Folder,
     /// Claimed files that may not be whole yet, with when they were claimed.
     growing: Vec<(Claimed, Instant)>,
@@ -88,9 +88,9 @@ impl News {
 
 impl Worker {
     /// A worker that has not looked yet, with the files that an earlier daemon had claimed.
-    pub(super) fn new(host: Arc<Mailboxes>, folder: Folder, growing: Vec<(Claimed, Instant)>) -> Self {
+    pub(super) fn new(mail: Arc<Mailboxes>, folder: Folder, growing: Vec<(Claimed, Instant)>) -> Self {
         Self {
-            host,
+            mail,
             folder,
             growing,
             unsettled: 0,
@@ -103,11 +103,11 @@ impl Worker {
 
     pub(super) async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
         // What an earlier daemon had claimed is older than what is in the boxes, and that than whatever is told of.
-        if self.host.starts.is_left(&self.folder, What::Claims) {
-            let turn = self.host.starts.turn().await;
-            self.host.starts.taking(&self.folder, What::Claims);
+        if self.mail.starts.is_left(&self.folder, What::Claims) {
+            let turn = self.mail.starts.turn().await;
+            self.mail.starts.taking(&self.folder, What::Claims);
             self.look_again(Patience::Some).await;
-            self.host.starts.taken(&self.folder, What::Claims);
+            self.mail.starts.taken(&self.folder, What::Claims);
             drop(turn);
         } else {
             self.look_again(Patience::Some).await;
@@ -183,8 +183,8 @@ impl Worker {
         if for_space {
             return;
         }
-        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let work = move || gate::refuse_excess(&host, &folder);
+        let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
+        let work = move || gate::refuse_excess(&mail, &folder);
         let Ok(unread) = blocking(&self.folder, "refusing what is too much", work).await else {
             return self.after_a_panic(Patience::Some).await;
         };
@@ -213,10 +213,10 @@ impl Worker {
     }
 
     async fn anything_waits(&self) -> bool {
-        if self.host.held.group(&self.folder) {
+        if self.mail.held.group(&self.folder) {
             return false;
         }
-        let Ok(boxes) = self.host.boxes.of(&self.folder) else { return false };
+        let Ok(boxes) = self.mail.boxes.of(&self.folder) else { return false };
         let waits = move || {
             CommandBox::ALL
                 .into_iter()

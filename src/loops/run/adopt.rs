@@ -30,14 +30,14 @@ impl Watched {
         };
         tracing::info!(container, "adopted a run that outlived its daemon");
         self.container = Some(container.clone());
-        let host = Arc::clone(&self.host);
-        let row = host.store.group(&self.group).await.ok().flatten();
-        let settings = row.and_then(|row| host.config.run_settings().for_group(&row).ok());
+        let runs = Arc::clone(&self.runs);
+        let row = runs.store.group(&self.group).await.ok().flatten();
+        let settings = row.and_then(|row| runs.config.run_settings().for_group(&row).ok());
         let looks = settings.as_ref().map_or(Looks::Inside, |(settings, _)| looks(settings));
         // Under the same name in the same folder, which the container has mounted.
-        let dir = host.gateway_dir(self.run);
+        let dir = runs.gateway_dir(self.run);
         if dir.is_dir()
-            && let Err(error) = host.gateway.open(self.run, &dir, host.boxes.owner_now(&self.group), looks)
+            && let Err(error) = runs.gateway.open(self.run, &dir, runs.boxes.owner_now(&self.group), looks)
         {
             tracing::warn!(error = %chain(&error), "an adopted run can't reach its model");
         }
@@ -69,12 +69,12 @@ impl Watched {
 
     /// Follow-ups that were handed over before the crash are published again; the runner ignores ids it has taken.
     async fn publish_again(&self, active: &ActiveRun) {
-        let Ok(boxes) = self.host.boxes.of(&self.group) else { return };
+        let Ok(boxes) = self.runs.boxes.of(&self.group) else { return };
         for (batch, _) in active.open.iter().filter(|(_, via)| *via == Via::Input) {
-            let Ok(Some(content)) = self.host.store.batch_content(*batch, self.host.handover_limits()) else {
+            let Ok(Some(content)) = self.runs.store.batch_content(*batch, self.runs.handover_limits()) else {
                 continue;
             };
-            let text = prompt_of(&self.host, &self.group, &content).await;
+            let text = prompt_of(&self.runs, &self.group, &content).await;
             let input = wire::Input { kind: "message".into(), id: Some(batch_name(*batch)), text };
             let (boxes, id) = (Arc::clone(&boxes), batch_name(*batch));
             let bytes = serde_json::to_vec(&input).unwrap_or_default();

@@ -28,30 +28,30 @@ pub(super) struct Launching {
 }
 
 /// Returns the document that `input/<batch>.json` holds.
-pub(in crate::loops) async fn input_of(host: &Runs, handed: &Handed) -> Vec<u8> {
-    let text = prompt_of(host, &handed.group, &handed.content).await;
+pub(in crate::loops) async fn input_of(runs: &Runs, handed: &Handed) -> Vec<u8> {
+    let text = prompt_of(runs, &handed.group, &handed.content).await;
     let input = wire::Input { kind: "message".into(), id: Some(batch_name(handed.batch)), text };
     serde_json::to_vec(&input).unwrap_or_default()
 }
 
-pub(super) async fn prompt_of(host: &Runs, group: &Folder, content: &Content) -> String {
-    content.prompt(&host.zone_of(group).await)
+pub(super) async fn prompt_of(runs: &Runs, group: &Folder, content: &Content) -> String {
+    content.prompt(&runs.zone_of(group).await)
 }
 
-pub(super) async fn of_batch(host: &Runs, handed: &Handed) -> Launching {
+pub(super) async fn of_batch(runs: &Runs, handed: &Handed) -> Launching {
     let lane = format!("{} {} {}", handed.group, handed.chat_jid, handed.thread);
-    let prompt = prompt_of(host, &handed.group, &handed.content).await;
+    let prompt = prompt_of(runs, &handed.group, &handed.content).await;
     let document = wire::Launch {
         session_id: handed.session_id.clone(),
         batch_id: batch_name(handed.batch),
         lane: lane.trim_end().to_owned(),
         generation: handed.generation,
-        ..document(host, &handed.group, handed.run, prompt, &handed.chat_jid, handed.is_main)
+        ..document(runs, &handed.group, handed.run, prompt, &handed.chat_jid, handed.is_main)
     };
     Launching { document, is_main: handed.is_main }
 }
 
-pub(super) fn of_task(host: &Runs, handed: &HandedTask) -> Launching {
+pub(super) fn of_task(runs: &Runs, handed: &HandedTask) -> Launching {
     let task = &handed.task;
     let document = wire::Launch {
         session_id: handed.session_id.clone(),
@@ -60,13 +60,13 @@ pub(super) fn of_task(host: &Runs, handed: &HandedTask) -> Launching {
         generation: handed.generation,
         is_scheduled_task: true,
         script: task.script.clone(),
-        ..document(host, &task.group, handed.run, task.prompt.clone(), &task.chat_jid, handed.is_main)
+        ..document(runs, &task.group, handed.run, task.prompt.clone(), &task.chat_jid, handed.is_main)
     };
     Launching { document, is_main: handed.is_main }
 }
 
 fn document(
-    host: &Runs,
+    runs: &Runs,
     group: &Folder,
     run: i64,
     prompt: String,
@@ -80,7 +80,7 @@ fn document(
         chat_jid: chat.to_owned(),
         is_main,
         is_scheduled_task: false,
-        assistant_name: Some(host.config.assistant_name.clone()),
+        assistant_name: Some(runs.config.assistant_name.clone()),
         script: None,
         secrets: wire::Secrets::default(),
         token: RunToken::default(),
@@ -96,10 +96,10 @@ fn document(
 }
 
 /// Signs who the run is. Only the runner gets to see it, on its stdin.
-pub(super) fn token_of(host: &Runs, document: &wire::Launch, run: i64, now: Time) -> RunToken {
+pub(super) fn token_of(runs: &Runs, document: &wire::Launch, run: i64, now: Time) -> RunToken {
     let claims = Claims {
         agent_id: document.group_folder.clone(),
-        workspace_id: host.instance.clone(),
+        workspace_id: runs.instance.clone(),
         role: if document.is_main { "main" } else { "group" }.to_owned(),
         session_id: document.session_id.clone(),
         run_id: run,
@@ -107,5 +107,5 @@ pub(super) fn token_of(host: &Runs, document: &wire::Launch, run: i64, now: Time
         exp: now.plus_ms(LIFETIME_MS).0 / 1000,
         jti: format!("{run}-{:x}", now.0),
     };
-    RunToken::sign(&host.token_key, &claims)
+    RunToken::sign(&runs.token_key, &claims)
 }

@@ -26,26 +26,26 @@ impl Watched {
     /// Nothing is judged before the container is certainly dead, and nobody is told before the end is written down.
     /// `None` when the daemon stops first: the next one goes on here.
     pub(super) async fn end(&mut self, ending: Ending) -> Option<Vec<WaitingLane>> {
-        let host = Arc::clone(&self.host);
+        let runs = Arc::clone(&self.runs);
         if let Some(container) = &self.container
             && !self.make_sure_that_it_is_dead(container).await
         {
             return None;
         }
-        host.gateway.close(self.run).await;
+        runs.gateway.close(self.run).await;
         // Whatever the agent asked for before it died is done before its batches are judged.
         let (done, drained) = oneshot::channel();
-        if host.mailboxes.send(Ask::Drain(self.group.clone(), done)).is_ok() {
+        if runs.mailboxes.send(Ask::Drain(self.group.clone(), done)).is_ok() {
             let _ = drained.await;
         }
         let input = self.claim_back().await;
         failpoint::reach("run.ending");
         let (end, cause) = ending;
         let end =
-            EndOfRun { run: self.run, end, cause, input, retry_base_ms: host.config.limits.retry_base_ms };
+            EndOfRun { run: self.run, end, cause, input, retry_base_ms: runs.config.limits.retry_base_ms };
         let mut pause = Duration::from_secs(1);
         let waiting = loop {
-            match host.store.end_run(end.clone(), host.config.zones.clone(), clock::now()).await {
+            match runs.store.end_run(end.clone(), runs.config.zones.clone(), clock::now()).await {
                 Ok(ended) => {
                     match &ended.error {
                         Some(error) => {
@@ -59,7 +59,7 @@ impl Watched {
                 Err(error) => {
                     tracing::error!(error = %chain(&error), "ending a run failed; it is tried again");
                     tokio::select! {
-                        () = host.stop.cancelled() => return None,
+                        () = runs.stop.cancelled() => return None,
                         () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
                     }
                 }
@@ -67,15 +67,15 @@ impl Watched {
         };
         failpoint::reach("run.ended");
         if let Some(container) = &self.container
-            && let Err(error) = host.sandbox.remove(container).await
+            && let Err(error) = runs.sandbox.remove(container).await
         {
             tracing::warn!(error = %chain(&error), "removing a container failed; the next start does it");
         }
-        if let Ok(boxes) = host.boxes.of(&self.group) {
-            let kept = host.run_dir(self.run).join("input");
+        if let Ok(boxes) = runs.boxes.of(&self.group) {
+            let kept = runs.run_dir(self.run).join("input");
             let _ = spawn_blocking(move || boxes.forget_inputs(&kept)).await;
         }
-        RunLog::forget_old(&host.root.join("data/runs"), self.run);
+        RunLog::forget_old(&runs.root.join("data/runs"), self.run);
         Some(waiting)
     }
 
@@ -83,7 +83,7 @@ impl Watched {
     async fn make_sure_that_it_is_dead(&self, container: &str) -> bool {
         loop {
             self.kill(container).await;
-            match tokio::time::timeout(DYING, self.host.sandbox.wait(container)).await {
+            match tokio::time::timeout(DYING, self.runs.sandbox.wait(container)).await {
                 Ok(Ok(_) | Err(SandboxError::Gone { .. })) => return true,
                 Ok(Err(error)) => {
                     tracing::warn!(error = %chain(&error), "whether a container is dead can't be told; it is asked again");
@@ -91,7 +91,7 @@ impl Watched {
                 Err(_) => tracing::warn!("a killed container is not dead yet"),
             }
             tokio::select! {
-                () = self.host.stop.cancelled(), if self.host.sandbox.survives_us() => return false,
+                () = self.runs.stop.cancelled(), if self.runs.sandbox.survives_us() => return false,
                 () = tokio::time::sleep(ASK_AGAIN) => {}
             }
         }
@@ -99,8 +99,8 @@ impl Watched {
 
     /// Takes the follow-ups back that the runner had not finished; `None` when that fails.
     async fn claim_back(&self) -> Option<Vec<LeftInput>> {
-        let boxes = self.host.boxes.of(&self.group).ok()?;
-        let kept = self.host.run_dir(self.run).join("input");
+        let boxes = self.runs.boxes.of(&self.group).ok()?;
+        let kept = self.runs.run_dir(self.run).join("input");
         match spawn_blocking(move || boxes.claim_back_inputs(&kept)).await.ok()? {
             Ok(left) => Some(
                 left.into_iter()
@@ -119,7 +119,7 @@ impl Watched {
 }
 
 /// Ends a run on record whose container is known to be gone, or that never had one.
-pub(in crate::loops) async fn end_without_container(host: &Arc<Runs>, active: &ActiveRun, ending: Ending) {
-    let mut watched = Watched::new(host, &active.group, active.id);
+pub(in crate::loops) async fn end_without_container(runs: &Arc<Runs>, active: &ActiveRun, ending: Ending) {
+    let mut watched = Watched::new(runs, &active.group, active.id);
     let _ = watched.end(ending).instrument(span(&active.group, active.id)).await;
 }

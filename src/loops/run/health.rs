@@ -28,12 +28,12 @@ impl Watched {
         if self.leaving.asked().is_some_and(|asked| asked.last.is_none_or(|at| at.elapsed() >= CLOSE_AGAIN)) {
             self.assert_close().await;
         }
-        let without_space = self.host.machine.without_space().get(&self.group).cloned();
+        let without_space = self.runs.machine.without_space().get(&self.group).cloned();
         if let Some(reason) = without_space {
             self.kill(container).await;
             return Some(Cause::NoSpace { reason });
         }
-        let boxes = self.host.boxes.of(&self.group).ok()?;
+        let boxes = self.runs.boxes.of(&self.group).ok()?;
         let stamp = boxes.heartbeat();
         // Before it is known to be ready no stamp counts, nor is one remembered: it may be that of its first work.
         if self.is_up() && stamp.is_some() && stamp != self.heartbeat {
@@ -58,7 +58,7 @@ impl Watched {
             boxes.container_state().ok().flatten().and_then(|state| health::declared_timeout_ms(&state));
         let ms = |since: Instant| i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
         let limit = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
-        let config = self.host.config.clone();
+        let config = self.runs.config.clone();
         let verdict = health::judge(
             &Vitals {
                 runner: match self.speaks {
@@ -99,16 +99,16 @@ impl Watched {
             Verdict::Fine { .. } => None,
             Verdict::Close { reason } => {
                 self.ask_close(&reason).await;
-                let _ = self.host.lanes.send(Event::CloseAsked { group: self.group.clone() });
+                let _ = self.runs.lanes.send(Event::CloseAsked { group: self.group.clone() });
                 None
             }
             Verdict::Stop { reason } => {
                 tracing::warn!(reason, "stopping a container");
                 self.leaving.stop(Instant::now());
-                let (host, id) = (Arc::clone(&self.host), container.to_owned());
+                let (runs, id) = (Arc::clone(&self.runs), container.to_owned());
                 // The engine waits for the container; we go on reading.
                 let stop = async move {
-                    if let Err(error) = host.sandbox.stop(&id, Duration::from_secs(10)).await {
+                    if let Err(error) = runs.sandbox.stop(&id, Duration::from_secs(10)).await {
                         tracing::warn!(container = id, error = %chain(&error), "stopping failed");
                     }
                 };
@@ -130,7 +130,7 @@ impl Watched {
     pub(super) async fn ask_close(&mut self, why: &str) {
         if self.leaving.ask(Instant::now()) {
             tracing::info!(why, "closing");
-            if let Err(error) = self.host.store.run_closing(self.run, clock::now()).await {
+            if let Err(error) = self.runs.store.run_closing(self.run, clock::now()).await {
                 tracing::error!(error = %chain(&error), "recording a close failed");
             }
         }
@@ -141,7 +141,7 @@ impl Watched {
         if let Some(asked) = self.leaving.asked() {
             asked.last = Some(Instant::now());
         }
-        let Ok(boxes) = self.host.boxes.of(&self.group) else { return };
+        let Ok(boxes) = self.runs.boxes.of(&self.group) else { return };
         let asked = spawn_blocking(move || boxes.ask_close().map_err(|e| e.to_string())).await;
         if let Ok(Err(error)) = asked {
             tracing::warn!(error, "asking a runner to leave failed; it is tried again");
@@ -154,7 +154,7 @@ impl Watched {
     }
 
     pub(super) async fn kill(&self, container: &str) {
-        if let Err(error) = self.host.sandbox.kill(container).await {
+        if let Err(error) = self.runs.sandbox.kill(container).await {
             tracing::warn!(error = %chain(&error), "killing a container failed");
         }
     }

@@ -35,7 +35,7 @@ impl Watched {
             let end = End::Engine { doing: "preparing the launch".into(), why: chain(&why) };
             Watching::Ended((end, Cause::Itself))
         };
-        let prepared = match prepare(&self.host, &self.group, self.run, launching.is_main).await {
+        let prepared = match prepare(&self.runs, &self.group, self.run, launching.is_main).await {
             Ok(prepared) => prepared,
             Err(why) => return unprepared(why),
         };
@@ -50,27 +50,27 @@ impl Watched {
             Err(ending) => return Watching::Ended(ending),
         };
         // Read as late as can be, and gone with the bytes once they are written.
-        document.secrets = match model::secrets(&self.host, &prepared.settings, speaks_v1) {
+        document.secrets = match model::secrets(&self.runs, &prepared.settings, speaks_v1) {
             Ok(secrets) => secrets,
             Err(why) => return unprepared(why),
         };
         if !speaks_v1 {
-            document.token = token_of(&self.host, &document, self.run, clock::now());
+            document.token = token_of(&self.runs, &document, self.run, clock::now());
         }
         let stdin = serde_json::to_vec(&document).unwrap_or_default();
         drop(document);
         let container = self.container.clone().unwrap_or_default();
-        let host = Arc::clone(&self.host);
+        let runs = Arc::clone(&self.runs);
         self.started = Instant::now();
         self.last_sign = self.started;
-        let started = tokio::time::timeout(self.ready_limit, host.sandbox.start(&container, stdin)).await;
+        let started = tokio::time::timeout(self.ready_limit, runs.sandbox.start(&container, stdin)).await;
         match started {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Watching::Ended(self.not_launched(&error)),
             Err(_) => return Watching::Ended((End::Gone, self.never_ready())),
         }
         failpoint::reach("run.started");
-        if let Err(error) = self.host.store.run_started(self.run, clock::now()).await {
+        if let Err(error) = self.runs.store.run_started(self.run, clock::now()).await {
             tracing::error!(error = %chain(&error), "recording a start failed");
         }
         if speaks_v1 {
@@ -82,7 +82,7 @@ impl Watched {
     /// Makes the container and writes its id down. Returns that, and the protocol that its image announces.
     async fn create(&self, spec: &Spec) -> Result<(String, u32), Ending> {
         let world = |why: String| (End::NotNow { why }, Cause::Itself);
-        let boxes = self.host.boxes.of(&self.group).map_err(|e| world(chain(&e)))?;
+        let boxes = self.runs.boxes.of(&self.group).map_err(|e| world(chain(&e)))?;
         let emptied = spawn_blocking(move || {
             loop {
                 match boxes.empty_before_create() {
@@ -93,23 +93,23 @@ impl Watched {
             }
         });
         emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
-        let (boxes, group) = (Arc::clone(&self.host.boxes), self.group.clone());
+        let (boxes, group) = (Arc::clone(&self.runs.boxes), self.group.clone());
         let renewed = spawn_blocking(move || boxes.renew(&group));
         renewed.await.map_err(|e| world(chain(&e)))?.map_err(|e| world(chain(&e)))?;
-        self.host.snapshots.write(&self.group, Shown::All).await;
-        let protocol = self.host.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
+        self.runs.snapshots.write(&self.group, Shown::All).await;
+        let protocol = self.runs.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
         tracing::debug!("asking for a container");
-        let container = match self.host.sandbox.create(spec).await {
+        let container = match self.runs.sandbox.create(spec).await {
             Err(SandboxError::NameTaken { .. }) => {
                 self.remove_leftover().await;
-                self.host.sandbox.create(spec).await
+                self.runs.sandbox.create(spec).await
             }
             other => other,
         }
         .map_err(|e| self.not_launched(&e))?;
         failpoint::reach("run.created");
-        if let Err(error) = self.host.store.run_created(self.run, &container).await {
-            let _ = self.host.sandbox.remove(&container).await;
+        if let Err(error) = self.runs.store.run_created(self.run, &container).await {
+            let _ = self.runs.sandbox.remove(&container).await;
             return Err(world(format!("recording the container failed: {}", chain(&error))));
         }
         failpoint::reach("run.recorded");
@@ -120,8 +120,8 @@ impl Watched {
     pub(super) fn not_launched(&self, error: &SandboxError) -> Ending {
         match error {
             SandboxError::Unreachable { .. } => {
-                let _ = self.host.lanes.send(Event::Pause);
-                self.host.machine.look_again.notify_one();
+                let _ = self.runs.lanes.send(Event::Pause);
+                self.runs.machine.look_again.notify_one();
                 (End::NotNow { why: chain(error) }, Cause::Itself)
             }
             SandboxError::NoImage { image } => (End::NoImage { image: image.clone() }, Cause::Itself),
@@ -137,14 +137,14 @@ impl Watched {
 
     /// A container of our name that serves no active run is a leftover of ours.
     async fn remove_leftover(&self) {
-        let Ok(found) = self.host.sandbox.list(&self.host.instance).await else { return };
+        let Ok(found) = self.runs.sandbox.list(&self.runs.instance).await else { return };
         for leftover in found.into_iter().filter(|c| c.group == self.group.as_str() && c.run != self.run) {
             tracing::warn!(
                 container = leftover.name,
                 run = leftover.run,
                 "removing a container that was left over"
             );
-            let _ = self.host.sandbox.remove(&leftover.id).await;
+            let _ = self.runs.sandbox.remove(&leftover.id).await;
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Way {
 
 /// Lays the way. The gateway listens in the run's own folder, so it knows by the socket who is calling.
 pub(super) fn way(
-    host: &Runs,
+    runs: &Runs,
     run: i64,
     settings: &RunSettings,
     place: RunsIn,
@@ -44,14 +44,14 @@ pub(super) fn way(
             Ok(Way { mount: None, env: BTreeMap::new(), base_url: DIRECT.to_owned() })
         }
         (Provider::Claude, Credentials::Gateway) => {
-            let folder = host.gateway_dir(run);
-            host.gateway.open(run, &folder, owner, looks(settings))?;
+            let folder = runs.gateway_dir(run);
+            runs.gateway.open(run, &folder, owner, looks(settings))?;
             let socket = match place {
                 RunsIn::Container => format!("{INSIDE}/{NAME}"),
                 RunsIn::Host => folder.join(NAME).display().to_string(),
             };
             // A key of the same kind makes the agent say it in the same way; without one it is told what is missing.
-            let key = host.gateway.kind().unwrap_or(CredentialKind::ApiKey).variable();
+            let key = runs.gateway.kind().unwrap_or(CredentialKind::ApiKey).variable();
             Ok(Way {
                 mount: Some(Mount {
                     host: folder,
@@ -74,13 +74,13 @@ pub(super) fn looks(settings: &RunSettings) -> Looks {
 
 /// How the Claude Code CLI is to be run.
 pub(super) fn claude(
-    host: &Runs,
+    runs: &Runs,
     settings: &RunSettings,
     way: &Way,
     directories: Vec<String>,
     timezone: Option<String>,
 ) -> wire::Claude {
-    let claude = host.config.agent.claude.clone();
+    let claude = runs.config.agent.claude.clone();
     wire::Claude {
         path: claude.path,
         version: claude.version,
@@ -98,13 +98,13 @@ pub(super) fn claude(
 
 /// Reads the secrets of `.env` for a runner that is to be given them, just before they are written to it.
 pub(super) fn secrets(
-    host: &Runs,
+    runs: &Runs,
     settings: &RunSettings,
     speaks_v1: bool,
 ) -> Result<wire::Secrets, Unprepared> {
     let wanted = settings.provider == Provider::Claude || speaks_v1;
     match settings.credentials {
-        Credentials::Stdin if wanted => dotenv::secrets(&host.root).map_err(Unprepared::Secrets),
+        Credentials::Stdin if wanted => dotenv::secrets(&runs.root).map_err(Unprepared::Secrets),
         Credentials::Stdin | Credentials::Gateway => Ok(wire::Secrets::default()),
     }
 }

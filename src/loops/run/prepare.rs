@@ -72,56 +72,56 @@ pub(super) enum Unprepared {
 
 /// Prepares a launch. An error is for the run's row.
 pub(super) async fn prepare(
-    host: &Arc<Runs>,
+    runs: &Arc<Runs>,
     group: &Folder,
     run: i64,
     is_main: bool,
 ) -> Result<Prepared, Unprepared> {
-    let (host, group) = (Arc::clone(host), group.clone());
-    let row = host.store.group(&group).await?.ok_or(Unprepared::Removed)?;
-    let at = Arc::clone(&host);
+    let (runs, group) = (Arc::clone(runs), group.clone());
+    let row = runs.store.group(&group).await?.ok_or(Unprepared::Removed)?;
+    let at = Arc::clone(&runs);
     let span = tracing::Span::current();
     let prepared = spawn_blocking(move || span.in_scope(|| now(&at, &row, run, is_main)));
     let prepared = prepared.await??;
     // All of it is given away by now; from here on a daemon that starts knows whose it is.
     if prepared.moved {
-        let uid = host.boxes.agent.filter(|agent| *agent != prepared.spec.user).map(|_| prepared.spec.user.0);
-        host.store.set_group_uid(group, uid).await?;
+        let uid = runs.boxes.agent.filter(|agent| *agent != prepared.spec.user).map(|_| prepared.spec.user.0);
+        runs.store.set_group_uid(group, uid).await?;
     }
     Ok(prepared)
 }
 
-fn now(host: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Unprepared> {
+fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Unprepared> {
     let group = &row.folder;
-    let (settings, own) = host.config.run_settings().for_group(row)?;
-    let place = if host.sandbox.kind() == SandboxName::Process { RunsIn::Host } else { RunsIn::Container };
+    let (settings, own) = runs.config.run_settings().for_group(row)?;
+    let place = if runs.sandbox.kind() == SandboxName::Process { RunsIn::Host } else { RunsIn::Container };
     if place == RunsIn::Host
         && settings.provider == Provider::Claude
-        && !host.config.sandbox.allow_unsandboxed
+        && !runs.config.sandbox.allow_unsandboxed
     {
         return Err(Unprepared::NoSandbox);
     }
-    let folders = Folders::of(host, group);
-    let (former, owner) = (host.boxes.owner_now(group), host.boxes.owner_next(group)?);
+    let folders = Folders::of(runs, group);
+    let (former, owner) = (runs.boxes.owner_now(group), runs.boxes.owner_next(group)?);
     let moved = former != owner;
     if let (true, Some(owner), Some((former, _))) = (moved, owner, former) {
-        let boxes = host.boxes.of(group)?;
+        let boxes = runs.boxes.of(group)?;
         boxes.give(owner, former)?;
         tracing::info!(uid = owner.0, former, "the agent is a user of its own number from now on");
     }
-    folders.make(host, is_main, owner, former.map(|(uid, _)| uid))?;
-    let extra = mounts::extra(&host.config, &host.root, &own.mounts, is_main);
+    folders.make(runs, is_main, owner, former.map(|(uid, _)| uid))?;
+    let extra = mounts::extra(&runs.config, &runs.root, &own.mounts, is_main);
     for (request, why) in &extra.refused {
         tracing::warn!(path = request.host_path, why, "an extra mount is not made");
     }
-    let way = model::way(host, run, &settings, place, owner)?;
-    let zone = host.config.zones.of(own.timezone.as_deref()).name;
+    let way = model::way(runs, run, &settings, place, owner)?;
+    let zone = runs.config.zones.of(own.timezone.as_deref()).name;
     let provider = match settings.provider {
-        Provider::Scripted => wire::Provider::Scripted { script: script(host, row)? },
+        Provider::Scripted => wire::Provider::Scripted { script: script(runs, row)? },
         Provider::Claude => {
             let directories = directories(&folders, &extra.granted, place);
             wire::Provider::Claude(Box::new(model::claude(
-                host,
+                runs,
                 &settings,
                 &way,
                 directories,
@@ -129,7 +129,7 @@ fn now(host: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
             )))
         }
     };
-    let mut mounts = folders.mounts(host, run, is_main);
+    let mut mounts = folders.mounts(runs, run, is_main);
     mounts.extend(way.mount);
     mounts.extend(extra.granted.iter().map(|granted| Mount {
         host: granted.host.clone(),
@@ -150,12 +150,12 @@ fn now(host: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         (RunsIn::Host, Provider::Scripted) => {}
     }
     let spec = Spec {
-        name: format!("g2-{}-{group}", &host.instance[..host.instance.len().min(8)]),
+        name: format!("g2-{}-{group}", &runs.instance[..runs.instance.len().min(8)]),
         run,
         group: group.clone(),
-        instance: host.instance.clone(),
+        instance: runs.instance.clone(),
         image: settings.image.clone(),
-        command: host.config.agent.command.clone(),
+        command: runs.config.agent.command.clone(),
         mounts,
         env,
         user: owner.unwrap_or_else(crate::system::process::own_ids),
@@ -163,7 +163,7 @@ fn now(host: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
             run_settings::Network::Model => Network::None,
             run_settings::Network::Open => Network::Open,
         },
-        labels: match host.config.sandbox.selinux {
+        labels: match runs.config.sandbox.selinux {
             Selinux::Keep => Labels::Keep,
             Selinux::Shared => Labels::Shared,
             Selinux::Private => Labels::Private,
@@ -174,16 +174,16 @@ fn now(host: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
             memory_bytes: settings.memory_bytes,
             cpus: settings.cpus,
             pids: settings.pids,
-            output_bytes: host.config.sandbox.output_bytes,
+            output_bytes: runs.config.sandbox.output_bytes,
         },
         seat: Seat { group: folders.group, ipc: folders.ipc },
     };
     Ok(Prepared { settings, spec, provider, moved })
 }
 
-fn script(host: &Runs, row: &Group) -> Result<Option<String>, Unprepared> {
-    let path = row.script.as_ref().map(PathBuf::from).or_else(|| host.config.agent.script.clone());
-    let Some(path) = path.map(|path| host.root.join(path)) else { return Ok(None) };
+fn script(runs: &Runs, row: &Group) -> Result<Option<String>, Unprepared> {
+    let path = row.script.as_ref().map(PathBuf::from).or_else(|| runs.config.agent.script.clone());
+    let Some(path) = path.map(|path| runs.root.join(path)) else { return Ok(None) };
     match crate::root::read_script(&path) {
         Ok(text) => Ok(Some(text)),
         Err(source) => Err(Unprepared::Script { path, source }),
@@ -218,19 +218,19 @@ struct Folders {
 }
 
 impl Folders {
-    fn of(host: &Runs, group: &Folder) -> Self {
+    fn of(runs: &Runs, group: &Folder) -> Self {
         Self {
-            group: host.root.join("groups").join(group.as_str()),
-            ipc: host.root.join("data/ipc").join(group.as_str()),
-            sessions: host.root.join("data/sessions").join(group.as_str()).join(".claude"),
-            global: host.root.join("groups/global"),
+            group: runs.root.join("groups").join(group.as_str()),
+            ipc: runs.root.join("data/ipc").join(group.as_str()),
+            sessions: runs.root.join("data/sessions").join(group.as_str()).join(".claude"),
+            global: runs.root.join("groups/global"),
         }
     }
 
     /// Makes what is missing, gives the agent what is to be its own, and puts the skills there.
     fn make(
         &self,
-        host: &Runs,
+        runs: &Runs,
         is_main: bool,
         owner: Option<Owner>,
         former: Option<u32>,
@@ -251,15 +251,15 @@ impl Folders {
                 }
             }
         }
-        let skills = host.root.join("container/skills");
-        if let Err(error) = host.boxes.dirs.put_skills(&skills, &self.sessions, owner) {
+        let skills = runs.root.join("container/skills");
+        if let Err(error) = runs.boxes.dirs.put_skills(&skills, &self.sessions, owner) {
             tracing::warn!(error = %chain(&error), "the agent goes without some of its skills");
         }
         Ok(())
     }
 
     /// What a container of the group sees of the host.
-    fn mounts(&self, host: &Runs, run: i64, is_main: bool) -> Vec<Mount> {
+    fn mounts(&self, runs: &Runs, run: i64, is_main: bool) -> Vec<Mount> {
         let mount = |host: PathBuf, inside: &str, access, whose| Mount {
             host,
             inside: inside.to_owned(),
@@ -279,13 +279,13 @@ impl Folders {
             let access = if is_main { Access::ReadWrite } else { Access::ReadOnly };
             mounts.push(mount(self.global.clone(), "/workspace/global", access, Whose::Shared));
         }
-        let aws = host.config.home.as_ref().map(|home| home.join(".aws")).filter(|aws| aws.is_dir());
-        if let Some(aws) = aws.filter(|_| host.config.sandbox.aws.is_for(is_main)) {
+        let aws = runs.config.home.as_ref().map(|home| home.join(".aws")).filter(|aws| aws.is_dir());
+        if let Some(aws) = aws.filter(|_| runs.config.sandbox.aws.is_for(is_main)) {
             mounts.push(mount(aws, "/home/node/.aws", Access::ReadOnly, Whose::Shared));
         }
-        if is_main && host.sandbox.kind() != SandboxName::Process {
-            let base = host.run_dir(run).join("project");
-            match mounts::project(&host.config, &host.root, &base) {
+        if is_main && runs.sandbox.kind() != SandboxName::Process {
+            let base = runs.run_dir(run).join("project");
+            match mounts::project(&runs.config, &runs.root, &base) {
                 Ok(shown) => {
                     mounts.push(mount(base, "/workspace/project", Access::ReadOnly, Whose::Own));
                     mounts.extend(shown.into_iter().map(|(path, name)| {

@@ -54,7 +54,7 @@ impl Watched {
                 return Ok(());
             }
             if !is_known {
-                self.host.starts.taking(&self.group, What::Output);
+                self.runs.starts.taking(&self.group, What::Output);
             }
             let record = if is_known { record } else { self.in_v1_terms(record).await };
             if record.kind == wire::Kind::BlockedTool {
@@ -68,7 +68,7 @@ impl Watched {
             self.seen = n;
             if matches!(recorded, Recorded::Applied { .. }) {
                 // All that an adopted run had said before is known.
-                self.host.starts.taken(&self.group, What::Output);
+                self.runs.starts.taken(&self.group, What::Output);
                 self.turn = None;
             }
             failpoint::reach("run.record");
@@ -93,11 +93,11 @@ impl Watched {
                     }
                     if kind == wire::Kind::Ready {
                         self.speaks = Speaks::Ours;
-                        let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
+                        let _ = self.runs.lanes.send(Event::Ready { group: self.group.clone() });
                     }
                     self.reached = self.reached.with(if idle { Load::Idle } else { Load::Busy });
                     let group = self.group.clone();
-                    let _ = self.host.lanes.send(if idle {
+                    let _ = self.runs.lanes.send(if idle {
                         Event::Idle { group }
                     } else {
                         Event::Busy { group }
@@ -105,7 +105,7 @@ impl Watched {
                     if status == wire::Status::Error && self.leaving.asked().is_none() {
                         // Its turn is over and what it has in hand is not handled: nothing more comes of it.
                         self.ask_close("its turn has failed").await;
-                        let _ = self.host.lanes.send(Event::CloseAsked { group: self.group.clone() });
+                        let _ = self.runs.lanes.send(Event::CloseAsked { group: self.group.clone() });
                     }
                 }
             }
@@ -118,7 +118,7 @@ impl Watched {
         let now = clock::now();
         let messages = usize::from(record.answer().is_some_and(|text| !text.is_empty()));
         let bytes = [&record.result, &record.error].into_iter().flatten().map(String::len).sum();
-        let may = self.host.allowances.of(&self.group, |left| {
+        let may = self.runs.allowances.of(&self.group, |left| {
             let may = left.commands.available(now) > 0
                 && left.messages.available(now) >= messages
                 && left.bytes.available(now) > 0;
@@ -142,10 +142,10 @@ impl Watched {
     pub(super) async fn ready_without_saying_so(&mut self) {
         self.speaks = Speaks::One;
         self.is_ready();
-        if let Err(error) = self.host.store.run_ready_without_saying_so(self.run, clock::now()).await {
+        if let Err(error) = self.runs.store.run_ready_without_saying_so(self.run, clock::now()).await {
             tracing::error!(error = %chain(&error), "recording readiness failed");
         }
-        let _ = self.host.lanes.send(Event::Ready { group: self.group.clone() });
+        let _ = self.runs.lanes.send(Event::Ready { group: self.group.clone() });
     }
 
     /// Its agent is up, and has what came with the launch in hand.
@@ -165,8 +165,8 @@ impl Watched {
             self.ready_without_saying_so().await;
         }
         if record.status == wire::Status::Success && record.handled.is_empty() {
-            let open = self.host.store.active_run(self.run).ok().flatten();
-            let Ok(boxes) = self.host.boxes.of(&self.group) else { return record };
+            let open = self.runs.store.active_run(self.run).ok().flatten();
+            let Ok(boxes) = self.runs.boxes.of(&self.group) else { return record };
             let Some(open) = open else { return record };
             if open.kind != RunKind::Message {
                 record.handled.push(task_batch(self.run));
@@ -183,10 +183,10 @@ impl Watched {
     /// Asks the store until it has the record: a disk that is full loses nothing.
     async fn record(&self, n: u64, record: Arc<wire::Record>) -> Result<Recorded, Halt> {
         loop {
-            match self.host.store.record(self.run, n, Arc::clone(&record), clock::now()).await {
+            match self.runs.store.record(self.run, n, Arc::clone(&record), clock::now()).await {
                 Ok(recorded) => return Ok(recorded),
                 // The container outlives us, and the next daemon reads its output again.
-                Err(error) if error.is_worlds_fault() && self.host.stop.is_cancelled() => {
+                Err(error) if error.is_worlds_fault() && self.runs.stop.is_cancelled() => {
                     tracing::warn!(error = %chain(&error), "stopping before a record could be stored");
                     return Err(Halt::LetGo);
                 }

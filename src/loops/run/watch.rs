@@ -75,10 +75,10 @@ impl Watched {
         container: &str,
         orders: &mut mpsc::UnboundedReceiver<Order>,
     ) -> Watching {
-        let host = Arc::clone(&self.host);
-        let mut output = host.sandbox.output(container);
+        let runs = Arc::clone(&self.runs);
+        let mut output = runs.sandbox.output(container);
         let mut parser = Parser::new();
-        let mut wait = host.sandbox.wait(container);
+        let mut wait = runs.sandbox.wait(container);
         let mut tick = tokio::time::interval(Duration::from_millis(500));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut verdict: Option<Cause> = None;
@@ -87,8 +87,8 @@ impl Watched {
         let mut dead_since: Option<Instant> = None;
         let mut stopping: Option<Instant> = None;
         // Until it is its turn, nothing that an adopted run has said is read.
-        let is_left = host.starts.is_left(&self.group, What::Output);
-        let mut waits = is_left.then(|| Box::pin(host.starts.turn()));
+        let is_left = runs.starts.is_left(&self.group, What::Output);
+        let mut waits = is_left.then(|| Box::pin(runs.starts.turn()));
         let (mut until, mut taken_in) = (Instant::now(), None);
         let mut last_came = Instant::now();
         let (mut has_waited, mut beside) = (false, None);
@@ -105,7 +105,7 @@ impl Watched {
                     Some(Ok(Chunk::Stdout(bytes))) => {
                         self.log.append(&bytes);
                         if taken_in.is_some() && parser.holds() + bytes.len() >= LONG {
-                            host.starts.taking(&self.group, What::Output);
+                            runs.starts.taking(&self.group, What::Output);
                         }
                         read(&mut parser, &bytes, &mut self.heard);
                         taken_in = taken_in.map(|_| until.min(Instant::now() + QUIET));
@@ -118,7 +118,7 @@ impl Watched {
                     }
                     Some(Err(SandboxError::Flooded { bytes })) => {
                         tracing::warn!(bytes, "the output is over its limit");
-                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.sandbox.output_bytes });
+                        verdict.get_or_insert(Cause::Flooded { limit_bytes: runs.config.sandbox.output_bytes });
                         self.kill(container).await;
                         output_open = false;
                     }
@@ -138,7 +138,7 @@ impl Watched {
                         tracing::warn!(error = %chain(&error), "the engine can't tell how a container is; it is asked again");
                         wait = Box::pin(async {
                             tokio::time::sleep(ASK_AGAIN).await;
-                            host.sandbox.wait(container).await
+                            runs.sandbox.wait(container).await
                         });
                     }
                     exited => {
@@ -148,7 +148,7 @@ impl Watched {
                 },
                 () = passed(taken_in) => {
                     taken_in = None;
-                    host.starts.taken(&self.group, What::Output);
+                    runs.starts.taken(&self.group, What::Output);
                     self.turn = None;
                 }
                 Some(order) = orders.recv() => self.obey(order).await,
@@ -158,15 +158,15 @@ impl Watched {
                     Some(Ok(_)) => {}
                     Some(Err(SandboxError::Flooded { bytes })) => {
                         tracing::warn!(bytes, "the output is over its limit");
-                        verdict.get_or_insert(Cause::Flooded { limit_bytes: host.config.sandbox.output_bytes });
+                        verdict.get_or_insert(Cause::Flooded { limit_bytes: runs.config.sandbox.output_bytes });
                         self.kill(container).await;
                         beside = None;
                     }
                     Some(Err(_)) => (has_waited, beside) = (false, None),
                     None => beside = None,
                 },
-                () = host.stop.cancelled(), if stopping.is_none() => {
-                    if host.sandbox.survives_us() {
+                () = runs.stop.cancelled(), if stopping.is_none() => {
+                    if runs.sandbox.survives_us() {
                         return Watching::LetGo;
                     }
                     stopping = Some(Instant::now());
@@ -202,7 +202,7 @@ impl Watched {
                     Err(Halt::LetGo) => return Watching::LetGo,
                 }
                 if !self.heard.is_empty() && !std::mem::replace(&mut has_waited, true) {
-                    beside = Some(host.sandbox.output(container));
+                    beside = Some(runs.sandbox.output(container));
                 }
                 last_came = Instant::now();
             }
@@ -233,7 +233,7 @@ impl Watched {
             }
             Order::TakenBack(batch) => {
                 self.in_hand.remove(&batch_name(batch));
-                let active = self.host.store.active_run(self.run).ok().flatten();
+                let active = self.runs.store.active_run(self.run).ok().flatten();
                 let is_idle = active.is_some_and(|active| active.life.is_idle());
                 self.reached = self.reached.with(if is_idle { Load::Idle } else { Load::Busy });
             }

@@ -25,11 +25,11 @@ impl Worker {
         let sight = self.turns.sight(sight);
         let begun = scan::stamp_after(clock::now());
         loop {
-            if self.host.held.group(&self.folder) {
+            if self.mail.held.group(&self.folder) {
                 self.turns.forget();
                 return;
             }
-            let Ok(boxes) = self.host.boxes.of(&self.folder) else { return };
+            let Ok(boxes) = self.mail.boxes.of(&self.folder) else { return };
             // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
             let complete_until = scan::stamp_after(clock::now().plus_ms(-CLOCK_TICK_MS - 1));
             let listed = spawn_blocking(move || {
@@ -96,7 +96,7 @@ impl Worker {
     }
 
     fn without_held(&self, found: Vec<(CommandBox, Entry, bool)>) -> Vec<Found<(CommandBox, OsString)>> {
-        let holds = self.host.held.now();
+        let holds = self.mail.held.now();
         let is_held = |in_box: CommandBox, entry: &Entry| {
             holds.file(&self.folder, in_box.as_str(), entry.name.as_bytes())
         };

@@ -38,17 +38,17 @@ impl Worker {
         let mut count = 0;
         let mut files = files.into_iter();
         while files.len() > 0 {
-            let open = self.gate.opens_for(&self.host, &self.folder, self.unsettled);
+            let open = self.gate.opens_for(&self.mail, &self.folder, self.unsettled);
             if open.files == 0 {
                 return count;
             }
             let wanted = if files.len() > FEW { files.len().clamp(LEAST, TOGETHER) } else { 0 };
-            let places = self.host.crowd.acquire_many(u32::try_from(wanted).unwrap_or(0)).await;
-            let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-            let room = host.config.limits.waiting_bytes.saturating_sub(self.unsettled);
+            let places = self.mail.crowd.acquire_many(u32::try_from(wanted).unwrap_or(0)).await;
+            let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
+            let room = mail.config.limits.waiting_bytes.saturating_sub(self.unsettled);
             // One thread from the claim to the answer: each change of threads would cost more than the work.
             let slow = if wanted == 0 { Slow::Now } else { Slow::Later };
-            let taking = move || take_in(&host, &folder, files, open, room, patience, slow);
+            let taking = move || take_in(&mail, &folder, files, open, room, patience, slow);
             let taken_in = blocking(&self.folder, "taking in", taking).await;
             drop(places);
             let Ok(TakenIn { rest, claimed, handled, stuck, left_slow }) = taken_in else {
@@ -57,11 +57,11 @@ impl Worker {
             };
             files = rest;
             count += claimed;
-            self.gate.took(&self.host, &self.folder, claimed, &handled);
+            self.gate.took(&self.mail, &self.folder, claimed, &handled);
             self.unsettled += handled.unsettled;
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
-            if settle_again(&self.host, &self.folder, handled.waiting).await.is_err() {
+            if settle_again(&self.mail, &self.folder, handled.waiting).await.is_err() {
                 self.after_a_panic(patience).await;
                 return count;
             }
@@ -89,18 +89,18 @@ impl Worker {
         self.unsettled = 0;
         let taken: Vec<_> =
             growing.into_iter().map(|(claimed, at)| Taken::before(claimed, now.duration_since(at))).collect();
-        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let work = move || handle(&host, &folder, taken, patience, Slow::Now);
+        let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
+        let work = move || handle(&mail, &folder, taken, patience, Slow::Now);
         let Ok(handled) = blocking(&self.folder, "looking again", work).await else {
             return self.after_a_panic(patience).await;
         };
-        self.gate.took(&self.host, &self.folder, 0, &handled);
+        self.gate.took(&self.mail, &self.folder, 0, &handled);
         self.unsettled += handled.unsettled;
         self.growing.extend(handled.growing.into_iter().map(|claimed| {
             let at = since.get(&claimed.id).copied().unwrap_or(now);
             (claimed, at)
         }));
-        if settle_again(&self.host, &self.folder, handled.waiting).await.is_err() {
+        if settle_again(&self.mail, &self.folder, handled.waiting).await.is_err() {
             self.after_a_panic(patience).await;
         }
     }
@@ -108,18 +108,18 @@ impl Worker {
     /// Takes up what work had in hand that panicked. What lies in the boxes is looked at a little later.
     pub(super) async fn after_a_panic(&mut self, patience: Patience) {
         self.gate.shut();
-        if self.host.stop.is_cancelled() || self.host.held.is_aside(&self.folder) {
+        if self.mail.stop.is_cancelled() || self.mail.held.is_aside(&self.folder) {
             return;
         }
         let kept: Vec<i64> = self.growing.iter().map(|(claimed, _)| claimed.id).collect();
-        let claims = stranded(&self.host, &self.folder, &kept).await;
-        let handled = one_by_one(&self.host, &self.folder, claims, patience).await;
-        self.gate.took(&self.host, &self.folder, 0, &handled);
+        let claims = stranded(&self.mail, &self.folder, &kept).await;
+        let handled = one_by_one(&self.mail, &self.folder, claims, patience).await;
+        self.gate.took(&self.mail, &self.folder, 0, &handled);
         self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
         // What panics here once more is the next start's.
-        let _ = settle_again(&self.host, &self.folder, handled.waiting).await;
+        let _ = settle_again(&self.mail, &self.folder, handled.waiting).await;
     }
 
     /// Settles a claimed file now: a person has decided on it.
@@ -128,16 +128,16 @@ impl Worker {
         let known = self.growing.iter().position(|(growing, _)| growing.id == claimed.id);
         let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
         let taken = vec![Taken::before(claimed, Duration::ZERO)];
-        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
-        let work = move || handle(&host, &folder, taken, Patience::None, Slow::Now);
+        let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
+        let work = move || handle(&mail, &folder, taken, Patience::None, Slow::Now);
         let Ok(handled) = blocking(&self.folder, "settling by hand", work).await else {
             return self.after_a_panic(Patience::None).await;
         };
-        self.gate.took(&self.host, &self.folder, 0, &handled);
+        self.gate.took(&self.mail, &self.folder, 0, &handled);
         self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
-        if settle_again(&self.host, &self.folder, handled.waiting).await.is_err() {
+        if settle_again(&self.mail, &self.folder, handled.waiting).await.is_err() {
             self.after_a_panic(Patience::None).await;
         }
     }
@@ -147,14 +147,14 @@ impl Worker {
     /// Of a group that is set aside, drops a command that a person wants dropped, without a look at what it asks for;
     /// returns any other.
     async fn drop_unread(&self, claimed: Claimed) -> Option<Claimed> {
-        let dropped = matches!(self.host.store.note(claimed.id), Ok(Some(Note::Dropped(_))));
-        if !dropped || !self.host.held.is_aside(&self.folder) {
+        let dropped = matches!(self.mail.store.note(claimed.id), Ok(Some(Note::Dropped(_))));
+        if !dropped || !self.mail.held.is_aside(&self.folder) {
             return Some(claimed);
         }
-        let (host, folder) = (Arc::clone(&self.host), self.folder.clone());
+        let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
         let drop = move || {
-            let boxes = host.boxes.of(&folder).ok();
-            let finish = hand::finish(host.hand(), boxes.as_deref(), &claimed, clock::now());
+            let boxes = mail.boxes.of(&folder).ok();
+            let finish = hand::finish(mail.hand(), boxes.as_deref(), &claimed, clock::now());
             if let Err(error) = Handle::current().block_on(finish) {
                 tracing::warn!(claim = claimed.id, error = %chain(&error), "dropping a command failed; a restart does the rest");
             }
@@ -179,7 +179,7 @@ struct TakenIn {
 /// Claims at most as many files as the gate is `open` for, while there is room for what they bring about and what can't be
 /// settled yet has less than `room` bytes. On a thread that may block.
 fn take_in(
-    host: &Arc<Mailboxes>,
+    mail: &Arc<Mailboxes>,
     folder: &Folder,
     mut files: std::vec::IntoIter<(CommandBox, OsString)>,
     open: Open,
@@ -187,7 +187,7 @@ fn take_in(
     patience: Patience,
     slow: Slow,
 ) -> TakenIn {
-    let mut flow = Flow::new(host, folder, patience, slow);
+    let mut flow = Flow::new(mail, folder, patience, slow);
     let Open { files: mut open, bytes: most } = open;
     let (mut claimed, mut stuck) = (0, false);
     while !stuck
@@ -196,11 +196,11 @@ fn take_in(
         && files.len() > 0
         && flow.so_far().unsettled < room
         && flow.so_far().waiting.is_empty()
-        && (claimed == 0 || gate::admission(host, folder) == Admission::Open)
+        && (claimed == 0 || gate::admission(mail, folder) == Admission::Open)
         && !flow.has_left()
     {
         failpoint::reach("ipc.seen");
-        let Ok(boxes) = host.boxes.of(folder) else {
+        let Ok(boxes) = mail.boxes.of(folder) else {
             files = Vec::new().into_iter();
             break;
         };
@@ -212,7 +212,7 @@ fn take_in(
             && let Some((in_box, name)) = files.next()
         {
             open -= 1;
-            match claim(host, &boxes, in_box, &name) {
+            match claim(mail, &boxes, in_box, &name) {
                 Ok(None) => {}
                 Ok(Some(file)) => {
                     bytes += file.bytes();
