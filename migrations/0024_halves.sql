@@ -48,4 +48,4 @@ CREATE TRIGGER group_uids_number AFTER INSERT ON groups BEGIN
 END;
 
 -- What a platform has of a row is not kept twice: the row has the whole text.
-UPDATE outbox_parts SET text = NULL WHERE sent_at IS NOT NULL;
+UPDATE outbox_parts SET text = NULL WHERE sent_at IS NOT NULL AND text IS NOT NULL;

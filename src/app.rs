@@ -271,7 +271,7 @@ impl Daemon {
             store: store.clone(),
             keeping,
             problems: Arc::clone(&problems),
-            machine,
+            machine: Arc::clone(&machine),
             local,
             instance,
             since,
@@ -307,8 +307,8 @@ impl Daemon {
             let _ = opened.await;
         }
         let recovered = reconcile::recover(&runs, &held).await;
-        mailbox.spawn(loops::ipc::searches::run(at_mailboxes, mailbox_stop.clone()));
-        mailbox.spawn(loops::search::run(store.clone(), mailbox_stop.clone()));
+        mailbox.spawn(loops::ipc::searches::run(at_mailboxes));
+        mailbox.spawn(loops::search::run(store.clone(), Arc::clone(&machine), mailbox_stop.clone()));
         mailbox.spawn(snapshots::run(snapshots, mailbox_stop.clone()));
         mailbox.spawn(usage::run(store.clone(), gateway, mailbox_stop.clone()));
         let mut tasks = JoinSet::new();

@@ -1,12 +1,16 @@
 //! Keeps the index of archived sessions, on a thread of its own.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::{runtime::Handle, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
+use super::Machine;
 use crate::{
-    domain::host::errors::chain,
+    domain::host::{
+        disk::{self, Space},
+        errors::chain,
+    },
     store::{Indexer, Store},
 };
 
@@ -16,12 +20,12 @@ const REST: Duration = Duration::from_secs(1);
 const NICE: i32 = 5;
 
 /// Follows the feed, and indexes what was archived, until `stop`.
-pub async fn run(store: Store, stop: CancellationToken) {
+pub async fn run(store: Store, machine: Arc<Machine>, stop: CancellationToken) {
     let indexing = spawn_blocking(move || {
         // Of this thread, which ends with the daemon.
         let _ = rustix::process::setpriority_process(None, NICE);
         match store.indexer() {
-            Ok(indexer) => index(indexer, &stop),
+            Ok(indexer) => index(indexer, &machine, &stop),
             Err(error) => {
                 tracing::error!(error = %chain(&error), "what is archived is not indexed; a restart tries again");
                 Handle::current().block_on(stop.cancelled());
@@ -33,10 +37,15 @@ pub async fn run(store: Store, stop: CancellationToken) {
     }
 }
 
-fn index(mut indexer: Indexer, stop: &CancellationToken) {
+fn index(mut indexer: Indexer, machine: &Machine, stop: &CancellationToken) {
     let runtime = Handle::current();
     let mut has_failed = false;
     while !stop.is_cancelled() {
+        // The index is large, and can be made later: what is left of the disk is for what people wait for.
+        if disk::space(&machine.whole_disk()) != Space::Enough {
+            let _stopped = runtime.block_on(tokio::time::timeout(REST, stop.cancelled()));
+            continue;
+        }
         match indexer.work() {
             Ok(true) => has_failed = false,
             Ok(false) => runtime.block_on(async {

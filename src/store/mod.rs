@@ -6,11 +6,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
 
 use crate::domain::runs::tasks::TaskLimits;
 
@@ -25,6 +24,7 @@ mod place;
 #[cfg(test)]
 mod plans;
 mod prune;
+mod readers;
 mod search;
 mod stored;
 mod talk;
@@ -55,6 +55,7 @@ pub use work::sessions::Transcripts;
 pub use work::uids::GroupUid;
 
 use place::StoreFile;
+use readers::Readers;
 use talk::events;
 use work::sessions;
 use writer::Writer;
@@ -170,40 +171,6 @@ pub struct Store {
     feed: Arc<events::Feed>,
 }
 
-/// How many reads of talk are under way at a time; the others wait for their turn. So many connections are held open, idle.
-const READERS: usize = 4;
-
-struct Readers {
-    place: StoreFile,
-    idle: Mutex<Vec<Connection>>,
-    turns: Arc<Semaphore>,
-}
-
-impl Readers {
-    fn of(place: StoreFile) -> Self {
-        Self { place, idle: Mutex::default(), turns: Arc::new(Semaphore::new(READERS)) }
-    }
-
-    /// Reads on an idle connection, or on a new one.
-    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let connection = match idle {
-            Some(connection) => connection,
-            None => {
-                let mut connection = self.place.connect()?;
-                prepare(&mut connection)?;
-                connection
-            }
-        };
-        let outcome = work(&connection);
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < READERS {
-            idle.push(connection);
-        }
-        outcome
-    }
-}
-
 impl Store {
     /// Opens (and where needed makes and migrates) the store at `path`.
     ///
@@ -261,7 +228,7 @@ impl Store {
     /// Whether it lies on a file system that nobody writes to.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        self.readers.place.is_read_only()
+        self.readers.is_read_only()
     }
 
     /// Returns the store of a daemon that asks people so.
@@ -296,32 +263,16 @@ impl Store {
         self.readers.read(work)
     }
 
-    /// Reads as [`Store::read`] does, on a thread that may block: no worker of the runtime waits for the disk. So talk is read.
+    /// Reads as [`Store::read`] does, on a thread of the store's own: no worker of the runtime waits for the disk. So talk
+    /// is read.
     fn ask<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
     {
-        let readers = Arc::clone(&self.readers);
         #[cfg(test)]
         let work = plans::heard_here(work);
-        async move {
-            // Nobody ever closes it.
-            let turn = Arc::clone(&readers.turns).acquire_owned().await.map_err(|_| StoreError::Closed)?;
-            let read = tokio::task::spawn_blocking(move || {
-                let outcome = readers.read(work);
-                drop(turn);
-                outcome
-            });
-            match read.await {
-                Ok(outcome) => outcome,
-                Err(ended) => match ended.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    // The runtime ends.
-                    Err(_) => Err(StoreError::Closed),
-                },
-            }
-        }
+        self.readers.ask(work)
     }
 }
 

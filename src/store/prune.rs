@@ -33,7 +33,7 @@ impl Store {
     /// Returns the ids of all that a removal would remove, each list in order. Changes nothing; reads beside the writer.
     pub fn history(&self, keep: &Keep) -> Result<Vec<(History, Vec<i64>)>> {
         // On a connection that is closed afterwards, and its temporary tables with it.
-        let mut connection = self.readers.place.connect()?;
+        let mut connection = self.readers.place().connect()?;
         super::prepare(&mut connection)?;
         let snapshot = connection.transaction()?;
         let values = Values::of(keep);

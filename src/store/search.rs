@@ -261,8 +261,9 @@ impl Indexer {
             let newest: Vec<i64> = search.progress().newest(&group);
             let done = match self.store.read(|c| index.work_off(c, &newest, PIECE)) {
                 Err(error) if is_our_fault(&error) => {
-                    tracing::error!(group = %group, error = %chain(&error), "our own fault: sessions can't be indexed; they are left out until a restart");
-                    newest.len()
+                    let session = newest.first();
+                    tracing::error!(group = %group, session, error = %chain(&error), "our own fault: a session can't be indexed; it is left out until a restart");
+                    newest.len().min(1)
                 }
                 done => done?,
             };

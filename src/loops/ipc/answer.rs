@@ -227,7 +227,8 @@ fn show(mail: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
         }
     }
     let own = asked.then_some(folder);
-    mail.snapshots.write_awaited(own.as_slice());
+    // It takes in what all groups changed.
+    tracing::error_span!(parent: None, "snapshots").in_scope(|| mail.snapshots.write_awaited(own.as_slice()));
 }
 
 /// What came of answering.

@@ -74,7 +74,7 @@ async fn recover_group(mail: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claime
         // Its worker takes them up again.
         return stranded(mail, &folder, &[]).await;
     }
-    if handled.growing.is_empty() || gone {
+    if (handled.growing.is_empty() || gone) && !mail.searches.has(&folder) {
         mail.starts.taken(&folder, What::Claims);
     } else {
         mail.starts.rests(&folder, What::Claims);

@@ -2,7 +2,7 @@
 //! nothing, so one that a crash left without its answer is made again.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -10,12 +10,12 @@ use std::{
 use ipc_handlers::{Command, Envelope, Folder, Refusal, Unsearched, commands::SearchSessions, reply};
 use tokio::{
     sync::{Notify, Semaphore},
-    task::JoinSet,
+    task::{self, JoinSet},
 };
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::{
+    super::starts::What,
     Mailboxes,
     answer::{ANSWER_TRIES, Placed, put_reply, set_aside},
     fault::{Panicked, blocking},
@@ -99,6 +99,11 @@ impl Searches {
         WAITING.saturating_sub(self.lines().get(folder).map_or(0, VecDeque::len))
     }
 
+    /// Whether one of a group waits.
+    pub(super) fn has(&self, folder: &Folder) -> bool {
+        self.lines().contains_key(folder)
+    }
+
     fn folders(&self) -> Vec<Folder> {
         self.lines().keys().cloned().collect()
     }
@@ -118,24 +123,33 @@ impl Searches {
     }
 }
 
-/// Answers searches until `stop`. Those that are left then stay claimed, and the next start takes them up.
-pub async fn run(mail: Arc<Mailboxes>, stop: CancellationToken) {
+/// Answers searches until the daemon stops. Those that are left then stay claimed, and the next start takes them up: a run
+/// that goes on without us has its answer then.
+pub async fn run(mail: Arc<Mailboxes>) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
-    let (mut serving, mut served) = (JoinSet::new(), BTreeSet::new());
+    let mut serving = JoinSet::new();
+    let mut served: BTreeMap<Folder, task::Id> = BTreeMap::new();
     loop {
         for folder in mail.searches.folders() {
-            if served.insert(folder.clone()) {
+            if let Entry::Vacant(free) = served.entry(folder) {
+                let folder = free.key().clone();
                 let span = span(&folder);
-                let serve = serve(Arc::clone(&mail), folder, Arc::clone(&places), stop.clone());
-                serving.spawn(serve.instrument(span));
+                let serve = serve(Arc::clone(&mail), folder, Arc::clone(&places));
+                free.insert(serving.spawn(serve.instrument(span)).id());
             }
         }
         tokio::select! {
-            () = stop.cancelled() => break,
+            () = mail.stop.cancelled() => break,
             () = mail.searches.added.notified() => {}
             Some(ended) = serving.join_next() => match ended {
                 Ok(folder) => drop(served.remove(&folder)),
-                Err(fault) => tracing::error!(fault = %chain(&fault), "our own fault: the searches of a group wait for a restart"),
+                Err(fault) => {
+                    let of = served.extract_if(.., |_, task| *task == fault.id()).map(|(folder, _)| folder).last();
+                    tracing::error!(group = ?of, fault = %chain(&fault), "our own fault: a search stays without an answer until a restart");
+                    if let Some(folder) = of {
+                        mail.searches.done(&folder);
+                    }
+                }
             },
         }
     }
@@ -143,18 +157,15 @@ pub async fn run(mail: Arc<Mailboxes>, stop: CancellationToken) {
 }
 
 /// Answers the searches of one group, one after the other, and returns which group.
-async fn serve(
-    mail: Arc<Mailboxes>,
-    folder: Folder,
-    places: Arc<Semaphore>,
-    stop: CancellationToken,
-) -> Folder {
+async fn serve(mail: Arc<Mailboxes>, folder: Folder, places: Arc<Semaphore>) -> Folder {
     while let Some(asked) = mail.searches.first(&folder) {
         tokio::select! {
-            () = stop.cancelled() => return folder,
+            () = mail.stop.cancelled() => return folder,
             () = answer(&mail, &folder, &asked, &places) => mail.searches.done(&folder),
         }
     }
+    // Nothing that an earlier daemon had claimed is left.
+    mail.starts.taken(&folder, What::Claims);
     folder
 }
 
@@ -165,6 +176,7 @@ async fn answer(mail: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>, plac
         indexed = tokio::time::timeout(WAITS, mail.store.indexed(asked.target())) => matches!(indexed, Ok(Ok(()))),
     };
     let at_work = places.acquire().await;
+    mail.starts.taking(folder, What::Claims);
     let (of, wanted) = (Arc::clone(mail), Arc::clone(asked));
     let found = blocking(folder, "searching", move || search(&of, &wanted, is_whole)).await;
     drop(at_work);

@@ -107,7 +107,11 @@ impl Worker {
             let turn = self.mail.starts.turn().await;
             self.mail.starts.taking(&self.folder, What::Claims);
             self.look_again(Patience::Some).await;
-            self.mail.starts.taken(&self.folder, What::Claims);
+            if self.mail.searches.has(&self.folder) {
+                self.mail.starts.rests(&self.folder, What::Claims);
+            } else {
+                self.mail.starts.taken(&self.folder, What::Claims);
+            }
             drop(turn);
         } else {
             self.look_again(Patience::Some).await;

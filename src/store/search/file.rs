@@ -30,6 +30,8 @@ pub(super) const PART_BITS: u32 = 12;
 const PARTS: i64 = 1 << PART_BITS;
 // With its letters and their accents apart a text is four times as long at most.
 const _: () = assert!(4 * SEARCHED / (PART - OVERLAP - 8) + 2 < PARTS as usize);
+/// How many rows a group has: 128 MiB of text, the newest. A session may be put in whole beyond it.
+const MOST: i64 = if cfg!(test) { 8192 } else { (128 << 20) / PART as i64 };
 /// When a volume of a group is full, rows: no statement can be stopped before it is through with one.
 const VOLUME: i64 = 2048;
 
@@ -156,6 +158,11 @@ fn step(c: &Connection, store: &Connection, id: i64, most: usize) -> Result<(usi
     match (seen, is) {
         (None, None) => Ok((0, true)),
         (None, Some((group, version))) => {
+            match make_room(c, &group, version, most)? {
+                Room::Enough => {}
+                Room::Made(rows) => return Ok((rows, false)),
+                Room::None => return Ok((0, true)),
+            }
             let volume = volume_for(c, &group)?;
             c.prepare_cached("INSERT INTO seen VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)")?
                 .execute(params![id, group, volume, version.0, version.1])?;
@@ -166,6 +173,40 @@ fn step(c: &Connection, store: &Connection, id: i64, most: usize) -> Result<(usi
             false => put_in(c, store, id, &seen, most),
         },
         (Some(seen), is) => take_out(c, id, &seen, most).map(|(rows, is_out)| (rows, is_out && is.is_none())),
+    }
+}
+
+/// Whether a session can come into the index.
+enum Room {
+    Enough,
+    /// So many rows of an older one went; there may be more to go.
+    Made(usize),
+    /// All that is there is newer.
+    None,
+}
+
+/// Sees to it that a group has at most [`MOST`] rows: its oldest sessions go for a newer one.
+fn make_room(c: &Connection, group: &str, new: Version, most: usize) -> Result<Room> {
+    let rows: i64 = c
+        .prepare_cached("SELECT coalesce(sum(parts), 0) FROM seen WHERE group_folder = ?1")?
+        .query_row([group], |r| r.get(0))?;
+    if rows < MOST {
+        return Ok(Room::Enough);
+    }
+    let oldest = c
+        .prepare_cached(
+            "SELECT id, volume, revision, archived_at, parts, is_whole FROM seen WHERE group_folder = ?1 ORDER BY archived_at, id LIMIT 1",
+        )?
+        .query_row([group], |r| {
+            let (volume, version) = (r.get("volume")?, version(r)?);
+            Ok((r.get("id")?, Seen { volume, version, parts: r.get("parts")?, is_whole: r.get("is_whole")? }))
+        })
+        .optional()?;
+    match oldest {
+        Some((id, seen)) if seen.version.1 < new.1 => {
+            take_out(c, id, &seen, most).map(|(rows, _)| Room::Made(rows))
+        }
+        Some(_) | None => Ok(Room::None),
     }
 }
 
@@ -191,8 +232,9 @@ fn volume_for(c: &Connection, group: &str) -> Result<i64> {
 
 /// Puts the next rows of a session into the index; returns how many, and whether these were the last.
 fn put_in(c: &Connection, store: &Connection, id: i64, seen: &Seen, most: usize) -> Result<(usize, bool)> {
-    let (rows, is_last): (Vec<[String; 2]>, bool) =
-        store.prepare_cached("SELECT name, content FROM archives WHERE id = ?1")?.query_row([id], |r| {
+    let read: Option<(Vec<[String; 2]>, bool)> = store
+        .prepare_cached("SELECT name, content FROM archives WHERE id = ?1")?
+        .query_row([id], |r| {
             // What has a zero in it would be shown as far as that.
             let bare = |text: &str| apart(text).replace('\0', " ");
             let text = bare(end_of(r.get_ref("content")?.as_str()?));
@@ -201,7 +243,10 @@ fn put_in(c: &Connection, store: &Connection, id: i64, seen: &Seen, most: usize)
                 .skip(usize::try_from(seen.parts).unwrap_or(0));
             let some = rows.by_ref().take(most).collect();
             Ok((some, rows.next().is_none()))
-        })?;
+        })
+        .optional()?;
+    // It was deleted meanwhile: the next step takes it out.
+    let Some((rows, is_last)) = read else { return Ok((0, false)) };
     let mut insert = c.prepare_cached(&format!(
         "INSERT INTO said_{} (rowid, name, text) VALUES (?1, ?2, ?3)",
         seen.volume

@@ -391,3 +391,26 @@ async fn more_groups_than_connections_search_in_turn() {
         assert_eq!(all.search(group, "trains")[0].session.name, *group);
     }
 }
+
+#[tokio::test]
+async fn the_oldest_sessions_of_a_group_leave_a_full_index_for_newer_ones() {
+    let archive = Archive::new();
+    let text = |n: i64| format!("word{n:04} {}", "filler ".repeat(70_000));
+    for n in 0..36 {
+        archive.keep("evil", &format!("s{n}"), "x", &text(n), 100 + n).await;
+    }
+    archive.keep("good", "mine", "x", "word0000", 1).await;
+    assert_eq!(archive.found("evil", "word0035"), ["s35"]);
+    assert_eq!(archive.found("evil", "word0000"), [""; 0]);
+    assert_eq!(archive.found("good", "word0000"), ["mine"], "another group's are its own");
+    // Older than all that is there.
+    archive.keep("evil", "late", "x", "wordlate", 50).await;
+    assert_eq!(archive.found("evil", "wordlate"), [""; 0]);
+    archive.keep("evil", "new", "x", "wordnew", 500).await;
+    assert_eq!(archive.found("evil", "wordnew"), ["new"]);
+    // A start compares the index with the store, and comes to an end with it.
+    *archive.indexer.lock().unwrap() = archive.store.indexer().unwrap();
+    archive.store.search.progress().reached = None;
+    assert_eq!(archive.found("evil", "word0035"), ["s35"]);
+    assert_eq!(archive.found("evil", "word0000"), [""; 0]);
+}

@@ -1,0 +1,149 @@
+//! Connections that read beside the writer, and the threads on which talk is read. The threads belong to the store alone:
+//! whoever waits for an answer may stand on any other thread that may block, however many of those wait.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{Arc, Mutex, OnceLock, PoisonError, mpsc},
+};
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::{Result, StoreError, place::StoreFile, prepare};
+
+/// How many connections that read are held open, and how many threads read talk.
+const READERS: usize = 4;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Reads the store.
+pub(super) struct Readers {
+    place: StoreFile,
+    idle: Mutex<Vec<Connection>>,
+    /// The threads begin with the first question, and end when nobody can ask any more.
+    jobs: OnceLock<mpsc::Sender<Job>>,
+}
+
+impl Readers {
+    pub(super) fn of(place: StoreFile) -> Self {
+        Self { place, idle: Mutex::default(), jobs: OnceLock::new() }
+    }
+
+    pub(super) const fn place(&self) -> &StoreFile {
+        &self.place
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.place.is_read_only()
+    }
+
+    /// Reads on an idle connection, or on a new one. The caller waits for the disk.
+    pub(super) fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => {
+                let mut connection = self.place.connect()?;
+                prepare(&mut connection)?;
+                connection
+            }
+        };
+        let outcome = work(&connection);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < READERS {
+            idle.push(connection);
+        }
+        outcome
+    }
+
+    /// Reads on a thread of the store's own.
+    ///
+    /// # Panics
+    /// As the work does.
+    pub(super) fn ask<T, F>(self: &Arc<Self>, work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        let readers = Arc::clone(self);
+        async move {
+            let (answer, answered) = oneshot::channel();
+            let asked = Arc::downgrade(&readers);
+            let job: Job = Box::new(move || {
+                // Not asked for any more, or the store is gone.
+                let Some(readers) = asked.upgrade().filter(|_| !answer.is_closed()) else { return };
+                let _ = answer.send(catch_unwind(AssertUnwindSafe(|| readers.read(work))));
+            });
+            readers.jobs()?.send(job).map_err(|_| StoreError::Closed)?;
+            match answered.await {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(panic)) => resume_unwind(panic),
+                Err(_) => Err(StoreError::Closed),
+            }
+        }
+    }
+
+    fn jobs(&self) -> Result<&mpsc::Sender<Job>> {
+        if let Some(jobs) = self.jobs.get() {
+            return Ok(jobs);
+        }
+        let (jobs, waiting) = mpsc::channel::<Job>();
+        let waiting = Arc::new(Mutex::new(waiting));
+        for n in 0..READERS {
+            let waiting = Arc::clone(&waiting);
+            let run = move || {
+                loop {
+                    let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok(job) = next else { return };
+                    job();
+                }
+            };
+            let started = std::thread::Builder::new().name(format!("store-reader-{n}")).spawn(run);
+            started.map_err(StoreError::Thread)?;
+        }
+        // Of two that begin at once, the threads of one end at once.
+        Ok(self.jobs.get_or_init(|| jobs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::store::Store;
+
+    #[test]
+    fn talk_is_read_while_every_thread_that_may_block_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let all = async {
+            let waiting = (0..8).map(|_| {
+                let store = store.clone();
+                tokio::task::spawn_blocking(move || {
+                    tokio::runtime::Handle::current().block_on(store.groups()).unwrap().len()
+                })
+            });
+            futures_util::future::join_all(waiting).await
+        };
+        let counted = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), all).await });
+        assert!(counted.expect("nobody waits for ever").into_iter().all(|groups| groups.unwrap() == 0));
+    }
+
+    #[tokio::test]
+    async fn a_read_that_panics_does_so_for_the_asker_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        for _ in 0..9 {
+            let asking = store.clone();
+            let fails = tokio::spawn(async move { asking.ask::<(), _>(|_| panic!("as wanted")).await });
+            assert!(fails.await.unwrap_err().is_panic());
+        }
+        assert_eq!(store.groups().await.unwrap().len(), 0);
+    }
+}
