@@ -78,8 +78,13 @@ fn a_message_whose_daemon_died_at_any_step_is_answered_once() {
         assert_eq!(&ledger.batches()[..], std::slice::from_ref(expected), "{point}");
         assert_eq!(runs(&root), *expected_runs, "{point}");
         assert!(cursor(&ledger) >= before.max(1), "{point}: the cursor never moves back");
-        let said_again = i64::from(point.starts_with("deliver."));
-        assert_eq!(ledger.number("SELECT attempts FROM outbox"), 1 + said_again, "{point}");
+        let attempts = ledger.number("SELECT attempts FROM outbox");
+        match *point {
+            "deliver.sending" | "deliver.sent" => assert_eq!(attempts, 2, "{point}"),
+            // Delivery may have begun beside the record, before the daemon is dead.
+            "run.record:2" => assert!((1..=2).contains(&attempts), "{point}: {attempts}"),
+            _ => assert_eq!(attempts, 1, "{point}"),
+        }
     });
 }
 
