@@ -193,10 +193,6 @@ impl Snapshots {
     }
 
     fn take_in(&self, news: &News) {
-        let main = wait(self.store.main_group()).unwrap_or_else(|error| {
-            tracing::error!(error = %chain(&error), "finding main for a snapshot failed");
-            None
-        });
         if news.missed {
             wait(self.want_all());
         }
@@ -220,7 +216,14 @@ impl Snapshots {
         made.union(&sessions).for_each(|group| self.want(group, now));
         let tasks = of(EventKind::Task);
         tasks.iter().for_each(|group| self.want(group, soon));
+        if !news.any(&[EventKind::Task, EventKind::Group, EventKind::Wiring, EventKind::Chat]) {
+            return;
+        }
         // Main sees every group's.
+        let main = wait(self.store.main_group()).unwrap_or_else(|error| {
+            tracing::error!(error = %chain(&error), "finding main for a snapshot failed");
+            None
+        });
         let Some(main) = main else { return };
         if !tasks.is_empty() {
             self.want(&main, soon);

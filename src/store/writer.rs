@@ -92,6 +92,7 @@ pub(super) fn execute(connection: &Connection, sql: &'static str) -> rusqlite::R
 
 fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed) {
     let mut others = data_version(connection);
+    feed.know(events::newest(connection).unwrap_or(0));
     loop {
         match waiting.recv_timeout(feed.look_every()) {
             Ok(first) => {
@@ -106,7 +107,8 @@ fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed) {
         let now = data_version(connection);
         if now != others {
             others = now;
-            feed.ring(events::newest(connection).unwrap_or(0));
+            feed.know(events::newest(connection).unwrap_or(0));
+            feed.wake();
         }
     }
 }
@@ -116,8 +118,9 @@ fn data_version(connection: &Connection) -> Option<i64> {
     connection.prepare_cached("PRAGMA data_version").ok()?.query_row([], |r| r.get(0)).ok()
 }
 
-/// Commits what waits together, rings the bell, and tells those who wait for it: in that order, so that whoever knows of
-/// his change finds it in the feed. Returns whether something was written.
+/// Commits what waits together, has the feed know of it, tells those who wait for it, and rings the bell: in that order, so
+/// that a caller who knows of their change finds it in the feed, and goes on before the readers of the feed do. Returns
+/// whether something was written.
 fn commit(connection: &Connection, first: Job, waiting: &mpsc::Receiver<Job>, feed: &Feed) -> bool {
     // A transaction that can't begin, or ends by itself (disk full, I/O error), fails everything in it: the
     // callers know how to try again.
@@ -143,9 +146,10 @@ fn commit(connection: &Connection, first: Job, waiting: &mpsc::Receiver<Job>, fe
         Ok(()) => {
             if changed {
                 failpoint::reach("feed.committed");
-                feed.ring(events::newest(connection).unwrap_or(0));
+                feed.learn(connection);
             }
             done.into_iter().for_each(|tell| tell(Ok(())));
+            feed.wake();
         }
         Err(error) => {
             let _ = connection.execute_batch("ROLLBACK");

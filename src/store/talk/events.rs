@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -34,6 +34,8 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 pub(in crate::store) struct Feed {
     /// The newest event that is known to be committed.
     bell: watch::Sender<i64>,
+    /// The newest event that readers were woken for.
+    told: AtomicI64,
     /// How often it is looked whether another process committed, ms.
     look_ms: AtomicU64,
     recent: Mutex<Recent>,
@@ -58,6 +60,7 @@ impl Feed {
     pub(in crate::store) fn new() -> Self {
         Self {
             bell: watch::Sender::new(0),
+            told: AtomicI64::new(0),
             look_ms: AtomicU64::new(LOOK_MS),
             recent: Mutex::default(),
             readers: Mutex::default(),
@@ -69,13 +72,37 @@ impl Feed {
         Duration::from_millis(self.look_ms.load(Ordering::Relaxed))
     }
 
-    /// Wakes every reader, where this is news.
-    pub(in crate::store) fn ring(&self, newest: i64) {
+    /// Takes in that events up to `newest` are committed. Nobody is woken before [`Feed::wake`].
+    pub(in crate::store) fn know(&self, newest: i64) {
         self.bell.send_if_modified(|known| {
-            let is_news = newest > *known;
             *known = newest.max(*known);
-            is_news
+            false
         });
+    }
+
+    /// Takes in what was committed since the last time, on the connection that committed it, so that no reader has to
+    /// read it. Nobody is woken before [`Feed::wake`].
+    pub(in crate::store) fn learn(&self, c: &Connection) {
+        let known = *self.bell.borrow();
+        match events_after(c, known, AT_ONCE) {
+            Ok(events) if events.len() < AT_ONCE => {
+                let events: Vec<_> = events.into_iter().map(Arc::new).collect();
+                // Where a reader is just reading, it reads on by itself.
+                if let Ok(mut recent) = self.recent.try_lock() {
+                    recent.learn(known, &events);
+                }
+                self.know(events.last().map_or(known, |last| last.seq));
+            }
+            Ok(_) | Err(_) => self.know(newest(c).unwrap_or(known)),
+        }
+    }
+
+    /// Wakes every reader, if there is news since the last time.
+    pub(in crate::store) fn wake(&self) {
+        let newest = *self.bell.borrow();
+        if self.told.fetch_max(newest, Ordering::Relaxed) < newest {
+            self.bell.send_modify(|_| {});
+        }
     }
 
     /// Reads what comes after `cursor`, unless it is known by now; whether something before it was removed unread.
@@ -300,7 +327,8 @@ impl Store {
     /// # Errors
     /// When the newest event can't be read.
     pub async fn look_at_feed(&self) -> Result<()> {
-        self.feed.ring(self.newest_event().await?);
+        self.feed.know(self.newest_event().await?);
+        self.feed.wake();
         Ok(())
     }
 

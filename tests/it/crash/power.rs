@@ -121,10 +121,7 @@ impl Machine {
         let file = claimed.or_else(|| in_box.exists().then_some(in_box));
         let receipts =
             Ledger::of_the_dead(&self.root).number("SELECT count(*) FROM receipts WHERE name = 'it.json'");
-        Found {
-            bytes: file.map(|file| fs::metadata(file).unwrap().len() > 0),
-            receipt: receipts == 1,
-        }
+        Found { bytes: file.map(|file| fs::metadata(file).unwrap().len() > 0), receipt: receipts == 1 }
     }
 }
 
