@@ -15,10 +15,7 @@ use tracing::Instrument as _;
 use crate::{
     channels::{Channel, Channels},
     domain::{
-        host::{
-            errors::chain,
-            feed::{EventKind, FeedEvent},
-        },
+        host::{errors::chain, feed::EventKind},
         platforms::{
             channels::{Part, Unsent, after},
             split::split,
@@ -44,7 +41,7 @@ pub struct Post {
 
 /// Runs until the daemon stops; a delivery under way is finished first.
 pub async fn run(post: Post) {
-    let mut feed = match post.store.follow().await {
+    let mut feed = match post.store.follow_kinds(&[EventKind::Say]).await {
         Ok(feed) => feed,
         Err(error) => {
             return tracing::error!(error = %chain(&error), "reading the feed of changes failed; nothing is said");
@@ -75,8 +72,7 @@ pub async fn run(post: Post) {
         tokio::select! {
             () = post.stop.cancelled() => break,
             news = feed.next() => {
-                let said = |event: &&Arc<FeedEvent>| event.kind == EventKind::Say;
-                for chat in news.events.iter().filter(said).filter_map(|event| event.chat.as_deref()) {
+                for chat in news.events.iter().filter_map(|event| event.chat.as_deref()) {
                     match busy.get(chat) {
                         Some(wake) => wake.notify_one(),
                         None => look = true,

@@ -131,7 +131,7 @@ impl Dispatch {
         mut news: mpsc::UnboundedReceiver<Event>,
         mut adoptions: mpsc::UnboundedReceiver<Adoption>,
     ) {
-        let mut feed = match self.runs.store.follow().await {
+        let mut feed = match self.runs.store.follow_kinds(&[EventKind::Inbox, EventKind::Cleared]).await {
             Ok(feed) => feed,
             Err(error) => {
                 return tracing::error!(error = %chain(&error), "reading the feed of changes failed; nothing is started");

@@ -14,7 +14,7 @@ use super::{Ask, Boxes, Snapshots};
 use crate::{
     config::Config,
     domain::{
-        host::errors::chain,
+        host::{errors::chain, feed::EventKind},
         runs::lanes::{Event, Holding},
     },
     ipc::{Claimed, Claims, GroupBoxes},
@@ -92,7 +92,7 @@ impl Keeping {
 
     async fn wait_for_end(&self, group: &Folder) -> Result<(), OpError> {
         let deadline = Instant::now() + Duration::from_millis(self.config.health.close_grace_ms) + STOPPING;
-        let mut feed = self.store.follow().await?;
+        let mut feed = self.store.follow_kinds(&[EventKind::Run]).await?;
         while let Some(run) = self.store.active_run_of(group)? {
             if timeout_at(deadline, feed.next()).await.is_err() {
                 let still = format!("group {group} is still there: its run {run} does not end");

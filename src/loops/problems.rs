@@ -86,14 +86,14 @@ pub struct Problems {
 
 /// Tells the log what appears and what is gone, until the daemon stops.
 pub async fn run(problems: Arc<Problems>) {
-    let Ok(mut feed) = problems.store.follow().await else { return };
+    let Ok(mut feed) = problems.store.follow_kinds(&FINISHED).await else { return };
     loop {
         let _ = problems.look().await;
         let looked = Instant::now();
         tokio::select! {
             () = problems.stop.cancelled() => return,
             () = tokio::time::sleep(LOOK_AGAIN) => continue,
-            () = async { while !feed.next().await.any(&FINISHED) {} } => {}
+            _ = feed.next() => {}
         }
         tokio::select! {
             () = problems.stop.cancelled() => return,

@@ -16,7 +16,7 @@ const LONGEST_SLEEP_MS: i64 = 60_000;
 
 /// Tells by `due` that tasks may be due, until the daemon stops.
 pub async fn run(store: Store, due: Arc<Notify>, stop: CancellationToken) {
-    let mut feed = match store.follow().await {
+    let mut feed = match store.follow_kinds(&[EventKind::Task]).await {
         Ok(feed) => feed,
         Err(error) => {
             return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no task is started");
@@ -33,10 +33,9 @@ pub async fn run(store: Store, due: Arc<Notify>, stop: CancellationToken) {
             }
         };
         let sleep = tokio::time::sleep(Duration::from_millis(sleep_ms.unsigned_abs()));
-        let tasks_changed = async { while !feed.next().await.any(&[EventKind::Task]) {} };
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tasks_changed => {}
+            _ = feed.next() => {}
             () = sleep => {}
         }
         due.notify_one();

@@ -77,7 +77,7 @@ impl Snapshots {
         boxes: Arc<Boxes>,
         mailboxes: mpsc::UnboundedSender<Ask>,
     ) -> Result<Self, StoreError> {
-        let feed = store.follow().await?;
+        let feed = store.follow_kinds(&FOLLOWED).await?;
         Ok(Self {
             config,
             store,
@@ -113,6 +113,15 @@ impl Snapshots {
     }
 }
 
+/// What snapshots, boxes and kept archives depend on.
+const FOLLOWED: [EventKind; 6] = [
+    EventKind::Group,
+    EventKind::Hold,
+    EventKind::Session,
+    EventKind::Task,
+    EventKind::Wiring,
+    EventKind::Chat,
+];
 /// How large a snapshot is at most, bytes.
 const LARGEST: u64 = 1 << 20;
 /// How large main's list of tasks is at most, bytes: it shows every group's.
@@ -137,18 +146,23 @@ pub async fn run(snapshots: Arc<Snapshots>, stop: CancellationToken) {
 
 /// Takes in what the feed tells, where nobody else did before answering a command.
 async fn follow(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
-    let mut bell = snapshots.store.bell();
-    bell.mark_changed();
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            changed = bell.changed() => if changed.is_err() { return },
+    // Two readers: this one only waits, the other is shared with whoever answers a command.
+    let mut bell = match snapshots.store.follow_kinds(&FOLLOWED).await {
+        Ok(bell) => bell,
+        Err(error) => {
+            return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no snapshot is written");
         }
+    };
+    loop {
         let at_work = Arc::clone(snapshots);
         if let Err(fault) = tokio::task::spawn_blocking(move || at_work.catch_up()).await {
             tracing::error!(fault = %chain(&fault), "our own fault: following the feed of changes failed");
         }
         tokio::time::sleep(GATHER).await;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = bell.next() => {}
+        }
     }
 }
 

@@ -44,7 +44,10 @@ async fn follow(store: &Store, tell: mpsc::Sender<Change>) {
     let failed = |error: StoreError| {
         tracing::error!(error = %chain(&error), "reading what agents have in hand failed; it is not shown in chats");
     };
-    let Ok(mut feed) = store.follow().await.map_err(failed) else { return std::future::pending().await };
+    let Ok(mut feed) = store.follow_kinds(&[EventKind::Handed, EventKind::Finished]).await.map_err(failed)
+    else {
+        return std::future::pending().await;
+    };
     let mut known: BTreeMap<i64, ChatThread> = BTreeMap::new();
     let mut missed = true;
     loop {

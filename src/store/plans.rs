@@ -84,7 +84,7 @@ fn hear(event: TraceEvent<'_>) {
 #[rustfmt::skip]
 const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
-    ("anybody, without SQL", &["path", "asking", "bounded", "is_read_only", "follow_from", "watch_others_every"]),
+    ("anybody, without SQL", &["path", "asking", "bounded", "is_read_only", "follow_from", "follow_kinds_from", "watch_others_every"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
         "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "marks_until", "remove_marks", "runs_gone", "was_given", "size",
     ]),
@@ -375,7 +375,9 @@ async fn of_platforms(store: &Store) {
 
 async fn of_the_feed(store: &Store) {
     let mut feed = store.follow().await.unwrap();
+    let mut questions = store.follow_kinds(&[EventKind::Question]).await.unwrap();
     messages(store, &["for the feed"]).await;
+    assert!(questions.look().await.unwrap().events.is_empty());
     assert!(feed.look().await.unwrap().any(&[EventKind::Judged]));
     let newest = store.newest_event().await.unwrap();
     assert!(store.events_after(newest - 3, 2).await.unwrap().len() == 2);

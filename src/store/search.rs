@@ -26,6 +26,8 @@ mod look;
 use file::{FileId, Index};
 
 /// So much is indexed of one group before it is another's turn, bytes: to index a MiB takes the third of a second, and seconds
+/// What the index depends on.
+const FOLLOWED: [EventKind; 2] = [EventKind::Session, EventKind::Group];
 /// where somebody chose it for that.
 const PIECE: usize = 64 << 10;
 /// So many sessions of one group at most.
@@ -210,7 +212,7 @@ impl Store {
     /// # Errors
     /// When the newest event can't be read.
     pub fn indexer(&self) -> Result<Indexer> {
-        Ok(Indexer { store: self.clone(), feed: self.follow_from(self.read(newest)?) })
+        Ok(Indexer { store: self.clone(), feed: self.follow_kinds_from(&FOLLOWED, self.read(newest)?) })
     }
 }
 

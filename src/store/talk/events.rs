@@ -6,14 +6,14 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::domain::host::{
     errors::chain,
@@ -32,14 +32,30 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the readers of one process share.
 pub(in crate::store) struct Feed {
-    /// The newest event that is known to be committed.
+    /// The newest event that is known to be committed. Rung after commits.
     bell: watch::Sender<i64>,
-    /// The newest event that readers were woken for.
-    told: AtomicI64,
+    /// Of which kinds the events are that came since the bell was rung, as [`Kinds`].
+    fresh: AtomicU32,
     /// How often it is looked whether another process committed, ms.
     look_ms: AtomicU64,
     recent: Mutex<Recent>,
     readers: Mutex<Readers>,
+}
+
+/// A set of kinds of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kinds(u32);
+
+impl Kinds {
+    const ALL: Self = Self(u32::MAX);
+
+    fn of(kinds: impl IntoIterator<Item = EventKind>) -> Self {
+        Self(kinds.into_iter().fold(0, |all, kind| all | 1 << kind as u32))
+    }
+
+    fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 
 /// The newest events, all of them after `after`.
@@ -52,15 +68,23 @@ struct Recent {
 #[derive(Default)]
 struct Readers {
     next: u64,
-    /// The last event that each has read.
-    read: BTreeMap<u64, i64>,
+    /// The newest event that readers were woken for.
+    told: i64,
+    all: BTreeMap<u64, Reader>,
+}
+
+struct Reader {
+    /// The last event that it has read, or that it has passed over as none of its kinds.
+    read: i64,
+    kinds: Kinds,
+    wake: Arc<Notify>,
 }
 
 impl Feed {
     pub(in crate::store) fn new() -> Self {
         Self {
             bell: watch::Sender::new(0),
-            told: AtomicI64::new(0),
+            fresh: AtomicU32::new(0),
             look_ms: AtomicU64::new(LOOK_MS),
             recent: Mutex::default(),
             readers: Mutex::default(),
@@ -72,12 +96,9 @@ impl Feed {
         Duration::from_millis(self.look_ms.load(Ordering::Relaxed))
     }
 
-    /// Takes in that events up to `newest` are committed. Nobody is woken before [`Feed::wake`].
+    /// Takes in that events up to `newest` are committed, of whatever kinds. Nobody is woken before [`Feed::wake`].
     pub(in crate::store) fn know(&self, newest: i64) {
-        self.bell.send_if_modified(|known| {
-            *known = newest.max(*known);
-            false
-        });
+        self.note(newest, Kinds::ALL);
     }
 
     /// Takes in what was committed since the last time, on the connection that committed it, so that no reader has to
@@ -91,18 +112,42 @@ impl Feed {
                 if let Ok(mut recent) = self.recent.try_lock() {
                     recent.learn(known, &events);
                 }
-                self.know(events.last().map_or(known, |last| last.seq));
+                let kinds = Kinds::of(events.iter().map(|event| event.kind));
+                self.note(events.last().map_or(known, |last| last.seq), kinds);
             }
             Ok(_) | Err(_) => self.know(newest(c).unwrap_or(known)),
         }
     }
 
-    /// Wakes every reader, if there is news since the last time.
+    /// The kinds first: where the number is seen, they are too.
+    fn note(&self, newest: i64, kinds: Kinds) {
+        self.bell.send_if_modified(|known| {
+            if newest > *known {
+                self.fresh.fetch_or(kinds.0, Ordering::SeqCst);
+                *known = newest;
+            }
+            false
+        });
+    }
+
+    /// Wakes the readers that there is news for since the last time, and has the others pass it over.
     pub(in crate::store) fn wake(&self) {
         let newest = *self.bell.borrow();
-        if self.told.fetch_max(newest, Ordering::Relaxed) < newest {
-            self.bell.send_modify(|_| {});
+        let fresh = Kinds(self.fresh.swap(0, Ordering::SeqCst));
+        if fresh == Kinds(0) {
+            return;
         }
+        let mut readers = self.readers();
+        let told = std::mem::replace(&mut readers.told, newest);
+        for reader in readers.all.values_mut() {
+            if reader.kinds.meets(fresh) {
+                reader.wake.notify_one();
+            } else if reader.read >= told {
+                reader.read = reader.read.max(newest);
+            }
+        }
+        drop(readers);
+        self.bell.send_modify(|_| {});
     }
 
     /// Reads what comes after `cursor`, unless it is known by now; whether something before it was removed unread.
@@ -166,6 +211,10 @@ pub struct News {
 }
 
 impl News {
+    fn is_empty(&self) -> bool {
+        self.events.is_empty() && !self.missed
+    }
+
     /// Whether something of these kinds changed, or may have.
     #[must_use]
     pub fn any(&self, kinds: &[EventKind]) -> bool {
@@ -189,37 +238,32 @@ impl News {
     }
 }
 
-/// A reader of the feed. It is told each event once, in order, from where it began.
+/// A reader of the feed. It is told each event of its kinds once, in order, from where it began.
 pub struct Follower {
     store: Store,
     id: u64,
-    cursor: i64,
-    bell: watch::Receiver<i64>,
+    kinds: Kinds,
+    wake: Arc<Notify>,
 }
 
 impl Follower {
-    /// Returns the last event that was read.
+    /// Returns the last event that was read, or passed over as none of its kinds.
     #[must_use]
     pub fn cursor(&self) -> i64 {
-        self.cursor
+        self.store.feed.readers().all.get(&self.id).map_or(0, |reader| reader.read)
     }
 
     /// Waits for news. Safe to cancel: what was not returned is returned next time.
     pub async fn next(&mut self) -> News {
         loop {
-            let newest = *self.bell.borrow_and_update();
-            if newest > self.cursor {
-                match self.look().await {
-                    Ok(news) => return news,
-                    Err(error) => {
-                        tracing::error!(error = %chain(&error), "reading the feed of changes failed; it is read again in a second");
-                        tokio::time::sleep(READ_AGAIN).await;
-                        continue;
-                    }
+            match self.look().await {
+                Ok(news) if news.is_empty() => self.wake.notified().await,
+                Ok(news) => return news,
+                Err(error) => {
+                    tracing::error!(error = %chain(&error), "reading the feed of changes failed; it is read again in a second");
+                    tokio::time::sleep(READ_AGAIN).await;
                 }
             }
-            // The store that this holds keeps the bell.
-            let _ = self.bell.changed().await;
         }
     }
 
@@ -228,21 +272,23 @@ impl Follower {
     /// # Errors
     /// The store's.
     pub async fn look(&mut self) -> Result<News> {
-        let newest = *self.bell.borrow();
-        if newest <= self.cursor {
-            return Ok(News::default());
-        }
-        // Where somebody is just reading it, it is waited for on a thread that may wait.
-        let known =
-            self.store.feed.recent.try_lock().ok().and_then(|recent| recent.after(self.cursor, newest));
-        let (events, missed) = match known {
-            Some(events) => (events, false),
-            None => {
-                let (feed, cursor) = (Arc::clone(&self.store.feed), self.cursor);
-                self.store.ask(move |c| feed.read(c, cursor, newest)).await?
+        loop {
+            let Some((cursor, newest)) = self.unread() else { return Ok(News::default()) };
+            // Where somebody is just reading it, it is waited for on a thread that may wait.
+            let known =
+                self.store.feed.recent.try_lock().ok().and_then(|recent| recent.after(cursor, newest));
+            let (events, missed) = match known {
+                Some(events) => (events, false),
+                None => {
+                    let feed = Arc::clone(&self.store.feed);
+                    self.store.ask(move |c| feed.read(c, cursor, newest)).await?
+                }
+            };
+            let news = self.take(newest, events, missed);
+            if !news.is_empty() {
+                return Ok(news);
             }
-        };
-        Ok(self.take(newest, events, missed))
+        }
     }
 
     /// As [`Follower::look`], where `read` reads the events between two numbers.
@@ -251,26 +297,38 @@ impl Follower {
     /// The store's.
     pub(in crate::store) fn look_by(
         &mut self,
-        read: impl FnOnce(&Feed, i64, i64) -> Result<(Vec<Arc<FeedEvent>>, bool)>,
+        read: impl Fn(&Feed, i64, i64) -> Result<(Vec<Arc<FeedEvent>>, bool)>,
     ) -> Result<News> {
-        let newest = *self.bell.borrow();
-        if newest <= self.cursor {
-            return Ok(News::default());
+        loop {
+            let Some((cursor, newest)) = self.unread() else { return Ok(News::default()) };
+            let (events, missed) = read(&self.store.feed, cursor, newest)?;
+            let news = self.take(newest, events, missed);
+            if !news.is_empty() {
+                return Ok(news);
+            }
         }
-        let (events, missed) = read(&self.store.feed, self.cursor, newest)?;
-        Ok(self.take(newest, events, missed))
     }
 
-    fn take(&mut self, newest: i64, events: Vec<Arc<FeedEvent>>, missed: bool) -> News {
-        self.cursor = events.last().map_or(newest, |last| last.seq);
-        self.store.feed.readers().read.insert(self.id, self.cursor);
+    /// Returns the last event that was read and the newest one, if there are any between.
+    fn unread(&self) -> Option<(i64, i64)> {
+        let newest = *self.store.feed.bell.borrow();
+        let cursor = self.cursor();
+        (newest > cursor).then_some((cursor, newest))
+    }
+
+    fn take(&mut self, newest: i64, mut events: Vec<Arc<FeedEvent>>, missed: bool) -> News {
+        let cursor = events.last().map_or(newest, |last| last.seq);
+        if let Some(reader) = self.store.feed.readers().all.get_mut(&self.id) {
+            reader.read = cursor.max(reader.read);
+        }
+        events.retain(|event| self.kinds.meets(Kinds::of([event.kind])));
         News { events, missed }
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        self.store.feed.readers().read.remove(&self.id);
+        self.store.feed.readers().all.remove(&self.id);
     }
 }
 
@@ -284,17 +342,35 @@ impl Store {
         Ok(self.follow_from(self.newest_event().await?))
     }
 
+    /// Follows the events of these kinds from now on, as [`Store::follow`] does all. Others wake nobody.
+    ///
+    /// # Errors
+    /// When the newest event can't be read.
+    pub async fn follow_kinds(&self, kinds: &[EventKind]) -> Result<Follower> {
+        let newest = self.newest_event().await?;
+        Ok(self.follow_kinds_from(kinds, newest))
+    }
+
     /// Follows the feed from the event after `cursor` on.
     #[must_use]
     pub fn follow_from(&self, cursor: i64) -> Follower {
+        self.reader(Kinds::ALL, cursor)
+    }
+
+    /// Follows the events of these kinds from the event after `cursor` on.
+    #[must_use]
+    pub fn follow_kinds_from(&self, kinds: &[EventKind], cursor: i64) -> Follower {
+        self.reader(Kinds::of(kinds.iter().copied()), cursor)
+    }
+
+    fn reader(&self, kinds: Kinds, cursor: i64) -> Follower {
         let mut readers = self.feed.readers();
         let id = readers.next;
         readers.next += 1;
-        readers.read.insert(id, cursor);
+        let wake = Arc::<Notify>::default();
+        readers.all.insert(id, Reader { read: cursor, kinds, wake: Arc::clone(&wake) });
         drop(readers);
-        let mut bell = self.feed.bell.subscribe();
-        bell.mark_changed();
-        Follower { store: self.clone(), id, cursor, bell }
+        Follower { store: self.clone(), id, kinds, wake }
     }
 
     /// Returns a bell that rings after each commit with events, with the newest one's number.
@@ -343,7 +419,7 @@ impl Store {
     /// Removes some of the oldest events that nobody needs any more, a bounded transaction; whether there may be more.
     pub async fn trim_events(&self, now: Time) -> Result<bool> {
         let (oldest, newest) = self.ask(|c| Ok((oldest(c)?, newest(c)?))).await?;
-        let slowest = self.feed.readers().read.values().min().copied().unwrap_or(newest);
+        let slowest = self.feed.readers().all.values().map(|reader| reader.read).min().unwrap_or(newest);
         let Some(trim) = oldest.and_then(|oldest| feed::trim(oldest, newest, slowest, now)) else {
             return Ok(false);
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use g2::{
     domain::host::feed::{EventKind, FeedEvent, MOST_EVENTS},
-    store::Follower,
+    store::{Follower, News},
 };
 
 use super::*;
@@ -24,12 +24,27 @@ impl Dice {
 struct Reader {
     feed: Follower,
     from: i64,
+    /// What it asked for; all where it is empty.
+    kinds: Vec<EventKind>,
     read: Vec<i64>,
 }
 
 impl Reader {
-    fn new(store: &Store, from: i64) -> Self {
-        Self { feed: store.follow_from(from), from, read: Vec::new() }
+    fn new(store: &Store, from: i64, kinds: Vec<EventKind>) -> Self {
+        Self { feed: Self::follow(store, from, &kinds), from, kinds, read: Vec::new() }
+    }
+
+    fn follow(store: &Store, from: i64, kinds: &[EventKind]) -> Follower {
+        if kinds.is_empty() { store.follow_from(from) } else { store.follow_kinds_from(kinds, from) }
+    }
+
+    /// Its process ends; the next one goes on where it was.
+    fn begin_again(&mut self, store: &Store) {
+        self.feed = Self::follow(store, self.feed.cursor(), &self.kinds);
+    }
+
+    fn asked_for(&self, event: &FeedEvent) -> bool {
+        self.kinds.is_empty() || self.kinds.contains(&event.kind)
     }
 
     async fn look(&mut self) {
@@ -51,12 +66,13 @@ async fn each_reader_is_told_each_change_once_and_in_order_wherever_it_begins_an
                     let newest = i64::try_from(dice.below(1000))
                         .unwrap()
                         .min(world.store.newest_event().await.unwrap());
-                    readers.push(Reader::new(&world.store, newest));
+                    let some = [EventKind::Message, EventKind::Judged, EventKind::Task];
+                    let kinds = some.into_iter().filter(|_| dice.below(2) == 0).collect();
+                    readers.push(Reader::new(&world.store, newest, kinds));
                 }
                 1 => {
-                    // Its process ends; the next one goes on where it was.
                     if let Some(reader) = readers.last_mut() {
-                        reader.feed = world.store.follow_from(reader.feed.cursor());
+                        reader.begin_again(&world.store);
                     }
                 }
                 2 => {
@@ -75,15 +91,41 @@ async fn each_reader_is_told_each_change_once_and_in_order_wherever_it_begins_an
                 }
             }
         }
-        let all: Vec<i64> =
-            world.store.events_after(0, usize::MAX).await.unwrap().iter().map(|e| e.seq).collect();
-        assert!(all.is_sorted_by(|a, b| a < b));
+        let all = world.store.events_after(0, usize::MAX).await.unwrap();
+        assert!(all.is_sorted_by(|a, b| a.seq < b.seq));
         for reader in &mut readers {
             reader.look().await;
-            let expected: Vec<i64> = all.iter().copied().filter(|seq| *seq > reader.from).collect();
-            assert_eq!(reader.read, expected, "seed {seed}");
+            let expected: Vec<i64> = all
+                .iter()
+                .filter(|event| event.seq > reader.from && reader.asked_for(event))
+                .map(|event| event.seq)
+                .collect();
+            assert_eq!(reader.read, expected, "seed {seed}, {:?}", reader.kinds);
         }
     }
+}
+
+#[tokio::test]
+async fn a_reader_of_some_kinds_sleeps_through_the_others_and_keeps_nothing_from_being_removed() {
+    let world = world().await;
+    let mut says = world.store.follow_kinds(&[EventKind::Say]).await.unwrap();
+    let mut next = Box::pin(says.next());
+    assert!(futures_util::poll!(&mut next).is_pending());
+    world.message("local:main", "1", "hello", EngageVerdict::Ignore).await;
+    assert!(futures_util::poll!(&mut next).is_pending(), "a message is nothing that is to be said");
+    world.store.tell("local:main".into(), "hi".into(), "test".into(), NOW).await.unwrap();
+    let news = tokio::time::timeout(DEADLINE, next).await.unwrap();
+    assert_eq!(kinds_of(&news), [EventKind::Say]);
+    world.message("local:main", "2", "hello again", EngageVerdict::Ignore).await;
+    while world.store.trim_events(Time(i64::MAX / 2)).await.unwrap() {}
+    assert_eq!(world.store.events_after(0, 10).await.unwrap(), [], "it waits for nothing that was removed");
+    world.store.tell("local:main".into(), "bye".into(), "test".into(), NOW).await.unwrap();
+    let news = says.look().await.unwrap();
+    assert_eq!((news.missed, kinds_of(&news)), (false, vec![EventKind::Say]));
+}
+
+fn kinds_of(news: &News) -> Vec<EventKind> {
+    news.events.iter().map(|event| event.kind).collect()
 }
 
 fn kinds(events: &[FeedEvent]) -> Vec<EventKind> {
