@@ -108,8 +108,10 @@ impl Feed {
         match events_after(c, known, AT_ONCE) {
             Ok(events) if events.len() < AT_ONCE => {
                 let events: Vec<_> = events.into_iter().map(Arc::new).collect();
-                // Where a reader is just reading, it reads on by itself.
-                if let Ok(mut recent) = self.recent.try_lock() {
+                // What was removed before it was known of, each reader has to find out; and where one is just reading, it
+                // reads on by itself.
+                let whole = events.first().is_none_or(|first| first.seq == known.saturating_add(1));
+                if whole && let Ok(mut recent) = self.recent.try_lock() {
                     recent.learn(known, &events);
                 }
                 let kinds = Kinds::of(events.iter().map(|event| event.kind));
