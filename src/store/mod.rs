@@ -97,6 +97,9 @@ pub enum StoreError {
     Thread(std::io::Error),
     #[error("the store is closed")]
     Closed,
+    /// Of the store itself, where it is read for the index of archived sessions.
+    #[error("reading the store failed")]
+    Read(#[source] Fault),
     #[error("making the index of archived sessions at {path} failed")]
     Index {
         path: PathBuf,
@@ -128,7 +131,7 @@ impl StoreError {
     #[must_use]
     pub fn is_worlds_fault(&self) -> bool {
         match self {
-            Self::Sqlite(fault) => fault.may_pass(),
+            Self::Sqlite(fault) | Self::Read(fault) => fault.may_pass(),
             Self::Commit(_) | Self::RolledBack | Self::Closed | Self::Index { .. } => true,
             Self::Open { .. }
             | Self::Newer { .. }

@@ -132,7 +132,7 @@ impl Search {
             Err(StoreError::Sqlite(fault)) if fault.is_broken() && self.path.is_some() => {
                 tracing::warn!(error = %chain(&fault), "the index of archived sessions is broken and made anew");
                 self.idle().clear();
-                self.path.iter().for_each(|path| file::remove(path));
+                self.path.as_deref().map_or(Ok(()), file::remove)?;
                 attempt()
             }
             outcome => outcome,
@@ -259,12 +259,17 @@ impl Indexer {
                 return Ok(false);
             };
             let newest: Vec<i64> = search.progress().newest(&group);
-            let done = match self.store.read(|c| index.work_off(c, &newest, PIECE)) {
-                Err(error) if is_our_fault(&error) => {
-                    let session = newest.first();
-                    tracing::error!(group = %group, session, error = %chain(&error), "our own fault: a session can't be indexed; it is left out until a restart");
-                    newest.len().min(1)
-                }
+            let work_off = |sessions: &[i64]| self.store.read(|c| index.work_off(c, sessions, PIECE));
+            let first = &newest[..newest.len().min(1)];
+            let done = match work_off(&newest) {
+                // One of them; they were done together, so that nothing of any of them is in the index now.
+                Err(error) if is_our_fault(&error) => work_off(first).or_else(|error| {
+                    if !is_our_fault(&error) {
+                        return Err(error);
+                    }
+                    tracing::error!(group = %group, session = first.first(), error = %chain(&error), "our own fault: a session can't be indexed; it is left out until a restart");
+                    Ok(first.len())
+                })?,
                 done => done?,
             };
             let mut progress = search.progress();
@@ -291,6 +296,11 @@ impl Indexer {
 /// Whether neither the world nor a broken file is in the way: it would be so for ever, and for everybody.
 fn is_our_fault(error: &StoreError) -> bool {
     !error.is_worlds_fault() && !matches!(error, StoreError::Sqlite(fault) if fault.is_broken())
+}
+
+/// Does work that reads the store itself: an index is not to blame for its faults.
+fn of_store<T>(work: impl FnOnce() -> rusqlite::Result<T>) -> Result<T> {
+    work().map_err(|error| StoreError::Read(error.into()))
 }
 
 #[cfg(test)]
