@@ -37,12 +37,12 @@ pub(super) async fn hearing(store: &Store, found: &mut Vec<Problem>) {
         Err(error) => found.push(Problem::Unreadable { what: "the wirings", why: chain(&error) }),
     }
     match store.held_messages().await {
-        Ok(held) => found.extend(held.first().map(|first| Problem::Held {
-            count: held.len(),
-            seq: first.seq,
-            chat: first.chat_jid.clone(),
-            group: first.group.clone(),
-            reason: first.reason.clone(),
+        Ok(held) => found.extend(held.map(|held| Problem::Held {
+            count: held.count,
+            seq: held.seq,
+            chat: held.chat_jid,
+            group: held.group,
+            reason: held.reason,
         })),
         Err(error) => found.push(Problem::Unreadable { what: "held messages", why: chain(&error) }),
     }
