@@ -1,5 +1,6 @@
-//! Looks what a person has to mend. With the daemon up the daemon looks, otherwise the command that asks does; each look is
-//! made anew, so a disk that has just filled up is told at once. [`crate::domain::host::problems`] has the words.
+//! Looks for problems that a person has to fix. With the daemon up the daemon looks, otherwise the command that asks does.
+//! No look uses an older one, so a disk that has just filled up is told at once. [`crate::domain::host::problems`] has the
+//! words.
 
 use std::{
     path::{Path, PathBuf},
@@ -38,7 +39,7 @@ pub use settings::secrets;
 /// How often the daemon looks by itself, and how soon after something was finished at most.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 const SOONEST: Duration = Duration::from_secs(5);
-/// What may bring a problem, or its end.
+/// Changes after which a problem may have come or gone.
 const FINISHED: [EventKind; 6] = [
     EventKind::Run,
     EventKind::Said,
@@ -48,19 +49,19 @@ const FINISHED: [EventKind; 6] = [
     EventKind::Finished,
 ];
 
-/// What is looked at.
+/// The place where problems are looked for.
 pub struct View<'a> {
     pub config: &'a Config,
     pub root: &'a Path,
     /// `None`: it can't be opened.
     pub store: Option<&'a Store>,
-    /// Why it can't be, where that is not looked into elsewhere.
+    /// Why the store can't be opened. `None` if it is open, or if the caller tells of it.
     pub closed: Option<String>,
-    /// What the daemon knows, where it is the one that looks.
+    /// The daemon that looks; `None`: a command does, with the daemon down.
     pub daemon: Option<&'a Problems>,
 }
 
-/// What a person has to mend, as the daemon sees it.
+/// The daemon's own search for problems.
 pub struct Problems {
     pub config: Arc<Config>,
     pub root: PathBuf,
@@ -68,13 +69,18 @@ pub struct Problems {
     pub sandbox: SandboxName,
     pub machine: Arc<Machine>,
     pub stop: CancellationToken,
-    /// What was found at the last look.
+    /// The problems found at the last look.
     pub known: Mutex<Vec<Problem>>,
 }
 
 /// Tells the log what appears and what is gone, until the daemon stops.
 pub async fn run(problems: Arc<Problems>) {
-    let Ok(mut feed) = problems.store.follow().await else { return };
+    let mut feed = match problems.store.follow().await {
+        Ok(feed) => feed,
+        Err(error) => {
+            return tracing::error!(error = %chain(&error), "reading the feed of changes failed; problems are not looked for");
+        }
+    };
     loop {
         let _ = problems.look().await;
         let looked = Instant::now();
@@ -91,7 +97,7 @@ pub async fn run(problems: Arc<Problems>) {
 }
 
 impl Problems {
-    /// Looks what a person has to mend; what is new since the last look, or gone, is logged.
+    /// Looks for problems, and logs those that are new or gone since the last look.
     pub async fn look(&self) -> Vec<Finding> {
         let view = View {
             config: &self.config,
@@ -123,7 +129,7 @@ pub async fn look(view: &View<'_>) -> Vec<Finding> {
 pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     let mut found = Vec::new();
     let root = crate::root::fault(view.root);
-    // What can't be opened as it is not there, or not ours, is told once.
+    // A fault of the root says already why its store can't be opened.
     if matches!(root, None | Some(RootFault::ReadOnly { .. })) {
         found.extend(view.closed.clone().map(|why| Problem::StoreClosed { why }));
     }

@@ -77,7 +77,8 @@ pub(super) async fn answers(view: &View<'_>, groups: &[Group], found: &mut Vec<P
     }
 }
 
-/// Where nothing else is chosen an engine that is away means plain child processes; Claude Code is not driven as one.
+/// Whether agents need the engine. If the settings choose nothing, agents run as child processes while the engine is away, but
+/// Claude Code never does.
 fn needs_engine(view: &View<'_>) -> bool {
     match (view.daemon, view.config.sandbox.kind) {
         (Some(daemon), _) => daemon.sandbox == SandboxName::Docker,

@@ -10,7 +10,7 @@ use crate::{
     store::Store,
 };
 
-/// Descriptors that are held for each group, that a run takes while it lives, and for everything else.
+/// Open files for each group, for each run while it lives, and for the rest.
 const PER_GROUP: u64 = 6;
 const PER_RUN: u64 = 16;
 const BESIDES: u64 = 64;
@@ -75,7 +75,7 @@ pub(super) fn open_files(view: &View<'_>, groups: usize, found: &mut Vec<Problem
     }
 }
 
-/// Returns how many files are open at most, about, with so many groups and runs.
+/// Returns about how many files are open at most with this many groups and runs.
 #[must_use]
 pub fn wanted_files(groups: u64, runs: u64) -> u64 {
     PER_GROUP * groups + PER_RUN * runs + BESIDES
