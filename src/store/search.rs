@@ -1,9 +1,9 @@
 //! Archived sessions, found by what was said in them.
 //!
-//! One file beside the store has the full-text index (FTS5) of all groups, each group in tables of its own: no search walks
-//! through what others have. An [`Indexer`] keeps it, beside the writer that everybody waits for: it follows the feed and does
-//! a piece of each group's in turn, the newest first. Nothing in the file has to last: what is missing, broken or of another version
-//! is made anew, and whoever opens a file for the first time compares it with the store.
+//! One file beside the store has the full-text index (FTS5) of all groups. Each group has tables of its own, so a search never
+//! reads texts of other groups. An [`Indexer`] keeps the file on a thread of its own, not on the store's writer: it follows
+//! the feed, and indexes a piece of one group's sessions after the other, the newest first. The file need not last: if it is
+//! missing, broken or of another version, it is made anew, and a file that is new to the process is compared with the store.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,15 +25,15 @@ mod look;
 
 use file::{FileId, Index};
 
-/// So much is indexed of one group before it is another's turn, bytes: to index a MiB takes the third of a second, and seconds
-/// where somebody chose it for that.
+/// How much of one group is indexed before the next group's turn, bytes. A MiB takes a third of a second, and some seconds if
+/// its text was chosen for that.
 const PIECE: usize = 64 << 10;
-/// So many sessions of one group at most.
+/// At most this many sessions of one group are indexed in one turn.
 const AT_ONCE: usize = 256;
-/// How many connections to the index are held open.
+/// How many connections to the index stay open.
 const HELD: usize = 4;
 
-/// Whether work is to stop; asked often.
+/// Whether a search must stop. It is called often.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// What a search found, best first, and why that may not be all.
@@ -74,18 +74,18 @@ impl Progress {
         self.reached.is_some_and(|reached| reached >= event) && !self.due.contains_key(group)
     }
 
-    /// Returns whose turn it is.
+    /// Returns the group whose turn it is.
     fn next(&self) -> Option<Folder> {
         let after = |last: &Folder| self.due.keys().find(|group| *group > last).cloned();
         self.last.as_ref().and_then(after).or_else(|| self.due.keys().next().cloned())
     }
 
-    /// Returns what is due of a group, the newest first, as much as is looked at in one go.
+    /// Returns the sessions of a group that are indexed in its next turn, the newest first.
     fn newest(&self, group: &Folder) -> Vec<i64> {
         self.due.get(group).map_or_else(Vec::new, |due| due.iter().rev().take(AT_ONCE).copied().collect())
     }
 
-    /// Notes what is done of a group, whose turn it was.
+    /// Notes the sessions that were indexed in a group's turn.
     fn done(&mut self, group: Folder, sessions: &[i64]) {
         if let Some(due) = self.due.get_mut(&group) {
             due.retain(|session| !sessions.contains(session));
@@ -205,7 +205,7 @@ impl Store {
         })
     }
 
-    /// Returns who keeps the index, from now on.
+    /// Returns the indexer of this process.
     ///
     /// # Errors
     /// When the newest event can't be read.

@@ -22,7 +22,7 @@ const VERSION: i64 = 1;
 const TABLES: &str = "CREATE TABLE seen (id INTEGER PRIMARY KEY, group_folder TEXT NOT NULL, volume INTEGER NOT NULL, revision INTEGER NOT NULL,
       archived_at INTEGER NOT NULL, parts INTEGER NOT NULL, is_whole INTEGER NOT NULL) STRICT;
     CREATE INDEX seen_by_volume ON seen (group_folder, volume, parts);";
-/// So much of a session is searched, bytes: a longer one's end.
+/// How much of a session is searched, bytes: of a longer one its end.
 const SEARCHED: usize = 1 << 20;
 /// How much of a text is a row, bytes: to show where a word is takes the square of how often it is said in a row.
 const PART: usize = 2 << 10;
@@ -130,8 +130,8 @@ impl Index {
         Ok(due)
     }
 
-    /// Brings sessions up to how they are in the store, in this order, until so many bytes are indexed; returns how many are
-    /// done.
+    /// Makes the index of sessions agree with the store, in this order, until about `bytes` are indexed. Returns how many
+    /// sessions agree now.
     pub(super) fn work_off(&self, store: &Connection, sessions: &[i64], bytes: usize) -> Result<usize> {
         let (mut done, mut left) = (0, bytes.div_ceil(PART));
         in_one(&self.c, || {
@@ -148,7 +148,8 @@ impl Index {
     }
 }
 
-/// Brings a session closer to how it is in the store, by at most so many rows; returns by how many, and whether it is there.
+/// Writes at most `most` rows of one session, so that the index agrees with the store. Returns how many, and whether it agrees
+/// now.
 fn step(c: &Connection, store: &Connection, id: i64, most: usize) -> Result<(usize, bool)> {
     let seen = c
         .prepare_cached("SELECT volume, revision, archived_at, parts, is_whole FROM seen WHERE id = ?1")?
@@ -187,13 +188,13 @@ fn step(c: &Connection, store: &Connection, id: i64, most: usize) -> Result<(usi
 /// Whether a session can come into the index.
 enum Room {
     Enough,
-    /// So many rows of an older one went; there may be more to go.
+    /// This many rows of an older session were removed; more may follow.
     Made(usize),
-    /// All that is there is newer.
+    /// All other sessions are newer.
     None,
 }
 
-/// Sees to it that a group has at most [`MOST`] rows: its oldest sessions go for a newer one.
+/// Keeps a group within [`MOST`] rows: its oldest sessions make room for a newer one.
 fn make_room(c: &Connection, group: &str, new: Version, most: usize) -> Result<Room> {
     let rows: i64 = c
         .prepare_cached("SELECT coalesce(sum(parts), 0) FROM seen WHERE group_folder = ?1")?
@@ -295,7 +296,7 @@ fn take_out(c: &Connection, id: i64, seen: &Seen, most: usize) -> Result<(usize,
     Ok((rows, true))
 }
 
-/// Returns what is searched of a text: its end, where it is very long.
+/// Returns the part of a text that is searched: of a very long one its end.
 fn end_of(content: &str) -> &str {
     &content[content.ceil_char_boundary(content.len().saturating_sub(SEARCHED))..]
 }

@@ -1,4 +1,4 @@
-//! Looking into the index: SQLite's own order and its own piece of what was said, a volume of the group after the other.
+//! Searches the index, one volume of the group after the other. Order and snippets are SQLite's own.
 
 use ipc_handlers::{Folder, shown::FoundSession};
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
@@ -10,9 +10,9 @@ use super::{
 };
 use crate::domain::mailbox::search::{Words, in_one};
 
-/// How many steps of SQLite's machine are done before it is asked whether they are to stop.
+/// After how many steps of SQLite's machine a search asks whether it must stop.
 const ASKED_EVERY: i32 = 1000;
-/// By so many words it is decided what fits best, the longest ones.
+/// How many words decide which session fits best: the longest ones.
 const RANKED: usize = 4;
 /// How much of a text is shown around its words, characters.
 const SHOWN: usize = 64;
@@ -29,7 +29,7 @@ struct Hit {
 }
 
 impl Index {
-    /// Finds what fits, best first, as far as it came before it was to stop.
+    /// Finds the sessions with all words, best first. If it is stopped, those that it found until then.
     pub(super) fn look(
         &mut self,
         store: &Connection,
