@@ -76,7 +76,7 @@ pub fn remedy(error: &CredentialError) -> &'static str {
     }
 }
 
-/// Which scripts are set, and who follows each.
+/// Returns the scripts that are set: who names each, and the groups that follow it.
 #[must_use]
 pub fn scripts_set(config: &Config, groups: &[Group]) -> BTreeMap<String, (Vec<String>, Vec<Folder>)> {
     let mut set: BTreeMap<String, (Vec<String>, Vec<Folder>)> = BTreeMap::new();
