@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    channels::{Channels, Intake, local::Local},
+    channels::{Channels, Intake, NAMES, local::Local},
     config::Config,
     domain::{host::errors::chain, states::SandboxName},
     gateway::{self, Credentials, Gateway, Upstream},
@@ -134,7 +134,7 @@ pub fn bounds(config: &Config) -> Bounds {
 #[must_use]
 pub fn asking(config: &Config) -> Asking {
     Asking {
-        channels: vec!["local".into()],
+        channels: NAMES.map(str::to_owned).to_vec(),
         deny_ttl_ms: config.approvals.deny_ttl_ms,
         trigger: format!("@{}", config.assistant_name),
     }

@@ -223,6 +223,17 @@ pub enum Lanes {
     All,
 }
 
+impl Lanes {
+    /// Returns the id of the lane; `None`: every lane.
+    #[must_use]
+    pub fn one(self) -> Option<i64> {
+        match self {
+            Self::One(lane) => Some(lane),
+            Self::All => None,
+        }
+    }
+}
+
 words! {
     /// Whether a task runs in the group's conversation or in one of its own.
     #[derive(Default, JsonSchema)]

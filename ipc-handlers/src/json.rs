@@ -14,8 +14,9 @@ use crate::{
 /// U+FFFD.
 ///
 /// # Errors
-/// `too_large` over [`MAX_BYTES`]; `malformed` for bytes that are not UTF-8, not JSON, deeper than [`MAX_DEPTH`], of more
-/// values than [`MAX_VALUES`], or no object.
+/// - `too_large`: there are more than [`MAX_BYTES`];
+/// - `malformed`: they are not UTF-8, not JSON, or no object; they are nested deeper than [`MAX_DEPTH`], or hold more than
+///   [`MAX_VALUES`] values.
 pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
     if bytes.len() > MAX_BYTES {
         return Err(Refusal::new(

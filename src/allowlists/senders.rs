@@ -92,7 +92,7 @@ fn stamp(meta: &Metadata) -> Stamp {
     }
 }
 
-/// Only a missing file is no list: one that can't be read is a broken list.
+/// Reads the list. If there is no file, there is no list; a file that can't be read is a broken list.
 fn read_at(path: &Path) -> SenderList {
     let bytes = std::fs::metadata(path).and_then(|meta| match (meta.is_file(), meta.len()) {
         (false, _) => Err(std::io::Error::other("it is no file")),

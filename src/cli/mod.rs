@@ -180,10 +180,10 @@ enum Command {
     Prune(prune::Prune),
     /// Check the set-up and say how to fix each problem
     Doctor(doctor::Doctor),
-    /// The runner itself, as the process sandbox starts it
-    #[command(hide = true)]
-    Agent,
 }
+
+/// The first argument with which the process sandbox starts the runner itself: no command for people, so no list has it.
+const AGENT: &str = "agent";
 
 /// What every command works with.
 pub(crate) struct Context {
@@ -281,11 +281,11 @@ fn speaker(text: &str) -> Result<String, BadArgument> {
 #[must_use]
 pub fn main() -> ExitCode {
     crate::system::memory::be_frugal();
-    let environment = Environment::of_process();
-    let arguments = Arguments::try_parse().unwrap_or_else(|wrong| wrong_usage(&wrong));
-    if matches!(arguments.command, Command::Agent) {
+    if std::env::args_os().nth(1).is_some_and(|first| first == AGENT) {
         return agent_runner::main();
     }
+    let environment = Environment::of_process();
+    let arguments = Arguments::try_parse().unwrap_or_else(|wrong| wrong_usage(&wrong));
     crate::system::process::set_umask();
     let context = Context {
         root: crate::root::find_root(arguments.root, &environment),
@@ -381,7 +381,6 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Why(why) => why.run(context).await,
         Command::Prune(prune) => prune.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,
-        Command::Agent => Ok(()),
     }
 }
 

@@ -98,9 +98,11 @@ pub struct StickyThread {
     pub since: Time,
 }
 
-/// A message that a wiring can't decide about, and that waits for a person.
+/// Messages that a wiring can't decide about. They wait for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HeldMessage {
+pub struct HeldMessages {
+    /// How many there are. The other fields are the oldest one's.
+    pub count: usize,
     pub seq: i64,
     pub group: String,
     pub chat_jid: String,

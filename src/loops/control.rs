@@ -272,7 +272,7 @@ async fn status(desk: &Desk) -> Status {
     let mut count = |what: &str, value: Result<i64, crate::store::StoreError>| match value {
         Ok(n) => n,
         Err(error) => {
-            problems.push(format!("{what} can't be read: {error}"));
+            problems.push(format!("{what} can't be read: {}", chain(&error)));
             0
         }
     };

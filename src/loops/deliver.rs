@@ -26,15 +26,15 @@ use crate::{
     system::{clock, failpoint},
 };
 
-/// Of a platform that does not answer in this time, nobody knows whether it has what was sent.
+/// If a platform does not answer in this time, nobody knows whether it has the text.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What this loop works on.
+/// The parts of the daemon that this loop needs.
 #[derive(Clone)]
 pub struct Post {
     pub store: Store,
     pub channels: Arc<Channels>,
-    /// What becomes of what may have arrived, on platforms that do not recognise our ids.
+    /// How a text is treated that may have arrived, on a platform that does not recognise our ids.
     pub unknown: UnknownDeliveries,
     pub stop: CancellationToken,
 }
@@ -55,6 +55,7 @@ pub async fn run(post: Post) {
         if look {
             match post.store.chats_with_outbox().await {
                 Ok(chats) => {
+                    look = false;
                     for chat in chats {
                         let post = &post;
                         if let Entry::Vacant(free) = busy.entry(chat) {
@@ -66,7 +67,9 @@ pub async fn run(post: Post) {
                         }
                     }
                 }
-                Err(error) => tracing::error!(error = %chain(&error), "reading the outbox failed"),
+                Err(error) => {
+                    tracing::error!(error = %chain(&error), "reading the outbox failed; it is read again in a second");
+                }
             }
         }
         tokio::select! {
@@ -80,6 +83,7 @@ pub async fn run(post: Post) {
                 }
                 look |= news.missed;
             }
+            () = tokio::time::sleep(Duration::from_secs(1)), if look => {}
             Some(done) = workers.join_next() => {
                 // The workers saw nothing more; rows that came in between are seen by this look, one for all of them.
                 for chat in std::iter::once(done).chain(std::iter::from_fn(|| workers.try_join_next())).flatten() {
@@ -134,7 +138,7 @@ async fn pause(post: &Post, wake: &Notify, ms: u64) {
     }
 }
 
-/// Returns what is said, without what the channel has no place for: the text of a card says what can be answered.
+/// Returns the delivery without buttons if the channel has none: the text of a card lists the answers too.
 fn fitting<'a>(channel: &dyn Channel, delivery: &'a Delivery) -> Cow<'a, Delivery> {
     if delivery.buttons.is_empty() || channel.traits().buttons {
         return Cow::Borrowed(delivery);
@@ -202,7 +206,7 @@ async fn parts_of(
     Ok(parts.into_iter().map(|text| OutboxPart { text: Some(text), platform_id: None }).collect())
 }
 
-/// Writes down that the platform did not take a part, and what is done about it.
+/// Writes down that the platform did not take a part, and decides how it goes on.
 async fn not_taken(
     post: &Post,
     delivery: &Delivery,

@@ -1,4 +1,4 @@
-//! Whether the disk has room, and who is stopped where it has not.
+//! Watches free disk space, and stops the group that fills the disk.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,13 +28,13 @@ use crate::{
 /// How many names of one of a group's folders are weighed.
 const NAMES: usize = 500_000;
 
-/// How long the room has to be low before somebody is stopped for it.
+/// How long space must be low before a group is stopped for it.
 const LASTS: Duration = Duration::from_secs(3);
 
 /// How many groups a notice names.
 const NAMED: usize = 8;
 
-/// Where it is looked who fills the disk.
+/// The parts of the daemon that this needs.
 pub(super) struct Ground {
     pub config: Arc<Config>,
     pub root: PathBuf,
@@ -44,23 +44,23 @@ pub(super) struct Ground {
     pub lanes: mpsc::UnboundedSender<Event>,
 }
 
-/// What is remembered from one look to the next.
+/// The memory from one look to the next.
 #[derive(Default)]
 pub(super) struct Watched {
-    /// What the folders of groups that run took when they were first weighed since there was plenty of room, or since a
-    /// group was stopped: what that one wrote stays, and is not its neighbours'.
+    /// The weight of running groups' folders when they were first weighed since there was plenty of space, or since a group was
+    /// stopped: the stopped group's files stay, and must not count against its neighbours.
     before: BTreeMap<Folder, u64>,
-    /// Since when the room is low, or short.
+    /// Since when space is low, or short.
     low_since: Option<Instant>,
     /// What was free when no group was found to have written enough.
     nobody_at: Option<Free>,
-    /// When there was room last, as far as this daemon saw, and how much.
+    /// When this daemon last saw enough space, and how much.
     room: Option<(Time, Free)>,
     /// What groups had in the store then.
     stored: BTreeMap<Folder, u64>,
-    /// Groups whose commands wait as they have more in the store than what is left; main's chat was told.
+    /// Groups whose commands wait because they have more in the store than the space that is left; main's chat was told.
     ahead: BTreeSet<Folder>,
-    /// What was free when there was plenty of room last, or when `before` was weighed, whichever is later.
+    /// The free space when there was plenty of it last, or when `before` was weighed, whichever is later.
     free: Option<Free>,
     /// No group's folders show what fills the disk, and main's chat was told.
     not_seen: bool,
@@ -72,14 +72,15 @@ impl Watched {
         self.not_seen
     }
 
-    /// Looks at the disk, and has the group stopped that fills it where that is needed; returns how much room there is.
+    /// Looks at the disk, and if space is low, stops the group that fills it. Returns how much space there is.
     pub(super) async fn look(&mut self, ground: &Arc<Ground>) -> Space {
         let looked_at = clock::now();
         let disk = ground.machine.whole_disk();
         let free_now = disk.all_free();
-        let stored = stored(ground).await;
-        self.look_at_the_store(ground, &stored, &disk).await;
         let room = disk::space(&disk);
+        // Without the sizes in the store nobody is stopped, and nobody released.
+        let Some(stored) = stored(ground).await else { return room };
+        self.look_at_the_store(ground, &stored, &disk).await;
         tracing::debug!(free = free_now.bytes, ?room, "the disk was looked at");
         match room {
             Space::Enough => {
@@ -120,7 +121,7 @@ impl Watched {
         self.low_since.is_some_and(|since| clock::monotonic().duration_since(since) >= LASTS)
     }
 
-    /// Returns what a group wrote since there was room, whenever it is weighed for the first time.
+    /// Returns how much a group wrote since there was enough space.
     fn wrote(&self, weight: &Weight, free_now: Free) -> Option<u64> {
         self.room.map(|(_, then)| disk::wrote(weight.changed, disk::lost(then, free_now)))
     }
@@ -135,7 +136,7 @@ impl Watched {
         }
     }
 
-    /// Has the group stopped that fills the disk, of which so many bytes are missing, or main's chat told that none does.
+    /// Stops the group that fills the disk; `missing` bytes are wanted. If no group does, tells main's chat so.
     async fn find_who_fills(
         &mut self,
         ground: &Arc<Ground>,
@@ -180,7 +181,7 @@ impl Watched {
         self.free.get_or_insert(free_now);
     }
 
-    /// Has groups stopped that have far more in the store than is kept, and main's chat told whose commands wait.
+    /// Stops groups that have far more in the store than they may, and tells main's chat whose commands wait.
     async fn look_at_the_store(&mut self, ground: &Ground, stored: &BTreeMap<Folder, u64>, disk: &Disk) {
         let most = ground.config.limits.stored_bytes;
         for (group, bytes) in stored {
@@ -199,11 +200,11 @@ impl Watched {
                 tell_main(ground, text, format!("notice: {group} has more than what is left")).await;
             }
         }
-        // Who writes on as soon as it may is not told of each time.
+        // A group that writes on as soon as it may is not told of each time.
         self.ahead.retain(|group| stored.get(group).is_some_and(|bytes| *bytes > disk.left() / 2));
     }
 
-    /// What who was stopped wrote stays, and everybody is weighed from here on.
+    /// Weighs every group anew from here on: the stopped group's files stay.
     fn weigh_anew(&mut self) {
         self.before.clear();
         self.room = None;
@@ -211,36 +212,36 @@ impl Watched {
     }
 }
 
-/// Who is weighed.
+/// Which groups are weighed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whom {
     All,
-    /// Who was not weighed yet.
+    /// Those that were not weighed yet.
     New,
 }
 
-/// How people get room back from the store.
+/// How people get space back from the store.
 const HOW: &str = "`g2 prune` removes what is only history, `g2 tasks cancel` tasks; `limits.stored_mib` is how much is kept of a group";
 
-/// Returns what each group has in the store.
-async fn stored(ground: &Ground) -> BTreeMap<Folder, u64> {
+/// Returns what each group has in the store; `None`: it can't be read, which is logged.
+async fn stored(ground: &Ground) -> Option<BTreeMap<Folder, u64>> {
     let known = ground.store.groups().await.and_then(|groups| Ok((groups, ground.store.stored()?)));
     match known {
         Ok((groups, mut stored)) => {
             // Of those that were removed nobody writes.
             stored.retain(|group, _| groups.iter().any(|known| known.folder == *group));
-            stored
+            Some(stored)
         }
         Err(error) => {
-            tracing::warn!(error = %chain(&error), "reading what is stored of groups failed; it counts as nothing");
-            BTreeMap::new()
+            tracing::warn!(error = %chain(&error), "reading the size of groups in the store failed; it is read again in some seconds");
+            None
         }
     }
 }
 
 impl Watched {
-    /// Weighs what the containers that run can write to, and what is kept of commands, of groups that put something into
-    /// the store, too; and what of it was changed since there was room.
+    /// Weighs the folders of groups that run, or that put something into the store, with their kept commands and their rows in
+    /// the store; and how much of that was changed since there was enough space.
     async fn weigh(
         &self,
         ground: &Arc<Ground>,
@@ -255,7 +256,7 @@ impl Watched {
             }
         };
         let mut groups: BTreeSet<Folder> = running.into_iter().map(|run| run.group).collect();
-        // What was put into the store, and what came to that since there was room.
+        // A group's rows in the store, and how much they grew since there was enough space.
         let mut put = BTreeMap::new();
         for (group, bytes) in stored {
             let grown = bytes.saturating_sub(*self.stored.get(group).unwrap_or(&0));
@@ -278,11 +279,14 @@ impl Watched {
             (group, whole)
         };
         let weigh_them = move || groups.into_iter().map(weigh_one).collect();
-        spawn_blocking(weigh_them).await.unwrap_or_default()
+        spawn_blocking(weigh_them).await.unwrap_or_else(|fault| {
+            tracing::error!(fault = %chain(&fault), "our own fault: weighing the folders of groups failed");
+            BTreeMap::new()
+        })
     }
 }
 
-/// Where what a group writes lies. What the ground shows it, beside its boxes, is not the group's.
+/// The folders that a group writes to. Snapshots and other files of the daemon beside its boxes are not the group's.
 fn folders_of(ground: &Ground, group: &Folder) -> Vec<PathBuf> {
     let boxes =
         BoxName::ALL.map(|name| ground.root.join("data/ipc").join(group.as_str()).join(name.as_str()));
@@ -291,7 +295,7 @@ fn folders_of(ground: &Ground, group: &Folder) -> Vec<PathBuf> {
     own.into_iter().chain(boxes).collect()
 }
 
-/// Lets go of groups that were stopped, but for those of which too much is stored still.
+/// Releases stopped groups, except those that still have too much in the store.
 fn release(ground: &Ground, stored: &BTreeMap<Folder, u64>) {
     let most = ground.config.limits.stored_bytes;
     let is_over = |group: &Folder| stored.get(group).is_some_and(|bytes| disk::is_over(*bytes, most));
@@ -319,7 +323,7 @@ async fn stop_for_the_disk(ground: &Ground, group: &Folder, free_mib: u64, why: 
     stop(ground, group, reason, &look).await;
 }
 
-/// Has a group's run killed, and nothing of it started or taken in; main's chat is told, once.
+/// Kills a group's run, and starts nothing and takes no command of it. Main's chat is told once.
 async fn stop(ground: &Ground, group: &Folder, reason: String, then: &str) {
     if ground.machine.without_space().insert(group.clone(), reason.clone()).is_some() {
         return;

@@ -39,7 +39,7 @@ use open::{Line, act_on_identity, known_groups, look_at_identity, open_groups, r
 pub use recover::{Left, recover};
 use worker::Job;
 
-/// What command files are taken in with.
+/// The parts of the daemon that take in command files.
 pub struct Mailboxes {
     pub config: Arc<Config>,
     pub root: PathBuf,
@@ -61,7 +61,7 @@ pub struct Mailboxes {
 }
 
 impl Mailboxes {
-    /// Returns what is needed to act on commands.
+    /// Returns the parts by which a person's decisions on commands are done.
     fn hand(&self) -> ByHand<'_> {
         ByHand { store: &self.store, dirs: &self.boxes.dirs, claims: &self.claims }
     }
@@ -72,8 +72,8 @@ fn span(group: &Folder) -> tracing::Span {
     tracing::error_span!("mailbox", group = %group)
 }
 
-/// How many files all groups that take in more than a few have in hand at a time: somebody else's command waits for no more
-/// than these, and more groups at once would only wait for one another.
+/// How many files all busy groups together take in at a time. Another group's command waits for no more than these, and more
+/// at once would only wait for one another.
 pub const CROWD: usize = 384;
 /// How often the boxes of groups are scanned that no event tells of.
 const BLIND: Duration = Duration::from_millis(200);
@@ -130,13 +130,13 @@ pub async fn run(
             Some(ask) = asks.recv() => match ask {
                 Ask::Groups(done) => {
                     let known = known_groups(&mail).await;
-                    // Nothing is waited for from here on: what was aside of a group that is released comes before what is new.
+                    // No await from here on: claims of a released group must come before its new files.
                     let changed = mail.held.look_again();
                     open_groups(&mail, known, &watch, &mut workers, &mut running, &mut growing);
                     match changed {
                         Ok(false) => {}
                         Ok(true) => {
-                            go_on_with_released(&mail, &workers, &mut aside);
+                            go_on_with_released(&mail, &workers, &mut aside, &mut growing);
                             rescan_all(&workers);
                         }
                         Err(error) => tracing::error!(error = %chain(&error), "reading what is held failed"),
@@ -203,23 +203,26 @@ fn sweep(mail: &Arc<Mailboxes>) -> tokio::task::JoinHandle<()> {
     })
 }
 
-/// Who was set aside and is released: what was claimed goes before what waits, and what its run said is read.
+/// Goes on with groups that were set aside and are released: their claimed files go before the files that wait, and the output of
+/// their runs is read. Claims of a group whose boxes can't be opened are `left` until they can.
 fn go_on_with_released(
     mail: &Mailboxes,
     workers: &BTreeMap<Folder, Line>,
     aside: &mut BTreeMap<Folder, Vec<Claimed>>,
+    left: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
     for (folder, mut claims) in aside.extract_if(.., |folder, _| !mail.held.is_aside(folder)) {
         // Some may have been dropped meanwhile.
         claims.retain(|claimed| !matches!(mail.claims.find(claimed.id), Ok(None)));
-        if let Some(worker) = workers.get(&folder) {
-            let _ = worker.jobs.send(Job::Recover(claims));
+        match workers.get(&folder) {
+            Some(worker) => drop(worker.jobs.send(Job::Recover(claims))),
+            None => left.entry(folder).or_default().extend(claims),
         }
     }
     mail.machine.look_again.notify_one();
 }
 
-/// Hints were lost: everybody looks, after what was told before the loss and before what is told after it.
+/// Hints were lost: every worker scans its boxes, after the hints before the loss and before those after it.
 fn rescan_all(workers: &BTreeMap<Folder, Line>) {
     for worker in workers.values() {
         worker.hints.send(Hint::Rescan);

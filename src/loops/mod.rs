@@ -8,13 +8,13 @@
 //! | `run` | one container | launches or adopts it, applies its records, judges its health, ends it |
 //! | `ipc` | command files | claims, reads, settles and answers them |
 //! | `schedule` | the next due instant | has `dispatch` look for due tasks |
-//! | `deliver` | the outbox | says what is to be said, in order within a chat |
+//! | `deliver` | the outbox | sends texts to chats, in order within a chat |
 //! | `typing` | agents at work | shows in chats that an agent works for them |
-//! | `snapshots` | what is shown | writes the files in which agents read the state of things |
-//! | `search` | what is archived | keeps the index of archived sessions |
+//! | `snapshots` | changes that agents are shown | writes the files in which agents read the state |
+//! | `search` | archived sessions | keeps their index |
 //! | `usage` | the gateway's books | stores what runs have used |
-//! | `prune` | a day, where `keep_days` is set | removes what is only history |
-//! | `problems` | a minute, or the end of some work | looks what a person has to mend, and tells the log of it |
+//! | `prune` | a day, if `keep_days` is set | removes old history |
+//! | `problems` | a minute, or the end of some work | looks for problems that a person has to fix, and logs them |
 //! | `starts`, no loop | the start | notes what it takes in, so that the third that dies over a group sets it aside |
 //! | `reconcile`, `disk` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
 
@@ -51,8 +51,8 @@ pub mod usage;
 pub enum Ask {
     /// Settle everything that lies in a group's boxes; its container is dead. Answered when that is done.
     Drain(Folder, oneshot::Sender<()>),
-    /// Groups were added or removed, or something was held or released: open and watch what is new, let go of what is
-    /// gone and remove its boxes, claim nothing that is held and look at what is held no more. Answered when that is done.
+    /// Groups were added or removed, or something was held or released: open and watch the boxes of new groups, remove those of
+    /// groups that are gone, claim nothing that is held, and look at boxes that were released. Answered when that is done.
     Groups(oneshot::Sender<()>),
     /// Settle a claimed file as it is, its writer done or not: a person has decided on it. Answered when that is done.
     Settle(crate::ipc::Claimed, oneshot::Sender<()>),

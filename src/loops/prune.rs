@@ -1,5 +1,5 @@
-//! Removing what is only history: by a person, beside a daemon or without one, and by the daemon where `keep_days` is set.
-//! The same steps each time.
+//! Removes old history: for a person, with the daemon up or down, and for the daemon if `keep_days` is set. The steps are the
+//! same.
 //!
 //! A receipt is the proof that a command file was dealt with. Before one goes, its file must be gone for good: first it
 //! is looked what waits in the boxes, then what is claimed (a file on its way is seen at one of the two), then the file
@@ -63,7 +63,7 @@ pub async fn trim_feed(store: Store, stop: CancellationToken) {
     }
 }
 
-/// Whether it is done, and who else works on the store.
+/// Whether rows are removed or counted, and whether a daemon works on the store meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Nothing is removed; it is counted what would be.
@@ -102,7 +102,7 @@ pub fn horizon(store: &Store, now: Time, days: u32, deny_ttl_ms: i64) -> Result<
     Ok(Horizon::new(counted_from(now, store.newest()?), days, deny_ttl_ms))
 }
 
-/// Removes what is history in a root's store and in `data/runs/`.
+/// Removes old history from a root's store and from `data/runs/`.
 ///
 /// # Errors
 /// [`PruneError`]
@@ -164,7 +164,7 @@ async fn next_history(store: &Store, what: History, keep: &Keep, after: i64) -> 
     blocking(move || Ok(store.next_history(what, &keep, after, STEP)?)).await
 }
 
-/// Looks at the boxes, and then at what is claimed.
+/// Looks at the boxes, and then at claimed files.
 async fn look(store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, PruneError> {
     let groups: Vec<Folder> = store.groups().await?.into_iter().map(|group| group.folder).collect();
     let data: PathBuf = data.to_owned();
@@ -196,7 +196,7 @@ async fn look(store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, Prun
     .await
 }
 
-/// Removes what is history by its age alone, or counts it; `found` is how much there is.
+/// Removes rows that are history by their age alone, or counts them; `found` is their number.
 async fn aged<F>(how: How, found: usize, remove: impl Fn() -> F) -> Result<usize, PruneError>
 where
     F: Future<Output = Result<usize, StoreError>>,

@@ -123,7 +123,7 @@ async fn sort_out(
                 adopted.push(Adoption { run, state });
             }
             Some(container) => {
-                let _ = runs.sandbox.remove(&container.id).await;
+                remove(runs, &container).await;
                 end(runs, &run, NEVER_STARTED).await;
             }
             None if run.container.is_none() => end(runs, &run, NEVER_STARTED).await,
@@ -136,11 +136,16 @@ async fn sort_out(
             run = leftover.run,
             "removing a container whose run has ended"
         );
-        if let Err(error) = runs.sandbox.remove(&leftover.id).await {
-            tracing::warn!(container = leftover.name, error = %chain(&error), "removing failed");
-        }
+        remove(runs, &leftover).await;
     }
     adopted
+}
+
+/// Removes a container. One that stays is removed by the next start.
+async fn remove(runs: &Runs, found: &Found) {
+    if let Err(error) = runs.sandbox.remove(&found.id).await {
+        tracing::warn!(container = found.name, run = found.run, error = %chain(&error), "removing a container failed");
+    }
 }
 
 /// Looks whether launching is possible, and tells the lanes when that changes; sorts out runs that waited for an
@@ -188,7 +193,10 @@ pub async fn run(
                 }
                 unknown = aside;
                 for group in groups {
-                    let waiting = runs.store.waiting_lanes_of(&group).unwrap_or_default();
+                    let waiting = runs.store.waiting_lanes_of(&group).unwrap_or_else(|error| {
+                        tracing::error!(group = %group, error = %chain(&error), "reading what waits failed");
+                        Vec::new()
+                    });
                     for lane in &waiting {
                         let waiting = WaitingLane::from(lane);
                         let _ = runs.lanes.send(Event::Waiting { group: group.clone(), waiting });

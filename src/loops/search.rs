@@ -41,7 +41,7 @@ fn index(mut indexer: Indexer, machine: &Machine, stop: &CancellationToken) {
     let runtime = Handle::current();
     let mut has_failed = false;
     while !stop.is_cancelled() {
-        // The index is large, and can be made later: what is left of the disk is for what people wait for.
+        // The index is large and can be made later. The last space on the disk is for work that people wait for.
         if disk::space(&machine.whole_disk()) != Space::Enough {
             let _stopped = runtime.block_on(tokio::time::timeout(REST, stop.cancelled()));
             continue;

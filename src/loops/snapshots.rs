@@ -126,13 +126,24 @@ const FOLLOWED: [EventKind; 6] = [
 const LARGEST: u64 = 1 << 20;
 /// How large main's list of tasks is at most, bytes: it shows every group's.
 const LARGEST_OF_MAIN: u64 = 8 << 20;
-/// For every second of writing what nobody waits for, so many of leaving the disk to others.
+/// After writing a snapshot that nobody waits for, the loop rests this many times as long as it wrote.
 const LEISURE: u32 = 9;
 /// However long a list is, the rest after it is no longer.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
 /// How long after a change the feed is read: what comes at once is read at once.
 const GATHER: Duration = Duration::from_millis(20);
+/// How long after a failure the feed is read again.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// How far the feed was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaughtUp {
+    /// To its end.
+    Whole,
+    /// The rest can't be read now.
+    Unread,
+}
 
 /// Waits for the store, on a thread that may block.
 fn wait<T>(answer: impl Future<Output = T>) -> T {
@@ -144,7 +155,7 @@ pub async fn run(snapshots: Arc<Snapshots>, stop: CancellationToken) {
     tokio::join!(follow(&snapshots, &stop), write_soon(&snapshots, &stop));
 }
 
-/// Takes in what the feed tells, where nobody else did before answering a command.
+/// Follows the feed for changes that no answer to a command has taken in.
 async fn follow(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
     // Two readers: this one only waits, the other is shared with whoever answers a command.
     let mut bell = match snapshots.store.follow_kinds(&FOLLOWED).await {
@@ -155,10 +166,17 @@ async fn follow(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
     };
     loop {
         let at_work = Arc::clone(snapshots);
-        if let Err(fault) = tokio::task::spawn_blocking(move || at_work.catch_up()).await {
-            tracing::error!(fault = %chain(&fault), "our own fault: following the feed of changes failed");
+        match tokio::task::spawn_blocking(move || at_work.catch_up()).await {
+            Ok(CaughtUp::Whole) => tokio::time::sleep(GATHER).await,
+            Ok(CaughtUp::Unread) => tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(READ_AGAIN) => continue,
+            },
+            Err(fault) => {
+                tracing::error!(fault = %chain(&fault), "our own fault: following the feed of changes failed");
+                tokio::time::sleep(GATHER).await;
+            }
         }
-        tokio::time::sleep(GATHER).await;
         tokio::select! {
             () = stop.cancelled() => return,
             _ = bell.next() => {}
@@ -193,14 +211,15 @@ impl Snapshots {
     /// Takes in what was committed since the last time: which snapshots are to be written, whose boxes are to be opened, whose
     /// archive is to be kept within its bounds. Everything that was committed before this call is taken in when it returns,
     /// by whichever thread. On a thread that may block.
-    pub fn catch_up(&self) {
+    pub fn catch_up(&self) -> CaughtUp {
         let mut feed = self.feed.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match wait(feed.look()) {
-                Ok(news) if news.events.is_empty() && !news.missed => return,
+                Ok(news) if news.events.is_empty() && !news.missed => return CaughtUp::Whole,
                 Ok(news) => self.take_in(&news),
                 Err(error) => {
-                    return tracing::error!(error = %chain(&error), "reading the feed of changes failed; snapshots are late");
+                    tracing::error!(error = %chain(&error), "reading the feed of changes failed; snapshots are late");
+                    return CaughtUp::Unread;
                 }
             }
         }
@@ -219,7 +238,7 @@ impl Snapshots {
             made.iter().for_each(|group| self.lay_out(group));
         }
         if news.any(&[EventKind::Group, EventKind::Hold]) {
-            // Its worker looks at what is there by then. Nobody waits for that: at the start the loop does not run yet.
+            // The answer is not waited for: at the start the loop `ipc` does not run yet.
             let (done, _) = oneshot::channel();
             let _ = self.mailboxes.send(Ask::Groups(done));
         }
@@ -297,7 +316,7 @@ impl Snapshots {
         awaited.iter().for_each(|group| self.write_wanted(group));
     }
 
-    /// Writes what is wanted of a group. Whoever is at it already is waited for.
+    /// Writes the wanted snapshots of a group. If another thread writes them already, waits for it.
     fn write_wanted(&self, group: &Folder) {
         let turn = self.turn(group);
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -331,7 +350,7 @@ impl Snapshots {
         let boxes = self.boxes.of(group)?;
         let scope = (!row.is_main).then_some(group);
         boxes.write_snapshot_with("current_tasks.json", |file| {
-            // Row by row, as many as have room: of each group as much in the list of main, which holds every group's.
+            // Row by row, as many as fit. Main's list has every group's tasks, as many bytes of each.
             let mut json = serde_json::Serializer::pretty(file);
             let mut list = json.serialize_seq(None)?;
             let mut failed = Ok(());

@@ -21,7 +21,7 @@ use crate::{
     root,
 };
 
-/// What of a group is taken in.
+/// A kind of work that a start takes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// Its claimed commands.
@@ -37,7 +37,7 @@ pub type Found = BTreeSet<(Folder, What)>;
 pub struct Starts {
     data: PathBuf,
     state: Mutex<State>,
-    /// Who takes something in. Of a start that follows on a death there is one at a time.
+    /// The turns. After a death there is one at a time.
     turns: Arc<Semaphore>,
 }
 
@@ -56,7 +56,7 @@ struct State {
 }
 
 impl Starts {
-    /// Begins to take in what was found; returns who is set aside, of whom nothing is.
+    /// Begins to take in the work that was found. Returns the groups that are set aside: nothing of them is taken in.
     #[must_use]
     pub fn begin(data: PathBuf, found: Found, now: Time) -> (Self, BTreeSet<Folder>) {
         let known = root::read_starts(&data).unwrap_or_else(|error| {
@@ -83,8 +83,8 @@ impl Starts {
         self.state().left.contains(&(group.clone(), what))
     }
 
-    /// Waits for its turn to take something in; what is done in it is said by [`Starts::taking`]. Where the start before this
-    /// one died there is one turn at a time, so that a death tells of whom.
+    /// Waits for a turn to take something in; [`Starts::taking`] says what. If the start before this one died, there is one turn
+    /// at a time, so that another death names the group.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.turns).acquire_owned().await.ok()
     }
@@ -131,7 +131,7 @@ impl Starts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is at work, and writes that down.
+    /// Changes the state, and writes it to the file.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
         change(&mut state);

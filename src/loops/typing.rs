@@ -36,7 +36,7 @@ pub async fn run(store: Store, channels: Arc<Channels>, stop: CancellationToken)
 /// How many changes wait to be shown at most.
 const TOLD: usize = 64;
 
-/// A batch that an agent has in hand, with where its messages came from; `None`: no longer.
+/// A batch that an agent works on, with the chat and thread of its messages; `None`: it is finished.
 type Change = (i64, Option<ChatThread>);
 
 /// Tells each batch that is handed over, and each that is finished, in the order of the feed.

@@ -33,10 +33,46 @@ pub fn make_agent_folders(folders: &[&Path], owner: Option<(u32, u32)>) -> std::
     Ok(())
 }
 
-/// Reads the scripted agent's script.
+/// The longest script, bytes.
+const LONGEST_SCRIPT: u64 = 16 << 20;
+
+/// Reads the scripted agent's script. It may lie in a folder that agents write to, so a pipe or a huge file must not stop us.
 ///
 /// # Errors
-/// The operating system's.
+/// The operating system's; or it is no file, or too long.
 pub fn read_script(path: &Path) -> std::io::Result<String> {
-    std::fs::read_to_string(path)
+    use std::{
+        io::{Error, Read as _},
+        os::unix::fs::OpenOptionsExt as _,
+    };
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).map_err(Error::other)?;
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(Error::other("it is no file"));
+    }
+    let mut text = String::new();
+    if file.take(LONGEST_SCRIPT + 1).read_to_string(&mut text)? as u64 > LONGEST_SCRIPT {
+        return Err(Error::other(format!("it has more than {LONGEST_SCRIPT} bytes")));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_a_file_of_bounded_length_and_nothing_that_blocks() {
+        let dir = tempfile::tempdir().unwrap();
+        let (script, pipe, huge) = (dir.path().join("s"), dir.path().join("p"), dir.path().join("h"));
+        std::fs::write(&script, "[]").unwrap();
+        assert_eq!(read_script(&script).unwrap(), "[]");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+        std::fs::File::create(&huge).unwrap().set_len(LONGEST_SCRIPT + 1).unwrap();
+        for (path, why) in [(&pipe, "no file"), (&huge, "more than"), (&dir.path().to_owned(), "no file")] {
+            let error = read_script(path).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
 }

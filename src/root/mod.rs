@@ -56,18 +56,18 @@ fn is_ours(at: &Path) -> bool {
     std::fs::metadata(at).is_ok_and(|meta| meta.uid() == own_ids().0)
 }
 
-/// What stands where a root should be.
+/// The state of a place where a root should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// A root with its store.
     Root,
     /// Nothing was kept here yet.
     Nothing,
-    /// What a store leaves behind, and no store: it was lost, or its disk is not mounted. Here is a piece of it.
+    /// Files that belong to a store, such as `trace`, but no store: it was lost, or its disk is not mounted.
     WithoutStore { trace: PathBuf },
 }
 
-/// Returns what stands at `root`. What may not be looked at counts as there: whoever opens it is told why it can't be.
+/// Returns the state of `root`. A part that this user may not look at counts as there: opening it tells why it can't be.
 #[must_use]
 pub fn standing(root: &Path) -> Standing {
     let data = root.join("data");
@@ -90,7 +90,7 @@ pub fn standing(root: &Path) -> Standing {
     trace.map_or(Standing::Nothing, |trace| Standing::WithoutStore { trace })
 }
 
-/// What a root has, below it.
+/// The parts of every root.
 const PARTS: [&str; 3] = ["groups", "data", "data/g2.sqlite"];
 
 /// Returns why a root can't be served as it stands: it is not laid out, or not ours to read and write.
@@ -135,13 +135,13 @@ pub fn fault(root: &Path) -> Option<RootFault> {
     })
 }
 
-/// What lies in a folder; nothing where there is none.
+/// Returns the paths of a folder's entries; none if there is no folder.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     entries.flatten().map(|entry| entry.path()).collect()
 }
 
-/// Moves what lies in `data/` into `data/<aside>/`: a new store numbers its runs and commands from 1 again.
+/// Moves the contents of `data/` into `data/<aside>/`, because a new store numbers its runs and commands from 1 again.
 ///
 /// # Errors
 /// The operating system's.

@@ -1,4 +1,4 @@
-//! What of a root only its owner may look into.
+//! The parts of a root that only its owner may read.
 #![expect(clippy::disallowed_methods, reason = "the door to files that no container can write")]
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub fn open_mode(path: &Path) -> Option<u32> {
     (!meta.is_symlink()).then(|| meta.mode() & 0o777)
 }
 
-/// What is read by whoever looks into the root and is not its owner, or root: people's messages, agents' memories, keys.
+/// The parts with people's messages, agents' memories and keys, which other users must not read.
 ///
 /// `groups/global` and `groups/_template` are shared by agents, which may have users of their own: they are closed by
 /// the folder around them.
@@ -37,7 +37,7 @@ fn private_parts(root: &Path) -> Vec<(PathBuf, std::fs::Metadata)> {
     folders.chain(others).collect()
 }
 
-/// Returns what of a root other users may look into, with its mode.
+/// Returns the parts of a root that other users may read, each with its mode.
 #[must_use]
 pub fn open_to_others(root: &Path) -> Vec<(PathBuf, u32)> {
     use std::os::unix::fs::MetadataExt as _;
@@ -45,7 +45,7 @@ pub fn open_to_others(root: &Path) -> Vec<(PathBuf, u32)> {
     modes.filter(|(_, mode)| mode & 0o077 != 0).collect()
 }
 
-/// Closes what of a root other users may look into. Returns what could not be closed, and why.
+/// Closes the parts of a root that other users may read. Returns those that could not be closed, each with the reason.
 #[must_use]
 pub fn keep_private(root: &Path) -> Vec<(PathBuf, std::io::Error)> {
     use std::os::unix::fs::PermissionsExt as _;

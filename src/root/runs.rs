@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-/// Returns what the output of a run was, as far as it is kept.
+/// Returns the output of a run, as far as it is kept.
 ///
 /// # Errors
 /// The operating system's.

@@ -1,9 +1,9 @@
-//! `data/starts.json`: what starts take in that found something.
+//! `data/starts.json`: notes on starts that take in work of the daemon before them.
 #![expect(clippy::disallowed_methods, reason = "the door to files that no container can write")]
 
 use std::path::Path;
 
-/// Returns what is written down of starts that were taking in what they found, see `loops::intake`; `None`: nothing.
+/// Returns the notes on starts that took work in, see `loops::starts`; `None`: there are none.
 ///
 /// # Errors
 /// The operating system's.

@@ -1,4 +1,4 @@
-//! Columns that hold more than SQLite's own types.
+//! Columns of types that SQLite does not have: closed sets of words, folders, instants.
 
 use ipc_handlers::{Folder, Time, Word};
 use rusqlite::{Row, RowIndex, types::Type};

@@ -60,10 +60,10 @@ use talk::events;
 use work::sessions;
 use writer::Writer;
 
-/// How long the store's log stays after what was in it is in the store, bytes.
+/// To which size the store's log shrinks once its pages are in the store, bytes.
 const LOG_BYTES: i64 = 16 << 20;
 
-/// What the store can't do for us.
+/// Why the store can't do something.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("opening the store at {path} failed")]
@@ -90,13 +90,16 @@ pub enum StoreError {
     Sqlite(#[from] Fault),
     #[error("committing failed")]
     Commit(#[source] Fault),
-    /// Something else in the same transaction ended it.
+    /// Other work in the same transaction ended it.
     #[error("the transaction was rolled back")]
     RolledBack,
     #[error("starting the store's writer failed")]
     Thread(std::io::Error),
     #[error("the store is closed")]
     Closed,
+    /// Of the store itself, where it is read for the index of archived sessions.
+    #[error("reading the store failed")]
+    Read(#[source] Fault),
     #[error("making the index of archived sessions at {path} failed")]
     Index {
         path: PathBuf,
@@ -110,7 +113,7 @@ pub enum StoreError {
     NotFound { what: &'static str, id: String },
 }
 
-/// Whether this, or what it came from, is that the disk has no room left for the store or for what lies beside it.
+/// Whether an error, or a cause of it, is a full disk: no space for the store or for a file beside it.
 #[must_use]
 pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |error| error.source());
@@ -128,7 +131,7 @@ impl StoreError {
     #[must_use]
     pub fn is_worlds_fault(&self) -> bool {
         match self {
-            Self::Sqlite(fault) => fault.may_pass(),
+            Self::Sqlite(fault) | Self::Read(fault) => fault.may_pass(),
             Self::Commit(_) | Self::RolledBack | Self::Closed | Self::Index { .. } => true,
             Self::Open { .. }
             | Self::Newer { .. }
@@ -144,13 +147,13 @@ impl StoreError {
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// What each group may have in the store.
+/// Bounds of each group in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     pub tasks: TaskLimits,
-    /// How much of long replies is kept for who asks again, bytes.
+    /// How many bytes of long replies are kept for callers that ask again.
     pub replies: u64,
-    /// How much of a group is kept before it may have no more kept, bytes.
+    /// From how many bytes on a group can store nothing more.
     pub stored: u64,
 }
 
@@ -196,7 +199,7 @@ impl Store {
         Self::of(connection, place)
     }
 
-    /// Opens a store on a file system that nobody writes to: whatever is to change it fails.
+    /// Opens a store on a read-only file system: every change fails.
     fn of_what_can_be_read(place: StoreFile) -> Result<Self> {
         let mut connection = place.connect()?;
         let open =
@@ -225,19 +228,19 @@ impl Store {
         })
     }
 
-    /// Whether it lies on a file system that nobody writes to.
+    /// Whether it lies on a read-only file system.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.readers.is_read_only()
     }
 
-    /// Returns the store of a daemon that asks people so.
+    /// Returns the store with these settings for questions to people.
     #[must_use]
     pub fn asking(self, asking: Asking) -> Self {
         Self { asking: Arc::new(asking), ..self }
     }
 
-    /// Returns the store of somebody whose settings bound what groups may have.
+    /// Returns the store with these bounds for groups.
     #[must_use]
     pub fn bounded(self, bounds: Bounds) -> Self {
         Self { bounds, ..self }
@@ -258,13 +261,14 @@ impl Store {
         self.writer.write(work)
     }
 
-    /// Reads on a connection of its own, beside the writer: sees everything committed so far. Whoever calls it waits for the disk.
+    /// Reads on a connection of its own, beside the writer: sees everything committed so far. The caller's thread waits for the
+    /// disk.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         self.readers.read(work)
     }
 
-    /// Reads as [`Store::read`] does, on a thread of the store's own: no worker of the runtime waits for the disk. So talk
-    /// is read.
+    /// Reads as [`Store::read`] does, on a thread of the store's own, so that no worker of the runtime waits for the disk. All
+    /// reads of talk go this way.
     fn ask<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -304,7 +308,7 @@ fn oldest_first<T>(newest: impl Iterator<Item = rusqlite::Result<T>>) -> Result<
     Ok(rows)
 }
 
-/// Returns the folder of a row; what is in the store was checked on its way in.
+/// Returns the folder of a row. It was checked before it was stored.
 fn folder(text: String) -> rusqlite::Result<ipc_handlers::Folder> {
     ipc_handlers::Folder::parse(&text).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))

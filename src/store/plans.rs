@@ -1,11 +1,8 @@
-//! No statement of the hot path walks through a table that grows: what a message, a command and a task cause from their
-//! coming to their end is done once, and the plan of every statement that SQLite was given on the way is looked at.
+//! No statement of the hot path walks through a table that grows. A story sends messages, commands and tasks from their
+//! arrival to their end, and the test looks at the plan of every statement that SQLite was given on the way.
 //!
 //! A new method of the store is part of the story here, or it is in [`NOT_HOT`], with who calls it.
 
-use ipc_handlers::effect::EngageMode;
-use ipc_handlers::effect::IgnoredMessages;
-use ipc_handlers::effect::SenderScope;
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -13,36 +10,14 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use ipc_handlers::{
-    Folder, Refusal, Time,
-    wire::{Kind, Record},
-};
 use rusqlite::{
     Connection,
     trace::{TraceEvent, TraceEventCodes},
 };
 
-use super::*;
-use crate::domain::{
-    heard::{
-        access,
-        engage::{EngageVerdict, Rule},
-    },
-    host::{feed::EventKind, zone::Zones},
-    platforms::{
-        attachments::Attachment,
-        channels::{Connection as Connected, Mark, MarkKind, Then},
-        chats::{ChatInfo, ChatKind},
-    },
-    rows::{Inbound, UnknownDeliveries},
-    runs::{
-        judge::{Cause, End},
-        usage::{Page, Sum},
-    },
-    states::SandboxName,
-};
+mod story;
 
-mod questions;
+use story::the_story;
 
 /// Statements, as they were written.
 type Heard = Arc<Mutex<BTreeSet<String>>>;
@@ -57,7 +32,7 @@ pub(super) fn listen(connection: &mut Connection) {
     connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(hear)).unwrap();
 }
 
-/// Has a read that goes to another thread heard there by who hears this thread.
+/// Has the statements of a read on another thread go where this thread's statements go.
 pub(super) fn heard_here<T, F: FnOnce(&Connection) -> T>(
     work: F,
 ) -> impl FnOnce(&Connection) -> T + use<T, F> {
@@ -99,10 +74,10 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
     ]),
 ];
 
-/// What a plan may walk through from end to end: what the statement has in it, how the step begins, and why that is no
-/// long walk.
+/// The walks from end to end that a plan may have: a part of the statement, the beginning of the step, and why the walk is
+/// short.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 34] = [
+const SHORT: [(&str, &str, &str); 35] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -127,6 +102,7 @@ const SHORT: [(&str, &str, &str); 34] = [
     ("FROM chats", "SCAN chats", "the list of the chats is asked for"),
     ("FROM wirings ORDER BY id", "SCAN wirings", "the wirings, for `status`"),
     ("INDEXED BY inbox_held", "SCAN i USING INDEX inbox_held", "what is held, for `status`"),
+    ("INDEXED BY inbox_held", "SCAN inbox USING COVERING INDEX inbox_held", "the same, counted"),
     ("FROM approvals INDEXED BY approvals_open_by_end", "SCAN approvals USING INDEX", "the questions that are open"),
     ("FROM approvals WHERE state = 'pending'", "SCAN approvals USING COVERING INDEX approvals_open_by_row", "the questions that are open, of which there are few"),
     ("FROM groups LIMIT 2", "SCAN groups", "two rows"),
@@ -138,330 +114,6 @@ const SHORT: [(&str, &str, &str); 34] = [
     ("FROM tasks WHERE ?1 IS NULL", "SCAN tasks", "the list of all tasks, which main is shown"),
     ("FROM groups JOIN archives ON group_folder = folder", "SCAN archives", "all archived sessions, by an index, where the index is compared with the store"),
 ];
-
-const NOW: Time = Time(1_800_000_000_000);
-const LIMITS: HandoverLimits = HandoverLimits { messages: 200, bytes: 256 << 10, context: 1 };
-
-fn main_folder() -> Folder {
-    Folder::parse("main").unwrap()
-}
-
-fn wiring() -> NewWiring {
-    NewWiring {
-        group: main_folder(),
-        chat_jid: "local:main".into(),
-        engage_mode: EngageMode::Pattern,
-        engage_pattern: Some(".".into()),
-        sender_scope: SenderScope::All,
-        ignored_message_policy: IgnoredMessages::Accumulate,
-    }
-}
-
-fn inbound(key: &str) -> Inbound {
-    Inbound {
-        chat_jid: "local:main".into(),
-        replay_key: key.into(),
-        id: key.into(),
-        sender: "local:me".into(),
-        sender_name: "me".into(),
-        text: "hello".into(),
-        at: Some(NOW),
-        attachments: vec![Attachment {
-            name: "a".into(),
-            kind: "b/c".into(),
-            size: 1,
-            digest: [0; 32],
-            place: "d".into(),
-        }],
-        ..Inbound::default()
-    }
-}
-
-/// Stores messages and judges them: the last one wakes.
-async fn messages(store: &Store, keys: &[&str]) {
-    for key in keys {
-        store.accept(inbound(key), NOW).await.unwrap();
-    }
-    let rows = store.unjudged(100).await.unwrap();
-    let last = rows.last().unwrap().n;
-    let judged = rows.iter().map(|row| Judged {
-        n: row.n,
-        verdict: if row.n == last { EngageVerdict::Wake } else { EngageVerdict::Context },
-        rule: Rule::Pattern,
-        reason: "test".into(),
-        sticks: true,
-        refused: None,
-    });
-    store.judge(judged.collect(), NOW).await.unwrap();
-}
-
-fn file(claim: i64, json: &serde_json::Value, run: Option<i64>) -> CommandFile {
-    CommandFile {
-        claim,
-        group: main_folder(),
-        box_name: "tasks".into(),
-        name: format!("{claim}.json"),
-        origin: claim.to_le_bytes().to_vec(),
-        run,
-        written: Some(NOW),
-        taken: Some(NOW),
-        proof: Proof::None,
-        digest: digest(json.to_string().as_bytes()),
-        body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
-        transcripts: Transcripts::new(),
-    }
-}
-
-async fn lane_run(store: &Store, lane: i64) -> Handed {
-    let handed = store.start_run(lane, SandboxName::Process, "me", LIMITS, NOW).await.unwrap().unwrap();
-    store.run_created(handed.run, "c").await.unwrap();
-    store.run_started(handed.run, NOW).await.unwrap();
-    let ready = Record { kind: Kind::Ready, protocol: Some(2), ..Record::default() };
-    store.record(handed.run, 1, ready, NOW).await.unwrap();
-    handed
-}
-
-async fn end(store: &Store, run: i64, code: i64, cause: Cause) {
-    let end = EndOfRun {
-        run,
-        end: End::Exited { code, oom: false },
-        cause,
-        input: Some(Vec::new()),
-        retry_base_ms: 1,
-    };
-    store.end_run(end, Zones::utc(), NOW).await.unwrap();
-}
-
-/// From messages to what is said, with a follow-up, a failure and a second try.
-async fn of_messages(store: &Store) {
-    messages(store, &["1", "2", "3"]).await;
-    store.message_by_id("local:main", "1").await.unwrap();
-    let lane = store.waiting_lanes_of(&main_folder()).unwrap()[0].lane;
-    assert_eq!(store.lanes(&[lane]).unwrap().len(), 1);
-    let first = lane_run(store, lane).await;
-    store.group(&main_folder()).await.unwrap();
-    store.group_uid(&main_folder()).unwrap();
-    store.set_group_uid(main_folder(), Some(200_001)).await.unwrap();
-    store.zone_of(&main_folder(), &Zones::utc()).await.unwrap();
-    assert!(
-        store.active_run(first.run).unwrap().is_some()
-            && store.active_run_of(&main_folder()).unwrap().is_some()
-    );
-    messages(store, &["4"]).await;
-    let second = store.pipe(first.run, lane, LIMITS, NOW).await.unwrap().unwrap();
-    store.take_back(first.run, second.batch).await.unwrap();
-    let second = store.pipe(first.run, lane, LIMITS, NOW).await.unwrap().unwrap();
-    store.batches_claimed(first.run, vec![second.batch]).await.unwrap();
-    store.batch_content(second.batch, LIMITS).unwrap().unwrap();
-    assert!(store.place_of_batch(second.batch).unwrap().is_some());
-    assert_eq!(store.in_hand().unwrap().len(), 2);
-    let answer = Record {
-        result: Some("hi".into()),
-        new_session_id: Some("s".into()),
-        handled: vec![batch_name(first.batch)],
-        ..Record::default()
-    };
-    store.record(first.run, 2, answer, NOW).await.unwrap();
-    store.record(first.run, 3, Record { kind: Kind::Deferred, ..Record::default() }, NOW).await.unwrap();
-    store.run_closing(first.run, NOW).await.unwrap();
-    store
-        .add_usage(
-            [(
-                first.run,
-                Page { refused: 1, models: [("m".into(), Sum::default())].into(), ..Page::default() },
-            )]
-            .into(),
-            NOW,
-        )
-        .await
-        .unwrap();
-    end(store, first.run, 3, Cause::Itself).await;
-    let again = store.start_run(lane, SandboxName::Process, "me", LIMITS, NOW).await.unwrap().unwrap();
-    store.run_created(again.run, "c").await.unwrap();
-    store.run_ready_without_saying_so(again.run, NOW).await.unwrap();
-    // Killed three times, so that it rests.
-    for _ in 0..3 {
-        let run = store.active_run_of(&main_folder()).unwrap().unwrap();
-        end(store, run, 137, Cause::Unwell { reason: "is stuck".into() }).await;
-        lane_run(store, lane).await;
-    }
-    let run = store.active_run_of(&main_folder()).unwrap().unwrap();
-    end(store, run, 0, Cause::Closed).await;
-    store.standing("local:me", &main_folder()).await.unwrap();
-}
-
-async fn of_commands(store: &Store) {
-    let commands = [
-        serde_json::json!({"type": "send_message", "requestId": "a", "chatJid": "local:main", "text": "x"}),
-        serde_json::json!({"type": "send_message", "requestId": "a", "chatJid": "local:main", "text": "x"}),
-        serde_json::json!({"type": "schedule_task", "taskId": "t", "prompt": "p", "schedule_type": "interval", "schedule_value": "60000"}),
-        serde_json::json!({"type": "schedule_task", "prompt": "p", "schedule_type": "cron", "schedule_value": "* * * * *"}),
-        serde_json::json!({"type": "update_task", "taskId": "t", "prompt": "q"}),
-        serde_json::json!({"type": "pause_task", "taskId": "t"}),
-        serde_json::json!({"type": "resume_task", "taskId": "t"}),
-        serde_json::json!({"type": "cancel_task", "taskId": "task-2"}),
-        serde_json::json!({"type": "list_tasks"}),
-        serde_json::json!({"type": "archive_session", "sessionId": "s", "name": "n", "content": "words"}),
-        serde_json::json!({"type": "search_sessions", "query": "words"}),
-        serde_json::json!({"type": "resume_session", "sessionHistoryId": 1}),
-        serde_json::json!({"type": "clear_session", "name": "n"}),
-        serde_json::json!({"type": "register_group", "jid": "local:new", "name": "New", "folder": "new", "trigger": "@New"}),
-        serde_json::json!({"type": "nonsense"}),
-    ];
-    for (claim, command) in (1..).zip(&commands) {
-        let file = file(claim, command, None);
-        store.settle_all(vec![file], Zones::utc(), NOW).await.unwrap()[0].as_ref().unwrap();
-        store.receipt(claim).unwrap().unwrap();
-    }
-    store.settle(file(20, &commands[0], None), Zones::utc(), NOW).await.unwrap();
-    store.refuse(file(21, &commands[0], None), Refusal::internal(), NOW).await.unwrap();
-    let (search, reply) = (11, Arc::new(vec![b'x'; 20_000]));
-    store.answered(search, main_folder(), reply, None).await.unwrap().unwrap();
-    for group in [None, Some(&main_folder())] {
-        store.each_shown_task(group, 1 << 20, |_| true).unwrap();
-    }
-    store.main_group().await.unwrap();
-    let mut indexer = store.indexer().unwrap();
-    while indexer.work().unwrap() {}
-    for query in ["words", "w", ""] {
-        store.indexed(&main_folder()).await.unwrap();
-        store.search(&main_folder(), query, 1, true, &(Arc::new(|| false) as Stop)).unwrap();
-    }
-    store.chat_of_main().await.unwrap();
-    store.session_history(&main_folder(), 1 << 20).unwrap();
-    store.put_out_archives(main_folder(), Some(0), Some(0)).await.unwrap();
-}
-
-async fn of_tasks(store: &Store) {
-    let due = NOW.plus_ms(120_000);
-    assert!(store.next_due(NOW).unwrap().is_some() && store.task(&main_folder(), "t").unwrap().is_some());
-    assert_eq!(store.due_tasks(due).unwrap().len(), 1);
-    assert!(store.due_task_of(&main_folder(), due).unwrap().is_some());
-    for code in [3, 0] {
-        let handed = store
-            .start_task(&main_folder(), "t", SandboxName::Process, "me", Zones::utc(), due)
-            .await
-            .unwrap()
-            .unwrap();
-        store.run_created(handed.run, "c").await.unwrap();
-        let ready = Record { kind: Kind::Ready, protocol: Some(2), ..Record::default() };
-        store.record(handed.run, 1, ready, NOW).await.unwrap();
-        if code == 0 {
-            let handled = vec![task_batch(handed.run)];
-            let done = Record { result: Some("done".into()), handled, ..Record::default() };
-            store.record(handed.run, 2, done, NOW).await.unwrap();
-        }
-        end(store, handed.run, code, Cause::Itself).await;
-        store.run_task_now(&main_folder(), "t", due).await.unwrap();
-    }
-}
-
-async fn of_platforms(store: &Store) {
-    let mark = Mark {
-        chat_jid: "local:main".into(),
-        replay_key: "m".into(),
-        message_id: "1".into(),
-        sender: "me".into(),
-        kind: MarkKind::Reaction,
-        reaction: "+".into(),
-    };
-    assert!(store.mark_message(mark, NOW).await.unwrap());
-    assert_eq!(store.marks_of("local:main", "1").await.unwrap().len(), 1);
-    let info = ChatInfo { name: "Main".into(), kind: ChatKind::Direct, threaded: false, members: Some(2) };
-    store.know_chat("local:main".into(), info, NOW).await.unwrap();
-    store.set_connection("local".into(), Connected::Connected, None, NOW).await.unwrap();
-    assert_eq!(store.connections().await.unwrap().len(), 1);
-}
-
-async fn of_the_feed(store: &Store) {
-    let mut feed = store.follow().await.unwrap();
-    let mut questions = store.follow_kinds(&[EventKind::Question]).await.unwrap();
-    messages(store, &["for the feed"]).await;
-    assert!(questions.look().await.unwrap().events.is_empty());
-    assert!(feed.look().await.unwrap().any(&[EventKind::Judged]));
-    let newest = store.newest_event().await.unwrap();
-    assert!(store.events_after(newest - 3, 2).await.unwrap().len() == 2);
-    store.look_at_feed().await.unwrap();
-    while store.trim_events(Time(i64::MAX)).await.unwrap() {}
-    assert_eq!(store.events_after(0, 2).await.unwrap(), []);
-    assert_eq!(*store.bell().borrow(), newest, "no number is given again");
-}
-
-async fn of_the_outbox(store: &Store) {
-    assert_eq!(store.chats_with_outbox().await.unwrap(), ["local:main"]);
-    let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
-    store.lay_parts(first.id, vec!["a".into(), "b".into()]).await.unwrap();
-    store.part_sent(first.id, 1, "p1".into(), NOW).await.unwrap();
-    assert_eq!(store.parts_of(first.id).await.unwrap().len(), 2);
-    assert!(store.attachments_said(first.id).await.unwrap().is_empty());
-    assert_eq!(store.attachments(1).await.unwrap().len(), 1);
-    assert_eq!(store.said_as("local:main", "p1").await.unwrap(), Some(first.id));
-    store.delivery_failed(first.id, "away", Then::Again { after_ms: 0, counts: true }, NOW).await.unwrap();
-    let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
-    let NextDelivery::Now(next) =
-        store.delivered_and_next(first.id, 2, "p2".into(), "local:main", NOW).await.unwrap()
-    else {
-        panic!()
-    };
-    store.delivered(next.id, 1, "p3".into(), NOW).await.unwrap();
-    assert!(store.last_sent("local:main").await.unwrap() > 0);
-    assert!(store.newest_message("local:main").await.unwrap().is_some());
-    assert!(!store.heard_since("local:main", 0, 100).await.unwrap().is_empty());
-    assert_eq!(store.said_since("local:main", 0).await.unwrap().len(), 2);
-    assert!(!store.chat_at_rest("local:main").await.unwrap());
-    store.outbox(Some("local:main"), Some(1)).await.unwrap();
-    store.tell("local:main".into(), "no room".into(), "notice: no room".into(), NOW).await.unwrap();
-    for seq in 1..=4 {
-        store.why(seq, NOW).unwrap().unwrap();
-    }
-}
-
-/// What a start and `status` ask.
-async fn of_starts(store: &Store) {
-    store.waiting_lanes().unwrap();
-    store.messages_waiting().unwrap();
-    store.active_runs().unwrap();
-    store.last_claim().unwrap();
-    store.recover_deliveries(vec!["local".into()], UnknownDeliveries::Resend, NOW).await.unwrap();
-    store.outbox_pending().await.unwrap();
-    store.dead_commands().unwrap();
-    store.stale_recoveries(NOW).unwrap();
-    store.available_groups(1 << 20).await.unwrap();
-    store.holds().unwrap();
-    store.held_messages().await.unwrap();
-    assert!(store.stored_by(&main_folder()).unwrap() > 0 && !store.stored().unwrap().is_empty());
-    store.health(NOW).unwrap();
-    store.ledger(NOW).unwrap();
-    store.wirings().await.unwrap();
-    store.expire_approvals(NOW).await.unwrap();
-    assert!(store.approvals(false).await.unwrap().is_empty() && store.who_is_asked().await.unwrap().is_ok());
-}
-
-async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
-    let group = NewGroup { folder: main_folder(), name: "Main".into(), is_main: true, trigger: "@G2".into() };
-    store.add_group(group, vec![wiring()], NOW).await.unwrap();
-    let heard = Heard::default();
-    EAR.set(Some(Arc::clone(&heard)));
-    let ear = Arc::clone(&heard);
-    let all_ears = move |_: &Connection| {
-        EAR.set(Some(ear));
-        Ok(())
-    };
-    store.write(all_ears).await.unwrap();
-    of_messages(&store).await;
-    of_commands(&store).await;
-    of_tasks(&store).await;
-    of_the_outbox(&store).await;
-    questions::of_questions(&store).await;
-    of_platforms(&store).await;
-    of_the_feed(&store).await;
-    of_starts(&store).await;
-    EAR.set(None);
-    let heard = heard.lock().unwrap().clone();
-    (dir, store, heard)
-}
 
 /// The steps of a statement's plan.
 fn steps(c: &Connection, sql: &str) -> Vec<String> {
@@ -546,7 +198,7 @@ fn methods() -> Vec<(String, String)> {
 
 #[test]
 fn each_method_of_the_store_is_in_the_story_or_said_not_to_be_hot() {
-    let story = [include_str!("plans.rs"), include_str!("plans/questions.rs")].concat();
+    let story = [include_str!("plans/story.rs"), include_str!("plans/story/questions.rs")].concat();
     let methods = methods();
     assert!(methods.len() > 60, "{}", methods.len());
     for (name, file) in &methods {

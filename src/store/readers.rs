@@ -1,5 +1,5 @@
-//! Connections that read beside the writer, and the threads on which talk is read. The threads belong to the store alone:
-//! whoever waits for an answer may stand on any other thread that may block, however many of those wait.
+//! Connections that read beside the writer, and the threads on which talk is read. The threads belong to the store alone, so
+//! a read is answered even if all of the runtime's blocking threads wait for one.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::{Result, StoreError, place::StoreFile, prepare};
 
-/// How many connections that read are held open, and how many threads read talk.
+/// How many reading connections stay open, and how many threads read talk.
 const READERS: usize = 4;
 
 type Job = Box<dyn FnOnce() + Send>;

@@ -1,9 +1,9 @@
 //! Archived sessions, found by what was said in them.
 //!
-//! One file beside the store has the full-text index (FTS5) of all groups, each group in tables of its own: no search walks
-//! through what others have. An [`Indexer`] keeps it, beside the writer that everybody waits for: it follows the feed and does
-//! a piece of each group's in turn, the newest first. Nothing in the file has to last: what is missing, broken or of another version
-//! is made anew, and whoever opens a file for the first time compares it with the store.
+//! One file beside the store has the full-text index (FTS5) of all groups. Each group has tables of its own, so a search never
+//! reads texts of other groups. An [`Indexer`] keeps the file on a thread of its own, not on the store's writer: it follows
+//! the feed, and indexes a piece of one group's sessions after the other, the newest first. The file need not last: if it is
+//! missing, broken or of another version, it is made anew, and a file that is new to the process is compared with the store.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,17 +25,17 @@ mod look;
 
 use file::{FileId, Index};
 
-/// So much is indexed of one group before it is another's turn, bytes: to index a MiB takes the third of a second, and seconds
 /// What the index depends on.
 const FOLLOWED: [EventKind; 2] = [EventKind::Session, EventKind::Group];
-/// where somebody chose it for that.
+/// How much of one group is indexed before the next group's turn, bytes. A MiB takes a third of a second, and some seconds if
+/// its text was chosen for that.
 const PIECE: usize = 64 << 10;
-/// So many sessions of one group at most.
+/// At most this many sessions of one group are indexed in one turn.
 const AT_ONCE: usize = 256;
-/// How many connections to the index are held open.
+/// How many connections to the index stay open.
 const HELD: usize = 4;
 
-/// Whether work is to stop; asked often.
+/// Whether a search must stop. It is called often.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// What a search found, best first, and why that may not be all.
@@ -76,18 +76,18 @@ impl Progress {
         self.reached.is_some_and(|reached| reached >= event) && !self.due.contains_key(group)
     }
 
-    /// Returns whose turn it is.
+    /// Returns the group whose turn it is.
     fn next(&self) -> Option<Folder> {
         let after = |last: &Folder| self.due.keys().find(|group| *group > last).cloned();
         self.last.as_ref().and_then(after).or_else(|| self.due.keys().next().cloned())
     }
 
-    /// Returns what is due of a group, the newest first, as much as is looked at in one go.
+    /// Returns the sessions of a group that are indexed in its next turn, the newest first.
     fn newest(&self, group: &Folder) -> Vec<i64> {
         self.due.get(group).map_or_else(Vec::new, |due| due.iter().rev().take(AT_ONCE).copied().collect())
     }
 
-    /// Notes what is done of a group, whose turn it was.
+    /// Notes the sessions that were indexed in a group's turn.
     fn done(&mut self, group: Folder, sessions: &[i64]) {
         if let Some(due) = self.due.get_mut(&group) {
             due.retain(|session| !sessions.contains(session));
@@ -134,7 +134,7 @@ impl Search {
             Err(StoreError::Sqlite(fault)) if fault.is_broken() && self.path.is_some() => {
                 tracing::warn!(error = %chain(&fault), "the index of archived sessions is broken and made anew");
                 self.idle().clear();
-                self.path.iter().for_each(|path| file::remove(path));
+                self.path.as_deref().map_or(Ok(()), file::remove)?;
                 attempt()
             }
             outcome => outcome,
@@ -207,7 +207,7 @@ impl Store {
         })
     }
 
-    /// Returns who keeps the index, from now on.
+    /// Returns the indexer of this process.
     ///
     /// # Errors
     /// When the newest event can't be read.
@@ -261,12 +261,17 @@ impl Indexer {
                 return Ok(false);
             };
             let newest: Vec<i64> = search.progress().newest(&group);
-            let done = match self.store.read(|c| index.work_off(c, &newest, PIECE)) {
-                Err(error) if is_our_fault(&error) => {
-                    let session = newest.first();
-                    tracing::error!(group = %group, session, error = %chain(&error), "our own fault: a session can't be indexed; it is left out until a restart");
-                    newest.len().min(1)
-                }
+            let work_off = |sessions: &[i64]| self.store.read(|c| index.work_off(c, sessions, PIECE));
+            let first = &newest[..newest.len().min(1)];
+            let done = match work_off(&newest) {
+                // One of them; they were done together, so that nothing of any of them is in the index now.
+                Err(error) if is_our_fault(&error) => work_off(first).or_else(|error| {
+                    if !is_our_fault(&error) {
+                        return Err(error);
+                    }
+                    tracing::error!(group = %group, session = first.first(), error = %chain(&error), "our own fault: a session can't be indexed; it is left out until a restart");
+                    Ok(first.len())
+                })?,
                 done => done?,
             };
             let mut progress = search.progress();
@@ -293,6 +298,11 @@ impl Indexer {
 /// Whether neither the world nor a broken file is in the way: it would be so for ever, and for everybody.
 fn is_our_fault(error: &StoreError) -> bool {
     !error.is_worlds_fault() && !matches!(error, StoreError::Sqlite(fault) if fault.is_broken())
+}
+
+/// Does work that reads the store itself: an index is not to blame for its faults.
+fn of_store<T>(work: impl FnOnce() -> rusqlite::Result<T>) -> Result<T> {
+    work().map_err(|error| StoreError::Read(error.into()))
 }
 
 #[cfg(test)]

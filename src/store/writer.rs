@@ -15,7 +15,7 @@ use super::{
 };
 use crate::system::failpoint;
 
-/// At most so many pieces of work share one commit.
+/// How many pieces of work share one commit at most.
 const BATCH: usize = 512;
 
 /// Work to do on the writer's connection; returns what to do once the commit is known.
@@ -103,7 +103,7 @@ fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Another process committed: of its changes we are told nothing else.
+        // Another process committed; only this number tells us.
         let now = data_version(connection);
         if now != others {
             others = now;
@@ -118,9 +118,9 @@ fn data_version(connection: &Connection) -> Option<i64> {
     connection.prepare_cached("PRAGMA data_version").ok()?.query_row([], |r| r.get(0)).ok()
 }
 
-/// Commits what waits together, has the feed know of it, tells those who wait for it, and rings the bell: in that order, so
-/// that a caller who knows of their change finds it in the feed, and goes on before the readers of the feed do. Returns
-/// whether something was written.
+/// Commits waiting work together, puts its events into the feed, answers the callers, then rings the bell. In that order, so
+/// that a caller who knows of its change finds it in the feed, and goes on before the readers of the feed do. Returns whether
+/// something was written.
 fn commit(connection: &Connection, first: Job, waiting: &mpsc::Receiver<Job>, feed: &Feed) -> bool {
     // A transaction that can't begin, or ends by itself (disk full, I/O error), fails everything in it: the
     // callers know how to try again.

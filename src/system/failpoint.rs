@@ -7,6 +7,7 @@
 //! | name | the step before it is done |
 //! |---|---|
 //! | `ipc.seen` | a file is in its box, and known of |
+//! | `ipc.listing/GROUP` | the boxes of this group are scanned, none of them is listed |
 //! | `ipc.in_hand` | a file of a box (a command, a follow-up that is claimed back) has a name that the host gave it |
 //! | `ipc.linked` | it has that name still, and one out of reach of its container |
 //! | `ipc.claimed` | it is in `data/claimed/` |

@@ -9,7 +9,11 @@ use super::{
 };
 use crate::{
     channels::{Channel as _, Intake},
-    domain::{host::feed::EventKind, platforms::typing::Signal, rows::Delivery},
+    domain::{
+        host::{errors::chain, feed::EventKind},
+        platforms::typing::Signal,
+        rows::Delivery,
+    },
     store::{By, Heard, How, News, Store, StoreError},
     system::clock,
 };
@@ -145,7 +149,7 @@ impl Session {
         };
         match self.intake.message(message).await {
             Ok(accepted) => Told::Accepted { seq: accepted.seq, wired: accepted.wired, note: accepted.note },
-            Err(error) => Told::error(format!("the message could not be stored: {error}")),
+            Err(error) => Told::error(format!("the message could not be stored: {}", chain(&error))),
         }
     }
 
@@ -156,7 +160,11 @@ impl Session {
                 self.store.last_sent(&chat).await?,
             ))
         };
-        let (message, said) = newest().await.unwrap_or_default();
+        // From a wrong place everything would be told again.
+        let (message, said) = match newest().await {
+            Ok(newest) => newest,
+            Err(error) => return Told::error(format!("the chat can't be read: {}", chain(&error))),
+        };
         self.watching = typing.then(|| chat.clone());
         self.people = people.then(|| (chat.clone(), message));
         self.typing = self.local.watch_typing();

@@ -24,7 +24,7 @@ pub(super) const ANSWER_TRIES: u32 = 12;
 /// Settles files that the store could not take, until it can: they stay claimed meanwhile.
 ///
 /// # Errors
-/// [`Panicked`]: those that are left are claimed, and nobody has them in hand.
+/// [`Panicked`]: the files that are left stay claimed, and nobody works on them.
 pub(super) async fn settle_again(
     mail: &Arc<Mailboxes>,
     folder: &Folder,
@@ -111,7 +111,7 @@ impl Settling {
     }
 }
 
-/// What became of files that the store was given.
+/// The files after the store was given them.
 pub(super) struct Finished {
     pub(super) settled: Vec<(Pending, Settled)>,
     /// Those that the store can't take now.
@@ -239,7 +239,7 @@ pub(super) struct Answered {
     pub(super) shown_in: Duration,
 }
 
-/// What became of a reply.
+/// Whether a reply was placed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Placed {
     /// It is there, nobody asked for one, or it never can be.

@@ -13,13 +13,13 @@ use super::{
 };
 use crate::{ipc::Claimed, store::Settled, system::failpoint};
 
-/// So many are read before they are settled together: a commit writes hardly more pages for twice as many. Not
+/// This many are read before they are settled together: a commit writes hardly more pages for twice as many. Not
 /// acknowledged are twice as many, those that are settled and those that are read meanwhile, and what is not answered yet.
 pub(super) const TOGETHER: usize = 128;
 /// Or so much, bytes: a group's files are in memory one or two at a time where they are large, and all at once where
 /// they are small.
 pub(super) const AT_ONCE: usize = 1 << 20;
-/// So much of what was just claimed is read before it is looked at, bytes.
+/// How much of newly claimed files is read before it is looked at, bytes.
 pub(super) const CLAIMED_AT_ONCE: usize = 1 << 18;
 /// How long it may take, by command, to show what commands changed. What takes longer is done for more of them at once.
 const SHOWN_IN: Duration = Duration::from_micros(50);
@@ -54,7 +54,7 @@ impl Handled {
     }
 }
 
-/// What becomes of what is slow: transcripts, which can take seconds.
+/// When slow work is done: transcripts, which can take seconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slow {
     Now,
@@ -97,7 +97,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Whether something slow was left for later: what is behind it waits for it.
+    /// Whether slow work was left for later: the files behind it wait for it.
     pub(super) fn has_left(&self) -> bool {
         self.slow == Slow::Left
     }

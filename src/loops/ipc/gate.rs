@@ -1,6 +1,6 @@
-//! How much of a group's boxes may be taken: so many commands, messages and bytes a minute, so many bytes at a time, and
-//! nothing that there is no room for. What may not be taken waits where it lies. Only when far too much waits is the
-//! newest of it refused.
+//! How much of a group's boxes may be taken: at most N commands, messages and bytes a minute, at most N bytes at a time, and
+//! nothing while the disk has no space for its effects. Other files wait in their box. Only if far too many wait, the newest
+//! are refused.
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ pub(super) struct Gate {
 /// Why nothing is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shut {
-    /// The limits of a minute, of what is claimed and not settled, or of searches that wait for their answer.
+    /// The limits of a minute, of claimed bytes that are not settled, or of searches that wait for their answer.
     Limits,
     NoSpace(Admission),
 }
@@ -102,12 +102,12 @@ impl Gate {
         }
     }
 
-    /// Whether it was shut last as there was no room.
+    /// Whether it was shut last for want of space.
     pub(super) fn waits_for_space(&self) -> bool {
         self.shut_until.is_some() && matches!(self.said, Some((Shut::NoSpace(_), _)))
     }
 
-    /// Shuts for a while: a file could not be claimed, and what is younger must not go before it.
+    /// Shuts for a while: a file could not be claimed, and younger files must not go before it.
     pub(super) fn shut(&mut self) {
         self.shut_until = Some(Instant::now() + REST);
     }
@@ -133,7 +133,7 @@ impl Gate {
     }
 }
 
-/// Returns whether there is room for what a group's commands bring about. What can't be found out keeps nobody waiting.
+/// Returns whether the disk has space for the effects of a group's commands. If a size can't be read, nobody waits for it.
 pub(super) fn admission(mail: &Mailboxes, folder: &Folder) -> Admission {
     if mail.machine.without_space().contains_key(folder) {
         return Admission::Over;
@@ -142,7 +142,7 @@ pub(super) fn admission(mail: &Mailboxes, folder: &Folder) -> Admission {
     let most = mail.config.limits.stored_bytes;
     match disk::admission(stored, most, &mail.machine.disk()) {
         Admission::Open => Admission::Open,
-        // To look into the store takes longer.
+        // This look also reads the store, which takes longer.
         Admission::Low | Admission::Ahead | Admission::Over => {
             disk::admission(stored, most, &mail.machine.whole_disk())
         }

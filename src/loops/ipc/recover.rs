@@ -16,12 +16,12 @@ use super::{
 };
 use crate::{domain::host::errors::chain, ipc::Claimed};
 
-/// What an earlier daemon had claimed and what is not settled yet.
+/// Claims of an earlier daemon that are not settled yet.
 #[derive(Default)]
 pub struct Left {
-    /// What its writer may still be at, and what is slow: [`super::run`] goes on with it.
+    /// Files whose writer may not be done, and slow ones: [`super::run`] goes on with them.
     pub(super) growing: Vec<Claimed>,
-    /// What is of groups that are set aside. It waits for their release.
+    /// Claims of groups that are set aside. They wait for the release.
     pub(super) aside: BTreeMap<Folder, Vec<Claimed>>,
 }
 

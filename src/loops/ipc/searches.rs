@@ -1,5 +1,5 @@
-//! Searches: settled like any other command, and answered beside those behind them, one of a group at a time. A search changes
-//! nothing, so one that a crash left without its answer is made again.
+//! Searches: settled like any other command, and answered while later commands go on, one search of a group at a time. A
+//! search changes nothing, so one that a crash left without its answer is made again.
 
 use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
@@ -29,13 +29,13 @@ use crate::{
     system::{clock, failpoint},
 };
 
-/// How many are made at a time, of as many groups.
+/// How many are made at a time, each of another group.
 const AT_ONCE: usize = 2;
 /// How long a search waits until what was archived before it is indexed.
 const WAITS: Duration = Duration::from_secs(2);
 /// How long it looks at most.
 const LOOKS: Duration = Duration::from_secs(3);
-/// How long the world is left alone when it is in the way of an answer; twice as long each time.
+/// How long to wait before an answer is tried again; twice as long each time.
 const REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(60);
 /// How many of a group may wait before nothing more of it is taken in.
@@ -50,7 +50,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Returns what a command waits for, if it is a search that may be made and somebody waits for its answer.
+    /// Returns the search of a settled command, if it was not refused and somebody waits for its answer.
     pub(super) fn of(pending: &Pending, settled: &Settled) -> Option<Self> {
         let envelope = pending.file.envelope()?;
         let Command::SearchSessions(search) = &envelope.command else { return None };
@@ -169,7 +169,7 @@ async fn serve(mail: Arc<Mailboxes>, folder: Folder, places: Arc<Semaphore>) -> 
     folder
 }
 
-/// Answers one. It has a place among those that are made only while it is looked for.
+/// Answers one. It takes one of the places only while it reads the index.
 async fn answer(mail: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>, places: &Semaphore) {
     let is_whole = tokio::select! {
         () = mail.stop.cancelled() => false,

@@ -69,7 +69,7 @@ impl Boxes {
         }
     }
 
-    /// Sees to it that files can be put into each box of a group that has no container. Blocks.
+    /// Makes boxes anew into which no file can be put. The group must have no container. Blocks.
     ///
     /// # Errors
     /// [`World`] when a box can't be opened or made anew.
@@ -84,14 +84,14 @@ impl Boxes {
         Ok(())
     }
 
-    /// Returns whose a group's boxes are: its agent's, as it was launched last. `None`: ours.
+    /// Returns the owner of a group's boxes: its agent's user at the last launch. `None`: the daemon's own.
     pub fn owner_now(&self, group: &Folder) -> Option<Owner> {
         let agent = self.agent?;
         // Of a store that can't be read, nothing is launched; the next launch sees to it.
         Some(self.store.group_uid(group).unwrap_or_default().owner(agent))
     }
 
-    /// Returns as whom a group's agent is launched next; `None`: as ourselves.
+    /// Returns the user as which a group's agent is launched next; `None`: the daemon's own.
     ///
     /// # Errors
     /// The store's.

@@ -1,4 +1,4 @@
-//! What is kept from being claimed: groups, and single files.
+//! Holds: groups and single files that must not be claimed.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -16,7 +16,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Reads what is held.
+    /// Reads the holds.
     ///
     /// # Errors
     /// The store's.
@@ -42,7 +42,7 @@ impl Held {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads again what is held; returns whether that has changed. From then on nothing is claimed against it.
+    /// Reads the holds again; returns whether they have changed. From then on nothing that is held is claimed.
     ///
     /// # Errors
     /// The store's.

@@ -1,5 +1,5 @@
-//! What the machine lets the daemon do: whether anything can be launched, who is stopped for want of room, and whether
-//! file events come.
+//! The machine as the daemon last saw it: whether anything can be launched, which groups are stopped for want of space, and
+//! whether file events come.
 
 use std::{
     collections::BTreeMap,
@@ -12,13 +12,13 @@ use tokio::sync::Notify;
 
 use crate::{domain::host::disk::Disk, store::Store};
 
-/// What the machine lets the daemon do, as it was last seen.
+/// The machine as the daemon last saw it.
 pub struct Machine {
     /// `data/` of the root.
     data: PathBuf,
     min_free_bytes: u64,
     store: Store,
-    /// Whether launching is possible is to be looked at now.
+    /// Asks for a look now whether launching is possible.
     pub look_again: Notify,
     obstacle: Mutex<Option<Obstacle>>,
     without_space: Mutex<BTreeMap<Folder, String>>,
@@ -28,7 +28,7 @@ pub struct Machine {
 /// Why nothing is launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The disk has no room.
+    /// Too little disk space is free.
     NoSpace(String),
     /// The engine does not answer.
     Engine(String),
@@ -67,13 +67,12 @@ impl Machine {
         *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
     }
 
-    /// Returns the groups whose runs are ended as the disk has no room for what they write, each with the reason; until
-    /// there is room again.
+    /// Returns the groups that are stopped for want of disk space, each with the reason.
     pub fn without_space(&self) -> MutexGuard<'_, BTreeMap<Folder, String>> {
         self.without_space.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns why boxes are looked at without file events, while that is so.
+    /// Returns why boxes are polled instead of watched, while that is so.
     pub fn unwatched(&self) -> MutexGuard<'_, Option<String>> {
         self.unwatched.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -75,11 +75,11 @@ pub struct HandedTask {
     pub session_id: Option<String>,
 }
 
-/// A generation that no lane has: a run that carries it never writes a session back.
+/// The generation of a run that never writes a session back. No lane has it.
 const NO_GENERATION: i64 = -1;
 
 impl Store {
-    /// Starts a run for a lane with its oldest batch. `None` when nothing waits there any more, or its wiring is gone.
+    /// Starts a run for a lane, and gives it the oldest batch. `None`: nothing waits there any more, or the wiring is gone.
     pub async fn start_run(
         &self,
         lane: i64,
@@ -103,7 +103,7 @@ impl Store {
         .await
     }
 
-    /// Hands the lane's next batch to its live run. `None` when nothing waits or the run can take nothing more.
+    /// Gives the lane's next batch to its live run. `None`: nothing waits, or the run takes no more.
     pub async fn pipe(
         &self,
         run: i64,
@@ -192,7 +192,7 @@ impl Store {
     }
 }
 
-/// What a lane is about.
+/// A lane as a run needs it.
 struct Seat {
     lane: i64,
     group: Folder,
@@ -238,7 +238,7 @@ struct Taken {
     content: Content,
 }
 
-/// Takes the oldest returned batch, else what waits after the cursor.
+/// Takes the lane's oldest returned batch; if there is none, messages after the cursor.
 fn take(c: &Connection, lane: i64, limits: HandoverLimits) -> Result<Option<Taken>> {
     let returned: Option<(i64, i64, i64)> = c
         .prepare_cached("SELECT id, first, last FROM batches INDEXED BY batches_open WHERE lane_id = ?1 AND state IN ('handed', 'claimed', 'returned') AND state = 'returned' ORDER BY id LIMIT 1")?
@@ -254,7 +254,7 @@ fn take(c: &Connection, lane: i64, limits: HandoverLimits) -> Result<Option<Take
     within(c, lane, cursor + 1, None, limits)
 }
 
-/// Which rows of the inbox, and their index: named, so that the plan never becomes a walk through all that the lane had.
+/// Which rows of the inbox are read, and by which index. The index is named, so that no plan walks through all rows of the lane.
 const WAKING: (&str, &str) = ("inbox_waking", "i.verdict = 'wake'");
 const CONTEXT: (&str, &str) = ("inbox_by_lane", "i.verdict IN ('wake', 'context') AND i.verdict = 'context'");
 
@@ -324,7 +324,7 @@ impl From<Message> for PromptMessage {
     }
 }
 
-/// Writes the batch down as handed to `run` and moves the cursor, which never moves back.
+/// Writes down that `run` has the batch, and moves the cursor, which never moves back.
 fn hand(c: &Connection, seat: Seat, taken: Taken, run: i64, via: Via, now: Time) -> Result<Handed> {
     let outbox_mark: i64 = c.query_row("SELECT coalesce(max(id), 0) FROM outbox", [], |r| r.get(0))?;
     let claim_mark: i64 = c.query_row("SELECT coalesce(max(claim_id), 0) FROM receipts", [], |r| r.get(0))?;

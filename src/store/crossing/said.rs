@@ -1,5 +1,5 @@
-//! From work to talk: what an agent's work says goes into the outbox, once a [`Key`], which the unique index `outbox_once`
-//! holds. Work reads here what it has said, too.
+//! From work to talk: texts of an agent's work go into the outbox, each [`Key`] once; the unique index `outbox_once` sees to it.
+//! Work also reads here what it has said.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::store::{
     talk::outbox::{Say, say},
 };
 
-/// What says something, once.
+/// The source of a text. Each says its text once.
 pub(in crate::store) enum Key {
     /// A part of a record of a run: the first is 0.
     Record { run: i64, n: u64, part: usize },
@@ -37,7 +37,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Puts into the outbox what `key` says, unless it is there already; returns its row.
+/// Puts the text of `key` into the outbox, unless it is there already; returns its row.
 pub(in crate::store) fn said(c: &Connection, key: &Key, what: &Say<'_>, now: Time) -> Result<i64> {
     let key = key.to_string();
     let known: Option<i64> = c

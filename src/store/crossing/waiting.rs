@@ -46,7 +46,7 @@ impl Store {
     }
 }
 
-/// A lane as an agent's work sees it. One that no agent had to do with has no session yet.
+/// A lane with the state of its session. A lane without any agent so far has no session yet.
 const LANE: &str = "SELECT l.id, l.group_folder, coalesce(s.generation, 0) AS generation, s.rest_until
          FROM lanes l LEFT JOIN sessions s ON s.lane_id = l.id";
 

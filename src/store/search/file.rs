@@ -9,8 +9,11 @@ use std::{
 use ipc_handlers::Folder;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::super::{Result, StoreError, columns::Columns as _};
-use crate::domain::{host::errors::chain, mailbox::search::apart};
+use super::{
+    super::{Result, StoreError, columns::Columns as _},
+    of_store,
+};
+use crate::domain::mailbox::search::apart;
 
 /// What the tables look like; a file of another version is made anew.
 const VERSION: i64 = 1;
@@ -19,7 +22,7 @@ const VERSION: i64 = 1;
 const TABLES: &str = "CREATE TABLE seen (id INTEGER PRIMARY KEY, group_folder TEXT NOT NULL, volume INTEGER NOT NULL, revision INTEGER NOT NULL,
       archived_at INTEGER NOT NULL, parts INTEGER NOT NULL, is_whole INTEGER NOT NULL) STRICT;
     CREATE INDEX seen_by_volume ON seen (group_folder, volume, parts);";
-/// So much of a session is searched, bytes: a longer one's end.
+/// How much of a session is searched, bytes: of a longer one its end.
 const SEARCHED: usize = 1 << 20;
 /// How much of a text is a row, bytes: to show where a word is takes the square of how often it is said in a row.
 const PART: usize = 2 << 10;
@@ -89,7 +92,7 @@ impl Index {
             })?,
             _ => {
                 drop(c);
-                remove(path);
+                remove(path)?;
                 return Self::open(Some(path));
             }
         }
@@ -108,14 +111,17 @@ impl Index {
             })?
             .collect::<rusqlite::Result<_>>()?;
         // What is kept of a group that is gone nobody can search.
-        let mut archived = store.prepare_cached(
-            "SELECT id, group_folder, revision, archived_at FROM groups JOIN archives ON group_folder = folder",
-        )?;
-        let mut archived = archived.query([])?;
-        while let Some(row) = archived.next()? {
-            let id = row.get("id")?;
-            if seen.remove(&id).and_then(|(_, seen)| seen) != Some(version(row)?) {
-                due.entry(row.folder("group_folder")?).or_default().insert(id);
+        let archived = of_store(|| {
+            store
+                .prepare_cached(
+                    "SELECT id, group_folder, revision, archived_at FROM groups JOIN archives ON group_folder = folder",
+                )?
+                .query_map([], |r| Ok((r.get("id")?, r.folder("group_folder")?, version(r)?)))?
+                .collect::<rusqlite::Result<Vec<(i64, Folder, Version)>>>()
+        })?;
+        for (id, group, version) in archived {
+            if seen.remove(&id).and_then(|(_, seen)| seen) != Some(version) {
+                due.entry(group).or_default().insert(id);
             }
         }
         for (id, (group, _)) in seen {
@@ -124,8 +130,8 @@ impl Index {
         Ok(due)
     }
 
-    /// Brings sessions up to how they are in the store, in this order, until so many bytes are indexed; returns how many are
-    /// done.
+    /// Makes the index of sessions agree with the store, in this order, until about `bytes` are indexed. Returns how many
+    /// sessions agree now.
     pub(super) fn work_off(&self, store: &Connection, sessions: &[i64], bytes: usize) -> Result<usize> {
         let (mut done, mut left) = (0, bytes.div_ceil(PART));
         in_one(&self.c, || {
@@ -142,7 +148,8 @@ impl Index {
     }
 }
 
-/// Brings a session closer to how it is in the store, by at most so many rows; returns by how many, and whether it is there.
+/// Writes at most `most` rows of one session, so that the index agrees with the store. Returns how many, and whether it agrees
+/// now.
 fn step(c: &Connection, store: &Connection, id: i64, most: usize) -> Result<(usize, bool)> {
     let seen = c
         .prepare_cached("SELECT volume, revision, archived_at, parts, is_whole FROM seen WHERE id = ?1")?
@@ -151,10 +158,12 @@ fn step(c: &Connection, store: &Connection, id: i64, most: usize) -> Result<(usi
             Ok(Seen { volume, version, parts: r.get("parts")?, is_whole: r.get("is_whole")? })
         })
         .optional()?;
-    let is: Option<(String, Version)> = store
-        .prepare_cached("SELECT folder, revision, archived_at FROM archives JOIN groups ON folder = group_folder WHERE id = ?1")?
-        .query_row([id], |r| Ok((r.get("folder")?, version(r)?)))
-        .optional()?;
+    let is: Option<(String, Version)> = of_store(|| {
+        store
+            .prepare_cached("SELECT folder, revision, archived_at FROM archives JOIN groups ON folder = group_folder WHERE id = ?1")?
+            .query_row([id], |r| Ok((r.get("folder")?, version(r)?)))
+            .optional()
+    })?;
     match (seen, is) {
         (None, None) => Ok((0, true)),
         (None, Some((group, version))) => {
@@ -179,13 +188,13 @@ fn step(c: &Connection, store: &Connection, id: i64, most: usize) -> Result<(usi
 /// Whether a session can come into the index.
 enum Room {
     Enough,
-    /// So many rows of an older one went; there may be more to go.
+    /// This many rows of an older session were removed; more may follow.
     Made(usize),
-    /// All that is there is newer.
+    /// All other sessions are newer.
     None,
 }
 
-/// Sees to it that a group has at most [`MOST`] rows: its oldest sessions go for a newer one.
+/// Keeps a group within [`MOST`] rows: its oldest sessions make room for a newer one.
 fn make_room(c: &Connection, group: &str, new: Version, most: usize) -> Result<Room> {
     let rows: i64 = c
         .prepare_cached("SELECT coalesce(sum(parts), 0) FROM seen WHERE group_folder = ?1")?
@@ -232,19 +241,21 @@ fn volume_for(c: &Connection, group: &str) -> Result<i64> {
 
 /// Puts the next rows of a session into the index; returns how many, and whether these were the last.
 fn put_in(c: &Connection, store: &Connection, id: i64, seen: &Seen, most: usize) -> Result<(usize, bool)> {
-    let read: Option<(Vec<[String; 2]>, bool)> = store
-        .prepare_cached("SELECT name, content FROM archives WHERE id = ?1")?
-        .query_row([id], |r| {
-            // What has a zero in it would be shown as far as that.
-            let bare = |text: &str| apart(text).replace('\0', " ");
-            let text = bare(end_of(r.get_ref("content")?.as_str()?));
-            let mut rows = std::iter::once([bare(r.get_ref("name")?.as_str()?), String::new()])
-                .chain(parts(&text).map(|part| [String::new(), part.to_owned()]))
-                .skip(usize::try_from(seen.parts).unwrap_or(0));
-            let some = rows.by_ref().take(most).collect();
-            Ok((some, rows.next().is_none()))
-        })
-        .optional()?;
+    let read: Option<(Vec<[String; 2]>, bool)> = of_store(|| {
+        store
+            .prepare_cached("SELECT name, content FROM archives WHERE id = ?1")?
+            .query_row([id], |r| {
+                // A text with a zero byte would be shown up to that byte only.
+                let bare = |text: &str| apart(text).replace('\0', " ");
+                let text = bare(end_of(r.get_ref("content")?.as_str()?));
+                let mut rows = std::iter::once([bare(r.get_ref("name")?.as_str()?), String::new()])
+                    .chain(parts(&text).map(|part| [String::new(), part.to_owned()]))
+                    .skip(usize::try_from(seen.parts).unwrap_or(0));
+                let some = rows.by_ref().take(most).collect();
+                Ok((some, rows.next().is_none()))
+            })
+            .optional()
+    })?;
     // It was deleted meanwhile: the next step takes it out.
     let Some((rows, is_last)) = read else { return Ok((0, false)) };
     let mut insert = c.prepare_cached(&format!(
@@ -285,7 +296,7 @@ fn take_out(c: &Connection, id: i64, seen: &Seen, most: usize) -> Result<(usize,
     Ok((rows, true))
 }
 
-/// Returns what is searched of a text: its end, where it is very long.
+/// Returns the part of a text that is searched: of a very long one its end.
 fn end_of(content: &str) -> &str {
     &content[content.ceil_char_boundary(content.len().saturating_sub(SEARCHED))..]
 }
@@ -325,15 +336,21 @@ pub(super) fn id(path: Option<&Path>) -> FileId {
 }
 
 /// Removes the file.
+///
+/// # Errors
+/// When it is still there.
 #[expect(clippy::disallowed_methods, reason = "removes the files of the index, beside the store")]
-pub(super) fn remove(path: &Path) {
+pub(super) fn remove(path: &Path) -> Result<()> {
     // The log first: without it the index is an older one, and a new one must not find it.
     for end in ["-wal", "-shm", ""] {
-        let path = format!("{}{end}", path.display());
-        if let Err(error) = std::fs::remove_file(&path)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(path, error = %chain(&error), "the index of archived sessions can't be removed");
+        let mut file = path.as_os_str().to_owned();
+        file.push(end);
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(StoreError::Index { path: file.into(), error });
+            }
+            Ok(()) | Err(_) => {}
         }
     }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Looking into the index: SQLite's own order and its own piece of what was said, a volume of the group after the other.
+//! Searches the index, one volume of the group after the other. Order and snippets are SQLite's own.
 
 use ipc_handlers::{Folder, shown::FoundSession};
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
@@ -6,12 +6,13 @@ use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 use super::{
     super::{Result, StoreError, sessions::session_row},
     file::{Index, PART_BITS, Version, version},
+    of_store,
 };
 use crate::domain::mailbox::search::{Words, in_one};
 
-/// How many steps of SQLite's machine are done before it is asked whether they are to stop.
+/// After how many steps of SQLite's machine a search asks whether it must stop.
 const ASKED_EVERY: i32 = 1000;
-/// By so many words it is decided what fits best, the longest ones.
+/// How many words decide which session fits best: the longest ones.
 const RANKED: usize = 4;
 /// How much of a text is shown around its words, characters.
 const SHOWN: usize = 64;
@@ -28,7 +29,7 @@ struct Hit {
 }
 
 impl Index {
-    /// Finds what fits, best first, as far as it came before it was to stop.
+    /// Finds the sessions with all words, best first. If it is stopped, those that it found until then.
     pub(super) fn look(
         &mut self,
         store: &Connection,
@@ -72,9 +73,11 @@ fn look(
     }
     let newest = |hit: &Hit| std::cmp::Reverse((hit.version.1, hit.id));
     hits.sort_by(|a, b| a.score.total_cmp(&b.score).then_with(|| newest(a).cmp(&newest(b))));
-    let mut session = store.prepare_cached(
-        "SELECT id, name, session_id, archived_at FROM archives WHERE id = ?1 AND group_folder = ?2 AND revision = ?3 AND archived_at = ?4",
-    )?;
+    let mut session = of_store(|| {
+        store.prepare_cached(
+            "SELECT id, name, session_id, archived_at FROM archives WHERE id = ?1 AND group_folder = ?2 AND revision = ?3 AND archived_at = ?4",
+        )
+    })?;
     let mut found = Vec::new();
     for hit in hits {
         if found.len() >= limit {
@@ -82,7 +85,7 @@ fn look(
         }
         // It may have been deleted, or archived anew, since.
         let of = params![hit.id, group.as_str(), hit.version.0, hit.version.1];
-        let Some(session) = session.query_row(of, session_row).optional()? else { continue };
+        let Some(session) = of_store(|| session.query_row(of, session_row).optional())? else { continue };
         let Some(snippet) = unless_stopped(snippet(index, &hit, words))? else { break };
         found.push(FoundSession { group: group.clone(), session, snippet });
     }
@@ -168,14 +171,15 @@ fn any(words: &Words) -> String {
 /// Returns the newest sessions with how they begin.
 fn newest(store: &Connection, group: &Folder, limit: usize) -> Result<Vec<FoundSession>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let found = store
-        .prepare_cached(
-            "SELECT id, name, session_id, archived_at, substr(content, 1, ?3) AS begins FROM archives
-             WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC LIMIT ?2",
-        )?
-        .query_map(params![group.as_str(), limit, i64::try_from(SHOWN).unwrap_or(0)], |r| {
-            Ok(FoundSession { group: group.clone(), session: session_row(r)?, snippet: r.get("begins")? })
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(found)
+    of_store(|| {
+        store
+            .prepare_cached(
+                "SELECT id, name, session_id, archived_at, substr(content, 1, ?3) AS begins FROM archives
+                 WHERE group_folder = ?1 ORDER BY archived_at DESC, id DESC LIMIT ?2",
+            )?
+            .query_map(params![group.as_str(), limit, i64::try_from(SHOWN).unwrap_or(0)], |r| {
+                Ok(FoundSession { group: group.clone(), session: session_row(r)?, snippet: r.get("begins")? })
+            })?
+            .collect()
+    })
 }

@@ -189,21 +189,21 @@ async fn an_index_that_is_broken_removed_or_of_another_version_is_made_anew() {
     let whole = all.found("main", "trains");
     assert_eq!(whole.len(), 10);
     let breaks: [fn(&Path); 5] = [
-        file::remove,
+        |path| file::remove(path).unwrap(),
         |path| {
-            file::remove(path);
+            file::remove(path).unwrap();
             std::fs::write(path, "this is no database, whatever its name says".repeat(100)).unwrap();
         },
         |path| rusqlite::Connection::open(path).unwrap().pragma_update(None, "user_version", 77).unwrap(),
         // Its pages from the second on are not what they were.
         |path| {
             let copy = std::fs::read(path).unwrap();
-            file::remove(path);
+            file::remove(path).unwrap();
             std::fs::write(path, [&copy[..4096], &vec![0xa5; copy.len() - 4096]].concat()).unwrap();
         },
         // Removed and made by somebody else, who has not indexed anything yet.
         |path| {
-            file::remove(path);
+            file::remove(path).unwrap();
             drop(Index::open(Some(path)).unwrap());
         },
     ];
@@ -228,6 +228,34 @@ async fn an_index_that_is_broken_removed_or_of_another_version_is_made_anew() {
     }
     use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(std::fs::metadata(all.file()).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn a_session_that_can_not_be_read_is_left_out_alone() {
+    let all = Archive::new();
+    for session in ["s-1", "s-2", "s-3"] {
+        all.keep("main", session, "x", "about trains", 1).await;
+    }
+    let breaks = |c: &rusqlite::Connection| {
+        Ok(c.execute("UPDATE archives SET content = CAST(x'ff' AS TEXT) WHERE session_id = 's-2'", [])?)
+    };
+    assert_eq!(all.store.write(breaks).await.unwrap(), 1);
+    assert_eq!(all.found("main", "trains"), ["s-3", "s-1"]);
+}
+
+#[tokio::test]
+async fn a_fault_of_the_store_is_not_the_indexs() {
+    let all = Archive::new();
+    all.keep("main", "s-1", "x", "about trains", 1).await;
+    assert_eq!(all.found("main", "trains"), ["s-1"]);
+    // Of an index, this would be a reason to make it anew.
+    let broken =
+        || rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), None);
+    let read = all.store.search.with(|_| of_store(|| Err::<(), _>(broken())));
+    assert!(matches!(read, Err(StoreError::Read(_))), "{read:?}");
+    assert_eq!(all.number("SELECT count(*) FROM seen"), 1);
+    assert!(all.store.search.with(|_| Err::<(), _>(broken().into())).is_err());
+    assert_eq!(all.number("SELECT count(*) FROM seen"), 0);
 }
 
 #[tokio::test]

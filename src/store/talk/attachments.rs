@@ -1,4 +1,4 @@
-//! Files beside messages, and beside what is to be said. Their rows go with the row that they are beside.
+//! Files of messages and of texts in the outbox. Their rows go when the message or text goes.
 
 use rusqlite::{Connection, Row, params};
 
@@ -17,7 +17,7 @@ impl Store {
         self.ask(move |c| beside(c, BESIDE_MESSAGE, seq)).await
     }
 
-    /// Returns the files beside what is to be said, in the order in which they are said.
+    /// Returns the files of a text in the outbox, in the order in which they are sent.
     ///
     /// # Errors
     /// As every read.

@@ -1,4 +1,4 @@
-//! Chats: what is known of them, and what becomes of strangers there.
+//! Chats: their facts, and how strangers are treated there.
 
 use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -112,7 +112,7 @@ impl Store {
         .await
     }
 
-    /// Changes what is known of a chat. All of it or nothing.
+    /// Changes the settings of a chat. All of it or nothing.
     ///
     /// # Errors
     /// [`StoreError::Refused`] with what is wrong with a key or its value; [`StoreError::NotFound`] for a chat that

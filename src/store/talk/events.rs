@@ -25,12 +25,12 @@ use crate::store::{Result, Store, columns::Columns as _};
 const LOOK_MS: u64 = 1000;
 /// How many events are read at a time.
 const AT_ONCE: usize = 1024;
-/// How many of the newest events are held in memory: many readers cost one look into the store.
+/// How many of the newest events stay in memory, so that many readers cost one read of the store.
 const RECENT: usize = 4096;
 /// How long a reader waits after the store could not be read.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// What the readers of one process share.
+/// The part of the feed that all readers of a process share.
 pub(in crate::store) struct Feed {
     /// The newest event that is known to be committed. Rung after commits.
     bell: watch::Sender<i64>,
@@ -175,7 +175,7 @@ impl Feed {
 }
 
 impl Recent {
-    /// Returns what is known after `cursor`; `None` where that is not all there is up to `newest`.
+    /// Returns the events after `cursor`; `None`: not all of them up to `newest` are in memory.
     fn after(&self, cursor: i64, newest: i64) -> Option<Vec<Arc<FeedEvent>>> {
         let all = self.after.is_some_and(|from| from <= cursor)
             && self
@@ -203,12 +203,12 @@ impl Recent {
     }
 }
 
-/// What a reader is told.
+/// The events that a reader is told.
 #[derive(Clone, Debug, Default)]
 pub struct News {
     /// In order, each once.
     pub events: Vec<Arc<FeedEvent>>,
-    /// Events before these were removed unread: everything may be something else now.
+    /// Events before these were removed unread, so anything may have changed.
     pub missed: bool,
 }
 
@@ -269,7 +269,7 @@ impl Follower {
         }
     }
 
-    /// Returns what is new now, which may be nothing. What this process committed before is among it. Safe to cancel.
+    /// Returns the news without waiting for any. All earlier commits of this process are among them. Safe to cancel.
     ///
     /// # Errors
     /// The store's.
@@ -335,8 +335,7 @@ impl Drop for Follower {
 }
 
 impl Store {
-    /// Follows the feed from now on: everything that is committed after this call is told. Whoever wants to know how
-    /// things are reads that after it.
+    /// Follows the feed from now on: every later commit is told. Read the present state after this call, not before it.
     ///
     /// # Errors
     /// When the newest event can't be read.
@@ -400,7 +399,7 @@ impl Store {
         .await
     }
 
-    /// Has everybody who follows the feed in this process know of all that is committed now, by whatever process.
+    /// Wakes every reader of this process for all that is committed now, by any process.
     ///
     /// # Errors
     /// When the newest event can't be read.
@@ -410,7 +409,7 @@ impl Store {
         Ok(())
     }
 
-    /// Has changes by other processes noticed this soon, instead of within a second.
+    /// Sets how soon changes by other processes are noticed; without this within a second.
     pub fn watch_others_every(&self, look: Duration) {
         let ms = u64::try_from(look.as_millis()).unwrap_or(u64::MAX).max(1);
         self.feed.look_ms.store(ms, Ordering::Relaxed);
@@ -418,7 +417,8 @@ impl Store {
         drop(self.write(|_| Ok(())));
     }
 
-    /// Removes some of the oldest events that nobody needs any more, a bounded transaction; whether there may be more.
+    /// Removes some of the oldest events that no reader needs any more, in one bounded transaction. Returns whether there may
+    /// be more.
     pub async fn trim_events(&self, now: Time) -> Result<bool> {
         let (oldest, newest) = self.ask(|c| Ok((oldest(c)?, newest(c)?))).await?;
         let slowest = self.feed.readers().all.values().map(|reader| reader.read).min().unwrap_or(newest);
@@ -460,13 +460,12 @@ fn events_after(c: &Connection, cursor: i64, limit: usize) -> Result<Vec<FeedEve
 }
 
 fn event_row(r: &Row<'_>) -> rusqlite::Result<FeedEvent> {
-    // What is no folder is nobody's: of such a row no reader can make anything, and it must not keep them from the next.
     let group: Option<String> = r.get("group_folder")?;
     Ok(FeedEvent {
         seq: r.get("seq")?,
         at: r.time("at")?,
         kind: r.word("events", "kind")?,
-        // A group whose name is none stops nobody's feed: who reads the group itself tells of it.
+        // A row with a broken name must not stop the feed. The read of the group itself tells of it.
         group: group.and_then(|group| ipc_handlers::Folder::parse(&group).ok()),
         chat: r.get("chat_jid")?,
         subject: r.get("subject")?,

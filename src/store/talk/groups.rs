@@ -116,7 +116,7 @@ impl Store {
         .await
     }
 
-    /// Returns the zone of a group: its own, else everybody's.
+    /// Returns the zone of a group: its own, otherwise everybody's.
     pub async fn zone_of(&self, group: &Folder, zones: &Zones) -> Result<Zone> {
         let group = group.clone();
         let zones = zones.clone();
@@ -217,7 +217,7 @@ impl Store {
         }).await
     }
 
-    /// Returns the group chats, newest activity first, as many as have room in `room` bytes of JSON, and how many more there
+    /// Returns the group chats, newest activity first, as many as fit into `room` bytes of JSON, and how many more there
     /// are.
     pub async fn available_groups(&self, room: u64) -> Result<(Vec<GroupRow>, usize)> {
         self.ask(move |c| available(c, room)).await
@@ -307,7 +307,7 @@ pub(in crate::store) fn zone_of(c: &Connection, group: &Folder, zones: &Zones) -
 /// What a chat takes in a list beside its address and its name, bytes.
 const CHAT_ROW: usize = 160;
 
-/// The group chats, newest activity first, as many as have room in `room` bytes of JSON, and how many more there are.
+/// The group chats, newest activity first, as many as fit into `room` bytes of JSON, and how many more there are.
 pub(in crate::store) fn available(c: &Connection, room: u64) -> Result<(Vec<GroupRow>, usize)> {
     let mut left = usize::try_from(room).unwrap_or(usize::MAX);
     let (mut groups, mut more) = (Vec::new(), 0);

@@ -12,13 +12,6 @@ pub(in crate::store) struct Lane {
     pub(in crate::store) thread: String,
 }
 
-fn one(lanes: Lanes) -> Option<i64> {
-    match lanes {
-        Lanes::One(lane) => Some(lane),
-        Lanes::All => None,
-    }
-}
-
 /// Returns lanes of a group.
 pub(in crate::store) fn lanes_of(c: &Connection, group: &Folder, lanes: Lanes) -> Result<Vec<Lane>> {
     let lane =
@@ -26,7 +19,7 @@ pub(in crate::store) fn lanes_of(c: &Connection, group: &Folder, lanes: Lanes) -
     Ok(c.prepare_cached(
         "SELECT id, chat_jid, thread FROM lanes WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2) ORDER BY id",
     )?
-    .query_map(params![group.as_str(), one(lanes)], lane)?
+    .query_map(params![group.as_str(), lanes.one()], lane)?
     .collect::<rusqlite::Result<_>>()?)
 }
 
@@ -44,6 +37,6 @@ pub(in crate::store) fn unstick(c: &Connection, group: &Folder, lanes: Lanes) ->
     c.prepare_cached(
         "UPDATE lanes SET sticky_at = NULL WHERE group_folder = ?1 AND (?2 IS NULL OR id = ?2) AND sticky_at IS NOT NULL",
     )?
-    .execute(params![group.as_str(), one(lanes)])?;
+    .execute(params![group.as_str(), lanes.one()])?;
     Ok(())
 }

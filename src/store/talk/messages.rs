@@ -15,7 +15,7 @@ use crate::domain::{
         hearing::{Asked, Wired},
     },
     platforms::{addresses::user_id, attachments::kept},
-    rows::{HeldMessage, Inbound, Message},
+    rows::{HeldMessages, Inbound, Message},
 };
 use crate::store::{
     Result, Store, at_most,
@@ -28,14 +28,14 @@ use crate::store::{
     },
 };
 
-/// What became of an event.
+/// The effects of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
     /// Our sequence number; the earlier one for an event that came again.
     pub seq: i64,
     /// How many wirings see it; 0 for an event that came again.
     pub wired: usize,
-    /// What else became of it, in a sentence: it answered a question, or raised one.
+    /// Another effect of it, in a sentence: it answered a question, or raised one.
     pub note: Option<String>,
     /// There is something to say.
     pub said: bool,
@@ -43,16 +43,16 @@ pub struct Accepted {
     pub made: Option<Folder>,
 }
 
-/// What follows from judgements.
+/// The effects of judgements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllJudged {
     /// Somebody was asked about a sender.
     pub said: bool,
-    /// What they rest on has changed meanwhile: there are rows to judge again.
+    /// A fact behind some of them has changed meanwhile: those rows must be judged again.
     pub again: bool,
 }
 
-/// An inbox row that was not judged yet, with what its judgement needs.
+/// An inbox row that was not judged yet, with the facts for its judgement.
 #[derive(Clone, Debug)]
 pub struct Unjudged {
     pub n: i64,
@@ -61,15 +61,15 @@ pub struct Unjudged {
     pub chat_jid: String,
     pub sender: String,
     pub sender_name: String,
-    /// What the sender is to the group.
+    /// The sender's standing with the group.
     pub standing: Standing,
-    /// The chat's; what it says of senders that the group does not know.
+    /// The chat's policy for senders that the group does not know.
     pub unknown_senders: UnknownSenders,
     /// Whether the lane's agent was addressed before, where that is enough.
     pub sticky: bool,
-    /// The question that it waited for, and that was answered so that the group hears it.
+    /// The question that it waited for, if the answer was that the group hears it.
     pub approved: Option<i64>,
-    /// `None` when its folder is none; nothing else is kept from being judged by that.
+    /// `None`: the row's folder is no valid name. Other rows are judged all the same.
     pub group: Option<Folder>,
     pub trigger: String,
     /// `None` when the wiring was removed meanwhile.
@@ -84,7 +84,7 @@ pub struct Unjudged {
 }
 
 impl Unjudged {
-    /// Returns what its wiring is asked, once it is known what the sender list says.
+    /// Returns the facts for its judgement, together with the sender list's word on its sender.
     #[must_use]
     pub fn asked(&self, listed: Listed) -> Asked<'_> {
         let wired = self.group.is_some().then(|| {
@@ -223,7 +223,7 @@ impl Store {
         }).await
     }
 
-    /// Returns the rows that a message would make, for what is asked about them. Nothing is stored.
+    /// Returns the inbox rows that a message would make. Nothing is stored.
     pub async fn as_if(&self, mut inbound: Inbound) -> Result<Vec<Unjudged>> {
         inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
         self.ask(move |c| {
@@ -243,19 +243,26 @@ impl Store {
         }).await
     }
 
-    /// Returns what waits for a person to mend a wiring, oldest first.
-    pub async fn held_messages(&self) -> Result<Vec<HeldMessage>> {
+    /// Counts the messages that wait until a person corrects a wiring, and returns the oldest; `None`: there is none.
+    pub async fn held_messages(&self) -> Result<Option<HeldMessages>> {
         self.ask(move |c| {
-            let mut rows = c.prepare_cached(
-                "SELECT i.seq, l.group_folder, l.chat_jid, coalesce(i.reason, '') AS reason FROM inbox i INDEXED BY inbox_held
-                 JOIN lanes l ON l.id = i.lane_id WHERE i.verdict = 'held' ORDER BY i.n",
+            let mut oldest = c.prepare_cached(
+                "SELECT (SELECT count(*) FROM inbox INDEXED BY inbox_held WHERE verdict = 'held') AS count,
+                        i.seq, l.group_folder, l.chat_jid, coalesce(i.reason, '') AS reason
+                 FROM inbox i INDEXED BY inbox_held JOIN lanes l ON l.id = i.lane_id WHERE i.verdict = 'held' ORDER BY i.n LIMIT 1",
             )?;
-            Ok(rows
-                .query_map([], |r| {
-                    Ok(HeldMessage { seq: r.get("seq")?, group: r.get("group_folder")?, chat_jid: r.get("chat_jid")?, reason: r.get("reason")? })
-                })?
-                .collect::<rusqlite::Result<_>>()?)
-        }).await
+            let held = |r: &Row<'_>| {
+                Ok(HeldMessages {
+                    count: r.get("count")?,
+                    seq: r.get("seq")?,
+                    group: r.get("group_folder")?,
+                    chat_jid: r.get("chat_jid")?,
+                    reason: r.get("reason")?,
+                })
+            };
+            Ok(oldest.query_row([], held).optional()?)
+        })
+        .await
     }
 
     /// Writes judgements down, with what follows from them: the marks of lanes, and the count of what was not heard. A

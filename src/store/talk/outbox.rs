@@ -1,4 +1,4 @@
-//! What is to be said to chats: strictly in order within a chat, no chat waiting for another.
+//! Texts for chats: strictly in order within a chat, and no chat waits for another.
 
 use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -28,7 +28,7 @@ pub struct OutboxPart {
     pub platform_id: Option<String>,
 }
 
-/// What a chat has to say next.
+/// The next text for a chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextDelivery {
     Now(Delivery),
@@ -38,7 +38,7 @@ pub enum NextDelivery {
 }
 
 impl Store {
-    /// Returns the chats that have something to say. Costs one look into the index a chat, however much each has to say.
+    /// Returns the chats with texts to send. Costs one look into the index for each chat, however many texts it has.
     pub async fn chats_with_outbox(&self) -> Result<Vec<String>> {
         const OPEN: &str = "SELECT min(chat_jid) FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown')";
         self.ask(move |c| {
@@ -51,7 +51,7 @@ impl Store {
         }).await
     }
 
-    /// Says something to a chat that no run said.
+    /// Says something to a chat in the host's name.
     pub async fn tell(&self, chat: String, text: String, cause: String, now: Time) -> Result<()> {
         self.write(move |c| {
             let say_it = Say { chat_jid: &chat, text: &text, cause: &cause, ..Say::default() };
@@ -78,8 +78,7 @@ impl Store {
         .await
     }
 
-    /// Writes down into which parts a row is cut, before the first of them is sent: whichever daemon goes on with it cuts
-    /// it the same.
+    /// Writes down the parts of a row before the first of them is sent, so that every later try sends the same parts.
     pub async fn lay_parts(&self, id: i64, parts: Vec<String>) -> Result<()> {
         self.write(move |c| {
             let mut insert = c.prepare_cached(
@@ -121,7 +120,7 @@ impl Store {
         .await
     }
 
-    /// The platform did not take a part. Where it is given up, a question that it asks is nobody's to answer.
+    /// Notes that the platform did not take a part. If the text is given up, its question, if any, ends without an answer.
     pub async fn delivery_failed(&self, id: i64, error: &str, then: Then, now: Time) -> Result<()> {
         let error = error.to_owned();
         self.write(move |c| {
@@ -143,7 +142,7 @@ impl Store {
         .await
     }
 
-    /// Returns what in a chat the platform calls `platform_id`, where it is something of ours.
+    /// Returns the row of ours that the platform calls `platform_id` in a chat.
     pub async fn said_as(&self, chat: &str, platform_id: &str) -> Result<Option<i64>> {
         let chat = chat.to_owned();
         let platform_id = platform_id.to_owned();
@@ -250,7 +249,7 @@ impl Store {
         .await
     }
 
-    /// Counts what is still to be said.
+    /// Counts the texts that are still to be sent.
     pub async fn outbox_pending(&self) -> Result<i64> {
         self.ask(move |c| {
             Ok(c.query_row(

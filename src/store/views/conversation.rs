@@ -65,7 +65,7 @@ impl Store {
         .await
     }
 
-    /// Whether everything that came in for a chat has been dealt with: judged, handed over, finished and said.
+    /// Whether all messages of a chat are done: judged, given to an agent, finished, and the answers sent.
     pub async fn chat_at_rest(&self, chat: &str) -> Result<bool> {
         let chat = chat.to_owned();
         self.ask(move |c| {

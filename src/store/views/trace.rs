@@ -21,7 +21,7 @@ pub struct IpcFilter {
     pub outcome: Option<CommandOutcome>,
     /// Only this id and later ones.
     pub from: i64,
-    /// The newest so many.
+    /// Only the newest N.
     pub limit: Option<usize>,
 }
 

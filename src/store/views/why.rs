@@ -57,7 +57,7 @@ pub struct WhyWiring {
     pub run_error: Option<String>,
     /// All that the agent answered was in `<internal>` blocks.
     pub unsaid: bool,
-    /// From its arrival to its hand-over, or to now, ms.
+    /// How long it waited for an agent, or waits by now, ms.
     pub waited_ms: i64,
     /// Since when the lane's agent listens without being addressed again.
     #[serde(serialize_with = "rfc3339_option")]
@@ -111,7 +111,7 @@ impl Why {
         self.put_off(obstacle, WhyWiring::waits);
     }
 
-    /// Says that there is no daemon, whatever it was waiting for, or whoever had begun with it.
+    /// Says that no daemon runs, whatever the message waited for before.
     pub fn wait_for_daemon(&mut self, obstacle: &str) {
         self.put_off(obstacle, WhyWiring::is_open);
     }
@@ -168,7 +168,7 @@ impl WhyWiring {
 /// What says that a row of the outbox is what a run answered, and not what it sent by command or we said of it.
 const AN_ANSWER: &str = "cause GLOB 'run [0-9]*'";
 
-/// Which try comes after so many that failed.
+/// Returns the number of the next try, by the number of failed ones.
 fn try_after(tries: u32) -> String {
     format!("try {} of {}", tries.saturating_add(1), retry::MAX_RETRIES + 1)
 }

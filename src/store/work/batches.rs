@@ -1,4 +1,4 @@
-//! Batches that agents have in hand.
+//! Batches that agents work on.
 
 use rusqlite::{OptionalExtension, Row};
 
@@ -17,7 +17,7 @@ impl Store {
         })
     }
 
-    /// Returns the batches that agents have in hand, with where their messages came from.
+    /// Returns the batches that agents work on, each with the chat and thread of its messages.
     pub fn in_hand(&self) -> Result<Vec<(i64, ChatThread)>> {
         self.read(|c| {
             Ok(c.prepare_cached(

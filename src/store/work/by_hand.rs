@@ -57,7 +57,7 @@ impl Store {
         })
     }
 
-    /// Returns what is held, oldest first.
+    /// Returns the holds, oldest first.
     pub fn holds(&self) -> Result<Vec<Hold>> {
         self.read(|c| {
             Ok(c.prepare_cached("SELECT group_folder, box, name, reason, at, aside FROM holds ORDER BY id")?
@@ -75,7 +75,8 @@ impl Store {
         })
     }
 
-    /// Holds a group's commands, or one file. Held twice is held once, for the later reason, and set aside if either was.
+    /// Holds a group's commands, or one file. A second hold replaces the first one's reason; the group is set aside if either
+    /// hold says so.
     pub async fn hold(&self, hold: Hold) -> Result<()> {
         self.write(move |c| {
             let (in_box, name) = hold.file.unwrap_or_default();
@@ -102,7 +103,7 @@ impl Store {
         .await
     }
 
-    /// Writes down that a claim is to be dropped, whoever settles it.
+    /// Writes down that a claim must be dropped when it is settled.
     ///
     /// # Errors
     /// [`StoreError::Refused`] when it is settled already.

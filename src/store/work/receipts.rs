@@ -63,7 +63,7 @@ impl Body {
     /// Returns the command, or why it is none.
     ///
     /// # Errors
-    /// What is answered to whoever wrote it.
+    /// The answer to its writer.
     pub fn envelope(&self) -> std::result::Result<&Envelope, &Rejected> {
         self.0.as_ref().map_err(Box::as_ref)
     }
@@ -115,7 +115,7 @@ pub struct Receipt {
     pub code: Option<Code>,
     pub reason: Option<String>,
     pub hint: Option<String>,
-    /// `None`: it is not kept any more, or what it tells is looked for by who answers: a search.
+    /// `None`: it is not kept any more, or it is a search, which is answered later.
     pub reply: Option<Vec<u8>>,
     pub at: Time,
 }
@@ -130,12 +130,12 @@ impl Receipt {
 
 /// How many bytes of replies are in one commit of a group, but for the last of them.
 const REPLIES_AT_ONCE: usize = 256 << 10;
-/// How long a reply may be, bytes: what a list has no room for is on its next page.
+/// How long a reply may be, bytes. Rows of a list that do not fit are on its next page.
 const LONGEST_REPLY: u64 = 1 << 20;
 /// From how many bytes on a reply is long: the group's newest are kept, as many as its bounds allow.
 const LONG_REPLY: usize = 16 << 10;
 
-/// By what commands are decided.
+/// The settings by which commands are decided.
 struct Rules {
     zones: Zones,
     bounds: Bounds,
@@ -193,8 +193,7 @@ impl Store {
         .await
     }
 
-    /// Does what is asked for otherwise than by a file, as if `caller` asked. Returns what came of it, or
-    /// why it is refused.
+    /// Does a command that came without a file, as if `caller` had asked. Returns the outcomes, or why it is refused.
     pub async fn act(
         &self,
         caller: Caller,

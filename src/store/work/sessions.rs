@@ -16,14 +16,14 @@ use crate::store::{
     Result, Store, StoreError, at_most, columns::Columns as _, oldest_first, talk::lanes::lanes_of,
 };
 
-/// What an archived session takes in a list beside its names, bytes.
+/// The size of an archived session in a list without its names, bytes.
 const SESSION_ROW: usize = 160;
 
-/// What was said in sessions, by their ids, as far as it could be read.
+/// Transcripts of sessions by their ids, as far as they could be read.
 pub type Transcripts = BTreeMap<String, String>;
 
 impl Store {
-    /// Returns a group's archived sessions, newest first, as many as have room in `room` bytes of JSON.
+    /// Returns a group's archived sessions, newest first, as many as fit into `room` bytes of JSON.
     pub fn session_history(&self, group: &Folder, room: u64) -> Result<Vec<ArchivedSession>> {
         self.read(|c| {
             let mut left = usize::try_from(room).unwrap_or(usize::MAX);
@@ -95,8 +95,8 @@ impl Store {
         })
     }
 
-    /// Removes the oldest archived sessions of a group beyond so many, or so many bytes of what was said; returns how many.
-    /// The newest one stays in any case. `None`: no limit.
+    /// Removes the oldest archived sessions of a group, so that at most `keep` stay, with at most `bytes` bytes of text.
+    /// Returns how many were removed. The newest one always stays. `None`: no limit.
     ///
     /// # Errors
     /// The store's.
@@ -170,18 +170,11 @@ fn kept(c: &Connection, group: &Folder) -> Result<(i64, i64)> {
     .query_row([group.as_str()], |r| Ok((r.get("count")?, r.get("bytes")?)))?)
 }
 
-fn one(lanes: Lanes) -> Option<i64> {
-    match lanes {
-        Lanes::One(lane) => Some(lane),
-        Lanes::All => None,
-    }
-}
-
 fn live(c: &Connection, group: &Folder, lanes: Lanes) -> Result<Vec<String>> {
     Ok(c.prepare_cached(
         "SELECT DISTINCT session_id FROM sessions WHERE group_folder = ?1 AND (?2 IS NULL OR lane_id = ?2) AND session_id IS NOT NULL ORDER BY lane_id",
     )?
-    .query_map(params![group.as_str(), one(lanes)], |r| r.get(0))?
+    .query_map(params![group.as_str(), lanes.one()], |r| r.get(0))?
     .collect::<rusqlite::Result<_>>()?)
 }
 
@@ -202,8 +195,8 @@ pub(in crate::store) fn archive_live(
     Ok(last)
 }
 
-/// Keeps a session as it is now under a name; what was kept of it under another name stays. One that was kept under this name
-/// before is brought up to date. Nothing said now takes nothing away.
+/// Archives a session under a name. An archive of it under another name stays; one under this name is replaced. An empty
+/// transcript replaces nothing.
 pub(in crate::store) fn archive(
     c: &Connection,
     group: &Folder,
@@ -221,7 +214,7 @@ pub(in crate::store) fn archive(
     .query_row(params![group.as_str(), session, name, content, now.0], |r| r.get("id"))?)
 }
 
-/// Gives lanes another session, or none. A lane that no agent had to do with has none to lose.
+/// Gives lanes another session, or none. A lane without any agent so far has no session to lose.
 pub(in crate::store) fn give(
     c: &Connection,
     group: &Folder,
@@ -239,11 +232,11 @@ pub(in crate::store) fn give(
     c.prepare_cached(
         "UPDATE sessions SET session_id = ?3, generation = generation + 1 WHERE group_folder = ?1 AND (?2 IS NULL OR lane_id = ?2)",
     )?
-    .execute(params![group.as_str(), one(lanes), session])?;
+    .execute(params![group.as_str(), lanes.one(), session])?;
     Ok(())
 }
 
-/// Raises the generation of lanes, which keep their session: their live run is to leave.
+/// Raises the generation of a group's lanes, so that its live run leaves. The lanes keep their sessions.
 pub(in crate::store) fn renew(c: &Connection, group: &Folder) -> Result<()> {
     c.prepare_cached("UPDATE sessions SET generation = generation + 1 WHERE group_folder = ?1")?
         .execute([group.as_str()])?;

@@ -8,7 +8,7 @@ use std::fs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::support::{Daemon, Root, wait_for};
+use crate::support::{Daemon, Root, fail_points, wait_for};
 
 /// How many things happen.
 const STEPS: usize = 14;
@@ -88,6 +88,20 @@ fn each_command_is_applied_once_and_in_order_even_if_events_are_lost() {
     wait_for("all to be said", || (root.said("local:main").len() >= published).then_some(()));
     let expected: Vec<String> = (0..published).map(|n| n.to_string()).collect();
     assert_eq!(root.said("local:main"), expected, "G2_SEED={seed}");
+}
+
+#[test]
+fn a_file_that_waits_is_found_even_if_the_first_look_at_its_box_fails() {
+    if !fail_points() {
+        return;
+    }
+    let root = Root::new("[limits]\nmin_free_mib = 1\n");
+    root.serve().terminate();
+    // No event and no later change of the box tells of it.
+    let say = json!({"type": "send_message", "chatJid": "local:main", "text": "still here"});
+    root.put_command("main", "messages", "x.json", &say);
+    let _daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.listing/main:1:panic")]);
+    wait_for("it to be found", || (root.said("local:main") == ["still here"]).then_some(()));
 }
 
 #[test]

@@ -2,16 +2,17 @@
 
 use std::{collections::BTreeSet, ffi::OsString, os::unix::ffi::OsStrExt as _, time::Duration};
 
-use tokio::task::spawn_blocking;
-
-use super::{super::read::Patience, Worker};
+use super::{
+    super::{fault::blocking, read::Patience},
+    Worker,
+};
 use crate::{
     domain::{
         host::errors::chain,
         mailbox::scan::{self, Found, Look, Sight},
     },
     ipc::{CommandBox, Entry, FileKind, Writer},
-    system::clock,
+    system::{clock, failpoint},
 };
 
 /// How many files of a box are listed at a time.
@@ -32,9 +33,10 @@ impl Worker {
             let Ok(boxes) = self.mail.boxes.of(&self.folder) else { return };
             // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
             let complete_until = scan::stamp_after(clock::now().plus_ms(-CLOCK_TICK_MS - 1));
-            let listed = spawn_blocking(move || {
+            let listed = blocking(&self.folder, "listing", move || {
+                failpoint::reach_of("ipc.listing", boxes.folder().as_str());
                 let (mut found, mut directories) = (Vec::new(), BTreeSet::new());
-                let mut more = false;
+                let (mut more, mut is_whole) = (false, true);
                 let mut until = i64::MAX;
                 for in_box in CommandBox::ALL {
                     match boxes.list(in_box, LISTED) {
@@ -54,16 +56,22 @@ impl Worker {
                             }));
                         }
                         Err(error) => {
-                            tracing::warn!(error = %chain(&error), "listing a box failed; it is tried again")
+                            is_whole = false;
+                            tracing::warn!(error = %chain(&error), "listing a box failed; it is tried again");
                         }
                     }
                 }
                 found.retain(|(_, entry, _)| entry.ctime <= until);
                 found.sort_by(|a, b| a.1.cmp(&b.1));
-                (found, directories, more)
+                (found, directories, more, is_whole)
             })
             .await;
-            let Ok((found, directories, more)) = listed else { return };
+            // What changed in the boxes is told once: without a look of our own, nobody would look at them again.
+            let Ok((found, directories, more, is_whole)) = listed else { return self.gate.shut() };
+            if !is_whole && patience == Patience::Some {
+                // The other box may have older files.
+                return self.gate.shut();
+            }
             self.tell_of(directories);
             let found = self.without_held(found);
             let look = Look { sight, more, begun, complete_until, now: self.began.elapsed() };
@@ -81,6 +89,9 @@ impl Worker {
             if too_new {
                 tokio::time::sleep(Duration::from_millis(CLOCK_TICK_MS.unsigned_abs() + 1)).await;
             } else if taken == 0 || !more {
+                if !is_whole {
+                    self.gate.shut();
+                }
                 // Where nothing could be claimed (the world is in the way), the next look tries again.
                 return;
             }

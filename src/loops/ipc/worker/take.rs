@@ -24,12 +24,12 @@ use crate::{
     system::{clock, failpoint},
 };
 
-/// So few files are taken at once; for more a group waits until the crowd has places.
+/// This few files are taken at once; for more a group waits until the crowd has places.
 const FEW: usize = 8;
-/// So many places in the crowd a group takes at least: a dozen at once keep the disk busy.
+/// How many places in the crowd a group takes at least: a dozen files at once keep the disk busy.
 const LEAST: usize = 32;
 
-/// So many lists are claimed before their replies are counted: each may have 1 MiB where the command has a few bytes.
+/// How many lists are claimed before their replies are counted: a command of a few bytes may have a reply of 1 MiB.
 const LISTS: usize = 4;
 
 impl Worker {
@@ -105,7 +105,7 @@ impl Worker {
         }
     }
 
-    /// Takes up what work had in hand that panicked. What lies in the boxes is looked at a little later.
+    /// Takes up the files of work that panicked. The boxes are looked at a little later.
     pub(super) async fn after_a_panic(&mut self, patience: Patience) {
         self.gate.shut();
         if self.mail.stop.is_cancelled() || self.mail.held.is_aside(&self.folder) {
@@ -164,20 +164,20 @@ impl Worker {
     }
 }
 
-/// What became of files that were to be taken.
+/// The result of taking files in.
 struct TakenIn {
     /// Those that were not looked at, as the world is in the way of what came before, or too much is unsettled.
     rest: std::vec::IntoIter<(CommandBox, OsString)>,
     claimed: usize,
     handled: Handled,
-    /// One could not be claimed: what is younger must not go before it.
+    /// One could not be claimed: younger files must not go before it.
     stuck: bool,
-    /// Something slow was left for later, with what is behind it.
+    /// Slow work was left for later, with the files behind it.
     left_slow: bool,
 }
 
-/// Claims at most as many files as the gate is `open` for, while there is room for what they bring about and what can't be
-/// settled yet has less than `room` bytes. On a thread that may block.
+/// Claims at most as many files as the gate is `open` for, while the disk has space for their effects and files that can't be
+/// settled yet have less than `room` bytes. On a thread that may block.
 fn take_in(
     mail: &Arc<Mailboxes>,
     folder: &Folder,

@@ -161,7 +161,7 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// What is for groups that the answer is not good for is asked about anew, of somebody else.
+    /// Messages for groups that the answer does not cover are asked about anew, of somebody else.
     fn leave_to_others(&self, rights: &Rights, groups: &[Folder]) -> Result<()> {
         let mut left = Vec::new();
         for group in groups.iter().filter(|group| !rights.over(group)) {

@@ -1,4 +1,4 @@
-//! Answers that are typed in the card's chat. Whether a message is one is looked at before it is anything else.
+//! Answers that are typed in the card's chat. Every message is first checked for being one.
 
 use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -182,10 +182,10 @@ fn spoken_since(c: &Connection, card: &OpenApproval) -> Result<bool> {
     .query_row(params![card.card_chat, card.card], |r| r.get(0))?)
 }
 
-/// How many of a chat's newest messages are looked at: who answers many questions one after the other writes nothing else.
+/// How many of a chat's newest messages are looked at. A person who answers many questions in a row writes nothing else.
 const NEWEST: i64 = 64;
 
-/// Whether anybody wrote in a chat after an instant what is no answer.
+/// Whether anybody wrote something other than an answer in a chat after an instant.
 fn written_since(c: &Connection, chat: &str, at: Time) -> Result<bool> {
     Ok(c.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM (SELECT seq, received_at FROM messages INDEXED BY messages_by_chat WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT ?3) m
@@ -245,7 +245,7 @@ fn name(
     let asked = cards.iter().rev().find(|card| card.naming.as_deref() == Some(inbound.sender.as_str()));
     let Some(card) = asked.filter(|_| rights.allow(&Action::New, &[])) else { return Ok(None) };
     let in_time = said_at(c, card)?.is_some_and(|at| now.ms_since(at) <= NAMING_MS);
-    // What an agent said since is what is answered.
+    // If an agent said something since, the message answers that.
     let asked_last = in_time && !spoken_since(c, card)?;
     Ok(asked_last.then(|| match is_cancel(&inbound.text) {
         true => Reply::Cancel(card.id),

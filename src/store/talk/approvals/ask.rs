@@ -40,7 +40,7 @@ pub(super) enum Asked {
     Nobody(String),
 }
 
-/// Whether somebody said no lately enough for it to hold.
+/// Whether a no was said so lately that it still counts.
 pub(super) fn denied(
     c: &Connection,
     asking: &Asking,

@@ -28,7 +28,7 @@ pub enum Pick {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
     pub how: How,
-    /// A sentence for whoever answered.
+    /// A sentence for the person who answered.
     pub says: String,
     /// The group that was made: it has no folder and no boxes yet.
     pub made: Option<Folder>,
@@ -198,7 +198,7 @@ fn settle(
     }
 }
 
-/// What is told to whoever answers a question that is closed.
+/// The text for a person who answers a closed question.
 pub(super) fn late(c: &Connection, approval: &OpenApproval) -> Result<String> {
     let row = c
         .prepare_cached(&format!("{} WHERE id = ?1", super::APPROVAL))?

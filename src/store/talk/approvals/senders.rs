@@ -100,7 +100,7 @@ fn ask_about_sender(c: &Connection, asking: &Asking, mut rows: Vec<Unheard>, now
     }
 }
 
-/// Asks about messages that another question leaves open, as whoever answered it may not decide for these groups.
+/// Asks about messages that another question leaves open: the person who answered it may not decide for these groups.
 pub(super) fn ask_again(
     c: &Connection,
     asking: &Asking,

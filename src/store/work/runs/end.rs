@@ -23,7 +23,7 @@ use crate::store::{
     work::failing,
 };
 
-/// What is known about a run whose container is certainly dead.
+/// The facts about a run whose container is certainly dead.
 #[derive(Clone, Debug)]
 pub struct EndOfRun {
     pub run: i64,
@@ -43,7 +43,7 @@ pub struct LeftInput {
     pub taken: bool,
 }
 
-/// What follows from an end.
+/// The effects of an end.
 #[derive(Clone, Debug)]
 pub struct RunEnded {
     /// What was wrong, if something was.
@@ -87,7 +87,7 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     if killed.is_some() {
         rest_after_kills(c, &row, now)?;
     }
-    // A run that never was one, or that somebody ended, tells nothing of how runs go.
+    // A run that never began, or that somebody ended, does not count as a failure of the group.
     let tells = !matches!(end.cause, Cause::OwnerGone | Cause::Cancelled { .. })
         && !matches!(end.end, End::NeverCreated | End::NotNow { .. });
     match last.went {
@@ -106,7 +106,7 @@ fn error_record(c: &Connection, run: i64) -> Result<Option<String>> {
     Ok(c.prepare_cached("SELECT error FROM runs WHERE id = ?1")?.query_row([run], |r| r.get(0))?)
 }
 
-/// The batches that a run has not finished, as (id, lane, what is known).
+/// The batches that a run has not finished, as (id, lane, facts).
 fn open_batches(c: &Connection, end: &EndOfRun) -> Result<Vec<(i64, i64, Batch)>> {
     let batches: Vec<(i64, i64, Batch, i64)> = c
         .prepare_cached(

@@ -31,7 +31,7 @@ pub enum Recorded {
     Applied {
         /// Something went into the outbox.
         said: bool,
-        /// The agent has finished with everything it was handed.
+        /// The agent has finished all batches that it was given.
         idle: bool,
     },
     /// The record was applied before.
@@ -44,7 +44,7 @@ pub enum Recorded {
 pub(super) struct Answer {
     /// At most [`LONGEST_PART`] bytes each; together they are the text. None: nothing is said.
     parts: Vec<String>,
-    /// It holds something, all of which is for nobody.
+    /// It has a text, all of which is internal.
     unsaid: bool,
 }
 
@@ -153,7 +153,7 @@ pub(super) fn apply(
         c.prepare_cached("UPDATE runs SET handled_at = coalesce(handled_at, ?2) WHERE id = ?1")?
             .execute([run, now.0])?;
     }
-    // Of what it has in hand: it may name whatever else it likes, and that costs nothing here.
+    // Only batches that this run has count. It may name any others; that changes nothing.
     let handled: BTreeSet<i64> = handled.into_iter().filter_map(|batch| batch.parse().ok()).collect();
     let open = if handled.is_empty() { Vec::new() } else { with_batches(c, row.clone())?.open };
     // What was said since the last batch was finished is about those that are finished now.
@@ -191,8 +191,8 @@ pub(super) fn apply(
     Ok(Recorded::Applied { said: said.is_some(), idle: after.life.is_idle() })
 }
 
-/// An answer that finishes some batches is about those: of what is still in hand nothing was said by it, unless something
-/// was before.
+/// An answer that finishes some batches is about those. The run's other batches stay without an answer, unless it said
+/// something about them before.
 fn not_about_the_rest(c: &Connection, run: i64, row: i64, cause: &str) -> Result<()> {
     let in_hand: Vec<(i64, i64)> = c
         .prepare_cached(
@@ -208,7 +208,7 @@ fn not_about_the_rest(c: &Connection, run: i64, row: i64, cause: &str) -> Result
     Ok(())
 }
 
-/// Puts what is left to say of an answer into the outbox, and returns its row.
+/// Puts the last part of an answer into the outbox, and returns its row.
 fn say_answer(c: &Connection, run: &ActiveRun, n: u64, answer: &Answer, now: Time) -> Result<Option<i64>> {
     let Some(last) = answer.parts.last() else { return Ok(None) };
     if let Some(task) = run.task() {

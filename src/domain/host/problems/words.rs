@@ -1,0 +1,430 @@
+//! Each problem in words, with its fix.
+
+use ipc_handlers::Folder;
+
+use super::{
+    super::screen::acts, Arrived, Failing, Finding, HeldUp, Problem, Resting, RootFault, Severity, Unsaid,
+};
+
+/// The longest text that is shown of what others wrote, such as the error of a run, characters.
+const LONGEST_QUOTE: usize = 300;
+
+use Problem::{
+    AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Inodes,
+    MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid,
+    OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings,
+    StoreClosed, Stored, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
+};
+
+impl Problem {
+    /// Returns the problem in words, with its fix.
+    #[must_use]
+    pub fn finding(&self) -> Finding {
+        use Severity::{Fail, Warn};
+        let (code, about, severity, text, fix) = match self {
+            Root(fault) => {
+                let (text, fix) = fault.words();
+                ("root", String::new(), Fail, text, fix)
+            }
+            StoreClosed { why } => (
+                "store",
+                String::new(),
+                Fail,
+                format!("the store can't be opened: {}", quote(why)),
+                "`g2 doctor` says more; restore a backup if the store is damaged, install the newer g2 if that wrote it".into(),
+            ),
+            NoSettings { why } => (
+                "settings",
+                String::new(),
+                Fail,
+                format!("the settings can't be used: {}", quote(why)),
+                "correct g2.toml; `g2 init` in an empty folder writes one with every setting at its default".into(),
+            ),
+            Unsandboxed { what } => (
+                "sandbox",
+                String::new(),
+                Fail,
+                format!("{} would run without any sandbox, so the daemon does not start", quote(what)),
+                "set sandbox.kind = \"docker\", or allow this with sandbox.allow_unsandboxed = true".into(),
+            ),
+            Upstream { text, why } => (
+                "gateway",
+                String::new(),
+                Fail,
+                format!("{:?} is not a usable address of the model's host: {}", quote(text), quote(why)),
+                "set gateway.upstream in g2.toml, or ANTHROPIC_BASE_URL, to an address such as https://api.anthropic.com".into(),
+            ),
+            Unusable { why } => {
+                ("settings", why.clone(), Warn, quote(why), "correct it or remove it".into())
+            }
+            Secrets { path, mode } => (
+                "secrets",
+                path.clone(),
+                Warn,
+                format!("{path} has mode {mode:04o}: other users can read or change the secrets in it"),
+                format!("`chmod 600 {path}`"),
+            ),
+            Disk { path, free, wanted, stopped } => (
+                "disk",
+                String::new(),
+                Fail,
+                format!(
+                    "only {} MiB are free under {path}, and {} MiB are needed, so no agent is launched and commands wait{}",
+                    free >> 20,
+                    wanted >> 20,
+                    was_stopped(stopped)
+                ),
+                "free some space (`g2 prune` with the daemon down shrinks the store), or lower limits.min_free_mib".into(),
+            ),
+            Inodes { path, free, all } => (
+                "inodes",
+                String::new(),
+                Warn,
+                format!("only {free} of {all} inodes are free under {path}, so no agent is launched"),
+                "remove small files that you do not need; every command and every run makes a few".into(),
+            ),
+            OpenFiles { groups, runs, wanted, limit } => (
+                "open_files",
+                String::new(),
+                Fail,
+                format!(
+                    "{groups} groups and {runs} runs need about {wanted} open files; {limit} are allowed"
+                ),
+                format!(
+                    "raise the hard limit: `ulimit -Hn {0}`, or LimitNOFILE={0} in the unit",
+                    wanted * 2
+                ),
+            ),
+            Engine { why } => (
+                "docker",
+                String::new(),
+                Fail,
+                format!("no agent can be launched: {}", quote(why)),
+                "start Docker, let this user use its socket (group docker), or set DOCKER_HOST=unix:///path/to/docker.sock".into(),
+            ),
+            NoImage { image, groups } => (
+                "image",
+                image.clone(),
+                Fail,
+                format!("image {image} does not exist, so the agents of {} can't be launched", names(groups)),
+                format!("build it with `container/build.sh {image}` (`container/build.sh --bare {image}` for the scripted agent alone), or set sandbox.image to another"),
+            ),
+            OtherClaude { image, held, wanted, groups } => (
+                "image",
+                image.clone(),
+                Fail,
+                format!(
+                    "image {image} has Claude Code {held}, but agent.claude.version allows only {wanted}: every run of {} fails",
+                    names(groups)
+                ),
+                format!("set agent.claude.version = \"{held}\", or build the image with that version"),
+            ),
+            NoModelKey { why, remedy, groups } => (
+                "model_key",
+                String::new(),
+                Fail,
+                format!("{}; the agents of {} need one", quote(why), names(groups)),
+                (*remedy).into(),
+            ),
+            NoKey { path, why: Some(why), .. } => (
+                "key",
+                String::new(),
+                Fail,
+                format!("{path} can't be read: {}", quote(why)),
+                "let the user that runs g2 read it".into(),
+            ),
+            NoKey { path, why: None, groups } => (
+                "key",
+                String::new(),
+                Fail,
+                format!("the agents of {} need a key, and there is none", names(groups)),
+                format!("put ANTHROPIC_API_KEY=… or CLAUDE_CODE_OAUTH_TOKEN=… into {path}"),
+            ),
+            GroupSettings { group, why } => (
+                "group_settings",
+                group.to_string(),
+                Fail,
+                format!("group {group} can't be launched: {}", quote(why)),
+                format!("correct it with `g2 groups set {group} KEY=VALUE`; an empty value restores the default of all groups"),
+            ),
+            Script { path, of, why, is_read: false, .. } => (
+                "script",
+                path.clone(),
+                Fail,
+                format!("{path} ({of}) can't be read: {}", quote(why)),
+                format!("put the file there, or set another for {of}"),
+            ),
+            Script { path, of, why, is_read: true, .. } => (
+                "script",
+                path.clone(),
+                Fail,
+                format!("{path} ({of}): {}", quote(why)),
+                "write a JSON list of {\"when\"?: {\"contains\": …}, \"times\"?: N, \"do\": [step, …]}".into(),
+            ),
+            MountList { why } => (
+                "mount_allowlist",
+                String::new(),
+                Fail,
+                quote(why),
+                r#"write {"allowedRoots": [{"path": "~/x", "allowReadWrite": false}], "blockedPatterns": [], "nonMainReadOnly": true}"#.into(),
+            ),
+            MainGroups { folders } if folders.is_empty() => (
+                "main_group",
+                String::new(),
+                Fail,
+                "no group is the main group, so no agent can register groups or see all of them".into(),
+                "add one with `g2 groups add main --chat local:main --main` (any folder name will do)".into(),
+            ),
+            MainGroups { folders } => (
+                "main_group",
+                String::new(),
+                Fail,
+                format!("{} groups are main groups, and only one may be: {}", folders.len(), names(folders)),
+                "remove all but one with `g2 groups remove`".into(),
+            ),
+            GroupFolder { group, path } => (
+                "group_folder",
+                group.to_string(),
+                Fail,
+                format!("{path} is not a folder, so group {group} can't be launched"),
+                format!("move it away and make the folder: `mkdir {path}`"),
+            ),
+            SenderList { why } => (
+                "sender_list",
+                String::new(),
+                Fail,
+                quote(why),
+                "correct it, or remove it so that each chat's policy decides alone; G2 notices the change by itself".into(),
+            ),
+            Pattern { group, chat, pattern, why } => (
+                "engage_pattern",
+                format!("{group} {chat}"),
+                Fail,
+                format!("group {group} engages on every message of {chat}, because its pattern {:?} can't be used: {}", quote(pattern), quote(why)),
+                format!("correct it with `g2 wirings set --group {group} --chat {chat} 'pattern=…'`"),
+            ),
+            AnswersTwice { chat, groups } => (
+                "answers_twice",
+                chat.clone(),
+                Warn,
+                format!(
+                    "{} engage on every message of {chat}: each message is answered {} times",
+                    names_with(groups, " and "),
+                    groups.len()
+                ),
+                format!(
+                    "`g2 wirings set --group {} --chat {chat} engage=mention`, or remove one with `g2 wirings remove`",
+                    groups.last().map(ToString::to_string).unwrap_or_default()
+                ),
+            ),
+            Held { count, seq, chat, group, reason } => (
+                "held_messages",
+                String::new(),
+                Warn,
+                format!(
+                    "held messages: {count} (no rule could judge them); the oldest is {seq} of {chat}, for group {group}: {}",
+                    quote(reason)
+                ),
+                format!("change the pattern with `g2 wirings set --group {group} --chat {chat} 'pattern=…'`, and the messages are judged again; `g2 why {seq}` says more"),
+            ),
+            NobodyIsAsked { why } => (
+                "approvals",
+                "who is asked".into(),
+                Warn,
+                format!("{}; messages of strangers and from new chats are counted but not heard", quote(why)),
+                "make a person an owner with `g2 users role USER owner`, and name the chat for their questions with `g2 users add USER --dm CHAT`".into(),
+            ),
+            ManyQuestions { full } => (
+                "approvals",
+                "open questions".into(),
+                Warn,
+                quote(full),
+                "answer them (`g2 approvals list`), or close many with `g2 approvals deny --chat JID` or `deny --all`".into(),
+            ),
+            Zone { name, meant, used } => (
+                "time_zone",
+                name.clone(),
+                Warn,
+                format!("{:?} is not a time zone, so {used} is used", quote(name)),
+                meant.map_or_else(
+                    || "set TZ or `timezone` in g2.toml to a name such as Europe/Paris".to_owned(),
+                    |meant| format!("write {meant} instead of {name}: in TZ, g2.toml, .env or /etc/localtime"),
+                ),
+            ),
+            Stored { group, bytes, most, left, held_up } => (
+                "stored",
+                group.to_string(),
+                if *held_up == HeldUp::Stopped { Fail } else { Warn },
+                match (held_up, bytes >> 20, most >> 20, left >> 20) {
+                    (HeldUp::Stopped, mib, most, _) => {
+                        format!("group {group} is stopped: it has {mib} MiB in the store, and may have at most {most} MiB")
+                    }
+                    (HeldUp::Full, mib, most, _) => {
+                        format!("group {group} can store nothing more: it has {mib} of at most {most} MiB in the store")
+                    }
+                    (HeldUp::Waits, mib, _, left) => {
+                        format!("commands of group {group} wait: it has {mib} MiB in the store, and {left} MiB are left")
+                    }
+                },
+                "`g2 prune` removes history, `g2 tasks cancel` tasks; limits.stored_mib sets the limit".into(),
+            ),
+            Aside { group, why, since } => (
+                "set_aside",
+                group.to_string(),
+                Fail,
+                format!("group {group} is set aside since {since}: {}", quote(why)),
+                format!(
+                    "`g2 ipc list --group {group}` shows its commands, `g2 ipc drop ID` discards one, `g2 ipc release {group}` lets the group go on"
+                ),
+            ),
+            Restart { settings } => (
+                "settings",
+                String::new(),
+                Warn,
+                format!("restart for {}", settings.join(", ")),
+                "settings are read at the start: stop g2 and start it again".into(),
+            ),
+            Settings { why } => (
+                "settings",
+                String::new(),
+                Fail,
+                format!("{why}; the daemon goes on with the settings of its start, but its next start will fail"),
+                "correct g2.toml; on SIGHUP the daemon checks it and logs the result".into(),
+            ),
+            Unwatched { why } => (
+                "file_events",
+                String::new(),
+                Warn,
+                quote(why),
+                "raise fs.inotify.max_user_instances with sysctl, or end programs that use many; G2 tries again by itself".into(),
+            ),
+            Channel { channel, refused: true, why, since } => (
+                "channel",
+                channel.clone(),
+                Fail,
+                format!("{channel} has refused the connection since {since}: {}", quote(why)),
+                format!("correct the account of {channel} (its token, its login); nothing is heard or said there until then"),
+            ),
+            Channel { channel, refused: false, why, since } => (
+                "channel",
+                channel.clone(),
+                Warn,
+                format!("{channel} has been out of reach since {since}: {}", quote(why)),
+                format!("look at the network and at {channel} itself; G2 tries again by itself"),
+            ),
+            RunsFail(Failing { group, task, times, run, at, error }) => {
+                let why = quote(error.as_deref().unwrap_or("it did not say why"));
+                let (code, about, whose) = match task {
+                    None => ("runs_fail", group.to_string(), format!("group {group}")),
+                    Some(task) => {
+                        ("task_fails", format!("{group} {task}"), format!("task {} of group {group}", quote(task)))
+                    }
+                };
+                (
+                    code,
+                    about,
+                    Fail,
+                    format!("the last {times} runs of {whose} failed; run {run}, at {at}: {why}"),
+                    format!("`g2 runs show {run}` and `g2 runs logs {run}` say more"),
+                )
+            }
+            Rests(Resting { group, chat, thread, until }) => {
+                let thread = if thread.is_empty() { String::new() } else { format!(", thread {}", quote(thread)) };
+                (
+                    "lane_rests",
+                    format!("{group} {chat}{thread}"),
+                    Warn,
+                    format!("messages of {chat}{thread} wait: after a failure, group {group} rests there until {until}"),
+                    format!("G2 tries again then; `g2 messages list --chat {chat} --unanswered` shows the messages that wait, `g2 runs list` the failure"),
+                )
+            }
+            GivenUp { count, newest } => (
+                "given_up",
+                String::new(),
+                Warn,
+                format!("messages that were given up within the last 24 hours: {count}; the newest is {newest}"),
+                format!("`g2 why {newest}` says why; its sender was told and can send it again"),
+            ),
+            NotSaid { arrived, unsaid: Unsaid { count, newest, chat, error } } => {
+                let why = error.as_deref().map(|error| format!(": {}", quote(error))).unwrap_or_default();
+                let (about, meaning) = match arrived {
+                    Arrived::No => ("could not be said", "could not be sent"),
+                    Arrived::Unknown => ("may or may not have been said", "may or may not have arrived"),
+                };
+                (
+                    "outbox",
+                    about.into(),
+                    Warn,
+                    format!("{count} texts for chats {meaning}; the newest is {newest} to {chat}{why}"),
+                    format!("fix the cause, then send it again with `g2 outbox retry {newest}`; `g2 outbox list` shows all"),
+                )
+            }
+            Unreadable { what, why } => (
+                "store",
+                (*what).into(),
+                Fail,
+                format!("{what} can't be read: {}", quote(why)),
+                "`g2 doctor` checks the store; the log says more".into(),
+            ),
+        };
+        Finding { code: code.into(), about: quote(&about), severity, text, fix: quote(&fix) }
+    }
+}
+
+impl RootFault {
+    /// Returns the problem in words, and its fix.
+    fn words(&self) -> (String, String) {
+        let owner = |root: &String| {
+            format!(
+                "run g2 as the user that owns it, or make your user the owner: `chown -R \"$USER\" {root}`"
+            )
+        };
+        match self {
+            Self::Closed { root, path } => (format!("this user may not read {path}"), owner(root)),
+            Self::Missing { root, parts } => (
+                format!("{root} is not laid out: {} missing", parts.join(", ")),
+                format!("lay it out with `g2 --root {root} init`, or choose another root with --root"),
+            ),
+            Self::WithoutStore { root, trace } => (
+                format!("the store {root}/data/g2.sqlite is missing, but {trace} shows that there was one"),
+                format!(
+                    "mount its disk or restore it from a backup; `g2 --root {root} init --fresh` starts anew without it"
+                ),
+            ),
+            Self::NoFolder { root, path } => {
+                (format!("{path} is not a folder"), format!("move it away and run `g2 --root {root} init`"))
+            }
+            Self::Unwritable { root, path, why } => (format!("{path} can't be written: {why}"), owner(root)),
+            Self::ReadOnly { path, why } => (
+                format!("{path} can't be written: {why}"),
+                "mount the file system for writing, or choose another root with --root".into(),
+            ),
+        }
+    }
+}
+
+/// Foreign text on one line, cut to [`LONGEST_QUOTE`].
+fn quote(text: &str) -> String {
+    let mut chars = text.chars().map(|c| if acts(c) { ' ' } else { c });
+    let mut line: String = chars.by_ref().take(LONGEST_QUOTE).collect();
+    if chars.next().is_some() {
+        line.push('…');
+    }
+    line
+}
+
+fn names(groups: &[Folder]) -> String {
+    names_with(groups, ", ")
+}
+
+fn names_with(groups: &[Folder], between: &str) -> String {
+    groups.iter().map(Folder::as_str).collect::<Vec<_>>().join(between)
+}
+
+fn was_stopped(groups: &[Folder]) -> String {
+    match groups.len() {
+        0 => String::new(),
+        1 => format!("; group {} was stopped, because it filled the disk", names(groups)),
+        _ => format!("; the groups {} were stopped, because they may have filled the disk", names(groups)),
+    }
+}

@@ -1,0 +1,112 @@
+//! Groups: whether each can be launched, and scripts that agents follow.
+
+use std::collections::BTreeMap;
+
+use ipc_handlers::Folder;
+
+use super::View;
+use crate::{
+    config::{Config, dotenv},
+    domain::{
+        host::{errors::chain, problems::Problem},
+        rows::Group,
+        runs::run_settings::{Credentials as Where, Provider, RunSettings},
+    },
+    gateway::{CredentialError, Credentials},
+};
+
+/// Whether each group can be launched, as far as its own settings, its folder and its key go; and whether one is main.
+pub(super) fn launchable(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
+    let main: Vec<Folder> = groups.iter().filter(|g| g.is_main).map(|g| g.folder.clone()).collect();
+    if main.len() != 1 {
+        found.push(Problem::MainGroups { folders: main });
+    }
+    let everybodys = view.config.run_settings();
+    let (mut of_gateway, mut given) = (Vec::new(), Vec::new());
+    for group in groups {
+        let path = view.root.join("groups").join(group.folder.as_str());
+        if path.metadata().is_ok_and(|meta| !meta.is_dir()) {
+            let path = path.display().to_string();
+            found.push(Problem::GroupFolder { group: group.folder.clone(), path });
+        }
+        match everybodys.clone().for_group(group) {
+            Ok((RunSettings { provider: Provider::Claude, credentials, .. }, _)) => match credentials {
+                Where::Gateway => of_gateway.push(group.folder.clone()),
+                Where::Stdin => given.push(group.folder.clone()),
+            },
+            Ok(_) => {}
+            Err(error) => {
+                found.push(Problem::GroupSettings { group: group.folder.clone(), why: chain(&error) });
+            }
+        }
+    }
+    if !of_gateway.is_empty() {
+        let keys = Credentials::new(view.root.join(".env"), view.config.gateway.token_file.clone());
+        if let Err(error) = keys.current() {
+            found.push(Problem::NoModelKey {
+                why: chain(&error),
+                remedy: remedy(&error),
+                groups: of_gateway,
+            });
+        }
+    }
+    if !given.is_empty() {
+        let path = view.root.join(".env").display().to_string();
+        match dotenv::secrets(view.root) {
+            Err(error) => {
+                found.push(Problem::NoKey { path, why: Some(error.to_string()), groups: given });
+            }
+            Ok(secrets) if dotenv::key(&secrets).is_none() => {
+                found.push(Problem::NoKey { path, why: None, groups: given });
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Says how a key comes to be there.
+#[must_use]
+pub fn remedy(error: &CredentialError) -> &'static str {
+    match error {
+        CredentialError::None(_) => "put the key there and `chmod 600` the file; G2 reads it at once",
+        CredentialError::Ended { .. } => "log in again, or use an API key",
+        CredentialError::Read { .. } | CredentialError::Unusable { .. } => {
+            "correct the file, or the path in gateway.token_file"
+        }
+    }
+}
+
+/// Returns the scripts that are set: who names each, and the groups that follow it.
+#[must_use]
+pub fn scripts_set(config: &Config, groups: &[Group]) -> BTreeMap<String, (Vec<String>, Vec<Folder>)> {
+    let mut set: BTreeMap<String, (Vec<String>, Vec<Folder>)> = BTreeMap::new();
+    if let Some(script) = &config.agent.script {
+        let (of, followers) = set.entry(script.display().to_string()).or_default();
+        of.push("[agent] script".into());
+        followers.extend(groups.iter().filter(|g| g.script.is_none()).map(|g| g.folder.clone()));
+    }
+    for group in groups {
+        if let Some(script) = &group.script {
+            let (of, followers) = set.entry(script.clone()).or_default();
+            of.push(format!("group {}", group.folder));
+            followers.push(group.folder.clone());
+        }
+    }
+    set
+}
+
+/// Reads each script that is set, and checks it as the agent will.
+pub(super) fn scripts(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
+    for (script, (of, groups)) in scripts_set(view.config, groups) {
+        let path = view.root.join(script);
+        let (why, is_read) = match crate::root::read_script(&path) {
+            Err(error) => (error.to_string(), false),
+            Ok(text) => match agent_runner::provider::check_script(&text) {
+                Ok(()) => continue,
+                Err(error) => (chain(&error), true),
+            },
+        };
+        let path = path.display().to_string();
+        found.push(Problem::Script { path, of: of.join(", "), groups, why, is_read });
+    }
+}

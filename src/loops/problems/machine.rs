@@ -1,0 +1,82 @@
+//! The machine: disk space and open files.
+
+use super::View;
+use crate::{
+    domain::host::{
+        disk::{self, Admission, Disk, Space},
+        errors::chain,
+        problems::{HeldUp, Problem},
+    },
+    store::Store,
+};
+
+/// Open files for each group, for each run while it lives, and for the rest.
+const PER_GROUP: u64 = 6;
+const PER_RUN: u64 = 16;
+const BESIDES: u64 = 64;
+
+/// What is free now, however long ago the daemon has looked.
+pub(super) fn disk(view: &View<'_>, found: &mut Vec<Problem>) {
+    let data = view.root.join("data");
+    let data = if data.is_dir() { data } else { view.root.to_owned() };
+    let Some(free) = crate::system::disk::free_bytes(&data) else { return };
+    let (free_inodes, inodes) = crate::system::disk::inodes(&data);
+    let wanted = view.config.limits.min_free_bytes;
+    let path = data.display().to_string();
+    let inside = view.store.and_then(|store| store.size().ok()).map_or(0, |size| size.free);
+    let disk = Disk { free, inside, wanted, free_inodes, all_inodes: inodes };
+    if disk::space(&Disk { free_inodes: 0, all_inodes: 0, ..disk }) != Space::Enough {
+        let stopped = view
+            .daemon
+            .map(|daemon| daemon.machine.without_space().keys().cloned().collect())
+            .unwrap_or_default();
+        found.push(Problem::Disk { path, free, wanted, stopped });
+    } else if disk::space(&disk) != Space::Enough {
+        found.push(Problem::Inodes { path, free: free_inodes, all: inodes });
+    }
+    if let Some(store) = view.store {
+        stored(view, store, &disk, found);
+    }
+}
+
+/// Groups that have as much in the store as they may, and more.
+fn stored(view: &View<'_>, store: &Store, disk: &Disk, found: &mut Vec<Problem>) {
+    let all = match store.stored() {
+        Ok(all) => all,
+        Err(error) => {
+            return found
+                .push(Problem::Unreadable { what: "the size of groups in the store", why: chain(&error) });
+        }
+    };
+    let (most, left) = (view.config.limits.stored_bytes, disk.left());
+    for (group, bytes) in all {
+        let held_up = if disk::is_over(bytes, most) {
+            HeldUp::Stopped
+        } else if bytes >= most {
+            HeldUp::Full
+        } else if disk::admission(bytes, most, disk) == Admission::Ahead {
+            HeldUp::Waits
+        } else {
+            continue;
+        };
+        found.push(Problem::Stored { group, bytes, most, left, held_up });
+    }
+}
+
+/// The hard limit: the daemon raises its own to that.
+pub(super) fn open_files(view: &View<'_>, groups: usize, found: &mut Vec<Problem>) {
+    use rustix::process::{Resource, getrlimit};
+    let runs = view.config.limits.max_containers.get() as u64;
+    let wanted = wanted_files(groups as u64, runs);
+    if let Some(limit) = getrlimit(Resource::Nofile).maximum
+        && limit < wanted
+    {
+        found.push(Problem::OpenFiles { groups, runs, wanted, limit });
+    }
+}
+
+/// Returns about how many files are open at most with this many groups and runs.
+#[must_use]
+pub fn wanted_files(groups: u64, runs: u64) -> u64 {
+    PER_GROUP * groups + PER_RUN * runs + BESIDES
+}

@@ -1,0 +1,105 @@
+//! What the store tells: chats, questions, platforms, and work that failed.
+
+use std::collections::BTreeMap;
+
+use ipc_handlers::Folder;
+
+use crate::{
+    channels,
+    domain::{
+        heard::{approvals::full, engage::takes_everything, js_regex::Pattern},
+        host::{
+            errors::chain,
+            problems::{Problem, of_channels, of_ledger},
+        },
+        rows::Wiring,
+    },
+    store::Store,
+    system::clock,
+};
+
+/// Groups over which the daemon died again and again.
+pub(super) fn aside(store: &Store, found: &mut Vec<Problem>) {
+    match store.holds() {
+        Ok(holds) => found.extend(holds.into_iter().filter(|hold| hold.aside).map(|hold| Problem::Aside {
+            group: hold.group,
+            why: hold.reason.unwrap_or_default(),
+            since: hold.at,
+        })),
+        Err(error) => found.push(Problem::Unreadable { what: "the holds", why: chain(&error) }),
+    }
+}
+
+/// Patterns, and messages that wait for a person.
+pub(super) async fn hearing(store: &Store, found: &mut Vec<Problem>) {
+    match store.wirings().await {
+        Ok(wirings) => of_wirings(&wirings, found),
+        Err(error) => found.push(Problem::Unreadable { what: "the wirings", why: chain(&error) }),
+    }
+    match store.held_messages().await {
+        Ok(held) => found.extend(held.map(|held| Problem::Held {
+            count: held.count,
+            seq: held.seq,
+            chat: held.chat_jid,
+            group: held.group,
+            reason: held.reason,
+        })),
+        Err(error) => found.push(Problem::Unreadable { what: "held messages", why: chain(&error) }),
+    }
+}
+
+/// Patterns that can't be used, and chats in which several groups answer everything.
+fn of_wirings(wirings: &[Wiring], found: &mut Vec<Problem>) {
+    let mut by_chat: BTreeMap<&str, Vec<Folder>> = BTreeMap::new();
+    for wiring in wirings {
+        let Some(pattern) = wiring.engage_pattern.as_deref() else { continue };
+        if pattern != "."
+            && let Err(why) = Pattern::compile(pattern)
+        {
+            found.push(Problem::Pattern {
+                group: wiring.group.clone(),
+                chat: wiring.chat_jid.clone(),
+                pattern: pattern.to_owned(),
+                why: why.to_string(),
+            });
+        } else if takes_everything(Some(pattern)) {
+            by_chat.entry(&wiring.chat_jid).or_default().push(wiring.group.clone());
+        }
+    }
+    let twice = by_chat.into_iter().filter(|(_, groups)| groups.len() > 1);
+    found.extend(twice.map(|(chat, groups)| Problem::AnswersTwice { chat: chat.to_owned(), groups }));
+}
+
+/// Whether strangers can be asked about.
+pub(super) async fn questions(store: &Store, found: &mut Vec<Problem>) {
+    match store.who_is_asked().await {
+        Ok(Ok(_)) => {}
+        Ok(Err(nobody)) => found.push(Problem::NobodyIsAsked { why: nobody.to_string() }),
+        Err(error) => found.push(Problem::Unreadable { what: "the people", why: chain(&error) }),
+    }
+    match store.approvals(false).await {
+        Ok(open) => found.extend(full(&open).map(|full| Problem::ManyQuestions { full })),
+        Err(error) => found.push(Problem::Unreadable { what: "the questions", why: chain(&error) }),
+    }
+}
+
+/// Whether the platforms of this program are connected.
+pub(super) async fn connections(store: &Store, found: &mut Vec<Problem>) {
+    match store.connections().await {
+        Ok(mut states) => {
+            // A row of a platform that this program does not have is old.
+            states.retain(|state| channels::NAMES.contains(&state.channel.as_str()));
+            found.extend(of_channels(states, clock::now()));
+        }
+        Err(error) => found.push(Problem::Unreadable { what: "the channels", why: chain(&error) }),
+    }
+}
+
+/// What failed, rests, was given up or could not be said.
+pub(super) fn ledger(store: &Store, found: &mut Vec<Problem>) {
+    let now = clock::now();
+    match store.ledger(now) {
+        Ok(ledger) => found.extend(of_ledger(ledger, now)),
+        Err(error) => found.push(Problem::Unreadable { what: "the ledger", why: chain(&error) }),
+    }
+}

@@ -1,0 +1,74 @@
+//! Settings, the environment, and the lists that users keep.
+
+use std::path::{Path, PathBuf};
+
+use super::View;
+use crate::{
+    allowlists::{
+        mounts::{self, NoList},
+        senders,
+    },
+    config::{Config, dotenv},
+    domain::host::{errors::chain, problems::Problem},
+    gateway::Upstream,
+};
+
+/// Whether the gateway can be opened.
+pub(super) fn upstream(view: &View<'_>, found: &mut Vec<Problem>) {
+    let text = &view.config.gateway.upstream;
+    if let Err(error) = Upstream::parse(text) {
+        found.push(Problem::Upstream { text: text.clone(), why: chain(&error) });
+    }
+}
+
+/// What is set in the environment and `.env` and can't be used, and files of secrets that others can read.
+pub(super) fn environment(view: &View<'_>, found: &mut Vec<Problem>) {
+    let odd = dotenv::odd_lines(&dotenv::text(view.root));
+    let unusable = view.config.unusable.iter().cloned().chain(odd);
+    found.extend(unusable.map(|why| Problem::Unusable { why }));
+    for path in secrets(view.config, view.root) {
+        if let Some(mode) = crate::root::open_mode(&path).filter(|mode| mode & 0o077 != 0) {
+            found.push(Problem::Secrets { path: path.display().to_string(), mode });
+        }
+    }
+}
+
+/// Returns the files that secrets lie in.
+#[must_use]
+pub fn secrets(config: &Config, root: &Path) -> Vec<PathBuf> {
+    [root.join(".env")].into_iter().chain(config.gateway.token_file.clone()).collect()
+}
+
+pub(super) fn mount_list(view: &View<'_>, found: &mut Vec<Problem>) {
+    if let Err(error @ NoList::Broken { .. }) = mounts::read_list(view.config) {
+        found.push(Problem::MountList { why: error.to_string() });
+    }
+}
+
+pub(super) fn sender_list(view: &View<'_>, found: &mut Vec<Problem>) {
+    let list = senders::read(view.config);
+    found.extend(senders::problems(view.config, &list).into_iter().map(|why| Problem::SenderList { why }));
+}
+
+/// What was changed since the daemon read its settings.
+pub(super) fn changed(view: &View<'_>, found: &mut Vec<Problem>) {
+    if view.daemon.is_none() {
+        return;
+    }
+    match Config::written_now(view.root) {
+        Ok(now) => {
+            let settings = view.config.written.differences(&now);
+            found.extend((!settings.is_empty()).then_some(Problem::Restart { settings }));
+        }
+        Err(error) => found.push(Problem::Settings { why: chain(&error) }),
+    }
+}
+
+pub(super) fn zone(view: &View<'_>, found: &mut Vec<Problem>) {
+    let zone = &view.config.zone;
+    found.extend(zone.rejected.iter().map(|(name, meant)| Problem::Zone {
+        name: name.clone(),
+        meant: *meant,
+        used: zone.name.clone(),
+    }));
+}
