@@ -53,6 +53,7 @@ use sandbox::choose_sandbox;
 
 pub use init::{History, check_root, found, init, lay_out_boxes};
 pub use instance::is_alive;
+pub use sandbox::RUNNER;
 pub use shrink::{Shrunk, shrink};
 
 /// How many hints of file events may wait before they degrade to a scan.

@@ -57,6 +57,7 @@ struct Stamp {
 }
 
 impl Senders {
+    /// The list of these settings; it is not read yet.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self { path: list_path(config), seen: None, list: SenderList::Absent }
@@ -77,6 +78,7 @@ impl Senders {
         changed
     }
 
+    /// Returns the list as it was read last.
     #[must_use]
     pub fn list(&self) -> &SenderList {
         &self.list

@@ -11,6 +11,10 @@ use crate::{
     store::Store,
 };
 
+/// The first argument with which the process sandbox starts this program as the runner. It is no command for people, so no list
+/// names it.
+pub const RUNNER: &str = "agent";
+
 /// Returns the sandbox that the settings and the machine allow.
 ///
 /// # Errors
@@ -19,7 +23,7 @@ pub(super) async fn choose_sandbox(root: &Path, config: &Config, store: &Store) 
     let docker =
         || -> Result<Box<dyn Sandbox>> { Ok(Box::new(DockerSandbox::new(config.docker_host.as_deref())?)) };
     let program = std::env::current_exe().context("finding our own program")?;
-    let children = ProcessSandbox::new(program, vec!["agent".to_owned()], root.join("data/runs"));
+    let children = ProcessSandbox::new(program, vec![RUNNER.to_owned()], root.join("data/runs"));
     // Children of an earlier daemon die before anything is launched, whichever sandbox is used now.
     let killed = children.kill_leftovers().await.context("killing what an earlier daemon left running")?;
     if !killed.is_empty() {

@@ -21,6 +21,7 @@ pub struct Intake {
 }
 
 impl Intake {
+    /// Takes everything into this store.
     #[must_use]
     pub fn new(store: Store) -> Self {
         Self { store }

@@ -81,6 +81,7 @@ pub const NAMES: [&str; 1] = ["local"];
 pub struct Channels(Vec<Box<dyn Channel>>);
 
 impl Channels {
+    /// Returns these channels together.
     #[must_use]
     pub fn new(all: Vec<Box<dyn Channel>>) -> Self {
         Self(all)

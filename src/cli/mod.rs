@@ -182,9 +182,6 @@ enum Command {
     Doctor(doctor::Doctor),
 }
 
-/// The first argument with which the process sandbox starts the runner itself: no command for people, so no list has it.
-const AGENT: &str = "agent";
-
 /// What every command works with.
 pub(crate) struct Context {
     root: PathBuf,
@@ -281,7 +278,7 @@ fn speaker(text: &str) -> Result<String, BadArgument> {
 #[must_use]
 pub fn main() -> ExitCode {
     crate::system::memory::be_frugal();
-    if std::env::args_os().nth(1).is_some_and(|first| first == AGENT) {
+    if std::env::args_os().nth(1).is_some_and(|first| first == app::RUNNER) {
         return agent_runner::main();
     }
     let environment = Environment::of_process();

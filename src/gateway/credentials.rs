@@ -134,6 +134,7 @@ impl Known {
 type Stamp = (u64, u64, u64, i64, i64, i64, i64);
 
 impl Credentials {
+    /// The credentials of a root; nothing is read yet.
     #[must_use]
     pub fn new(dotenv: PathBuf, token_file: Option<PathBuf>) -> Self {
         Self { dotenv, token_file, known: Mutex::default() }

@@ -135,6 +135,7 @@ struct Open {
 }
 
 impl Gateway {
+    /// A gateway without any open socket.
     #[must_use]
     pub fn new(upstream: Upstream, credentials: Credentials, limits: Limits) -> Self {
         let client = upstream::Client::new(limits.connect);

@@ -168,10 +168,12 @@ async fn follow(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
         let at_work = Arc::clone(snapshots);
         match tokio::task::spawn_blocking(move || at_work.catch_up()).await {
             Ok(CaughtUp::Whole) => tokio::time::sleep(GATHER).await,
-            Ok(CaughtUp::Unread) => tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(READ_AGAIN) => continue,
-            },
+            Ok(CaughtUp::Unread) => {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(READ_AGAIN) => continue,
+                }
+            }
             Err(fault) => {
                 tracing::error!(fault = %chain(&fault), "our own fault: following the feed of changes failed");
                 tokio::time::sleep(GATHER).await;

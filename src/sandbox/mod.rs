@@ -90,6 +90,7 @@ pub enum Labels {
     Off,
 }
 
+/// Whether a container may write to a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     ReadOnly,
@@ -141,6 +142,7 @@ pub struct Found {
     pub state: State,
 }
 
+/// The state of a container, as the engine tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Created,

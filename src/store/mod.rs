@@ -145,6 +145,7 @@ impl StoreError {
     }
 }
 
+/// A result of the store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Bounds of each group in the store.

@@ -25,7 +25,7 @@ mod look;
 
 use file::{FileId, Index};
 
-/// What the index depends on.
+/// Changes that the index depends on.
 const FOLLOWED: [EventKind; 2] = [EventKind::Session, EventKind::Group];
 /// How much of one group is indexed before the next group's turn, bytes. A MiB takes a third of a second, and some seconds if
 /// its text was chosen for that.

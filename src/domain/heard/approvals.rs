@@ -176,6 +176,7 @@ impl Action {
 }
 
 impl Rights {
+    /// Whether they include decisions for a group.
     #[must_use]
     pub fn over(&self, group: &Folder) -> bool {
         match self {

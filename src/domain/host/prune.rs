@@ -37,6 +37,7 @@ pub enum History {
 }
 
 impl History {
+    /// Every kind, in the order of removal.
     pub const ALL: [Self; 7] = [
         Self::Approvals,
         Self::Messages,

@@ -26,6 +26,7 @@ pub struct Holds {
 }
 
 impl Holds {
+    /// Returns the holds of these rows.
     #[must_use]
     pub fn new(holds: impl IntoIterator<Item = Hold>) -> Self {
         let mut all = Self::default();

@@ -80,6 +80,7 @@ pub struct Found {
     pub kind: FoundKind,
 }
 
+/// The kind of thing at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundKind {
     Folder,

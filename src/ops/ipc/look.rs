@@ -88,6 +88,10 @@ pub enum Found {
 }
 
 impl Queue {
+    /// Returns the commands, settled and open.
+    ///
+    /// # Errors
+    /// The store's, or the world's.
     pub async fn rows(&self, root: &Path, store: &Store) -> Result<Rows> {
         let now = clock::now();
         // Files move on while we read, so they are looked for where they come from first: none is missed.

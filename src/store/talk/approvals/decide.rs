@@ -34,13 +34,14 @@ pub struct Decided {
     pub made: Option<Folder>,
 }
 
+/// Whether an answer counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// It is done, and told in the card's chat.
     Done,
     /// It was answered before, or what it was about is gone.
     Late,
-    /// Whoever answered has no right to; nothing but the audit knows of it.
+    /// The person has no right to answer; only the audit tells of it.
     NotAllowed,
     /// It can't be done; the question stays open.
     Not,
