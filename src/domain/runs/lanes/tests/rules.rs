@@ -44,7 +44,10 @@ impl World {
         for ((of, source), patience) in self.patience.iter_mut().filter(|((of, _), _)| *of == g) {
             patience.passed_over += 1;
             let most = 2 * patience.ahead + 1;
-            assert!(patience.passed_over <= most, "{of}: {source:?} waits for more than {most} runs beside the one at work");
+            assert!(
+                patience.passed_over <= most,
+                "{of}: {source:?} waits for more than {most} runs beside the one at work"
+            );
         }
         let group = &mut self.groups[g];
         let generation = match &work {
@@ -171,7 +174,9 @@ impl World {
         self.patience.retain(|who, _| waiting.contains(who));
         for who in &waiting {
             let like = |other: &&(usize, Source)| {
-                other.0 == who.0 && *other != who && matches!(other.1, Source::Task(_)) == matches!(who.1, Source::Task(_))
+                other.0 == who.0
+                    && *other != who
+                    && matches!(other.1, Source::Task(_)) == matches!(who.1, Source::Task(_))
             };
             let ahead = waiting.iter().filter(like).count();
             self.patience.entry(who.clone()).or_insert(Patience { ahead, passed_over: 0 });
