@@ -1,8 +1,10 @@
 //! The rules as assertions: on each action when it is performed, and on what was left undone after each event.
 
+use std::collections::BTreeSet;
+
 use ipc_handlers::{Folder, Time};
 
-use super::world::{Container, GROUPS, Group, Mode, Pipe, Rows, World, name};
+use super::world::{Container, GROUPS, Group, Mode, Patience, Pipe, Rows, Source, World, name};
 use crate::domain::runs::lanes::{Action, Event, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT, Work};
 
 impl World {
@@ -38,10 +40,15 @@ impl World {
             assert!(fair, "{g} has a second turn while {other} waits");
         }
         self.passed_by.remove(&g);
+        self.patience.remove(&(g, Source::of(&work)));
+        for ((of, source), patience) in self.patience.iter_mut().filter(|((of, _), _)| *of == g) {
+            patience.passed_over += 1;
+            let most = 2 * patience.ahead + 1;
+            assert!(patience.passed_over <= most, "{of}: {source:?} waits for more than {most} runs beside the one at work");
+        }
         let group = &mut self.groups[g];
         let generation = match &work {
             Work::Lane(lane) => {
-                assert!(group.due.is_empty(), "{g}: messages before a task");
                 let rows = &mut group.rows[lane.0 as usize];
                 assert!(rows.is_awake(self.now), "{g}: start of {lane:?}, {rows:?}");
                 (rows.waits, rows.rest_until) = (false, None);
@@ -110,6 +117,7 @@ impl World {
 
     /// Checks that nothing that could be done has been left undone.
     fn judge(&mut self) {
+        self.count_who_waits();
         let waiting: Vec<usize> = (0..GROUPS).filter(|g| self.is_startable(*g)).collect();
         self.passed_by.retain(|g, _| waiting.contains(g));
         let open = self.mode == Mode::Open;
@@ -149,6 +157,24 @@ impl World {
         }
         if self.mode != Mode::Draining {
             assert!(self.lanes.next_wake().is_none_or(|wake| wake > self.now), "a wake in the past");
+        }
+    }
+
+    /// Notes who has begun to wait, with how many of its kind before it, and who waits no more.
+    fn count_who_waits(&mut self) {
+        let mut waiting = BTreeSet::new();
+        for (g, group) in self.groups.iter().enumerate() {
+            waiting.extend(group.due.iter().map(|task| (g, Source::Task(task.clone()))));
+            let awake = group.rows.iter().enumerate().filter(|(_, rows)| rows.is_awake(self.now));
+            waiting.extend(awake.map(|(l, _)| (g, Source::Lane(l))));
+        }
+        self.patience.retain(|who, _| waiting.contains(who));
+        for who in &waiting {
+            let like = |other: &&(usize, Source)| {
+                other.0 == who.0 && *other != who && matches!(other.1, Source::Task(_)) == matches!(who.1, Source::Task(_))
+            };
+            let ahead = waiting.iter().filter(like).count();
+            self.patience.entry(who.clone()).or_insert(Patience { ahead, passed_over: 0 });
         }
     }
 
