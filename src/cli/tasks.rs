@@ -61,7 +61,7 @@ pub(super) enum Tasks {
     /// Stop a task from running until it is resumed
     #[command(after_help = "Examples:\n  g2 tasks pause task-1")]
     Pause(Named),
-    /// Let a paused task run again; occurrences that it missed are skipped
+    /// Let a task run again that is paused or rests; occurrences that it missed are skipped
     #[command(after_help = "Examples:\n  g2 tasks resume task-1")]
     Resume(Named),
     /// Delete a task; its live run goes on

@@ -164,7 +164,7 @@ impl Store {
             let run = c.last_insert_rowid();
             let zone = zone_of(c, &due.group, &zones)?.zone;
             let next = crate::store::work::runs::next_slot(&due, Time(slot), now, &zone);
-            c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4, last_result = NULL WHERE id = ?1 AND group_folder = ?5")?
+            c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4, last_result = NULL, rest_until = NULL WHERE id = ?1 AND group_folder = ?5")?
                 .execute(params![id, slot, next.map(|t| t.0), now.0, group.as_str()])?;
             Ok(Some(HandedTask {
                 run,

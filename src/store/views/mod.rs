@@ -3,4 +3,5 @@
 pub(super) mod conversation;
 pub(super) mod health;
 pub(super) mod trace;
+pub(super) mod turns;
 pub(super) mod why;

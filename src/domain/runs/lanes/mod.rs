@@ -32,7 +32,8 @@
 //!   ended goes to its end, so nobody gets a second turn before those who wait have had their first.
 //! - **In a group** people go first, but a lane that had its turn while a task waited is followed by a task. Lanes have
 //!   their turns in the order in which they began to wait, and so have tasks. So a lane with `n` other lanes before it, or
-//!   a task with `n` other tasks, waits for at most `2 (n + 1)` ended runs of its group, the one at work included.
+//!   a task with `n` other tasks, waits for at most `2 (n + 1)` ended runs of its group, the one at work included. A pipe is
+//!   a turn, too: a lane whose pipe failed begins to wait again.
 //! - **Follow-ups** are piped into a ready run of the same lane and generation, one at a time. While others wait (for
 //!   the slot, or in the same group) a run gets [`PIPES_WHILE_OTHERS_WAIT`] of them; then it has to finish.
 //! - **Making room.** Only idle runs are closed, longest idle first, and only as many as are wanted beyond those

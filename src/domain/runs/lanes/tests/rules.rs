@@ -84,6 +84,8 @@ impl World {
         assert_eq!(c.work, Work::Lane(lane), "{g}: a foreign lane");
         assert_eq!(c.generation, rows.generation, "{g}: another generation");
         assert!(rows.is_awake(now), "{g}: pipe of {rows:?}");
+        // Whatever comes of it, that was its turn.
+        self.patience.remove(&(g, Source::Lane(lane.0 as usize)));
         c.crowded_pipes += u32::from(crowded);
         assert!(c.crowded_pipes <= PIPES_WHILE_OTHERS_WAIT, "{g}: too many pipes while others wait");
         c.answer = Some(match std::mem::take(&mut group.next_pipe) {
@@ -165,14 +167,17 @@ impl World {
 
     /// Notes who has begun to wait, with how many of its kind before it, and who waits no more.
     fn count_who_waits(&mut self) {
-        let mut waiting = BTreeSet::new();
+        let (mut waiting, mut in_doubt) = (BTreeSet::new(), BTreeSet::new());
         for (g, group) in self.groups.iter().enumerate() {
             waiting.extend(group.due.iter().map(|task| (g, Source::Task(task.clone()))));
             let awake = group.rows.iter().enumerate().filter(|(_, rows)| rows.is_awake(self.now));
             waiting.extend(awake.map(|(l, _)| (g, Source::Lane(l))));
+            // Nobody knows yet whether the pipe fails; that it did is not heard of a run that leaves.
+            let is_in_doubt = |c: &&Container| c.answer.is_some() || (c.told_to_leave && c.failed_pipes > 0);
+            in_doubt.extend(group.container.as_ref().filter(is_in_doubt).map(|c| (g, Source::of(&c.work))));
         }
-        self.patience.retain(|who, _| waiting.contains(who));
-        for who in &waiting {
+        self.patience.retain(|who, _| waiting.contains(who) && !in_doubt.contains(who));
+        for who in waiting.difference(&in_doubt) {
             let like = |other: &&(usize, Source)| {
                 other.0 == who.0
                     && *other != who

@@ -8,7 +8,10 @@ use rusqlite::{Connection, params};
 
 use super::{super::LONGEST_REPLY, Applied, within};
 use crate::domain::runs::tasks::TaskLimits;
-use crate::store::{Result, work::tasks};
+use crate::store::{
+    Result,
+    work::{failing, tasks},
+};
 
 /// Stores a new task, under its own id or one that we make: `task-N`, with the row's number.
 pub(super) fn create(c: &Connection, new: &NewTask, limits: &TaskLimits, now: Time) -> Applied {
@@ -83,7 +86,8 @@ pub(super) fn cancel(c: &Connection, group: &Folder, id: &str) -> Applied {
     Ok(Ok(Outcome::TaskCancelled { task_id: id.to_owned() }))
 }
 
-/// Changes a task. A new `next_run` is a new slot, with all its tries.
+/// Changes a task. A new `next_run` is a new slot, with all its tries. If its rest ends, the occurrence that was put off is
+/// due when it was due.
 pub(super) fn change(
     c: &Connection,
     group: &Folder,
@@ -100,7 +104,11 @@ pub(super) fn change(
             "UPDATE tasks SET prompt = coalesce(?3, prompt), script = CASE WHEN ?4 IS NULL THEN script ELSE nullif(?4, '') END,
                schedule_type = coalesce(?5, schedule_type), schedule_value = coalesce(?6, schedule_value),
                context_mode = coalesce(?7, context_mode), catch_up = coalesce(?8, catch_up), output = coalesce(?9, output),
-               status = coalesce(?10, status), next_run = coalesce(?11, next_run),
+               status = coalesce(?10, status),
+               next_run = coalesce(CASE WHEN ?12 AND rest_until IS NOT NULL THEN slot END, ?11, next_run),
+               rest_until = CASE WHEN ?11 IS NULL AND NOT ?12 THEN rest_until END,
+               failures = CASE WHEN ?12 THEN 0 ELSE failures END, failures_told = CASE WHEN ?12 THEN 0 ELSE failures_told END,
+               paused_for = CASE WHEN ?10 IS NULL THEN paused_for END,
                slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN slot END, tries = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN tries ELSE 0 END
              WHERE id = ?1 AND group_folder = ?2",
         )?
@@ -116,7 +124,11 @@ pub(super) fn change(
             change.output.map(OutputMode::as_str),
             change.status.map(TaskStatus::as_str),
             change.next_run.map(|at| at.0),
+            change.afresh,
         ])?;
+    if change.afresh {
+        failing::forget(c, group, id)?;
+    }
     let task = tasks::facts_of(c, id, Some(group), group)?.into_iter().next();
     let Some(task) = task.filter(|_| changed > 0) else {
         return Ok(Err(NotApplied::TaskGone { id: id.to_owned() }));
