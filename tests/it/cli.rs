@@ -16,6 +16,7 @@ mod changes;
 mod examples;
 mod losses;
 mod mistakes;
+mod sends;
 mod stories;
 mod texts;
 
