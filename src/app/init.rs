@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use ipc_handlers::{
     Folder,
     effect::{EngageMode, IgnoredMessages, SenderScope},
@@ -12,7 +12,7 @@ use super::{box_owner, lock, open_store, private_dir};
 use crate::{
     config::{self, Config},
     domain::host::errors::chain,
-    ops::{Alone, Keeper as _},
+    ops::{Alone, Keeper as _, OpError},
     root::{Standing, keep_private, make_private_file, standing},
     store::{NewGroup, NewWiring},
     system::clock,
@@ -75,12 +75,14 @@ pub async fn lay_out_boxes(root: &Path) -> Result<()> {
 pub fn check_root(root: &Path) -> Result<()> {
     match standing(root) {
         Standing::Root => Ok(()),
-        Standing::Nothing => bail!(
-            "no root here: {} holds no store of g2; `g2 --root {0} init` lays one out, --root names another",
-            root.display()
-        ),
+        Standing::Nothing => Err(no_root(root).into()),
         Standing::WithoutStore { trace } => Err(without_store(root, &trace)),
     }
+}
+
+fn no_root(root: &Path) -> OpError {
+    OpError::invalid(format!("no root here: {} holds no store of g2", root.display()))
+        .hint(format!("`g2 --root {} init` lays one out, --root names another", root.display()))
 }
 
 fn without_store(root: &Path, trace: &Path) -> anyhow::Error {

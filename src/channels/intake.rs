@@ -95,11 +95,18 @@ impl Intake {
         self.store.message_by_id(chat, id).await
     }
 
-    /// Returns what was said to a chat after the outbox row `after`, for a platform that reads it from us.
+    /// Returns what was said to a chat after the outbox row `after`, for a platform that reads it from us: at most `rows`
+    /// texts, and no more after `bytes` bytes of them.
     ///
     /// # Errors
     /// The store's.
-    pub async fn said_since(&self, chat: &str, after: i64) -> Result<Vec<Delivery>, StoreError> {
-        self.store.said_since(chat, after).await
+    pub async fn said_since(
+        &self,
+        chat: &str,
+        after: i64,
+        rows: usize,
+        bytes: usize,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        self.store.said_since(chat, after, rows, bytes).await
     }
 }

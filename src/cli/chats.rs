@@ -2,11 +2,15 @@
 
 use std::str::FromStr;
 
-use anyhow::{anyhow, bail};
 use clap::Subcommand;
 
-use super::{CliResult, Context, client::perform, show, word::setting};
-use crate::ops::{args::Jid, people::set_chat};
+use super::{
+    CliResult, Context,
+    client::perform,
+    show,
+    word::{setting, wrong},
+};
+use crate::ops::{OpError, args::Jid, people::set_chat};
 
 const SETTINGS: &str = "\
 Keys:
@@ -65,7 +69,7 @@ impl Chats {
 }
 
 /// Reads `KEY=VALUE` of a chat. The last of several holds.
-fn set(args: &mut set_chat::Args, text: &str) -> anyhow::Result<()> {
+fn set(args: &mut set_chat::Args, text: &str) -> Result<(), OpError> {
     let (key, text) = setting(text)?;
     match key.as_str() {
         "policy" | "unknown_sender_policy" => {
@@ -74,11 +78,14 @@ fn set(args: &mut set_chat::Args, text: &str) -> anyhow::Result<()> {
         "name" => args.name = Some(text),
         "kind" => args.kind = Some(one_of(&key, &text, "direct or group")?),
         "threaded" => args.threaded = Some(one_of(&key, &text, "true or false")?),
-        _ => bail!("a chat has no setting {key:?}; there are policy, kind, name and threaded"),
+        _ => {
+            let known = "there are policy, kind, name and threaded";
+            return Err(wrong(format!("a chat has no setting {key:?}; {known}")));
+        }
     }
     Ok(())
 }
 
-fn one_of<T: FromStr>(key: &str, text: &str, values: &str) -> anyhow::Result<T> {
-    text.parse().map_err(|_| anyhow!("{key} can't be {text:?}: it is {values}"))
+fn one_of<T: FromStr>(key: &str, text: &str, values: &str) -> Result<T, OpError> {
+    text.parse().map_err(|_| wrong(format!("{key} can't be {text:?}: it is {values}")))
 }

@@ -16,7 +16,7 @@ use tokio::{
 use super::{Context, Failure};
 use crate::{
     app::{self, Tried, socket_path},
-    channels::local::{Ask, Told},
+    channels::local::{Ask, Fault, Incoming, Told},
     loops::control::{Request, Response, Status},
     ops::{Answer, By, Op, OpCode, OpError},
     system::{clock, process::own_ids, socket::SocketName},
@@ -34,6 +34,11 @@ const ANSWER: Duration = Duration::from_secs(2);
 const BUSY: Duration = Duration::from_secs(10);
 /// Time between two looks whether it still does.
 const AGAIN: Duration = Duration::from_millis(20);
+
+/// The connection ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the daemon has stopped")]
+struct Ended;
 
 /// Why no daemon answers.
 #[derive(Debug, thiserror::Error)]
@@ -53,27 +58,43 @@ impl Client {
 
     /// The same, with a limit of its own.
     pub(super) async fn connect_within(root: &Path, limit: Duration) -> Result<Self, NoDaemon> {
+        let mut ended = false;
         let greeting = async {
-            let connected = match SocketName::of(&socket_path(root)) {
-                Ok(name) => UnixStream::connect(name.path()).await,
-                Err(error) => Err(error),
-            };
-            let stream = match connected {
-                Ok(stream) => stream,
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                    return Err(NoDaemon::Down);
+            loop {
+                match Self::greet(root).await? {
+                    Some(client) => return Ok(client),
+                    None => ended = true,
                 }
-                Err(error) => return Err(NoDaemon::Mute(error.to_string())),
-            };
-            let (input, out) = stream.into_split();
-            let mut client = Self { lines: BufReader::new(input).lines(), out };
-            match client.call(&Request::Ping).await {
-                Ok(Response::Done) => Ok(client),
-                Ok(_) => Err(NoDaemon::Mute("it gave an unexpected answer; is it the same version?".into())),
-                Err(error) => Err(NoDaemon::Mute(format!("{error:#}"))),
+                tokio::time::sleep(AGAIN).await;
             }
         };
-        timeout(limit, greeting).await.unwrap_or_else(|_| Err(NoDaemon::Mute(silent(limit))))
+        let greeted = timeout(limit, greeting).await;
+        greeted.unwrap_or_else(|_| {
+            Err(NoDaemon::Mute(if ended { "it ends each connection".into() } else { silent(limit) }))
+        })
+    }
+
+    /// Connects and greets. `None`: the listener ended the connection unheard, as a daemon does that stops.
+    async fn greet(root: &Path) -> Result<Option<Self>, NoDaemon> {
+        let connected = match SocketName::of(&socket_path(root)) {
+            Ok(name) => UnixStream::connect(name.path()).await,
+            Err(error) => Err(error),
+        };
+        let stream = match connected {
+            Ok(stream) => stream,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+                return Err(NoDaemon::Down);
+            }
+            Err(error) => return Err(NoDaemon::Mute(error.to_string())),
+        };
+        let (input, out) = stream.into_split();
+        let mut client = Self { lines: BufReader::new(input).lines(), out };
+        match client.call(&Request::Ping).await {
+            Ok(Response::Done) => Ok(Some(client)),
+            Ok(_) => Err(NoDaemon::Mute("it gave an unexpected answer; is it the same version?".into())),
+            Err(error) if is_end(&error) => Ok(None),
+            Err(error) => Err(NoDaemon::Mute(format!("{error:#}"))),
+        }
     }
 
     /// Connects, or fails with the exit code that says that a daemon is needed.
@@ -111,19 +132,14 @@ impl Client {
             Some(line) => {
                 serde_json::from_str(&line).context("reading the daemon's answer; is it the same version?")
             }
-            None => bail!("the daemon has stopped"),
+            None => Err(Ended.into()),
         }
     }
 
     /// Has the daemon do an operation, once: after a lost connection nobody knows whether it did.
     async fn perform(mut self, op: &Op, sudo_user: Option<String>) -> Result<Answer, OpError> {
         let lost = |error: anyhow::Error| {
-            let name = op.name();
-            OpError::new(
-                OpCode::Unknown,
-                format!("the connection was lost, and {name} may or may not be done: {error:#}"),
-            )
-            .hint("check before you try again")
+            lost(&format!("{} may or may not be done", op.name()), &error).hint("check before you try again")
         };
         let asked = serde_json::to_value(op)
             .map_err(|error| OpError::new(OpCode::Failed, format!("asking the daemon: {error}")))?;
@@ -137,12 +153,12 @@ impl Client {
         }
     }
 
-    /// Asks the daemon, and waits for its answer.
+    /// Asks the daemon, and waits for its answer. A daemon that takes no more clients says so unasked.
     pub(super) async fn call(&mut self, request: &Request) -> anyhow::Result<Response> {
-        self.ask(request).await?;
-        match self.next().await? {
-            Response::Error { message } => bail!(message),
-            answer => Ok(answer),
+        let asked = self.ask(request).await;
+        match self.next().await {
+            Ok(Response::Error { message }) => bail!(message),
+            answer => asked.and(answer),
         }
     }
 
@@ -152,11 +168,49 @@ impl Client {
         loop {
             match self.hear().await? {
                 Told::Said(_) | Told::Heard { .. } | Told::Typing { .. } => {}
-                Told::Error { message } => bail!(message),
+                Told::Error { code, message } => return Err(refused(code, &message).into()),
                 answer => return Ok(answer),
             }
         }
     }
+
+    /// Sends a message, once: after a lost connection nobody knows whether it is stored.
+    pub(super) async fn send(&mut self, message: Incoming) -> Result<Told, OpError> {
+        let chat = message.chat.clone();
+        self.call_chat(&Ask::Send(Box::new(message))).await.map_err(|error| match error.downcast() {
+            Ok(refused) => refused,
+            Err(error) => lost_messages(&chat, &error),
+        })
+    }
+}
+
+/// The connection was lost before the answer, and nobody knows what was done.
+pub(super) fn lost(what: &str, error: &anyhow::Error) -> OpError {
+    OpError::new(OpCode::Unknown, format!("the connection was lost, and {what}: {error:#}"))
+}
+
+/// The same of messages for a chat.
+pub(super) fn lost_messages(chat: &str, error: &anyhow::Error) -> OpError {
+    lost("the message may or may not be stored", error)
+        .hint(format!("`g2 messages list --chat {chat}` shows whether it is"))
+}
+
+/// What a chat refused, or the daemon could not do.
+pub(super) fn refused(code: Fault, message: &str) -> OpError {
+    let code = match code {
+        Fault::Invalid => OpCode::Invalid,
+        Fault::Failed => OpCode::Failed,
+    };
+    OpError::of_sentence(code, message)
+}
+
+/// Whether the listener ended the connection.
+fn is_end(error: &anyhow::Error) -> bool {
+    let ended = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+    error.chain().any(|cause| {
+        cause.is::<Ended>()
+            || cause.downcast_ref::<std::io::Error>().is_some_and(|error| ended.contains(&error.kind()))
+    })
 }
 
 /// Does an operation: in the daemon where one is up, otherwise here, under the root's lock.

@@ -1,13 +1,12 @@
 //! `g2 engage explain`: which groups a message would wake, and by which rule. It is decided as the daemon decides it;
 //! nothing is stored, sent or counted.
 
-use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use ipc_handlers::effect::SenderScope;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{CliResult, Context, Failure, jid, show};
+use super::{CliResult, Context, jid, show};
 use crate::{
     allowlists::senders,
     domain::{
@@ -19,6 +18,7 @@ use crate::{
         platforms::addresses::user_id,
         rows::Inbound,
     },
+    ops::{OpCode, OpError},
     store::Unjudged,
 };
 
@@ -131,7 +131,7 @@ fn nobody(context: &Context, chat: &str, known: bool) -> CliResult {
             json!({ "group": null, "engages": false, "rule": "none", "reason": reason, "outcome": "ignore" });
         show::rows(context, &[row], &[])?;
     }
-    Err(Failure::Failed(anyhow!(reason)))
+    Err(OpError::of_sentence(OpCode::Refused, &reason).into())
 }
 
 fn explained(rules: &mut Rules, row: Unjudged, listed: Listed) -> Row {

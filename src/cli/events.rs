@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::Args;
 use ipc_handlers::{Folder, Time};
 
-use super::{CliResult, Context, out, show};
+use super::{CliResult, Context, filter::check_group, out, show, word::wrong};
 use crate::{
     domain::host::feed::FeedEvent,
     store::{News, Store},
@@ -72,6 +72,7 @@ impl Events {
             None => 0,
         };
         if self.follow {
+            check_group::<()>(&store, &[], self.group.as_deref()).await?;
             return follow(context, &store, cursor, is_shown).await;
         }
         let (mut cursor, mut rows) = (cursor, Vec::new());
@@ -84,7 +85,7 @@ impl Events {
                 rows.drain(..rows.len().saturating_sub(limit));
             }
         }
-        super::filter::check_group(&store, &rows, self.group.as_deref()).await?;
+        check_group(&store, &rows, self.group.as_deref()).await?;
         show::rows(context, &rows, &["seq", "at", "kind", "group", "chat", "subject"])
     }
 }
@@ -133,9 +134,9 @@ async fn since(store: &Store, text: &str, now: Time) -> anyhow::Result<i64> {
     let at = match age_ms(text) {
         Some(age) => now.plus_ms(-age),
         None => Time::from_jiff(text.parse().map_err(|_| {
-            anyhow!(
+            wrong(format!(
                 "{text:?} is not the number of an event, an instant (RFC 3339) or an age (90s, 15m, 2h, 1d)"
-            )
+            ))
         })?),
     };
     Ok(store.event_before(at).await?)

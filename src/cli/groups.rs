@@ -1,14 +1,16 @@
 //! `g2 groups`.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
-use super::{CliResult, Context, client::perform, confirm::Yes, show, word::setting};
+use super::{CliResult, Context, Failure, client::perform, confirm::Yes, out, show, word::setting};
 use crate::{
     domain::rows::Group,
     ops::{
-        OpError,
+        Answer, OpError,
         args::{Jid, Trigger},
         groups,
     },
@@ -51,10 +53,14 @@ Examples:
   g2 groups add family --chat local:family
   g2 groups add work --chat local:work --name \"At work\" --trigger @work";
 
+/// How long a removal goes on without a word.
+const SOON: Duration = Duration::from_secs(1);
+
 const REMOVED: &str = "\
-The live run leaves and the commands of the group are settled first. Its wirings, tasks, members
-and mailbox are removed. These stay: groups/FOLDER, data/sessions/FOLDER and archived sessions.
-A group that is added again under the same folder has them again.
+The agent leaves and the commands of the group are settled first. An agent that does not leave
+is stopped after health.close_grace_ms (30 s). Wirings, tasks, members and mailbox of the group
+are removed. These stay: groups/FOLDER, data/sessions/FOLDER and archived sessions. A group that
+is added again under the same folder has them again.
 
 Examples:
   g2 groups remove family --yes";
@@ -131,7 +137,7 @@ impl Groups {
             }
             Self::Set { folder, settings } => {
                 let folder = Folder::parse(&folder).context("changing a group")?;
-                let settings = settings.iter().map(|text| setting(text)).collect::<anyhow::Result<_>>()?;
+                let settings = settings.iter().map(|text| setting(text)).collect::<Result<_, OpError>>()?;
                 show::answer(context, &perform(context, groups::set::Args { folder, settings }).await?)
             }
             Self::Remove { folder, yes } => {
@@ -139,10 +145,23 @@ impl Groups {
                 let group = store.group(&folder).await?.ok_or_else(|| none(&folder))?;
                 yes.to(&loss(&store, &group)?)?;
                 drop(store);
-                show::answer(context, &perform(context, groups::remove::Args { folder }).await?)
+                show::answer(context, &removed(context, folder).await?)
             }
         }
     }
+}
+
+/// Removes a group, and says what it waits for where that takes a while.
+async fn removed(context: &Context, folder: Folder) -> Result<Answer, Failure> {
+    let waits = format!("group {folder} is removed when its agent has left and its commands are settled");
+    let removing = perform(context, groups::remove::Args { folder });
+    tokio::pin!(removing);
+    tokio::select! {
+        biased;
+        answer = &mut removing => return answer,
+        () = tokio::time::sleep(SOON) => out::tell(format!("{waits}; an agent that does not leave is stopped")),
+    }
+    removing.await
 }
 
 fn none(folder: &Folder) -> OpError {

@@ -59,7 +59,7 @@ const ABOUT: &str = "\
 Examples:
   g2 up                      # make a root if there is none, start the daemon, chat here
   g2 send --wait 30 \"hello\"  # send a message and print the answers
-  g2 why                     # explain what became of the newest message
+  g2 why                     # explain what became of the newest message of local:main
   g2 doctor                  # check the set-up and say how to fix each problem
 
 Words:
@@ -240,6 +240,7 @@ impl Failure {
             Self::Op(error) => error.clone(),
             Self::Failed(error) => match error.downcast_ref::<OpError>() {
                 Some(error) => error.clone(),
+                None if is_bad_argument(error) => OpError::of_sentence(OpCode::Invalid, &self.to_string()),
                 None => OpError::of_sentence(OpCode::Failed, &self.to_string()),
             },
             Self::Usage(text) => OpError::of_sentence(OpCode::Invalid, text),
@@ -248,6 +249,11 @@ impl Failure {
             Self::Quiet(_) => return None,
         })
     }
+}
+
+/// Whether an argument can't be read: it names no folder, say.
+fn is_bad_argument(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.is::<ipc_handlers::InvalidFolder>() || cause.is::<BadArgument>())
 }
 
 pub(crate) type CliResult = Result<(), Failure>;

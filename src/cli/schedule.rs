@@ -1,11 +1,14 @@
 //! `g2 schedule next`: when a cron expression fires.
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::{Folder, Time};
 
-use super::{CliResult, Context, show};
-use crate::system::clock;
+use super::{
+    CliResult, Context, show,
+    word::{instant, wrong},
+};
+use crate::{ops::OpError, system::clock};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,25 +44,23 @@ impl Schedule {
         let zone = match (tz, group) {
             (Some(name), _) => crate::config::zone_data()
                 .get(&name)
-                .ok_or_else(|| anyhow!("{name:?} is no time zone; use a name such as Europe/Paris"))?,
+                .ok_or_else(|| wrong(format!("{name:?} is no time zone; use a name such as Europe/Paris")))?,
             (None, Some(name)) => {
                 let group = Folder::parse(&name).context("finding the group's time zone")?;
                 let store = context.store()?;
                 if store.group(&group).await?.is_none() {
-                    return Err(anyhow!("group {group} does not exist").into());
+                    return Err(OpError::not_found(format!("group {group} does not exist")).into());
                 }
                 store.zone_of(&group, &config.zones).await?.zone
             }
             (None, None) => config.zone.zone,
         };
         let after = match after {
-            Some(text) => {
-                Time::from_jiff(text.parse().with_context(|| format!("reading {text:?} as an instant"))?)
-            }
+            Some(text) => instant(&text)?,
             None => clock::now(),
         };
         let schedule = ipc_handlers::Schedule::parse("cron", &expression, &zone, after)
-            .map_err(|refusal| anyhow!("{}; {}", refusal.message, refusal.hint))?;
+            .map_err(|refusal| OpError::invalid(refusal.message).hint(refusal.hint))?;
         let mut rows = Vec::new();
         let mut at = after;
         for _ in 0..count {

@@ -6,10 +6,15 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 use serde_json::json;
 
-use super::{CliResult, Context, Failure, client::Client, jid, out, speaker};
+use super::{
+    CliResult, Context, Failure,
+    client::{Client, lost_messages, refused},
+    jid, out, speaker,
+};
 use crate::{
     channels::local::{Ask, Incoming, Told},
     domain::rows::Delivery,
+    ops::{OpCode, OpError},
     system::process::new_id,
 };
 
@@ -62,8 +67,7 @@ impl Send {
             reply_to: self.reply_to,
             ..Incoming::default()
         };
-        let request = Ask::Send(Box::new(message));
-        let Told::Accepted { seq, wired, note } = client.call_chat(&request).await? else {
+        let Told::Accepted { seq, wired, note } = client.send(message).await? else {
             return Err(anyhow!("the daemon answered another request").into());
         };
         if let Some(note) = &note {
@@ -82,35 +86,41 @@ impl Send {
             };
         };
         let mut replies = Vec::new();
-        let resting = rest(&mut client, &self.chat, context.json, &mut replies);
-        let rested = match tokio::time::timeout(Duration::from_secs(wait), resting).await {
-            Ok(outcome) => outcome.map(|()| true)?,
-            Err(_) => false,
-        };
+        let resting = rest(&mut client, seq, &self.chat, context.json, &mut replies);
+        let rested = tokio::time::timeout(Duration::from_secs(wait), resting).await;
         if context.json {
+            let rested = matches!(rested, Ok(Ok(())));
             out::json(
                 json!({ "seq": seq, "wired": wired, "note": note, "rested": rested, "replies": replies }),
             )?;
         }
-        if rested {
-            return Ok(());
-        }
-        Err(Failure::Failed(anyhow!(
+        rested.unwrap_or_else(|_| Err(Failure::Failed(anyhow!(
             "{} still has work after {wait} s; `g2 why {seq}` says what the message waits for, `g2 status` how the daemon is",
             self.chat
-        )))
+        ))))
     }
 }
 
-/// Prints or keeps the answers until the chat rests.
-async fn rest(client: &mut Client, chat: &str, keep: bool, replies: &mut Vec<Delivery>) -> CliResult {
-    client.ask(&Ask::Rest { chat: chat.to_owned() }).await?;
+/// Prints or keeps the answers until the chat rests; `seq` is the number of the message that is to be answered.
+async fn rest(
+    client: &mut Client,
+    seq: i64,
+    chat: &str,
+    keep: bool,
+    replies: &mut Vec<Delivery>,
+) -> CliResult {
+    let lost = |error: anyhow::Error| {
+        let lost =
+            format!("message {seq} is stored, and the connection was lost before its answer: {error:#}");
+        OpError::new(OpCode::Unknown, lost).hint(format!("`g2 why {seq}` says what became of it"))
+    };
+    client.ask(&Ask::Rest { chat: chat.to_owned() }).await.map_err(lost)?;
     loop {
-        match client.hear().await? {
+        match client.hear().await.map_err(lost)? {
             Told::Said(said) if keep => replies.push(said),
             Told::Said(said) => out::line(&said.text)?,
             Told::Rest => return Ok(()),
-            Told::Error { message } => return Err(anyhow!(message).into()),
+            Told::Error { code, message } => return Err(refused(code, &message).into()),
             Told::Accepted { .. }
             | Told::Listening
             | Told::Heard { .. }
@@ -130,10 +140,10 @@ pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> CliRe
         tokio::select! {
             // Answers are taken first, so that the two ends never wait for each other with full buffers.
             biased;
-            heard = client.hear() => match heard? {
+            heard = client.hear() => match heard.map_err(|error| lost_messages(chat, &error))? {
                 Told::Said(said) => out::line(&said.text)?,
                 Told::Rest => return Ok(()),
-                Told::Error { message } => return Err(anyhow!(message).into()),
+                Told::Error { code, message } => return Err(refused(code, &message).into()),
                 Told::Accepted { .. }
                 | Told::Listening
                 | Told::Heard { .. }

@@ -2,13 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::{Folder, Refusal, commands::search_sessions::check_query};
 
 use super::{
-    CliResult, Context, Failure, client::perform, confirm::Yes, filter::check_group, out, show,
-    word::as_typed,
+    CliResult, Context, Failure,
+    client::perform,
+    confirm::Yes,
+    filter::check_group,
+    out, show,
+    word::{as_typed, wrong},
 };
 use crate::{
     ops::{
@@ -186,7 +190,7 @@ async fn search(
         Some(group) => vec![existing(store, &group).await?],
         None => store.groups().await?.into_iter().map(|group| group.folder).collect(),
     };
-    check_query(query).map_err(|fault| anyhow!("the query {fault}"))?;
+    check_query(query).map_err(|fault| wrong(format!("the query {fault}")))?;
     let mut rows = Vec::new();
     let began = clock::monotonic();
     let stop: Stop = Arc::new(move || began.elapsed() >= LOOKS);

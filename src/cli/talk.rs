@@ -109,7 +109,7 @@ impl Talk<'_> {
                             (Some((_, true)), _) | (Some(_), None) => {}
                         }
                     }
-                    Told::Error { message } => editor.print(Look::Dim, &message),
+                    Told::Error { message, .. } => editor.print(Look::Dim, &message),
                     Told::Rest | Told::Listening | Told::Answered { .. } => {}
                 },
                 line = editor.typed() => {

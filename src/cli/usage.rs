@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use ipc_handlers::{Folder, Time};
 
-use super::{CliResult, Context, filter::check_group, show};
+use super::{CliResult, Context, filter::check_group, show, word::instant};
 use crate::domain::runs::usage::By;
 
 const EXAMPLES: &str = "\
@@ -38,9 +38,7 @@ impl Usage {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let group = self.group.as_deref().map(Folder::parse).transpose().context("reading --group")?;
         let since = match self.since {
-            Some(text) => {
-                Time::from_jiff(text.parse().with_context(|| format!("reading {text:?} as an instant"))?)
-            }
+            Some(text) => instant(&text)?,
             None => Time(0),
         };
         let (by, columns): (_, &[&str]) = match self.by {

@@ -12,7 +12,7 @@ use crate::{
     app,
     domain::{heard::engage::Rule, host::prune::History, states::RunStatus},
     ipc::peek,
-    ops::missing,
+    ops::{OpError, missing},
     store::Why,
     system::clock,
 };
@@ -38,14 +38,13 @@ pub(super) struct WhyCommand {
 
 impl WhyCommand {
     pub(super) async fn run(self, context: &Context) -> CliResult {
-        let seq = match self.seq {
-            Some(seq) => seq,
-            None => context
-                .store()?
-                .newest_message(&self.chat)
-                .await?
-                .ok_or_else(|| anyhow::anyhow!("no message has come in for {} yet", self.chat))?,
-        };
+        let seq =
+            match self.seq {
+                Some(seq) => seq,
+                None => context.store()?.newest_message(&self.chat).await?.ok_or_else(|| {
+                    OpError::not_found(format!("no message has come in for {} yet", self.chat))
+                })?,
+            };
         let why = why(context, seq).await?;
         if context.json { show::object(context, &why) } else { out::text(&told(&why)) }
     }

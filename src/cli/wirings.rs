@@ -1,6 +1,6 @@
 //! `g2 wirings`.
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use ipc_handlers::{
     Folder,
@@ -11,9 +11,9 @@ use super::{
     CliResult, Context,
     client::perform,
     show,
-    word::{setting, value, word},
+    word::{setting, value, word, wrong},
 };
-use crate::ops::{args::Jid, wirings};
+use crate::ops::{OpError, args::Jid, wirings};
 
 const ADDED: &str = "\
 Examples:
@@ -157,7 +157,7 @@ impl Which {
 }
 
 /// Reads `KEY=VALUE` of a wiring. The last of several holds.
-fn set(args: &mut wirings::set::Args, text: &str) -> anyhow::Result<()> {
+fn set(args: &mut wirings::set::Args, text: &str) -> Result<(), OpError> {
     let (key, text) = setting(text)?;
     match key.as_str() {
         "engage" | "engage_mode" => args.engage = Some(value(&key, &text)?),
@@ -165,7 +165,8 @@ fn set(args: &mut wirings::set::Args, text: &str) -> anyhow::Result<()> {
         "sender_scope" => args.sender_scope = Some(value(&key, &text)?),
         "ignored" | "ignored_message_policy" => args.ignored = Some(value(&key, &text)?),
         other => {
-            bail!("a wiring has no setting {other:?}; there are engage, pattern, sender_scope and ignored")
+            let known = "there are engage, pattern, sender_scope and ignored";
+            return Err(wrong(format!("a wiring has no setting {other:?}; {known}")));
         }
     }
     Ok(())

@@ -1,10 +1,9 @@
 //! Arguments that are one of a closed set of words; help lists them.
 
-use anyhow::anyhow;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ipc_handlers::Word;
+use ipc_handlers::{Time, Word};
 
-use crate::ops::OpError;
+use crate::ops::{OpCode, OpError};
 
 /// The fields of a command, and their names on the command line.
 const TYPED: [(&str, &str); 9] = [
@@ -25,12 +24,26 @@ pub(super) fn as_typed(error: OpError) -> OpError {
     OpError { message: typed(error.message), hint: typed(error.hint), ..error }
 }
 
+/// Returns the failure for an argument that is wrong: the mistake, and after a semicolon how to fix it.
+pub(super) fn wrong(mistake: impl AsRef<str>) -> OpError {
+    OpError::of_sentence(OpCode::Invalid, mistake.as_ref())
+}
+
+/// Reads an instant.
+///
+/// # Errors
+/// It is none in RFC 3339.
+pub(super) fn instant(text: &str) -> Result<Time, OpError> {
+    let read = text.parse().map_err(|error| wrong(format!("reading {text:?} as an instant: {error}")));
+    read.map(Time::from_jiff)
+}
+
 /// Reads `KEY=VALUE`.
 ///
 /// # Errors
 /// There is no `=` in it.
-pub(super) fn setting(text: &str) -> anyhow::Result<(String, String)> {
-    let (key, value) = text.split_once('=').ok_or_else(|| anyhow!("{text:?} is not KEY=VALUE"))?;
+pub(super) fn setting(text: &str) -> Result<(String, String), OpError> {
+    let (key, value) = text.split_once('=').ok_or_else(|| wrong(format!("{text:?} is not KEY=VALUE")))?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
@@ -38,10 +51,10 @@ pub(super) fn setting(text: &str) -> anyhow::Result<(String, String)> {
 ///
 /// # Errors
 /// It is none; the error lists them.
-pub(super) fn value<W: Word>(key: &str, value: &str) -> anyhow::Result<W> {
+pub(super) fn value<W: Word>(key: &str, value: &str) -> Result<W, OpError> {
     W::from_word(value).map_err(|_| {
         let words = W::CHOICES.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-        anyhow!("{value:?} is not a value of {key}; use one of {words}")
+        wrong(format!("{value:?} is not a value of {key}; use one of {words}"))
     })
 }
 

@@ -1,12 +1,11 @@
 //! The daemon's socket, `data/g2.sock`: messages of local chats come in by it, what is said to them goes out, and the
 //! command line asks. One JSON object a line, both ways; only this user and root are heard.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use ipc_handlers::{Time, words};
 use serde::{Deserialize, Serialize};
 use tokio::{
-    io::AsyncWriteExt as _,
     net::{
         UnixListener, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
@@ -25,14 +24,20 @@ use crate::{
     },
     ops::{self, Answer, By, Op, OpError},
     store::Store,
-    system::clock,
+    system::{clock, process},
 };
 
+mod crowd;
 mod lines;
+mod patience;
+use crowd::Crowd;
 use lines::{Line, Lines};
 
 /// The longest line: the longest message with each byte escaped, and what stands around it.
 const LONGEST_LINE: usize = 6 * local::LONGEST_TEXT + (64 << 10);
+/// A client that takes nothing of what it is told for this long is let go of.
+const LONGEST_SILENCE: Duration = Duration::from_secs(30);
+
 /// What a client may ask of the daemon; what a terminal asks of its chats is [`local::Ask`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
@@ -126,16 +131,21 @@ pub struct Desk {
 /// Listens until the daemon stops.
 pub async fn run(desk: Arc<Desk>, listener: UnixListener) {
     let mut clients = JoinSet::new();
+    let mut crowd = Crowd::new(process::open_files());
     loop {
         tokio::select! {
             () = desk.stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    clients.spawn(serve(Arc::clone(&desk), stream));
+                    while clients.try_join_next().is_some() {}
+                    match crowd.has_room(clients.len(), clock::now()) {
+                        true => drop(clients.spawn(serve(Arc::clone(&desk), stream))),
+                        false => crowd.turn_away(stream),
+                    }
                 }
                 Err(error) => {
-                    tracing::warn!(error = %chain(&error), "a client could not be taken");
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    crowd.failed(&error, clock::now());
+                    tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
             Some(_) = clients.join_next() => {}
@@ -176,20 +186,36 @@ async fn serve(desk: Arc<Desk>, stream: UnixStream) {
     let (input, out) = stream.into_split();
     let chats = local::Session::new(&desk.local, &desk.store);
     let client = Client { desk, out, chats, user };
-    let _ = client.run(Lines::new(input, LONGEST_LINE)).await;
+    if let Err(error) = client.run(Lines::new(input, LONGEST_LINE)).await
+        && error.kind() == std::io::ErrorKind::TimedOut
+    {
+        tracing::info!("a client that took nothing of what it was told was let go of");
+    }
 }
 
 /// Reads a line of a client: what it asks of its chats, or of the daemon.
-fn read(line: &str) -> Result<Asked, serde_json::Error> {
+fn read(line: &str) -> Result<Asked, NoRequest> {
     #[derive(Deserialize)]
     struct Op {
         op: String,
     }
-    let Op { op } = serde_json::from_str(line)?;
-    match op.as_str() {
-        "send" | "listen" | "rest" | "click" => serde_json::from_str(line).map(Asked::OfChats),
-        _ => serde_json::from_str(line).map(Asked::OfDaemon),
+    if !line.trim_start().starts_with('{') {
+        return Err(NoRequest::NoObject);
     }
+    let Op { op } = serde_json::from_str(line)?;
+    Ok(match op.as_str() {
+        "send" | "listen" | "rest" | "click" => Asked::OfChats(serde_json::from_str(line)?),
+        _ => Asked::OfDaemon(serde_json::from_str(line)?),
+    })
+}
+
+/// Why a line is no request.
+#[derive(Debug, thiserror::Error)]
+enum NoRequest {
+    #[error("a request is one JSON object on a line, with a field `op`")]
+    NoObject,
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
 }
 
 enum Asked {
@@ -225,10 +251,14 @@ impl Client {
                     }
                 }
                 told = self.chats.typing() => self.tell(&told).await?,
-                news = feed.next() => {
-                    let told = self.chats.read(&news).await;
-                    self.tell_all(told).await?;
+                news = feed.next() => self.chats.note(&news),
+            }
+            loop {
+                let piece = self.chats.piece().await;
+                if piece.is_empty() {
+                    break;
                 }
+                self.tell_all(piece).await?;
             }
         }
     }
@@ -243,7 +273,7 @@ impl Client {
     async fn tell(&mut self, what: &impl Serialize) -> std::io::Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
-        self.out.write_all(&line).await
+        patience::write(&mut self.out, &line, LONGEST_SILENCE).await
     }
 
     async fn handle(&mut self, request: Request) -> Response {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     domain::host::{errors::chain, prune::History},
     ipc,
-    store::{Store, StoreError},
+    store::{Store, StoreError, is_disk_full},
 };
 
 words! {
@@ -86,6 +86,9 @@ impl From<StoreError> for OpError {
         match &error {
             StoreError::Refused(why) => Self::of_sentence(OpCode::Refused, why),
             StoreError::NotFound { .. } => Self::not_found(error.to_string()),
+            _ if is_disk_full(&error) => {
+                Self::new(OpCode::Failed, chain(&error)).hint("make room on the disk, then try again")
+            }
             _ => Self::new(OpCode::Failed, chain(&error)),
         }
     }
@@ -143,6 +146,18 @@ pub fn missing(store: &Store, what: History, id: i64) -> OpError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Fault;
+
+    #[test]
+    fn a_full_disk_is_told_with_what_helps() {
+        let error = OpError::from(StoreError::Commit(Fault::of(13)));
+        assert_eq!((error.code, &*error.hint), (OpCode::Failed, "make room on the disk, then try again"));
+        assert!(
+            error.message.starts_with("committing failed: ") && error.message.contains("full"),
+            "{error}"
+        );
+        assert_eq!(OpError::from(StoreError::Closed).hint, "");
+    }
 
     #[test]
     fn a_sentence_is_told_as_it_was_and_its_hint_stands_by_itself() {

@@ -33,6 +33,12 @@ pub fn user_name(user: u32) -> Option<String> {
     })
 }
 
+/// Returns how many files this process may have open; `None`: any number.
+#[must_use]
+pub fn open_files() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
 /// Returns this process's user and group.
 #[must_use]
 pub fn own_ids() -> (u32, u32) {

@@ -1,5 +1,6 @@
 //! The daemon's socket against clients of every kind.
 #![expect(clippy::disallowed_methods, reason = "a test puts something else where the socket was")]
+#![expect(clippy::disallowed_types, reason = "a test starts a daemon that may open few files")]
 
 use serde_json::{Value, json};
 
@@ -135,6 +136,71 @@ fn a_client_that_does_not_read_keeps_nobody() {
         assert_eq!(deaf.hear()["is"], "said");
         heard += 1;
     }
+}
+
+#[test]
+fn a_client_that_reads_late_hears_a_long_backlog_in_order_and_then_that_the_chat_rests() {
+    let root = Root::new("");
+    let texts: Vec<String> =
+        (0..250).map(|n| format!("{n} {}", "z".repeat(if n % 50 == 0 { 200 << 10 } else { 10 }))).collect();
+    let says: Vec<Value> = texts.iter().map(|text| json!({"say": text})).collect();
+    root.script(None, &json!([{"do": says}]));
+    let _daemon = root.serve();
+    let mut late = Socket::connect(&root);
+    late.call(&json!({"op": "listen", "chat": "local:main"}));
+    let mut socket = Socket::connect(&root);
+    socket.accepted("local:main", "go", "k");
+    socket.rest("local:main");
+    late.ask(&json!({"op": "rest", "chat": "local:main"}));
+    for text in &texts {
+        assert_eq!(late.hear()["text"].as_str(), Some(text.as_str()));
+    }
+    assert_eq!(late.hear(), json!({"is": "rest"}));
+}
+
+#[test]
+fn a_message_that_comes_again_is_as_wired_as_the_first_time() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    let mut socket = Socket::connect(&root);
+    let first = socket.send("local:main", "hi", "k");
+    assert_eq!((&first["seq"], &first["wired"]), (&json!(1), &json!(1)), "{first}");
+    assert_eq!(socket.send("local:main", "hi", "k"), first);
+}
+
+#[test]
+fn more_clients_than_are_served_are_told_so_and_keep_nobody_from_work() {
+    let root = Root::new("");
+    let mut limited = std::process::Command::new("/bin/sh");
+    limited.arg("-c").arg(format!(
+        "ulimit -n 160; exec '{}' --root '{}' serve",
+        env!("CARGO_BIN_EXE_g2"),
+        root.path().display()
+    ));
+    let _daemon = root.spawn_by(limited);
+    wait_for("the daemon to be ready", || (root.run(&["status"]).status.code() == Some(0)).then_some(()));
+    let ping = json!({"op": "ping"});
+    let served = || {
+        let mut socket = Socket::connect(&root);
+        (socket.call(&ping)["is"] == "done").then_some(socket)
+    };
+    let mut clients: Vec<Socket> = std::iter::from_fn(served).collect();
+    assert!((1..=40).contains(&clients.len()), "{}", clients.len());
+    for _ in 0..50 {
+        let told = Socket::connect(&root).call(&ping);
+        assert!(told["message"].as_str().unwrap().contains("programs at once"), "{told}");
+    }
+    let told = root.run(&["status"]);
+    assert_eq!(told.status.code(), Some(3), "{told:?}");
+    assert!(String::from_utf8_lossy(&told.stdout).contains("programs at once"), "{told:?}");
+    root.put_command("main", "messages", "1.json", &json!({"type": "list_tasks", "requestId": "r"}));
+    assert_eq!(root.reply("main", "r")["ok"], true);
+    assert_eq!(clients[0].call(&ping)["is"], "done");
+    clients.clear();
+    wait_for("a client to be served", || served().map(drop));
+    assert_serves(&root, "and now?");
+    let lines = root.log().lines().filter(|line| line.contains("are turned away")).count();
+    assert_eq!(lines, 1, "once a minute: {}", root.log());
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod changes;
 mod examples;
 mod losses;
 mod mistakes;
+mod sends;
 mod stories;
 mod texts;
 
@@ -172,6 +173,9 @@ fn instants_are_utc_with_milliseconds_and_ids_count_from_one() {
     let root = lived_in();
     let row = |command: &[&str]| root.rows(command)[0].clone();
     assert!(is_instant(&row(&["messages", "list"])["received_at"]));
+    assert!(is_instant(&row(&["events"])["at"]));
+    let shown = root.g2(&["events"]);
+    assert!(shown.lines().nth(1).unwrap().contains("T") && shown.contains("Z  "), "{shown}");
     let said = row(&["outbox", "list"]);
     assert!(is_instant(&said["created_at"]) && is_instant(&said["sent_at"]), "{said}");
     assert_eq!((&said["id"], &said["status"]), (&json!(1), &json!("sent")));

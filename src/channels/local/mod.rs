@@ -18,7 +18,7 @@ mod incoming;
 mod session;
 
 pub use incoming::{Incoming, LONGEST_TEXT};
-pub use session::{Ask, Session, Told};
+pub use session::{Ask, Fault, Session, Told};
 
 /// How many signals a slow listener may lag behind; what it misses is said again.
 const BACKLOG: usize = 1024;

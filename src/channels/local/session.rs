@@ -1,5 +1,6 @@
 //! One terminal: what it asks for, and what it is told.
 
+use ipc_handlers::words;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
@@ -14,12 +15,16 @@ use crate::{
         platforms::typing::Signal,
         rows::Delivery,
     },
-    store::{By, Heard, How, News, Store, StoreError},
+    store::{By, Heard, How, News, Store, StoreError, is_disk_full},
     system::clock,
 };
 
-/// How many messages of people are read at a time.
-const HEARD_AT_ONCE: usize = 100;
+/// How many texts are read for a terminal at a time, at most. More are read when it has taken these.
+const SAID_AT_ONCE: usize = 100;
+/// After this many bytes no further text is read with them.
+const SAID_BYTES: usize = 64 << 10;
+/// The same of people's messages, which are cut to a few thousand characters each.
+const HEARD_AT_ONCE: usize = 16;
 
 /// What a terminal may ask.
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,13 +86,35 @@ pub enum Told {
     Listening,
     /// It is asked for wrongly, or the store can't.
     Error {
+        #[serde(default)]
+        code: Fault,
         message: String,
     },
 }
 
+words! {
+    /// Whose fault it is that something was not done.
+    #[derive(Default)]
+    pub enum Fault: "fault" {
+        /// What was asked for is wrong.
+        Invalid = "invalid",
+        /// The store, or the machine.
+        #[default]
+        Failed = "failed",
+    }
+}
+
 impl Told {
-    fn error(error: impl std::fmt::Display) -> Self {
-        Self::Error { message: error.to_string() }
+    fn invalid(error: impl std::fmt::Display) -> Self {
+        Self::Error { code: Fault::Invalid, message: error.to_string() }
+    }
+
+    fn failed(doing: &str, error: &StoreError) -> Self {
+        let room = match is_disk_full(error) {
+            true => "; make room on the disk, then try again",
+            false => "",
+        };
+        Self::Error { code: Fault::Failed, message: format!("{doing}: {}{room}", chain(error)) }
     }
 }
 
@@ -104,6 +131,18 @@ pub struct Session {
     resting: Option<String>,
     /// The chat whose people are listened to, and the last message that was told.
     people: Option<(String, i64)>,
+    due: Due,
+}
+
+/// What there may be to tell; it is looked at piece by piece.
+#[derive(Default)]
+struct Due {
+    /// Whether the chat rests.
+    resting: bool,
+    said: bool,
+    heard: bool,
+    /// The chat rests, and everything that was said before is told first.
+    rest: bool,
 }
 
 impl Session {
@@ -119,23 +158,27 @@ impl Session {
             watching: None,
             resting: None,
             people: None,
+            due: Due::default(),
         }
     }
 
-    /// Does what the terminal asks; returns what it is told at once.
+    /// Does what the terminal asks; returns what it is told at once. More may be due: see [`Session::piece`].
     pub async fn handle(&mut self, ask: Ask) -> Vec<Told> {
         match ask {
             Ask::Send(message) => vec![self.accept(*message).await],
             Ask::Listen { chat, typing, people } => vec![self.listen(chat, typing, people).await],
             Ask::Rest { chat } => {
                 self.resting = Some(chat);
-                self.rested().await
+                self.due.resting = true;
+                Vec::new()
             }
             Ask::Click { press, sender } => {
                 let by = self.local.person("local:", &sender);
                 vec![match self.intake.pressed(&press, &by).await {
                     Ok(decided) => Told::Answered { done: decided.how == How::Done, says: decided.says },
-                    Err(error) => Told::error(error),
+                    Err(StoreError::Refused(why)) => Told::invalid(why),
+                    Err(error @ StoreError::NotFound { .. }) => Told::invalid(error),
+                    Err(error) => Told::failed("the answer could not be stored", &error),
                 }]
             }
         }
@@ -145,11 +188,11 @@ impl Session {
     async fn accept(&self, message: Incoming) -> Told {
         let message = match inbound(&self.intake, message, clock::now()).await {
             Ok(message) => message,
-            Err(bad) => return Told::Error { message: bad.to_string() },
+            Err(bad) => return Told::invalid(bad),
         };
         match self.intake.message(message).await {
             Ok(accepted) => Told::Accepted { seq: accepted.seq, wired: accepted.wired, note: accepted.note },
-            Err(error) => Told::error(format!("the message could not be stored: {}", chain(&error))),
+            Err(error) => Told::failed("the message could not be stored", &error),
         }
     }
 
@@ -163,7 +206,7 @@ impl Session {
         // From a wrong place everything would be told again.
         let (message, said) = match newest().await {
             Ok(newest) => newest,
-            Err(error) => return Told::error(format!("the chat can't be read: {}", chain(&error))),
+            Err(error) => return Told::failed("the chat can't be read", &error),
         };
         self.watching = typing.then(|| chat.clone());
         self.people = people.then(|| (chat.clone(), message));
@@ -173,20 +216,41 @@ impl Session {
         Told::Listening
     }
 
-    /// Returns what of the news the terminal is told, in order.
-    pub async fn read(&mut self, news: &News) -> Vec<Told> {
-        let mut told = Vec::new();
-        if self.listening.as_ref().is_some_and(|(chat, _)| news.in_chat(chat)) && news.any(&[EventKind::Said])
-        {
-            told.extend(self.said().await);
+    /// Notes what of the news concerns the terminal; [`Session::piece`] tells it.
+    pub fn note(&mut self, news: &News) {
+        let in_chat =
+            |place: &Option<(String, i64)>| place.as_ref().is_some_and(|(chat, _)| news.in_chat(chat));
+        self.due.said |= in_chat(&self.listening) && news.any(&[EventKind::Said]);
+        self.due.heard |= in_chat(&self.people);
+        self.due.resting |= self.resting.as_ref().is_some_and(|chat| news.in_chat(chat));
+    }
+
+    /// Returns the next piece of what the terminal is told, in order; it is bounded, however much there is. Empty: that is
+    /// all for now.
+    pub async fn piece(&mut self) -> Vec<Told> {
+        if std::mem::take(&mut self.due.resting) && self.is_at_rest().await {
+            self.resting = None;
+            self.due.said = true;
+            self.due.rest = true;
         }
-        if self.people.as_ref().is_some_and(|(chat, _)| news.in_chat(chat)) {
-            told.extend(self.heard().await);
+        if self.due.said {
+            let said = self.said().await;
+            if !said.is_empty() {
+                return said;
+            }
+            self.due.said = false;
         }
-        if self.resting.as_ref().is_some_and(|chat| news.in_chat(chat)) {
-            told.extend(self.rested().await);
+        if self.due.heard {
+            let heard = self.heard().await;
+            if !heard.is_empty() {
+                return heard;
+            }
+            self.due.heard = false;
         }
-        told
+        match std::mem::take(&mut self.due.rest) {
+            true => vec![Told::Rest],
+            false => Vec::new(),
+        }
     }
 
     /// Waits until an agent begins or ends to work for the chat that is watched. Safe to cancel.
@@ -205,41 +269,40 @@ impl Session {
         }
     }
 
-    /// What was said to its chat since.
+    /// What was said to its chat since, a piece.
     async fn said(&mut self) -> Vec<Told> {
         let Some((chat, last)) = &mut self.listening else { return Vec::new() };
-        let said = self.intake.said_since(chat, *last).await.unwrap_or_default();
+        let said = self.intake.said_since(chat, *last, SAID_AT_ONCE, SAID_BYTES).await.unwrap_or_default();
         *last = said.last().map_or(*last, |delivery| delivery.id);
         said.into_iter().map(Told::Said).collect()
     }
 
-    /// What people have said since, as far as it is judged.
+    /// What people have said since, a piece, as far as it is judged.
     async fn heard(&mut self) -> Vec<Told> {
         let Some((chat, last)) = &mut self.people else { return Vec::new() };
-        let mut told = Vec::new();
-        for Heard { seq, line, asleep } in
-            self.store.heard_since(chat, *last, HEARD_AT_ONCE).await.unwrap_or_default()
-        {
-            *last = seq;
-            if let By::Person { name, .. } = line.by {
-                told.push(Told::Heard { seq, name, text: line.text, cut: line.cut, asleep });
+        loop {
+            let heard = self.store.heard_since(chat, *last, HEARD_AT_ONCE).await.unwrap_or_default();
+            let Some(newest) = heard.last() else { return Vec::new() };
+            *last = newest.seq;
+            let told: Vec<Told> = heard.into_iter().filter_map(told_of).collect();
+            if !told.is_empty() {
+                return told;
             }
         }
-        told
     }
 
-    /// What was said before the rest, and the rest, once it is there.
-    async fn rested(&mut self) -> Vec<Told> {
-        let rests = match &self.resting {
+    async fn is_at_rest(&self) -> bool {
+        match &self.resting {
             Some(chat) => self.store.chat_at_rest(chat).await.unwrap_or(false),
             None => false,
-        };
-        if !rests {
-            return Vec::new();
         }
-        self.resting = None;
-        let mut told = self.said().await;
-        told.push(Told::Rest);
-        told
+    }
+}
+
+fn told_of(heard: Heard) -> Option<Told> {
+    let Heard { seq, line, asleep } = heard;
+    match line.by {
+        By::Person { name, .. } => Some(Told::Heard { seq, name, text: line.text, cut: line.cut, asleep }),
+        By::Agent(_) => None,
     }
 }

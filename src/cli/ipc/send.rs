@@ -11,11 +11,16 @@ use clap::Args;
 use ipc_handlers::Folder;
 
 use super::{
-    super::{Failure, client::perform, out, word::word},
+    super::{
+        Failure,
+        client::perform,
+        out,
+        word::{word, wrong},
+    },
     CliResult, Context, show,
 };
 use crate::{
-    domain::states::QueueState,
+    domain::{host::errors::chain, states::QueueState},
     ipc::{COMMAND_LIMIT, read_inside},
     ops::ipc::send,
     store::Store,
@@ -84,12 +89,13 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     } else {
         let file = std::path::absolute(file).context("finding the file")?;
         let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
-            return Err(anyhow!("{} is not a file", file.display()));
+            return Err(wrong(format!("{} is not a file", file.display())).into());
         };
-        read_inside(folder, Path::new(name), limit)?.bytes
+        let unread = |error| wrong(format!("reading {}: {}", file.display(), chain(&error)));
+        read_inside(folder, Path::new(name), limit).map_err(unread)?.bytes
     };
     if bytes.len() as u64 > COMMAND_LIMIT {
-        return Err(anyhow!("the command has more than {COMMAND_LIMIT} bytes"));
+        return Err(wrong(format!("the command has more than {COMMAND_LIMIT} bytes")).into());
     }
     Ok(bytes)
 }

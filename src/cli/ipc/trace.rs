@@ -1,6 +1,5 @@
 //! `g2 ipc show` and `g2 ipc trace`: one command, wherever it is.
 
-use anyhow::anyhow;
 use serde_json::{Value, json};
 
 use super::{
@@ -10,9 +9,12 @@ use super::{
 use crate::{
     domain::states::QueueState,
     ipc::peek,
-    ops::ipc::{
-        look::{Found, Open, find},
-        shown,
+    ops::{
+        OpError,
+        ipc::{
+            look::{Found, Open, find},
+            shown,
+        },
     },
     store::Store,
     system::clock,
@@ -22,8 +24,9 @@ use crate::{
 pub(super) async fn show(context: &Context, store: &Store, what: &str) -> CliResult {
     let (mut whole, file) = match find(&context.root, store, what).await? {
         Found::Settled(id) => {
-            let story =
-                store.story(id, clock::now())?.ok_or_else(|| anyhow!("command {id} does not exist"))?;
+            let story = store
+                .story(id, clock::now())?
+                .ok_or_else(|| OpError::not_found(format!("command {id} does not exist")))?;
             let mut whole = serde_json::to_value(&story.row).unwrap_or_default();
             whole["hint"] = story.hint.into();
             whole["run"] = story.run.into();
@@ -45,8 +48,9 @@ pub(super) async fn show(context: &Context, store: &Store, what: &str) -> CliRes
 pub(super) async fn run(context: &Context, store: &Store, what: &str) -> CliResult {
     let whole = match find(&context.root, store, what).await? {
         Found::Settled(id) => {
-            let story =
-                store.story(id, clock::now())?.ok_or_else(|| anyhow!("command {id} does not exist"))?;
+            let story = store
+                .story(id, clock::now())?
+                .ok_or_else(|| OpError::not_found(format!("command {id} does not exist")))?;
             let mut whole = serde_json::to_value(&story).unwrap_or_default();
             let row = &story.row;
             let files = peek::files_of(&context.root, &row.group, id, row.request_id.as_deref());

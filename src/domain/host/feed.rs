@@ -1,9 +1,10 @@
 //! The feed of changes: what changed, in the order in which it was committed, and how long it is kept.
 
 use ipc_handlers::{Folder, Time, words};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::prune::DAY_MS;
+use crate::domain::rows::rfc3339;
 
 words! {
     /// What an event is about; the subject is the id of the row that changed.
@@ -50,10 +51,11 @@ words! {
 }
 
 /// One change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FeedEvent {
     /// Counts up with each commit; none is given twice.
     pub seq: i64,
+    #[serde(serialize_with = "rfc3339")]
     pub at: Time,
     pub kind: EventKind,
     /// Whom it is about, where it is one group.

@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ipc_handlers::{Folder, words};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use super::{
     super::{By, Done, OpCode, OpError, Operation, World},
@@ -26,13 +26,32 @@ words! {
 }
 
 /// The bytes of a command file.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
     /// As text.
     Text(String),
     /// In base64, for bytes that are not text.
     Base64(String),
+}
+
+/// As it is derived, but for what it says of anything else.
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Form {
+            text: Option<String>,
+            base64: Option<String>,
+        }
+        match Form::deserialize(deserializer) {
+            Ok(Form { text: Some(text), base64: None }) => Ok(Self::Text(text)),
+            Ok(Form { text: None, base64: Some(text) }) => Ok(Self::Base64(text)),
+            Ok(_) | Err(_) => Err(D::Error::custom(
+                r#"a command is the bytes of its file, as {"text": "{\"type\":…}"} or {"base64": "…"}"#,
+            )),
+        }
+    }
 }
 
 impl From<Vec<u8>> for Content {

@@ -33,7 +33,7 @@ use crate::store::{
 pub struct Accepted {
     /// Our sequence number; the earlier one for an event that came again.
     pub seq: i64,
-    /// How many wirings see it; 0 for an event that came again.
+    /// How many wirings see it.
     pub wired: usize,
     /// Another effect of it, in a sentence: it answered a question, or raised one.
     pub note: Option<String>,
@@ -137,7 +137,10 @@ impl Store {
                 .query_row([&inbound.chat_jid, &inbound.replay_key], |r| r.get(0))
                 .optional()?;
             if let Some(seq) = known {
-                return Ok(Accepted { seq, ..Accepted::default() });
+                let wired = c
+                    .prepare_cached("SELECT count(*) AS wired FROM inbox WHERE seq = ?1")?
+                    .query_row([seq], |r| r.get("wired"))?;
+                return Ok(Accepted { seq, wired, ..Accepted::default() });
             }
             ensure_chat(c, &inbound.chat_jid, now)?;
             if let Some(info) = &inbound.chat {

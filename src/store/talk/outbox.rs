@@ -206,15 +206,29 @@ impl Store {
         .await
     }
 
-    /// Returns what was said to a chat after the row `after`, in order.
-    pub async fn said_since(&self, chat: &str, after: i64) -> Result<Vec<Delivery>> {
+    /// Returns what was said to a chat after the row `after`, in order: at most `rows` rows, and none after those whose
+    /// texts have `bytes` bytes together.
+    pub async fn said_since(
+        &self,
+        chat: &str,
+        after: i64,
+        rows: usize,
+        bytes: usize,
+    ) -> Result<Vec<Delivery>> {
         let chat = chat.to_owned();
         self.ask(move |c| {
-            Ok(c.prepare_cached(&format!(
-                "{DELIVERY} WHERE chat_jid = ?1 AND id > ?2 AND status = 'sent' ORDER BY id"
-            ))?
-            .query_map(params![chat, after], delivery_row)?
-            .collect::<rusqlite::Result<_>>()?)
+            let mut said = c.prepare_cached(&format!(
+                "{DELIVERY} WHERE chat_jid = ?1 AND id > ?2 AND status = 'sent' ORDER BY id LIMIT ?3"
+            ))?;
+            let mut said = said.query_map(params![chat, after, at_most(Some(rows))], delivery_row)?;
+            let (mut piece, mut read): (Vec<Delivery>, usize) = (Vec::new(), 0);
+            while read < bytes
+                && let Some(delivery) = said.next().transpose()?
+            {
+                read = read.saturating_add(delivery.text.len());
+                piece.push(delivery);
+            }
+            Ok(piece)
         })
         .await
     }

@@ -174,7 +174,7 @@ impl World {
     async fn shown(&self) -> Vec<String> {
         match &self.rig {
             Rig::Local(_) => {
-                let said = self.store.said_since(self.rig.chat(), 0).await.unwrap();
+                let said = self.store.said_since(self.rig.chat(), 0, usize::MAX, usize::MAX).await.unwrap();
                 said.into_iter().map(|delivery| delivery.text).collect()
             }
             Rig::Fake { .. } => {

@@ -83,6 +83,19 @@ fn on_a_terminal_a_loss_is_asked_about() {
 }
 
 #[test]
+fn a_removal_says_that_it_waits_for_the_agent() {
+    let root = Root::new("[health]\nclose_grace_ms = 3000\n");
+    root.script(None, &json!([{"do": [{"hang": true}]}]));
+    let _daemon = root.serve();
+    root.send("local:main", "hello");
+    wait_for("a run", || (root.json(&["status"])["running"] == 1).then_some(()));
+    let removed = root.run(&["groups", "remove", "main", "--yes"]);
+    assert!(removed.status.success(), "{removed:?}");
+    let said = String::from_utf8_lossy(&removed.stderr);
+    assert!(said.contains("group main is removed when its agent has left"), "{said}");
+}
+
+#[test]
 fn each_change_and_its_author_are_logged_with_the_daemon_up_or_down() {
     let root = Root::new("");
     let log = || fs::read_to_string(root.data("changes.log")).unwrap();

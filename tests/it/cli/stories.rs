@@ -136,6 +136,9 @@ fn engage_explain_tells_each_wirings_rule_and_stores_nothing() {
         let output = root.run(&["engage", "explain", "--chat", chat, "hello"]);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
         assert_eq!(String::from_utf8_lossy(&output.stderr).trim(), format!("g2: {reason}"));
+        let output = root.run(&["engage", "explain", "--chat", chat, "hello", "--json"]);
+        let error: Value = serde_json::from_slice(&output.stderr).unwrap();
+        assert_eq!(error["error"]["code"], "refused", "{error}");
     }
     assert!(root.rows(&["messages", "list"]).is_empty());
 }

@@ -1,4 +1,5 @@
 //! Operations over the socket, and how the command line tells what failed.
+#![expect(clippy::disallowed_methods, reason = "a test takes a root away")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::process::Stdio;
@@ -29,11 +30,28 @@ fn a_failure_for_programs_is_one_document_with_a_code_a_message_and_a_hint() {
         (&["groups", "remove", "main"], 2, "invalid", ""),
         (&["groups", "remove"], 2, "invalid", "Usage"),
         (&["send", "hi"], 3, "not_running", "g2 serve"),
+        (&["groups", "add", "BAD!", "--chat", "local:x"], 1, "invalid", "reserved"),
+        (&["groups", "set", "main", "main"], 1, "invalid", ""),
+        (&["tasks", "list", "--group", "BAD!"], 1, "invalid", ""),
+        (&["chats", "set", "local:main", "policy=foo"], 1, "invalid", ""),
+        (&["wirings", "set", "--group", "main", "--chat", "local:main", "engage=foo"], 1, "invalid", ""),
+        (&["wirings", "set", "--group", "main", "--chat", "local:main", "foo=x"], 1, "invalid", "pattern"),
+        (&["events", "--since", "x"], 1, "invalid", ""),
+        (&["usage", "--since", "x"], 1, "invalid", ""),
+        (&["schedule", "next", "xx"], 1, "invalid", ""),
+        (&["schedule", "next", "0 9 * * *", "--tz", "Mars"], 1, "invalid", "Europe/Paris"),
+        (&["ipc", "send", "main", "/nonexist"], 1, "invalid", ""),
+        (&["why"], 1, "not_found", ""),
+        (&["events", "--follow", "--group", "none"], 1, "not_found", "g2 groups list"),
     ] {
         let error = error(&root, exit, arguments);
         assert_eq!(error["code"], code, "{arguments:?}: {error}");
         assert!(error["hint"].as_str().unwrap().contains(hint), "{arguments:?}: {error}");
     }
+    std::fs::remove_dir_all(root.path()).unwrap();
+    let error = error(&root, 1, &["groups", "list"]);
+    assert_eq!(error["code"], "invalid", "{error}");
+    assert!(error["hint"].as_str().unwrap().contains("init"), "{error}");
 }
 
 #[test]
@@ -62,6 +80,7 @@ fn a_program_is_told_the_mistake_in_its_request() {
         json!({"name": "groups.add", "args": {"folder": "x", "chat": "local:x", "colour": "red"}}),
         json!("groups.add"),
         json!(null),
+        json!({"name": "ipc.send", "args": {"group": "main", "command": {"type": "list_tasks", "requestId": "r"}}}),
     ] {
         let told = socket.call(&json!({"op": "op", "do": asked}));
         assert_eq!(
@@ -71,6 +90,12 @@ fn a_program_is_told_the_mistake_in_its_request() {
         );
         assert!(told["error"]["hint"].as_str().unwrap().contains("g2 ops schema"), "{told}");
     }
+    let send = json!({"group": "main", "command": {"type": "list_tasks"}});
+    let told = socket.call(&json!({"op": "op", "do": {"name": "ipc.send", "args": send}}));
+    assert!(told["error"]["message"].as_str().unwrap().contains("as {\"text\": "), "{told}");
+    socket.write(b"[]\n");
+    let told = socket.hear();
+    assert!(told["message"].as_str().unwrap().contains("one JSON object on a line"), "{told}");
     assert_eq!(root.rows(&["groups", "list"]).len(), 1);
 }
 

@@ -41,3 +41,23 @@ async fn of_a_part_that_the_platform_has_its_name_is_kept_and_the_text_is_the_ro
     assert_eq!(parts(store, id).await, ["p1", "p2", "p3"].map(has));
     assert_eq!(store.outbox_row(id).await.unwrap().unwrap().text, "one two three");
 }
+
+#[tokio::test]
+async fn what_was_said_is_read_in_pieces_of_bounded_rows_and_bytes() {
+    let world = world().await;
+    let store = &world.store;
+    for n in 0..10 {
+        store.tell(CHAT.into(), format!("{n}{}", "x".repeat(99)), "test".into(), NOW).await.unwrap();
+        let id = begin(store).await;
+        store.delivered(id, 1, format!("p{n}"), NOW).await.unwrap();
+    }
+    let piece = async |after, rows, bytes| -> Vec<i64> {
+        let said = store.said_since(CHAT, after, rows, bytes).await.unwrap();
+        said.into_iter().map(|delivery| delivery.id).collect()
+    };
+    assert_eq!(piece(0, 3, usize::MAX).await, [1, 2, 3]);
+    assert_eq!(piece(3, 100, 150).await, [4, 5], "the one that goes over the bound is the last");
+    assert_eq!(piece(5, 100, 1).await, [6], "one that is larger than a piece is a piece");
+    assert_eq!(piece(6, 100, 1000).await, [7, 8, 9, 10]);
+    assert!(piece(10, 100, 1000).await.is_empty());
+}

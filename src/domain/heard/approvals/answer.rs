@@ -2,13 +2,13 @@
 //!
 //! A card is answered by the number or the label of one of its choices and by nothing else, so that conversation in
 //! the same chat goes on: as a reply to it, with the question's number before it (`#3 1`), or by itself where one card is open
-//! in the chat and nothing was said there since. Otherwise nothing is guessed.
+//! in the chat and nothing was said there since. Otherwise it is a message: nothing is guessed.
 
 use super::Choice;
 
-/// A card that is open in a chat, to somebody who may answer it.
+/// A card of a chat, to somebody who may answer it: one that is open, or a closed one that a text names or replies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Open {
+pub struct Card {
     pub id: i64,
     pub choices: Vec<Choice>,
     pub said: Said,
@@ -23,6 +23,8 @@ pub enum Said {
     Last,
     /// It was said, and somebody spoke there since.
     Before,
+    /// It is answered, or its time is over.
+    Closed,
 }
 
 /// What a text is to the cards of its chat.
@@ -30,9 +32,7 @@ pub enum Said {
 pub enum Typed {
     /// It answers this question with its choice number `choice`, from 0.
     Answer { id: i64, choice: usize },
-    /// It would answer several: these.
-    Unclear(Vec<i64>),
-    /// It names a question that is not open here.
+    /// It answers a question that is not open here.
     Named(i64),
     /// It is a message.
     Message,
@@ -49,39 +49,39 @@ pub enum InReplyTo {
 
 /// Reads a text. `replied`: what it is a reply to; `None`: nothing.
 #[must_use]
-pub fn read(text: &str, open: &[Open], replied: Option<InReplyTo>) -> Typed {
+pub fn read(text: &str, cards: &[Card], replied: Option<InReplyTo>) -> Typed {
     let text = text.trim();
-    if let Some((id, rest)) = named(text) {
-        return match open.iter().find(|card| card.id == id) {
-            Some(card) => {
-                choice(rest, &card.choices).map_or(Typed::Message, |choice| Typed::Answer { id, choice })
-            }
-            None if rest.bytes().all(|b| b.is_ascii_digit()) => Typed::Named(id),
+    let to = |id: i64, text: &str| match cards.iter().find(|card| card.id == id) {
+        Some(card) => match choice(text, &card.choices) {
+            Some(choice) if card.said != Said::Closed => Typed::Answer { id, choice },
+            Some(_) => Typed::Named(id),
+            None if card.said == Said::Closed && is_number(text) => Typed::Named(id),
             None => Typed::Message,
-        };
+        },
+        None if is_number(text) => Typed::Named(id),
+        None => Typed::Message,
+    };
+    if let Some((id, rest)) = named(text) {
+        return to(id, rest);
     }
-    let fits = |card: &&Open| choice(text, &card.choices).is_some();
     match replied {
-        Some(InReplyTo::Wording(id)) => {
-            let answered = open.iter().find(|card| card.id == id).map(|card| choice(text, &card.choices));
-            return match answered {
-                Some(Some(choice)) => Typed::Answer { id, choice },
-                None if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() => Typed::Named(id),
-                Some(None) | None => Typed::Message,
-            };
-        }
+        Some(InReplyTo::Wording(id)) => return to(id, text),
         Some(InReplyTo::Other) => return Typed::Message,
         None => {}
     }
-    let said: Vec<&Open> = open.iter().filter(|card| card.said != Said::NotYet).collect();
-    match said.as_slice() {
-        [card] => match choice(text, &card.choices) {
-            Some(choice) if card.said == Said::Last => Typed::Answer { id: card.id, choice },
-            Some(_) | None => Typed::Message,
-        },
-        several if several.iter().any(fits) => Typed::Unclear(several.iter().map(|card| card.id).collect()),
-        _ => Typed::Message,
+    let mut said = cards.iter().filter(|card| matches!(card.said, Said::Last | Said::Before));
+    match (said.next(), said.next()) {
+        (Some(card), None) if card.said == Said::Last => {
+            choice(text, &card.choices).map_or(Typed::Message, |choice| Typed::Answer { id: card.id, choice })
+        }
+        (_, _) => Typed::Message,
     }
+}
+
+/// Returns the question that a text names (`#ID REST`).
+#[must_use]
+pub fn names(text: &str) -> Option<i64> {
+    named(text.trim()).map(|(id, _)| id)
 }
 
 /// Splits `#ID REST`.
@@ -93,7 +93,7 @@ fn named(text: &str) -> Option<(i64, &str)> {
 
 /// Finds a choice by its number or its label; in any case, where that is one choice's alone.
 fn choice(text: &str, choices: &[Choice]) -> Option<usize> {
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+    if is_number(text) {
         let short = text.len() <= MOST_DIGITS;
         return text.parse::<usize>().ok()?.checked_sub(1).filter(|n| short && *n < choices.len());
     }
@@ -104,6 +104,10 @@ fn choice(text: &str, choices: &[Choice]) -> Option<usize> {
         (Some((n, _)), None) => Some(n),
         (_, _) => None,
     })
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// A longer number is none of a card's.
@@ -126,15 +130,15 @@ pub fn pressed(text: &str) -> Option<(i64, usize)> {
 mod tests {
     use super::{super::Action, *};
 
-    fn open(id: i64, labels: &[&str], said: bool) -> Open {
+    fn open(id: i64, labels: &[&str], said: bool) -> Card {
         let choices =
             labels.iter().map(|label| Choice { label: (*label).into(), action: Action::Allow }).collect();
-        Open { id, choices, said: if said { Said::Last } else { Said::NotYet } }
+        Card { id, choices, said: if said { Said::Last } else { Said::NotYet } }
     }
 
     #[test]
     fn a_number_after_which_somebody_spoke_is_a_message_unless_it_says_which_card_it_means() {
-        let before = [Open { said: Said::Before, ..open(3, &["Allow", "Deny"], true) }];
+        let before = [Card { said: Said::Before, ..open(3, &["Allow", "Deny"], true) }];
         for (text, typed) in [
             ("1", Typed::Message),
             ("deny", Typed::Message),
@@ -203,12 +207,10 @@ mod tests {
     #[test]
     fn of_several_open_cards_none_is_guessed() {
         let two = [open(3, &["Allow", "Deny"], true), open(4, &["a", "b", "c"], true)];
-        let unclear = Typed::Unclear(vec![3, 4]);
         for (text, typed) in [
-            ("1", unclear.clone()),
-            ("3", unclear.clone()),
-            ("allow", unclear),
-            ("4", Typed::Message),
+            ("1", Typed::Message),
+            ("3", Typed::Message),
+            ("allow", Typed::Message),
             ("hello", Typed::Message),
             ("#4 3", Typed::Answer { id: 4, choice: 2 }),
             ("#3 3", Typed::Message),
@@ -225,6 +227,26 @@ mod tests {
             Typed::Answer { id: 3, choice: 0 },
             "a name says it louder"
         );
+    }
+
+    #[test]
+    fn a_closed_card_is_answered_too_late_by_a_reply_or_its_name_and_by_nothing_else() {
+        let closed = Card { said: Said::Closed, ..open(3, &["Allow", "Deny"], true) };
+        let cards = [closed, open(4, &["Allow", "Deny"], true)];
+        let reply = Some(InReplyTo::Wording(3));
+        for (text, replied, typed) in [
+            ("1", reply, Typed::Named(3)),
+            ("7", reply, Typed::Named(3)),
+            ("allow", reply, Typed::Named(3)),
+            ("who was that?", reply, Typed::Message),
+            ("#3 1", None, Typed::Named(3)),
+            ("#3 Deny", None, Typed::Named(3)),
+            ("#3 hm", None, Typed::Message),
+            ("1", None, Typed::Answer { id: 4, choice: 0 }),
+        ] {
+            assert_eq!(read(text, &cards, replied), typed, "{text:?}");
+        }
+        assert_eq!(read("1", &cards[..1], None), Typed::Message);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::{
 use crate::domain::{
     heard::approvals::{
         Action, NAMING_MS, Rights,
-        answer::{InReplyTo, Open, Said, Typed, read},
+        answer::{Card, InReplyTo, Said, Typed, names, read},
         name::is_cancel,
     },
     rows::Inbound,
@@ -29,9 +29,7 @@ pub(in crate::store) enum Reply {
         id: i64,
         choice: usize,
     },
-    /// It would answer any of these.
-    Unclear(Vec<i64>),
-    /// The question that it names is closed.
+    /// The question that it answers is closed.
     Late(i64),
     /// The name of a new group.
     Name {
@@ -41,9 +39,6 @@ pub(in crate::store) enum Reply {
     /// No name, after all.
     Cancel(i64),
 }
-
-/// So many open questions are named to somebody who did not say which was meant.
-const NAMED: usize = 5;
 
 /// What came of it.
 pub(in crate::store) struct Replied {
@@ -63,7 +58,12 @@ pub(in crate::store) fn read_reply(c: &Connection, inbound: &Inbound, now: Time)
         ))?
         .query_map(params![inbound.chat_jid, now.0], open_row)?
         .collect::<rusqlite::Result<_>>()?;
-    if cards.is_empty() && !inbound.text.trim_start().starts_with('#') {
+    let (named, replied) = (names(&inbound.text), replied_to(c, inbound)?);
+    let meant = named.or(match replied {
+        Some(InReplyTo::Wording(id)) => Some(id),
+        Some(InReplyTo::Other) | None => None,
+    });
+    if cards.is_empty() && meant.is_none() {
         return Ok(None);
     }
     let rights = rights(c, &inbound.sender)?;
@@ -75,10 +75,15 @@ pub(in crate::store) fn read_reply(c: &Connection, inbound: &Inbound, now: Time)
                 Some(at) if spoken_since(c, card)? || written_since(c, &card.card_chat, at)? => Said::Before,
                 Some(_) => Said::Last,
             };
-            open.push(Open { id: card.id, choices: card.choices.clone(), said });
+            open.push(Card { id: card.id, choices: card.choices.clone(), said });
         }
     }
-    Ok(match read(&inbound.text, &open, replied_to(c, inbound)?) {
+    if let Some(id) = meant.filter(|id| cards.iter().all(|card| card.id != *id))
+        && let Some(card) = open_one(c, id)?
+    {
+        open.push(Card { id, choices: card.choices, said: Said::Closed });
+    }
+    Ok(match read(&inbound.text, &open, replied) {
         Typed::Answer { id, choice } => {
             let card = cards.iter().find(|card| card.id == id);
             let action = card.and_then(|card| card.choices.get(choice)).map(|choice| &choice.action);
@@ -89,7 +94,6 @@ pub(in crate::store) fn read_reply(c: &Connection, inbound: &Inbound, now: Time)
                 Some(_) | None => None,
             }
         }
-        Typed::Unclear(ids) => Some(Reply::Unclear(ids)),
         Typed::Named(id) => closed(c, inbound, &rights, id)?,
         Typed::Message => name(c, inbound, &rights, &cards, now)?,
     })
@@ -122,20 +126,6 @@ pub(in crate::store) fn answer(
                 tell(&decided.says)?;
             }
             Ok(replied(id, decided))
-        }
-        Reply::Unclear(ids) => {
-            let (some, more) = ids.split_at(ids.len().min(NAMED));
-            let names: Vec<String> = some.iter().map(|id| format!("#{id}")).collect();
-            let forms: Vec<String> =
-                some.iter().take(2).map(|id| format!("`#{id} {}`", inbound.text.trim())).collect();
-            let more = match more.len() {
-                0 => String::new(),
-                more => format!(" and {more} more (`g2 approvals list`)"),
-            };
-            let (names, forms) = (names.join(", "), forms.join(" or "));
-            let note = format!("Questions {names}{more} are open: say which with {forms}.");
-            tell(&note)?;
-            Ok(Replied { note, made: None })
         }
         Reply::Late(id) => {
             let says = match open_one(c, id)? {
@@ -216,7 +206,7 @@ fn replied_to(c: &Connection, inbound: &Inbound) -> Result<Option<InReplyTo>> {
     Ok(Some(id.map_or(InReplyTo::Other, InReplyTo::Wording)))
 }
 
-/// A question that is named and not open in this chat: it was answered, or its card could not be said.
+/// A question that is answered and not open in this chat: it was answered, or its card could not be said.
 fn closed(c: &Connection, inbound: &Inbound, rights: &Rights, id: i64) -> Result<Option<Reply>> {
     let Some(card) = open_one(c, id)?.filter(|card| card.card_chat == inbound.chat_jid) else {
         return Ok(None);
@@ -225,8 +215,9 @@ fn closed(c: &Connection, inbound: &Inbound, rights: &Rights, id: i64) -> Result
         return Ok(None);
     }
     if card.is_open() {
-        let open = [Open { id, choices: card.choices, said: Said::NotYet }];
-        if let Typed::Answer { id, choice } = read(&inbound.text, &open, None) {
+        let open = [Card { id, choices: card.choices, said: Said::NotYet }];
+        let meant = Some(InReplyTo::Wording(id));
+        if let Typed::Answer { id, choice } = read(&inbound.text, &open, meant) {
             return Ok(Some(Reply::Choice { id, choice }));
         }
         return Ok(None);
