@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "lays out the root, which no container can write")]
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -12,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use ipc_handlers::Time;
+use ipc_handlers::{Folder, Time};
 use tokio::{
     sync::{Notify, Semaphore, mpsc, oneshot},
     task::JoinSet,
@@ -60,6 +61,8 @@ pub use shrink::{Shrunk, shrink};
 const HINTS: usize = 16_384;
 /// How long runs that were told to leave have beyond their own grace.
 const RETIRE: Duration = Duration::from_secs(20);
+/// How many mailboxes of groups that are gone a start removes; the next one removes more.
+const LEFT_BOXES: usize = 10_000;
 /// User and group of agents when the daemon is root.
 const AGENT: (u32, u32) = (1000, 1000);
 
@@ -119,6 +122,18 @@ pub fn open_store(root: &Path) -> Result<Store> {
     // Its log and its index are made as it is.
     crate::root::make_private_file(&path, b"").with_context(|| format!("making {}", path.display()))?;
     Ok(Store::open(&path)?)
+}
+
+/// Removes the mailboxes of groups whose removal the last daemon did not finish.
+fn remove_left_boxes(dirs: &HostDirs, groups: BTreeSet<Folder>) {
+    match dirs.discard_boxes_but(&groups, LEFT_BOXES) {
+        Ok(gone) => gone.iter().for_each(
+            |group| tracing::warn!(group = %group, "the mailbox of a group that is gone is removed"),
+        ),
+        Err(error) => {
+            tracing::error!(error = %chain(&error), "removing the mailboxes of groups that are gone failed");
+        }
+    }
 }
 
 /// Returns what the settings let each group have in the store.
@@ -279,7 +294,9 @@ impl Daemon {
             stop: stop.clone(),
         });
 
-        for group in store.groups().await? {
+        let groups = store.groups().await?;
+        remove_left_boxes(&boxes.dirs, groups.iter().map(|group| group.folder.clone()).collect());
+        for group in groups {
             // Made by an answer, or a command, that the last daemon died over.
             if !ipc::is_laid_out(&root, &group.folder) {
                 boxes.lay_out(&group.folder);

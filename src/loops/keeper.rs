@@ -117,6 +117,17 @@ impl Keeper for Arc<Keeping> {
         }
     }
 
+    fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
+        Box::pin(async move {
+            let (done, cleared) = oneshot::channel();
+            let _ = self.mailboxes.send(Ask::Clear(group.clone(), done));
+            match cleared.await {
+                Ok(cleared) => Ok(cleared?),
+                Err(_) => Err(OpError::new(OpCode::Failed, "the daemon stops").hint("try again when it is up")),
+            }
+        })
+    }
+
     fn relaunch(&self, group: &Folder) {
         let _ = self.lanes.send(Event::CloseAsked { group: group.clone() });
     }
