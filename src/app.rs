@@ -79,6 +79,10 @@ pub struct Daemon {
     stop: CancellationToken,
     /// Every run is to leave, and nothing is started any more.
     retire: CancellationToken,
+    /// Nothing that clients ask for is begun any more.
+    closing: CancellationToken,
+    /// Ends before the others: operations under way are done by them.
+    clients: JoinSet<()>,
     tasks: JoinSet<()>,
     /// Ends after the others: runs drain their boxes through it.
     mailbox: JoinSet<()>,
@@ -217,7 +221,7 @@ impl Daemon {
         let listener = control::bind(&socket_path(&root)).context("binding data/g2.sock")?;
 
         // What several loops work on.
-        let stop = CancellationToken::new();
+        let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
         let (config, claims, starts) = (Arc::new(config), Arc::new(claims), Arc::new(starts));
         let kind = sandbox.kind();
         let (sandbox, gateway) = (Arc::from(sandbox), Arc::new(gateway));
@@ -291,7 +295,7 @@ impl Daemon {
             local,
             instance,
             since,
-            stop: stop.clone(),
+            closing: closing.clone(),
         });
 
         let groups = store.groups().await?;
@@ -351,7 +355,8 @@ impl Daemon {
         tasks.spawn(typing::run(store.clone(), channels, stop.clone()));
         tasks.spawn(prune::trim_feed(store.clone(), stop.clone()));
         tasks.spawn(problems::run(problems));
-        tasks.spawn(control::run(desk, listener));
+        let mut clients = JoinSet::new();
+        clients.spawn(control::run(desk, listener));
         if config.limits.keep_days > 0 {
             tasks.spawn(prune::run(store.clone(), root.clone(), Arc::clone(&config), stop.clone()));
         }
@@ -364,6 +369,8 @@ impl Daemon {
             since,
             stop,
             retire,
+            closing,
+            clients,
             tasks,
             mailbox,
             mailbox_stop,
@@ -371,8 +378,10 @@ impl Daemon {
         })
     }
 
-    /// Stops in order: nothing new, runs finished or let go, then the mailboxes.
+    /// Stops in order: nothing new, operations under way done, runs finished or let go, then the mailboxes.
     pub async fn stop(mut self) {
+        self.closing.cancel();
+        while self.clients.join_next().await.is_some() {}
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
         self.mailbox_stop.cancel();
@@ -404,6 +413,7 @@ impl Daemon {
     pub async fn has_failed(&mut self) -> String {
         let ended = tokio::select! {
             Some(ended) = self.tasks.join_next() => ended,
+            Some(ended) = self.clients.join_next() => ended,
             Some(ended) = self.mailbox.join_next() => ended,
             else => return "no loop is running".into(),
         };

@@ -1,8 +1,9 @@
 //! The daemon's socket, `data/g2.sock`: messages of local chats come in by it, what is said to them goes out, and the
 //! command line asks. One JSON object a line, both ways; only this user and root are heard.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use ipc_handlers::{Time, words};
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -120,27 +121,53 @@ pub struct Desk {
     pub instance: String,
     /// When the daemon was started.
     pub since: Time,
-    pub stop: CancellationToken,
+    /// Nothing new is begun.
+    pub closing: CancellationToken,
 }
 
-/// Listens until the daemon stops.
+/// How many clients that have connected by the stop are still heard.
+const WAITING: usize = 128;
+/// What is told to who asks for something at the stop.
+const STOPPING: &str = "the daemon is stopping, and nothing was done";
+/// How long clients that are about to ask are answered at the stop.
+const LAST_WORD: Duration = Duration::from_millis(100);
+/// How long answers under way have then.
+const LEAVING: Duration = Duration::from_secs(1);
+
+/// Listens until the daemon stops. Operations under way are done then, and their clients told; nothing new is begun, and who
+/// asks is told so.
 pub async fn run(desk: Arc<Desk>, listener: UnixListener) {
     let mut clients = JoinSet::new();
+    let closed = CancellationToken::new();
     loop {
         tokio::select! {
-            () = desk.stop.cancelled() => break,
+            () = desk.closing.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    clients.spawn(serve(Arc::clone(&desk), stream));
+                    clients.spawn(serve(Arc::clone(&desk), stream, closed.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(error = %chain(&error), "a client could not be taken");
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
             Some(_) = clients.join_next() => {}
         }
     }
+    for _ in 0..WAITING {
+        let Some(Ok((stream, _))) = listener.accept().now_or_never() else { break };
+        clients.spawn(serve(Arc::clone(&desk), stream, closed.clone()));
+    }
+    // Who comes from here on finds nobody, and waits for the lock.
+    drop(listener);
+    keeper::all_done(&desk.keeping).await;
+    while clients.try_join_next().is_some() {}
+    if !clients.is_empty() {
+        tokio::time::sleep(LAST_WORD).await;
+    }
+    closed.cancel();
+    let answered = async { while clients.join_next().await.is_some() {} };
+    let _late = tokio::time::timeout(LEAVING, answered).await;
     // Clients that wait for an answer see the end of the stream.
     clients.shutdown().await;
 }
@@ -164,7 +191,7 @@ struct Client {
     user: u32,
 }
 
-async fn serve(desk: Arc<Desk>, stream: UnixStream) {
+async fn serve(desk: Arc<Desk>, stream: UnixStream, closed: CancellationToken) {
     let us = rustix::process::geteuid().as_raw();
     let user = match stream.peer_cred() {
         Ok(peer) if peer.uid() == us || peer.uid() == 0 => peer.uid(),
@@ -176,7 +203,7 @@ async fn serve(desk: Arc<Desk>, stream: UnixStream) {
     let (input, out) = stream.into_split();
     let chats = local::Session::new(&desk.local, &desk.store);
     let client = Client { desk, out, chats, user };
-    let _ = client.run(Lines::new(input, LONGEST_LINE)).await;
+    let _ = client.run(Lines::new(input, LONGEST_LINE), closed).await;
 }
 
 /// Reads a line of a client: what it asks of its chats, or of the daemon.
@@ -198,15 +225,24 @@ enum Asked {
 }
 
 impl Client {
-    async fn run(mut self, mut lines: Lines<OwnedReadHalf>) -> std::io::Result<()> {
+    async fn run(
+        mut self,
+        mut lines: Lines<OwnedReadHalf>,
+        closed: CancellationToken,
+    ) -> std::io::Result<()> {
         let mut feed = self.desk.store.follow().await.map_err(std::io::Error::other)?;
         loop {
             tokio::select! {
+                () = closed.cancelled() => return Ok(()),
                 line = lines.next() => {
                     let no_request = |why: String| Response::Error { message: format!("not a request: {why}") };
                     match line? {
                         None => return Ok(()),
                         Some(Line::Text(line)) => match read(&line) {
+                            Ok(Asked::OfChats(_)) if self.desk.closing.is_cancelled() => {
+                                let message = format!("{STOPPING}; try again when it is up");
+                                self.tell(&local::Told::Error { message }).await?;
+                            }
                             Ok(Asked::OfChats(ask)) => {
                                 let told = self.chats.handle(ask).await;
                                 self.tell_all(told).await?;
@@ -224,12 +260,24 @@ impl Client {
                         }
                     }
                 }
-                told = self.chats.typing() => self.tell(&told).await?,
+                told = self.chats.typing() => self.tell_until(&closed, vec![told]).await?,
                 news = feed.next() => {
                     let told = self.chats.read(&news).await;
-                    self.tell_all(told).await?;
+                    self.tell_until(&closed, told).await?;
                 }
             }
+        }
+    }
+
+    /// Tells what nobody asked for now. The stop does not wait for a client that does not read.
+    async fn tell_until(
+        &mut self,
+        closed: &CancellationToken,
+        told: Vec<local::Told>,
+    ) -> std::io::Result<()> {
+        tokio::select! {
+            () = closed.cancelled() => Ok(()),
+            told = self.tell_all(told) => told,
         }
     }
 
@@ -250,6 +298,10 @@ impl Client {
         match request {
             Request::Ping => Response::Done,
             Request::Status => Response::Status(Box::new(status(&self.desk).await)),
+            Request::Op { .. } if self.desk.closing.is_cancelled() => {
+                let error = OpError::refused(STOPPING).hint("try again when it is up");
+                Response::OpRefused { error }
+            }
             Request::Op { asked, sudo_user } => {
                 let by = By::owner(self.user, sudo_user);
                 let done = match Op::read(asked) {
