@@ -335,12 +335,12 @@ impl Daemon {
         mailbox.spawn(usage::run(store.clone(), gateway, mailbox_stop.clone()));
         let mut tasks = JoinSet::new();
         let (retire, due) = (CancellationToken::new(), Arc::new(Notify::new()));
-        let unknown = recovered.held();
+        let unknown = recovered.waiting.groups();
         let of_dispatch = (Arc::clone(&runs), Arc::clone(&due), retire.clone());
         let dispatch =
             Dispatch::new(of_dispatch.0, owner, of_dispatch.1, of_dispatch.2, recovered.adopted, unknown);
         tasks.spawn(dispatch.run(news, adopted_later));
-        tasks.spawn(reconcile::run(runs, held, recovered.unknown, adoptions));
+        tasks.spawn(reconcile::run(runs, held, recovered.waiting, adoptions));
         tasks.spawn(schedule::run(store.clone(), due, stop.clone()));
         tasks.spawn(deliver::run(Post {
             store: store.clone(),
