@@ -204,10 +204,21 @@ impl Daemon {
         let channels = Arc::new(Channels::new(vec![Box::new(local.clone())]));
         let asking = Asking { channels: channels.names(), ..asking(&config) };
         let store = store.asking(asking).bounded(bounds(&config));
-        store.expire_approvals(clock::now()).await?;
-        store
-            .recover_deliveries(channels.that_know_our_ids(), config.outbox.on_unknown, clock::now())
-            .await?;
+        match store.expire_approvals(clock::now()).await {
+            // It is done again each hour.
+            Err(error) if error.is_worlds_fault() => {
+                tracing::warn!(error = %chain(&error), "questions can't be ended now that nobody answered in time");
+            }
+            expired => drop(expired?),
+        }
+        let stop = CancellationToken::new();
+        let post = Post {
+            store: store.clone(),
+            channels: Arc::clone(&channels),
+            unknown: config.outbox.on_unknown,
+            stop: stop.clone(),
+        };
+        let is_post_recovered = post.recover().await?;
         let (lanes, news) = mpsc::unbounded_channel();
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
@@ -221,7 +232,7 @@ impl Daemon {
         let listener = control::bind(&socket_path(&root)).context("binding data/g2.sock")?;
 
         // What several loops work on.
-        let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
+        let closing = CancellationToken::new();
         let (config, claims, starts) = (Arc::new(config), Arc::new(claims), Arc::new(starts));
         let kind = sandbox.kind();
         let (sandbox, gateway) = (Arc::from(sandbox), Arc::new(gateway));
@@ -342,12 +353,7 @@ impl Daemon {
         tasks.spawn(dispatch.run(news, adopted_later));
         tasks.spawn(reconcile::run(runs, held, recovered.waiting, adoptions));
         tasks.spawn(schedule::run(store.clone(), due, stop.clone()));
-        tasks.spawn(deliver::run(Post {
-            store: store.clone(),
-            channels: Arc::clone(&channels),
-            unknown: config.outbox.on_unknown,
-            stop: stop.clone(),
-        }));
+        tasks.spawn(deliver::run(post, is_post_recovered));
         let (of_intake, stopping, connected) = (store.clone(), stop.clone(), Arc::clone(&channels));
         tasks.spawn(async move {
             connected.run(&Intake::new(of_intake), &stopping).await;

@@ -246,18 +246,33 @@ fn fill(disk: &Path) {
 
 #[test]
 fn a_start_on_a_full_disk_answers_and_what_was_left_goes_on_once_there_is_room() {
+    // It leaves a live run, and a claimed command of the same group, or a text on its way.
+    for step in ["ipc.claimed", "deliver.sending"] {
+        start_on_a_full_disk(step);
+    }
+}
+
+fn start_on_a_full_disk(step: &str) {
     let root = Root::new("");
     root.settings(
         "[sandbox]\nkind = \"process\"\n[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 8\n",
     );
     let Some(disk) = Disk::under(&root, c"size=40m") else { return };
     root.g2(&["init"]);
-    let daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.claimed")]);
-    // It leaves a live run, and a claimed command of the same group.
-    assert_eq!(root.ask("local:main", "first"), "echo: first\n");
-    let left =
-        json!({"type": "send_message", "requestId": "left", "chatJid": "local:main", "text": "claimed"});
-    root.put_command("main", "messages", "left.json", &left);
+    let daemon = root.serve_with(&[("G2_FAILPOINT", step)]);
+    let mut expected = vec!["echo: first"];
+    if step == "ipc.claimed" {
+        assert_eq!(root.ask("local:main", "first"), "echo: first\n");
+        root.put_command(
+            "main",
+            "messages",
+            "left.json",
+            &json!({"type": "send_message", "chatJid": "local:main", "text": "claimed"}),
+        );
+        expected.push("claimed");
+    } else {
+        root.send("local:main", "first");
+    }
     assert_eq!(daemon.signal(), Some(9));
     fill(&disk.data);
     let daemon = root.serve();
@@ -274,9 +289,7 @@ fn a_start_on_a_full_disk_answers_and_what_was_left_goes_on_once_there_is_room()
     wait_for("the run to be ended", || {
         (!root.rows(&["runs", "list"])[0]["ended_at"].is_null()).then_some(())
     });
-    wait_for("the command to be applied", || {
-        root.said("local:main").contains(&"claimed".to_owned()).then_some(())
-    });
+    wait_for("all to be said", || (root.said("local:main") == expected).then_some(()));
     assert_eq!(root.ask("local:main", "again"), "echo: again\n");
     assert_eq!(daemon.terminate(), Some(0));
 }
