@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "lays out the root, which no container can write")]
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -12,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use ipc_handlers::Time;
+use ipc_handlers::{Folder, Time};
 use tokio::{
     sync::{Notify, Semaphore, mpsc, oneshot},
     task::JoinSet,
@@ -60,6 +61,8 @@ pub use shrink::{Shrunk, shrink};
 const HINTS: usize = 16_384;
 /// How long runs that were told to leave have beyond their own grace.
 const RETIRE: Duration = Duration::from_secs(20);
+/// How many mailboxes of groups that are gone a start removes; the next one removes more.
+const LEFT_BOXES: usize = 10_000;
 /// User and group of agents when the daemon is root.
 const AGENT: (u32, u32) = (1000, 1000);
 
@@ -76,6 +79,10 @@ pub struct Daemon {
     stop: CancellationToken,
     /// Every run is to leave, and nothing is started any more.
     retire: CancellationToken,
+    /// Nothing that clients ask for is begun any more.
+    closing: CancellationToken,
+    /// Ends before the others: operations under way are done by them.
+    clients: JoinSet<()>,
     tasks: JoinSet<()>,
     /// Ends after the others: runs drain their boxes through it.
     mailbox: JoinSet<()>,
@@ -119,6 +126,18 @@ pub fn open_store(root: &Path) -> Result<Store> {
     // Its log and its index are made as it is.
     crate::root::make_private_file(&path, b"").with_context(|| format!("making {}", path.display()))?;
     Ok(Store::open(&path)?)
+}
+
+/// Removes the mailboxes of groups whose removal the last daemon did not finish.
+fn remove_left_boxes(dirs: &HostDirs, groups: BTreeSet<Folder>) {
+    match dirs.discard_boxes_but(&groups, LEFT_BOXES) {
+        Ok(gone) => gone.iter().for_each(
+            |group| tracing::warn!(group = %group, "the mailbox of a group that is gone is removed"),
+        ),
+        Err(error) => {
+            tracing::error!(error = %chain(&error), "removing the mailboxes of groups that are gone failed");
+        }
+    }
 }
 
 /// Returns what the settings let each group have in the store.
@@ -185,10 +204,21 @@ impl Daemon {
         let channels = Arc::new(Channels::new(vec![Box::new(local.clone())]));
         let asking = Asking { channels: channels.names(), ..asking(&config) };
         let store = store.asking(asking).bounded(bounds(&config));
-        store.expire_approvals(clock::now()).await?;
-        store
-            .recover_deliveries(channels.that_know_our_ids(), config.outbox.on_unknown, clock::now())
-            .await?;
+        match store.expire_approvals(clock::now()).await {
+            // It is done again each hour.
+            Err(error) if error.is_worlds_fault() => {
+                tracing::warn!(error = %chain(&error), "questions can't be ended now that nobody answered in time");
+            }
+            expired => drop(expired?),
+        }
+        let stop = CancellationToken::new();
+        let post = Post {
+            store: store.clone(),
+            channels: Arc::clone(&channels),
+            unknown: config.outbox.on_unknown,
+            stop: stop.clone(),
+        };
+        let is_post_recovered = post.recover().await?;
         let (lanes, news) = mpsc::unbounded_channel();
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
@@ -202,7 +232,7 @@ impl Daemon {
         let listener = control::bind(&socket_path(&root)).context("binding data/g2.sock")?;
 
         // What several loops work on.
-        let stop = CancellationToken::new();
+        let closing = CancellationToken::new();
         let (config, claims, starts) = (Arc::new(config), Arc::new(claims), Arc::new(starts));
         let kind = sandbox.kind();
         let (sandbox, gateway) = (Arc::from(sandbox), Arc::new(gateway));
@@ -276,10 +306,12 @@ impl Daemon {
             local,
             instance,
             since,
-            stop: stop.clone(),
+            closing: closing.clone(),
         });
 
-        for group in store.groups().await? {
+        let groups = store.groups().await?;
+        remove_left_boxes(&boxes.dirs, groups.iter().map(|group| group.folder.clone()).collect());
+        for group in groups {
             // Made by an answer, or a command, that the last daemon died over.
             if !ipc::is_laid_out(&root, &group.folder) {
                 boxes.lay_out(&group.folder);
@@ -314,19 +346,14 @@ impl Daemon {
         mailbox.spawn(usage::run(store.clone(), gateway, mailbox_stop.clone()));
         let mut tasks = JoinSet::new();
         let (retire, due) = (CancellationToken::new(), Arc::new(Notify::new()));
-        let unknown = recovered.held();
+        let unknown = recovered.waiting.groups();
         let of_dispatch = (Arc::clone(&runs), Arc::clone(&due), retire.clone());
         let dispatch =
             Dispatch::new(of_dispatch.0, owner, of_dispatch.1, of_dispatch.2, recovered.adopted, unknown);
         tasks.spawn(dispatch.run(news, adopted_later));
-        tasks.spawn(reconcile::run(runs, held, recovered.unknown, adoptions));
+        tasks.spawn(reconcile::run(runs, held, recovered.waiting, adoptions));
         tasks.spawn(schedule::run(store.clone(), due, stop.clone()));
-        tasks.spawn(deliver::run(Post {
-            store: store.clone(),
-            channels: Arc::clone(&channels),
-            unknown: config.outbox.on_unknown,
-            stop: stop.clone(),
-        }));
+        tasks.spawn(deliver::run(post, is_post_recovered));
         let (of_intake, stopping, connected) = (store.clone(), stop.clone(), Arc::clone(&channels));
         tasks.spawn(async move {
             connected.run(&Intake::new(of_intake), &stopping).await;
@@ -334,7 +361,8 @@ impl Daemon {
         tasks.spawn(typing::run(store.clone(), channels, stop.clone()));
         tasks.spawn(prune::trim_feed(store.clone(), stop.clone()));
         tasks.spawn(problems::run(problems));
-        tasks.spawn(control::run(desk, listener));
+        let mut clients = JoinSet::new();
+        clients.spawn(control::run(desk, listener));
         if config.limits.keep_days > 0 {
             tasks.spawn(prune::run(store.clone(), root.clone(), Arc::clone(&config), stop.clone()));
         }
@@ -347,6 +375,8 @@ impl Daemon {
             since,
             stop,
             retire,
+            closing,
+            clients,
             tasks,
             mailbox,
             mailbox_stop,
@@ -354,8 +384,10 @@ impl Daemon {
         })
     }
 
-    /// Stops in order: nothing new, runs finished or let go, then the mailboxes.
+    /// Stops in order: nothing new, operations under way done, runs finished or let go, then the mailboxes.
     pub async fn stop(mut self) {
+        self.closing.cancel();
+        while self.clients.join_next().await.is_some() {}
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
         self.mailbox_stop.cancel();
@@ -387,6 +419,7 @@ impl Daemon {
     pub async fn has_failed(&mut self) -> String {
         let ended = tokio::select! {
             Some(ended) = self.tasks.join_next() => ended,
+            Some(ended) = self.clients.join_next() => ended,
             Some(ended) = self.mailbox.join_next() => ended,
             else => return "no loop is running".into(),
         };

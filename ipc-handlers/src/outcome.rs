@@ -156,6 +156,8 @@ pub enum Unsearched {
     NotIndexed,
     /// There was no time or no room for a search now.
     NotNow,
+    /// The host can't use its index.
+    NoIndex,
     /// It was given up before it was through.
     TooMuch,
 }
@@ -172,6 +174,11 @@ impl From<Unsearched> for Refusal {
                 Code::RateLimited,
                 "there was no time or no room for all of this search",
                 "search again",
+            ),
+            Unsearched::NoIndex => Self::new(
+                Code::Internal,
+                "the index of archived sessions can't be used on this host",
+                "searching again does not help; the host's owner has to mend it, and is told so by `g2 status`",
             ),
             Unsearched::TooMuch => Self::new(
                 Code::TooLarge,
@@ -351,6 +358,7 @@ mod tests {
         assert_eq!(code(NotApplied::TaskTooLong { field: "prompt", bytes: 2, most: 1 }), Code::TooLarge);
         assert_eq!(Refusal::from(Unsearched::NotIndexed).code, Code::RateLimited);
         assert_eq!(Refusal::from(Unsearched::NotNow).code, Code::RateLimited);
+        assert_eq!(Refusal::from(Unsearched::NoIndex).code, Code::Internal);
         assert_eq!(Refusal::from(Unsearched::TooMuch).code, Code::TooLarge);
         let group = crate::Folder::parse("a").unwrap();
         assert_eq!(code(NotApplied::GroupGone { group }), Code::NotFound);

@@ -236,9 +236,7 @@ impl GroupBoxes {
     /// # Errors
     /// [`World`] when it can't be moved.
     pub fn remove(&self) -> Result<(), World> {
-        self.host
-            .discard(&self.host.ipc, self.folder.as_str())
-            .map_err(|e| World::new("removing", self.path.display().to_string(), e))
+        self.host.discard_box(&self.folder)
     }
 
     /// Makes a claim's absence from its box survive a power cut.

@@ -6,6 +6,7 @@ mod host;
 mod inside;
 mod kernel;
 mod layout;
+mod left;
 pub mod mailbox;
 mod names;
 mod own;

@@ -19,6 +19,16 @@ pub struct World {
 }
 
 impl World {
+    /// A group's mailbox is asked for, and there is no such group.
+    #[must_use]
+    pub fn of_gone(group: &ipc_handlers::Folder) -> Self {
+        Self::new(
+            "opening",
+            format!("the mailbox of {group}, a group that is gone"),
+            rustix::io::Errno::NOENT,
+        )
+    }
+
     pub(super) fn new(doing: &'static str, what: impl Into<String>, errno: impl Into<io::Error>) -> Self {
         Self { doing, what: what.into(), source: errno.into() }
     }

@@ -3,6 +3,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use ipc_handlers::{Time, words};
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -125,21 +126,33 @@ pub struct Desk {
     pub instance: String,
     /// When the daemon was started.
     pub since: Time,
-    pub stop: CancellationToken,
+    /// Nothing new is begun.
+    pub closing: CancellationToken,
 }
 
-/// Listens until the daemon stops.
+/// How many clients that have connected by the stop are still heard.
+const WAITING: usize = 128;
+/// What is told to who asks for something at the stop.
+const STOPPING: &str = "the daemon is stopping, and nothing was done";
+/// How long clients that are about to ask are answered at the stop.
+const LAST_WORD: Duration = Duration::from_millis(100);
+/// How long answers under way have then.
+const LEAVING: Duration = Duration::from_secs(1);
+
+/// Listens until the daemon stops. Operations under way are done then, and their clients told; nothing new is begun, and who
+/// asks is told so.
 pub async fn run(desk: Arc<Desk>, listener: UnixListener) {
     let mut clients = JoinSet::new();
     let mut crowd = Crowd::new(process::open_files());
+    let closed = CancellationToken::new();
     loop {
         tokio::select! {
-            () = desk.stop.cancelled() => break,
+            () = desk.closing.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     while clients.try_join_next().is_some() {}
                     match crowd.has_room(clients.len(), clock::now()) {
-                        true => drop(clients.spawn(serve(Arc::clone(&desk), stream))),
+                        true => drop(clients.spawn(serve(Arc::clone(&desk), stream, closed.clone()))),
                         false => crowd.turn_away(stream),
                     }
                 }
@@ -151,6 +164,20 @@ pub async fn run(desk: Arc<Desk>, listener: UnixListener) {
             Some(_) = clients.join_next() => {}
         }
     }
+    for _ in 0..WAITING {
+        let Some(Ok((stream, _))) = listener.accept().now_or_never() else { break };
+        clients.spawn(serve(Arc::clone(&desk), stream, closed.clone()));
+    }
+    // Who comes from here on finds nobody, and waits for the lock.
+    drop(listener);
+    keeper::all_done(&desk.keeping).await;
+    while clients.try_join_next().is_some() {}
+    if !clients.is_empty() {
+        tokio::time::sleep(LAST_WORD).await;
+    }
+    closed.cancel();
+    let answered = async { while clients.join_next().await.is_some() {} };
+    let _late = tokio::time::timeout(LEAVING, answered).await;
     // Clients that wait for an answer see the end of the stream.
     clients.shutdown().await;
 }
@@ -174,7 +201,7 @@ struct Client {
     user: u32,
 }
 
-async fn serve(desk: Arc<Desk>, stream: UnixStream) {
+async fn serve(desk: Arc<Desk>, stream: UnixStream, closed: CancellationToken) {
     let us = rustix::process::geteuid().as_raw();
     let user = match stream.peer_cred() {
         Ok(peer) if peer.uid() == us || peer.uid() == 0 => peer.uid(),
@@ -186,7 +213,7 @@ async fn serve(desk: Arc<Desk>, stream: UnixStream) {
     let (input, out) = stream.into_split();
     let chats = local::Session::new(&desk.local, &desk.store);
     let client = Client { desk, out, chats, user };
-    if let Err(error) = client.run(Lines::new(input, LONGEST_LINE)).await
+    if let Err(error) = client.run(Lines::new(input, LONGEST_LINE), closed).await
         && error.kind() == std::io::ErrorKind::TimedOut
     {
         tracing::info!("a client that took nothing of what it was told was let go of");
@@ -224,15 +251,24 @@ enum Asked {
 }
 
 impl Client {
-    async fn run(mut self, mut lines: Lines<OwnedReadHalf>) -> std::io::Result<()> {
+    async fn run(
+        mut self,
+        mut lines: Lines<OwnedReadHalf>,
+        closed: CancellationToken,
+    ) -> std::io::Result<()> {
         let mut feed = self.desk.store.follow().await.map_err(std::io::Error::other)?;
         loop {
             tokio::select! {
+                () = closed.cancelled() => return Ok(()),
                 line = lines.next() => {
                     let no_request = |why: String| Response::Error { message: format!("not a request: {why}") };
                     match line? {
                         None => return Ok(()),
                         Some(Line::Text(line)) => match read(&line) {
+                            Ok(Asked::OfChats(_)) if self.desk.closing.is_cancelled() => {
+                                let message = format!("{STOPPING}; try again when it is up");
+                                self.tell(&local::Told::Error { code: local::Fault::Failed, message }).await?;
+                            }
                             Ok(Asked::OfChats(ask)) => {
                                 let told = self.chats.handle(ask).await;
                                 self.tell_all(told).await?;
@@ -250,7 +286,7 @@ impl Client {
                         }
                     }
                 }
-                told = self.chats.typing() => self.tell(&told).await?,
+                told = self.chats.typing() => self.tell_until(&closed, vec![told]).await?,
                 news = feed.next() => self.chats.note(&news),
             }
             loop {
@@ -258,8 +294,23 @@ impl Client {
                 if piece.is_empty() {
                     break;
                 }
-                self.tell_all(piece).await?;
+                self.tell_until(&closed, piece).await?;
+                if closed.is_cancelled() {
+                    return Ok(());
+                }
             }
+        }
+    }
+
+    /// Tells what nobody asked for now. The stop does not wait for a client that does not read.
+    async fn tell_until(
+        &mut self,
+        closed: &CancellationToken,
+        told: Vec<local::Told>,
+    ) -> std::io::Result<()> {
+        tokio::select! {
+            () = closed.cancelled() => Ok(()),
+            told = self.tell_all(told) => told,
         }
     }
 
@@ -280,6 +331,10 @@ impl Client {
         match request {
             Request::Ping => Response::Done,
             Request::Status => Response::Status(Box::new(status(&self.desk).await)),
+            Request::Op { .. } if self.desk.closing.is_cancelled() => {
+                let error = OpError::refused(STOPPING).hint("try again when it is up");
+                Response::OpRefused { error }
+            }
             Request::Op { asked, sudo_user } => {
                 let by = By::owner(self.user, sudo_user);
                 let done = match Op::read(asked) {

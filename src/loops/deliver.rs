@@ -39,8 +39,43 @@ pub struct Post {
     pub stop: CancellationToken,
 }
 
-/// Runs until the daemon stops; a delivery under way is finished first.
-pub async fn run(post: Post) {
+/// How often it is tried to write down what an earlier daemon was sending.
+const RECOVER_AGAIN: Duration = Duration::from_secs(2);
+
+impl Post {
+    /// Looks what an earlier daemon was sending; nothing is said before. Whether that is written down: a disk may be full.
+    ///
+    /// # Errors
+    /// The store's, but for what may pass.
+    pub async fn recover(&self) -> Result<bool, StoreError> {
+        let known = self.channels.that_know_our_ids();
+        match self.store.recover_deliveries(known, self.unknown, clock::now()).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_worlds_fault() => {
+                tracing::warn!(error = %chain(&error), "what an earlier daemon was sending can't be written down yet; nothing is said until then");
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Runs until the daemon stops; a delivery under way is finished first. `is_recovered`: [`Post::recover`] is through.
+pub async fn run(post: Post, is_recovered: bool) {
+    let mut is_recovered = is_recovered;
+    while !is_recovered {
+        tokio::select! {
+            () = post.stop.cancelled() => return,
+            () = tokio::time::sleep(RECOVER_AGAIN) => {}
+        }
+        is_recovered = match post.recover().await {
+            Ok(recovered) => recovered,
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "our own fault: what an earlier daemon was sending can't be looked at; nothing is said until a restart");
+                return post.stop.cancelled().await;
+            }
+        };
+    }
     let mut feed = match post.store.follow_kinds(&[EventKind::Say]).await {
         Ok(feed) => feed,
         Err(error) => {

@@ -35,7 +35,7 @@ pub mod searches;
 mod transcripts;
 mod worker;
 
-use open::{Line, act_on_identity, known_groups, look_at_identity, open_groups, reopen, watch_again};
+use open::{Line, act_on_identity, clear, known_groups, look_at_identity, open_groups, reopen, watch_again};
 pub use recover::{Left, recover};
 use worker::Job;
 
@@ -142,6 +142,9 @@ pub async fn run(
                         Err(error) => tracing::error!(error = %chain(&error), "reading what is held failed"),
                     }
                     let _ = done.send(());
+                }
+                Ask::Clear(folder, done) => {
+                    let _ = done.send(clear(&mail, &watch, &mut workers, &folder).await);
                 }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {

@@ -23,7 +23,9 @@ use crate::{
 };
 
 /// How many operations run at a time. They may look at many files, and others need threads for that too.
-const AT_A_TIME: usize = 8;
+const AT_A_TIME: u32 = 8;
+/// How long an orderly stop waits for operations under way.
+const ENDING: Duration = Duration::from_secs(5);
 /// How long a run may take to be stopped, once its grace for leaving is over.
 const STOPPING: Duration = Duration::from_secs(20);
 
@@ -47,7 +49,7 @@ impl Keeping {
     /// The places for operations, none of them taken.
     #[must_use]
     pub const fn places() -> Semaphore {
-        Semaphore::const_new(AT_A_TIME)
+        Semaphore::const_new(AT_A_TIME as usize)
     }
 }
 
@@ -76,6 +78,14 @@ pub(super) async fn perform(keeping: &Arc<Keeping>, by: By, op: Op) -> Result<An
             Err(OpError::new(OpCode::Unknown, "the daemon failed while it did this")
                 .hint("look whether it is done; the daemon's log has more"))
         }
+    }
+}
+
+/// Waits until the operations are through that were asked for before; for some seconds at most.
+pub(super) async fn all_done(keeping: &Keeping) {
+    // Each has a place, and they are given in the order in which they are asked for.
+    if tokio::time::timeout(ENDING, keeping.places.acquire_many(AT_A_TIME)).await.is_err() {
+        tracing::warn!("an operation under way is not waited for any longer");
     }
 }
 
@@ -115,6 +125,19 @@ impl Keeper for Arc<Keeping> {
         for lane in lanes {
             let _ = self.lanes.send(Event::Woken { group: group.clone(), lane: LaneId(*lane) });
         }
+    }
+
+    fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
+        Box::pin(async move {
+            let (done, cleared) = oneshot::channel();
+            let _ = self.mailboxes.send(Ask::Clear(group.clone(), done));
+            match cleared.await {
+                Ok(cleared) => Ok(cleared?),
+                Err(_) => {
+                    Err(OpError::new(OpCode::Failed, "the daemon stops").hint("try again when it is up"))
+                }
+            }
+        })
     }
 
     fn relaunch(&self, group: &Folder) {

@@ -54,6 +54,9 @@ pub enum Ask {
     /// Groups were added or removed, or something was held or released: open and watch the boxes of new groups, remove those of
     /// groups that are gone, claim nothing that is held, and look at boxes that were released. Answered when that is done.
     Groups(oneshot::Sender<()>),
+    /// A group of this name is to be made: remove what is left of the mailbox of an earlier one, unless there is such a group.
+    /// Answered when that is done.
+    Clear(Folder, oneshot::Sender<Result<(), crate::ipc::World>>),
     /// Settle a claimed file as it is, its writer done or not: a person has decided on it. Answered when that is done.
     Settle(crate::ipc::Claimed, oneshot::Sender<()>),
 }

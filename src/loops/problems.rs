@@ -154,6 +154,10 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         rows::questions(store, &mut found).await;
         rows::connections(store, &mut found).await;
         rows::aside(store, &mut found);
+        found.extend(store.index_fault().map(|why| Problem::Index {
+            path: view.root.join("data/search.sqlite").display().to_string(),
+            why,
+        }));
         rows::ledger(store, &mut found);
     }
     machine::open_files(view, groups.len(), &mut found);

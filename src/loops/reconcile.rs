@@ -11,12 +11,13 @@
 //! | `running`, of the `process` sandbox | – | it died with its daemon: failed, returned |
 //! | nothing active | a container of our label | removed |
 //!
-//! An engine that does not answer is not an empty engine: groups with an active run wait, the rest goes on.
+//! An engine that does not answer is not an empty engine: groups with an active run wait, the rest goes on. The same holds
+//! for runs whose end can't be written down, as the disk is full: that goes on beside everything else.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipc_handlers::Folder;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
     Held, Obstacle, Runs, disk,
@@ -26,7 +27,10 @@ use super::{
 };
 use crate::{
     domain::{
-        host::{disk::Space, errors::chain},
+        host::{
+            disk::{self as host_disk, Space},
+            errors::chain,
+        },
         runs::lanes::{Event, Holding, WaitingLane},
     },
     sandbox::{Found, State},
@@ -36,19 +40,80 @@ use crate::{
 /// How often an engine that is away is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
+/// How long a start waits for ends to be written down.
+const ENDING: Duration = Duration::from_secs(30);
+/// The same where the disk has no room for them.
+const ENDING_WITHOUT_ROOM: Duration = Duration::from_millis(500);
+
 /// What recovery found.
 #[derive(Default)]
 pub struct Recovered {
     pub adopted: Vec<Adoption>,
-    /// Runs of which nobody can tell yet whether they live, and those of groups that are set aside.
-    pub unknown: Vec<ActiveRun>,
+    pub waiting: Waiting,
 }
 
-impl Recovered {
-    /// Returns the groups whose state is unknown.
+/// Runs of an earlier daemon whose groups wait.
+#[derive(Default)]
+pub struct Waiting {
+    /// Runs of which nobody can tell yet whether they live, and those of groups that are set aside.
+    unknown: Vec<ActiveRun>,
+    ends: Ends,
+}
+
+impl Waiting {
+    /// Returns the groups that wait.
     #[must_use]
-    pub fn held(&self) -> Vec<Folder> {
-        self.unknown.iter().map(|run| run.group.clone()).collect()
+    pub fn groups(&self) -> Vec<Folder> {
+        self.unknown.iter().map(|run| &run.group).chain(&self.ends.of).cloned().collect()
+    }
+}
+
+/// Runs that are being ended, each on a task of its own: what is in the way of one end is in nobody else's.
+#[derive(Default)]
+struct Ends {
+    under_way: JoinSet<Folder>,
+    of: BTreeSet<Folder>,
+}
+
+impl Ends {
+    /// Ends a run of which there is nothing to read.
+    fn begin(&mut self, runs: &Arc<Runs>, run: ActiveRun, ending: run::Ending) {
+        self.of.insert(run.group.clone());
+        let runs = Arc::clone(runs);
+        self.under_way.spawn(async move {
+            run::end_without_container(&runs, &run, ending).await;
+            runs.starts.taken(&run.group, What::Output);
+            run.group
+        });
+    }
+
+    /// Waits for the next end, and returns whose run that was. `None`: none is under way. Safe to cancel.
+    async fn next(&mut self) -> Option<Folder> {
+        loop {
+            match self.under_way.join_next().await? {
+                Ok(group) => {
+                    self.of.remove(&group);
+                    return Some(group);
+                }
+                Err(fault) => {
+                    tracing::error!(fault = %chain(&fault), "our own fault: a run can't be ended; its group waits for a restart");
+                }
+            }
+        }
+    }
+
+    /// Waits until all are through, unless something is in the way.
+    async fn wait(&mut self, runs: &Runs) {
+        let room = host_disk::space(&runs.machine.whole_disk());
+        let limit = if room == Space::Enough { ENDING } else { ENDING_WITHOUT_ROOM };
+        let all = async { while self.next().await.is_some() {} };
+        if tokio::time::timeout(limit, all).await.is_err() {
+            let groups = self.of.len();
+            tracing::warn!(
+                groups,
+                "what runs of an earlier daemon came to can't be written down yet; their groups wait"
+            );
+        }
     }
 }
 
@@ -63,26 +128,27 @@ pub async fn recover(runs: &Arc<Runs>, held: &Held) -> Recovered {
     };
     let (here, gone): (Vec<_>, Vec<_>) =
         active.into_iter().partition(|run| run.sandbox == runs.sandbox.kind() && runs.sandbox.survives_us());
-    let ends = gone.iter().map(|run| async {
+    let mut ends = Ends::default();
+    for run in gone {
         tracing::warn!(run = run.id, group = %run.group, "a run died with its daemon");
         // Its container's id goes on the row before it is started.
         let ending = if run.container.is_some() { STALE } else { NEVER_STARTED };
-        run::end_without_container(runs, run, ending).await;
-    });
-    futures_util::future::join_all(ends).await;
-    match runs.sandbox.list(&runs.instance).await {
+        ends.begin(runs, run, ending);
+    }
+    let (adopted, unknown) = match runs.sandbox.list(&runs.instance).await {
         Ok(found) => {
             let (aside, here) = without_aside(held, here);
             without_owner(&aside, "its group is set aside");
-            let adopted = sort_out(runs, here, &aside, found).await;
-            Recovered { adopted, unknown: aside }
+            (sort_out(runs, here, &aside, found, &mut ends).await, aside)
         }
         Err(error) => {
             without_owner(&here, &format!("the engine does not answer: {}", chain(&error)));
             runs.machine.set_obstacle(Some(Obstacle::Engine(chain(&error))));
-            Recovered { adopted: Vec::new(), unknown: here }
+            (Vec::new(), here)
         }
-    }
+    };
+    ends.wait(runs).await;
+    Recovered { adopted, waiting: Waiting { unknown, ends } }
 }
 
 /// Names runs over which nobody watches. The work of their sources waits.
@@ -97,18 +163,13 @@ fn without_aside(held: &Held, runs: Vec<ActiveRun>) -> (Vec<ActiveRun>, Vec<Acti
     runs.into_iter().partition(|run| held.is_aside(&run.group))
 }
 
-/// Ends a run of which there is nothing to read.
-async fn end(runs: &Arc<Runs>, run: &ActiveRun, ending: run::Ending) {
-    run::end_without_container(runs, run, ending).await;
-    runs.starts.taken(&run.group, What::Output);
-}
-
 /// Compares the runs on record with what the engine has. What is of the runs `aside` is left alone.
 async fn sort_out(
     runs: &Arc<Runs>,
     active: Vec<ActiveRun>,
     aside: &[ActiveRun],
     found: Vec<Found>,
+    ends: &mut Ends,
 ) -> Vec<Adoption> {
     let mut adopted = Vec::new();
     let mut found = found;
@@ -130,10 +191,10 @@ async fn sort_out(
             }
             Some(container) => {
                 remove(runs, &container).await;
-                end(runs, &run, NEVER_STARTED).await;
+                ends.begin(runs, run, NEVER_STARTED);
             }
-            None if run.container.is_none() => end(runs, &run, NEVER_STARTED).await,
-            None => end(runs, &run, STALE).await,
+            None if run.container.is_none() => ends.begin(runs, run, NEVER_STARTED),
+            None => ends.begin(runs, run, STALE),
         }
     }
     for leftover in found {
@@ -159,9 +220,10 @@ async fn remove(runs: &Runs, found: &Found) {
 pub async fn run(
     runs: Arc<Runs>,
     held: Arc<Held>,
-    mut unknown: Vec<ActiveRun>,
+    waiting: Waiting,
     adoptions: mpsc::UnboundedSender<Adoption>,
 ) {
+    let Waiting { mut unknown, mut ends } = waiting;
     let mut paused = false;
     let ground = Arc::new(disk::Ground {
         config: Arc::clone(&runs.config),
@@ -194,29 +256,40 @@ pub async fn run(
             None => unknown = [known, aside].concat(),
             Some(found) => {
                 let groups: Vec<Folder> = known.iter().map(|run| run.group.clone()).collect();
-                for adoption in sort_out(&runs, known, &aside, found).await {
+                for adoption in sort_out(&runs, known, &aside, found, &mut ends).await {
                     let _ = adoptions.send(adoption);
                 }
                 unknown = aside;
-                for group in groups {
-                    let waiting = runs.store.waiting_lanes_of(&group).unwrap_or_else(|error| {
-                        tracing::error!(group = %group, error = %chain(&error), "reading what waits failed");
-                        Vec::new()
-                    });
-                    for lane in &waiting {
-                        let waiting = WaitingLane::from(lane);
-                        let _ = runs.lanes.send(Event::Waiting { group: group.clone(), waiting });
-                    }
-                    let _ = runs.lanes.send(Event::Release { group, reason: Holding::Unknown });
+                // Of the others the runs are to be ended first.
+                for group in groups.into_iter().filter(|group| !ends.of.contains(group)) {
+                    release(&runs, group);
                 }
             }
         }
-        tokio::select! {
-            () = runs.stop.cancelled() => return,
-            () = runs.machine.look_again.notified() => {}
-            () = tokio::time::sleep(ASK_AGAIN) => {}
+        let rest = tokio::time::sleep(ASK_AGAIN);
+        tokio::pin!(rest);
+        loop {
+            tokio::select! {
+                () = runs.stop.cancelled() => return,
+                () = runs.machine.look_again.notified() => break,
+                Some(group) = ends.next() => release(&runs, group),
+                () = &mut rest => break,
+            }
         }
     }
+}
+
+/// A group's state is known: what waits in its lanes goes on.
+fn release(runs: &Runs, group: Folder) {
+    let waiting = runs.store.waiting_lanes_of(&group).unwrap_or_else(|error| {
+        tracing::error!(group = %group, error = %chain(&error), "reading what waits failed");
+        Vec::new()
+    });
+    for lane in &waiting {
+        let waiting = WaitingLane::from(lane);
+        let _ = runs.lanes.send(Event::Waiting { group: group.clone(), waiting });
+    }
+    let _ = runs.lanes.send(Event::Release { group, reason: Holding::Unknown });
 }
 
 /// Says why the disk lets nothing be launched.

@@ -44,16 +44,38 @@ impl<'a> Alone<'a> {
         if self.store.group(group).await?.is_some() {
             return self.boxes(group).map(drop);
         }
-        // It was removed.
-        GroupBoxes::open(self.dirs()?, group, None)?.remove()?;
+        self.discard_box(group)
+    }
+
+    /// Removes the mailbox of a group that is gone.
+    fn discard_box(&self, group: &Folder) -> Result<(), OpError> {
+        self.dirs()?.discard_box(group)?;
         while self.dirs()?.sweep(usize::MAX)? == (Swept::More {}) {}
         Ok(())
+    }
+
+    async fn clear(&self, group: &Folder) -> Result<(), OpError> {
+        if self.store.group(group).await?.is_some() {
+            return Ok(());
+        }
+        match self.claimed_of(group)? {
+            0 => self.discard_box(group),
+            left => {
+                let text = format!("{left} commands of an earlier group {group} are not settled yet");
+                Err(OpError::refused(text).hint("start the daemon with `g2 serve`, which settles them"))
+            }
+        }
+    }
+
+    fn claimed_of(&self, group: &Folder) -> Result<usize, OpError> {
+        let claimed = peek::claimed(&self.root.join("data"))?;
+        Ok(claimed.into_iter().filter(|claim| claim.group == group.as_str()).count())
     }
 
     /// Nobody is here who settles commands.
     fn check_empty(&self, group: &Folder) -> Result<(), OpError> {
         let data = self.root.join("data");
-        let claimed = peek::claimed(&data)?.into_iter().filter(|c| c.group == group.as_str()).count();
+        let claimed = self.claimed_of(group)?;
         // A directory is never settled: it goes with the boxes.
         let waiting = peek::waiting(&data, [group], 1)?;
         match waiting.seen - waiting.directories + claimed {
@@ -79,6 +101,10 @@ impl Keeper for Alone<'_> {
     }
 
     fn wake(&self, _: &Folder, _: &[i64]) {}
+
+    fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
+        Box::pin(Alone::clear(self, group))
+    }
 
     fn relaunch(&self, _: &Folder) {}
 

@@ -85,6 +85,13 @@ pub trait Keeper: Send + Sync {
     /// Tells that somebody has ended the rests of these lanes of a group.
     fn wake(&self, group: &Folder, lanes: &[i64]);
 
+    /// Has what is left of the mailbox of a group that is gone removed, so that a new group of that name begins with an empty one.
+    /// Nothing is done to that of a group that is there.
+    ///
+    /// # Errors
+    /// The world's; commands of the one that is gone are not settled, and nobody is there who settles them.
+    fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>>;
+
     /// Asks a group's live run to leave: its next one needs other settings than this one has.
     fn relaunch(&self, group: &Folder);
 

@@ -46,6 +46,16 @@ impl Fault {
             || self.is_extended(ffi::SQLITE_IOERR_SHORT_READ)
     }
 
+    /// Whether a table is missing whose name begins so.
+    pub(super) fn lacks_table(&self, name: &str) -> bool {
+        self.is_extended(ffi::SQLITE_ERROR) && self.0.to_string().contains(&format!("no such table: {name}"))
+    }
+
+    /// Whether the file can't be opened, or not be written.
+    pub(super) fn is_shut(&self) -> bool {
+        matches!(self.code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied))
+    }
+
     /// Whether trying again later may help.
     pub(super) fn may_pass(&self) -> bool {
         matches!(

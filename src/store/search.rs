@@ -17,7 +17,7 @@ use std::{
 use ipc_handlers::{Folder, Unsearched, shown::FoundSession};
 use tokio::sync::{Notify, watch};
 
-use super::{Follower, News, Result, Store, StoreError, talk::events::newest};
+use super::{Follower, News, Result, Store, StoreError, fault::Fault, talk::events::newest};
 use crate::domain::host::{errors::chain, feed::EventKind};
 
 mod file;
@@ -55,6 +55,8 @@ pub(super) struct Search {
     /// The file is another one.
     renewed: Notify,
     idle: Mutex<Vec<Index>>,
+    /// Why the index could not be opened at the last try.
+    fault: Mutex<Option<String>>,
 }
 
 /// How far the indexer is.
@@ -108,6 +110,7 @@ impl Search {
             moved: watch::Sender::new(()),
             renewed: Notify::new(),
             idle: Mutex::default(),
+            fault: Mutex::default(),
         }
     }
 
@@ -119,10 +122,16 @@ impl Search {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn fault(&self) -> MutexGuard<'_, Option<String>> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Works on the index; on a new one, once more, where it turns out to be broken.
     fn with<T>(&self, mut work: impl FnMut(&mut Index) -> Result<T>) -> Result<T> {
         let mut attempt = || {
-            let mut index = self.open()?;
+            let opened = self.open();
+            *self.fault() = opened.as_ref().err().filter(|error| is_shut(error)).map(|error| chain(error));
+            let mut index = opened?;
             let outcome = work(&mut index)?;
             let mut idle = self.idle();
             if idle.len() < HELD {
@@ -131,8 +140,8 @@ impl Search {
             Ok(outcome)
         };
         match attempt() {
-            Err(StoreError::Sqlite(fault)) if fault.is_broken() && self.path.is_some() => {
-                tracing::warn!(error = %chain(&fault), "the index of archived sessions is broken and made anew");
+            Err(error) if is_broken(&error) && self.path.is_some() => {
+                tracing::warn!(error = %chain(&error), "the index of archived sessions is broken and made anew");
                 self.idle().clear();
                 self.path.as_deref().map_or(Ok(()), file::remove)?;
                 attempt()
@@ -160,6 +169,13 @@ impl Search {
 }
 
 impl Store {
+    /// Says why the index of archived sessions can't be used, as far as is known.
+    #[must_use]
+    pub fn index_fault(&self) -> Option<String> {
+        let known = self.search.fault().clone();
+        known.or_else(|| self.search.path.as_deref().and_then(file::obstacle))
+    }
+
     /// Waits until an [`Indexer`] has taken in all that is archived of a group by now. Safe to cancel.
     ///
     /// # Errors
@@ -297,7 +313,23 @@ impl Indexer {
 
 /// Whether neither the world nor a broken file is in the way: it would be so for ever, and for everybody.
 fn is_our_fault(error: &StoreError) -> bool {
-    !error.is_worlds_fault() && !matches!(error, StoreError::Sqlite(fault) if fault.is_broken())
+    !error.is_worlds_fault() && !is_broken(error)
+}
+
+/// Whether the index can't be opened, and not for want of room or time.
+fn is_shut(error: &StoreError) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    match error {
+        StoreError::Index { error, .. } => !matches!(error.kind(), StorageFull | QuotaExceeded),
+        StoreError::Sqlite(fault) => fault.is_shut(),
+        _ => false,
+    }
+}
+
+/// Whether the index is broken, or lacks what it was made with.
+fn is_broken(error: &StoreError) -> bool {
+    let lost = |fault: &Fault| ["seen", "said_"].iter().any(|table| fault.lacks_table(table));
+    matches!(error, StoreError::Sqlite(fault) if fault.is_broken() || lost(fault))
 }
 
 /// Does work that reads the store itself: an index is not to blame for its faults.

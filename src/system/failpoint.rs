@@ -20,6 +20,7 @@
 //! | `ipc.set_aside` | `done/` or `dead/` is written, the claimed file is still there |
 //! | `hand.noted` | what a person wants done with a claim is written down, its file is where it was |
 //! | `hand.placed` | the file is in `data/claimed/` under that id |
+//! | `op.group_cleared` | what an earlier group of a name has left is gone, the new one has no row |
 //! | `op.group_stored` | a group's row is committed, it has no folder and no boxes |
 //! | `op.group_laid_out` | it has its folder, and no boxes |
 //! | `op.group_emptied` | the run of a group that is removed has left, and its commands are settled |

@@ -125,7 +125,7 @@ impl World {
 #[tokio::test]
 async fn a_chat_whose_platform_takes_its_time_delays_no_other() {
     let mut world = World::new().await;
-    let delivering = tokio::spawn(deliver::run(world.post.clone()));
+    let delivering = tokio::spawn(deliver::run(world.post.clone(), true));
     for n in 0..5 {
         world.say("fake:slow", &n.to_string()).await;
     }

@@ -180,6 +180,8 @@ pub enum Problem {
     Aside { group: Folder, why: String, since: Time },
     /// The kernel gives no file events, so boxes are polled.
     Unwatched { why: String },
+    /// The index of archived sessions can't be used, so nobody can search them.
+    Index { path: String, why: String },
     /// A platform is not connected: it turned us away, or has been out of reach for a while.
     Channel { channel: String, refused: bool, why: String, since: Time },
     /// The newest runs of a group, or of a task of it, failed.

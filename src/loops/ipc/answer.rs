@@ -37,7 +37,7 @@ pub(super) async fn settle_again(
             () = mail.stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(rest) => {}
         }
-        rest = (rest * 2).min(Duration::from_secs(60));
+        rest = (rest * 2).min(Duration::from_secs(10));
         let (mail, of) = (Arc::clone(mail), folder.clone());
         let again = move || settle_in_order(&mail, &of, waiting);
         waiting = blocking(folder, "settling again", again).await?;

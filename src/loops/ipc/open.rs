@@ -38,10 +38,18 @@ impl Line {
     }
 }
 
+/// The groups that there are, and those whose boxes were open before these were read.
+pub(super) struct Known {
+    groups: BTreeSet<Folder>,
+    open: BTreeSet<Folder>,
+}
+
 /// Returns the groups that there are; `None`: they can't be read, which is told.
-pub(super) async fn known_groups(mail: &Mailboxes) -> Option<BTreeSet<Folder>> {
+pub(super) async fn known_groups(mail: &Mailboxes) -> Option<Known> {
+    // Boxes are opened of groups that there are: one that is made while these are read is not taken for one that is gone.
+    let open = mail.boxes.open().keys().cloned().collect();
     match mail.store.groups().await {
-        Ok(groups) => Some(groups.into_iter().map(|group| group.folder).collect()),
+        Ok(groups) => Some(Known { groups: groups.into_iter().map(|group| group.folder).collect(), open }),
         Err(error) => {
             tracing::error!(error = %chain(&error), "reading the groups failed");
             None
@@ -52,19 +60,22 @@ pub(super) async fn known_groups(mail: &Mailboxes) -> Option<BTreeSet<Folder>> {
 /// Opens the boxes of every group that has none yet, starts its worker and has it look at what is there already.
 pub(super) fn open_groups(
     mail: &Arc<Mailboxes>,
-    known: Option<BTreeSet<Folder>>,
+    known: Option<Known>,
     watch: &Watch,
     workers: &mut BTreeMap<Folder, Line>,
     running: &mut tokio::task::JoinSet<()>,
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
-    let Some(known) = known else { return };
-    let gone: Vec<Folder> = workers.keys().filter(|folder| !known.contains(*folder)).cloned().collect();
+    let Some(Known { groups, open }) = known else { return };
+    let gone: BTreeSet<Folder> =
+        workers.keys().chain(&open).filter(|folder| !groups.contains(*folder)).cloned().collect();
     for folder in gone {
         workers.remove(&folder);
-        forget(mail, watch, &folder);
+        if let Err(error) = forget(mail, watch, &folder) {
+            tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed; the next start does it");
+        }
     }
-    for folder in known {
+    for folder in groups {
         if workers.contains_key(&folder) {
             continue;
         }
@@ -96,12 +107,27 @@ pub(super) fn open_groups(
 }
 
 /// The group was removed: its boxes are unwatched and go to the trash.
-fn forget(mail: &Mailboxes, watch: &Watch, folder: &Folder) {
-    let boxes = mail.boxes.let_go(folder);
-    let Some(boxes) = boxes else { return };
-    watch.unwatch(&boxes);
-    if let Err(error) = boxes.remove() {
-        tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed");
+fn forget(mail: &Mailboxes, watch: &Watch, folder: &Folder) -> Result<(), World> {
+    if let Some(boxes) = mail.boxes.let_go(folder) {
+        watch.unwatch(&boxes);
+    }
+    mail.boxes.dirs.discard_box(folder)
+}
+
+/// Sees to it that nothing is left of the mailbox of an earlier group of this name, unless there is such a group.
+pub(super) async fn clear(
+    mail: &Mailboxes,
+    watch: &Watch,
+    workers: &mut BTreeMap<Folder, Line>,
+    folder: &Folder,
+) -> Result<(), World> {
+    match mail.store.group(folder).await {
+        Ok(None) => {
+            workers.remove(folder);
+            forget(mail, watch, folder)
+        }
+        // It is not made: who makes it is told why.
+        Ok(Some(_)) | Err(_) => Ok(()),
     }
 }
 

@@ -8,7 +8,6 @@ use tracing::Instrument as _;
 use super::{
     super::starts::What,
     Mailboxes,
-    answer::settle_again,
     fault::{Panicked, blocking, one_by_one, stranded},
     flow::{Slow, handle},
     read::{Patience, Taken},
@@ -70,15 +69,20 @@ async fn recover_group(mail: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claime
                 one_by_one(mail, &folder, claims, patience).await
             }
         };
-    if settle_again(mail, &folder, handled.waiting).await.is_err() {
-        // Its worker takes them up again.
-        return stranded(mail, &folder, &[]).await;
+    // What the store can't take now, nobody waits for: its worker takes it up again, before what is behind it.
+    let mut left: Vec<Claimed> = handled.waiting.into_iter().map(|pending| pending.claimed).collect();
+    if gone && !left.is_empty() {
+        tracing::warn!(
+            commands = left.len(),
+            "commands of a group that is gone can't be settled now; the next start does it"
+        );
     }
-    if (handled.growing.is_empty() || gone) && !mail.searches.has(&folder) {
+    left.extend(handled.growing);
+    if (left.is_empty() || gone) && !mail.searches.has(&folder) {
         mail.starts.taken(&folder, What::Claims);
     } else {
         mail.starts.rests(&folder, What::Claims);
     }
     drop(turn);
-    handled.growing
+    if gone { Vec::new() } else { left }
 }

@@ -249,10 +249,12 @@ fn search(mail: &Arc<Mailboxes>, asked: &Asked, is_whole: bool) -> Result<Vec<u8
         }
         Err(error) => {
             tracing::warn!(error = %chain(&error), "searching failed");
-            match error.is_worlds_fault() {
-                true => reply::found(envelope, Vec::new(), Some(Unsearched::NotNow)),
-                false => Err(Refusal::internal()),
-            }
+            let why = match mail.store.index_fault() {
+                Some(_) => Unsearched::NoIndex,
+                None if error.is_worlds_fault() => Unsearched::NotNow,
+                None => return Err(Refusal::internal()),
+            };
+            reply::found(envelope, Vec::new(), Some(why))
         }
     }
 }

@@ -17,8 +17,8 @@ use crate::{
 
 /// How long a killed container may take to be dead.
 const DYING: Duration = Duration::from_secs(10);
-/// The longest pause between two attempts to write an end down.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The longest pause between two attempts to write an end down: it is tried soon after a full disk has room again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Watched {
     /// The one way in which a run ends. Its container is dead, or made dead here.
@@ -43,7 +43,8 @@ impl Watched {
         let (end, cause) = ending;
         let end =
             EndOfRun { run: self.run, end, cause, input, retry_base_ms: runs.config.limits.retry_base_ms };
-        let mut pause = Duration::from_secs(1);
+        let mut pause = Duration::from_millis(500);
+        let mut has_failed = false;
         let waiting = loop {
             match runs.store.end_run(end.clone(), runs.config.zones.clone(), clock::now()).await {
                 Ok(ended) => {
@@ -57,7 +58,10 @@ impl Watched {
                 }
                 Err(StoreError::Closed) => return None,
                 Err(error) => {
-                    tracing::error!(error = %chain(&error), "ending a run failed; it is tried again");
+                    // Said once, however long the world is in the way.
+                    if !std::mem::replace(&mut has_failed, true) {
+                        tracing::error!(error = %chain(&error), "the end of a run can't be written down; it is tried again every few seconds");
+                    }
                     tokio::select! {
                         () = runs.stop.cancelled() => return None,
                         () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),

@@ -39,13 +39,18 @@ impl Boxes {
         Self { dirs, agent, root, uid_base, store, open: RwLock::default() }
     }
 
-    /// Returns the group's boxes, opening them when they are not yet.
+    /// Returns the group's boxes, opening them when they are not yet. A group that is gone has none: whoever was at work for it
+    /// makes none anew.
     ///
     /// # Errors
-    /// The world's fault.
+    /// The world's fault; the group is gone.
     pub fn of(&self, group: &Folder) -> Result<Arc<GroupBoxes>, World> {
         if let Some(boxes) = self.open().get(group) {
             return Ok(Arc::clone(boxes));
+        }
+        // Of a store that can't be read, nothing is removed either.
+        if matches!(self.store.has_group(group), Ok(false)) {
+            return Err(World::of_gone(group));
         }
         let opened = Arc::new(GroupBoxes::open(&self.dirs, group, self.owner_now(group))?);
         let mut all = self.open.write().unwrap_or_else(PoisonError::into_inner);

@@ -6,6 +6,7 @@ use ipc_handlers::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
 
 use super::super::{
     By, Done, OpError, Operation, World,
@@ -21,6 +22,9 @@ use crate::{
     store::{NewGroup, NewWiring},
     system::{clock, failpoint},
 };
+
+/// Held from the look at what an earlier group of that name has left until the new one's row is there.
+static ADDING: Mutex<()> = Mutex::const_new(());
 
 /// Which group, and how it begins.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +59,10 @@ impl Operation for Args {
         };
         let known = world.store.chat(chat.as_str()).await?;
         let wiring = wiring_for(&folder, &chat, main, known.as_ref());
+        // Of two that make the same one, the second finds the first one's row.
+        let _turn = ADDING.lock().await;
+        world.keeper.clear(&folder).await?;
+        failpoint::reach("op.group_cleared");
         // A daemon that dies from here on finds the row when it starts, and makes the rest.
         world.store.add_group(group, vec![wiring], clock::now()).await?;
         failpoint::reach("op.group_stored");

@@ -64,13 +64,27 @@ pub(super) fn version(r: &Row<'_>) -> rusqlite::Result<Version> {
 }
 
 impl Index {
-    /// Opens the index, making it where it is missing or of another version.
+    /// Opens the index, making it where it is missing, broken or of another version.
     pub(super) fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else {
             let c = Connection::open_in_memory()?;
             c.execute_batch(TABLES)?;
             return Ok(Self { c, file: None });
         };
+        if let Some(index) = Self::open_file(path)? {
+            return Ok(index);
+        }
+        tracing::warn!("the index of archived sessions is broken, or of another version; it is made anew");
+        remove(path)?;
+        let odd = || std::io::Error::other("it is none of ours, and can't be removed");
+        Self::open_file(path)?.ok_or_else(|| StoreError::Index { path: path.to_owned(), error: odd() })
+    }
+
+    /// Opens a file, making it where it is missing. `None`: it is no index of this version with all its tables.
+    fn open_file(path: &Path) -> Result<Option<Self>> {
+        if is_cut(path) {
+            return Ok(None);
+        }
         make(path)?;
         let c = Connection::open(path)?;
         c.busy_timeout(std::time::Duration::from_secs(5))?;
@@ -79,24 +93,17 @@ impl Index {
         c.pragma_update(None, "synchronous", "NORMAL")?;
         c.pragma_update(None, "journal_size_limit", super::super::LOG_BYTES)?;
         c.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        let made_by = |c: &Connection| c.pragma_query_value(None, "user_version", |r| r.get::<_, i64>(0));
-        match made_by(&c)? {
-            VERSION => {}
-            0 => in_one(&c, || {
+        if is_empty(&c)? {
+            in_one(&c, || {
                 // Unless somebody else has made it meanwhile.
-                if made_by(&c)? == 0 {
+                if is_empty(&c)? {
                     c.execute_batch(TABLES)?;
                     c.pragma_update(None, "user_version", VERSION)?;
                 }
                 Ok(())
-            })?,
-            _ => {
-                drop(c);
-                remove(path)?;
-                return Self::open(Some(path));
-            }
+            })?;
         }
-        Ok(Self { c, file: id(Some(path)) })
+        Ok(is_whole(&c)?.then(|| Self { c, file: id(Some(path)) }))
     }
 
     /// Compares the index with the store: returns the sessions that are not in it as they are now, or not any more.
@@ -146,6 +153,37 @@ impl Index {
         })?;
         Ok(done)
     }
+}
+
+/// Whether nothing was made in it yet.
+fn is_empty(c: &Connection) -> Result<bool> {
+    Ok(c.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |r| r.get(0))?)
+}
+
+/// Whether it is of this version, with the tables of all volumes.
+fn is_whole(c: &Connection) -> Result<bool> {
+    let version: i64 = c.pragma_query_value(None, "user_version", |r| r.get(0))?;
+    let has_seen = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'seen')";
+    if version != VERSION || !c.query_row(has_seen, [], |r| r.get(0))? {
+        return Ok(false);
+    }
+    let has_all = "SELECT NOT EXISTS (SELECT 1 FROM (SELECT DISTINCT volume FROM seen)
+                     WHERE 'said_' || volume NOT IN (SELECT name FROM sqlite_schema))";
+    Ok(c.query_row(has_all, [], |r| r.get(0))?)
+}
+
+/// Whether the file was cut to nothing under a daemon that has it open: SQLite's log is there, which comes after the first page.
+/// The log holds it shut for everybody else.
+fn is_cut(path: &Path) -> bool {
+    let log = format!("{}-wal", path.display());
+    std::fs::metadata(path).is_ok_and(|is| is.is_file() && is.len() == 0) && Path::new(&log).exists()
+}
+
+/// Says why the index can't be used, where its place shows that.
+#[expect(clippy::disallowed_methods, reason = "looks at the index, beside the store")]
+pub(super) fn obstacle(path: &Path) -> Option<String> {
+    let is = std::fs::symlink_metadata(path).ok()?;
+    (!is.is_file()).then(|| format!("{} is no file", path.display()))
 }
 
 /// Writes at most `most` rows of one session, so that the index agrees with the store. Returns how many, and whether it agrees
@@ -332,7 +370,9 @@ fn make(path: &Path) -> Result<()> {
 #[expect(clippy::disallowed_methods, reason = "looks at the index, beside the store")]
 pub(super) fn id(path: Option<&Path>) -> FileId {
     use std::os::unix::fs::MetadataExt as _;
-    std::fs::metadata(path?).ok().map(|is| (is.dev(), is.ino(), is.created().ok()))
+    // One that was cut to nothing is no index any more, whoever has it open.
+    let is = std::fs::metadata(path?).ok().filter(|is| is.len() > 0)?;
+    Some((is.dev(), is.ino(), is.created().ok()))
 }
 
 /// Removes the file.

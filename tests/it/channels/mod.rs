@@ -119,7 +119,7 @@ impl World {
             unknown: self.unknown,
             stop: stop.clone(),
         };
-        self.loops.spawn(deliver::run(post));
+        self.loops.spawn(deliver::run(post, true));
         self.loops.spawn(g2::loops::typing::run(store.clone(), Arc::clone(&channels), stop.clone()));
         self.loops.spawn(async move { channels.run(&Intake::new(store), &stop).await });
     }

@@ -237,6 +237,63 @@ fn on_a_full_disk_nothing_is_lost_and_nothing_twice() {
     assert!(peak <= 2 * quiet, "{peak} KiB after {quiet} KiB");
 }
 
+/// Writes until not a byte is left.
+fn fill(disk: &Path) {
+    let mut file = File::options().create(true).append(true).open(disk.join("filler")).unwrap();
+    while file.write_all(&[1; 4096]).is_ok() {}
+    while file.write_all(&[1]).is_ok() {}
+}
+
+#[test]
+fn a_start_on_a_full_disk_answers_and_what_was_left_goes_on_once_there_is_room() {
+    // It leaves a live run, and a claimed command of the same group, or a text on its way.
+    for step in ["ipc.claimed", "deliver.sending"] {
+        start_on_a_full_disk(step);
+    }
+}
+
+fn start_on_a_full_disk(step: &str) {
+    let root = Root::new("");
+    root.settings(
+        "[sandbox]\nkind = \"process\"\n[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 8\n",
+    );
+    let Some(disk) = Disk::under(&root, c"size=40m") else { return };
+    root.g2(&["init"]);
+    let daemon = root.serve_with(&[("G2_FAILPOINT", step)]);
+    let mut expected = vec!["echo: first"];
+    if step == "ipc.claimed" {
+        assert_eq!(root.ask("local:main", "first"), "echo: first\n");
+        root.put_command(
+            "main",
+            "messages",
+            "left.json",
+            &json!({"type": "send_message", "chatJid": "local:main", "text": "claimed"}),
+        );
+        expected.push("claimed");
+    } else {
+        root.send("local:main", "first");
+    }
+    assert_eq!(daemon.signal(), Some(9));
+    fill(&disk.data);
+    let daemon = root.serve();
+    let status = root.run(&["--json", "status"]);
+    assert_eq!(status.status.code(), Some(1), "{status:?}");
+    let said = String::from_utf8(status.stdout).unwrap();
+    assert!(said.contains("MiB are free") && said.contains("limits.min_free_mib"), "{said}");
+    let runs = root.rows(&["runs", "list"]);
+    assert!(runs[0]["ended_at"].is_null(), "{runs:?}");
+    let refused = root
+        .run(&["--json", "tasks", "add", "--group", "main", "--type", "interval", "--value", "60000", "x"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    fs::remove_file(disk.data.join("filler")).unwrap();
+    wait_for("the run to be ended", || {
+        (!root.rows(&["runs", "list"])[0]["ended_at"].is_null()).then_some(())
+    });
+    wait_for("all to be said", || (root.said("local:main") == expected).then_some(()));
+    assert_eq!(root.ask("local:main", "again"), "echo: again\n");
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
 #[test]
 fn a_search_on_a_full_disk_is_answered_once_earlier_sessions_are_archived() {
     let root = Root::new("");

@@ -7,7 +7,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::commands::{ask, two_groups};
-use crate::support::{Root, wait_for};
+use crate::support::{Daemon, Root, wait_for};
 
 /// The session that a group's lane has now.
 fn live(root: &Root, group: &str) -> Option<String> {
@@ -291,6 +291,89 @@ fn a_lost_index_is_made_anew_with_the_daemon_up_or_down() {
     assert_eq!(root.rows(&["sessions", "search", "lisbon"]).len(), 1);
     root.g2(&["sessions", "delete", &found[0]["id"].to_string(), "--yes"]);
     assert!(search("r2").is_empty() && root.rows(&["sessions", "search", "lisbon"]).is_empty());
+}
+
+/// A root with an archived session that says `lisbon`, and its daemon.
+fn with_lisbon() -> (Root, Daemon) {
+    let root = Root::new("");
+    let daemon = root.serve();
+    let kept = json!({"type": "archive_session", "sessionId": "s-1", "name": "x", "content": "to Lisbon"});
+    ask(&root, "main", kept, "a1");
+    found(&root, "a2");
+    (root, daemon)
+}
+
+/// Searches as a person and as an agent; both find the session.
+fn found(root: &Root, id: &str) {
+    let search = json!({"type": "search_sessions", "schemaVersion": 1, "query": "lisbon"});
+    let reply = ask(root, "main", search, id);
+    assert_eq!(reply["result"]["sessions"][0]["session_id"], "s-1", "{id}: {reply}");
+    assert_eq!(root.rows(&["sessions", "search", "lisbon"]).len(), 1, "{id}");
+}
+
+#[test]
+fn an_index_that_was_cut_to_nothing_is_made_anew_by_the_next_search_of_anybody() {
+    let (root, _daemon) = with_lisbon();
+    for id in ["r1", "r2"] {
+        fs::File::options().write(true).truncate(true).open(root.data("search.sqlite")).unwrap();
+        let found_by_a_person = root.rows(&["sessions", "search", "lisbon"]);
+        assert_eq!(found_by_a_person.len(), 1);
+        found(&root, id);
+    }
+}
+
+#[test]
+fn an_index_without_one_of_its_tables_is_made_anew_with_the_daemon_up_or_down() {
+    for up in [true, false] {
+        let (root, mut daemon) = with_lisbon();
+        for (n, statement) in
+            ["DROP TABLE seen", "DROP TABLE said_1", "PRAGMA user_version = 77"].into_iter().enumerate()
+        {
+            let spoil = || {
+                let index = rusqlite::Connection::open(root.data("search.sqlite")).unwrap();
+                index.execute_batch(statement).unwrap();
+            };
+            if up {
+                spoil();
+            } else {
+                daemon.terminate();
+                spoil();
+                daemon = root.serve();
+            }
+            found(&root, &format!("r{n}"));
+        }
+        daemon.kill();
+    }
+}
+
+#[test]
+fn an_index_that_cannot_be_made_is_a_problem_for_people_and_a_true_reason_for_agents() {
+    let (root, daemon) = with_lisbon();
+    daemon.terminate();
+    for end in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(root.data(&format!("search.sqlite{end}")));
+    }
+    fs::create_dir(root.data("search.sqlite")).unwrap();
+    let told = |arguments: &[&str]| {
+        let output = root.run(arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let doctor = told(&["doctor"]);
+    assert!(doctor.contains("search_index") && doctor.contains("search.sqlite away"), "{doctor}");
+    let _daemon = root.serve();
+    for command in ["status", "doctor"] {
+        let said = told(&[command]);
+        assert!(said.contains("their index can't be used"), "{command}: {said}");
+    }
+    let search = json!({"type": "search_sessions", "schemaVersion": 1, "query": "lisbon"});
+    let refused = ask(&root, "main", search, "r1");
+    assert_eq!(refused["error"]["code"], "internal", "{refused}");
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(message.contains("index of archived sessions"), "{refused}");
+    fs::remove_dir(root.data("search.sqlite")).unwrap();
+    wait_for("the problem to be gone", || root.run(&["status"]).status.success().then_some(()));
+    found(&root, "r2");
 }
 
 #[test]

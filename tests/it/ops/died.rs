@@ -1,7 +1,7 @@
 //! Dying in the middle of an operation that goes beyond one transaction.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use std::os::unix::process::ExitStatusExt as _;
+use std::{fs, os::unix::process::ExitStatusExt as _};
 
 use serde_json::Value;
 
@@ -28,10 +28,14 @@ fn die(root: &Root, step: &str, up: bool, arguments: &[&str]) {
 
 #[test]
 fn a_group_whose_making_died_is_made_by_the_next_start() {
-    for step in ["op.group_stored", "op.group_laid_out"] {
+    for step in ["op.group_cleared", "op.group_stored", "op.group_laid_out"] {
         for up in [false, true] {
             let root = Root::new("");
+            leave_a_mailbox(&root, "family");
             die(&root, step, up, &ADD);
+            if step == "op.group_cleared" {
+                root.g2(&ADD);
+            }
             let _daemon = root.serve();
             assert_eq!(root.ask("local:family", "hello"), "echo: hello\n", "{step}");
             assert!(root.path().join("groups/family").is_dir(), "{step}");
@@ -48,7 +52,11 @@ fn a_group_whose_removal_died_is_removed_by_the_repeat_or_gone() {
             let root = Root::new("");
             root.g2(&ADD);
             die(&root, step, up, &REMOVE);
+            if gone {
+                root.put_command("family", "messages", "left.json", &say("of the one that is gone"));
+            }
             let daemon = root.serve();
+            assert_eq!(root.data("ipc/family").exists(), !gone, "{step}");
             assert_eq!(
                 root.run(&["groups", "show", "family"]).status.code(),
                 Some(i32::from(gone)),
@@ -58,7 +66,78 @@ fn a_group_whose_removal_died_is_removed_by_the_repeat_or_gone() {
             // It can come again, and answers.
             root.g2(&ADD);
             assert_eq!(root.ask("local:family", "hello"), "echo: hello\n", "{step}");
+            assert_eq!(root.rows(&["ipc", "list", "--group", "family"]), [] as [Value; 0], "{step}");
             daemon.terminate();
         }
     }
+}
+
+/// Lays a mailbox out for a group that is not there, with a command in it.
+fn leave_a_mailbox(root: &Root, group: &str) {
+    for name in ["messages", "tasks", "input", "responses", "state"] {
+        fs::create_dir_all(root.data("ipc").join(group).join(name)).unwrap();
+    }
+    root.put_command(group, "messages", "left.json", &say("of the one that is gone"));
+}
+
+fn say(text: &str) -> Value {
+    serde_json::json!({"type": "send_message", "requestId": "left", "chatJid": "local:family", "text": text})
+}
+
+#[test]
+fn a_start_removes_the_mailboxes_of_groups_that_are_gone_and_nothing_else() {
+    let root = Root::new("");
+    root.g2(&ADD);
+    leave_a_mailbox(&root, "gone");
+    leave_a_mailbox(&root, "family");
+    fs::create_dir(root.data("ipc/errors")).unwrap();
+    fs::write(root.data("ipc/errors/kept.json"), "{}").unwrap();
+    fs::write(root.data("ipc/note"), "mine").unwrap();
+    std::os::unix::fs::symlink(root.data("ipc/gone"), root.data("ipc/link")).unwrap();
+    let _daemon = root.serve();
+    assert!(!root.data("ipc/gone").exists());
+    assert!(root.data("ipc/errors/kept.json").exists());
+    assert_eq!(fs::read_to_string(root.data("ipc/note")).unwrap(), "mine");
+    assert!(root.data("ipc/link").is_symlink());
+    assert_eq!(root.settled_file("family", "left.json")["state"], "applied");
+}
+
+#[test]
+fn a_new_group_never_has_what_lies_in_a_mailbox_of_its_name() {
+    for up in [false, true] {
+        let root = Root::new("");
+        let daemon = up.then(|| root.serve());
+        leave_a_mailbox(&root, "family");
+        root.g2(&ADD);
+        let daemon = daemon.unwrap_or_else(|| root.serve());
+        root.put_command("family", "messages", "own.json", &say("of the new one"));
+        root.settled_file("family", "own.json");
+        let names: Vec<Value> = root.rows(&["ipc", "list", "--group", "family"]);
+        assert_eq!(names.len(), 1, "{names:?}");
+        // A second one of that name takes nothing of the first one's.
+        root.put_command("family", "messages", "draft.txt", &say("kept"));
+        assert_eq!(root.run(&ADD).status.code(), Some(1));
+        assert!(root.data("ipc/family/messages/draft.txt").exists());
+        daemon.terminate();
+    }
+}
+
+#[test]
+fn a_group_is_not_made_while_commands_of_an_earlier_one_are_claimed_and_nobody_settles_them() {
+    let root = Root::new("");
+    root.g2(&ADD);
+    // The daemon dies with a claimed command of a group that another process removes meanwhile.
+    let daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.claimed")]);
+    root.put_command("family", "messages", "left.json", &say("of the one that is gone"));
+    assert_eq!(daemon.signal(), Some(9));
+    let store = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
+    store.execute("DELETE FROM groups WHERE folder = 'family'", []).unwrap();
+    drop(store);
+    let told = root.run(&ADD);
+    assert_eq!(told.status.code(), Some(1), "{told:?}");
+    let said: Value = serde_json::from_slice(&told.stderr).unwrap();
+    assert_eq!(said["error"]["code"], "refused", "{said}");
+    root.serve().terminate();
+    root.g2(&ADD);
+    assert!(!root.data("ipc/family/messages/left.json").exists());
 }

@@ -4,4 +4,5 @@ mod died;
 #[path = "../../../ipc-handlers/tests/fits/mod.rs"]
 mod fits;
 mod socket;
+mod stop;
 mod table;

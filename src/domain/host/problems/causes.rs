@@ -5,7 +5,7 @@ use ipc_handlers::Folder;
 use super::{Failing, Finding, HeldUp, Problem, Resting};
 
 use Problem::{
-    AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Inodes,
+    AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Index, Inodes,
     MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid,
     OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings,
     StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
@@ -67,6 +67,7 @@ impl Problem {
             | Restart { .. }
             | Settings { .. }
             | Unwatched { .. }
+            | Index { .. }
             | Channel { .. }
             | Unreadable { .. } => false,
         }
@@ -85,7 +86,7 @@ impl Problem {
     fn blinds_to(&self, other: &Self) -> bool {
         match (self, other) {
             (Engine { .. }, NoImage { .. } | OtherClaude { .. })
-            | (Disk { .. }, Inodes { .. })
+            | (Disk { .. }, Inodes { .. } | Index { .. })
             | (Settings { .. }, Restart { .. }) => true,
             // The store can't be read, so no problem that is read from it counts as gone.
             (
@@ -103,6 +104,7 @@ impl Problem {
                 | Settings { .. }
                 | Zone { .. }
                 | Unwatched { .. }
+                | Index { .. }
                 | Unreadable { .. },
             ) => false,
             (Unreadable { .. }, _) => true,

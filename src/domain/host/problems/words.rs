@@ -11,7 +11,7 @@ use super::{
 const LONGEST_QUOTE: usize = 300;
 
 use Problem::{
-    AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Inodes,
+    AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Index, Inodes,
     MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid,
     OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings,
     StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
@@ -291,6 +291,13 @@ impl Problem {
                 Fail,
                 format!("{why}; the daemon goes on with the settings of its start, but its next start will fail"),
                 "correct g2.toml; on SIGHUP the daemon checks it and logs the result".into(),
+            ),
+            Index { path, why } => (
+                "search_index",
+                String::new(),
+                Fail,
+                format!("archived sessions can't be searched, as their index can't be used: {}", quote(why)),
+                format!("move {path} away; G2 makes the index anew by itself, from the store"),
             ),
             Unwatched { why } => (
                 "file_events",
