@@ -174,13 +174,13 @@ fn is_whole(c: &Connection) -> Result<bool> {
 
 /// Whether the file was cut to nothing under a daemon that has it open: SQLite's log is there, which comes after the first page.
 /// The log holds it shut for everybody else.
+#[expect(clippy::disallowed_methods, reason = "looks at the index, beside the store")]
 fn is_cut(path: &Path) -> bool {
     let log = format!("{}-wal", path.display());
     std::fs::metadata(path).is_ok_and(|is| is.is_file() && is.len() == 0) && Path::new(&log).exists()
 }
 
 /// Says why the index can't be used, where its place shows that.
-#[expect(clippy::disallowed_methods, reason = "looks at the index, beside the store")]
 pub(super) fn obstacle(path: &Path) -> Option<String> {
     let is = std::fs::symlink_metadata(path).ok()?;
     (!is.is_file()).then(|| format!("{} is no file", path.display()))
