@@ -12,6 +12,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use ipc_handlers::{Folder, Unsearched, shown::FoundSession};
@@ -30,6 +31,8 @@ const FOLLOWED: [EventKind; 2] = [EventKind::Session, EventKind::Group];
 /// How much of one group is indexed before the next group's turn, bytes. A MiB takes a third of a second, and some seconds if
 /// its text was chosen for that.
 const PIECE: usize = 64 << 10;
+/// How often an indexer is asked to look at the feed while somebody waits for it.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// At most this many sessions of one group are indexed in one turn.
 const AT_ONCE: usize = 256;
 /// How many connections to the index stay open.
@@ -52,7 +55,7 @@ pub(super) struct Search {
     progress: Mutex<Progress>,
     /// Something was indexed.
     moved: watch::Sender<()>,
-    /// The file is another one.
+    /// The file is another one, or somebody waits for what the feed has by now.
     renewed: Notify,
     idle: Mutex<Vec<Index>>,
     /// Why the index could not be opened at the last try.
@@ -183,9 +186,14 @@ impl Store {
     pub async fn indexed(&self, group: &Folder) -> Result<()> {
         let event = self.newest_event().await?;
         let mut moved = self.search.moved.subscribe();
+        let mut ask = tokio::time::interval(ASK_AGAIN);
         while !self.search.progress().has_all(group, event) {
-            // The store that this holds keeps the sender.
-            let _ = moved.changed().await;
+            tokio::select! {
+                // The newest event may be of a kind that wakes no indexer.
+                _ = ask.tick() => self.search.renewed.notify_one(),
+                // The store that this holds keeps the sender.
+                _ = moved.changed() => {}
+            }
         }
         Ok(())
     }
