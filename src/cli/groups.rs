@@ -52,6 +52,8 @@ Examples:
   g2 groups add work --chat local:work --name \"At work\" --trigger @work";
 
 const REMOVED: &str = "\
+The main group can't be removed.
+
 The live run leaves and the commands of the group are settled first. Its wirings, tasks, members
 and mailbox are removed. These stay: groups/FOLDER, data/sessions/FOLDER and archived sessions.
 A group that is added again under the same folder has them again.
@@ -137,7 +139,10 @@ impl Groups {
             Self::Remove { folder, yes } => {
                 let folder = Folder::parse(&folder).context("removing a group")?;
                 let group = store.group(&folder).await?.ok_or_else(|| none(&folder))?;
-                yes.to(&loss(&store, &group)?)?;
+                // The main group is refused without a question.
+                if !group.is_main {
+                    yes.to(&loss(&store, &group)?)?;
+                }
                 drop(store);
                 show::answer(context, &perform(context, groups::remove::Args { folder }).await?)
             }
@@ -152,9 +157,8 @@ fn none(folder: &Folder) -> OpError {
 /// What goes with a group.
 fn loss(store: &Store, group: &Group) -> anyhow::Result<String> {
     let tasks = store.tasks(Some(&group.folder), None)?.len();
-    let main = if group.is_main { "the main group " } else { "group " };
     Ok(format!(
-        "{main}{} is removed for good, with {} and {} and its members and mailbox; groups/{0} and archived sessions stay",
+        "group {} is removed for good, with {} and {} and its members and mailbox; groups/{0} and archived sessions stay",
         group.folder,
         counted(group.chats.len(), "wiring"),
         counted(tasks, "task"),
