@@ -136,6 +136,17 @@ pub(super) enum Beginning {
     Abandoned(Box<ActiveRun>),
 }
 
+impl Beginning {
+    /// Returns the task that the run is for, if it is for one.
+    pub(super) fn task(&self) -> Option<&str> {
+        match self {
+            Self::Batch(_) => None,
+            Self::Task(handed) => Some(&handed.task.id),
+            Self::Adopted(active) | Self::Abandoned(active) => active.task(),
+        }
+    }
+}
+
 /// Where a run stands while it is watched.
 struct Watched {
     runs: Arc<Runs>,

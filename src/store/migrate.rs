@@ -33,6 +33,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0023_channels", include_str!("../../migrations/0023_channels.sql")),
     ("0024_halves", include_str!("../../migrations/0024_halves.sql")),
     ("0025_answers", include_str!("../../migrations/0025_answers.sql")),
+    ("0027_slots", include_str!("../../migrations/0027_slots.sql")),
 ];
 
 /// The schema version that this program writes.
@@ -168,10 +169,10 @@ mod tests {
             let count = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 AND name GLOB 'stored_*'";
             connection.query_row(count, [table], |r| r.get(0)).unwrap()
         };
-        let counted = ["receipts", "outbox", "tasks", "archives", "runs"].map(triggers);
+        let counted = ["receipts", "outbox", "tasks", "archives", "runs", "slots"].map(triggers);
         assert_eq!(
             counted,
-            [3, 2, 3, 3, 3],
+            [3, 2, 3, 3, 3, 2],
             "a migration that makes such a table anew makes its triggers anew"
         );
     }

@@ -225,12 +225,6 @@ fn after_try(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
 /// prompt is an agent's words: `<internal>` blocks do not leave by it either.
 #[must_use]
 pub fn task_notice(ended: &Ended, task: &str, prompt: &str, tries: u32, said: Said) -> String {
-    const MOST_CHARS: usize = 60;
-    let prompt = ipc_handlers::outbound::strip_internal(prompt);
-    let mut shown: String = prompt.chars().take(MOST_CHARS).collect();
-    if shown.len() < prompt.len() {
-        shown.push('…');
-    }
     let what = match said {
         Said::Something => {
             format!("was interrupted ({}) after it had begun, so it is not started over.", in_short(ended))
@@ -240,7 +234,19 @@ pub fn task_notice(ended: &Ended, task: &str, prompt: &str, tries: u32, said: Sa
             format!("failed: I tried {attempts} times, and the last time {}.", in_short(ended))
         }
     };
-    format!("Scheduled task {task} (“{shown}”) {what}")
+    format!("{} {what}", task_named(task, prompt))
+}
+
+/// Returns how a chat knows a task: by its id and the beginning of its prompt.
+#[must_use]
+pub fn task_named(task: &str, prompt: &str) -> String {
+    const MOST_CHARS: usize = 60;
+    let prompt = ipc_handlers::outbound::strip_internal(prompt);
+    let mut shown: String = prompt.chars().take(MOST_CHARS).collect();
+    if shown.len() < prompt.len() {
+        shown.push('…');
+    }
+    format!("Scheduled task {task} (“{shown}”)")
 }
 
 /// How much of a batch the agent can have read.

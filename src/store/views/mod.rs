@@ -2,5 +2,6 @@
 
 pub(super) mod conversation;
 pub(super) mod health;
+pub(super) mod history;
 pub(super) mod trace;
 pub(super) mod why;

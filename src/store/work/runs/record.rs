@@ -144,6 +144,11 @@ pub(super) fn apply(
     };
     c.prepare_cached("UPDATE runs SET error = ?2 WHERE id = ?1 AND error IS NOT ?2")?
         .execute(params![run, error])?;
+    // Below the first line of a task's error is what its script printed.
+    let printed = record.error.as_deref().and_then(|error| error.split_once('\n'));
+    if let Some((_, printed)) = printed.filter(|_| error.is_some() && row.task().is_some()) {
+        keep_result(c, run, printed)?;
+    }
     if let Some(session) = record.new_session_id.as_deref().filter(|id| is_session_id(id)) {
         c.prepare_cached("UPDATE sessions SET session_id = ?2 WHERE lane_id = ?1 AND generation = ?3")?
             .execute(params![row.lane, session, row.generation])?;
@@ -182,8 +187,12 @@ pub(super) fn apply(
             c.prepare_cached("UPDATE runs SET deferred = 1 WHERE id = ?1")?.execute([run])?;
         }
         wire::Kind::Result => {
-            c.prepare_cached("UPDATE runs SET deferred = 0 WHERE id = ?1 AND deferred = 1")?
-                .execute([run])?;
+            // The background work of a task has failed: what the task was to do is not done.
+            let undone = row.task().is_some() && record.status == wire::Status::Error;
+            c.prepare_cached(
+                "UPDATE runs SET deferred = 0, handled_at = iif(?2, NULL, handled_at) WHERE id = ?1 AND deferred = 1",
+            )?
+            .execute(params![run, undone])?;
         }
         wire::Kind::Ready | wire::Kind::Progress | wire::Kind::BlockedTool => {}
     }
@@ -217,13 +226,19 @@ fn say_answer(c: &Connection, run: &ActiveRun, n: u64, answer: &Answer, now: Tim
         let short: String = text.chars().take(200).collect();
         c.prepare_cached("UPDATE tasks SET last_result = ?2 WHERE id = ?1 AND group_folder = ?3")?
             .execute(params![task, short, run.group.as_str()])?;
-        c.prepare_cached(
-            "UPDATE runs SET result = substr(coalesce(result || char(10), '') || ?2, 1, ?3) WHERE id = ?1",
-        )?
-        .execute(params![run.id, text, LONGEST_RESULT])?;
+        keep_result(c, run.id, text)?;
     }
     let place = answer.parts.len() - 1;
     if is_for_a_chat(c, run)? { put(c, run, (n, place), last, now).map(Some) } else { Ok(None) }
+}
+
+/// Adds a text to what is kept of what a task's run said.
+fn keep_result(c: &Connection, run: i64, text: &str) -> Result<()> {
+    c.prepare_cached(
+        "UPDATE runs SET result = substr(coalesce(result || char(10), '') || ?2, 1, ?3) WHERE id = ?1",
+    )?
+    .execute(params![run, text, LONGEST_RESULT])?;
+    Ok(())
 }
 
 /// Whether what a run answers is said to its chat: a task's only where its `output` is `chat`.

@@ -19,13 +19,13 @@ pub(super) fn create(c: &Connection, new: &NewTask, limits: &TaskLimits, now: Ti
     // The row comes first, so that no id has to be looked for. Nobody else sees it before it has its own.
     let inserted = c
         .prepare_cached(
-            "INSERT INTO tasks (id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, output, status, next_run, created_at)
-             VALUES (coalesce(?1, 'new-' || lower(hex(randomblob(16)))), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'active', ?11, ?12)
+            "INSERT INTO tasks (id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, catch_up_window_ms, output, status, next_run, asked_slot, created_at)
+             VALUES (coalesce(?1, 'new-' || lower(hex(randomblob(16)))), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?13, ?10, 'active', ?11, iif(?11 <= ?12, ?11, NULL), ?12)
              ON CONFLICT (id, group_folder) DO NOTHING",
         )?
         .execute(params![
             new.id, group, new.chat_jid, new.prompt, new.script, new.schedule.kind().as_str(), new.schedule.value(),
-            new.context_mode.as_str(), new.catch_up.as_str(), new.output.as_str(), new.next_run.0, now.0
+            new.context_mode.as_str(), new.catch_up.as_str(), new.output.as_str(), new.next_run.0, now.0, new.catch_up_window_ms
         ])?;
     if inserted == 0 {
         return Ok(Err(NotApplied::TaskIdTaken { id: new.id.clone().unwrap_or_default() }));
@@ -83,13 +83,14 @@ pub(super) fn cancel(c: &Connection, group: &Folder, id: &str) -> Applied {
     Ok(Ok(Outcome::TaskCancelled { task_id: id.to_owned() }))
 }
 
-/// Changes a task. A new `next_run` is a new slot, with all its tries.
+/// Changes a task. A new `next_run` is a new slot, with all its tries; one that is due already was asked for.
 pub(super) fn change(
     c: &Connection,
     group: &Folder,
     id: &str,
     change: &TaskChange,
     limits: &TaskLimits,
+    now: Time,
 ) -> Applied {
     if let Some(too_long) = too_long(change.prompt.as_ref(), change.script.as_ref(), limits) {
         return Ok(Err(too_long));
@@ -100,8 +101,11 @@ pub(super) fn change(
             "UPDATE tasks SET prompt = coalesce(?3, prompt), script = CASE WHEN ?4 IS NULL THEN script ELSE nullif(?4, '') END,
                schedule_type = coalesce(?5, schedule_type), schedule_value = coalesce(?6, schedule_value),
                context_mode = coalesce(?7, context_mode), catch_up = coalesce(?8, catch_up), output = coalesce(?9, output),
-               status = coalesce(?10, status), next_run = coalesce(?11, next_run),
-               slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN slot END, tries = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN tries ELSE 0 END
+               catch_up_window_ms = coalesce(?12, catch_up_window_ms), status = coalesce(?10, status),
+               pause_reason = iif(?10 IS NULL, pause_reason, NULL), next_run = coalesce(?11, next_run),
+               next_slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN next_slot END, accounted = iif(?11 IS NULL OR ?11 = next_run, accounted, ?13),
+               asked_slot = CASE WHEN ?11 IS NULL THEN asked_slot WHEN ?11 <= ?13 THEN ?11 END,
+               slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN slot END, tries = iif(?11 IS NULL OR ?11 = next_run, tries, 0)
              WHERE id = ?1 AND group_folder = ?2",
         )?
         .execute(params![
@@ -116,6 +120,8 @@ pub(super) fn change(
             change.output.map(OutputMode::as_str),
             change.status.map(TaskStatus::as_str),
             change.next_run.map(|at| at.0),
+            change.catch_up_window_ms,
+            now.0,
         ])?;
     let task = tasks::facts_of(c, id, Some(group), group)?.into_iter().next();
     let Some(task) = task.filter(|_| changed > 0) else {
