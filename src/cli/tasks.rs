@@ -12,7 +12,7 @@ use super::{
     CliResult, Context, Failure,
     client::perform,
     filter::check_group,
-    show,
+    out, show,
     word::{as_typed, word},
 };
 use crate::{
@@ -46,7 +46,7 @@ outbox rows of what it sent.
 
 Examples:
   g2 tasks history task-1 --limit 5
-  g2 --json tasks history task-1";
+  g2 tasks history task-1 --json";
 
 const UPDATED: &str = "\
 Examples:
@@ -241,8 +241,12 @@ fn history(context: &Context, store: &Store, named: &Named, limit: Option<usize>
     }
     let group = named.group(store)?;
     let slots = store.task_history(&group, id, limit)?;
-    if slots.is_empty() && store.task(&group, id)?.is_none() {
+    let task = store.task(&group, id)?;
+    if slots.is_empty() && task.is_none() {
         return Err(kept().into());
+    }
+    if let Some(reason) = task.and_then(|task| task.pause_reason).filter(|_| !context.json) {
+        out::tell(format!("task {id} is paused: {reason}"));
     }
     let columns = [
         "due",
@@ -257,6 +261,7 @@ fn history(context: &Context, store: &Store, named: &Named, limit: Option<usize>
         "waited_ms",
         "duration_ms",
         "result",
+        "result_file",
         "error",
         "sent",
     ];

@@ -217,8 +217,10 @@ pub struct TaskSlot {
     #[serde(serialize_with = "rfc3339_option")]
     pub ended_at: Option<Time>,
     pub duration_ms: Option<i64>,
-    /// What the agent said.
+    /// What the agent said: the first 16 KiB.
     pub result: Option<String>,
+    /// Below the root, the file that has the whole of a longer one.
+    pub result_file: Option<String>,
     pub error: Option<String>,
     /// What it sent to chats: the first 20 texts.
     pub sent: Vec<SentText>,

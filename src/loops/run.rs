@@ -152,6 +152,8 @@ struct Watched {
     runs: Arc<Runs>,
     group: Folder,
     run: i64,
+    /// It is a task's.
+    is_task: bool,
     container: Option<String>,
     /// The number of the last record that was applied or known.
     seen: u64,
@@ -256,6 +258,7 @@ impl Watched {
             runs: Arc::clone(runs),
             group: group.clone(),
             run,
+            is_task: false,
             container: None,
             seen: 0,
             known: 0,
@@ -315,7 +318,7 @@ pub(super) async fn supervise(
     beginning: Beginning,
     mut orders: mpsc::UnboundedReceiver<Order>,
 ) {
-    let mut watched = Watched::new(&runs, &group, run);
+    let mut watched = Watched { is_task: beginning.task().is_some(), ..Watched::new(&runs, &group, run) };
     let watching = match beginning {
         Beginning::Batch(handed) => {
             watched.launch(document::of_batch(&runs, &handed).await, &mut orders).await

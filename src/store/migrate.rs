@@ -34,6 +34,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0024_halves", include_str!("../../migrations/0024_halves.sql")),
     ("0025_answers", include_str!("../../migrations/0025_answers.sql")),
     ("0027_slots", include_str!("../../migrations/0027_slots.sql")),
+    ("0028_results", include_str!("../../migrations/0028_results.sql")),
 ];
 
 /// The schema version that this program writes.

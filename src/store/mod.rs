@@ -51,7 +51,9 @@ pub use views::trace::{Effected, IpcFilter, Story};
 pub use views::why::{Why, WhyCommand, WhyWiring};
 pub use work::by_hand::{Note, SettledFile};
 pub use work::receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};
-pub use work::runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
+pub use work::runs::{
+    ActiveRun, EndOfRun, KeptResult, LeftInput, Recorded, RunEnded, batch_name, result_of, task_batch,
+};
 pub use work::sessions::Transcripts;
 pub use work::slots::TaskClock;
 pub use work::uids::GroupUid;

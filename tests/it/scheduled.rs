@@ -1,5 +1,6 @@
 //! Scheduled prompts: their times, their texts, and their failures.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![expect(clippy::disallowed_methods, reason = "tests play the user")]
 
 use serde_json::{Value, json};
 
@@ -334,4 +335,39 @@ fn a_group_says_how_many_tasks_go_with_it_and_main_does_not_go() {
     let main = root.run(&["groups", "remove", "main", "--yes"]);
     assert_eq!(main.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&main.stderr).contains("main group"), "{main:?}");
+}
+
+#[test]
+fn a_long_result_is_kept_whole_beside_the_store_even_if_the_daemon_dies_in_between() {
+    let root = Root::new("");
+    let (short, long) = ("a few words", "ä line of some words\n".repeat(2_000) + "the last line");
+    root.script(None, &json!([{"do": [{"say": short}, {"say": long}, {"say": "and more"}]}]));
+    let daemon = root.serve();
+    now(&root, "t", &json!({}));
+    completed(&root, "t");
+    let row = history(&root, "t").remove(0);
+    let whole = format!("{short}\n{long}\nand more");
+    let read = |row: &Value| {
+        std::fs::read_to_string(root.path().join(row["result_file"].as_str().unwrap())).unwrap()
+    };
+    assert_eq!(read(&row), whole);
+    let beginning = row["result"].as_str().unwrap();
+    assert!(
+        whole.starts_with(beginning) && (16_000..=16 << 10).contains(&beginning.len()),
+        "{}",
+        beginning.len()
+    );
+    assert_eq!(daemon.terminate(), Some(0));
+    // It dies behind the file of the third text, of which the row knows nothing; its run dies with it, and the next one is whole.
+    let daemon = root.spawn(&[("G2_FAILPOINT", "run.result:2")]);
+    wait_for("the daemon to be up", || (root.run(&["status"]).status.code() != Some(3)).then_some(()));
+    root.g2(&["tasks", "run", "t"]);
+    wait_for("its death", || daemon.has_ended().then_some(()));
+    let _daemon = root.serve();
+    let last = wait_for("the next try", || {
+        history(&root, "t")
+            .into_iter()
+            .find(|row| row["run"].as_i64() > Some(2) && row["status"] == "succeeded")
+    });
+    assert_eq!(read(&last), whole);
 }

@@ -1,7 +1,7 @@
 //! A task that is due: it starts, for the slot that its catch-up rule says; or what has passed is noted alone; or it can't run, and
 //! is paused. A chat is told of what it waits for in vain.
 
-use ipc_handlers::{Folder, Time, effect::ContextMode};
+use ipc_handlers::{Folder, Refusal, Time, effect::ContextMode};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
@@ -82,7 +82,10 @@ impl Store {
             let Some(due) = task(c, &group, &id)?.filter(|_| same) else { return Ok(TaskStart::NOT_DUE) };
             let plan = match planned {
                 Ok(plan) => plan,
-                Err(reason) => return pause(c, &due, reason, now),
+                Err(refusal) => {
+                    let reason = format!("its schedule can't be read: {}", refusal.message);
+                    return pause(c, &due, reason, now);
+                }
             };
             let Some(slot) = plan.run else { return pass(c, &due, plan, now) };
             match seat_of(c, &due)? {
@@ -126,20 +129,19 @@ impl Store {
     }
 }
 
-/// Decides what a task does that is due, if it is; `Err`: why it can't run.
+/// Decides what a task does that is due, if it is; `Err`: its schedule can't be read.
 fn planned(
     c: &Connection,
     group: &Folder,
     id: &str,
     clock: &TaskClock,
     now: Time,
-) -> Result<Option<(Standing, std::result::Result<Plan, String>)>> {
+) -> Result<Option<(Standing, std::result::Result<Plan, Refusal>)>> {
     let Some(standing) = slots::standing(c, group, id)?.filter(|standing| standing.is_due(now)) else {
         return Ok(None);
     };
     let zone = zone_of(c, group, &clock.zones)?.zone;
     let plan = standing.plan(&zone, clock.at(now));
-    let plan = plan.map_err(|refusal| format!("its schedule can't be read: {}", refusal.message));
     Ok(Some((standing, plan)))
 }
 

@@ -38,13 +38,16 @@ impl Store {
 
 fn runs(c: &Connection, group: &Folder, id: &str, limit: Option<usize>) -> Result<Vec<TaskSlot>> {
     let mut newest = c.prepare_cached(
-        "SELECT id, slot, attempt, status, created_at, started_at, ended_at, result, error FROM runs
+        "SELECT id, slot, attempt, status, created_at, started_at, ended_at, result, result_bytes, error FROM runs
          WHERE source = 'task:' || ?1 AND group_folder = ?2 ORDER BY id DESC LIMIT ?3",
     )?;
     let rows = newest.query_map(params![id, group.as_str(), at_most(limit)], |r| {
         let due = r.time_or_null("slot")?;
         let (started, ended) = (r.time_or_null("started_at")?, r.time_or_null("ended_at")?);
         let since = |from: Option<Time>, to: Option<Time>| Some(to?.ms_since(from?).max(0));
+        let run: i64 = r.get("id")?;
+        let result: Option<String> = r.get("result")?;
+        let is_longer = result.as_ref().map_or(0, String::len) < r.get("result_bytes")?;
         Ok(TaskSlot {
             outcome: started.map(|_| SlotOutcome::Ran),
             due,
@@ -52,14 +55,15 @@ fn runs(c: &Connection, group: &Folder, id: &str, limit: Option<usize>) -> Resul
             slots: 1,
             at_least: false,
             reason: None,
-            run: Some(r.get("id")?),
+            run: Some(run),
             attempt: Some(r.get("attempt")?),
             status: Some(r.word("runs", "status")?),
             started_at: started,
             waited_ms: since(due, started),
             ended_at: ended,
             duration_ms: since(started, ended),
-            result: r.get("result")?,
+            result,
+            result_file: is_longer.then(|| format!("data/results/{run}.txt")),
             error: r.get("error")?,
             sent: Vec::new(),
         })
@@ -88,6 +92,7 @@ fn others(c: &Connection, group: &Folder, id: &str, limit: Option<usize>) -> Res
             ended_at: None,
             duration_ms: None,
             result: None,
+            result_file: None,
             error: None,
             sent: Vec::new(),
         })

@@ -25,7 +25,7 @@ mod slot;
 
 pub use end::{EndOfRun, LeftInput, RunEnded};
 use record::Answer;
-pub use record::Recorded;
+pub use record::{KeptResult, Recorded, result_of};
 
 /// A run that has not ended, as a restart or a supervisor needs it.
 #[derive(Clone, Debug)]
@@ -140,6 +140,11 @@ impl Store {
             failpoint::reach("run.part");
         }
         self.write(move |c| record::apply(c, run, n, &record, &answer, now)).await
+    }
+
+    /// Returns what a run has said so far, if it is a task's.
+    pub fn kept_result(&self, run: i64) -> Result<Option<KeptResult>> {
+        self.read(|c| record::kept_result(c, run))
     }
 
     /// A follow-up could not be placed: it waits again, at no cost.

@@ -62,7 +62,7 @@ fn a_loss_is_named_and_needs_a_yes_without_a_terminal() {
     for (command, _) in losses {
         root.g2(&[command, &["--yes"]].concat());
     }
-    assert_eq!(root.rows(&["groups", "list"]).len(), 0);
+    assert_eq!(root.rows(&["groups", "list"]).len(), 1);
     assert!(!root.data(&format!("dead/main/{dead}.json")).exists());
 }
 
