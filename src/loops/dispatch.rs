@@ -44,6 +44,9 @@ const EXPIRE: Duration = Duration::from_secs(3600);
 /// How long a lane rests when its work could not be handed over because the world failed, ms.
 const WORLD_REST_MS: i64 = 1000;
 
+/// How many tasks are started, or found to have passed, before the loop looks at the news again.
+const TASKS_AT_ONCE: usize = 16;
+
 /// A live run, as this loop knows it.
 struct Live {
     run: i64,
@@ -173,7 +176,7 @@ impl Dispatch {
                     }
                 }
                 news = feed.next() => self.read(&news),
-                () = std::future::ready(()), if self.to_judge => {}
+                () = std::future::ready(()), if self.to_judge || !self.actions.is_empty() => {}
                 () = self.due.notified() => {
                     self.skip_slots().await;
                     self.look_for_due_tasks();
@@ -273,11 +276,21 @@ impl Dispatch {
         due.into_iter().for_each(|due| self.tell(due));
     }
 
+    /// Performs what the lanes decided. Of tasks only some are started: each may turn out to have passed, and the next one of
+    /// its group is then decided on at once. News comes in before the others are.
     async fn perform_all(&mut self) {
+        let mut later = VecDeque::new();
+        let mut tasks = 0;
         while let Some(action) = self.actions.pop_front() {
             match action {
+                Action::Start { work: Work::Task(_), .. } if tasks == TASKS_AT_ONCE => {
+                    later.push_back(action)
+                }
                 Action::Start { group, work: Work::Lane(lane) } => self.start_lane(group, lane).await,
-                Action::Start { group, work: Work::Task(task) } => self.start_task(group, task).await,
+                Action::Start { group, work: Work::Task(task) } => {
+                    tasks += 1;
+                    self.start_task(group, task).await;
+                }
                 Action::Pipe { group, lane } => self.pipe(group, lane).await,
                 Action::Close { group } => {
                     if let Some(live) = self.live.get(&group) {
@@ -286,6 +299,7 @@ impl Dispatch {
                 }
             }
         }
+        self.actions = later;
     }
 
     async fn start_lane(&mut self, group: Folder, lane: LaneId) {

@@ -286,7 +286,7 @@ fn what_was_missed_while_it_was_down_is_made_up_for_by_the_rule_of_the_task() {
     );
     let daemon = root.serve();
     for catch_up in ["skip", "latest", "all"] {
-        schedule(&root, catch_up, "cron", "0 * * * *", &json!({"catchUp": catch_up}));
+        schedule(&root, catch_up, "interval", "3600000", &json!({"catchUp": catch_up}));
     }
     assert_eq!(daemon.terminate(), Some(0));
     root.change_store("UPDATE tasks SET next_run = next_run - 5 * 3600000");
@@ -370,4 +370,35 @@ fn a_long_result_is_kept_whole_beside_the_store_even_if_the_daemon_dies_in_betwe
             .find(|row| row["run"].as_i64() > Some(2) && row["status"] == "succeeded")
     });
     assert_eq!(read(&last), whole);
+}
+
+#[test]
+fn hundreds_of_missed_tasks_are_passed_over_and_a_person_is_answered() {
+    let root = Root::new("");
+    root.change_store(
+        "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 300)
+         INSERT INTO tasks (id, group_folder, chat_jid, prompt, schedule_type, schedule_value, context_mode, catch_up, status, next_run, created_at)
+         SELECT 't' || n, 'main', 'local:main', 'p', 'cron', '0 * * * *', 'isolated', 'skip', 'active', 1700000000000, 0 FROM n",
+    );
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "hello"), "echo: hello\n");
+    let coming = |task: &Value| task["next_run"].as_str() > Some("2026");
+    wait_for("all to have passed", || root.rows(&["tasks", "list"]).iter().all(coming).then_some(()));
+    let row = history(&root, "t300").remove(0);
+    assert_eq!([&row["outcome"], &row["reason"]], ["missed", "outside the window"]);
+    assert_eq!(task_runs(&root).len(), 0);
+}
+
+#[test]
+fn a_death_behind_a_passed_slot_notes_it_once() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    schedule(&root, "t", "interval", "3600000", &json!({"catchUp": "skip"}));
+    assert_eq!(daemon.terminate(), Some(0));
+    root.change_store("UPDATE tasks SET next_run = next_run - 3 * 3600000");
+    let dies = root.spawn(&[("G2_FAILPOINT", "run.handed")]);
+    wait_for("its death", || dies.has_ended().then_some(()));
+    let _daemon = root.serve();
+    let rows = history(&root, "t");
+    assert_eq!((rows.len(), &rows[0]["slots"], &rows[0]["reason"]), (1, &json!(3), &json!("host down")));
 }
