@@ -53,7 +53,7 @@ pub(super) struct Answer {
 /// What a run of a task has said so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptResult {
-    /// The beginning of it: at most [`RESULT_IN_ROW`] bytes.
+    /// The beginning of it: at most 16 KiB.
     pub beginning: String,
     /// How long the whole is, bytes.
     pub bytes: usize,
@@ -76,7 +76,7 @@ impl KeptResult {
 }
 
 /// Returns what a record of a task's run adds to its history: its answer, or below the first line of an error what its
-/// script printed. As much as [`LONGEST_RESULT`] leaves room for.
+/// script printed. As much as 64 MiB leave room for beside what is `before` it.
 #[must_use]
 pub fn result_of(record: &wire::Record, before: usize) -> Option<String> {
     let mut text = match record.status {
