@@ -28,8 +28,6 @@ CREATE TRIGGER stored_slots_gone AFTER DELETE ON slots BEGIN
   UPDATE stored SET bytes = bytes - 512 WHERE group_folder = old.group_folder;
 END;
 
--- Why the host paused it; NULL: a person or an agent did, or it is not paused.
-ALTER TABLE tasks ADD COLUMN pause_reason TEXT CHECK (pause_reason IS NULL OR status = 'paused');
 -- How long ago a slot may be for it to be made up for; NULL: 7 days.
 ALTER TABLE tasks ADD COLUMN catch_up_window_ms INTEGER CHECK (catch_up_window_ms > 0);
 -- The missed slot that `next_run` makes up for; NULL: `next_run` is the slot.

@@ -128,6 +128,9 @@ pub struct TaskChange {
     /// When it runs next: a new slot, with all its tries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_run: Option<Time>,
+    /// Its rest ends, and how often it failed is forgotten.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub afresh: bool,
 }
 
 /// A group as it is registered, with one wiring. It is never the privileged one.

@@ -28,6 +28,7 @@ mod events;
 mod filter;
 mod groups;
 mod ipc;
+mod lanes;
 mod log;
 mod members;
 mod messages;
@@ -151,6 +152,9 @@ enum Command {
     /// Scheduled prompts: list, add, change, pause, run, cancel
     #[command(subcommand)]
     Tasks(tasks::Tasks),
+    /// Lanes (the turns of conversations): list what waits, end rests
+    #[command(subcommand)]
+    Lanes(lanes::Lanes),
     /// Preview of a cron expression: when it fires next
     #[command(subcommand)]
     Schedule(schedule::Schedule),
@@ -367,6 +371,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Messages(messages) => messages.run(context).await,
         Command::Outbox(outbox) => outbox.run(context).await,
         Command::Tasks(tasks) => tasks.run(context).await,
+        Command::Lanes(lanes) => lanes.run(context).await,
         Command::Sessions(sessions) => sessions.run(context).await,
         Command::Schedule(schedule) => schedule.run(context).await,
         Command::Runs(runs) => runs.run(context),

@@ -16,7 +16,7 @@ use crate::{
     config::Config,
     domain::{
         host::problems::{Finding, Problem, sort_out},
-        rows::rfc3339_option,
+        rows::{Waiter, rfc3339_option},
     },
     ipc::peek,
     loops::{
@@ -39,6 +39,8 @@ Work that waits (fields marked * are null while the daemon is down):
   files_waiting        command files in the groups' boxes that are not claimed yet
   outbox_pending *     texts that are not sent to their chats yet
   approvals_pending *  questions that nobody has answered yet
+  waits                who waits for what, since when, longest first: lanes, and the task of each
+                       group that is due longest; at most 20
 
 Results:
   last_answer_at       the last time an agent's answer reached a chat
@@ -54,6 +56,9 @@ Examples:
   g2 status --wait 30
   g2 status --json";
 
+/// How many of those that wait are named.
+const MOST_WAITERS: usize = 20;
+
 /// Work that waits, as the root has it; `null` if it can't be read.
 #[derive(Default, Serialize)]
 struct Waits {
@@ -64,6 +69,8 @@ struct Waits {
     oldest_waiting_ms: Option<i64>,
     failed_24h: Option<i64>,
     given_up_24h: Option<i64>,
+    /// Who waits for a turn, longest first.
+    waits: Vec<Waiter>,
 }
 
 #[derive(Serialize)]
@@ -104,6 +111,7 @@ impl Waits {
                 .map(|at| now.ms_since(at).max(0)),
             failed_24h: health.as_ref().map(|health| health.failed_24h),
             given_up_24h: health.as_ref().map(|health| health.given_up_24h),
+            waits: store.waiters(MOST_WAITERS, now).unwrap_or_default(),
         }
     }
 }
@@ -198,6 +206,9 @@ fn print<T: Serialize>(context: &Context, status: &T, findings: &[Finding]) -> C
     let mut problems = Vec::new();
     if let Some(fields) = fields.as_object_mut() {
         fields.remove("findings");
+        if fields.get("waits").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+            fields.remove("waits");
+        }
         if let Some(Value::Array(all)) = fields.remove("problems") {
             problems = all.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         }

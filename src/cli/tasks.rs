@@ -77,7 +77,7 @@ pub(super) enum Tasks {
     /// Stop a task from running until it is resumed
     #[command(after_help = "Examples:\n  g2 tasks pause task-1")]
     Pause(Named),
-    /// Let a paused task run again; occurrences that it missed are skipped
+    /// Let a task run again that is paused or rests; occurrences that it missed are skipped
     #[command(after_help = "Examples:\n  g2 tasks resume task-1")]
     Resume(Named),
     /// Delete a task; its live run goes on
@@ -245,7 +245,7 @@ fn history(context: &Context, store: &Store, named: &Named, limit: Option<usize>
     if slots.is_empty() && task.is_none() {
         return Err(kept().into());
     }
-    if let Some(reason) = task.and_then(|task| task.pause_reason).filter(|_| !context.json) {
+    if let Some(reason) = task.and_then(|task| task.paused_for).filter(|_| !context.json) {
         out::tell(format!("task {id} is paused: {reason}"));
     }
     let columns = [

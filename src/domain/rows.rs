@@ -178,8 +178,6 @@ pub struct Task {
     pub catch_up_window_ms: i64,
     pub output: OutputMode,
     pub status: TaskStatus,
-    /// Why the host paused it; `None`: a person or an agent did, or it is not paused.
-    pub pause_reason: Option<String>,
     #[serde(serialize_with = "rfc3339_option")]
     #[schemars(with = "Option<String>")]
     pub next_run: Option<Time>,
@@ -187,6 +185,51 @@ pub struct Task {
     #[schemars(with = "Option<String>")]
     pub last_run: Option<Time>,
     pub last_result: Option<String>,
+    /// Occurrences that failed in a row.
+    pub failures: u32,
+    /// Until when it rests after its runs were killed.
+    #[serde(serialize_with = "rfc3339_option")]
+    #[schemars(with = "Option<String>")]
+    pub rest_until: Option<Time>,
+    /// Why G2 paused it.
+    pub paused_for: Option<String>,
+}
+
+/// A lane: a group, a chat and a thread of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Lane {
+    pub group: Folder,
+    pub chat_jid: String,
+    pub thread: Option<String>,
+    /// How many messages wait in it for the agent.
+    pub waiting: i64,
+    /// When the oldest of them came.
+    #[serde(serialize_with = "rfc3339_option")]
+    #[schemars(with = "Option<String>")]
+    pub since: Option<Time>,
+    /// What they wait for.
+    pub waits_for: Option<String>,
+    /// Until when it rests.
+    #[serde(serialize_with = "rfc3339_option")]
+    #[schemars(with = "Option<String>")]
+    pub rest_until: Option<Time>,
+    /// Why it rests: the error of its last run.
+    pub why: Option<String>,
+    /// Its run, while it has one.
+    pub run: Option<i64>,
+}
+
+/// Somebody who waits for a turn: a lane, or a task that is due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Waiter {
+    pub group: Folder,
+    pub chat_jid: String,
+    pub thread: Option<String>,
+    /// The task; `null`: people wait.
+    pub task: Option<String>,
+    #[serde(serialize_with = "rfc3339")]
+    pub since: Time,
+    pub waits_for: String,
 }
 
 /// What became of a slot of a task: one run for it, or slots that follow one another and did not run, for one reason.

@@ -279,7 +279,7 @@ async fn status(desk: &Desk) -> Status {
     let day = clock::now().plus_ms(-24 * 3_600_000);
     let outbox_pending = count("the outbox", desk.store.outbox_pending().await);
     let dead = count("the receipts", desk.store.dead_commands());
-    let stale = count("the runs", desk.store.stale_recoveries(day));
+    let stale = count("the runs", desk.store.stale_recoveries(day).map(|(count, _)| count));
     let open = desk.store.approvals(false).await.unwrap_or_default();
     let approvals_pending =
         open.iter().filter(|approval| approval.state == approvals::State::Pending).count();

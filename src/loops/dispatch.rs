@@ -123,7 +123,8 @@ impl Dispatch {
     }
 
     fn adopt(&mut self, adoption: Adoption) {
-        let Adoption { run, state } = adoption;
+        let Adoption { mut run, state } = adoption;
+        run.owner = Some(self.owner.clone());
         let work = match (run.task(), run.lane) {
             (Some(task), _) => Work::Task(task.to_owned()),
             (None, Some(lane)) => Work::Lane(LaneId(lane)),
@@ -237,7 +238,11 @@ impl Dispatch {
             }
             Event::Ended { group, waiting } => {
                 self.live.remove(group);
-                return self.ended(group.clone(), waiting.clone());
+                // A rest may have been ended since the end was written down.
+                let now = self.runs.store.waiting_lanes_of(group).ok();
+                let waiting =
+                    now.map_or_else(|| waiting.clone(), |now| now.iter().map(WaitingLane::from).collect());
+                return self.ended(group.clone(), waiting);
             }
             _ => {}
         }
@@ -263,8 +268,8 @@ impl Dispatch {
         }
     }
 
-    /// Tells that a group's run is over, and what else is due in it: before, as tasks go before messages, and after,
-    /// as the task of the run itself may be due again.
+    /// Tells that a group's run is over, and what else is due in it: before, so that a task that was passed over has its
+    /// turn, and after, as the task of the run itself may be due again.
     fn ended(&mut self, group: Folder, waiting: Vec<WaitingLane>) {
         let due = self.runs.store.due_task_of(&group, clock::now()).unwrap_or_else(|error| {
             tracing::error!(error = %chain(&error), "reading due tasks failed");

@@ -15,7 +15,7 @@ use crate::{
     config::Config,
     domain::{
         host::{errors::chain, feed::EventKind},
-        runs::lanes::{Event, Holding},
+        runs::lanes::{Event, Holding, LaneId},
     },
     ipc::{Claimed, Claims, GroupBoxes},
     ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, World, ipc::ByHand},
@@ -109,6 +109,12 @@ impl Keeper for Arc<Keeping> {
             changed(self, group.cloned()).await;
             Ok(())
         })
+    }
+
+    fn wake(&self, group: &Folder, lanes: &[i64]) {
+        for lane in lanes {
+            let _ = self.lanes.send(Event::Woken { group: group.clone(), lane: LaneId(*lane) });
+        }
     }
 
     fn relaunch(&self, group: &Folder) {

@@ -73,16 +73,22 @@ pub async fn recover(runs: &Arc<Runs>, held: &Held) -> Recovered {
     match runs.sandbox.list(&runs.instance).await {
         Ok(found) => {
             let (aside, here) = without_aside(held, here);
+            without_owner(&aside, "its group is set aside");
             let adopted = sort_out(runs, here, &aside, found).await;
             Recovered { adopted, unknown: aside }
         }
         Err(error) => {
-            if !here.is_empty() {
-                tracing::warn!(runs = here.len(), error = %chain(&error), "the engine does not answer; groups with an active run wait for it");
-            }
+            without_owner(&here, &format!("the engine does not answer: {}", chain(&error)));
             runs.machine.set_obstacle(Some(Obstacle::Engine(chain(&error))));
             Recovered { adopted: Vec::new(), unknown: here }
         }
+    }
+}
+
+/// Names runs over which nobody watches. The work of their sources waits.
+fn without_owner(runs: &[ActiveRun], why: &str) {
+    for run in runs {
+        tracing::warn!(run = run.id, group = %run.group, source = run.source, why, "a run has no owner; its group waits for it");
     }
 }
 

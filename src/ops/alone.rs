@@ -78,6 +78,8 @@ impl Keeper for Alone<'_> {
         Box::pin(async move { self.lay_out(group).await })
     }
 
+    fn wake(&self, _: &Folder, _: &[i64]) {}
+
     fn relaunch(&self, _: &Folder) {}
 
     fn keep_out(&self, _: &Folder) {}

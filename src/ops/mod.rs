@@ -26,6 +26,7 @@ mod commands;
 pub mod approvals;
 pub mod groups;
 pub mod ipc;
+pub mod lanes;
 pub mod outbox;
 pub mod people;
 pub mod sessions;
@@ -80,6 +81,9 @@ pub trait Keeper: Send + Sync {
     /// # Errors
     /// The world's.
     fn changed<'a>(&'a self, group: Option<&'a Folder>) -> Later<'a, Result<(), OpError>>;
+
+    /// Tells that somebody has ended the rests of these lanes of a group.
+    fn wake(&self, group: &Folder, lanes: &[i64]);
 
     /// Asks a group's live run to leave: its next one needs other settings than this one has.
     fn relaunch(&self, group: &Folder);
@@ -245,12 +249,14 @@ operations! {
     TasksUpdate = "tasks.update": tasks::update::Args;
     /// Has a task rest until it is resumed.
     TasksPause = "tasks.pause": tasks::pause::Args;
-    /// Has a paused task run again.
+    /// Has a paused task run again, or one that rests.
     TasksResume = "tasks.resume": tasks::resume::Args;
     /// Deletes a task.
     TasksCancel = "tasks.cancel": tasks::cancel::Args;
     /// Has a task run now, once more than its schedule says.
     TasksRun = "tasks.run": tasks::run::Args;
+    /// Ends the rests of a group's lanes: what waits in them is tried again at once.
+    LanesWake = "lanes.wake": lanes::wake::Args;
     /// Keeps a group's conversations as they are now; they go on.
     SessionsArchive = "sessions.archive": sessions::archive::Args;
     /// Removes an archived conversation for good.

@@ -32,6 +32,16 @@ pub(super) trait Columns {
     /// One that names column and value, where it is none.
     fn folder(&self, at: impl RowIndex) -> rusqlite::Result<Folder>;
 
+    /// Reads a value that is written as JSON.
+    ///
+    /// # Errors
+    /// One that names table and column, where it is none.
+    fn json<T: serde::de::DeserializeOwned>(
+        &self,
+        table: &'static str,
+        at: impl RowIndex,
+    ) -> rusqlite::Result<T>;
+
     /// Reads an instant.
     ///
     /// # Errors
@@ -61,6 +71,15 @@ impl Columns for Row<'_> {
     fn folder(&self, at: impl RowIndex) -> rusqlite::Result<Folder> {
         let text = self.get_ref(at)?.as_str()?;
         Folder::parse(text).map_err(|source| bad(self, "groups", at, source))
+    }
+
+    fn json<T: serde::de::DeserializeOwned>(
+        &self,
+        table: &'static str,
+        at: impl RowIndex,
+    ) -> rusqlite::Result<T> {
+        let text = self.get_ref(at)?.as_str()?;
+        serde_json::from_str(text).map_err(|source| bad(self, table, at, source))
     }
 
     fn time(&self, at: impl RowIndex) -> rusqlite::Result<Time> {

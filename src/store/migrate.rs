@@ -33,6 +33,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0023_channels", include_str!("../../migrations/0023_channels.sql")),
     ("0024_halves", include_str!("../../migrations/0024_halves.sql")),
     ("0025_answers", include_str!("../../migrations/0025_answers.sql")),
+    ("0026_rests", include_str!("../../migrations/0026_rests.sql")),
     ("0027_slots", include_str!("../../migrations/0027_slots.sql")),
     ("0028_results", include_str!("../../migrations/0028_results.sql")),
 ];

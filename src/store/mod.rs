@@ -48,6 +48,7 @@ pub use talk::outbox::{NextDelivery, OutboxPart};
 pub use views::conversation::Conversation;
 pub use views::health::Health;
 pub use views::trace::{Effected, IpcFilter, Story};
+pub use views::turns::LanesShown;
 pub use views::why::{Why, WhyCommand, WhyWiring};
 pub use work::by_hand::{Note, SettledFile};
 pub use work::receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};

@@ -67,17 +67,17 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
     ("a person at the command line", &[
         "act", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
-        "hold", "ipc_rows", "live_sessions", "members", "messages", "newest_approvals", "newest_groups", "newest_members", "newest_users", "newest_wirings", "note", "note_drop", "note_retry", "outbox_row",
+        "hold", "ipc_rows", "lanes_called", "live_sessions", "members", "messages", "newest_approvals", "newest_groups", "newest_members", "newest_users", "newest_wirings", "note", "note_drop", "note_retry", "outbox_row",
         "put_user", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
-        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "speaker", "story", "task_history", "tasks", "groups_of_task", "tried_as", "unanswered",
-        "unstick", "usage", "usage_of_run", "users", "visit",
+        "runs", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "shown_lanes", "speaker", "story", "task_history", "tasks", "groups_of_task", "tried_as", "unanswered",
+        "unstick", "usage", "usage_of_run", "users", "visit", "wake_lanes", "waiters",
     ]),
 ];
 
 /// The walks from end to end that a plan may have: a part of the statement, the beginning of the step, and why the walk is
 /// short.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 35] = [
+const SHORT: [(&str, &str, &str); 36] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -95,6 +95,7 @@ const SHORT: [(&str, &str, &str); 35] = [
     ("SELECT count(*) FROM (\n", "SCAN w", "the wirings, for `status`"),
     ("SELECT count(*) FROM (\n", "SCAN i USING INDEX inbox_unjudged", "what is still to be judged, for `status`"),
     ("SELECT min(m.received_at) FROM (", "SCAN w", "the wirings, for `status`"),
+    ("FROM tasks INDEXED BY tasks_in_trouble", "SCAN tasks USING INDEX tasks_in_trouble", "the tasks that rest or were paused after failures, for `status`"),
     ("FROM failing f", "SCAN f", "what fails now: a row a group and a task at most"),
     ("ORDER BY sent_at DESC LIMIT 1", "SCAN outbox USING INDEX outbox_answers", "one row, the newest"),
     ("FROM groups g", "SCAN g", "the groups: of each its first due task, by an index"),

@@ -9,10 +9,7 @@ use std::sync::{
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::{
-    Fault, StoreError,
-    talk::events::{self, Feed},
-};
+use super::{Fault, StoreError, talk::events::Feed};
 use crate::system::failpoint;
 
 /// How many pieces of work share one commit at most.
@@ -92,7 +89,7 @@ pub(super) fn execute(connection: &Connection, sql: &'static str) -> rusqlite::R
 
 fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed) {
     let mut others = data_version(connection);
-    feed.know(events::newest(connection).unwrap_or(0));
+    feed.learn_newest(connection);
     loop {
         match waiting.recv_timeout(feed.look_every()) {
             Ok(first) => {
@@ -105,9 +102,9 @@ fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed) {
         }
         // Another process committed; only this number tells us.
         let now = data_version(connection);
-        if now != others {
+        if now != others || feed.is_behind() {
             others = now;
-            feed.know(events::newest(connection).unwrap_or(0));
+            feed.learn_newest(connection);
             feed.wake();
         }
     }

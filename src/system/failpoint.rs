@@ -27,6 +27,7 @@
 //! | `feed.written` | changes and their events are written, not committed |
 //! | `feed.committed` | they are committed, the bell is not rung |
 //! | `message.stored` | message and inbox rows are committed |
+//! | `lane.woken` | an owner's word has ended the rest of a lane, its verdict is not committed |
 //! | `message.judged` | verdicts are committed, with the questions that they raise |
 //! | `approval.made` | an answer made a group, which has no folder and no boxes |
 //! | `run.handed` | batch, cursor and run row are committed |

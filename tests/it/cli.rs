@@ -118,7 +118,6 @@ const ROWS: &[(&[&str], &[&str])] = &[
             "catch_up_window_ms",
             "output",
             "status",
-            "pause_reason",
             "next_run",
             "last_run",
             "last_result",

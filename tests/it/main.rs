@@ -40,5 +40,6 @@ mod talk;
 mod tasks;
 mod tidy;
 mod tokens;
+mod turns;
 mod typing;
 mod v1_mode;

@@ -129,8 +129,8 @@ fn a_task_that_keeps_failing_and_unsent_texts_are_told() {
     root.g2(&["tasks", "add", "--group", "main", "--type", "interval", "--value", "3600000", "chore"]);
     let id = root.rows(&["tasks", "list"])[0]["id"].as_str().unwrap().to_owned();
     root.g2(&["tasks", "run", &id]);
-    wait_for("the group to fail each time", || {
-        found(&root).0.contains(&"runs_fail".to_owned()).then_some(())
+    wait_for("the task to fail each time", || {
+        found(&root).0.contains(&"task_fails".to_owned()).then_some(())
     });
     wait_for("the task to be given up", || (root.said("local:main").len() == 1).then_some(()));
     // The group works, and the task does not.

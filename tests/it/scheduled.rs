@@ -159,9 +159,9 @@ fn a_task_that_fails_is_tried_again_and_then_the_chat_is_told() {
     let given_up = completed(&root, "t");
     assert_eq!(given_up["last_result"], "Error: exited with code 3");
     let runs = task_runs(&root);
-    assert_eq!(runs.len(), 6);
+    assert_eq!(runs.len(), 4);
     assert!(runs.iter().all(|run| run["error"] == "exited with code 3"), "{runs:?}");
-    let told = "Scheduled task t (“water the plants”) failed: I tried 6 times, and the last time I crashed.";
+    let told = "Scheduled task t (“water the plants”) failed: I tried 4 times, and the last time I crashed.";
     wait_for("the chat to be told", || (root.said("local:main") == [told]).then_some(()));
 }
 
@@ -172,7 +172,7 @@ fn a_task_that_can_never_start_is_given_up_too() {
     let _daemon = root.serve();
     now(&root, "t", &json!({}));
     completed(&root, "t");
-    assert_eq!(task_runs(&root).len(), 6);
+    assert_eq!(task_runs(&root).len(), 4);
     wait_for("the chat to be told", || (root.said("local:main").len() == 1).then_some(()));
 }
 

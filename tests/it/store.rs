@@ -23,6 +23,7 @@ use ipc_handlers::{
 mod attachments;
 mod clocks;
 mod commands;
+mod day;
 mod feed;
 mod messages;
 mod outbox;
@@ -45,7 +46,10 @@ fn folder(name: &str) -> Folder {
 }
 
 async fn world() -> World {
-    let dir = tempfile::tempdir().unwrap();
+    world_in(tempfile::tempdir().unwrap()).await
+}
+
+async fn world_in(dir: tempfile::TempDir) -> World {
     let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
     for (name, is_main) in [("main", true), ("family", false)] {
         let group = NewGroup { folder: folder(name), name: name.into(), is_main, trigger: "@G2".into() };

@@ -1,4 +1,4 @@
-//! `resume_task`: a paused task runs again.
+//! `resume_task`: a task that is paused, or rests after failures, runs again.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,15 +38,20 @@ impl ResumeTask {
         Wants { task: Some((self.task_id.clone(), self.target_folder.clone())), ..Wants::default() }
     }
 
-    /// What came due while the task rested is not made up for; a `once` that was missed runs at once. One that is
-    /// active already stays as it is.
+    /// What came due while the task was paused is not made up for; a `once` that was missed runs at once. One that rests
+    /// after its runs were killed rests no longer. One that is active otherwise stays as it is.
     pub(crate) fn decide(&self, caller: &Caller, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
         let task = facts.task(caller, &self.task_id, self.target_folder.as_ref())?;
         let change = match task.status {
-            TaskStatus::Active => TaskChange::default(),
+            TaskStatus::Active => TaskChange { afresh: true, ..TaskChange::default() },
             TaskStatus::Paused => {
                 let next_run = next_run(task, facts)?;
-                TaskChange { status: Some(TaskStatus::Active), next_run, ..TaskChange::default() }
+                TaskChange {
+                    status: Some(TaskStatus::Active),
+                    next_run,
+                    afresh: true,
+                    ..TaskChange::default()
+                }
             }
             TaskStatus::Completed => return Err(over(task)),
         };
@@ -119,7 +124,7 @@ mod tests {
         else {
             panic!("changes a task");
         };
-        assert_eq!(change, TaskChange::default());
+        assert_eq!(change, TaskChange { afresh: true, ..TaskChange::default() });
         assert_eq!(refused(&caller("family"), &resume("task-family-over")), Code::Conflict);
         assert_eq!(refused(&caller("family"), &resume("task-main")), Code::NotFound);
     }

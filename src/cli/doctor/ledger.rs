@@ -7,9 +7,11 @@ use super::{
 use crate::{
     domain::{
         heard::approvals::{Approval, State},
+        host::prune::DAY_MS,
         mailbox::holds::Hold,
     },
     store::ActiveRun,
+    system::clock,
 };
 
 pub(super) async fn check(subject: &Subject) -> Vec<Row> {
@@ -33,9 +35,14 @@ pub(super) async fn check(subject: &Subject) -> Vec<Row> {
         if told { Vec::new() } else { vec![row] }
     }));
     rows.extend(store.holds().map_or_else(failed("holds"), |holds| vec![held(&holds)]));
-    rows.extend(store.active_runs().map_or_else(failed("runs"), |active| {
-        runs(&active, |owner| subject.daemon.is_some() || crate::app::is_alive(owner))
-    }));
+    let daemon = if subject.daemon.is_some() { Daemon::Up } else { Daemon::Down };
+    rows.extend(
+        store.active_runs().map_or_else(failed("runs"), |active| runs(&active, daemon, crate::app::is_alive)),
+    );
+    let day = clock::now().plus_ms(-DAY_MS);
+    rows.extend(
+        store.stale_recoveries(day).map_or_else(failed("stale_runs"), |(n, newest)| vec![stale(n, newest)]),
+    );
     rows
 }
 
@@ -86,8 +93,30 @@ fn held(holds: &[Hold]) -> Row {
     )
 }
 
+/// Runs that a restart found without their container: their daemon died, or their engine lost them.
+fn stale(count: i64, newest: Option<i64>) -> Row {
+    let Some(newest) = newest else {
+        return Row::ok("stale_runs", "no run of the last 24 hours lost its daemon or its container");
+    };
+    Row::warn(
+        "stale_runs",
+        format!(
+            "runs of the last 24 hours that lost their daemon or their container: {count}; the newest is {newest}"
+        ),
+        format!(
+            "find out why the daemon or the engine died: its log and the kernel's (`journalctl -k` tells of memory that ran out) from the end of run {newest} back (`g2 runs show {newest}`); their work was tried again"
+        ),
+    )
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Daemon {
+    Up,
+    Down,
+}
+
 /// Decides on runs that have not ended. `lives` tells whether their owner does.
-fn runs(active: &[ActiveRun], lives: impl Fn(&str) -> bool) -> Vec<Row> {
+fn runs(active: &[ActiveRun], daemon: Daemon, lives: impl Fn(&str) -> bool) -> Vec<Row> {
     let bad: Vec<Row> = active
         .iter()
         .filter_map(|run| {
@@ -98,12 +127,67 @@ fn runs(active: &[ActiveRun], lives: impl Fn(&str) -> bool) -> Vec<Row> {
                 }
                 Some(_) => return None,
             };
-            Some(Row::warn("runs", detail, format!("start the daemon with `g2 serve`: it adopts the run, or ends it and tries its work again; `g2 runs show {}` says more", run.id)))
+            let fix = match daemon {
+                Daemon::Down => format!("start the daemon with `g2 serve`: it adopts the run, or ends it and tries its work again; `g2 runs show {}` says more", run.id),
+                Daemon::Up => format!("the daemon takes it over once the container engine answers and its group is not set aside; `g2 runs show {}` says more", run.id),
+            };
+            Some(Row::warn("runs", detail, fix))
         })
         .collect();
     if bad.is_empty() {
         vec![Row::ok("runs", format!("{} live, each with its daemon", active.len()))]
     } else {
         bad
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cli::doctor::row::Status,
+        domain::{
+            runs::life::{Life, Reached},
+            states::{RunKind, RunStatus, SandboxName},
+        },
+    };
+
+    fn run(owner: Option<&str>) -> ActiveRun {
+        ActiveRun {
+            id: 7,
+            group: ipc_handlers::Folder::parse("main").unwrap(),
+            lane: None,
+            kind: RunKind::Task,
+            source: "task:t".into(),
+            generation: 0,
+            status: RunStatus::Queued,
+            owner: owner.map(str::to_owned),
+            sandbox: SandboxName::Docker,
+            container: None,
+            life: Life::Serving(Reached::Queued),
+            handled: false,
+            protocol: None,
+            last_seq: 0,
+            open: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_run_without_a_living_owner_is_named_with_the_daemon_up_or_down() {
+        for (owner, daemon, words, fix) in [
+            (Some("gone"), Daemon::Down, "left by a daemon that is gone", "g2 serve"),
+            (Some("gone"), Daemon::Up, "left by a daemon that is gone", "once the container engine answers"),
+            (None, Daemon::Up, "has no daemon", "once the container engine answers"),
+        ] {
+            let rows = runs(&[run(owner), run(Some("lives"))], daemon, |owner| owner == "lives");
+            let [row] = rows.as_slice() else { panic!("{rows:?}") };
+            assert_eq!((row.status, &*row.check), (Status::Warn, "runs"));
+            assert!(
+                row.detail.starts_with("run 7 of group main (task:t)") && row.detail.contains(words),
+                "{row:?}"
+            );
+            assert!(row.fix.as_deref().is_some_and(|text| text.contains(fix)), "{row:?}");
+        }
+        assert_eq!(runs(&[run(Some("lives"))], Daemon::Up, |_| true)[0].status, Status::Ok);
     }
 }

@@ -24,6 +24,7 @@ pub const EACH_TIME: i64 = 3;
 pub struct Ledger {
     pub failing: Vec<Failing>,
     pub resting: Vec<Resting>,
+    pub tasks: Vec<TaskTrouble>,
     /// Messages that were given up within the last 24 hours, and the newest of them.
     pub given_up: i64,
     pub newest_given_up: Option<i64>,
@@ -54,6 +55,23 @@ pub struct Resting {
     pub chat: String,
     pub thread: String,
     pub until: Time,
+}
+
+/// A task that rests, or that the host has paused, after failures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskTrouble {
+    pub group: Folder,
+    pub task: String,
+    pub then: Halted,
+}
+
+/// Why a task does not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Halted {
+    /// Its runs were killed: it rests until then.
+    Rests(Time),
+    /// It is paused; why.
+    Paused(String),
 }
 
 /// Rows of the outbox that did not arrive for certain, with number, chat and error of the newest.
@@ -168,6 +186,8 @@ pub enum Problem {
     RunsFail(Failing),
     /// A lane rests after a failure, and messages wait in it.
     Rests(Resting),
+    /// A task does not run after failures.
+    TaskHalted(TaskTrouble),
     /// Messages were given up within the last 24 hours.
     GivenUp { count: i64, newest: i64 },
     /// Messages to chats did not arrive for certain.
@@ -204,7 +224,7 @@ pub enum HeldUp {
     Stopped,
 }
 
-use Problem::{Channel, GivenUp, NotSaid, Rests, RunsFail};
+use Problem::{Channel, GivenUp, NotSaid, Rests, RunsFail, TaskHalted};
 
 /// How long a platform may be out of reach before a person is told, ms.
 const OUT_OF_REACH_MS: i64 = 60_000;
@@ -228,12 +248,13 @@ pub fn of_channels(states: Vec<ChannelState>, now: Time) -> Vec<Problem> {
 /// Returns the failures that a person has to know of. `runs list` shows the others.
 #[must_use]
 pub fn of_ledger(ledger: Ledger, now: Time) -> Vec<Problem> {
-    let Ledger { failing, resting, given_up, newest_given_up, failed, unknown } = ledger;
+    let Ledger { failing, resting, tasks, given_up, newest_given_up, failed, unknown } = ledger;
     // A group may have been repaired and had no message since; a task runs again by itself.
     let lasts = |one: &Failing| one.task.is_some() || now.ms_since(one.at) < DAY_MS;
     let failing = failing.into_iter().filter(|one| one.times >= EACH_TIME && lasts(one));
     let mut found: Vec<Problem> = failing.map(RunsFail).collect();
     found.extend(resting.into_iter().map(Rests));
+    found.extend(tasks.into_iter().map(TaskHalted));
     found.extend(newest_given_up.map(|newest| GivenUp { count: given_up, newest }));
     let not_said = |arrived| move |unsaid| NotSaid { arrived, unsaid };
     found.extend(failed.map(not_said(Arrived::No)));

@@ -4,8 +4,9 @@
 //! folder is claimed back. Nothing here is stored or sent.
 //!
 //! A batch that is not done goes one of three ways. If the agent cannot have read it, it is handed out again and costs
-//! no try, twice at most. If the agent had it and nothing was said since, it is handed out again and costs a try. If
-//! something was said, handing it out again could say it twice: it has failed, and its chat is told so, once.
+//! no try, twice at most. If the agent had it and nothing was said since, it is handed out again and costs a try, unless
+//! the daemon's own death took it away: that costs neither a try nor a rest, twice at most. If something was said, handing
+//! it out again could say it twice: it has failed, and its chat is told so, once.
 
 use crate::domain::{
     runs::{
@@ -15,7 +16,8 @@ use crate::domain::{
     states::RunStatus,
 };
 
-/// How often a batch that nobody read is handed out again at no cost.
+/// How often a batch is handed out again at no cost: one that nobody read, or that its agent had in hand when the daemon
+/// died. A batch that kills the daemon each time is bounded by this and by its tries.
 pub const MAX_FREE_RETURNS: u32 = 2;
 
 /// The facts about a run that has ended.
@@ -86,6 +88,8 @@ pub struct Batch {
     pub tries: u32,
     /// Returns at no cost before this run.
     pub free_returns: u32,
+    /// How often it is tried again at most.
+    pub retries: u32,
 }
 
 /// How far a batch came.
@@ -180,14 +184,14 @@ pub fn judge_run(ended: &Ended, in_hand: usize) -> Final {
 }
 
 fn judge_batch(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
-    let Batch { reached, said, tries, free_returns } = *batch;
+    let Batch { reached, said, tries, free_returns, retries } = *batch;
     match reading(ended, reached, said) {
         Reading::Done => Judgement::Done,
         // Our own going away is not the batch's fault at all, and can't be repeated by a container.
         Reading::NotOffered => Judgement::Returned { tries, free_returns, rest_ms: 0 },
         Reading::Unread if free_returns < MAX_FREE_RETURNS => {
             // Nothing is mended by waiting where the container is not to blame.
-            let rest_ms = match (trouble(ended), retry::after_failure(free_returns, base_ms)) {
+            let rest_ms = match (trouble(ended), retry::after_failure(free_returns, retries, base_ms)) {
                 (None | Some(Trouble::OwnerGone), _) | (_, Retry::GiveUp) => 0,
                 (Some(_), Retry::RestFor(ms)) => ms,
             };
@@ -201,12 +205,15 @@ fn judge_batch(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
                 in_short(ended)
             ),
         },
+        Reading::InHand if ended.cause == Cause::OwnerGone && free_returns < MAX_FREE_RETURNS => {
+            Judgement::Returned { tries, free_returns: free_returns + 1, rest_ms: 0 }
+        }
         Reading::InHand => after_try(ended, batch, base_ms),
     }
 }
 
 fn after_try(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
-    match retry::after_failure(batch.tries, base_ms) {
+    match retry::after_failure(batch.tries, batch.retries, base_ms) {
         Retry::RestFor(rest_ms) => {
             Judgement::Returned { tries: batch.tries + 1, free_returns: batch.free_returns, rest_ms }
         }
@@ -219,6 +226,14 @@ fn after_try(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
             ),
         },
     }
+}
+
+/// Whether a bad end tells anything of whom the run was for: one that never was a run, died with its daemon, or was ended by
+/// somebody, does not.
+#[must_use]
+pub fn blames(ended: &Ended) -> bool {
+    !matches!(ended.cause, Cause::OwnerGone | Cause::Cancelled { .. })
+        && !matches!(ended.end, End::NeverCreated | End::NotNow { .. })
 }
 
 /// Returns what a chat is told of a task whose occurrence is given up after `tries` failed tries and this one. Its
@@ -237,7 +252,27 @@ pub fn task_notice(ended: &Ended, task: &str, prompt: &str, tries: u32, said: Sa
     format!("{} {what}", task_named(task, prompt))
 }
 
-/// Returns how a chat knows a task: by its id and the beginning of its prompt.
+/// Returns what a chat is told of a task that is paused, as its occurrences failed each time.
+#[must_use]
+pub fn pause_notice(ended: &Ended, task: &str, prompt: &str, failures: u32) -> String {
+    let (named, why) = (task_named(task, prompt), in_short(ended));
+    format!(
+        "{named} failed {failures} times in a row, the last time because {why}, so it is paused. `g2 tasks resume {task}` \
+         has it run again."
+    )
+}
+
+/// Returns what a chat is told of a task that rests until then, as its runs were killed.
+#[must_use]
+pub fn rest_notice(task: &str, prompt: &str) -> String {
+    let named = task_named(task, prompt);
+    format!(
+        "{named} got stuck three times within an hour, so it rests for an hour. `g2 tasks resume {task}` has it run at \
+         once."
+    )
+}
+
+/// Names a task by its id and the beginning of its prompt.
 #[must_use]
 pub fn task_named(task: &str, prompt: &str) -> String {
     const MOST_CHARS: usize = 60;

@@ -6,6 +6,8 @@ use ipc_handlers::Time;
 
 /// How often a batch is tried again after its first failure.
 pub const MAX_RETRIES: u32 = 5;
+/// How often an occurrence of a task is.
+pub const TASK_RETRIES: u32 = 3;
 /// The first rest, ms; each is twice as long as the one before.
 pub const BASE_MS: i64 = 5_000;
 
@@ -35,11 +37,11 @@ pub enum Rest {
     Lasts(i64),
 }
 
-/// Returns what follows a failure when `tries_so_far` tries had failed before it: rests of 1, 2, 4, 8 and 16 times
-/// `base_ms`, then the end.
+/// Returns what follows a failure when `tries_so_far` tries had failed before it, of `retries` beside the first: rests of 1,
+/// 2, 4, 8 and 16 times `base_ms`, then the end.
 #[must_use]
-pub fn after_failure(tries_so_far: u32, base_ms: i64) -> Retry {
-    if tries_so_far < MAX_RETRIES {
+pub fn after_failure(tries_so_far: u32, retries: u32, base_ms: i64) -> Retry {
+    if tries_so_far < retries.min(MAX_RETRIES) {
         Retry::RestFor(base_ms.saturating_mul(1 << tries_so_far))
     } else {
         Retry::GiveUp
@@ -69,13 +71,15 @@ mod tests {
 
     #[test]
     fn rests_double_from_5_to_80_seconds_and_then_it_gives_up() {
-        let rests: Vec<Retry> = (0..7).map(|tries| after_failure(tries, BASE_MS)).collect();
+        let rests: Vec<Retry> = (0..7).map(|tries| after_failure(tries, MAX_RETRIES, BASE_MS)).collect();
         let expected = [5_000, 10_000, 20_000, 40_000, 80_000].map(Retry::RestFor);
         assert_eq!(rests[..5], expected);
         assert_eq!(rests[5..], [Retry::GiveUp, Retry::GiveUp]);
+        assert_eq!(after_failure(2, TASK_RETRIES, BASE_MS), Retry::RestFor(20_000));
+        assert_eq!(after_failure(3, TASK_RETRIES, BASE_MS), Retry::GiveUp);
         assert_eq!(longest_ms(BASE_MS), 80_000);
-        assert_eq!(after_failure(u32::MAX, BASE_MS), Retry::GiveUp);
-        assert_eq!(after_failure(4, i64::MAX), Retry::RestFor(i64::MAX));
+        assert_eq!(after_failure(u32::MAX, MAX_RETRIES, BASE_MS), Retry::GiveUp);
+        assert_eq!(after_failure(4, MAX_RETRIES, i64::MAX), Retry::RestFor(i64::MAX));
     }
 
     #[test]

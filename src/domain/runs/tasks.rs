@@ -1,8 +1,9 @@
-//! How many tasks a group may have and how large they may be, and how much of them is shown at a time.
+//! How many tasks a group may have and how large they may be, how much of them is shown at a time, and what follows when one
+//! fails again and again.
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, ScheduleKind};
 
 /// What the tasks of each group may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +136,49 @@ fn share(needs: &[u64], room: u64) -> u64 {
     room
 }
 
+/// After how many occurrences that failed in a row a task is paused.
+pub const MOST_FAILURES: u32 = 8;
+/// After how many of them a chat is told of a task that comes again before another try would.
+const TOLD_AT: u32 = 3;
+
+/// Why an occurrence is not tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GaveUp {
+    /// Its tries are spent, or it had begun to act.
+    ForGood,
+    /// The next one is as near as another try.
+    ForTheNext,
+}
+
+/// Whether the chat knows of the failures that are counted now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    NotYet,
+    Already,
+}
+
+/// What follows from an occurrence that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    Quiet,
+    /// The chat is told.
+    Tell,
+    /// The task is paused, and the chat is told.
+    Pause,
+}
+
+/// Returns what follows after `failures` occurrences that failed in a row. A chat is told once, and once more of the pause. A
+/// `once` has no other occurrence: it is over.
+#[must_use]
+pub fn after_failures(failures: u32, how: GaveUp, told: Told, kind: ScheduleKind) -> Then {
+    match (kind, how, told) {
+        (ScheduleKind::Cron | ScheduleKind::Interval, _, _) if failures >= MOST_FAILURES => Then::Pause,
+        (ScheduleKind::Once, _, _) | (_, GaveUp::ForGood, Told::NotYet) => Then::Tell,
+        (_, GaveUp::ForTheNext, Told::NotYet) if failures >= TOLD_AT => Then::Tell,
+        (_, _, _) => Then::Quiet,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -227,6 +271,31 @@ mod tests {
             prop_assert_eq!(whole, kept.len() == text.len());
             let written = serde_json::to_string(kept).unwrap().len() - 2;
             prop_assert!(written <= 2 * most.min(text.len()));
+        }
+    }
+
+    #[test]
+    fn a_chat_is_told_once_of_failures_and_once_of_the_pause() {
+        use {GaveUp::*, ScheduleKind::*, Then::*, Told::*};
+        for (failures, how, told, kind, then) in [
+            (1, ForGood, NotYet, Cron, Tell),
+            (1, ForGood, Already, Cron, Quiet),
+            (2, ForGood, Already, Cron, Quiet),
+            (7, ForGood, Already, Interval, Quiet),
+            (8, ForGood, Already, Interval, Pause),
+            (9, ForTheNext, Already, Cron, Pause),
+            (1, ForTheNext, NotYet, Interval, Quiet),
+            (2, ForTheNext, NotYet, Interval, Quiet),
+            (3, ForTheNext, NotYet, Interval, Tell),
+            (4, ForTheNext, Already, Interval, Quiet),
+            (1, ForGood, NotYet, Once, Tell),
+            (9, ForGood, Already, Once, Tell),
+        ] {
+            assert_eq!(
+                after_failures(failures, how, told, kind),
+                then,
+                "{failures} {how:?} {told:?} {kind:?}"
+            );
         }
     }
 }

@@ -2,15 +2,16 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{Dispatch, Event, WaitingLane, chain};
+use super::{Dispatch, Event, LaneId, WaitingLane, chain};
 use crate::{
     allowlists::senders::{self, Senders},
     config::Config,
     domain::heard::{
+        access::Standing,
         engage::{EngageVerdict, Rule},
         hearing::Rules,
     },
-    store::{AllJudged, Judged, Unjudged},
+    store::{self, AllJudged, Judged, Unjudged},
     system::{clock, failpoint},
 };
 
@@ -74,6 +75,18 @@ impl Judging {
 }
 
 impl Dispatch {
+    /// An owner's word ends the rest of its lane. What fails here leaves the rest as it is.
+    async fn end_rest(&mut self, lane: &mut store::WaitingLane) {
+        if lane.rest_until.is_some() {
+            if let Err(error) = self.runs.store.wake_lane(lane.lane).await {
+                return tracing::error!(error = %chain(&error), "ending a rest failed");
+            }
+            failpoint::reach("lane.woken");
+            lane.rest_until = None;
+        }
+        self.tell(Event::Woken { group: lane.group.clone(), lane: LaneId(lane.lane) });
+    }
+
     pub(super) async fn judge_all(&mut self) {
         loop {
             let rows = match self.runs.store.unjudged(JUDGE).await {
@@ -87,6 +100,8 @@ impl Dispatch {
             let more = rows.len() == JUDGE;
             let mut judged = Vec::new();
             let mut wakes = Vec::new();
+            // Lanes in which an owner has written to the agent.
+            let mut by_owner = BTreeSet::new();
             // Lanes that a row of these marks: the next row of theirs is judged with the mark.
             let mut stuck = BTreeSet::new();
             for mut row in rows {
@@ -96,13 +111,18 @@ impl Dispatch {
                     stuck.insert(row.lane);
                 }
                 let is_new = !wakes.contains(&row.lane);
-                if row.group.is_some() && verdict.verdict == EngageVerdict::Wake && is_new {
-                    wakes.push(row.lane);
+                if row.group.is_some() && verdict.verdict == EngageVerdict::Wake {
+                    if is_new {
+                        wakes.push(row.lane);
+                    }
+                    if row.standing == Standing::Owner {
+                        by_owner.insert(row.lane);
+                    }
                 }
                 judged.push(verdict);
             }
             // Read before they are judged: a row that was judged is not looked at again.
-            let woken = match self.runs.store.lanes(&wakes) {
+            let mut woken = match self.runs.store.lanes(&wakes) {
                 Ok(woken) => woken,
                 Err(error) => {
                     tracing::error!(error = %chain(&error), "reading lanes failed; looking again in a second");
@@ -111,6 +131,12 @@ impl Dispatch {
                     return;
                 }
             };
+            // Before they are judged, too: if we die in between, the rest is over all the same.
+            for lane in &mut woken {
+                if by_owner.contains(&lane.lane) {
+                    self.end_rest(lane).await;
+                }
+            }
             match self.runs.store.judge(judged, clock::now()).await {
                 Ok(AllJudged { again, .. }) => {
                     failpoint::reach("message.judged");

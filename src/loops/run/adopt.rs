@@ -31,6 +31,11 @@ impl Watched {
         tracing::info!(container, "adopted a run that outlived its daemon");
         self.container = Some(container.clone());
         let runs = Arc::clone(&self.runs);
+        if let Some(owner) = &active.owner
+            && let Err(error) = runs.store.run_adopted(self.run, owner).await
+        {
+            tracing::error!(error = %chain(&error), "recording who watches over an adopted run failed");
+        }
         let row = runs.store.group(&self.group).await.ok().flatten();
         let settings = row.and_then(|row| runs.config.run_settings().for_group(&row).ok());
         let looks = settings.as_ref().map_or(Looks::Inside, |(settings, _)| looks(settings));

@@ -1,4 +1,4 @@
-//! Having a paused task run again; what was missed meanwhile is not made up for.
+//! Having a task run again that is paused or rests; what was missed during a pause is not made up for.
 
 use ipc_handlers::{Command, commands::ResumeTask};
 use schemars::JsonSchema;

@@ -180,7 +180,7 @@ fn start(c: &Connection, due: Task, at: Start<'_>, plan: Plan, now: Time) -> Res
     ])?;
     let run = c.last_insert_rowid();
     c.prepare_cached(
-        "UPDATE tasks SET slot = ?2, last_run = ?3, last_result = NULL WHERE id = ?1 AND group_folder = ?4",
+        "UPDATE tasks SET slot = ?2, last_run = ?3, last_result = NULL, rest_until = NULL WHERE id = ?1 AND group_folder = ?4",
     )?
     .execute(params![due.id, slot.0, now.0, due.group.as_str()])?;
     let handed = HandedTask {

@@ -99,13 +99,8 @@ impl Store {
     /// Returns of each group the task that is due longest and whose source has no active run, longest due first, as
     /// (group, id). A group runs one at a time, so more of them would only be carried about.
     pub fn due_tasks(&self, now: Time) -> Result<Vec<(Folder, String)>> {
-        self.read(|c| {
-            Ok(c.prepare_cached(&format!(
-                "SELECT group_folder, id FROM groups g JOIN tasks ON tasks.n = ({FIRST_DUE}) ORDER BY next_run, n"
-            ))?
-            .query_map([now.0], |r| Ok((r.folder("group_folder")?, r.get("id")?)))?
-            .collect::<rusqlite::Result<_>>()?)
-        })
+        let due = self.read(|c| first_due(c, now))?;
+        Ok(due.into_iter().map(|task| (task.group, task.id)).collect())
     }
 
     /// Returns the task of a group that is due longest and whose source has no active run.
@@ -118,6 +113,30 @@ impl Store {
             .optional()?)
         })
     }
+}
+
+/// A task that is due.
+pub(in crate::store) struct Due {
+    pub(in crate::store) group: Folder,
+    pub(in crate::store) id: String,
+    pub(in crate::store) chat_jid: String,
+    pub(in crate::store) since: Time,
+}
+
+/// Of each group the task that is due longest and whose source has no active run, longest due first.
+pub(in crate::store) fn first_due(c: &Connection, now: Time) -> Result<Vec<Due>> {
+    Ok(c.prepare_cached(&format!(
+        "SELECT group_folder, id, chat_jid, next_run FROM groups g JOIN tasks ON tasks.n = ({FIRST_DUE}) ORDER BY next_run, n"
+    ))?
+    .query_map([now.0], |r| {
+        Ok(Due {
+            group: r.folder("group_folder")?,
+            id: r.get("id")?,
+            chat_jid: r.get("chat_jid")?,
+            since: r.time("next_run")?,
+        })
+    })?
+    .collect::<rusqlite::Result<_>>()?)
 }
 
 /// Finds the number of the task of group `g.folder` that is due longest at ?1 and can be started, by walking the index

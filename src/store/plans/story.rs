@@ -128,8 +128,10 @@ async fn end(store: &Store, run: i64, code: i64, cause: Cause) {
 async fn of_messages(store: &Store) {
     messages(store, &["1", "2", "3"]).await;
     store.message_by_id("local:main", "1").await.unwrap();
+    store.run_adopted(1, "me").await.unwrap();
     let lane = store.waiting_lanes_of(&main_folder()).unwrap()[0].lane;
     assert_eq!(store.lanes(&[lane]).unwrap().len(), 1);
+    store.wake_lane(lane).await.unwrap();
     let first = lane_run(store, lane).await;
     store.group(&main_folder()).await.unwrap();
     store.group_uid(&main_folder()).unwrap();

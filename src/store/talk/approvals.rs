@@ -97,7 +97,7 @@ fn open_row(r: &Row<'_>) -> rusqlite::Result<OpenApproval> {
         state: r.word("approvals", "state")?,
         card_chat: r.get("card_chat")?,
         card: r.get("card")?,
-        choices: serde_json::from_str(&r.get::<_, String>("options")?).unwrap_or_default(),
+        choices: r.json("approvals", "options")?,
         naming: r.get("naming")?,
     })
 }

@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -36,6 +36,8 @@ pub(in crate::store) struct Feed {
     bell: watch::Sender<i64>,
     /// Of which kinds the events are that came since the bell was rung, as [`Kinds`].
     fresh: AtomicU32,
+    /// How far the feed goes could not be read.
+    behind: AtomicBool,
     /// How often it is looked whether another process committed, ms.
     look_ms: AtomicU64,
     recent: Mutex<Recent>,
@@ -85,6 +87,7 @@ impl Feed {
         Self {
             bell: watch::Sender::new(0),
             fresh: AtomicU32::new(0),
+            behind: AtomicBool::new(false),
             look_ms: AtomicU64::new(LOOK_MS),
             recent: Mutex::default(),
             readers: Mutex::default(),
@@ -117,8 +120,28 @@ impl Feed {
                 let kinds = Kinds::of(events.iter().map(|event| event.kind));
                 self.note(events.last().map_or(known, |last| last.seq), kinds);
             }
-            Ok(_) | Err(_) => self.know(newest(c).unwrap_or(known)),
+            Ok(_) => self.learn_newest(c),
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "reading the newest events failed");
+                self.learn_newest(c);
+            }
         }
+    }
+
+    /// Takes in how far the feed goes, and no more; where even that can't be read, [`Feed::is_behind`].
+    pub(in crate::store) fn learn_newest(&self, c: &Connection) {
+        match newest(c) {
+            Ok(newest) => self.know(newest),
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "reading the newest event failed; it is read again in a moment");
+                self.behind.store(true, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Whether there may be events that the last look could not read; asked once for each.
+    pub(in crate::store) fn is_behind(&self) -> bool {
+        self.behind.swap(false, Ordering::SeqCst)
     }
 
     /// The kinds first: where the number is seen, they are too.

@@ -296,8 +296,10 @@ fn delivery_row(r: &Row<'_>) -> rusqlite::Result<Delivery> {
         reply_to: r.get("reply_to")?,
         attempts: r.get("attempts")?,
         buttons: r
-            .get::<_, Option<String>>("buttons")?
-            .and_then(|json| serde_json::from_str(&json).ok())
+            .get_ref("buttons")?
+            .as_str_or_null()?
+            .map(|_| r.json("outbox", "buttons"))
+            .transpose()?
             .unwrap_or_default(),
     })
 }

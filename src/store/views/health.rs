@@ -1,10 +1,10 @@
 //! How things go: what failed of late, what rests, and what waits. For `status` and the list of problems.
 
-use ipc_handlers::Time;
+use ipc_handlers::{TaskStatus, Time};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::domain::host::{
-    problems::{Failing, Ledger, Resting, Unsaid},
+    problems::{Failing, Halted, Ledger, Resting, TaskTrouble, Unsaid},
     prune::DAY_MS,
 };
 use crate::store::{Result, Store, columns::Columns as _, crossing::waiting::waiting};
@@ -66,6 +66,7 @@ impl Store {
             Ok(Ledger {
                 failing: failing(c)?,
                 resting: resting(c, now)?,
+                tasks: tasks_in_trouble(c, now)?,
                 given_up,
                 newest_given_up,
                 failed: failed(c, now)?,
@@ -104,6 +105,26 @@ fn resting(c: &Connection, now: Time) -> Result<Vec<Resting>> {
                 .query_row([lane.lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
             found.push(Resting { group: lane.group, chat, thread, until });
         }
+    }
+    Ok(found)
+}
+
+/// Tasks that rest, or that the host has paused.
+fn tasks_in_trouble(c: &Connection, now: Time) -> Result<Vec<TaskTrouble>> {
+    let mut found = Vec::new();
+    let mut rows = c.prepare_cached(
+        "SELECT group_folder, id, status, rest_until, paused_for FROM tasks INDEXED BY tasks_in_trouble
+         WHERE (rest_until IS NOT NULL OR paused_for IS NOT NULL) ORDER BY n",
+    )?;
+    let mut rows = rows.query([])?;
+    while let Some(r) = rows.next()? {
+        let status: TaskStatus = r.word("tasks", "status")?;
+        let then = match (status, r.get("paused_for")?, r.time_or_null("rest_until")?) {
+            (TaskStatus::Paused, Some(why), _) => Halted::Paused(why),
+            (TaskStatus::Active, _, Some(until)) if until > now => Halted::Rests(until),
+            (TaskStatus::Active | TaskStatus::Paused | TaskStatus::Completed, _, _) => continue,
+        };
+        found.push(TaskTrouble { group: r.folder("group_folder")?, task: r.get("id")?, then });
     }
     Ok(found)
 }

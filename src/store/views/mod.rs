@@ -4,4 +4,5 @@ pub(super) mod conversation;
 pub(super) mod health;
 pub(super) mod history;
 pub(super) mod trace;
+pub(super) mod turns;
 pub(super) mod why;

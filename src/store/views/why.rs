@@ -4,6 +4,7 @@ use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 
+use super::turns::{A_SLOT, at_work_or_a_slot, rest_in_words};
 use crate::domain::{
     heard::{
         approvals::Approval,
@@ -89,9 +90,6 @@ pub struct WhyCommand {
     /// How the run is known.
     pub run_by: RunBy,
 }
-
-/// What a message waits for when nothing of its own group is in its way.
-const A_SLOT: &str = "a free slot";
 
 impl Why {
     /// Whether a wiring waits for nothing of its own: a slot, or to be judged at all.
@@ -183,7 +181,6 @@ impl Store {
             let received = message.received_at;
             let mut rows = c.prepare_cached(
                 "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id AS batch, b.state, r.id AS run, r.status, r.error, b.handed_at, s.rest_until,
-                        (SELECT a.id FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running')) AS active,
                         EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired, l.sticky_at,
                         coalesce(b.unsaid, 0) AS unsaid, b.ended_at, coalesce(b.tries, 0) AS tries,
                         (SELECT a.owner FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running')
@@ -201,18 +198,16 @@ impl Store {
                     let verdict: Option<EngageVerdict> = r.word_or_null("inbox", "verdict")?;
                     let handed_at: Option<i64> = r.get("handed_at")?;
                     let rest_until: Option<i64> = r.get("rest_until")?;
-                    let active: Option<i64> = r.get("active")?;
                     let state: Option<BatchState> = r.word_or_null("batches", "state")?;
                     let handed = handed_at.is_some() && state != Some(BatchState::Returned);
                     let wired: bool = r.get("wired")?;
                     let waiting = verdict == Some(EngageVerdict::Wake) && !handed;
-                    let waited_for = match (waiting, rest_until.filter(|at| *at > now.0), active) {
-                        (false, _, _) if verdict.is_none() => Some("to be judged".to_owned()),
-                        (false, _, _) => None,
-                        (true, _, _) if !wired => Some("its wiring, which was removed".to_owned()),
-                        (true, Some(at), _) => Some(format!("the lane, which rests until {} after a failure", Time(at))),
-                        (true, None, Some(run)) => Some(format!("the group's container, which is at other work (run {run})")),
-                        (true, None, None) => Some(A_SLOT.to_owned()),
+                    let waited_for = match (waiting, rest_until.filter(|at| *at > now.0)) {
+                        (false, _) if verdict.is_none() => Some("to be judged".to_owned()),
+                        (false, _) => None,
+                        (true, _) if !wired => Some("its wiring, which was removed".to_owned()),
+                        (true, Some(at)) => Some(rest_in_words(Time(at))),
+                        (true, None) => Some(at_work_or_a_slot(c, &r.get::<_, String>("group_folder")?)?),
                     };
                     let (ended_at, tries): (Option<i64>, u32) = (r.get("ended_at")?, r.get("tries")?);
                     let is_handed = state.is_some_and(BatchState::is_in_hand);

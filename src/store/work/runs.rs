@@ -217,15 +217,26 @@ impl Store {
         })
     }
 
-    /// Counts runs that a restart found without their container since `since`.
-    pub fn stale_recoveries(&self, since: Time) -> Result<i64> {
+    /// Counts runs that a restart found without their container since `since`, and names the newest.
+    pub fn stale_recoveries(&self, since: Time) -> Result<(i64, Option<i64>)> {
         self.read(|c| {
-            Ok(c.query_row(
-                "SELECT count(*) FROM runs WHERE ended_at >= ?1 AND error LIKE 'recovered stale active run%'",
-                [since.0],
-                |r| r.get(0),
-            )?)
+            Ok(c.prepare_cached(
+                "SELECT count(*) AS count, max(id) AS newest FROM runs INDEXED BY runs_failed
+                 WHERE status = 'failed' AND ended_at >= ?1 AND error LIKE 'recovered stale active run%'",
+            )?
+            .query_row([since.0], |r| Ok((r.get("count")?, r.get("newest")?)))?)
         })
+    }
+
+    /// Another daemon watches over the run from now on.
+    pub async fn run_adopted(&self, run: i64, owner: &str) -> Result<()> {
+        let owner = owner.to_owned();
+        self.write(move |c| {
+            c.prepare_cached("UPDATE runs SET owner = ?2 WHERE id = ?1 AND ended_at IS NULL")?
+                .execute(params![run, owner])?;
+            Ok(())
+        })
+        .await
     }
 
     /// Returns the id of the group's active run.

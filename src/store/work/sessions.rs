@@ -49,6 +49,27 @@ impl Store {
         })
     }
 
+    /// Ends the rests of a group's lanes, of one chat or all; returns the lanes that rested.
+    pub async fn wake_lanes(&self, group: &Folder, chat: Option<&str>, now: Time) -> Result<Vec<i64>> {
+        let (group, chat) = (group.clone(), chat.map(str::to_owned));
+        self.write(move |c| {
+            let mut woken = c.prepare_cached(
+                "UPDATE sessions SET rest_until = NULL WHERE group_folder = ?1 AND rest_until > ?3 AND (?2 IS NULL OR chat_jid = ?2) RETURNING lane_id",
+            )?;
+            Ok(woken.query_map(params![group.as_str(), chat, now.0], |r| r.get("lane_id"))?.collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    /// Ends the rest of one lane.
+    pub async fn wake_lane(&self, lane: i64) -> Result<()> {
+        self.write(move |c| {
+            c.prepare_cached("UPDATE sessions SET rest_until = NULL WHERE lane_id = ?1")?.execute([lane])?;
+            Ok(())
+        })
+        .await
+    }
+
     /// Returns an archived session with what was said in it.
     pub fn archived_session(&self, id: i64) -> Result<Option<(FoundSession, String)>> {
         self.read(|c| {

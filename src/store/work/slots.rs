@@ -171,7 +171,7 @@ pub(in crate::store) fn note_paused(
 /// Has the host pause a task that can't run.
 pub(in crate::store) fn pause(c: &Connection, group: &Folder, id: &str, reason: &str) -> Result<()> {
     c.prepare_cached(
-        "UPDATE tasks SET status = 'paused', pause_reason = ?3 WHERE id = ?1 AND group_folder = ?2 AND status = 'active'",
+        "UPDATE tasks SET status = 'paused', paused_for = ?3 WHERE id = ?1 AND group_folder = ?2 AND status = 'active'",
     )?
     .execute([id, group.as_str(), reason])?;
     Ok(())

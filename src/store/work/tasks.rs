@@ -8,11 +8,19 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::domain::{
     host::zone::Zones,
     rows::Task,
-    runs::slots::WINDOW_MS,
-    runs::tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, page, select, shown},
+    runs::{
+        judge,
+        slots::WINDOW_MS,
+        tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, page, select, shown},
+    },
 };
 use crate::store::{
-    Result, Store, StoreError, at_most, columns::Columns as _, folder, oldest_first, talk::groups::zone_of,
+    Result, Store, StoreError, at_most,
+    columns::Columns as _,
+    crossing::said::{Key, said},
+    folder, oldest_first,
+    talk::{groups::zone_of, outbox::Say},
+    work::runs::ActiveRun,
 };
 
 impl Store {
@@ -92,7 +100,7 @@ impl Store {
             if status == TaskStatus::Paused {
                 return Err(StoreError::Refused(format!("task {id} is paused; resume it with `g2 tasks resume {id}`")));
             }
-            c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?3, next_slot = NULL, asked_slot = ?3, accounted = ?3, slot = NULL, tries = 0 WHERE id = ?1 AND group_folder = ?2")?
+            c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?3, next_slot = NULL, asked_slot = ?3, accounted = ?3, slot = NULL, tries = 0, rest_until = NULL WHERE id = ?1 AND group_folder = ?2")?
                 .execute(params![id, group.as_str(), now.0])?;
             Ok(())
         })
@@ -116,6 +124,38 @@ impl Store {
         })
         .await
     }
+}
+
+/// Has a task rest, as its runs were killed: the occurrence that comes next is put off. Its chat is told so once.
+pub(in crate::store) fn rest(
+    c: &Connection,
+    run: &ActiveRun,
+    id: &str,
+    until: Time,
+    now: Time,
+) -> Result<()> {
+    let group = run.group.as_str();
+    let rests = c
+        .prepare_cached(
+            "UPDATE tasks SET slot = coalesce(slot, next_run), next_run = max(next_run, ?3), rest_until = ?3
+             WHERE id = ?1 AND group_folder = ?2 AND status = 'active' AND next_run IS NOT NULL
+             RETURNING chat_jid, prompt, failures_told",
+        )?
+        .query_row(params![id, group, until.0], |r| {
+            Ok((
+                r.get::<_, String>("chat_jid")?,
+                r.get::<_, String>("prompt")?,
+                r.get::<_, bool>("failures_told")?,
+            ))
+        })
+        .optional()?;
+    let Some((chat_jid, prompt, false)) = rests else { return Ok(()) };
+    c.prepare_cached("UPDATE tasks SET failures_told = 1 WHERE id = ?1 AND group_folder = ?2")?
+        .execute([id, group])?;
+    let (text, cause) = (judge::rest_notice(id, &prompt), format!("notice: task {id} rests"));
+    let notice = Say { chat_jid: &chat_jid, text: &text, cause: &cause, run: Some(run.id), ..Say::default() };
+    said(c, &Key::Killed { run: run.id }, &notice, now)?;
+    Ok(())
 }
 
 /// Deletes a task of a group; returns whether there was one.
@@ -263,7 +303,7 @@ pub(in crate::store) fn task(c: &Connection, group: &Folder, id: &str) -> Result
         .optional()?)
 }
 
-const TASK: &str = "SELECT id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, catch_up_window_ms, output, status, pause_reason, next_run, last_run, last_result FROM tasks";
+const TASK: &str = "SELECT id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, catch_up_window_ms, output, status, next_run, last_run, last_result, failures, rest_until, paused_for FROM tasks";
 
 fn task_row(r: &Row<'_>) -> rusqlite::Result<Task> {
     Ok(Task {
@@ -279,9 +319,11 @@ fn task_row(r: &Row<'_>) -> rusqlite::Result<Task> {
         catch_up_window_ms: r.get::<_, Option<i64>>("catch_up_window_ms")?.unwrap_or(WINDOW_MS),
         output: r.word("tasks", "output")?,
         status: r.word("tasks", "status")?,
-        pause_reason: r.get("pause_reason")?,
         next_run: r.time_or_null("next_run")?,
         last_run: r.time_or_null("last_run")?,
         last_result: r.get("last_result")?,
+        failures: r.get("failures")?,
+        rest_until: r.time_or_null("rest_until")?,
+        paused_for: r.get("paused_for")?,
     })
 }

@@ -74,7 +74,6 @@ fn schedule_task_answers_with_the_first_occurrence_of_each_kind() {
             "last_run",
             "next_run",
             "output",
-            "pause_reason",
             "prompt",
             "schedule_type",
             "schedule_value",

@@ -114,6 +114,7 @@ fn cases(failed: i64) -> Vec<Case> {
             "not_found",
         ),
         case("sessions.delete", json!({"id": 2}), json!({"id": 2}), "not_found"),
+        case("lanes.wake", json!({"group": "main"}), json!({"group": "none"}), "not_found"),
         case("ipc.hold", what("family"), what("nobody"), "not_found"),
         case(
             "ipc.send",

@@ -238,15 +238,12 @@ async fn a_task_that_can_not_run_is_paused_with_the_reason_and_its_chat_is_told(
         let Started::Paused { reason: told } = start(&world, NOW, due).await.what else { panic!("paused") };
         assert!(told.starts_with(reason), "{told}");
         let paused = task(&world);
-        assert_eq!(
-            (paused.status, paused.pause_reason.as_deref()),
-            (TaskStatus::Paused, Some(told.as_str()))
-        );
+        assert_eq!((paused.status, paused.paused_for.as_deref()), (TaskStatus::Paused, Some(told.as_str())));
         assert_eq!(world.texts("local:main").await, [format!("Scheduled task t (“p”) is paused: {told}.")]);
         assert_eq!(world.store.due_task_of(&folder("main"), due).unwrap(), None);
         tell(&world, 2, NOW, json!({"type": "update_task", "taskId": "t", "schedule_type": "interval", "schedule_value": "1000"})).await;
         tell(&world, 3, NOW, json!({"type": "resume_task", "taskId": "t"})).await;
-        assert_eq!(task(&world).pause_reason, None);
+        assert_eq!(task(&world).paused_for, None);
     }
 }
 

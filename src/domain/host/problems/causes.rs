@@ -8,7 +8,7 @@ use Problem::{
     AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Inodes,
     MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid,
     OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings,
-    StoreClosed, Stored, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
+    StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -20,7 +20,7 @@ impl Problem {
                 RunsFail(Failing { task: None, group, .. }),
                 RunsFail(Failing { group: of, task: Some(_), .. }),
             ) => group == of,
-            (RunsFail(Failing { group, .. }), Rests(Resting { group: of, .. })) => group == of,
+            (RunsFail(Failing { task: None, group, .. }), Rests(Resting { group: of, .. })) => group == of,
             (_, RunsFail(Failing { group, .. }) | Rests(Resting { group, .. })) => self.stops(group),
             _ => false,
         }
@@ -61,6 +61,7 @@ impl Problem {
             | Zone { .. }
             | RunsFail(_)
             | Rests(_)
+            | TaskHalted(_)
             | GivenUp { .. }
             | NotSaid { .. }
             | Restart { .. }

@@ -141,8 +141,21 @@ fn a_cause_is_named_once_and_what_follows_from_it_is_not() {
         let found = sort_out([cause, follows()].concat());
         assert_eq!(found.iter().map(|f| &*f.code).collect::<Vec<_>>(), codes, "{found:#?}");
     }
+    // A task's failures are its own.
     let found = sort_out(vec![Rests(resting()), RunsFail(failing(Some("t"), 5, now.0))]);
-    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(found.len(), 2, "{found:#?}");
+    let paused = TaskTrouble {
+        group: main(),
+        task: "t".into(),
+        then: Halted::Paused("failed 8 times in a row, the last time: \u{1b}[31mx".into()),
+    };
+    let tasks = vec![paused.clone(), TaskTrouble { then: Halted::Rests(now), ..paused }];
+    let found = sort_out(of_ledger(Ledger { tasks, ..Ledger::default() }, now));
+    assert_eq!(found.iter().map(|f| &*f.code).collect::<Vec<_>>(), ["task_paused", "task_rests"]);
+    assert!(
+        found[0].text.ends_with("is paused: it failed 8 times in a row, the last time:  [31mx"),
+        "{found:?}"
+    );
 }
 
 #[test]

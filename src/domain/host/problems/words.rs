@@ -3,7 +3,8 @@
 use ipc_handlers::Folder;
 
 use super::{
-    super::screen::acts, Arrived, Failing, Finding, HeldUp, Problem, Resting, RootFault, Severity, Unsaid,
+    super::screen::acts, Arrived, Failing, Finding, Halted, HeldUp, Problem, Resting, RootFault, Severity,
+    TaskTrouble, Unsaid,
 };
 
 /// The longest text that is shown of what others wrote, such as the error of a run, characters.
@@ -13,7 +14,7 @@ use Problem::{
     AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Inodes,
     MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid,
     OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings,
-    StoreClosed, Stored, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
+    StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -325,7 +326,12 @@ impl Problem {
                     about,
                     Fail,
                     format!("the last {times} runs of {whose} failed; run {run}, at {at}: {why}"),
-                    format!("`g2 runs show {run}` and `g2 runs logs {run}` say more"),
+                    match task {
+                        None => format!(
+                            "`g2 runs show {run}` and `g2 runs logs {run}` say more; `g2 lanes list` shows what rests, `g2 lanes wake {group}` has it tried again at once"
+                        ),
+                        Some(_) => format!("`g2 runs show {run}` and `g2 runs logs {run}` say more"),
+                    },
                 )
             }
             Rests(Resting { group, chat, thread, until }) => {
@@ -335,8 +341,28 @@ impl Problem {
                     format!("{group} {chat}{thread}"),
                     Warn,
                     format!("messages of {chat}{thread} wait: after a failure, group {group} rests there until {until}"),
-                    format!("G2 tries again then; `g2 messages list --chat {chat} --unanswered` shows the messages that wait, `g2 runs list` the failure"),
+                    format!("G2 tries again then, or at once after `g2 lanes wake {group} --chat {chat}`; `g2 messages list --chat {chat} --unanswered` shows the messages that wait, `g2 runs list` the failure"),
                 )
+            }
+            TaskHalted(TaskTrouble { group, task, then }) => {
+                let (task, about) = (quote(task), format!("{group} {task}"));
+                let resume = format!("`g2 tasks history {task} --group {group}` shows its runs; repair the cause, then run it again with `g2 tasks resume {task} --group {group}`");
+                match then {
+                    Halted::Rests(until) => (
+                        "task_rests",
+                        about,
+                        Warn,
+                        format!("task {task} of group {group} got stuck again and again, so it rests until {until}"),
+                        resume,
+                    ),
+                    Halted::Paused(why) => (
+                        "task_paused",
+                        about,
+                        Fail,
+                        format!("task {task} of group {group} is paused: it {}", quote(why)),
+                        resume,
+                    ),
+                }
             }
             GivenUp { count, newest } => (
                 "given_up",

@@ -15,7 +15,8 @@ fn ended(end: End, runner: Runner, cause: Cause) -> Ended {
 }
 
 fn on_stdin() -> Batch {
-    Batch { reached: Reached::OnStdin, said: Said::Nothing, tries: 0, free_returns: 0 }
+    let (tries, free_returns, retries) = (0, 0, retry::MAX_RETRIES);
+    Batch { reached: Reached::OnStdin, said: Said::Nothing, tries, free_returns, retries }
 }
 
 fn returned(tries: u32, free_returns: u32, rest_ms: i64) -> Judgement {
@@ -55,9 +56,14 @@ fn every_crash_that_the_design_lists_gives_its_batch_back() {
         Batch { free_returns: 2, ..on_stdin() },
         &returned(1, 2, 5_000),
     );
-    // At work when it died.
-    check(&owner_gone(exited(137), READY), on_stdin(), &returned(1, 0, 5_000));
-    check(&owner_gone(End::Gone, READY), on_stdin(), &returned(1, 0, 5_000));
+    // At work when it died: our own death is not its fault, but it may be the cause.
+    for end in [exited(137), End::Gone] {
+        let at_work = owner_gone(end, READY);
+        check(&at_work, on_stdin(), &returned(0, 1, 0));
+        check(&at_work, Batch { free_returns: 1, ..on_stdin() }, &returned(0, 2, 0));
+        check(&at_work, Batch { free_returns: 2, ..on_stdin() }, &returned(1, 2, 5_000));
+        check_failed(&at_work, Batch { free_returns: 2, tries: 5, ..on_stdin() }, "because I was restarted");
+    }
 }
 
 #[test]
@@ -138,7 +144,8 @@ fn a_batch_that_something_was_said_about_is_never_handed_out_again() {
 
 #[test]
 fn a_done_batch_is_done_however_the_run_ended() {
-    let done = Batch { reached: Reached::Done, said: Said::Something, tries: 9, free_returns: 9 };
+    let done =
+        Batch { reached: Reached::Done, said: Said::Something, tries: 9, free_returns: 9, ..on_stdin() };
     for end in [exited(0), exited(1), End::Gone, End::NeverCreated] {
         check(&ended(end, READY, Cause::OwnerGone), done, &Judgement::Done);
     }

@@ -104,6 +104,8 @@ pub(super) struct Group {
     /// Why nothing is started, piped or closed by choice; empty: it is.
     pub(super) held: BTreeSet<Holding>,
     pub(super) tasks: Line<String>,
+    /// A lane had its turn while a task waited: the next turn is a task's.
+    pub(super) task_is_next: bool,
     pub(super) waits: BTreeMap<LaneId, Wait>,
     /// The lanes of `waits` that don't rest, in the order in which they began to wait.
     pub(super) lanes: Line<LaneId>,
@@ -125,13 +127,17 @@ impl Group {
         self.run.as_ref().filter(|_| self.held.is_empty()).map(|run| run.phase)
     }
 
-    /// Takes what the next run serves, with its generation: tasks first, then the lane that waits longest.
+    /// Takes what the next run serves, with its generation: people first, but no lane has two turns over a task that waits.
     pub(super) fn take_work(&mut self) -> Option<(Work, i64)> {
-        if let Some(task) = self.tasks.take_first() {
+        if (self.task_is_next || self.lanes.is_empty())
+            && let Some(task) = self.tasks.take_first()
+        {
+            self.task_is_next = false;
             return Some((Work::Task(task), 0));
         }
         let lane = self.lanes.take_first()?;
         let wait = self.waits.remove(&lane)?;
+        self.task_is_next = !self.tasks.is_empty();
         Some((Work::Lane(lane), wait.generation))
     }
 
@@ -181,8 +187,10 @@ impl Group {
         };
         match load {
             Load::Busy => pipe,
-            Load::Idle if !self.tasks.is_empty() => Some(Step::Close),
-            Load::Idle => pipe.or_else(|| (!self.lanes.is_empty()).then_some(Step::Close)),
+            Load::Idle => {
+                let wanted = !(self.tasks.is_empty() && self.lanes.is_empty());
+                pipe.or_else(|| wanted.then_some(Step::Close))
+            }
         }
     }
 }

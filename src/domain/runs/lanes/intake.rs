@@ -19,6 +19,10 @@ impl Lanes {
                 self.forget_lane(&group, lane);
                 Some(group)
             }
+            Event::Woken { group, lane } => {
+                self.wake(&group, lane);
+                Some(group)
+            }
             Event::TaskDue { group, task } => {
                 let state = self.groups.entry(group.clone()).or_default();
                 let runs = state.run.as_ref().is_some_and(|run| run.work == Work::Task(task.clone()));
@@ -147,6 +151,16 @@ impl Lanes {
             }
         }
         group.lanes.set(&lane, Membership::when(wait.rest_until.is_none()));
+    }
+
+    fn wake(&mut self, folder: &Folder, lane: LaneId) {
+        let Some(group) = self.groups.get_mut(folder) else { return };
+        if let Some(wait) = group.waits.get_mut(&lane)
+            && let Some(until) = wait.rest_until.take()
+        {
+            self.rests.remove(&(until, folder.clone(), lane));
+            group.lanes.join(&lane);
+        }
     }
 
     fn forget_lane(&mut self, folder: &Folder, lane: LaneId) {

@@ -165,7 +165,8 @@ impl Lanes {
 
     /// Brings the index up to date with a group's state.
     fn index(&mut self, folder: &Folder) {
-        let Some(group) = self.groups.get(folder) else { return };
+        let Some(group) = self.groups.get_mut(folder) else { return };
+        group.task_is_next &= !group.tasks.is_empty();
         let phase = group.known_phase();
         self.line.set(folder, Membership::when(group.is_startable()));
         self.idle.set(folder, Membership::when(phase == Some(Phase::Ready(Load::Idle))));

@@ -30,13 +30,17 @@
 //! - **Slots.** Every run counts against the cap until it has ended; runs that were adopted may exceed it. Groups
 //!   with work and without a run stand in one line, in the order in which they began to wait. A group whose run has
 //!   ended goes to its end, so nobody gets a second turn before those who wait have had their first.
-//! - **In a group** tasks go before lanes, and lanes in the order in which they began to wait.
+//! - **In a group** people go first, but a lane that had its turn while a task waited is followed by a task. Lanes have
+//!   their turns in the order in which they began to wait, and so have tasks. So a lane with `n` other lanes before it, or
+//!   a task with `n` other tasks, waits for at most `2 (n + 1)` ended runs of its group, the one at work included. A pipe is
+//!   a turn, too: a lane whose pipe failed begins to wait again.
 //! - **Follow-ups** are piped into a ready run of the same lane and generation, one at a time. While others wait (for
 //!   the slot, or in the same group) a run gets [`PIPES_WHILE_OTHERS_WAIT`] of them; then it has to finish.
 //! - **Making room.** Only idle runs are closed, longest idle first, and only as many as are wanted beyond those
 //!   that are closing already.
-//! - **Rests.** A lane that rests stands in no line; it begins to wait when the clock has ended its rest. News of
-//!   more messages lengthens a rest at most. One further off than [`LONGEST_REST_MS`] is over: the clock was changed.
+//! - **Rests.** A lane that rests stands in no line; it begins to wait when the clock, or [`Event::Woken`], has ended its
+//!   rest. News of more messages lengthens a rest at most. One further off than [`LONGEST_REST_MS`] is over: the clock was
+//!   changed.
 
 mod group;
 mod intake;

@@ -86,6 +86,13 @@ pub enum Event {
         /// The lane.
         lane: LaneId,
     },
+    /// Somebody has ended the lane's rest.
+    Woken {
+        /// The lane's group.
+        group: Folder,
+        /// The lane.
+        lane: LaneId,
+    },
     /// A task's time has come. Ignored while the same task is queued or its run has not ended.
     TaskDue {
         /// The task's group.

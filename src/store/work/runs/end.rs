@@ -9,6 +9,7 @@ use crate::domain::{
     runs::{
         health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
         judge::{self, Batch, Cause, End, Ended, Judgement, Reached, Said, Went},
+        retry,
     },
     states::{BatchState, RunStatus, Via},
 };
@@ -20,7 +21,7 @@ use crate::store::{
         waiting::{WaitingLane, waiting},
     },
     talk::outbox::Say,
-    work::failing,
+    work::{failing, tasks},
 };
 
 /// The facts about a run whose container is certainly dead.
@@ -84,12 +85,8 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     for ((batch, lane, _), judgement) in open.iter().zip(judgements) {
         keep_judgement(c, end.run, *batch, *lane, judgement, now)?;
     }
-    if killed.is_some() {
-        rest_after_kills(c, &row, now)?;
-    }
     // A run that never began, or that somebody ended, does not count as a failure of the group.
-    let tells = !matches!(end.cause, Cause::OwnerGone | Cause::Cancelled { .. })
-        && !matches!(end.end, End::NeverCreated | End::NotNow { .. });
+    let tells = judge::blames(&ended);
     match last.went {
         Went::Well => failing::works_again(c, &row.group, row.task())?,
         Went::Wrong if tells => failing::has_failed(c, &row.group, row.task(), end.run, now)?,
@@ -97,6 +94,9 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     }
     if let Some(task) = row.task() {
         judge_task(c, &row, task, end, &ended, last.error.as_deref(), zones, now)?;
+    }
+    if killed.is_some() {
+        rest_after_kills(c, &row, now)?;
     }
     Ok(RunEnded { error: last.error, waiting: waiting(c, Some(&row.group))? })
 }
@@ -128,6 +128,7 @@ fn open_batches(c: &Connection, end: &EndOfRun) -> Result<Vec<(i64, i64, Batch)>
             said: if r.get("said")? { Said::Something } else { Said::Nothing },
             tries: r.get("tries")?,
             free_returns: r.get("free_returns")?,
+            retries: retry::MAX_RETRIES,
         };
         Ok((id, r.get("lane_id")?, batch, r.get("outbox_mark")?))
     })?
@@ -200,23 +201,26 @@ fn keep_judgement(
     Ok(())
 }
 
-/// No kill loops: a lane whose runs were killed three times in an hour rests, and its chat is told so once.
+/// No kill loops: a lane or a task whose runs were killed three times in an hour rests, and its chat is told so once.
 fn rest_after_kills(c: &Connection, run: &ActiveRun, now: Time) -> Result<()> {
-    let Some(lane) = run.lane else { return Ok(()) };
     let kills: Vec<Time> = c
         .prepare_cached(
-            "SELECT killed_at FROM runs WHERE lane_id = ?1 AND killed_at > ?2 ORDER BY killed_at",
+            "SELECT killed_at FROM runs INDEXED BY runs_killed WHERE group_folder = ?1 AND source = ?2 AND killed_at > ?3 ORDER BY killed_at",
         )?
-        .query_map([lane, now.plus_ms(-KILLS_WITHIN_MS).0], |r| r.get(0).map(Time))?
+        .query_map(params![run.group.as_str(), run.source, now.plus_ms(-KILLS_WITHIN_MS).0], |r| r.get(0).map(Time))?
         .collect::<rusqlite::Result<_>>()?;
     let KillLoop::RestUntil(until) = health::kill_loop(&kills, now) else { return Ok(()) };
+    if let Some(task) = run.task() {
+        return tasks::rest(c, run, task, until, now);
+    }
+    let Some(lane) = run.lane else { return Ok(()) };
     c.prepare_cached("UPDATE sessions SET rest_until = max(coalesce(rest_until, 0), ?2) WHERE lane_id = ?1")?
         .execute([lane, until.0])?;
     if kills.len() == health::MAX_KILLS {
         let (chat, thread): (String, String) = c
             .prepare_cached("SELECT chat_jid, thread FROM sessions WHERE lane_id = ?1")?
             .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
-        let text = "I got stuck three times within an hour, so I rest for an hour before I try again.";
+        let text = "I got stuck three times within an hour, so I rest for an hour before I try again. A message of an owner wakes me at once.";
         let cause = format!("notice: run {} was killed", run.id);
         let notice = Say { chat_jid: &chat, thread: &thread, text, cause: &cause, ..Say::default() };
         said(c, &Key::Killed { run: run.id }, &notice, now)?;

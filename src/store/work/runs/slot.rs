@@ -7,7 +7,11 @@ use super::{ActiveRun, EndOfRun};
 use crate::domain::{
     host::zone::Zones,
     rows::Task,
-    runs::judge::{self, Batch, Ended, Judgement, Reached, Said},
+    runs::{
+        judge::{self, Batch, Ended, Judgement, Reached, Said},
+        retry,
+        tasks::{GaveUp, Then, Told, after_failures},
+    },
 };
 use crate::store::{
     Result,
@@ -52,7 +56,8 @@ pub(super) fn judge_task(
         Judgement::Done
     } else {
         // A slot is judged as a batch that lay on stdin. Nobody counts its free returns, so it has none.
-        let batch = Batch { reached: Reached::OnStdin, said, tries, free_returns: judge::MAX_FREE_RETURNS };
+        let (free_returns, retries) = (judge::MAX_FREE_RETURNS, retry::TASK_RETRIES);
+        let batch = Batch { reached: Reached::OnStdin, said, tries, free_returns, retries };
         let (_, judgements) = judge::judge(ended, &[batch], end.retry_base_ms);
         judgements.into_iter().next().unwrap_or(Judgement::Done)
     };
@@ -66,7 +71,7 @@ pub(super) fn judge_task(
         c.prepare_cached(
             // One that was paused meanwhile has run all the same.
             "UPDATE tasks SET slot = NULL, tries = 0, status = iif(schedule_type = 'once', 'completed', status),
-               pause_reason = iif(schedule_type = 'once', NULL, pause_reason) WHERE id = ?1 AND group_folder = ?2",
+               paused_for = iif(schedule_type = 'once', NULL, paused_for) WHERE id = ?1 AND group_folder = ?2",
         )?
         .execute([task, group])?;
         Ok(())
@@ -74,48 +79,81 @@ pub(super) fn judge_task(
     match judgement {
         Judgement::Done => {
             c.prepare_cached(
-                "UPDATE tasks SET last_result = coalesce(last_result, 'Completed') WHERE id = ?1 AND group_folder = ?2",
+                "UPDATE tasks SET last_result = coalesce(last_result, 'Completed'), failures = 0, failures_told = 0 WHERE id = ?1 AND group_folder = ?2",
             )?
             .execute([task, group])?;
             over(c)
         }
         Judgement::Returned { .. } if moved_on => Ok(()),
-        Judgement::Returned { tries, rest_ms, .. } => {
+        Judgement::Returned { tries: spent, rest_ms, .. } => {
             let again = now.plus_ms(rest_ms);
             let zone = zone_of(c, &row.group, zones)?.zone;
             let next = slot.and_then(|slot| next_slot(&row, Time(slot), now, &zone));
-            match next {
-                // The next occurrence is as near as another try of this one.
-                Some(next) if next <= again => over(c),
-                Some(_) | None => {
-                    c.prepare_cached(
-                        "UPDATE tasks SET next_run = ?2, tries = ?3 WHERE id = ?1 AND status <> 'completed' AND group_folder = ?4",
-                    )?
-                    .execute(params![task, again.0, tries, group])?;
-                    Ok(())
-                }
+            // The next occurrence is as near as another try of this one.
+            if spent > tries && next.is_some_and(|next| next <= again) {
+                over(c)?;
+                let failed = Failed { how: GaveUp::ForTheNext, row: &row, run, ended, error };
+                return failed.count(c, tries, said, now);
             }
+            c.prepare_cached(
+                "UPDATE tasks SET next_run = ?2, tries = ?3 WHERE id = ?1 AND status <> 'completed' AND group_folder = ?4",
+            )?
+            .execute(params![task, again.0, spent, group])?;
+            Ok(())
         }
         Judgement::Failed { .. } => {
-            let reason = error.unwrap_or("its run failed");
-            let short: String = format!("Error: {reason}").chars().take(200).collect();
-            c.prepare_cached("UPDATE tasks SET last_result = ?2 WHERE id = ?1 AND group_folder = ?3")?
-                .execute(params![task, short, group])?;
-            let text = judge::task_notice(ended, task, &row.prompt, tries, said);
-            let cause = format!("notice: task {task} failed");
-            crossing::said::said(
-                c,
-                &Key::TaskFailed { run: end.run },
-                &Say {
-                    chat_jid: &row.chat_jid,
-                    text: &text,
-                    cause: &cause,
-                    run: Some(end.run),
-                    ..Say::default()
-                },
-                now,
-            )?;
-            over(c)
+            over(c)?;
+            Failed { how: GaveUp::ForGood, row: &row, run, ended, error }.count(c, tries, said, now)
         }
+    }
+}
+
+/// An occurrence that failed.
+struct Failed<'a> {
+    how: GaveUp,
+    row: &'a Task,
+    run: &'a ActiveRun,
+    ended: &'a Ended,
+    error: Option<&'a str>,
+}
+
+impl Failed<'_> {
+    /// Counts it with those before it, tells the chat where that is due, and pauses the task that fails each time.
+    fn count(&self, c: &Connection, tries: u32, said: Said, now: Time) -> Result<()> {
+        let Self { how, row, run, ended, error } = *self;
+        let (task, group) = (row.id.as_str(), row.group.as_str());
+        let told: bool = c
+            .prepare_cached("SELECT failures_told FROM tasks WHERE id = ?1 AND group_folder = ?2")?
+            .query_row([task, group], |r| r.get("failures_told"))?;
+        let failures = row.failures + u32::from(judge::blames(ended));
+        let told = if told { Told::Already } else { Told::NotYet };
+        let then = after_failures(failures, how, told, row.schedule_type);
+        let reason = error.unwrap_or("its run failed");
+        let short: String = format!("Error: {reason}").chars().take(200).collect();
+        let paused_for = (then == Then::Pause)
+            .then(|| format!("failed {failures} times in a row, the last time: {reason}"));
+        c.prepare_cached(
+            "UPDATE tasks SET last_result = ?3, failures = ?4, failures_told = max(failures_told, ?5),
+               status = CASE WHEN ?6 IS NOT NULL AND status = 'active' THEN 'paused' ELSE status END,
+               paused_for = CASE WHEN ?6 IS NOT NULL AND status = 'active' THEN ?6 ELSE paused_for END
+             WHERE id = ?1 AND group_folder = ?2",
+        )?
+        .execute(params![task, group, short, failures, then != Then::Quiet, paused_for])?;
+        let text = match then {
+            Then::Quiet => return Ok(()),
+            Then::Tell => {
+                judge::task_notice(ended, task, &row.prompt, tries.max(failures.saturating_sub(1)), said)
+            }
+            Then::Pause => judge::pause_notice(ended, task, &row.prompt, failures),
+        };
+        let (cause, key) = (format!("notice: task {task} failed"), Key::TaskFailed { run: run.id });
+        let (chat_jid, run) = (&*row.chat_jid, Some(run.id));
+        crossing::said::said(
+            c,
+            &key,
+            &Say { chat_jid, text: &text, cause: &cause, run, ..Say::default() },
+            now,
+        )?;
+        Ok(())
     }
 }

@@ -9,6 +9,7 @@ use crate::domain::runs::lanes::{AdoptedState, LaneId, Load, Work};
 enum Op {
     Message(usize, usize, ToldRest),
     Empty(usize, usize),
+    Wake(usize, usize),
     Task(usize, usize),
     TaskGone(usize, usize),
     NextPipe(usize, Pipe),
@@ -30,6 +31,7 @@ fn perform(world: &mut World, op: Op) {
     match op {
         Op::Message(g, l, rest) => world.message(g, l, rest),
         Op::Empty(g, l) => world.empty(g, l),
+        Op::Wake(g, l) => world.wake(g, l),
         Op::Task(g, t) => world.task(g, t),
         Op::TaskGone(g, t) => world.task_gone(g, t),
         Op::NextPipe(g, pipe) => world.next_pipe(g, pipe),
@@ -71,7 +73,8 @@ fn op() -> impl Strategy<Value = Op> {
         14..=17 => Op::Message(g, l, ToldRest::Truth),
         18..=19 => Op::Message(g, l, ToldRest::Earlier),
         20..=21 => Op::Message(g, l, ToldRest::Absurd),
-        22..=23 => Op::Empty(g, l),
+        22 => Op::Empty(g, l),
+        23 => Op::Wake(g, l),
         24..=28 => Op::Task(g, l),
         29 => Op::TaskGone(g, l),
         30..=31 => Op::NextPipe(g, Pipe::Fails),

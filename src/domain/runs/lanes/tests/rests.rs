@@ -37,6 +37,22 @@ fn a_rest_is_lengthened_by_later_news() {
 }
 
 #[test]
+fn a_lane_that_is_woken_waits_no_longer() {
+    let lanes = play(
+        1,
+        "0 waiting a1 until 50 ->
+         0 waiting b1 until 60 ->
+         1 woken c1 ->
+         1 woken b2 ->
+         1 woken b1 -> start b1
+         1 woken b1 ->
+         2 woken a1 ->
+         3 ended b -> start a1",
+    );
+    assert_eq!(lanes.next_wake(), None);
+}
+
+#[test]
 fn any_event_ends_a_rest_whose_time_has_come() {
     play(
         2,

@@ -1,8 +1,10 @@
 //! The rules as assertions: on each action when it is performed, and on what was left undone after each event.
 
+use std::collections::BTreeSet;
+
 use ipc_handlers::{Folder, Time};
 
-use super::world::{Container, GROUPS, Group, Mode, Pipe, Rows, World, name};
+use super::world::{Container, GROUPS, Group, Mode, Patience, Pipe, Rows, Source, World, name};
 use crate::domain::runs::lanes::{Action, Event, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT, Work};
 
 impl World {
@@ -38,10 +40,18 @@ impl World {
             assert!(fair, "{g} has a second turn while {other} waits");
         }
         self.passed_by.remove(&g);
+        self.patience.remove(&(g, Source::of(&work)));
+        for ((of, source), patience) in self.patience.iter_mut().filter(|((of, _), _)| *of == g) {
+            patience.passed_over += 1;
+            let most = 2 * patience.ahead + 1;
+            assert!(
+                patience.passed_over <= most,
+                "{of}: {source:?} waits for more than {most} runs beside the one at work"
+            );
+        }
         let group = &mut self.groups[g];
         let generation = match &work {
             Work::Lane(lane) => {
-                assert!(group.due.is_empty(), "{g}: messages before a task");
                 let rows = &mut group.rows[lane.0 as usize];
                 assert!(rows.is_awake(self.now), "{g}: start of {lane:?}, {rows:?}");
                 (rows.waits, rows.rest_until) = (false, None);
@@ -74,6 +84,8 @@ impl World {
         assert_eq!(c.work, Work::Lane(lane), "{g}: a foreign lane");
         assert_eq!(c.generation, rows.generation, "{g}: another generation");
         assert!(rows.is_awake(now), "{g}: pipe of {rows:?}");
+        // Whatever comes of it, that was its turn.
+        self.patience.remove(&(g, Source::Lane(lane.0 as usize)));
         c.crowded_pipes += u32::from(crowded);
         assert!(c.crowded_pipes <= PIPES_WHILE_OTHERS_WAIT, "{g}: too many pipes while others wait");
         c.answer = Some(match std::mem::take(&mut group.next_pipe) {
@@ -110,6 +122,7 @@ impl World {
 
     /// Checks that nothing that could be done has been left undone.
     fn judge(&mut self) {
+        self.count_who_waits();
         let waiting: Vec<usize> = (0..GROUPS).filter(|g| self.is_startable(*g)).collect();
         self.passed_by.retain(|g, _| waiting.contains(g));
         let open = self.mode == Mode::Open;
@@ -149,6 +162,29 @@ impl World {
         }
         if self.mode != Mode::Draining {
             assert!(self.lanes.next_wake().is_none_or(|wake| wake > self.now), "a wake in the past");
+        }
+    }
+
+    /// Notes who has begun to wait, with how many of its kind before it, and who waits no more.
+    fn count_who_waits(&mut self) {
+        let (mut waiting, mut in_doubt) = (BTreeSet::new(), BTreeSet::new());
+        for (g, group) in self.groups.iter().enumerate() {
+            waiting.extend(group.due.iter().map(|task| (g, Source::Task(task.clone()))));
+            let awake = group.rows.iter().enumerate().filter(|(_, rows)| rows.is_awake(self.now));
+            waiting.extend(awake.map(|(l, _)| (g, Source::Lane(l))));
+            // Nobody knows yet whether the pipe fails; that it did is not heard of a run that leaves.
+            let is_in_doubt = |c: &&Container| c.answer.is_some() || (c.told_to_leave && c.failed_pipes > 0);
+            in_doubt.extend(group.container.as_ref().filter(is_in_doubt).map(|c| (g, Source::of(&c.work))));
+        }
+        self.patience.retain(|who, _| waiting.contains(who) && !in_doubt.contains(who));
+        for who in waiting.difference(&in_doubt) {
+            let like = |other: &&(usize, Source)| {
+                other.0 == who.0
+                    && *other != who
+                    && matches!(other.1, Source::Task(_)) == matches!(who.1, Source::Task(_))
+            };
+            let ahead = waiting.iter().filter(like).count();
+            self.patience.entry(who.clone()).or_insert(Patience { ahead, passed_over: 0 });
         }
     }
 

@@ -64,6 +64,7 @@ fn parse_event(text: &str) -> Event {
     match words[0] {
         "waiting" => Event::Waiting { group: group(), waiting: parse_waiting(&words[1..])[0] },
         "emptied" => Event::Emptied { group: group(), lane: lane() },
+        "woken" => Event::Woken { group: group(), lane: lane() },
         "due" => Event::TaskDue { group: group(), task: task() },
         "gone" => Event::TaskGone { group: group(), task: task() },
         "ready" => Event::Ready { group: group() },

@@ -33,7 +33,7 @@ fn the_cap_holds_and_a_freed_slot_goes_to_who_waits() {
 }
 
 #[test]
-fn a_task_goes_before_the_messages_of_its_group() {
+fn people_go_first_and_a_task_that_was_passed_over_goes_next() {
     play_after(
         1,
         A_IS_BUSY,
@@ -41,12 +41,46 @@ fn a_task_goes_before_the_messages_of_its_group() {
          0 due a:t ->
          0 due a:u ->
          0 idle a -> close a
-         1 ended a a2 -> start a:t
+         1 ended a a2 a1 -> start a2
          1 ready a ->
          1 idle a -> close a
-         2 ended a a2 -> start a:u
+         2 ended a a1 -> start a:t
          2 idle a -> close a
-         3 ended a a2 -> start a2",
+         3 ended a a1 -> start a1
+         3 idle a -> close a
+         4 ended a -> start a:u",
+    );
+}
+
+#[test]
+fn a_person_waits_for_the_task_at_work_alone_however_many_are_due() {
+    play(
+        1,
+        "0 due a:t -> start a:t
+         0 due a:u ->
+         1 waiting a1 ->
+         1 due a:v ->
+         1 idle a -> close a
+         2 ended a a1 -> start a1
+         3 due a:t ->
+         3 idle a -> close a
+         4 ended a -> start a:u",
+    );
+}
+
+#[test]
+fn a_task_that_was_passed_over_and_is_gone_leaves_no_right_to_another() {
+    play(
+        1,
+        "0 hold a ->
+         0 due a:t ->
+         0 waiting a1 ->
+         0 waiting a2 ->
+         0 release a -> start a1
+         0 gone a:t ->
+         0 due a:u ->
+         1 ended a a2 -> start a2
+         2 ended a -> start a:u",
     );
 }
 
@@ -128,7 +162,7 @@ fn a_busy_group_gets_its_second_turn_after_those_who_wait() {
          2 idle a -> close a
          2 ended a a1 -> start b1
          3 ended b b1 -> start c1
-         4 ended c -> start a:t",
+         4 ended c -> start a1",
     );
 }
 
@@ -210,11 +244,11 @@ fn a_held_group_is_left_alone_and_keeps_no_slot_from_others() {
          0 waiting b1 -> start b1
          1 idle b ->
          1 hold b ->
-         1 waiting b1 ->
+         1 waiting b2 ->
          1 due b:t ->
          2 release a ->
          2 release b -> close b
-         3 ended b b1 -> start a1",
+         3 ended b b2 -> start a1",
     );
 }
 

@@ -76,6 +76,33 @@ pub(super) struct World {
     pub(super) groups: Vec<Group>,
     /// For each group that waits for a slot: who has been started since it began to wait.
     pub(super) passed_by: BTreeMap<usize, BTreeSet<usize>>,
+    /// For each source of a group that waits: how many were before it, and how often it was passed over.
+    pub(super) patience: BTreeMap<(usize, Source), Patience>,
+}
+
+/// What a run can be for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    Lane(usize),
+    Task(String),
+}
+
+impl Source {
+    pub(super) fn of(work: &Work) -> Self {
+        match work {
+            Work::Lane(lane) => Self::Lane(lane.0 as usize),
+            Work::Task(task) => Self::Task(task.clone()),
+        }
+    }
+}
+
+/// How a source waits for its turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Others of its kind that waited when it began to.
+    pub(super) ahead: usize,
+    /// Runs of its group that were started since.
+    pub(super) passed_over: usize,
 }
 
 impl World {
@@ -87,6 +114,7 @@ impl World {
             mode: Mode::Open,
             groups: vec![Group::default(); GROUPS],
             passed_by: BTreeMap::new(),
+            patience: BTreeMap::new(),
         }
     }
 
@@ -104,6 +132,11 @@ impl World {
         };
         let waiting = WaitingLane { not_before, ..waiting_lane(l, rows) };
         self.tell(Event::Waiting { group: name(g), waiting });
+    }
+
+    pub(super) fn wake(&mut self, g: usize, l: usize) {
+        self.groups[g].rows[l].rest_until = None;
+        self.tell(Event::Woken { group: name(g), lane: LaneId(l as i64) });
     }
 
     pub(super) fn empty(&mut self, g: usize, l: usize) {

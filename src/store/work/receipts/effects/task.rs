@@ -8,7 +8,10 @@ use rusqlite::{Connection, params};
 
 use super::{super::LONGEST_REPLY, Applied, within};
 use crate::domain::runs::tasks::TaskLimits;
-use crate::store::{Result, work::tasks};
+use crate::store::{
+    Result,
+    work::{failing, tasks},
+};
 
 /// Stores a new task, under its own id or one that we make: `task-N`, with the row's number.
 pub(super) fn create(c: &Connection, new: &NewTask, limits: &TaskLimits, now: Time) -> Applied {
@@ -83,7 +86,8 @@ pub(super) fn cancel(c: &Connection, group: &Folder, id: &str) -> Applied {
     Ok(Ok(Outcome::TaskCancelled { task_id: id.to_owned() }))
 }
 
-/// Changes a task. A new `next_run` is a new slot, with all its tries; one that is due already was asked for.
+/// Changes a task. A new `next_run` is a new slot, with all its tries; one that is due already was asked for. If its rest ends,
+/// the occurrence that was put off is due when it was due.
 pub(super) fn change(
     c: &Connection,
     group: &Folder,
@@ -101,10 +105,13 @@ pub(super) fn change(
             "UPDATE tasks SET prompt = coalesce(?3, prompt), script = CASE WHEN ?4 IS NULL THEN script ELSE nullif(?4, '') END,
                schedule_type = coalesce(?5, schedule_type), schedule_value = coalesce(?6, schedule_value),
                context_mode = coalesce(?7, context_mode), catch_up = coalesce(?8, catch_up), output = coalesce(?9, output),
-               catch_up_window_ms = coalesce(?12, catch_up_window_ms), status = coalesce(?10, status),
-               pause_reason = iif(?10 IS NULL, pause_reason, NULL), next_run = coalesce(?11, next_run),
-               next_slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN next_slot END, accounted = iif(?11 IS NULL OR ?11 = next_run, accounted, ?13),
-               asked_slot = CASE WHEN ?11 IS NULL THEN asked_slot WHEN ?11 <= ?13 THEN ?11 END,
+               catch_up_window_ms = coalesce(?13, catch_up_window_ms), status = coalesce(?10, status),
+               next_run = coalesce(CASE WHEN ?12 AND rest_until IS NOT NULL THEN slot END, ?11, next_run),
+               rest_until = CASE WHEN ?11 IS NULL AND NOT ?12 THEN rest_until END,
+               failures = iif(?12, 0, failures), failures_told = iif(?12, 0, failures_told),
+               paused_for = CASE WHEN ?10 IS NULL THEN paused_for END,
+               next_slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN next_slot END, accounted = iif(?11 IS NULL OR ?11 = next_run, accounted, ?14),
+               asked_slot = CASE WHEN ?11 IS NULL THEN asked_slot WHEN ?11 <= ?14 THEN ?11 END,
                slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN slot END, tries = iif(?11 IS NULL OR ?11 = next_run, tries, 0)
              WHERE id = ?1 AND group_folder = ?2",
         )?
@@ -120,9 +127,13 @@ pub(super) fn change(
             change.output.map(OutputMode::as_str),
             change.status.map(TaskStatus::as_str),
             change.next_run.map(|at| at.0),
+            change.afresh,
             change.catch_up_window_ms,
             now.0,
         ])?;
+    if change.afresh {
+        failing::forget(c, group, id)?;
+    }
     let task = tasks::facts_of(c, id, Some(group), group)?.into_iter().next();
     let Some(task) = task.filter(|_| changed > 0) else {
         return Ok(Err(NotApplied::TaskGone { id: id.to_owned() }));

@@ -1,0 +1,43 @@
+//! Ending the rests of a group's lanes: what waits in them is tried again at once.
+
+use ipc_handlers::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{By, Done, OpError, Operation, World};
+use crate::{domain::rows::Lane, ops::args::Jid, system::clock};
+
+/// Which lanes.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub group: Folder,
+    /// Only those of this chat; left out: all of the group.
+    #[serde(default)]
+    pub chat: Option<Jid>,
+}
+
+/// The lanes that rested.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Woken {
+    pub group: Folder,
+    pub lanes: Vec<Lane>,
+}
+
+impl Operation for Args {
+    type Row = Woken;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Woken>, OpError> {
+        let Self { group, chat } = self;
+        world.group(&group).await?;
+        let now = clock::now();
+        let woken = world.store.wake_lanes(&group, chat.as_ref().map(Jid::as_str), now).await?;
+        world.keeper.wake(&group, &woken);
+        let lanes = world.store.lanes_called(&woken, now)?;
+        let says = match woken.len() {
+            0 => format!("no lane of group {group} rests"),
+            lanes => format!("lanes of group {group} that rest no longer: {lanes}"),
+        };
+        Ok(Done::new(Woken { group, lanes }, says))
+    }
+}

@@ -1,0 +1,167 @@
+//! Who waits for what, since when: lanes, and tasks that are due.
+
+use ipc_handlers::{Folder, Time};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::domain::rows::{Lane, Waiter};
+use crate::store::{
+    Result, Store, at_most,
+    columns::Columns as _,
+    crossing::waiting::{first_due, waiting},
+    oldest_first,
+};
+
+/// What a message or a task waits for when nothing of its own group is in its way.
+pub(super) const A_SLOT: &str = "a free slot";
+
+/// The run that a group has now.
+struct AtWork {
+    run: i64,
+    source: String,
+    since: Time,
+}
+
+impl AtWork {
+    fn of(c: &Connection, group: &str) -> Result<Option<Self>> {
+        Ok(c.prepare_cached(
+            "SELECT id, source, coalesce(started_at, created_at) AS since FROM runs WHERE group_folder = ?1 AND status IN ('queued', 'running')",
+        )?
+        .query_row([group], |r| Ok(Self { run: r.get("id")?, source: r.get("source")?, since: r.time("since")? }))
+        .optional()?)
+    }
+
+    /// What waits for the end of this run.
+    fn in_words(&self) -> String {
+        let Self { run, source, since } = self;
+        match source.strip_prefix("task:") {
+            Some(task) => {
+                format!(
+                    "the group's container, which is at other work (run {run}, of task {task}, since {since})"
+                )
+            }
+            None => format!("the group's container, which is at other work (run {run}, since {since})"),
+        }
+    }
+}
+
+/// What waits for the end of a rest.
+pub(super) fn rest_in_words(until: Time) -> String {
+    format!("the lane, which rests until {until} after a failure")
+}
+
+/// Which lanes are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LanesShown {
+    All,
+    /// Those in which something waits or is at work, and those that rest.
+    Busy,
+}
+
+/// A lane with what waits in it.
+const LANE: &str = "SELECT * FROM (
+  SELECT l.id, l.group_folder, l.chat_jid, l.thread, iif(s.rest_until > ?1, s.rest_until, NULL) AS rest_until,
+    (SELECT count(*) FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake')
+    + (SELECT count(*) FROM batches b INDEXED BY batches_open CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = l.id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake'
+       WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned') AS waiting,
+    (SELECT m.received_at FROM messages m WHERE m.seq = (SELECT min(seq) FROM (
+       SELECT (SELECT i.seq FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake' ORDER BY i.n LIMIT 1) AS seq
+       UNION ALL SELECT (SELECT min(i.seq) FROM batches b INDEXED BY batches_open CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = l.id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake'
+         WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned')))) AS since,
+    (SELECT r.id FROM runs r WHERE r.group_folder = l.group_folder AND r.source = 'lane:' || l.id AND r.status IN ('queued', 'running')) AS run,
+    (SELECT r.error FROM runs r WHERE r.group_folder = l.group_folder AND r.source = 'lane:' || l.id ORDER BY r.id DESC LIMIT 1) AS error,
+    EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired
+  FROM lanes l LEFT JOIN sessions s ON s.lane_id = l.id";
+
+fn lane_row(c: &Connection, r: &rusqlite::Row<'_>) -> rusqlite::Result<Lane> {
+    let (group, rest_until) = (r.folder("group_folder")?, r.time_or_null("rest_until")?);
+    let (waiting, wired): (i64, bool) = (r.get("waiting")?, r.get("wired")?);
+    let error: Option<String> = r.get("error")?;
+    let waits_for = match rest_until {
+        _ if waiting == 0 => None,
+        _ if !wired => Some("its wiring, which was removed".to_owned()),
+        Some(until) => Some(rest_in_words(until)),
+        None => Some(at_work_or_a_slot(c, group.as_str())?),
+    };
+    Ok(Lane {
+        group,
+        chat_jid: r.get("chat_jid")?,
+        thread: Some(r.get::<_, String>("thread")?).filter(|thread| !thread.is_empty()),
+        waiting,
+        since: r.time_or_null("since")?,
+        waits_for,
+        rest_until,
+        why: error.filter(|_| rest_until.is_some()),
+        run: r.get("run")?,
+    })
+}
+
+/// What waits in a group for nothing of its own.
+pub(super) fn at_work_or_a_slot(c: &Connection, group: &str) -> rusqlite::Result<String> {
+    let at_work =
+        AtWork::of(c, group).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    Ok(at_work.map_or_else(|| A_SLOT.to_owned(), |at_work| at_work.in_words()))
+}
+
+impl Store {
+    /// Returns lanes of one group or all in the order in which they were made; with `limit`, the newest ones.
+    pub fn shown_lanes(
+        &self,
+        group: Option<&Folder>,
+        which: LanesShown,
+        limit: Option<usize>,
+        now: Time,
+    ) -> Result<Vec<Lane>> {
+        self.read(|c| {
+            let busy = match which {
+                LanesShown::All => "",
+                LanesShown::Busy => "WHERE waiting > 0 OR rest_until IS NOT NULL OR run IS NOT NULL",
+            };
+            let mut newest = c.prepare_cached(&format!(
+                "{LANE} WHERE ?2 IS NULL OR l.group_folder = ?2) {busy} ORDER BY id DESC LIMIT ?3"
+            ))?;
+            let group = group.map(Folder::as_str);
+            oldest_first(newest.query_map(params![now.0, group, at_most(limit)], |r| lane_row(c, r))?)
+        })
+    }
+
+    /// Returns lanes by their ids.
+    pub fn lanes_called(&self, lanes: &[i64], now: Time) -> Result<Vec<Lane>> {
+        self.read(|c| {
+            let mut one = c.prepare_cached(&format!("{LANE} WHERE l.id = ?2)"))?;
+            let mut found = Vec::new();
+            for lane in lanes {
+                found.extend(one.query_row([now.0, *lane], |r| lane_row(c, r)).optional()?);
+            }
+            Ok(found)
+        })
+    }
+
+    /// Returns who waits for what, longest first, at most `most` of them: lanes, and of each group the task that is due
+    /// longest.
+    pub fn waiters(&self, most: usize, now: Time) -> Result<Vec<Waiter>> {
+        let lanes: Vec<i64> = self.read(|c| Ok(waiting(c, None)?.iter().map(|lane| lane.lane).collect()))?;
+        let lanes = self.lanes_called(&lanes, now)?;
+        let mut waiters: Vec<Waiter> = lanes
+            .into_iter()
+            .filter_map(|lane| {
+                let (since, waits_for) = lane.since.zip(lane.waits_for)?;
+                let (group, chat_jid, thread) = (lane.group, lane.chat_jid, lane.thread);
+                Some(Waiter { group, chat_jid, thread, task: None, since, waits_for })
+            })
+            .collect();
+        let due = self.read(|c| {
+            first_due(c, now)?
+                .into_iter()
+                .map(|task| {
+                    let waits_for = at_work_or_a_slot(c, task.group.as_str())?;
+                    let (group, chat_jid, since) = (task.group, task.chat_jid, task.since);
+                    Ok(Waiter { group, chat_jid, thread: None, task: Some(task.id), since, waits_for })
+                })
+                .collect::<Result<Vec<_>>>()
+        })?;
+        waiters.extend(due);
+        waiters.sort_by_key(|waiter| waiter.since);
+        waiters.truncate(most);
+        Ok(waiters)
+    }
+}
