@@ -247,7 +247,7 @@ fn a_task_script_that_fails_is_a_failure_with_its_output_in_the_history() {
     now(&root, "t", &json!({"script": "echo looking; echo no such host >&2; exit 3", "output": "chat"}));
     completed(&root, "t");
     let rows = history(&root, "t");
-    assert_eq!(rows.len(), 6);
+    assert_eq!(rows.len(), 4);
     assert_eq!(
         [&rows[0]["outcome"], &rows[0]["status"], &rows[0]["error"], &rows[0]["result"]],
         [
@@ -257,7 +257,7 @@ fn a_task_script_that_fails_is_a_failure_with_its_output_in_the_history() {
             "printed:\nlooking\non stderr:\nno such host"
         ]
     );
-    let told = "Scheduled task t (“water the plants”) failed: I tried 6 times, and the last time there was an error.";
+    let told = "Scheduled task t (“water the plants”) failed: I tried 4 times, and the last time there was an error.";
     wait_for("the chat to be told", || (root.said("local:main") == [told]).then_some(()));
 }
 
@@ -314,7 +314,7 @@ fn a_task_that_dies_during_its_background_work_is_not_completed() {
     now(&root, "t", &json!({}));
     assert_eq!(completed(&root, "t")["last_result"], "Error: exited with code 3");
     assert!(task_runs(&root).iter().all(|run| run["status"] == "failed"));
-    let told = "Scheduled task t (“water the plants”) failed: I tried 6 times, and the last time I crashed.";
+    let told = "Scheduled task t (“water the plants”) failed: I tried 4 times, and the last time I crashed.";
     wait_for("the chat to be told", || (root.said("local:main") == [told]).then_some(()));
 }
 
