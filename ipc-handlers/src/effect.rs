@@ -116,6 +116,9 @@ pub struct TaskChange {
     /// What happens to missed occurrences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<CatchUp>,
+    /// How long ago a slot may be for it to be made up for, ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catch_up_window_ms: Option<i64>,
     /// Where what the agent says goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<OutputMode>,
@@ -210,6 +213,9 @@ pub struct NewTask {
     pub script: Option<String>,
     /// What happens to occurrences that were missed.
     pub catch_up: CatchUp,
+    /// How long ago one may be for it to be made up for, ms; `None`: the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catch_up_window_ms: Option<i64>,
     /// Where what the agent says goes.
     pub output: OutputMode,
     /// When it runs first; in the past for a `once` that is overdue, which runs at once.
@@ -250,13 +256,13 @@ words! {
 }
 
 words! {
-    /// What happens to occurrences that were missed while nothing could run.
+    /// What happens to occurrences that were missed while G2 was not running.
     #[derive(Default, JsonSchema)]
     pub enum CatchUp: "catch-up policy" {
-        /// They become one run.
+        /// The latest is run.
         #[default]
         Latest = "latest",
-        /// Each is run, 24 at most.
+        /// The latest 24 at most are run, oldest first, some time apart.
         All = "all",
         /// None is run.
         Skip = "skip",

@@ -57,6 +57,8 @@ Examples:
 const SOON: Duration = Duration::from_secs(1);
 
 const REMOVED: &str = "\
+The main group can't be removed.
+
 The agent leaves and the commands of the group are settled first. An agent that does not leave
 is stopped after health.close_grace_ms (30 s). Wirings, tasks, members and mailbox of the group
 are removed. These stay: groups/FOLDER, data/sessions/FOLDER and archived sessions. A group that
@@ -143,7 +145,10 @@ impl Groups {
             Self::Remove { folder, yes } => {
                 let folder = Folder::parse(&folder).context("removing a group")?;
                 let group = store.group(&folder).await?.ok_or_else(|| none(&folder))?;
-                yes.to(&loss(&store, &group)?)?;
+                // The main group is refused without a question.
+                if !group.is_main {
+                    yes.to(&loss(&store, &group)?)?;
+                }
                 drop(store);
                 show::answer(context, &removed(context, folder).await?)
             }
@@ -171,9 +176,8 @@ fn none(folder: &Folder) -> OpError {
 /// What goes with a group.
 fn loss(store: &Store, group: &Group) -> anyhow::Result<String> {
     let tasks = store.tasks(Some(&group.folder), None)?.len();
-    let main = if group.is_main { "the main group " } else { "group " };
     Ok(format!(
-        "{main}{} is removed for good, with {} and {} and its members and mailbox; groups/{0} and archived sessions stay",
+        "group {} is removed for good, with {} and {} and its members and mailbox; groups/{0} and archived sessions stay",
         group.folder,
         counted(group.chats.len(), "wiring"),
         counted(tasks, "task"),

@@ -21,7 +21,7 @@ use crate::{
 pub(super) const REMOVED: &str = "\
 Removed if older than DAYS:
   messages that every agent has finished, and texts that were sent
-  runs that have ended, with their logs
+  runs that have ended, with their logs; slots of tasks that did not run
   commands that were settled at least 30 days ago and whose files cannot come back
   questions that were answered or have expired
   counts of unheard senders (`g2 dropped list`)
@@ -158,7 +158,7 @@ fn document(pruned: &Pruned, horizon: Horizon, how: How, sizes: &Sizes, note: Op
 }
 
 fn tell(pruned: &Pruned, before: Time, how: How, sizes: &Sizes, note: Option<String>) -> CliResult {
-    let what: Vec<String> = ["dropped", "message_marks"]
+    let what: Vec<String> = ["dropped", "message_marks", "slots"]
         .into_iter()
         .chain(History::ALL.map(History::name))
         .map(|table| (table, pruned.rows.get(table).copied().unwrap_or(0)))

@@ -6,15 +6,17 @@ use ipc_handlers::{
     Folder,
     effect::{CatchUp, ContextMode, OutputMode},
 };
+use serde_json::Value;
 
 use super::{
     CliResult, Context, Failure,
     client::perform,
     filter::check_group,
-    show,
+    out, show,
     word::{as_typed, word},
 };
 use crate::{
+    domain::rows::TaskSlot,
     ops::{
         Op, OpError,
         args::{Jid, Prompt},
@@ -31,6 +33,20 @@ Examples:
   g2 tasks add --group main --type cron --value \"0 9 * * *\" \"say good morning\"
   g2 tasks add --group main --type interval --value 3600000 --output chat \"check the mail\"
   g2 tasks add --group main --type once --value 2099-01-01T09:00:00 \"wish a happy new year\"";
+
+const HISTORY: &str = "\
+A slot is a time at which the task was due. A row shows one run, or slots that follow one another
+and did not run for one reason:
+  ran      a run was started for it; further attempts have rows of their own
+  skipped  previous run still queued or running, resting after a failure, or paused
+  missed   host down, outside the window of the task, or more than 24 were missed
+
+The row shows how long the slot waited, how long the run took, its result or error, and the
+outbox rows of what it sent.
+
+Examples:
+  g2 tasks history task-1 --limit 5
+  g2 tasks history task-1 --json";
 
 const UPDATED: &str = "\
 Examples:
@@ -70,8 +86,8 @@ pub(super) enum Tasks {
     /// Run a task now, in addition to its schedule; an interval starts anew
     #[command(after_help = "Examples:\n  g2 tasks run task-1")]
     Run(Named),
-    /// List the runs of a task with their results, oldest first
-    #[command(after_help = "Examples:\n  g2 tasks history task-1 --limit 5")]
+    /// Show what became of each time a task was due, with its runs and their results, oldest first
+    #[command(after_help = HISTORY)]
     History {
         #[command(flatten)]
         named: Named,
@@ -123,9 +139,13 @@ pub(super) struct Add {
     /// Session that it runs in: the group's, or one of its own (isolated)
     #[arg(long, value_name = "MODE", default_value = "isolated", value_parser = word::<ContextMode>())]
     context: ContextMode,
-    /// Missed occurrences (G2 was down): run the latest, all of them (at most 24), or none (skip)
+    /// Occurrences that were missed while G2 was down: run the latest, all (the latest 24, oldest
+    /// first, a minute apart), or none (skip)
     #[arg(long, value_name = "POLICY", default_value = "latest", value_parser = word::<CatchUp>())]
     catch_up: CatchUp,
+    /// Age in milliseconds beyond which a missed occurrence is not made up for [default: 7 days]
+    #[arg(long, value_name = "MS")]
+    catch_up_window: Option<i64>,
     /// Place for the agent's text: the task's history only, or the chat too
     #[arg(long, value_name = "WHERE", default_value = "history", value_parser = word::<OutputMode>())]
     output: OutputMode,
@@ -155,9 +175,13 @@ pub(super) struct Update {
     /// Session that it runs in: the group's, or one of its own (isolated)
     #[arg(long, value_name = "MODE", value_parser = word::<ContextMode>())]
     context: Option<ContextMode>,
-    /// Missed occurrences (G2 was down): run the latest, all of them (at most 24), or none (skip)
+    /// Occurrences that were missed while G2 was down: run the latest, all (the latest 24, oldest
+    /// first, a minute apart), or none (skip)
     #[arg(long, value_name = "POLICY", value_parser = word::<CatchUp>())]
     catch_up: Option<CatchUp>,
+    /// Age in milliseconds beyond which a missed occurrence is not made up for
+    #[arg(long, value_name = "MS")]
+    catch_up_window: Option<i64>,
     /// Place for the agent's text: the task's history only, or the chat too
     #[arg(long, value_name = "WHERE", value_parser = word::<OutputMode>())]
     output: Option<OutputMode>,
@@ -216,29 +240,87 @@ fn history(context: &Context, store: &Store, named: &Named, limit: Option<usize>
         return Err(kept().into());
     }
     let group = named.group(store)?;
-    let runs = store.task_history(&group, id, limit)?;
-    if runs.is_empty() && store.task(&group, id)?.is_none() {
+    let slots = store.task_history(&group, id, limit)?;
+    let task = store.task(&group, id)?;
+    if slots.is_empty() && task.is_none() {
         return Err(kept().into());
     }
-    show::rows(
-        context,
-        &runs,
-        &["run", "due", "attempt", "status", "started_at", "ended_at", "result", "error"],
-    )
+    if let Some(reason) = task.and_then(|task| task.paused_for).filter(|_| !context.json) {
+        out::tell(format!("task {id} is paused: {reason}"));
+    }
+    let columns = [
+        "due",
+        "last_due",
+        "slots",
+        "outcome",
+        "reason",
+        "run",
+        "attempt",
+        "status",
+        "started_at",
+        "waited_ms",
+        "duration_ms",
+        "result",
+        "result_file",
+        "error",
+        "sent",
+    ];
+    if context.json {
+        return show::rows(context, &slots, &columns);
+    }
+    let rows: Vec<Value> = slots.iter().map(for_people).collect();
+    show::rows(context, &rows, &columns)
+}
+
+/// Returns a row of a history with the ids of what was sent in place of the texts.
+fn for_people(slot: &TaskSlot) -> Value {
+    let mut row = serde_json::to_value(slot).unwrap_or_default();
+    let ids: Vec<String> = slot.sent.iter().map(|sent| sent.id.to_string()).collect();
+    row["sent"] = ids.join(" ").into();
+    if slot.at_least {
+        row["slots"] = format!("{}+", slot.slots).into();
+    }
+    row
 }
 
 impl Add {
     fn parsed(self) -> anyhow::Result<add::Args> {
-        let Self { group, chat, kind, value, context, catch_up, output, script, id, prompt } = self;
+        let Self { group, chat, kind, value, context, catch_up, catch_up_window, output, script, id, prompt } =
+            self;
+        let catch_up_window_ms = catch_up_window;
         let group = Folder::parse(&group).context("making a task")?;
-        Ok(add::Args { group, chat, kind, value, context, catch_up, output, script, id, prompt })
+        Ok(add::Args {
+            group,
+            chat,
+            kind,
+            value,
+            context,
+            catch_up,
+            catch_up_window_ms,
+            output,
+            script,
+            id,
+            prompt,
+        })
     }
 }
 
 impl Update {
     fn parsed(self) -> anyhow::Result<update::Args> {
-        let Self { named, prompt, kind, value, context, catch_up, output, script } = self;
+        let Self { named, prompt, kind, value, context, catch_up, catch_up_window, output, script } = self;
+        let catch_up_window_ms = catch_up_window;
         let run::Named { id, group } = named.parsed()?;
-        Ok(update::Args { id, group, prompt, kind, value, context, catch_up, output, script })
+        Ok(update::Args {
+            id,
+            group,
+            prompt,
+            kind,
+            value,
+            context,
+            catch_up,
+            catch_up_window_ms,
+            output,
+            script,
+        })
     }
 }

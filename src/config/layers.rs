@@ -11,7 +11,7 @@ const YEARS: i64 = 315_360_000_000;
 const MANY: i64 = u32::MAX as i64;
 
 /// Numbers, and the least and the most that each can be.
-const RANGES: [(&str, i64, i64); 37] = [
+const RANGES: [(&str, i64, i64); 38] = [
     ("sandbox.memory_mib", 0, 1 << 24),
     ("sandbox.pids", 0, 1 << 22),
     ("sandbox.output_mib", 1, 1 << 20),
@@ -23,6 +23,7 @@ const RANGES: [(&str, i64, i64); 37] = [
     ("limits.batch_messages", 1, 1_000_000),
     ("limits.batch_kib", 1, 1 << 20),
     ("limits.retry_base_ms", 1, 3_600_000),
+    ("limits.catch_up_spacing_ms", 0, 3_600_000),
     ("limits.poll_interval_ms", 10, 3_600_000),
     ("limits.min_free_mib", 0, 1 << 40),
     ("limits.commands_per_minute", 1, MANY),

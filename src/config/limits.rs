@@ -19,6 +19,8 @@ pub struct Limits {
     #[serde(rename = "batch_kib", deserialize_with = "kib")]
     pub batch_bytes: usize,
     pub retry_base_ms: i64,
+    /// How long after one missed slot of a task that is made up for the next one is, ms.
+    pub catch_up_spacing_ms: i64,
     #[serde(rename = "poll_interval_ms", deserialize_with = "millis")]
     pub scan_every: Duration,
     #[serde(rename = "min_free_mib", deserialize_with = "mib")]

@@ -14,7 +14,9 @@ use super::{
         chats::{self, ChatInfo},
     },
     runs::group_config::{BadGroupConfig, GroupConfig},
-    states::{DeliveryStatus, QueueState, RunKind, RunStatus, SandboxName, SessionState},
+    states::{
+        DeliveryStatus, QueueState, RunKind, RunStatus, SandboxName, SessionState, SlotOutcome, SlotReason,
+    },
 };
 
 /// Writes an instant as RFC 3339 UTC with milliseconds.
@@ -172,6 +174,8 @@ pub struct Task {
     pub schedule_value: String,
     pub context_mode: ContextMode,
     pub catch_up: CatchUp,
+    /// How long ago a missed slot may be for it to be made up for, ms.
+    pub catch_up_window_ms: i64,
     pub output: OutputMode,
     pub status: TaskStatus,
     #[serde(serialize_with = "rfc3339_option")]
@@ -228,23 +232,52 @@ pub struct Waiter {
     pub waits_for: String,
 }
 
-/// One time that a task ran, or was to run.
+/// What became of a slot of a task: one run for it, or slots that follow one another and did not run, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TaskRun {
-    pub run: i64,
-    /// When it was due.
+pub struct TaskSlot {
+    /// `None`: its run has not begun, or never did.
+    pub outcome: Option<SlotOutcome>,
+    /// When it was due; of several, the first.
     #[serde(serialize_with = "rfc3339_option")]
     pub due: Option<Time>,
-    /// Which try of that occurrence, from 1.
-    pub attempt: i64,
-    pub status: RunStatus,
+    /// Of several, when the last was due.
+    #[serde(serialize_with = "rfc3339_option")]
+    pub last_due: Option<Time>,
+    /// How many.
+    pub slots: u64,
+    /// There were so many at least: not all were counted.
+    pub at_least: bool,
+    /// Why it did not run.
+    pub reason: Option<SlotReason>,
+    pub run: Option<i64>,
+    /// Which try of that slot, from 1.
+    pub attempt: Option<i64>,
+    pub status: Option<RunStatus>,
     #[serde(serialize_with = "rfc3339_option")]
     pub started_at: Option<Time>,
+    /// From when it was due to when its container was started.
+    pub waited_ms: Option<i64>,
     #[serde(serialize_with = "rfc3339_option")]
     pub ended_at: Option<Time>,
-    /// What the agent said.
+    pub duration_ms: Option<i64>,
+    /// What the agent said: the first 16 KiB.
     pub result: Option<String>,
+    /// Below the root, the file that has the whole of a longer one.
+    pub result_file: Option<String>,
     pub error: Option<String>,
+    /// What it sent to chats: the first 20 texts.
+    pub sent: Vec<SentText>,
+}
+
+/// The beginning of a text that a run sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SentText {
+    /// The row of the outbox.
+    pub id: i64,
+    pub chat_jid: String,
+    /// Its first 200 characters.
+    pub text: String,
+    pub status: DeliveryStatus,
 }
 
 /// A conversation of an agent: one that a lane has, or an archived one.

@@ -69,6 +69,47 @@ impl BatchState {
 }
 
 words! {
+    /// What became of a slot: an instant at which a task was due.
+    pub enum SlotOutcome: "outcome of a slot" {
+        /// A run of the task was for it.
+        Ran = "ran",
+        /// The daemon was up, and it was not its turn.
+        Skipped = "skipped",
+        /// The daemon was not up, and it is not made up for.
+        Missed = "missed",
+    }
+}
+
+words! {
+    /// Why a slot did not run, in the words that people read.
+    pub enum SlotReason: "reason of a slot" {
+        /// A run for an earlier slot waited or was under way.
+        PreviousRun = "previous run still queued or running",
+        /// An earlier slot had failed and was to be tried again.
+        Rest = "resting after a failure",
+        /// The task was paused.
+        Paused = "paused",
+        /// G2 was not running, or the machine slept.
+        HostDown = "host down",
+        /// The same, and it is longer ago than the task makes up for.
+        OutsideWindow = "outside the window",
+        /// The same, and newer ones are all that are made up for.
+        TooMany = "more than 24 were missed",
+    }
+}
+
+impl SlotReason {
+    /// Returns what became of a slot that did not run for this reason.
+    #[must_use]
+    pub fn outcome(self) -> SlotOutcome {
+        match self {
+            Self::PreviousRun | Self::Rest | Self::Paused => SlotOutcome::Skipped,
+            Self::HostDown | Self::OutsideWindow | Self::TooMany => SlotOutcome::Missed,
+        }
+    }
+}
+
+words! {
     /// The way on which a batch came to its run.
     pub enum Via: "way of a batch" {
         /// In the document on stdin, with the launch.

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, Time};
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinSet, spawn_blocking},
@@ -29,12 +29,14 @@ use crate::{
         },
         runs::lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, WaitingLane, Work},
     },
-    store::{self, News},
+    store::{self, News, Started, TaskClock},
     system::{clock, failpoint},
 };
 
+mod awake;
 mod judging;
 
+use awake::Awake;
 use judging::Judging;
 
 /// How often it is looked for questions that nobody answered in time.
@@ -42,9 +44,14 @@ const EXPIRE: Duration = Duration::from_secs(3600);
 /// How long a lane rests when its work could not be handed over because the world failed, ms.
 const WORLD_REST_MS: i64 = 1000;
 
+/// How many tasks are started, or found to have passed, before the loop looks at the news again.
+const TASKS_AT_ONCE: usize = 16;
+
 /// A live run, as this loop knows it.
 struct Live {
     run: i64,
+    /// The task that it is for, if it is for one.
+    task: Option<String>,
     orders: mpsc::UnboundedSender<Order>,
 }
 
@@ -70,6 +77,7 @@ pub struct Dispatch {
     supervised: HashMap<task::Id, (Folder, i64)>,
     actions: VecDeque<Action>,
     judging: Judging,
+    awake: Awake,
     /// There may be something to judge.
     to_judge: bool,
 }
@@ -98,6 +106,7 @@ impl Dispatch {
             supervised: HashMap::new(),
             actions: VecDeque::new(),
             judging,
+            awake: Awake::new(clock::now()),
             to_judge: true,
         };
         // What is known to be in the way now is looked at again by another loop.
@@ -168,8 +177,11 @@ impl Dispatch {
                     }
                 }
                 news = feed.next() => self.read(&news),
-                () = std::future::ready(()), if self.to_judge => {}
-                () = self.due.notified() => self.look_for_due_tasks(),
+                () = std::future::ready(()), if self.to_judge || !self.actions.is_empty() => {}
+                () = self.due.notified() => {
+                    self.skip_slots().await;
+                    self.look_for_due_tasks();
+                }
                 Some(event) = news.recv() => {
                     self.hear(event);
                     while let Ok(event) = news.try_recv() {
@@ -269,11 +281,21 @@ impl Dispatch {
         due.into_iter().for_each(|due| self.tell(due));
     }
 
+    /// Performs what the lanes decided. Of tasks only some are started: each may turn out to have passed, and the next one of
+    /// its group is then decided on at once. News comes in before the others are.
     async fn perform_all(&mut self) {
+        let mut later = VecDeque::new();
+        let mut tasks = 0;
         while let Some(action) = self.actions.pop_front() {
             match action {
+                Action::Start { work: Work::Task(_), .. } if tasks == TASKS_AT_ONCE => {
+                    later.push_back(action)
+                }
                 Action::Start { group, work: Work::Lane(lane) } => self.start_lane(group, lane).await,
-                Action::Start { group, work: Work::Task(task) } => self.start_task(group, task).await,
+                Action::Start { group, work: Work::Task(task) } => {
+                    tasks += 1;
+                    self.start_task(group, task).await;
+                }
                 Action::Pipe { group, lane } => self.pipe(group, lane).await,
                 Action::Close { group } => {
                     if let Some(live) = self.live.get(&group) {
@@ -282,6 +304,7 @@ impl Dispatch {
                 }
             }
         }
+        self.actions = later;
     }
 
     async fn start_lane(&mut self, group: Folder, lane: LaneId) {
@@ -304,25 +327,50 @@ impl Dispatch {
 
     async fn start_task(&mut self, group: Folder, task: String) {
         let runs = Arc::clone(&self.runs);
-        let handed = runs
-            .store
-            .start_task(
-                &group,
-                &task,
-                runs.sandbox.kind(),
-                &self.owner,
-                runs.config.zones.clone(),
-                clock::now(),
-            )
-            .await;
+        let now = clock::now();
+        let clock = self.task_clock(now);
+        let start = runs.store.start_task(&group, &task, runs.sandbox.kind(), &self.owner, clock, now).await;
         failpoint::reach("run.handed");
-        match handed {
-            Ok(Some(handed)) => {
+        let start = match start {
+            Ok(start) => start,
+            Err(error) => return self.could_not_start(group, &error),
+        };
+        awake::log(&group, &task, &start.passed);
+        match start.what {
+            Started::Run(handed) => {
                 tracing::info!(group = %group, run = handed.run, task, "run queued");
-                self.supervise(group, handed.run, Beginning::Task(Box::new(handed)));
+                self.supervise(group, handed.run, Beginning::Task(handed));
             }
-            Ok(None) => self.nothing_to_start(group, None),
-            Err(error) => self.could_not_start(group, &error),
+            Started::Paused { reason } => {
+                tracing::warn!(group = %group, task, reason, "a task can't run and is paused");
+                self.nothing_to_start(group, None);
+            }
+            Started::Passed | Started::NotDue => self.nothing_to_start(group, None),
+        }
+    }
+
+    /// By which clocks tasks run now.
+    fn task_clock(&mut self, now: Time) -> TaskClock {
+        TaskClock {
+            zones: self.runs.config.zones.clone(),
+            up_since: self.awake.since(now),
+            spacing_ms: self.runs.config.limits.catch_up_spacing_ms,
+        }
+    }
+
+    /// Passes over the slots of tasks that have come while their runs are under way.
+    async fn skip_slots(&mut self) {
+        let now = clock::now();
+        let clock = self.task_clock(now);
+        let running: Vec<(Folder, String)> =
+            self.live.iter().filter_map(|(group, live)| Some((group.clone(), live.task.clone()?))).collect();
+        for (group, task) in running {
+            match self.runs.store.skip_slots(&group, &task, &clock, now).await {
+                Ok(passed) => awake::log(&group, &task, &passed),
+                Err(error) => {
+                    tracing::error!(group = %group, task, error = %chain(&error), "passing over a slot failed");
+                }
+            }
         }
     }
 
@@ -427,7 +475,8 @@ impl Dispatch {
 
     fn supervise(&mut self, group: Folder, run: i64, beginning: Beginning) {
         let (orders, inbox) = mpsc::unbounded_channel();
-        self.live.insert(group.clone(), Live { run, orders });
+        let task = beginning.task().map(str::to_owned);
+        self.live.insert(group.clone(), Live { run, task, orders });
         let supervising = run::supervise(Arc::clone(&self.runs), group.clone(), run, beginning, inbox);
         let task = self.supervisors.spawn(supervising.instrument(run::span(&group, run)));
         self.supervised.insert(task.id(), (group, run));

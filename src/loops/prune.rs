@@ -120,7 +120,10 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
     let found = store.marks_until(before)?;
     let marks = aged(how, found, || store.remove_marks(before, STEP)).await?;
     pruned.rows.insert("message_marks", marks);
-    let folders = root::run_folders(data).map_err(PruneError::Folders)?;
+    let found = store.slots_until(before)?;
+    let slots = aged(how, found, || store.remove_slots(before, STEP)).await?;
+    pruned.rows.insert("slots", slots);
+    let folders: Vec<i64> = root::run_folders(data).map_err(PruneError::Folders)?.into_iter().collect();
     let mut unneeded: BTreeSet<i64> = store.runs_gone(&folders)?.into_iter().collect();
     if how == How::DryRun {
         let (store, keep) = (store.clone(), keep);

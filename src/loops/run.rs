@@ -136,11 +136,24 @@ pub(super) enum Beginning {
     Abandoned(Box<ActiveRun>),
 }
 
+impl Beginning {
+    /// Returns the task that the run is for, if it is for one.
+    pub(super) fn task(&self) -> Option<&str> {
+        match self {
+            Self::Batch(_) => None,
+            Self::Task(handed) => Some(&handed.task.id),
+            Self::Adopted(active) | Self::Abandoned(active) => active.task(),
+        }
+    }
+}
+
 /// Where a run stands while it is watched.
 struct Watched {
     runs: Arc<Runs>,
     group: Folder,
     run: i64,
+    /// It is a task's.
+    is_task: bool,
     container: Option<String>,
     /// The number of the last record that was applied or known.
     seen: u64,
@@ -245,6 +258,7 @@ impl Watched {
             runs: Arc::clone(runs),
             group: group.clone(),
             run,
+            is_task: false,
             container: None,
             seen: 0,
             known: 0,
@@ -304,7 +318,7 @@ pub(super) async fn supervise(
     beginning: Beginning,
     mut orders: mpsc::UnboundedReceiver<Order>,
 ) {
-    let mut watched = Watched::new(&runs, &group, run);
+    let mut watched = Watched { is_task: beginning.task().is_some(), ..Watched::new(&runs, &group, run) };
     let watching = match beginning {
         Beginning::Batch(handed) => {
             watched.launch(document::of_batch(&runs, &handed).await, &mut orders).await

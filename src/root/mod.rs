@@ -23,7 +23,7 @@ pub use folders::{make_agent_folders, make_folder, read_script};
 pub use kept::{read_kept_bytes, read_kept_command};
 pub use key::token_key;
 pub use private::{keep_private, make_private, make_private_file, open_mode, open_to_others};
-pub use runs::{read_run_log, remove_run_folder, run_folders};
+pub use runs::{put_result, read_run_log, remove_run_folder, run_folders};
 pub use starts::{read_starts, write_starts};
 
 /// Where everything lies: the root, found as the design says.

@@ -1,7 +1,11 @@
-//! `data/runs/`: a folder for each run.
+//! `data/runs/`: a folder for each run; `data/results/`: what runs of tasks said at length.
 #![expect(clippy::disallowed_methods, reason = "the door to files that no container can write")]
 
-use std::path::Path;
+use std::{
+    collections::BTreeSet,
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+};
 
 /// Returns the output of a run, as far as it is kept.
 ///
@@ -12,26 +16,54 @@ pub fn read_run_log(root: &Path, run: i64) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the runs that have a folder of their own in `data/runs/`.
+/// Returns the runs that have a folder of their own in `data/runs/`, or a result in `data/results/`.
 ///
 /// # Errors
 /// The operating system's.
-pub fn run_folders(data: &Path) -> std::io::Result<Vec<i64>> {
-    let entries = match std::fs::read_dir(data.join("runs")) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    entries.filter_map(|entry| entry.map(|e| e.file_name().to_str()?.parse().ok()).transpose()).collect()
+pub fn run_folders(data: &Path) -> std::io::Result<BTreeSet<i64>> {
+    let mut runs = BTreeSet::new();
+    for folder in ["runs", "results"] {
+        let entries = match std::fs::read_dir(data.join(folder)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            runs.extend(entry?.path().file_stem().and_then(|name| name.to_str()?.parse::<i64>().ok()));
+        }
+    }
+    Ok(runs)
 }
 
-/// Removes the folder of a run that has ended.
+/// Removes the folder and the result of a run that has ended.
 ///
 /// # Errors
-/// The operating system's; that it is gone already is none.
+/// The operating system's; that they are gone already is none.
 pub fn remove_run_folder(data: &Path, run: i64) -> std::io::Result<()> {
-    match std::fs::remove_dir_all(data.join("runs").join(run.to_string())) {
+    let removed = [
+        std::fs::remove_dir_all(data.join("runs").join(run.to_string())),
+        std::fs::remove_file(result_file(data, run)),
+    ];
+    removed.into_iter().try_for_each(|removed| match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
-    }
+    })
+}
+
+/// Writes what a task's run said from byte `at` of its result on; what is there from then on is replaced. It is on the disk
+/// when this returns.
+///
+/// # Errors
+/// The operating system's.
+pub fn put_result(data: &Path, run: i64, at: u64, text: &str) -> std::io::Result<()> {
+    std::fs::create_dir_all(data.join("results"))?;
+    let file =
+        std::fs::File::options().write(true).create(true).truncate(false).open(result_file(data, run))?;
+    file.set_len(at)?;
+    file.write_all_at(text.as_bytes(), at)?;
+    file.sync_data()
+}
+
+fn result_file(data: &Path, run: i64) -> PathBuf {
+    data.join("results").join(format!("{run}.txt"))
 }

@@ -34,6 +34,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0024_halves", include_str!("../../migrations/0024_halves.sql")),
     ("0025_answers", include_str!("../../migrations/0025_answers.sql")),
     ("0026_rests", include_str!("../../migrations/0026_rests.sql")),
+    ("0027_slots", include_str!("../../migrations/0027_slots.sql")),
+    ("0028_results", include_str!("../../migrations/0028_results.sql")),
 ];
 
 /// The schema version that this program writes.
@@ -169,10 +171,10 @@ mod tests {
             let count = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 AND name GLOB 'stored_*'";
             connection.query_row(count, [table], |r| r.get(0)).unwrap()
         };
-        let counted = ["receipts", "outbox", "tasks", "archives", "runs"].map(triggers);
+        let counted = ["receipts", "outbox", "tasks", "archives", "runs", "slots"].map(triggers);
         assert_eq!(
             counted,
-            [3, 2, 3, 3, 3],
+            [3, 2, 3, 3, 3, 2],
             "a migration that makes such a table anew makes its triggers anew"
         );
     }

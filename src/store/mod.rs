@@ -33,6 +33,7 @@ mod work;
 mod writer;
 
 pub use check::{Inspection, Soundness, inspect};
+pub use crossing::due::{Started, TaskStart};
 pub use crossing::handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use crossing::waiting::WaitingLane;
 pub use fault::Fault;
@@ -51,8 +52,11 @@ pub use views::turns::LanesShown;
 pub use views::why::{Why, WhyCommand, WhyWiring};
 pub use work::by_hand::{Note, SettledFile};
 pub use work::receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};
-pub use work::runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
+pub use work::runs::{
+    ActiveRun, EndOfRun, KeptResult, LeftInput, Recorded, RunEnded, batch_name, result_of, task_batch,
+};
 pub use work::sessions::Transcripts;
+pub use work::slots::TaskClock;
 pub use work::uids::GroupUid;
 
 use place::StoreFile;

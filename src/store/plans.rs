@@ -61,7 +61,7 @@ const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
     ("anybody, without SQL", &["path", "asking", "bounded", "is_read_only", "follow_from", "follow_kinds_from", "watch_others_every"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
-        "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "marks_until", "remove_marks", "runs_gone", "was_given", "size",
+        "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "marks_until", "remove_marks", "slots_until", "remove_slots", "runs_gone", "was_given", "size",
     ]),
     ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[

@@ -126,6 +126,22 @@ impl Store {
         .await
     }
 
+    /// Counts the rows about slots that did not run, until an instant.
+    pub fn slots_until(&self, before: Time) -> Result<usize> {
+        self.read(|c| Ok(c.query_row("SELECT count(*) FROM slots WHERE at <= ?1", [before.0], |r| r.get(0))?))
+    }
+
+    /// Removes at most so many of those rows; returns how many.
+    pub async fn remove_slots(&self, before: Time, most: usize) -> Result<usize> {
+        self.write(move |c| {
+            Ok(c.prepare_cached(
+                "DELETE FROM slots WHERE id IN (SELECT id FROM slots INDEXED BY slots_by_time WHERE at <= ?1 LIMIT ?2)",
+            )?
+            .execute(params![before.0, most])?)
+        })
+        .await
+    }
+
     /// Returns which of these runs were once in the ledger and are not any more.
     pub fn runs_gone(&self, runs: &[i64]) -> Result<Vec<i64>> {
         self.read(|c| {

@@ -30,7 +30,8 @@ impl Store {
                    SELECT group_folder, 512 + octet_length(text) FROM outbox WHERE group_folder IS NOT NULL UNION ALL
                    SELECT group_folder, 512 + octet_length(prompt) + coalesce(octet_length(script), 0) FROM tasks UNION ALL
                    SELECT group_folder, 512 + octet_length(name) + octet_length(content) FROM archives UNION ALL
-                   SELECT group_folder, 512 + coalesce(octet_length(result), 0) + coalesce(octet_length(error), 0) FROM runs
+                   SELECT group_folder, 512 + result_bytes + coalesce(octet_length(error), 0) FROM runs UNION ALL
+                   SELECT group_folder, 512 FROM slots
                  ) GROUP BY group_folder",
             )?
             .query_map([], |r| Ok((r.folder("group_folder")?, r.get("total")?)))?

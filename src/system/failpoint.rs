@@ -39,6 +39,7 @@
 //! | `run.started` | stdin is written and shut |
 //! | `run.reading/GROUP` | a record of this group's run is read, not applied |
 //! | `run.part` | a part of a long answer is committed, its record is not |
+//! | `run.result` | what a task's run said is in the file of its result, its record is not applied |
 //! | `run.record` | a record is applied |
 //! | `deliver.sending` | an outbox row is marked `sending` |
 //! | `deliver.sent` | the channel has it, the row says `sending` |

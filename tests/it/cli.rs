@@ -116,6 +116,7 @@ const ROWS: &[(&[&str], &[&str])] = &[
             "schedule_value",
             "context_mode",
             "catch_up",
+            "catch_up_window_ms",
             "output",
             "status",
             "next_run",

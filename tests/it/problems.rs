@@ -152,7 +152,6 @@ fn a_broken_set_up_names_each_cause_once_and_no_fix_that_is_done_already() {
         ("[agent]\nscript = \"none.json\"\n", &[], "script"),
         (&unsandboxed, &[], "model_key"),
         ("", &["groups", "add", "twin", "--chat", "local:main"], "answers_twice"),
-        ("", &["groups", "remove", "main", "--yes"], "main_group"),
         ("[gateway]\nupstream = \"http://api.example\"\n", &[], "gateway"),
     ] {
         let root = Root::new(settings);
@@ -163,6 +162,10 @@ fn a_broken_set_up_names_each_cause_once_and_no_fix_that_is_done_already() {
         let checks: Vec<String> = unwell(&root).into_iter().map(|(check, _)| check).collect();
         assert_eq!(checks, [check], "{settings}");
     }
+    let root = Root::new("");
+    root.change_store("UPDATE groups SET is_main = 0");
+    let checks: Vec<String> = unwell(&root).into_iter().map(|(check, _)| check).collect();
+    assert_eq!(checks, ["main_group"]);
     // What a key needs is not advised once it is there.
     let root = Root::new(&unsandboxed);
     let env = root.path().join(".env");

@@ -29,6 +29,7 @@ mod messages;
 mod outbox;
 mod prune;
 mod runs;
+mod slots;
 mod stored;
 mod tasks;
 

@@ -163,6 +163,12 @@ impl Root {
         assert_eq!(changed.unwrap(), 1);
     }
 
+    /// Changes rows in a way that no command does.
+    pub(crate) fn change_store(&self, sql: &str) {
+        let store = rusqlite::Connection::open(self.data("g2.sqlite")).unwrap();
+        assert_ne!(store.execute(sql, []).unwrap(), 0, "{sql}");
+    }
+
     /// Gives the scripted agent a script, for every group or one.
     pub(crate) fn script(&self, group: Option<&str>, rules: &Value) {
         let name = format!("script-{}.json", group.unwrap_or("all"));

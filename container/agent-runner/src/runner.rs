@@ -102,24 +102,40 @@ fn live(records: &Arc<Records>) -> Result<Leave, RunnerError> {
     };
     let mut provider = provider::start(&launch, &host)?;
     host.ready()?;
-    let Some(prompt) = first_prompt(&launch, &host.seat) else {
-        host.report(Event::TurnDone { say: None, batches: batch.into_iter().collect() })?;
-        return Ok(Leave::Closed);
+    let prompt = match first_prompt(&launch, &host.seat) {
+        First::Prompt(prompt) => prompt,
+        First::Nothing => {
+            host.report(Event::TurnDone { say: None, batches: batch.into_iter().collect() })?;
+            return Ok(Leave::Closed);
+        }
+        First::Failed(error) => {
+            host.report(Event::Failed(error))?;
+            return Ok(Leave::Closed);
+        }
     };
     drop(launch);
     Ok(provider.run(&Turns::new(Turn { batch, prompt }, inbox), &host)?)
 }
 
-/// Returns the first turn's prompt, or `None` when the task's script says that there is nothing to do.
-fn first_prompt(launch: &Launch, seat: &Seat) -> Option<String> {
+/// How the first turn begins.
+enum First {
+    Prompt(String),
+    /// The task's script says that there is nothing to do.
+    Nothing,
+    /// The task's script failed.
+    Failed(String),
+}
+
+fn first_prompt(launch: &Launch, seat: &Seat) -> First {
     if !launch.is_scheduled_task {
-        return Some(launch.prompt.clone());
+        return First::Prompt(launch.prompt.clone());
     }
     match &launch.script {
-        None => Some(prompt::of_task(&launch.prompt)),
+        None => First::Prompt(prompt::of_task(&launch.prompt)),
         Some(script) => match task_script::run(script, &seat.group) {
-            Verdict::Wake(data) => Some(prompt::of_task_with_data(&launch.prompt, data.as_ref())),
-            Verdict::Rest => None,
+            Verdict::Wake(data) => First::Prompt(prompt::of_task_with_data(&launch.prompt, data.as_ref())),
+            Verdict::Rest => First::Nothing,
+            Verdict::Failed(error) => First::Failed(error),
         },
     }
 }

@@ -45,7 +45,7 @@ impl ResumeTask {
         let change = match task.status {
             TaskStatus::Active => TaskChange { afresh: true, ..TaskChange::default() },
             TaskStatus::Paused => {
-                let next_run = Some(next_run(task, facts)?);
+                let next_run = next_run(task, facts)?;
                 TaskChange {
                     status: Some(TaskStatus::Active),
                     next_run,
@@ -67,19 +67,18 @@ fn over(task: &TaskFacts) -> Refusal {
     )
 }
 
-/// Returns when a paused task runs next: as it was planned, where that is still to come.
-fn next_run(task: &TaskFacts, facts: &Facts) -> Result<Time, Refusal> {
+/// Returns when a paused task runs next: as it was planned, where that is still to come. `None`: its only run is under way.
+fn next_run(task: &TaskFacts, facts: &Facts) -> Result<Option<Time>, Refusal> {
     let schedule =
         Schedule::parse(task.schedule_type.as_str(), &task.schedule_value, &facts.zone, facts.now)?;
     let next = match (&schedule, task.next_run) {
         (Schedule::Once { .. }, Some(planned)) => Some(planned),
-        // It ran while it was paused.
-        (Schedule::Once { .. }, None) => return Err(over(task)),
+        (Schedule::Once { .. }, None) => return Ok(None),
         (_, Some(planned)) if planned > facts.now => Some(planned),
         (_, Some(missed)) => schedule.next_after(missed, facts.now, &facts.zone),
         (_, None) => schedule.first_run(facts.now, &facts.zone),
     };
-    next.ok_or_else(|| schedule.never_runs())
+    next.map(Some).ok_or_else(|| schedule.never_runs())
 }
 
 #[cfg(test)]
@@ -116,6 +115,7 @@ mod tests {
         assert_eq!(resumed("cron", "0 9 * * *", before(22 * hour)), Some(NOW.plus_ms(2 * hour)));
         assert_eq!(resumed("cron", "0 9 * * *", None), Some(NOW.plus_ms(2 * hour)));
         assert_eq!(resumed("once", "2026-01-01T00:00:00Z", before(hour)), before(hour));
+        assert_eq!(resumed("once", "2026-01-01T00:00:00Z", None), None, "its run is under way");
     }
 
     #[test]

@@ -51,6 +51,9 @@ pub struct ScheduleTask {
     #[serde(rename = "catchUp")]
     #[schemars(default)]
     pub catch_up: CatchUp,
+    /// How long ago a missed occurrence may be for it to be made up for, ms; left out, 7 days.
+    #[serde(rename = "catchUpWindowMs", skip_serializing_if = "Option::is_none")]
+    pub catch_up_window_ms: Option<i64>,
     /// Where what the agent says goes.
     #[schemars(default)]
     pub output: OutputMode,
@@ -74,6 +77,7 @@ impl ScheduleTask {
             script: fields.optional_text("script")?,
             task_id: task_id(fields)?,
             catch_up: fields.choice("catchUp", CatchUp::CHOICES)?,
+            catch_up_window_ms: catch_up_window(fields)?,
             output: fields.choice("output", OutputMode::CHOICES)?,
         })
     }
@@ -84,6 +88,7 @@ impl ScheduleTask {
 
     pub(crate) fn decide(&self, caller: &Caller, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
         let (group, chat_jid) = self.target(caller, facts)?;
+        check_window(self.catch_up_window_ms)?;
         let schedule =
             Schedule::from_value(&self.schedule_type, &self.schedule_value, &facts.zone, facts.now)?;
         let next_run = schedule.first_run(facts.now, &facts.zone).ok_or_else(|| schedule.never_runs())?;
@@ -96,6 +101,7 @@ impl ScheduleTask {
             context_mode: self.context_mode,
             script: self.script.clone(),
             catch_up: self.catch_up,
+            catch_up_window_ms: self.catch_up_window_ms,
             output: self.output,
             next_run,
         })])
@@ -147,6 +153,27 @@ pub(super) fn schedule_value(fields: &Fields<'_>) -> Result<Option<ScheduleValue
             let fault = format!("is {}, not a string or a number", kind_of(other));
             Err(fields.invalid("schedule_value", &fault))
         }
+    }
+}
+
+/// The shortest and the longest window: a minute and 10 years, ms.
+const WINDOWS: std::ops::RangeInclusive<i64> = 60_000..=315_576_000_000;
+
+/// Returns how long ago a missed occurrence may be for it to be made up for, where the command says.
+pub(super) fn catch_up_window(fields: &Fields<'_>) -> Result<Option<i64>, Refusal> {
+    let name = "catchUpWindowMs";
+    fields.get(name).map(|_| fields.whole_number(name)).transpose()
+}
+
+/// Refuses a window that is too short or too long.
+pub(super) fn check_window(window: Option<i64>) -> Result<(), Refusal> {
+    match window.filter(|ms| !WINDOWS.contains(ms)) {
+        None => Ok(()),
+        Some(ms) => Err(Refusal::new(
+            Code::InvalidField,
+            format!("field \"catchUpWindowMs\" is {ms}, not {} to {}", WINDOWS.start(), WINDOWS.end()),
+            "write milliseconds, from a minute to 10 years; for example 86400000 for a day",
+        )),
     }
 }
 
@@ -276,6 +303,8 @@ mod tests {
             ("taskId", json!("x".repeat(129)), Code::InvalidField),
             ("script", json!(false), Code::InvalidField),
             ("catchUp", json!("sometimes"), Code::InvalidField),
+            ("catchUpWindowMs", json!(59_999), Code::InvalidField),
+            ("catchUpWindowMs", json!("a week"), Code::InvalidField),
             ("output", json!("both"), Code::InvalidField),
         ] {
             assert_eq!(refused(&caller("solo"), &with(field, value.clone())), code, "{field}: {value}");

@@ -4,7 +4,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Command, Entry, Who, schedule_task::schedule_value, target};
+use super::{
+    Command, Entry, Who,
+    schedule_task::{catch_up_window, check_window, schedule_value},
+    target,
+};
 use crate::{
     Caller, Effect, Facts, Folder, Refusal, Schedule, TaskStatus, Wants,
     effect::{CatchUp, ContextMode, OutputMode, TaskChange},
@@ -49,6 +53,9 @@ pub struct UpdateTask {
     /// What happens to missed occurrences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<CatchUp>,
+    /// How long ago a missed occurrence may be for it to be made up for, ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catch_up_window_ms: Option<i64>,
     /// Where what the agent says goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<OutputMode>,
@@ -69,6 +76,7 @@ impl UpdateTask {
             schedule_value: schedule_value(fields)?,
             context_mode: fields.optional_choice("context_mode", ContextMode::CHOICES)?,
             catch_up: fields.optional_choice("catchUp", CatchUp::CHOICES)?,
+            catch_up_window_ms: catch_up_window(fields)?,
             output: fields.optional_choice("output", OutputMode::CHOICES)?,
         })
     }
@@ -79,11 +87,13 @@ impl UpdateTask {
 
     pub(crate) fn decide(&self, caller: &Caller, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
         let task = facts.task(caller, &self.task_id, self.target_folder.as_ref())?;
+        check_window(self.catch_up_window_ms)?;
         let mut change = TaskChange {
             prompt: self.prompt.clone(),
             script: self.script.clone(),
             context_mode: self.context_mode,
             catch_up: self.catch_up,
+            catch_up_window_ms: self.catch_up_window_ms,
             output: self.output,
             ..TaskChange::default()
         };

@@ -249,15 +249,15 @@ pub fn task_notice(ended: &Ended, task: &str, prompt: &str, tries: u32, said: Sa
             format!("failed: I tried {attempts} times, and the last time {}.", in_short(ended))
         }
     };
-    format!("{} {what}", named(task, prompt))
+    format!("{} {what}", task_named(task, prompt))
 }
 
 /// Returns what a chat is told of a task that is paused, as its occurrences failed each time.
 #[must_use]
 pub fn pause_notice(ended: &Ended, task: &str, prompt: &str, failures: u32) -> String {
-    let (task_named, why) = (named(task, prompt), in_short(ended));
+    let (named, why) = (task_named(task, prompt), in_short(ended));
     format!(
-        "{task_named} failed {failures} times in a row, the last time because {why}, so it is paused. `g2 tasks resume {task}` \
+        "{named} failed {failures} times in a row, the last time because {why}, so it is paused. `g2 tasks resume {task}` \
          has it run again."
     )
 }
@@ -265,15 +265,16 @@ pub fn pause_notice(ended: &Ended, task: &str, prompt: &str, failures: u32) -> S
 /// Returns what a chat is told of a task that rests until then, as its runs were killed.
 #[must_use]
 pub fn rest_notice(task: &str, prompt: &str) -> String {
-    let task_named = named(task, prompt);
+    let named = task_named(task, prompt);
     format!(
-        "{task_named} got stuck three times within an hour, so it rests for an hour. `g2 tasks resume {task}` has it run at \
+        "{named} got stuck three times within an hour, so it rests for an hour. `g2 tasks resume {task}` has it run at \
          once."
     )
 }
 
 /// Names a task by its id and the beginning of its prompt.
-fn named(task: &str, prompt: &str) -> String {
+#[must_use]
+pub fn task_named(task: &str, prompt: &str) -> String {
     const MOST_CHARS: usize = 60;
     let prompt = ipc_handlers::outbound::strip_internal(prompt);
     let mut shown: String = prompt.chars().take(MOST_CHARS).collect();

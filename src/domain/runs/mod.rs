@@ -9,5 +9,6 @@ pub mod mounts;
 pub mod prompt;
 pub mod retry;
 pub mod run_settings;
+pub mod slots;
 pub mod tasks;
 pub mod usage;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ipc_handlers::wire;
-use tokio::time::Instant;
+use tokio::{task::spawn_blocking, time::Instant};
 
 use super::{Halt, Speaks, Watched, noise::Noise};
 use crate::{
@@ -17,13 +17,25 @@ use crate::{
         states::{RunKind, Via},
     },
     loops::starts::What,
+    root,
     sandbox::output::Parsed,
-    store::{Recorded, batch_name, task_batch},
+    store::{self, Recorded, StoreError, batch_name, task_batch},
     system::{clock, failpoint},
 };
 
 /// How long what may not be said yet waits before it is looked at again.
 const REST: Duration = Duration::from_secs(1);
+
+/// Why a task's result was not kept.
+#[derive(Debug, thiserror::Error)]
+enum NotKept {
+    #[error("reading what was kept failed")]
+    Store(#[from] StoreError),
+    #[error("writing to data/results failed")]
+    File(#[from] std::io::Error),
+    #[error("our own fault: writing to data/results ended early")]
+    Fault,
+}
 
 impl Watched {
     /// Applies what was heard, in order, up to a record that goes beyond what its group may say: from there on it waits. An
@@ -180,9 +192,38 @@ impl Watched {
         record
     }
 
+    /// Puts what a task's run says into the file of its result, before its record is applied, where the row has no room.
+    async fn keep_whole(&self, n: u64, record: &wire::Record) -> Result<(), NotKept> {
+        if !self.is_task {
+            return Ok(());
+        }
+        let Some(kept) = self.runs.store.kept_result(self.run)?.filter(|kept| kept.last_seq < n) else {
+            return Ok(());
+        };
+        let Some(text) = store::result_of(record, kept.bytes).filter(|text| !kept.has_room_for(text)) else {
+            return Ok(());
+        };
+        let (data, run) = (self.runs.root.join("data"), self.run);
+        let put = move || match kept.is_in_row() {
+            true if kept.bytes == 0 => root::put_result(&data, run, 0, &text),
+            true => root::put_result(&data, run, 0, &format!("{}\n{text}", kept.beginning)),
+            false => root::put_result(&data, run, kept.bytes as u64, &format!("\n{text}")),
+        };
+        spawn_blocking(put).await.map_err(|_| NotKept::Fault)??;
+        failpoint::reach("run.result");
+        Ok(())
+    }
+
     /// Asks the store until it has the record: a disk that is full loses nothing.
     async fn record(&self, n: u64, record: Arc<wire::Record>) -> Result<Recorded, Halt> {
         loop {
+            if let Err(error) = self.keep_whole(n, &record).await {
+                tracing::warn!(error = %chain(&error), "a task's result can't be kept now; it is tried again");
+                tokio::select! {
+                    () = self.runs.stop.cancelled() => return Err(Halt::LetGo),
+                    () = tokio::time::sleep(REST) => continue,
+                }
+            }
             match self.runs.store.record(self.run, n, Arc::clone(&record), clock::now()).await {
                 Ok(recorded) => return Ok(recorded),
                 // The container outlives us, and the next daemon reads its output again.

@@ -27,12 +27,24 @@ impl Operation for Args {
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
         let Self { folder } = self;
         let row = world.group(&folder).await?;
+        if row.is_main {
+            return Err(OpError::refused(format!(
+                "group {folder} is the main group, which can't be removed"
+            ))
+            .hint("a chat is taken away from it with `g2 wirings remove`"));
+        }
+        let tasks = world.store.tasks(Some(&folder), None)?.len();
         // Nothing is started in it meanwhile, whatever waits there.
         world.keeper.keep_out(&folder);
         let removed = remove(world, &folder).await;
         world.keeper.let_in(&folder);
         removed?;
-        Ok(Done::new(row, format!("group {folder} is removed; groups/{folder} stays")))
+        let tasks = match tasks {
+            0 => String::new(),
+            1 => " with 1 task".to_owned(),
+            more => format!(" with {more} tasks"),
+        };
+        Ok(Done::new(row, format!("group {folder} is removed{tasks}; groups/{folder} stays")))
     }
 }
 

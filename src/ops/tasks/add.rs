@@ -37,6 +37,9 @@ pub struct Args {
     pub context: ContextMode,
     #[serde(default)]
     pub catch_up: CatchUp,
+    /// How long ago a missed slot may be for it to be made up for, ms; by default 7 days.
+    #[serde(default)]
+    pub catch_up_window_ms: Option<i64>,
     #[serde(default)]
     pub output: OutputMode,
     /// A script that runs first and may call the agent off.
@@ -53,7 +56,19 @@ impl Operation for Args {
     type Row = Task;
 
     async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Task>, OpError> {
-        let Self { group, chat, kind, value, context, catch_up, output, script, id, prompt } = self;
+        let Self {
+            group,
+            chat,
+            kind,
+            value,
+            context,
+            catch_up,
+            catch_up_window_ms,
+            output,
+            script,
+            id,
+            prompt,
+        } = self;
         world.group(&group).await?;
         if let Some(chat) = &chat {
             check_chat(world, &group, chat).await?;
@@ -67,6 +82,7 @@ impl Operation for Args {
             script,
             task_id: id,
             catch_up,
+            catch_up_window_ms,
             output,
         });
         let (outcome, _) = act(world, by, &group, command, Transcripts::new()).await?;

@@ -36,6 +36,9 @@ pub struct Args {
     pub context: Option<ContextMode>,
     #[serde(default)]
     pub catch_up: Option<CatchUp>,
+    /// How long ago a missed slot may be for it to be made up for, ms.
+    #[serde(default)]
+    pub catch_up_window_ms: Option<i64>,
     #[serde(default)]
     pub output: Option<OutputMode>,
     /// A script that runs first; empty: none any more.
@@ -47,7 +50,8 @@ impl Operation for Args {
     type Row = Task;
 
     async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Task>, OpError> {
-        let Self { id, group, prompt, kind, value, context, catch_up, output, script } = self;
+        let Self { id, group, prompt, kind, value, context, catch_up, catch_up_window_ms, output, script } =
+            self;
         let command = UpdateTask {
             task_id: id.clone(),
             target_folder: None,
@@ -57,6 +61,7 @@ impl Operation for Args {
             schedule_value: value.map(ScheduleValue::Text),
             context_mode: context,
             catch_up,
+            catch_up_window_ms,
             output,
         };
         change(world, by, &id, group.as_ref(), Command::UpdateTask(command)).await

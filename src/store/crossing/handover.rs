@@ -1,22 +1,17 @@
 //! From talk to work: messages of the inbox become a batch, with the cursor and the run row in one transaction; a task that is
-//! due becomes a run. A batch is made once: the unique index of `batches (lane_id, first)` holds it, and the cursor moves
+//! due becomes a run (`due.rs`). A batch is made once: the unique index of `batches (lane_id, first)` holds it, and the cursor moves
 //! behind it in the same commit. A slot of a task is run once by `runs_slot_once`.
 
-use ipc_handlers::{Folder, TaskStatus, Time, effect::ContextMode};
+use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::domain::{
-    host::zone::{Zone, Zones},
+    host::zone::Zone,
     rows::{Message, Task},
     runs::prompt::{Limits, PromptMessage, Row, Selection, Waking, format_selection, select},
     states::{SandboxName, Via},
 };
-use crate::store::{
-    Result, Store,
-    columns::Columns as _,
-    talk::{groups::zone_of, messages::message_row},
-    work::tasks::task,
-};
+use crate::store::{Result, Store, columns::Columns as _, talk::messages::message_row};
 
 /// How much goes into one batch.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +71,7 @@ pub struct HandedTask {
 }
 
 /// The generation of a run that never writes a session back. No lane has it.
-const NO_GENERATION: i64 = -1;
+pub(super) const NO_GENERATION: i64 = -1;
 
 impl Store {
     /// Starts a run for a lane, and gives it the oldest batch. `None`: nothing waits there any more, or the wiring is gone.
@@ -128,56 +123,6 @@ impl Store {
         .await
     }
 
-    /// Starts a run for a due task and moves its `next_run` on, in one transaction. `None` when it is not due any more
-    /// (cancelled, paused, taken).
-    pub async fn start_task(
-        &self,
-        group: &Folder,
-        id: &str,
-        sandbox: SandboxName,
-        owner: &str,
-        zones: Zones,
-        now: Time,
-    ) -> Result<Option<HandedTask>> {
-        let (group, id, owner) = (group.clone(), id.to_owned(), owner.to_owned());
-        self.write(move |c| {
-            let Some(due) = task(c, &group, &id)? else { return Ok(None) };
-            let Some(next_run) = due.next_run.filter(|at| due.status == TaskStatus::Active && *at <= now) else { return Ok(None) };
-            let (kept_slot, tries): (Option<i64>, i64) = c
-                .prepare_cached("SELECT slot, tries FROM tasks WHERE id = ?1 AND group_folder = ?2")?
-                .query_row([id.as_str(), group.as_str()], |r| Ok((r.get("slot")?, r.get("tries")?)))?;
-            let slot = kept_slot.unwrap_or(next_run.0);
-            c.prepare_cached("INSERT INTO lanes (group_folder, chat_jid) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM chats WHERE jid = ?2) ON CONFLICT DO NOTHING")?
-                .execute(params![due.group.as_str(), due.chat_jid])?;
-            let lane: Option<i64> = c
-                .prepare_cached("SELECT id FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ''")?
-                .query_row(params![due.group.as_str(), due.chat_jid], |r| r.get(0))
-                .optional()?;
-            let Some(seat) = lane.map(|lane| seat(c, lane)).transpose()?.flatten() else { return Ok(None) };
-            let in_group = due.context_mode == ContextMode::Group;
-            let generation = if in_group { seat.generation } else { NO_GENERATION };
-            c.prepare_cached(
-                "INSERT INTO runs (group_folder, lane_id, chat_jid, kind, source, slot, attempt, status, owner, sandbox, generation, created_at)
-                 VALUES (?1, ?2, ?3, 'task', 'task:' || ?4, ?5, ?6, 'queued', ?7, ?8, ?9, ?10)",
-            )?
-            .execute(params![due.group.as_str(), seat.lane, due.chat_jid, id, slot, tries + 1, owner, sandbox.as_str(), generation, now.0])?;
-            let run = c.last_insert_rowid();
-            let zone = zone_of(c, &due.group, &zones)?.zone;
-            let next = crate::store::work::runs::next_slot(&due, Time(slot), now, &zone);
-            c.prepare_cached("UPDATE tasks SET slot = ?2, next_run = ?3, last_run = ?4, last_result = NULL, rest_until = NULL WHERE id = ?1 AND group_folder = ?5")?
-                .execute(params![id, slot, next.map(|t| t.0), now.0, group.as_str()])?;
-            Ok(Some(HandedTask {
-                run,
-                is_main: seat.is_main,
-                lane: seat.lane,
-                generation,
-                session_id: seat.session_id.filter(|_| in_group),
-                task: due,
-            }))
-        })
-        .await
-    }
-
     /// Returns a batch's content again, as it was handed over: for a prompt that has to be written once more.
     pub fn batch_content(&self, batch: i64, limits: HandoverLimits) -> Result<Option<Content>> {
         self.read(|c| {
@@ -193,19 +138,19 @@ impl Store {
 }
 
 /// A lane as a run needs it.
-struct Seat {
-    lane: i64,
+pub(super) struct Seat {
+    pub(super) lane: i64,
     group: Folder,
-    is_main: bool,
+    pub(super) is_main: bool,
     chat_jid: String,
     thread: String,
-    generation: i64,
-    session_id: Option<String>,
+    pub(super) generation: i64,
+    pub(super) session_id: Option<String>,
     /// Whether the chat is wired to the group still.
-    wired: bool,
+    pub(super) wired: bool,
 }
 
-fn seat(c: &Connection, lane: i64) -> Result<Option<Seat>> {
+pub(super) fn seat(c: &Connection, lane: i64) -> Result<Option<Seat>> {
     c.prepare_cached(
         "INSERT INTO sessions (lane_id, group_folder, chat_jid, thread)
          SELECT id, group_folder, chat_jid, thread FROM lanes WHERE id = ?1 ON CONFLICT DO NOTHING",

@@ -236,7 +236,11 @@ async fn of_tasks(store: &Store) {
             .start_task(&main_folder(), "t", SandboxName::Process, "me", Zones::utc(), due)
             .await
             .unwrap()
+            .run()
             .unwrap();
+        let clock = TaskClock::from(Zones::utc());
+        let passed = store.skip_slots(&main_folder(), "t", &clock, due.plus_ms(600_000)).await.unwrap();
+        assert!(!passed.is_empty() && store.kept_result(handed.run).unwrap().is_some());
         store.run_created(handed.run, "c").await.unwrap();
         let ready = Record { kind: Kind::Ready, protocol: Some(2), ..Record::default() };
         store.record(handed.run, 1, ready, NOW).await.unwrap();

@@ -2,6 +2,7 @@
 
 pub(super) mod conversation;
 pub(super) mod health;
+pub(super) mod history;
 pub(super) mod trace;
 pub(super) mod turns;
 pub(super) mod why;

@@ -6,6 +6,7 @@ pub(super) mod failing;
 pub(super) mod receipts;
 pub(super) mod runs;
 pub(super) mod sessions;
+pub(super) mod slots;
 pub(super) mod tasks;
 pub(super) mod uids;
 pub(super) mod usage;

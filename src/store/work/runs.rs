@@ -25,8 +25,7 @@ mod slot;
 
 pub use end::{EndOfRun, LeftInput, RunEnded};
 use record::Answer;
-pub use record::Recorded;
-pub(in crate::store) use slot::next_slot;
+pub use record::{KeptResult, Recorded, result_of};
 
 /// A run that has not ended, as a restart or a supervisor needs it.
 #[derive(Clone, Debug)]
@@ -42,7 +41,7 @@ pub struct ActiveRun {
     pub sandbox: SandboxName,
     pub container: Option<String>,
     pub life: Life,
-    /// The turn of a task's run is over.
+    /// The turn of a task's run is over, and so is the work that it went on with in the background.
     pub handled: bool,
     pub protocol: Option<u32>,
     pub last_seq: u64,
@@ -141,6 +140,11 @@ impl Store {
             failpoint::reach("run.part");
         }
         self.write(move |c| record::apply(c, run, n, &record, &answer, now)).await
+    }
+
+    /// Returns what a run has said so far, if it is a task's.
+    pub fn kept_result(&self, run: i64) -> Result<Option<KeptResult>> {
+        self.read(|c| record::kept_result(c, run))
     }
 
     /// A follow-up could not be placed: it waits again, at no cost.
@@ -260,7 +264,8 @@ const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, source, generation
   EXISTS (SELECT 1 FROM batches b WHERE b.run_id = runs.id AND b.state IN ('handed', 'claimed')) AS in_hand FROM runs";
 
 fn active_row(r: &Row<'_>) -> rusqlite::Result<ActiveRun> {
-    let (kind, handled) = (r.word("runs", "kind")?, r.get("handled")?);
+    let kind = r.word("runs", "kind")?;
+    let (handled, deferred): (bool, bool) = (r.get("handled")?, r.get("deferred")?);
     Ok(ActiveRun {
         id: r.get("id")?,
         group: r.folder("group_folder")?,
@@ -273,7 +278,7 @@ fn active_row(r: &Row<'_>) -> rusqlite::Result<ActiveRun> {
         sandbox: r.word("runs", "sandbox")?,
         container: r.get("container")?,
         life: life(r, kind, handled)?,
-        handled,
+        handled: handled && !deferred,
         protocol: r.get("protocol")?,
         last_seq: u64::try_from(r.get::<_, i64>("last_seq")?).unwrap_or(0),
         open: Vec::new(),

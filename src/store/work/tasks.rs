@@ -7,9 +7,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::{
     host::zone::Zones,
-    rows::{Task, TaskRun},
+    rows::Task,
     runs::{
         judge,
+        slots::WINDOW_MS,
         tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, page, select, shown},
     },
 };
@@ -99,7 +100,7 @@ impl Store {
             if status == TaskStatus::Paused {
                 return Err(StoreError::Refused(format!("task {id} is paused; resume it with `g2 tasks resume {id}`")));
             }
-            c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?3, slot = NULL, tries = 0, rest_until = NULL WHERE id = ?1 AND group_folder = ?2")?
+            c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?3, next_slot = NULL, asked_slot = ?3, accounted = ?3, slot = NULL, tries = 0, rest_until = NULL WHERE id = ?1 AND group_folder = ?2")?
                 .execute(params![id, group.as_str(), now.0])?;
             Ok(())
         })
@@ -122,27 +123,6 @@ impl Store {
             read_clocks_again(c, None, &zones, now)
         })
         .await
-    }
-
-    /// Returns each time a task of a group ran, oldest first; of one that was cancelled too. With `limit`, the newest ones.
-    pub fn task_history(&self, group: &Folder, id: &str, limit: Option<usize>) -> Result<Vec<TaskRun>> {
-        self.read(|c| {
-            let mut newest = c.prepare_cached(
-                "SELECT id, slot, attempt, status, started_at, ended_at, result, error FROM runs WHERE source = 'task:' || ?1 AND group_folder = ?2 ORDER BY id DESC LIMIT ?3",
-            )?;
-            oldest_first(newest.query_map(params![id, group.as_str(), at_most(limit)], |r| {
-                Ok(TaskRun {
-                    run: r.get("id")?,
-                    due: r.time_or_null("slot")?,
-                    attempt: r.get("attempt")?,
-                    status: r.word("runs", "status")?,
-                    started_at: r.time_or_null("started_at")?,
-                    ended_at: r.time_or_null("ended_at")?,
-                    result: r.get("result")?,
-                    error: r.get("error")?,
-                })
-            })?)
-        })
     }
 }
 
@@ -227,7 +207,7 @@ pub(in crate::store) fn read_clocks_again(
     let coming: Vec<(i64, String, String)> = c
         .prepare_cached(
             "SELECT n, group_folder, schedule_value FROM tasks
-             WHERE schedule_type = 'cron' AND next_run > ?1 AND slot IS NULL AND (?2 IS NULL OR group_folder = ?2)",
+             WHERE schedule_type = 'cron' AND next_run > ?1 AND slot IS NULL AND next_slot IS NULL AND (?2 IS NULL OR group_folder = ?2)",
         )?
         .query_map(params![now.0, group.map(Folder::as_str)], |r| Ok((r.get("n")?, r.get("group_folder")?, r.get("schedule_value")?)))?
         .collect::<rusqlite::Result<_>>()?;
@@ -323,7 +303,7 @@ pub(in crate::store) fn task(c: &Connection, group: &Folder, id: &str) -> Result
         .optional()?)
 }
 
-const TASK: &str = "SELECT id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, output, status, next_run, last_run, last_result, failures, rest_until, paused_for FROM tasks";
+const TASK: &str = "SELECT id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, catch_up_window_ms, output, status, next_run, last_run, last_result, failures, rest_until, paused_for FROM tasks";
 
 fn task_row(r: &Row<'_>) -> rusqlite::Result<Task> {
     Ok(Task {
@@ -336,6 +316,7 @@ fn task_row(r: &Row<'_>) -> rusqlite::Result<Task> {
         schedule_value: r.get("schedule_value")?,
         context_mode: r.word("tasks", "context_mode")?,
         catch_up: r.word("tasks", "catch_up")?,
+        catch_up_window_ms: r.get::<_, Option<i64>>("catch_up_window_ms")?.unwrap_or(WINDOW_MS),
         output: r.word("tasks", "output")?,
         status: r.word("tasks", "status")?,
         next_run: r.time_or_null("next_run")?,

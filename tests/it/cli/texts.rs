@@ -149,7 +149,7 @@ fn mistakes_are_answered_as_they_were_reviewed() {
         ("bad-address", &["send", "--chat", "family", "hello"]),
         ("unknown-group", &["groups", "show", "none"]),
         ("unknown-setting", &["groups", "set", "main", "colour=red"]),
-        ("unconfirmed", &["groups", "remove", "main"]),
+        ("groups-remove-main", &["groups", "remove", "main"]),
         ("no-daemon", &["send", "hello"]),
         ("json-unknown-command", &["--json", "group", "list"]),
         ("json-missing-argument", &["--json", "groups", "add", "family"]),
@@ -175,6 +175,7 @@ fn a_fresh_root_is_shown_as_it_was_reviewed() {
         ("groups-list", &["groups", "list"]),
         ("groups-show", &["groups", "show", "family"]),
         ("wirings-list", &["wirings", "list"]),
+        ("unconfirmed", &["groups", "remove", "family"]),
         (
             "tasks-add",
             &[

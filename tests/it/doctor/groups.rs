@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_root_without_a_main_group_is_told() {
     let root = Root::new("");
-    root.g2(&["groups", "remove", "main", "--yes"]);
+    root.change_store("UPDATE groups SET is_main = 0");
     finds(doctor(&root), "main_group", "fail", "no group is the main group", "groups add main");
 }
 

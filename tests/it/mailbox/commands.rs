@@ -65,6 +65,7 @@ fn schedule_task_answers_with_the_first_occurrence_of_each_kind() {
         names(&tasks[0]),
         [
             "catch_up",
+            "catch_up_window_ms",
             "chat_jid",
             "context_mode",
             "group",

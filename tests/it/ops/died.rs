@@ -1,5 +1,9 @@
 //! Dying in the middle of an operation that goes beyond one transaction.
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests play the container, and one that can't go on fails"
+)]
 
 use std::{fs, os::unix::process::ExitStatusExt as _};
 

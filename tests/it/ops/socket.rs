@@ -27,7 +27,7 @@ fn a_failure_for_programs_is_one_document_with_a_code_a_message_and_a_hint() {
         (&["groups", "add", "main", "--chat", "local:x"][..], 1, "refused", "wirings add --group main"),
         (&["groups", "set", "none", "name=x"], 1, "not_found", ""),
         (&["tasks", "list", "--group", "none"], 1, "not_found", "`g2 groups list` shows all"),
-        (&["groups", "remove", "main"], 2, "invalid", ""),
+        (&["groups", "remove", "main", "--yes"], 1, "refused", "wirings remove"),
         (&["groups", "remove"], 2, "invalid", "Usage"),
         (&["send", "hi"], 3, "not_running", "g2 serve"),
         (&["groups", "add", "BAD!", "--chat", "local:x"], 1, "invalid", "reserved"),

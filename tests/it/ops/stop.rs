@@ -1,9 +1,5 @@
 //! Operations at an orderly stop of the daemon.
-#![expect(
-    clippy::disallowed_types,
-    clippy::unwrap_used,
-    reason = "tests play the user, and one that can't go on fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::process::{Child, Stdio};
 

@@ -140,7 +140,7 @@ impl Day {
                         zones,
                         self.now,
                     );
-                    match started.await.unwrap() {
+                    match started.await.unwrap().run() {
                         Some(handed) => {
                             self.turn(Some(task.clone()));
                             *self.started.entry(task.clone()).or_default() += 1;

@@ -80,6 +80,7 @@ async fn a_task_of_the_same_id_in_another_group_is_another_task() {
             .start_task(&folder(group), "t", SandboxName::Process, "me", Zones::utc(), NOW)
             .await
             .unwrap()
+            .run()
             .unwrap();
         assert_eq!(handed.task.prompt, group);
         world.store.run_created(handed.run, "c").await.unwrap();
@@ -105,7 +106,7 @@ async fn a_task_of_the_same_id_in_another_group_is_another_task() {
             .task_history(&folder(group), "t", None)
             .unwrap()
             .iter()
-            .map(|run| run.run)
+            .filter_map(|slot| slot.run)
             .collect::<Vec<_>>()
     };
     assert_eq!((ran("main"), ran("family")), (vec![runs[0]], vec![runs[1]]));
@@ -303,6 +304,7 @@ async fn of_each_group_the_task_is_due_that_waits_longest_and_can_be_started() {
         .start_task(&folder("main"), "early", SandboxName::Process, "me", Zones::utc(), due)
         .await
         .unwrap()
+        .run()
         .unwrap();
     assert_eq!(world.store.due_task_of(&folder("main"), due).unwrap().as_deref(), Some("next"));
     assert_eq!(world.store.due_task_of(&folder("main"), NOW).unwrap(), None);
@@ -330,6 +332,7 @@ async fn a_slot_of_a_task_runs_once_and_its_next_run_moves_with_the_run_row() {
         .start_task(&folder("main"), "t", SandboxName::Process, "me", Zones::utc(), due)
         .await
         .unwrap()
+        .run()
         .unwrap();
     assert_eq!(world.store.task(&folder("main"), "t").unwrap().unwrap().next_run, Some(NOW.plus_ms(120_000)));
     let later = NOW.plus_ms(120_000);
@@ -352,6 +355,7 @@ async fn a_once_task_is_completed_by_success_only() {
         .start_task(&folder("main"), "t", SandboxName::Process, "me", Zones::utc(), NOW)
         .await
         .unwrap()
+        .run()
         .unwrap();
     world.store.run_created(first.run, "c").await.unwrap();
     world.store.run_started(first.run, NOW).await.unwrap();
@@ -361,4 +365,83 @@ async fn a_once_task_is_completed_by_success_only() {
     let task = world.store.task(&folder("main"), "t").unwrap().unwrap();
     assert_eq!(task.status, TaskStatus::Active);
     assert!(task.next_run.is_some_and(|at| at > NOW), "{task:?}");
+}
+
+/// Makes a `once` task that is due, and starts it.
+async fn started_once(world: &World) -> i64 {
+    let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"once","schedule_value":"2020-01-01T00:00:00","taskId":"t"}"#;
+    world.store.settle(command("main", 1, make), Zones::utc(), NOW).await.unwrap();
+    start_once(world).await
+}
+
+async fn start_once(world: &World) -> i64 {
+    let handed = start(world, "t", NOW).await.unwrap();
+    world.store.run_created(handed.run, "c").await.unwrap();
+    world.store.run_started(handed.run, NOW).await.unwrap();
+    let ready = Record { kind: Kind::Ready, protocol: Some(2), ..Record::default() };
+    world.store.record(handed.run, 1, ready, NOW).await.unwrap();
+    handed.run
+}
+
+#[tokio::test]
+async fn a_run_that_dies_during_its_background_work_has_failed_whatever_it_had_handled() {
+    for (dies, error) in [
+        (End::Exited { code: 3, oom: false }, "exited with code 3"),
+        (End::Exited { code: 0, oom: false }, "ended with a message in hand"),
+    ] {
+        let world = world().await;
+        let run = started_once(&world).await;
+        let handled = vec![g2::store::task_batch(run)];
+        let deferred = Record { kind: Kind::Deferred, handled, ..Record::default() };
+        world.store.record(run, 2, deferred, NOW).await.unwrap();
+        world.end(run, dies, Cause::Itself).await;
+        let task = world.store.task(&folder("main"), "t").unwrap().unwrap();
+        assert_eq!(task.status, TaskStatus::Active, "{task:?}");
+        assert!(task.next_run.is_some_and(|at| at > NOW), "{task:?}");
+        let history = world.store.runs(None).unwrap();
+        assert_eq!(history[0].error.as_deref(), Some(error));
+    }
+}
+
+#[tokio::test]
+async fn background_work_that_reports_an_error_has_failed_and_its_chat_is_told_where_something_was_said() {
+    let world = world().await;
+    let run = started_once(&world).await;
+    let handled = vec![g2::store::task_batch(run)];
+    let deferred = Record { kind: Kind::Deferred, handled, ..Record::default() };
+    world.store.record(run, 2, deferred, NOW).await.unwrap();
+    let say = br#"{"type":"send_message","chatJid":"local:main","text":"begun"}"#;
+    let file = CommandFile { run: Some(run), ..command("main", 2, say) };
+    world.store.settle(file, Zones::utc(), NOW).await.unwrap();
+    let failed = Record { status: Status::Error, error: Some("no".into()), ..Record::default() };
+    world.store.record(run, 3, failed, NOW).await.unwrap();
+    world.end(run, End::Exited { code: 0, oom: false }, Cause::Closed).await;
+    let task = world.store.task(&folder("main"), "t").unwrap().unwrap();
+    assert_eq!((task.status, task.last_result.as_deref()), (TaskStatus::Completed, Some("Error: no")));
+    let told = "Scheduled task t (“p”) was interrupted (there was an error) after it had begun, so it is not started over.";
+    assert_eq!(world.texts("local:main").await, ["begun", told]);
+}
+
+#[tokio::test]
+async fn background_work_that_ends_well_completes_its_task() {
+    let world = world().await;
+    let run = started_once(&world).await;
+    let handled = vec![g2::store::task_batch(run)];
+    let deferred = Record { kind: Kind::Deferred, handled, ..Record::default() };
+    world.store.record(run, 2, deferred, NOW).await.unwrap();
+    let done = Record { result: Some("all done".into()), ..Record::default() };
+    world.store.record(run, 3, done, NOW).await.unwrap();
+    world.end(run, End::Exited { code: 0, oom: false }, Cause::Closed).await;
+    let task = world.store.task(&folder("main"), "t").unwrap().unwrap();
+    assert_eq!((task.status, task.last_result.as_deref()), (TaskStatus::Completed, Some("all done")));
+}
+
+async fn start(world: &World, id: &str, now: Time) -> Option<g2::store::HandedTask> {
+    started(world, id, now).await.run()
+}
+
+/// Starts a task of main as a daemon does that was never down.
+async fn started(world: &World, id: &str, now: Time) -> g2::store::TaskStart {
+    let clock = g2::store::TaskClock::from(Zones::utc());
+    world.store.start_task(&folder("main"), id, SandboxName::Process, "me", clock, now).await.unwrap()
 }

@@ -88,7 +88,14 @@ pub(super) static TOOLS: &[Tool] = &[
                 "catchUp",
                 Kind::Choice(&["latest", "all", "skip"]),
                 Need::Optional,
-                "What happens to times that were missed: one run for all (latest, the default), one each (all), none (skip).",
+                "What happens to times that were missed while the host was down: the latest is run (latest, the default), the latest 24 are, a minute apart (all), or none is (skip).",
+            ),
+            param(
+                "catch_up_window_ms",
+                "catchUpWindowMs",
+                Kind::Number,
+                Need::Optional,
+                "How long ago a missed time may be for it to be made up for, milliseconds. Default: 7 days.",
             ),
             param(
                 "target_group_jid",

@@ -69,7 +69,7 @@ pub(super) fn act(
     execute(c, "SAVEPOINT effects")?;
     let mut acted = Acted { outcomes: Vec::new(), zone: facts.zone };
     for effect in &effects {
-        match apply(c, cause, caller, effect, &rules.bounds, now)? {
+        match apply(c, cause, caller, effect, &rules.bounds, &acted.zone, now)? {
             Ok(outcome) => acted.outcomes.push(outcome),
             Err(not_applied) => {
                 execute(c, "ROLLBACK TO effects")?;

@@ -4,7 +4,7 @@ use ipc_handlers::{Caller, Effect, Folder, NotApplied, Outcome, Scope, Time};
 use rusqlite::Connection;
 
 use super::act::Cause;
-use crate::store::{Bounds, Result};
+use crate::store::{Bounds, Result, work::slots};
 
 mod group;
 mod say;
@@ -21,6 +21,7 @@ pub(super) fn apply(
     caller: &Caller,
     effect: &Effect,
     bounds: &Bounds,
+    zone: &jiff::tz::TimeZone,
     now: Time,
 ) -> Applied {
     let said = cause.transcripts();
@@ -32,7 +33,12 @@ pub(super) fn apply(
         }
         Effect::CreateTask(new) => task::create(c, new, &bounds.tasks, now),
         Effect::ListTasks { scope, after, limit } => task::list(c, scope, *after, *limit),
-        Effect::ChangeTask { id, group, change } => task::change(c, group, id, change, &bounds.tasks),
+        Effect::ChangeTask { id, group, change } => {
+            if change.next_run.is_some() {
+                slots::note_paused(c, group, id, zone, now)?;
+            }
+            task::change(c, group, id, change, &bounds.tasks, now)
+        }
         Effect::CancelTask { id, group } => task::cancel(c, group, id),
         Effect::RegisterGroup(made) => group::register(c, made, now),
         Effect::ListGroups => group::list(c),

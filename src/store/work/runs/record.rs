@@ -18,8 +18,10 @@ use crate::store::{
     work::failing,
 };
 
-/// How much is kept of what a run of a task said, characters.
-const LONGEST_RESULT: i64 = 16 << 10;
+/// How much of what a run of a task said is in its row, bytes; what is longer is whole in a file.
+const RESULT_IN_ROW: usize = 16 << 10;
+/// How much is kept of what a run of a task said, bytes.
+const LONGEST_RESULT: usize = 64 << 20;
 /// How much of an answer is said in one transaction, bytes: as much as a command file may say.
 const LONGEST_PART: usize = 1 << 20;
 /// How far before the end of a part a line may end for it to end there, bytes.
@@ -46,6 +48,56 @@ pub(super) struct Answer {
     parts: Vec<String>,
     /// It has a text, all of which is internal.
     unsaid: bool,
+}
+
+/// What a run of a task has said so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptResult {
+    /// The beginning of it: at most 16 KiB.
+    pub beginning: String,
+    /// How long the whole is, bytes.
+    pub bytes: usize,
+    /// The newest record that it is of.
+    pub last_seq: u64,
+}
+
+impl KeptResult {
+    /// Whether the beginning is the whole.
+    #[must_use]
+    pub fn is_in_row(&self) -> bool {
+        self.beginning.len() == self.bytes
+    }
+
+    /// Whether the whole is in the row still when this is added.
+    #[must_use]
+    pub fn has_room_for(&self, text: &str) -> bool {
+        self.is_in_row() && self.bytes + 1 + text.len() <= RESULT_IN_ROW
+    }
+}
+
+/// Returns what a record of a task's run adds to its history: its answer, or below the first line of an error what its
+/// script printed. As much as 64 MiB leave room for beside what is `before` it.
+#[must_use]
+pub fn result_of(record: &wire::Record, before: usize) -> Option<String> {
+    let mut text = match record.status {
+        wire::Status::Error => record.error.as_deref()?.split_once('\n')?.1.to_owned(),
+        wire::Status::Success => strip_internal(record.answer()?),
+    };
+    text.truncate(text.floor_char_boundary(LONGEST_RESULT.saturating_sub(before + 1)));
+    (!text.is_empty()).then_some(text)
+}
+
+/// Reads what a run has said so far, if it is a task's.
+pub(super) fn kept_result(c: &Connection, run: i64) -> Result<Option<KeptResult>> {
+    Ok(c.prepare_cached("SELECT result, result_bytes, last_seq FROM runs WHERE id = ?1 AND kind = 'task'")?
+        .query_row([run], |r| {
+            Ok(KeptResult {
+                beginning: r.get::<_, Option<String>>("result")?.unwrap_or_default(),
+                bytes: r.get("result_bytes")?,
+                last_seq: r.get("last_seq")?,
+            })
+        })
+        .optional()?)
 }
 
 impl Answer {
@@ -127,6 +179,11 @@ pub(super) fn apply(
         )?
         .execute([run])?;
     }
+    if let Some(kept) = kept_result(c, run)?
+        && let Some(text) = result_of(record, kept.bytes)
+    {
+        keep_result(c, run, &kept, &text)?;
+    }
     let said = say_answer(c, &row, n, answer, now)?;
     let unsaid = answer.unsaid;
     if unsaid && record.handled.is_empty() {
@@ -182,8 +239,12 @@ pub(super) fn apply(
             c.prepare_cached("UPDATE runs SET deferred = 1 WHERE id = ?1")?.execute([run])?;
         }
         wire::Kind::Result => {
-            c.prepare_cached("UPDATE runs SET deferred = 0 WHERE id = ?1 AND deferred = 1")?
-                .execute([run])?;
+            // The background work of a task has failed: what the task was to do is not done.
+            let undone = row.task().is_some() && record.status == wire::Status::Error;
+            c.prepare_cached(
+                "UPDATE runs SET deferred = 0, handled_at = iif(?2, NULL, handled_at) WHERE id = ?1 AND deferred = 1",
+            )?
+            .execute(params![run, undone])?;
         }
         wire::Kind::Ready | wire::Kind::Progress | wire::Kind::BlockedTool => {}
     }
@@ -212,18 +273,30 @@ fn not_about_the_rest(c: &Connection, run: i64, row: i64, cause: &str) -> Result
 fn say_answer(c: &Connection, run: &ActiveRun, n: u64, answer: &Answer, now: Time) -> Result<Option<i64>> {
     let Some(last) = answer.parts.last() else { return Ok(None) };
     if let Some(task) = run.task() {
-        // The beginning is all that is kept there.
         let text = &answer.parts[0];
         let short: String = text.chars().take(200).collect();
         c.prepare_cached("UPDATE tasks SET last_result = ?2 WHERE id = ?1 AND group_folder = ?3")?
             .execute(params![task, short, run.group.as_str()])?;
-        c.prepare_cached(
-            "UPDATE runs SET result = substr(coalesce(result || char(10), '') || ?2, 1, ?3) WHERE id = ?1",
-        )?
-        .execute(params![run.id, text, LONGEST_RESULT])?;
     }
     let place = answer.parts.len() - 1;
     if is_for_a_chat(c, run)? { put(c, run, (n, place), last, now).map(Some) } else { Ok(None) }
+}
+
+/// Adds a text to what a run of a task has said: as much of it to the row as has room there.
+fn keep_result(c: &Connection, run: i64, kept: &KeptResult, text: &str) -> Result<()> {
+    let between = if kept.bytes == 0 { "" } else { "\n" };
+    let mut beginning = kept.beginning.clone();
+    if kept.is_in_row() {
+        beginning.push_str(between);
+        let room = RESULT_IN_ROW.saturating_sub(beginning.len());
+        beginning.push_str(&text[..text.floor_char_boundary(room)]);
+    }
+    c.prepare_cached("UPDATE runs SET result = ?2, result_bytes = ?3 WHERE id = ?1")?.execute(params![
+        run,
+        beginning,
+        kept.bytes + between.len() + text.len()
+    ])?;
+    Ok(())
 }
 
 /// Whether what a run answers is said to its chat: a task's only where its `output` is `chat`.

@@ -1,6 +1,6 @@
-//! A task's slot: which comes next, and what becomes of one whose run has ended.
+//! A task's slot, when its run has ended: done, tried again, or given up.
 
-use ipc_handlers::{Time, effect::CatchUp};
+use ipc_handlers::{Schedule, Time};
 use rusqlite::{Connection, params};
 
 use super::{ActiveRun, EndOfRun};
@@ -23,33 +23,10 @@ use crate::store::{
     work::tasks,
 };
 
-/// Returns the occurrence of a task's schedule after `slot`, by its catch-up rule.
-pub(in crate::store) fn next_slot(
-    task: &Task,
-    slot: Time,
-    now: Time,
-    zone: &jiff::tz::TimeZone,
-) -> Option<Time> {
-    let schedule =
-        ipc_handlers::schedule::Schedule::parse(task.schedule_type.as_str(), &task.schedule_value, zone, now)
-            .ok()?;
-    match task.catch_up {
-        CatchUp::All => {
-            // At most the newest 24 missed occurrences are made up for.
-            let mut slots = Vec::new();
-            let mut at = slot;
-            while let Some(next) = schedule.next_after(at, at, zone).filter(|next| *next <= now) {
-                slots.push(next);
-                at = next;
-                if slots.len() > 10_000 {
-                    break;
-                }
-            }
-            let first_kept = slots.len().saturating_sub(24);
-            slots.get(first_kept).copied().or_else(|| schedule.next_after(slot, now, zone))
-        }
-        CatchUp::Latest | CatchUp::Skip => schedule.next_after(slot, now, zone),
-    }
+/// Returns the slot of a task that follows `slot` and is still to come.
+fn next_slot(task: &Task, slot: Time, now: Time, zone: &jiff::tz::TimeZone) -> Option<Time> {
+    let schedule = Schedule::parse(task.schedule_type.as_str(), &task.schedule_value, zone, now).ok()?;
+    schedule.next_after(slot, now, zone)
 }
 
 /// What becomes of a task's slot: done, tried again after a rest, or given up and told.
@@ -92,7 +69,9 @@ pub(super) fn judge_task(
             return Ok(());
         }
         c.prepare_cached(
-            "UPDATE tasks SET slot = NULL, tries = 0, status = CASE WHEN schedule_type = 'once' AND status = 'active' THEN 'completed' ELSE status END WHERE id = ?1 AND group_folder = ?2",
+            // One that was paused meanwhile has run all the same.
+            "UPDATE tasks SET slot = NULL, tries = 0, status = iif(schedule_type = 'once', 'completed', status),
+               paused_for = iif(schedule_type = 'once', NULL, paused_for) WHERE id = ?1 AND group_folder = ?2",
         )?
         .execute([task, group])?;
         Ok(())

@@ -22,13 +22,13 @@ pub(super) fn create(c: &Connection, new: &NewTask, limits: &TaskLimits, now: Ti
     // The row comes first, so that no id has to be looked for. Nobody else sees it before it has its own.
     let inserted = c
         .prepare_cached(
-            "INSERT INTO tasks (id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, output, status, next_run, created_at)
-             VALUES (coalesce(?1, 'new-' || lower(hex(randomblob(16)))), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'active', ?11, ?12)
+            "INSERT INTO tasks (id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, catch_up_window_ms, output, status, next_run, asked_slot, created_at)
+             VALUES (coalesce(?1, 'new-' || lower(hex(randomblob(16)))), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?13, ?10, 'active', ?11, iif(?11 <= ?12, ?11, NULL), ?12)
              ON CONFLICT (id, group_folder) DO NOTHING",
         )?
         .execute(params![
             new.id, group, new.chat_jid, new.prompt, new.script, new.schedule.kind().as_str(), new.schedule.value(),
-            new.context_mode.as_str(), new.catch_up.as_str(), new.output.as_str(), new.next_run.0, now.0
+            new.context_mode.as_str(), new.catch_up.as_str(), new.output.as_str(), new.next_run.0, now.0, new.catch_up_window_ms
         ])?;
     if inserted == 0 {
         return Ok(Err(NotApplied::TaskIdTaken { id: new.id.clone().unwrap_or_default() }));
@@ -86,14 +86,15 @@ pub(super) fn cancel(c: &Connection, group: &Folder, id: &str) -> Applied {
     Ok(Ok(Outcome::TaskCancelled { task_id: id.to_owned() }))
 }
 
-/// Changes a task. A new `next_run` is a new slot, with all its tries. If its rest ends, the occurrence that was put off is
-/// due when it was due.
+/// Changes a task. A new `next_run` is a new slot, with all its tries; one that is due already was asked for. If its rest ends,
+/// the occurrence that was put off is due when it was due.
 pub(super) fn change(
     c: &Connection,
     group: &Folder,
     id: &str,
     change: &TaskChange,
     limits: &TaskLimits,
+    now: Time,
 ) -> Applied {
     if let Some(too_long) = too_long(change.prompt.as_ref(), change.script.as_ref(), limits) {
         return Ok(Err(too_long));
@@ -104,12 +105,14 @@ pub(super) fn change(
             "UPDATE tasks SET prompt = coalesce(?3, prompt), script = CASE WHEN ?4 IS NULL THEN script ELSE nullif(?4, '') END,
                schedule_type = coalesce(?5, schedule_type), schedule_value = coalesce(?6, schedule_value),
                context_mode = coalesce(?7, context_mode), catch_up = coalesce(?8, catch_up), output = coalesce(?9, output),
-               status = coalesce(?10, status),
+               catch_up_window_ms = coalesce(?13, catch_up_window_ms), status = coalesce(?10, status),
                next_run = coalesce(CASE WHEN ?12 AND rest_until IS NOT NULL THEN slot END, ?11, next_run),
                rest_until = CASE WHEN ?11 IS NULL AND NOT ?12 THEN rest_until END,
-               failures = CASE WHEN ?12 THEN 0 ELSE failures END, failures_told = CASE WHEN ?12 THEN 0 ELSE failures_told END,
+               failures = iif(?12, 0, failures), failures_told = iif(?12, 0, failures_told),
                paused_for = CASE WHEN ?10 IS NULL THEN paused_for END,
-               slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN slot END, tries = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN tries ELSE 0 END
+               next_slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN next_slot END, accounted = iif(?11 IS NULL OR ?11 = next_run, accounted, ?14),
+               asked_slot = CASE WHEN ?11 IS NULL THEN asked_slot WHEN ?11 <= ?14 THEN ?11 END,
+               slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN slot END, tries = iif(?11 IS NULL OR ?11 = next_run, tries, 0)
              WHERE id = ?1 AND group_folder = ?2",
         )?
         .execute(params![
@@ -125,6 +128,8 @@ pub(super) fn change(
             change.status.map(TaskStatus::as_str),
             change.next_run.map(|at| at.0),
             change.afresh,
+            change.catch_up_window_ms,
+            now.0,
         ])?;
     if change.afresh {
         failing::forget(c, group, id)?;

@@ -1,0 +1,49 @@
+//! Since when the daemon has been up without a break, and what the log says of slots that came and did not run.
+
+use ipc_handlers::{Folder, Time};
+use tokio::time::Instant;
+
+use crate::domain::{
+    runs::slots::{self, Passed},
+    states::SlotReason,
+};
+
+/// Since when the daemon has been up: a machine that slept was not.
+pub(super) struct Awake {
+    since: Time,
+    /// When it was looked last.
+    looked: (Time, Instant),
+}
+
+impl Awake {
+    pub(super) fn new(now: Time) -> Self {
+        Self { since: now, looked: (now, Instant::now()) }
+    }
+
+    /// Looks at the clock, which goes on while the machine sleeps, and at what has passed, which does not.
+    pub(super) fn since(&mut self, now: Time) -> Time {
+        let (clock, passed) = self.looked;
+        let passed_ms = i64::try_from(passed.elapsed().as_millis()).unwrap_or(i64::MAX);
+        self.since = slots::up_since(self.since, now, now.ms_since(clock), passed_ms);
+        self.looked = (now, Instant::now());
+        self.since
+    }
+}
+
+/// Logs which slots of a task do not run.
+pub(super) fn log(group: &Folder, task: &str, passed: &[Passed]) {
+    for Passed { first, last, count, reason, .. } in passed {
+        match reason {
+            SlotReason::PreviousRun => {
+                tracing::info!(group = %group, %first, %last, count, "skipping {task}: {reason}");
+            }
+            SlotReason::Rest
+            | SlotReason::Paused
+            | SlotReason::HostDown
+            | SlotReason::OutsideWindow
+            | SlotReason::TooMany => {
+                tracing::info!(group = %group, task, %first, %last, count, %reason, "slots of a task did not run");
+            }
+        }
+    }
+}
