@@ -1,5 +1,6 @@
 //! Runs: their launch, their work, their health, and the meaning of their end.
 
+pub mod calendar;
 pub mod group_config;
 pub mod health;
 pub mod judge;
@@ -11,3 +12,4 @@ pub mod retry;
 pub mod run_settings;
 pub mod tasks;
 pub mod usage;
+pub mod when;
