@@ -30,7 +30,9 @@ use crate::{
         control::{self, Desk},
         deliver::{self, Post},
         ipc::searches::Searches,
-        problems, prune, reconcile, schedule, snapshots,
+        problems, prune, reconcile,
+        schedule::{self, Watched},
+        snapshots,
         starts::Starts,
         typing, usage,
     },
@@ -193,7 +195,7 @@ impl Daemon {
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
         let since = clock::now();
-        store.set_zone(config.zones.clone(), since).await?;
+        let clocks = Watched::begin(store.clone(), config.zones.clone(), config.zone_source.clone()).await?;
         let token_key = crate::root::token_key(&root.join("data")).context("reading data/token.key")?;
         let found = left_behind(&claims, &store, sandbox.as_ref())?;
         let (starts, aside) = Starts::begin(root.join("data"), found, since);
@@ -320,7 +322,7 @@ impl Daemon {
             Dispatch::new(of_dispatch.0, owner, of_dispatch.1, of_dispatch.2, recovered.adopted, unknown);
         tasks.spawn(dispatch.run(news, adopted_later));
         tasks.spawn(reconcile::run(runs, held, recovered.unknown, adoptions));
-        tasks.spawn(schedule::run(store.clone(), due, stop.clone()));
+        tasks.spawn(schedule::run(clocks, due, stop.clone()));
         tasks.spawn(deliver::run(Post {
             store: store.clone(),
             channels: Arc::clone(&channels),

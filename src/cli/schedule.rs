@@ -46,7 +46,8 @@ impl Schedule {
         let Self::Next { expression, tz, group, after, count } = self;
         let config = context.config()?;
         let zone = match (tz, group) {
-            (Some(name), _) => crate::config::zone_data()
+            (Some(name), _) => config
+                .zones
                 .get(&name)
                 .ok_or_else(|| anyhow!("{name:?} is no time zone; use a name such as Europe/Paris"))?,
             (None, Some(name)) => {

@@ -7,7 +7,7 @@
 //! | `dispatch` | messages, tasks, runs | judges the inbox, owns the lanes, starts, pipes and closes runs |
 //! | `run` | one container | launches or adopts it, applies its records, judges its health, ends it |
 //! | `ipc` | command files | claims, reads, settles and answers them |
-//! | `schedule` | the next due instant | has `dispatch` look for due tasks |
+//! | `schedule` | the next due instant, or a minute | has `dispatch` look for due tasks; finds anew when tasks run if clocks changed |
 //! | `deliver` | the outbox | sends texts to chats, in order within a chat |
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | changes that agents are shown | writes the files in which agents read the state |
