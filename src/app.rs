@@ -26,7 +26,8 @@ use crate::{
     gateway::{self, Credentials, Gateway, Upstream},
     ipc::{self, Claims, HostDirs, Watch},
     loops::{
-        self, Allowances, Boxes, Dispatch, Held, Keeping, Machine, Mailboxes, Problems, Runs, Snapshots,
+        self, Allowances, Boxes, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes, Problems, Runs,
+        Snapshots,
         control::{self, Desk},
         deliver::{self, Post},
         ipc::searches::Searches,
@@ -214,6 +215,7 @@ impl Daemon {
         let uid_base = config.sandbox.uid_base;
         let boxes = Arc::new(Boxes::new(dirs, box_owner(), root.clone(), uid_base, store.clone()));
         let (of_snapshots, of_boxes) = (Arc::clone(&config), Arc::clone(&boxes));
+        let of_heartbeats = Arc::clone(&boxes);
         let snapshots =
             Arc::new(Snapshots::new(of_snapshots, store.clone(), of_boxes, mailboxes.clone()).await?);
         let at_mailboxes = Arc::new(Mailboxes {
@@ -323,6 +325,14 @@ impl Daemon {
         tasks.spawn(dispatch.run(news, adopted_later));
         tasks.spawn(reconcile::run(runs, held, recovered.unknown, adoptions));
         tasks.spawn(schedule::run(clocks, due, stop.clone()));
+        let heartbeats = Heartbeats {
+            root: root.clone(),
+            store: store.clone(),
+            boxes: of_heartbeats,
+            zones: config.zones.clone(),
+            every: config.limits.scan_every,
+        };
+        tasks.spawn(loops::heartbeat::run(heartbeats, stop.clone()));
         tasks.spawn(deliver::run(Post {
             store: store.clone(),
             channels: Arc::clone(&channels),

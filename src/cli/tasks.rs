@@ -260,7 +260,11 @@ async fn list(context: &Context, store: &Store, group: Option<String>, limit: Op
     for task in &tasks {
         rows.push(words.of(store, task).await?);
     }
-    show::rows(context, &rows, &["id", "group", "chat_jid", "schedule", "status", "next_run", "prompt"])
+    show::rows(
+        context,
+        &rows,
+        &["id", "group", "chat_jid", "origin", "schedule", "status", "next_run", "prompt"],
+    )
 }
 
 /// Says in plain words when tasks run, each by the clocks of its group.

@@ -14,7 +14,7 @@ use super::{
         chats::{self, ChatInfo},
     },
     runs::group_config::{BadGroupConfig, GroupConfig},
-    states::{DeliveryStatus, QueueState, RunKind, RunStatus, SandboxName, SessionState},
+    states::{DeliveryStatus, QueueState, RunKind, RunStatus, SandboxName, SessionState, TaskOrigin},
 };
 
 /// Writes an instant as RFC 3339 UTC with milliseconds.
@@ -173,6 +173,7 @@ pub struct Task {
     pub context_mode: ContextMode,
     pub catch_up: CatchUp,
     pub output: OutputMode,
+    pub origin: TaskOrigin,
     pub status: TaskStatus,
     #[serde(serialize_with = "rfc3339_option")]
     #[schemars(with = "Option<String>")]

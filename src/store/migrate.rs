@@ -34,6 +34,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0024_halves", include_str!("../../migrations/0024_halves.sql")),
     ("0025_answers", include_str!("../../migrations/0025_answers.sql")),
     ("0026_rests", include_str!("../../migrations/0026_rests.sql")),
+    ("0027_heartbeat", include_str!("../../migrations/0027_heartbeat.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -50,6 +50,7 @@ pub use views::trace::{Effected, IpcFilter, Story};
 pub use views::turns::LanesShown;
 pub use views::why::{Why, WhyCommand, WhyWiring};
 pub use work::by_hand::{Note, SettledFile};
+pub use work::heartbeat::HeartbeatSet;
 pub use work::receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};
 pub use work::runs::{ActiveRun, EndOfRun, LeftInput, Recorded, RunEnded, batch_name, task_batch};
 pub use work::sessions::Transcripts;

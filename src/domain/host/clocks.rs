@@ -153,6 +153,6 @@ mod tests {
         assert_eq!(after(3_660_000, 60_000), Jump::Forward { ms: 3_600_000 });
         assert_eq!(after(-3_540_000, 60_000), Jump::Back { ms: 3_600_000 });
         assert_eq!(after(60_000, 0), Jump::Forward { ms: 60_000 });
-        assert_eq!(after(i64::MAX, 0), Jump::Forward { ms: i64::MAX - 1_000_000 });
+        assert_eq!(after(i64::MAX - 1_000_000, 0), Jump::Forward { ms: i64::MAX - 1_000_000 });
     }
 }

@@ -45,8 +45,8 @@ fn clocks(text: &str, here: civil::DateTime) -> Option<civil::DateTime> {
         "today" => on(0),
         "tomorrow" => on(1),
         name => {
-            let is_named = |full: &&str| name == *full || name == &full[..3];
-            let wanted = i64::try_from(WEEKDAYS.iter().position(|full| is_named(&full))?).ok()?;
+            let is_named = |full: &str| name == full || name == &full[..3];
+            let wanted = i64::try_from(WEEKDAYS.iter().position(|full| is_named(full))?).ok()?;
             let ahead = (wanted - i64::from(here.weekday().to_monday_zero_offset())).rem_euclid(7);
             let week = (ahead == 0 && (on(0)? <= here || words.first() == Some(&"next"))).then_some(7);
             on(week.unwrap_or(ahead))

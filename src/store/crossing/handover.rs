@@ -9,7 +9,7 @@ use crate::domain::{
     host::zone::{Zone, Zones},
     rows::{Message, Task},
     runs::prompt::{Limits, PromptMessage, Row, Selection, Waking, format_selection, select},
-    states::{SandboxName, Via},
+    states::{RunKind, SandboxName, TaskOrigin, Via},
 };
 use crate::store::{
     Result, Store,
@@ -154,13 +154,17 @@ impl Store {
                 .query_row(params![due.group.as_str(), due.chat_jid], |r| r.get(0))
                 .optional()?;
             let Some(seat) = lane.map(|lane| seat(c, lane)).transpose()?.flatten() else { return Ok(None) };
+            let kind = match due.origin {
+                TaskOrigin::Asked => RunKind::Task,
+                TaskOrigin::Heartbeat => RunKind::Heartbeat,
+            };
             let in_group = due.context_mode == ContextMode::Group;
             let generation = if in_group { seat.generation } else { NO_GENERATION };
             c.prepare_cached(
                 "INSERT INTO runs (group_folder, lane_id, chat_jid, kind, source, slot, attempt, status, owner, sandbox, generation, created_at)
-                 VALUES (?1, ?2, ?3, 'task', 'task:' || ?4, ?5, ?6, 'queued', ?7, ?8, ?9, ?10)",
+                 VALUES (?1, ?2, ?3, ?11, 'task:' || ?4, ?5, ?6, 'queued', ?7, ?8, ?9, ?10)",
             )?
-            .execute(params![due.group.as_str(), seat.lane, due.chat_jid, id, slot, tries + 1, owner, sandbox.as_str(), generation, now.0])?;
+            .execute(params![due.group.as_str(), seat.lane, due.chat_jid, id, slot, tries + 1, owner, sandbox.as_str(), generation, now.0, kind.as_str()])?;
             let run = c.last_insert_rowid();
             let zone = zone_of(c, &due.group, &zones)?.zone;
             let next = crate::store::work::runs::next_slot(&due, Time(slot), now, &zone);

@@ -383,7 +383,7 @@ pub(in crate::store) fn task(c: &Connection, group: &Folder, id: &str) -> Result
         .optional()?)
 }
 
-const TASK: &str = "SELECT id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, output, status, next_run, last_run, last_result, failures, rest_until, paused_for FROM tasks";
+const TASK: &str = "SELECT id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, output, origin, status, next_run, last_run, last_result, failures, rest_until, paused_for FROM tasks";
 
 fn task_row(r: &Row<'_>) -> rusqlite::Result<Task> {
     Ok(Task {
@@ -397,6 +397,7 @@ fn task_row(r: &Row<'_>) -> rusqlite::Result<Task> {
         context_mode: r.word("tasks", "context_mode")?,
         catch_up: r.word("tasks", "catch_up")?,
         output: r.word("tasks", "output")?,
+        origin: r.word("tasks", "origin")?,
         status: r.word("tasks", "status")?,
         next_run: r.time_or_null("next_run")?,
         last_run: r.time_or_null("last_run")?,
