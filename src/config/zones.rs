@@ -48,7 +48,7 @@ impl ZoneSource {
         for file in [self.folder.clone(), self.folder.join("tzdata.zi"), self.folder.join(zone)] {
             let seen =
                 fs::metadata(&file).map(|file| (file.ino(), file.len(), file.mtime(), file.mtime_nsec()));
-            // A text takes what is written.
+            // Writing into a text does not fail.
             let _ = write!(stamp, " {seen:?}", seen = seen.ok());
         }
         stamp

@@ -24,7 +24,7 @@ use crate::{
     system::{clock, failpoint},
 };
 
-/// For every look that finds nothing new, a group's file is read at most once in so many.
+/// A group's file is read at most once in this many looks.
 const LOOKS_A_READ: u32 = 5;
 /// How long after a change another one may have the same stamp, ms.
 const SAME_STAMP_MS: i64 = 2_500;
@@ -125,7 +125,7 @@ impl Heartbeats {
         spawn_blocking(look).await.unwrap_or_default()
     }
 
-    /// Reads a group's file, and stores what it says; returns what is wrong with it. What can't be read leaves the tasks as
+    /// Reads a group's file, and stores what it says; returns its faults. What can't be read leaves the tasks as
     /// they are.
     async fn take_in(&self, group: &Folder) -> Result<Vec<Fault>> {
         let zone = self.store.zone_of(group, &self.zones).await?.zone;

@@ -85,7 +85,7 @@ impl Watched {
             let stamp = source.stamp(&zone.name);
             (data, zone, stamp)
         });
-        // A fault of ours leaves what is known.
+        // A fault of ours changes nothing.
         if let Ok((data, everybodys, stamp)) = newest.await {
             self.zones.renew(data, &everybodys);
             self.stamp = stamp;

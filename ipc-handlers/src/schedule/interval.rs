@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_or_out_of_bounds_says_so() {
+    fn a_text_that_is_no_duration_or_out_of_bounds_is_refused() {
         for (fault, texts) in [
             (
                 "is no duration",

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use ipc_handlers::{Folder, Schedule, Time};
 use jiff::tz::TimeZone;
 
-/// A task that runs more often than so many times in a day has one row for all of them.
+/// A task that runs more than this many times in a day has one row for all of them.
 const OFTEN: usize = 24;
 const DAY_MS: i64 = 86_400_000;
 
@@ -53,7 +53,7 @@ pub fn calendar(tasks: &[Planned], now: Time, until: Time) -> Vec<Entry> {
 /// The instants of a task; of one that runs often, only as many as show that.
 fn times(task: &Planned, now: Time, until: Time) -> Vec<Time> {
     let mut times = Vec::new();
-    // What is overdue runs now.
+    // An overdue task runs now.
     let mut at = Some(task.next.max(now));
     while let Some(time) = at.filter(|time| *time < until) {
         times.push(time);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_overdue_runs_now_and_goes_on_in_its_own_rhythm() {
+    fn an_overdue_task_runs_now_and_goes_on_in_its_own_rhythm() {
         assert_eq!(
             shown(&[task("a", "1h", HOUR / 2, 0)], 3 * HOUR),
             [(60, 0, vec![]), (90, 0, vec![]), (150, 0, vec![])]

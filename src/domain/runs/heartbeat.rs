@@ -40,7 +40,7 @@ pub struct Entry {
     pub line: usize,
 }
 
-/// What is wrong on a line.
+/// A fault and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub line: usize,
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_at_most_so_many_tasks_and_faults() {
+    fn a_file_has_at_most_32_tasks_and_10_faults_are_told() {
         let task = |n: usize| format!("- name: t{n}\n  interval: 1h\n  prompt: p\n");
         let read = of(&format!("tasks:\n{}", (0..100).map(task).collect::<String>()));
         assert_eq!((read.tasks.len(), read.faults.len()), (MOST_TASKS, MOST_FAULTS));

@@ -247,8 +247,8 @@ fn status(c: &Connection, group: &Folder, id: &str) -> Result<Option<TaskStatus>
 /// How many tasks are looked at in one transaction.
 const AT_A_TIME: usize = 200;
 
-/// Finds anew when tasks run next, of one group or of all, after their clocks changed; returns where to go on. What is due
-/// already, or tried again, stays as it is.
+/// Finds anew when tasks run next, of one group or of all, after their clocks changed; returns where to go on. A task that
+/// is due already, or tried again, stays as it is.
 pub(in crate::store) fn read_clocks_again(
     c: &Connection,
     group: Option<&Folder>,
