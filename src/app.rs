@@ -27,11 +27,14 @@ use crate::{
     gateway::{self, Credentials, Gateway, Upstream},
     ipc::{self, Claims, HostDirs, Watch},
     loops::{
-        self, Allowances, Boxes, Dispatch, Held, Keeping, Machine, Mailboxes, Problems, Runs, Snapshots,
+        self, Allowances, Boxes, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes, Problems, Runs,
+        Snapshots,
         control::{self, Desk},
         deliver::{self, Post},
         ipc::searches::Searches,
-        problems, prune, reconcile, schedule, snapshots,
+        problems, prune, reconcile,
+        schedule::{self, Watched},
+        snapshots,
         starts::Starts,
         typing, usage,
     },
@@ -223,7 +226,7 @@ impl Daemon {
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
         let since = clock::now();
-        store.set_zone(config.zones.clone(), since).await?;
+        let clocks = Watched::begin(store.clone(), config.zones.clone(), config.zone_source.clone()).await?;
         let token_key = crate::root::token_key(&root.join("data")).context("reading data/token.key")?;
         let found = left_behind(&claims, &store, sandbox.as_ref())?;
         let (starts, aside) = Starts::begin(root.join("data"), found, since);
@@ -242,6 +245,7 @@ impl Daemon {
         let uid_base = config.sandbox.uid_base;
         let boxes = Arc::new(Boxes::new(dirs, box_owner(), root.clone(), uid_base, store.clone()));
         let (of_snapshots, of_boxes) = (Arc::clone(&config), Arc::clone(&boxes));
+        let of_heartbeats = Arc::clone(&boxes);
         let snapshots =
             Arc::new(Snapshots::new(of_snapshots, store.clone(), of_boxes, mailboxes.clone()).await?);
         let at_mailboxes = Arc::new(Mailboxes {
@@ -352,7 +356,15 @@ impl Daemon {
             Dispatch::new(of_dispatch.0, owner, of_dispatch.1, of_dispatch.2, recovered.adopted, unknown);
         tasks.spawn(dispatch.run(news, adopted_later));
         tasks.spawn(reconcile::run(runs, held, recovered.waiting, adoptions));
-        tasks.spawn(schedule::run(store.clone(), due, stop.clone()));
+        tasks.spawn(schedule::run(clocks, due, stop.clone()));
+        let heartbeats = Heartbeats {
+            root: root.clone(),
+            store: store.clone(),
+            boxes: of_heartbeats,
+            zones: config.zones.clone(),
+            every: config.limits.scan_every,
+        };
+        tasks.spawn(loops::heartbeat::run(heartbeats, stop.clone()));
         tasks.spawn(deliver::run(post, is_post_recovered));
         let (of_intake, stopping, connected) = (store.clone(), stop.clone(), Arc::clone(&channels));
         tasks.spawn(async move {

@@ -29,7 +29,7 @@ pub use limits::{Health, Limits};
 pub use sandbox::{Sandbox, SandboxKind};
 pub use small::{Approvals, Gateway, Ipc, Outbox};
 pub use written::Written;
-pub use zones::zone_data;
+pub use zones::ZoneSource;
 
 /// `g2.toml` with every setting commented at its default.
 pub const DEFAULT_TOML: &str = include_str!("default.toml");
@@ -42,6 +42,8 @@ pub struct Config {
     pub zone: ZoneChoice,
     /// The same, and the zones of groups that have their own.
     pub zones: Zones,
+    /// Where both come from.
+    pub zone_source: ZoneSource,
     pub log_level: String,
     pub sandbox: Sandbox,
     pub agent: Agent,
@@ -144,18 +146,14 @@ impl Config {
         }
         put_over(&mut file, environment);
         file.gateway.token_file = file.gateway.token_file.map(|path| at_home(path, environment));
-        let zone_data = zone_data();
-        let (in_dotenv, system) = (dotenv::value(dotenv, "TZ"), zones::system_zone());
-        let zone = zone_data.resolve(&[
-            environment.get("TZ"),
-            Some(&file.timezone),
-            in_dotenv.as_deref(),
-            system.as_deref(),
-        ]);
+        let zone_source = ZoneSource::new(environment, &file.timezone, dotenv::value(dotenv, "TZ"));
+        let zone_data = zone_source.data();
+        let zone = zone_source.zone(&zone_data);
         let config = Self {
             assistant_name: file.assistant_name,
             zones: Zones::new(zone_data, &zone),
             zone,
+            zone_source,
             log_level: file.log_level,
             sandbox: file.sandbox,
             agent: file.agent,

@@ -155,7 +155,7 @@ enum Command {
     /// Lanes (the turns of conversations): list what waits, end rests
     #[command(subcommand)]
     Lanes(lanes::Lanes),
-    /// Preview of a cron expression: when it fires next
+    /// Preview of a schedule: when it fires next
     #[command(subcommand)]
     Schedule(schedule::Schedule),
     /// Sessions (conversations of agents): list, search, archive, resume, clear

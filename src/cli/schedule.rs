@@ -1,26 +1,33 @@
-//! `g2 schedule next`: when a cron expression fires.
+//! `g2 schedule next`: when a schedule fires.
 
 use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::{Folder, Time};
+use jiff::tz::TimeZone;
+use serde_json::Value;
 
 use super::{
     CliResult, Context, show,
     word::{instant, wrong},
 };
-use crate::{ops::OpError, system::clock};
+use crate::{domain::runs::when, ops::OpError, system::clock};
+
+/// The note beside a time that is over.
+const PAST: &str = "in the past: a task would run at once";
 
 const EXAMPLES: &str = "\
 Examples:
   g2 schedule next \"0 9 * * 1-5\"
-  g2 schedule next \"*/15 * * * *\" --tz Europe/Paris --count 3";
+  g2 schedule next \"*/15 * * * *\" --tz Europe/Paris --count 3
+  g2 schedule next 1d12h
+  g2 schedule next \"tomorrow 9:00\"";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Schedule {
-    /// Show the next instants at which a cron expression fires
+    /// Show the next instants at which a schedule fires
     #[command(after_help = EXAMPLES)]
     Next {
-        /// Cron expression, such as "0 9 * * *"
+        /// Cron expression such as "0 9 * * *", interval such as 2h, or date and time such as "tomorrow 9:00"
         expression: String,
         /// Time zone, such as Europe/Paris [default: the configured one]
         #[arg(long, value_name = "ZONE")]
@@ -42,7 +49,8 @@ impl Schedule {
         let Self::Next { expression, tz, group, after, count } = self;
         let config = context.config()?;
         let zone = match (tz, group) {
-            (Some(name), _) => crate::config::zone_data()
+            (Some(name), _) => config
+                .zones
                 .get(&name)
                 .ok_or_else(|| wrong(format!("{name:?} is no time zone; use a name such as Europe/Paris")))?,
             (None, Some(name)) => {
@@ -59,33 +67,25 @@ impl Schedule {
             Some(text) => instant(&text)?,
             None => clock::now(),
         };
-        let schedule = ipc_handlers::Schedule::parse("cron", &expression, &zone, after)
+        let schedule = when::once(&expression, after, &zone)
+            .and_then(|text| ipc_handlers::Schedule::guess(&text, &zone, after))
             .map_err(|refusal| OpError::invalid(refusal.message).hint(refusal.hint))?;
-        let mut rows = Vec::new();
-        let mut at = after;
-        for _ in 0..count {
-            let Some(next) = schedule.next_after(at, at, &zone) else { break };
-            let local = next.to_jiff().to_zoned(zone.clone());
-            let note = note(&zone, next);
-            rows.push(serde_json::json!({
-                "local": local.strftime("%Y-%m-%dT%H:%M:%S").to_string(),
-                "utc": next.to_string(),
-                "offset": local.strftime("%:z").to_string(),
-                "note": note,
-            }));
-            at = next;
-        }
+        let rows: Vec<Value> = schedule
+            .instants(after, &zone)
+            .take(count.into())
+            .map(|at| row(&schedule, at, after, &zone))
+            .collect();
         show::rows(context, &rows, &["local", "utc", "offset", "note"])
     }
 }
 
-/// Says when the clock was set within the hour before.
-fn note(zone: &jiff::tz::TimeZone, at: Time) -> Option<&'static str> {
-    let offset = |t: Time| zone.to_offset(t.to_jiff()).seconds();
-    let (before, then) = (offset(at.plus_ms(-3_600_000)), offset(at));
-    match then.cmp(&before) {
-        std::cmp::Ordering::Greater => Some("clocks went forward within the hour before"),
-        std::cmp::Ordering::Less => Some("clocks went back within the hour before"),
-        std::cmp::Ordering::Equal => None,
-    }
+fn row(schedule: &ipc_handlers::Schedule, at: Time, after: Time, zone: &TimeZone) -> Value {
+    let local = at.to_jiff().to_zoned(zone.clone());
+    let note = if at <= after { Some(PAST.to_owned()) } else { schedule.note(at, zone) };
+    serde_json::json!({
+        "local": local.strftime("%Y-%m-%dT%H:%M:%S").to_string(),
+        "utc": at.to_string(),
+        "offset": local.strftime("%:z").to_string(),
+        "note": note,
+    })
 }

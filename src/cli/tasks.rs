@@ -1,11 +1,14 @@
 //! `g2 tasks`.
 
-use anyhow::Context as _;
-use clap::{Args, Subcommand};
+use std::collections::HashMap;
+
+use anyhow::{Context as _, anyhow};
+use clap::{ArgGroup, Args, Subcommand};
 use ipc_handlers::{
-    Folder,
+    Folder, Schedule, Time,
     effect::{CatchUp, ContextMode, OutputMode},
 };
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::{
@@ -16,22 +19,30 @@ use super::{
     word::{as_typed, word},
 };
 use crate::{
-    domain::rows::TaskSlot,
+    domain::{
+        host::zone::{Zone, Zones},
+        rows::{Task, TaskSlot},
+        runs::when,
+    },
     ops::{
         Op, OpError,
         args::{Jid, Prompt},
         tasks::{add, cancel, group_of, pause, resume, run, update},
     },
     store::Store,
+    system::clock,
 };
 
+mod calendar;
+
 const ADDED: &str = "\
-A cron expression and a date without an offset are in the group's time zone. `g2 schedule next`
-previews a cron expression.
+A cron expression and a date without an offset are in the group's time zone. The next three times
+are shown before the task is made; `g2 schedule next` shows them without a task.
 
 Examples:
-  g2 tasks add --group main --type cron --value \"0 9 * * *\" \"say good morning\"
-  g2 tasks add --group main --type interval --value 3600000 --output chat \"check the mail\"
+  g2 tasks add --group main --cron \"0 9 * * 1-5\" \"say good morning\"
+  g2 tasks add --group main --every 2h --output chat \"check the mail\"
+  g2 tasks add --group main --at \"tomorrow 9:00\" \"remind me of the dentist\"
   g2 tasks add --group main --type once --value 2099-01-01T09:00:00 \"wish a happy new year\"";
 
 const HISTORY: &str = "\
@@ -65,6 +76,9 @@ pub(super) enum Tasks {
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
+    /// Show what runs when in the next days
+    #[command(after_help = "Examples:\n  g2 tasks calendar --days 1 --group main")]
+    Calendar(calendar::Calendar),
     /// Show one task
     #[command(after_help = "Examples:\n  g2 tasks show task-1")]
     Show(Named),
@@ -123,6 +137,7 @@ impl Named {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("schedule").required(true)))]
 pub(super) struct Add {
     /// Group whose agent runs it, by its folder
     #[arg(long)]
@@ -130,12 +145,8 @@ pub(super) struct Add {
     /// Chat that the task is for [default: the group's only chat]
     #[arg(long, value_name = "JID")]
     chat: Option<Jid>,
-    /// Kind of schedule: cron, interval or once
-    #[arg(long = "type", value_name = "TYPE")]
-    kind: String,
-    /// Schedule: a cron expression, an interval in milliseconds, or a date and time
-    #[arg(long)]
-    value: String,
+    #[command(flatten)]
+    when: When,
     /// Session that it runs in: the group's, or one of its own (isolated)
     #[arg(long, value_name = "MODE", default_value = "isolated", value_parser = word::<ContextMode>())]
     context: ContextMode,
@@ -159,6 +170,40 @@ pub(super) struct Add {
     prompt: Prompt,
 }
 
+/// The schedule of a new task, in one of four ways.
+#[derive(Debug, Args)]
+struct When {
+    /// Run at the times that a cron expression matches
+    #[arg(long, value_name = "EXPRESSION", group = "schedule")]
+    cron: Option<String>,
+    /// Run again and again, such as every 15m, 2h or 1d12h
+    #[arg(long, value_name = "DURATION", group = "schedule")]
+    every: Option<String>,
+    /// Run once, such as at "tomorrow 9:00", "friday 18:30", "in 2h" or "2026-12-31 18:30"
+    #[arg(long, value_name = "TIME", group = "schedule")]
+    at: Option<String>,
+    /// Kind of schedule, with --value: cron, interval or once
+    #[arg(long = "type", value_name = "TYPE", group = "schedule", requires = "value")]
+    kind: Option<String>,
+    /// Schedule: a cron expression, an interval such as 2h (digits alone: milliseconds), or a date and time
+    #[arg(long, requires = "kind")]
+    value: Option<String>,
+}
+
+impl When {
+    /// Returns the kind and the value of the schedule.
+    fn parsed(self, now: Time, zone: &TimeZone) -> anyhow::Result<(String, String)> {
+        let Self { cron, every, at, kind, value } = self;
+        let at = at
+            .map(|at| when::once(&at, now, zone))
+            .transpose()
+            .map_err(|r| anyhow!("{}; {}", r.message, r.hint))?;
+        let shorthands = [("cron", cron), ("interval", every), ("once", at)];
+        let short = shorthands.into_iter().find_map(|(kind, value)| Some((kind.to_owned(), value?)));
+        short.or_else(|| kind.zip(value)).context("no schedule is given")
+    }
+}
+
 #[derive(Debug, Args)]
 pub(super) struct Update {
     #[command(flatten)]
@@ -169,7 +214,7 @@ pub(super) struct Update {
     /// Kind of schedule: cron, interval or once
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// Schedule: a cron expression, an interval in milliseconds, or a date and time
+    /// Schedule: a cron expression, an interval such as 2h (digits alone: milliseconds), or a date and time
     #[arg(long)]
     value: Option<String>,
     /// Session that it runs in: the group's, or one of its own (isolated)
@@ -198,9 +243,13 @@ impl Tasks {
                 let store = context.store()?;
                 let group = named.group(&store)?;
                 let task = store.task(&group, &named.id)?.ok_or_else(|| gone(&named.id))?;
-                show::object(context, &task)
+                show::object(context, &Words::new(context).of(&store, &task).await?)
             }
-            Self::Add(add) => change(context, add.parsed()?).await,
+            Self::Calendar(calendar) => calendar.run(context).await,
+            Self::Add(add) => {
+                let add = add.parsed(context).await?;
+                change(context, add).await
+            }
             Self::Update(update) => change(context, update.parsed()?).await,
             Self::Pause(named) => change(context, pause::Args(named.parsed()?)).await,
             Self::Resume(named) => change(context, resume::Args(named.parsed()?)).await,
@@ -228,9 +277,53 @@ async fn list(context: &Context, store: &Store, group: Option<String>, limit: Op
     let folder = group.as_deref().map(Folder::parse).transpose().context("listing tasks")?;
     let tasks = store.tasks(folder.as_ref(), limit)?;
     check_group(store, &tasks, group.as_deref()).await?;
-    let columns =
-        ["id", "group", "chat_jid", "schedule_type", "schedule_value", "status", "next_run", "prompt"];
-    show::rows(context, &tasks, &columns)
+    let mut words = Words::new(context);
+    let mut rows = Vec::new();
+    for task in &tasks {
+        rows.push(words.of(store, task).await?);
+    }
+    show::rows(
+        context,
+        &rows,
+        &["id", "group", "chat_jid", "origin", "schedule", "status", "next_run", "prompt"],
+    )
+}
+
+/// Says in plain words when tasks run, each by the clocks of its group.
+struct Words {
+    /// None where the settings can't be read.
+    zones: Option<Zones>,
+    known: HashMap<Folder, Zone>,
+}
+
+impl Words {
+    fn new(context: &Context) -> Self {
+        Self { zones: context.config().ok().map(|config| config.zones), known: HashMap::new() }
+    }
+
+    /// Returns a task's row with `schedule`, its schedule in words.
+    async fn of(&mut self, store: &Store, task: &Task) -> Result<Value, Failure> {
+        let mut row = serde_json::to_value(task).unwrap_or_default();
+        let (kind, value) = (task.schedule_type.as_str(), &task.schedule_value);
+        let zone = self.zone(store, &task.group).await?;
+        let schedule = zone.and_then(|zone| {
+            // Any instant will do: it was checked when it was stored that there is a next one.
+            let schedule = Schedule::parse(kind, value, &zone.zone, Time(0)).ok()?;
+            Some(schedule.in_words(&zone.zone, &zone.name))
+        });
+        row["schedule"] = schedule.unwrap_or_else(|| format!("{kind} {value}")).into();
+        Ok(row)
+    }
+
+    async fn zone(&mut self, store: &Store, group: &Folder) -> Result<Option<Zone>, Failure> {
+        let Some(zones) = &self.zones else { return Ok(None) };
+        if let Some(known) = self.known.get(group) {
+            return Ok(Some(known.clone()));
+        }
+        let zone = store.zone_of(group, zones).await?;
+        self.known.insert(group.clone(), zone.clone());
+        Ok(Some(zone))
+    }
 }
 
 fn history(context: &Context, store: &Store, named: &Named, limit: Option<usize>) -> CliResult {
@@ -284,17 +377,25 @@ fn for_people(slot: &TaskSlot) -> Value {
 }
 
 impl Add {
-    fn parsed(self) -> anyhow::Result<add::Args> {
-        let Self { group, chat, kind, value, context, catch_up, catch_up_window, output, script, id, prompt } =
+    /// Reads the schedule by the clocks of the group, and shows when it fires.
+    async fn parsed(self, context: &Context) -> Result<add::Args, Failure> {
+        let Self { group, chat, when, context: mode, catch_up, catch_up_window, output, script, id, prompt } =
             self;
         let catch_up_window_ms = catch_up_window;
         let group = Folder::parse(&group).context("making a task")?;
+        let zone = context.store()?.zone_of(&group, &context.config()?.zones).await?;
+        let now = clock::now();
+        let (kind, value) = when.parsed(now, &zone.zone)?;
+        // What can't be read is refused when the task is made.
+        if let Ok(schedule) = Schedule::parse(&kind, &value, &zone.zone, now) {
+            out::tell(preview(&schedule, &zone, now));
+        }
         Ok(add::Args {
             group,
             chat,
             kind,
             value,
-            context,
+            context: mode,
             catch_up,
             catch_up_window_ms,
             output,
@@ -303,6 +404,20 @@ impl Add {
             prompt,
         })
     }
+}
+
+/// Says in words when a schedule fires, and its next three times: `every 2 hours: Mon 2026-11-23 12:00, …`.
+fn preview(schedule: &Schedule, zone: &Zone, now: Time) -> String {
+    let shown = |at: Time| {
+        let local = at.to_jiff().to_zoned(zone.zone.clone()).strftime("%a %Y-%m-%d %H:%M:%S").to_string();
+        let local = local.strip_suffix(":00").unwrap_or(&local);
+        match schedule.note(at, &zone.zone) {
+            Some(note) => format!("{local} ({note})"),
+            None => local.to_owned(),
+        }
+    };
+    let next: Vec<String> = schedule.instants(now, &zone.zone).take(3).map(shown).collect();
+    format!("{}: {}", schedule.in_words(&zone.zone, &zone.name), next.join(", "))
 }
 
 impl Update {

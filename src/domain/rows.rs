@@ -16,6 +16,7 @@ use super::{
     runs::group_config::{BadGroupConfig, GroupConfig},
     states::{
         DeliveryStatus, QueueState, RunKind, RunStatus, SandboxName, SessionState, SlotOutcome, SlotReason,
+        TaskOrigin,
     },
 };
 
@@ -177,6 +178,7 @@ pub struct Task {
     /// How long ago a missed slot may be for it to be made up for, ms.
     pub catch_up_window_ms: i64,
     pub output: OutputMode,
+    pub origin: TaskOrigin,
     pub status: TaskStatus,
     #[serde(serialize_with = "rfc3339_option")]
     #[schemars(with = "Option<String>")]

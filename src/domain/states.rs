@@ -1,6 +1,7 @@
 //! The states of runs, batches, commands and outbox rows in the store: one closed set of words each.
 
 use ipc_handlers::words;
+use schemars::JsonSchema;
 
 words! {
     /// What a run is for.
@@ -9,7 +10,18 @@ words! {
         Message = "message",
         /// A task that is due.
         Task = "task",
-        /// Nothing yet: no version makes such runs.
+        /// A task of `HEARTBEAT.md` that is due.
+        Heartbeat = "heartbeat",
+    }
+}
+
+words! {
+    /// Where a task comes from.
+    #[derive(JsonSchema)]
+    pub enum TaskOrigin: "task origin" {
+        /// Somebody asked for it.
+        Asked = "asked",
+        /// It stands in its group's `HEARTBEAT.md`.
         Heartbeat = "heartbeat",
     }
 }

@@ -49,6 +49,30 @@ pub fn read_inside(folder: &Path, relative: &Path, limit: u64) -> Result<Inside,
     Ok(Inside { bytes, size })
 }
 
+/// What changes when a file does. It is the kernel's: nobody can set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InsideStamp {
+    ino: u64,
+    changed: (i64, u64),
+}
+
+impl InsideStamp {
+    /// Returns when the file was changed, ms since the epoch.
+    #[must_use]
+    pub fn changed_ms(self) -> i64 {
+        self.changed.0.saturating_mul(1_000) + (self.changed.1 / 1_000_000).cast_signed()
+    }
+}
+
+/// Returns the stamp of what stands at `name` in `folder`, whatever it is; `None`: nothing does, or it can't be seen.
+#[must_use]
+pub fn stamp_inside(folder: &Path, name: &str) -> Option<InsideStamp> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let held = rustix::fs::open(folder, flags, Mode::empty()).ok()?;
+    let stat = dir::stat(&held, name).ok()?;
+    Some(InsideStamp { ino: stat.st_ino, changed: (stat.st_ctime, stat.st_ctime_nsec) })
+}
+
 /// Gives the lines of the last `most` bytes of `relative`, found as [`read_inside`] finds it, to `each`, until that breaks
 /// off. A line that begins before those bytes, or that has more than [`LINE_LIMIT`] bytes, is passed over, and never held.
 ///

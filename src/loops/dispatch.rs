@@ -41,6 +41,8 @@ use judging::Judging;
 
 /// How often it is looked for questions that nobody answered in time.
 const EXPIRE: Duration = Duration::from_secs(3600);
+/// However far off the end of the next rest is, the clock is looked at this often.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// How long a lane rests when its work could not be handed over because the world failed, ms.
 const WORLD_REST_MS: i64 = 1000;
 
@@ -164,8 +166,9 @@ impl Dispatch {
                 self.judge_all().await;
             }
             self.perform_all().await;
-            let wake = self.lanes.next_wake().map_or(Duration::from_secs(3600), |at| {
-                Duration::from_millis(at.ms_since(clock::now()).max(0).unsigned_abs())
+            // The clock may be set meanwhile, or the machine sleep.
+            let wake = self.lanes.next_wake().map_or(LONGEST_SLEEP, |at| {
+                Duration::from_millis(at.ms_since(clock::now()).max(0).unsigned_abs()).min(LONGEST_SLEEP)
             });
             tokio::select! {
                 () = self.runs.stop.cancelled() => break,

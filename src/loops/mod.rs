@@ -7,7 +7,8 @@
 //! | `dispatch` | messages, tasks, runs | judges the inbox, owns the lanes, starts, pipes and closes runs |
 //! | `run` | one container | launches or adopts it, applies its records, judges its health, ends it |
 //! | `ipc` | command files | claims, reads, settles and answers them |
-//! | `schedule` | the next due instant | has `dispatch` look for due tasks |
+//! | `schedule` | the next due instant, or a minute | has `dispatch` look for due tasks; finds anew when tasks run if clocks changed |
+//! | `heartbeat` | `HEARTBEAT.md` of each group | makes its tasks those that the file says |
 //! | `deliver` | the outbox | sends texts to chats, in order within a chat |
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | changes that agents are shown | writes the files in which agents read the state |
@@ -22,6 +23,7 @@ use ipc_handlers::Folder;
 use tokio::sync::oneshot;
 
 pub use dispatch::Dispatch;
+pub use heartbeat::Heartbeats;
 pub use ipc::Mailboxes;
 pub use keeper::Keeping;
 pub use problems::Problems;
@@ -33,6 +35,7 @@ pub mod control;
 pub mod deliver;
 mod disk;
 pub mod dispatch;
+pub mod heartbeat;
 pub mod ipc;
 mod keeper;
 pub mod problems;

@@ -1,30 +1,128 @@
-//! Sleeps until the next task is due, then has `dispatch` look for due tasks; looks again whenever tasks change.
+//! Sleeps until the next task is due, then has `dispatch` look for due tasks; looks again whenever tasks change, and each
+//! minute whether the clocks did: the machine's clock, its zone, the rules of the zones.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    domain::host::{errors::chain, feed::EventKind},
-    store::Store,
+    config::ZoneSource,
+    domain::host::{
+        clocks::{Clocks, Jump, Reading},
+        errors::chain,
+        feed::EventKind,
+        zone::Zones,
+    },
+    store::{Result, Store},
     system::clock,
 };
 
-/// However far off the next task is, the clock is looked at this often: it may have been set.
+/// However far off the next task is, the clocks are looked at this often: they may have been set.
 const LONGEST_SLEEP_MS: i64 = 60_000;
 
+/// The clocks by which tasks run.
+pub struct Watched {
+    store: Store,
+    zones: Zones,
+    source: ZoneSource,
+    /// As they were when they were looked at last.
+    stamp: String,
+    reading: Reading,
+    /// Where the steady clock began to count.
+    began: Instant,
+    /// What changed, while the times of tasks are still to be found anew.
+    owed: Option<Clocks>,
+}
+
+impl Watched {
+    /// Begins to watch, and finds anew when tasks run if the clocks changed since they were noted last.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn begin(store: Store, zones: Zones, source: ZoneSource) -> Result<Self> {
+        let zone = zones.of(None).name;
+        let stamp = source.stamp(&zone);
+        let reading = Reading { clock: clock::now(), steady_ms: 0 };
+        let owed = store.clocks_changed(&zone, &stamp, reading.clock)?;
+        let mut watched = Self { store, zones, source, stamp, reading, began: clock::monotonic(), owed };
+        watched.find_anew().await?;
+        Ok(watched)
+    }
+
+    /// Looks whether the clocks changed, and finds anew when tasks run if they did.
+    async fn look(&mut self) -> Result<()> {
+        let steady = clock::monotonic().duration_since(self.began).as_millis();
+        let now = Reading { clock: clock::now(), steady_ms: i64::try_from(steady).unwrap_or(i64::MAX) };
+        match self.reading.jump_to(now) {
+            Jump::None => {}
+            Jump::Forward { ms } => tracing::info!(ms, "the clock went forward, or the machine slept"),
+            Jump::Back { ms } => {
+                tracing::warn!(ms, "the clock was set back; the times of tasks are found anew");
+                self.owed = Some(Clocks::SetBack);
+            }
+        }
+        self.reading = now;
+        self.look_at_zones().await;
+        if self.owed.is_some() { self.find_anew().await } else { Ok(()) }
+    }
+
+    /// Takes the zone and its rules anew if they changed.
+    async fn look_at_zones(&mut self) {
+        let zone = self.zones.of(None).name;
+        let (source, named) = (self.source.clone(), zone.clone());
+        let stamp = spawn_blocking(move || source.stamp(&named)).await.unwrap_or_else(|_| self.stamp.clone());
+        if stamp == self.stamp {
+            return;
+        }
+        let source = self.source.clone();
+        let newest = spawn_blocking(move || {
+            let data = source.data();
+            let zone = source.zone(&data);
+            let stamp = source.stamp(&zone.name);
+            (data, zone, stamp)
+        });
+        // A fault of ours changes nothing.
+        if let Ok((data, everybodys, stamp)) = newest.await {
+            self.zones.renew(data, &everybodys);
+            self.stamp = stamp;
+            self.owed = Some(if everybodys.name == zone { Clocks::Data } else { Clocks::Zone });
+            tracing::info!(
+                zone = everybodys.name,
+                "the zone or its rules changed; the times of tasks are found anew"
+            );
+        }
+    }
+
+    /// Finds anew when tasks run, a few at a time, and notes that this is done.
+    async fn find_anew(&mut self) -> Result<()> {
+        let mut after = self.owed.map(|_| 0);
+        while let (Some(changed), Some(n)) = (self.owed, after) {
+            after = self.store.read_clocks(changed, self.zones.clone(), n, clock::now()).await?;
+        }
+        self.store.note_clocks(&self.zones.of(None).name, &self.stamp).await?;
+        self.owed = None;
+        Ok(())
+    }
+}
+
 /// Tells by `due` that tasks may be due, until the daemon stops.
-pub async fn run(store: Store, due: Arc<Notify>, stop: CancellationToken) {
-    let mut feed = match store.follow_kinds(&[EventKind::Task]).await {
+pub async fn run(mut watched: Watched, due: Arc<Notify>, stop: CancellationToken) {
+    let mut feed = match watched.store.follow_kinds(&[EventKind::Task]).await {
         Ok(feed) => feed,
         Err(error) => {
             return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no task is started");
         }
     };
     loop {
+        if let Err(error) = watched.look().await {
+            tracing::error!(error = %chain(&error), "finding anew when tasks run failed; it is tried again");
+        }
         let now = clock::now();
-        let sleep_ms = match store.next_due(now) {
+        let sleep_ms = match watched.store.next_due(now) {
             Ok(Some(due)) => due.ms_since(now).clamp(0, LONGEST_SLEEP_MS),
             Ok(None) => LONGEST_SLEEP_MS,
             Err(error) => {

@@ -7,7 +7,7 @@ use super::{
     talk::groups,
     work::{runs, tasks},
 };
-use crate::domain::host::zone::Zones;
+use crate::domain::host::{clocks::Clocks, zone::Zones};
 
 impl Store {
     /// Removes a group with its wirings, lanes and tasks. One with an active run is refused.
@@ -37,7 +37,13 @@ impl Store {
         self.write(move |c| {
             groups::set(c, &group, &settings)?;
             match &zones {
-                Some(zones) => tasks::read_clocks_again(c, Some(&group), zones, now),
+                Some(zones) => {
+                    let mut after = Some(0);
+                    while let Some(n) = after {
+                        after = tasks::read_clocks_again(c, Some(&group), Clocks::Zone, zones, n, now)?;
+                    }
+                    Ok(())
+                }
                 None => Ok(()),
             }
         })

@@ -36,6 +36,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0026_rests", include_str!("../../migrations/0026_rests.sql")),
     ("0027_slots", include_str!("../../migrations/0027_slots.sql")),
     ("0028_results", include_str!("../../migrations/0028_results.sql")),
+    ("0029_heartbeat", include_str!("../../migrations/0029_heartbeat.sql")),
 ];
 
 /// The schema version that this program writes.

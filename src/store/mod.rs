@@ -51,6 +51,7 @@ pub use views::trace::{Effected, IpcFilter, Story};
 pub use views::turns::LanesShown;
 pub use views::why::{Why, WhyCommand, WhyWiring};
 pub use work::by_hand::{Note, SettledFile};
+pub use work::heartbeat::HeartbeatSet;
 pub use work::receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};
 pub use work::runs::{
     ActiveRun, EndOfRun, KeptResult, LeftInput, Recorded, RunEnded, batch_name, result_of, task_batch,

@@ -21,6 +21,7 @@ mod failures;
 mod fairness;
 mod gateway;
 mod heard;
+mod heartbeat;
 mod hostile;
 mod inbound;
 mod ipc_files;

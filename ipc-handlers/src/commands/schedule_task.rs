@@ -33,7 +33,7 @@ pub struct ScheduleTask {
     pub prompt: String,
     /// `cron`, `interval` or `once`; checked when decided.
     pub schedule_type: String,
-    /// The cron expression, the milliseconds, or the date and time; checked when decided.
+    /// The cron expression, the interval, or the date and time; checked when decided.
     pub schedule_value: ScheduleValue,
     /// The chat it is for; left out, the run's own or the group's only one.
     #[serde(rename = "targetJid", skip_serializing_if = "Option::is_none")]

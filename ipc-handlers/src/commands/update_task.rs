@@ -44,7 +44,7 @@ pub struct UpdateTask {
     /// `cron`, `interval` or `once`; checked, with the value, when decided.
     #[serde(rename = "schedule_type", skip_serializing_if = "Option::is_none")]
     pub schedule_type: Option<String>,
-    /// The cron expression, the milliseconds, or the date and time.
+    /// The cron expression, the interval, or the date and time.
     #[serde(rename = "schedule_value", skip_serializing_if = "Option::is_none")]
     pub schedule_value: Option<ScheduleValue>,
     /// Whether it runs in the group's conversation.

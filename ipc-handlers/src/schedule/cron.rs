@@ -27,6 +27,18 @@ pub struct Cron {
     text: String,
     matchers: Vec<Matcher>,
     hours: Hours,
+    fields: Fields,
+}
+
+/// What the fields name.
+#[derive(Clone, Debug)]
+pub(super) struct Fields {
+    pub(super) seconds: Bits,
+    pub(super) minutes: Bits,
+    pub(super) hours: Bits,
+    pub(super) of_month: Days,
+    pub(super) months: Bits,
+    pub(super) of_week: Days,
 }
 
 /// Whether the hour field names every hour; then clocks that jump change nothing but the hour's name.
@@ -63,6 +75,15 @@ impl Cron {
 
     pub(super) fn hours(&self) -> Hours {
         self.hours
+    }
+
+    pub(super) fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// Returns whether a civil time matches, in seconds as if the clocks showed UTC.
+    pub(super) fn matches(&self, civil: i64) -> bool {
+        self.at_or_after(civil) == Some(civil)
     }
 
     /// Returns the first match at or after a civil time; both in seconds as if the clocks showed UTC.
@@ -110,13 +131,13 @@ fn read(text: &str) -> Result<Cron, String> {
         }
         _ => text,
     };
-    let fields: Vec<&str> = expanded.split_whitespace().collect();
-    let (second, rest) = match fields.as_slice() {
+    let written: Vec<&str> = expanded.split_whitespace().collect();
+    let (second, rest) = match written.as_slice() {
         [second, rest @ ..] if rest.len() == 5 => (*second, rest),
         rest => ("0", rest),
     };
     let [minute, hour, of_month, month, of_week] = *rest else {
-        return Err(format!("it has {} fields, not 5 or 6", fields.len()));
+        return Err(format!("it has {} fields, not 5 or 6", written.len()));
     };
     let seconds = numbers(&SECOND, second)?;
     let minutes = numbers(&MINUTE, minute)?;
@@ -132,6 +153,8 @@ fn read(text: &str) -> Result<Cron, String> {
             quoted(of_month_field)
         ));
     }
+    let fields =
+        Fields { seconds, minutes, hours, of_month: of_month.clone(), months, of_week: of_week.clone() };
     // Restricted both: a day that either names is one.
     let either = match (of_month, of_week) {
         (Days::Every, of_week) => vec![of_week],
@@ -141,7 +164,7 @@ fn read(text: &str) -> Result<Cron, String> {
     let time = format!("{} {} {}", list(seconds, 0), list(minutes, 0), list(hours, 0));
     let matchers = either.into_iter().map(|days| matcher(&time, months, days)).collect::<Result<_, _>>()?;
     let hours = if hours == HOUR.all() { Hours::Every } else { Hours::Some };
-    Ok(Cron { text: text.to_owned(), matchers, hours })
+    Ok(Cron { text: text.to_owned(), matchers, hours, fields })
 }
 
 fn numbers(spec: &'static Spec, field: &str) -> Result<Bits, String> {

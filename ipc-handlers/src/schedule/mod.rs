@@ -20,7 +20,9 @@ mod day;
 mod field;
 mod instant;
 mod interval;
+mod note;
 mod once;
+mod plain;
 
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
@@ -93,7 +95,7 @@ impl Schedule {
             other => Err(Refusal::new(
                 Code::InvalidSchedule,
                 format!("schedule_type {} is not one of cron, interval, once", quoted(other)),
-                r#"for example "schedule_type":"cron","schedule_value":"0 9 * * *", or "interval" with milliseconds, or "once" with a local date and time"#,
+                r#"for example "schedule_type":"cron","schedule_value":"0 9 * * *", or "interval" with a duration such as "2h", or "once" with a local date and time"#,
             )),
         }
     }
@@ -142,6 +144,46 @@ impl Schedule {
         }
     }
 
+    /// Returns the schedule that a text alone says: an interval, a date and time, or otherwise a cron expression.
+    ///
+    /// # Errors
+    /// As [`Schedule::parse`].
+    pub fn guess(text: &str, zone: &TimeZone, now: Time) -> Result<Self, Refusal> {
+        let kind = if interval::looks_like(text) {
+            ScheduleKind::Interval
+        } else if once::looks_like(text) {
+            ScheduleKind::Once
+        } else {
+            ScheduleKind::Cron
+        };
+        Self::parse(kind.as_str(), text, zone, now)
+    }
+
+    /// Says in plain words when it runs, on clocks of the zone `name`: `weekdays at 09:00 Europe/Paris`.
+    #[must_use]
+    pub fn in_words(&self, zone: &TimeZone, name: &str) -> String {
+        match self {
+            Self::Cron(cron) => format!("{} {name}", plain::cron(cron)),
+            Self::Interval { ms } => plain::interval(*ms),
+            Self::Once { at, .. } => {
+                let local = at.to_jiff().to_zoned(zone.clone());
+                format!("once on {} {name}", local.strftime("%Y-%m-%d at %H:%M"))
+            }
+        }
+    }
+
+    /// Says what clocks that jump have to do with its instant `at`: a time moved out of the gap, or which of two equal
+    /// times it is.
+    #[must_use]
+    pub fn note(&self, at: Time, zone: &TimeZone) -> Option<String> {
+        let meant = match self {
+            Self::Cron(cron) => note::moved_cron(cron, at, zone),
+            Self::Once { written, .. } => note::moved_once(written, zone),
+            Self::Interval { .. } => None,
+        };
+        meant.or_else(|| note::fold(at, zone))
+    }
+
     /// Returns when a task made at `now` runs first; in the past for an overdue `once`. `None`: never.
     #[must_use]
     pub fn first_run(&self, now: Time, zone: &TimeZone) -> Option<Time> {
@@ -164,6 +206,11 @@ impl Schedule {
             Self::Interval { ms } => interval::next(*ms, previous, now),
             Self::Once { .. } => None,
         }
+    }
+
+    /// Returns when a task made at `now` runs, one time after another.
+    pub fn instants(&self, now: Time, zone: &TimeZone) -> impl Iterator<Item = Time> {
+        std::iter::successors(self.first_run(now, zone), |at| self.next_after(*at, *at, zone))
     }
 
     /// Returns the refusal of a schedule without any instant to come.

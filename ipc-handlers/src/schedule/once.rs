@@ -26,6 +26,21 @@ pub(super) fn parse(value: &str, zone: &TimeZone) -> Result<Time, Refusal> {
         .ok_or_else(|| refused("is too far away"))
 }
 
+/// Returns the date and time on clocks that a text says, with no instant named.
+pub(super) fn clocks(text: &str) -> Option<civil::DateTime> {
+    let text = text.trim();
+    if text.contains('[') || text.parse::<Timestamp>().is_ok() {
+        return None;
+    }
+    text.parse().ok()
+}
+
+/// Returns whether a text begins as a date does, whatever follows.
+pub(super) fn looks_like(text: &str) -> bool {
+    let mut bytes = text.trim().bytes();
+    bytes.by_ref().take(4).all(|byte| byte.is_ascii_digit()) && bytes.next() == Some(b'-')
+}
+
 /// Returns the instant `ms` milliseconds after the epoch.
 pub(super) fn at_epoch_ms(ms: i64) -> Result<Time, Refusal> {
     Timestamp::from_millisecond(ms)

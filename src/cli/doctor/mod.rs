@@ -130,7 +130,7 @@ impl Doctor {
         rows.extend(subject.problems.iter().map(Row::from));
         rows.extend(settings::secrets(&subject));
 
-        let zone_data = crate::config::zone_data();
+        let zone_data = subject.config.zone_source.data();
         rows.extend(zone::check(&subject.config.zone, &zone_data));
         rows.extend(zone::of_groups(&subject.groups, &subject.config.zone, &zone_data));
         rows.extend(sandbox::check(&subject, self.image).await);

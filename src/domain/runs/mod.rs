@@ -1,7 +1,9 @@
 //! Runs: their launch, their work, their health, and the meaning of their end.
 
+pub mod calendar;
 pub mod group_config;
 pub mod health;
+pub mod heartbeat;
 pub mod judge;
 pub mod lanes;
 pub mod life;
@@ -12,3 +14,4 @@ pub mod run_settings;
 pub mod slots;
 pub mod tasks;
 pub mod usage;
+pub mod when;

@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{By, Done, OpError, Operation, World, args::Trigger};
 use crate::{
-    config,
     domain::{
-        host::zone::suggestion,
+        host::zone::{Zones, suggestion},
         rows::Group,
         runs::{
             group_config::{BadGroupConfig, COLUMNS, KEYS},
@@ -39,9 +38,13 @@ impl Operation for Args {
         let Self { folder, settings } = self;
         settings.iter().try_for_each(|(key, value)| check(key, value))?;
         fits(world, &world.group(&folder).await?, &settings)?;
-        let zones = match settings.contains_key("timezone") {
-            true => Some(world.config()?.zones.clone()),
-            false => None,
+        let zones = match settings.get("timezone") {
+            Some(name) => {
+                let zones = world.config()?.zones.clone();
+                check_zone(name, &zones)?;
+                Some(zones)
+            }
+            None => None,
         };
         let relaunch = settings.keys().any(|key| !FOR_PEOPLE.contains(&key.as_str()));
         world.store.set_group(folder.clone(), settings.into_iter().collect(), zones, clock::now()).await?;
@@ -52,6 +55,14 @@ impl Operation for Args {
         world.keeper.changed(Some(&folder)).await?;
         Ok(Done::new(world.group(&folder).await?, format!("group {folder} is changed")))
     }
+}
+
+fn check_zone(name: &str, zones: &Zones) -> Result<(), OpError> {
+    if name.is_empty() || zones.get(name).is_some() {
+        return Ok(());
+    }
+    let meant = suggestion(name).map(|zone| format!("did you mean {zone}?")).unwrap_or_default();
+    Err(OpError::invalid(format!("timezone can't be {name:?}: there is no such zone")).hint(meant))
 }
 
 fn check(key: &str, value: &str) -> Result<(), OpError> {
@@ -65,10 +76,6 @@ fn check(key: &str, value: &str) -> Result<(), OpError> {
         ("provider", name) if !name.is_empty() => Provider::parse(name)
             .map(drop)
             .map_err(|why| OpError::invalid(format!("provider can't be {name:?}: {why}"))),
-        ("timezone", name) if !name.is_empty() && config::zone_data().get(name).is_none() => {
-            let meant = suggestion(name).map(|zone| format!("did you mean {zone}?")).unwrap_or_default();
-            Err(OpError::invalid(format!("timezone can't be {name:?}: there is no such zone")).hint(meant))
-        }
         _ => Ok(()),
     }
 }

@@ -31,7 +31,7 @@ pub struct Args {
     /// `cron`, `interval` or `once`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// A cron expression, milliseconds, or a date and time.
+    /// A cron expression, an interval (`2h`, or milliseconds), or a date and time.
     pub value: String,
     #[serde(default)]
     pub context: ContextMode,

@@ -29,7 +29,7 @@ pub struct Args {
     /// `cron`, `interval` or `once`.
     #[serde(default, rename = "type")]
     pub kind: Option<String>,
-    /// A cron expression, milliseconds, or a date and time.
+    /// A cron expression, an interval (`2h`, or milliseconds), or a date and time.
     #[serde(default)]
     pub value: Option<String>,
     #[serde(default)]

@@ -14,7 +14,7 @@ use crate::domain::{
         judge,
         slots::{Passed, Plan},
     },
-    states::SandboxName,
+    states::{RunKind, SandboxName, TaskOrigin},
 };
 use crate::store::{
     Result, Store,
@@ -167,16 +167,21 @@ struct Start<'a> {
 
 fn start(c: &Connection, due: Task, at: Start<'_>, plan: Plan, now: Time) -> Result<TaskStart> {
     let Start { seat, slot, tries, sandbox, owner } = at;
+    let kind = match due.origin {
+        TaskOrigin::Asked => RunKind::Task,
+        TaskOrigin::Heartbeat => RunKind::Heartbeat,
+    };
     let in_group = due.context_mode == ContextMode::Group;
     let generation = if in_group { seat.generation } else { NO_GENERATION };
     // Before the run is there: what has passed lies behind the run before it.
     slots::go_on(c, &due.group, &due.id, &plan, now)?;
     c.prepare_cached(
         "INSERT INTO runs (group_folder, lane_id, chat_jid, kind, source, slot, attempt, status, owner, sandbox, generation, created_at)
-         VALUES (?1, ?2, ?3, 'task', 'task:' || ?4, ?5, ?6, 'queued', ?7, ?8, ?9, ?10)",
+         VALUES (?1, ?2, ?3, ?11, 'task:' || ?4, ?5, ?6, 'queued', ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
-        due.group.as_str(), seat.lane, due.chat_jid, due.id, slot.0, tries + 1, owner, sandbox.as_str(), generation, now.0
+        due.group.as_str(), seat.lane, due.chat_jid, due.id, slot.0, tries + 1, owner, sandbox.as_str(), generation, now.0,
+        kind.as_str()
     ])?;
     let run = c.last_insert_rowid();
     c.prepare_cached(

@@ -22,6 +22,7 @@ mod facts;
 mod proof;
 mod settle;
 
+pub(in crate::store) use effects::create_task;
 use settle::{Verdict, keep, let_go, settle};
 
 /// A claimed file, ready to be decided.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::{Folder, Schedule, TaskRow, TaskStatus, Time, facts::TaskFacts};
+use ipc_handlers::{Folder, Schedule, ScheduleKind, TaskRow, TaskStatus, Time, facts::TaskFacts};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::{
-    host::zone::Zones,
+    host::{clocks::Clocks, zone::Zones},
     rows::Task,
     runs::{
         judge,
@@ -18,7 +18,7 @@ use crate::store::{
     Result, Store, StoreError, at_most,
     columns::Columns as _,
     crossing::said::{Key, said},
-    folder, oldest_first,
+    oldest_first,
     talk::{groups::zone_of, outbox::Say},
     work::runs::ActiveRun,
 };
@@ -107,22 +107,51 @@ impl Store {
         .await
     }
 
-    /// Has cron tasks run by the clocks of these zones from now on, where everybody's is another than at the last start.
-    pub async fn set_zone(&self, zones: Zones, now: Time) -> Result<()> {
+    /// Returns what changed about the clocks since they were noted last: the name of everybody's zone, the `stamp` of the zone
+    /// data, or a clock that shows less than at the end of the newest run. In a new store, nothing.
+    pub fn clocks_changed(&self, zone: &str, stamp: &str, now: Time) -> Result<Option<Clocks>> {
+        self.read(|c| {
+            let noted = |key: &str| -> Result<Option<String>> {
+                let mut value = c.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+                Ok(value.query_row([key], |r| r.get(0)).optional()?)
+            };
+            let newest: Option<i64> = c
+                .prepare_cached("SELECT max(ended_at) FROM runs WHERE ended_at IS NOT NULL")?
+                .query_row([], |r| r.get(0))?;
+            Ok(match (noted("zone")?, noted("zone_data")?) {
+                (None, _) => None,
+                (Some(name), _) if name != zone => Some(Clocks::Zone),
+                _ if newest.is_some_and(|newest| newest > now.0) => Some(Clocks::SetBack),
+                (Some(_), data) => (data.as_deref() != Some(stamp)).then_some(Clocks::Data),
+            })
+        })
+    }
+
+    /// Notes by which clocks tasks run, once all are in step with them.
+    pub async fn note_clocks(&self, zone: &str, stamp: &str) -> Result<()> {
+        let noted = [("zone", zone.to_owned()), ("zone_data", stamp.to_owned())];
         self.write(move |c| {
-            let name = zones.of(None).name;
-            let before: Option<String> =
-                c.query_row("SELECT value FROM meta WHERE key = 'zone'", [], |r| r.get(0)).optional()?;
-            if before.as_ref() == Some(&name) {
-                return Ok(());
+            for (key, value) in noted {
+                c.execute(
+                    "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2 WHERE value <> ?2",
+                    [key, &value],
+                )?;
             }
-            c.execute(
-                "INSERT INTO meta (key, value) VALUES ('zone', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1",
-                [name],
-            )?;
-            read_clocks_again(c, None, &zones, now)
+            Ok(())
         })
         .await
+    }
+
+    /// Finds anew when tasks run next, after their clocks changed: of a few tasks, so that others can write in between.
+    /// Begins after row `after`; returns where to go on.
+    pub async fn read_clocks(
+        &self,
+        changed: Clocks,
+        zones: Zones,
+        after: i64,
+        now: Time,
+    ) -> Result<Option<i64>> {
+        self.write(move |c| read_clocks_again(c, None, changed, &zones, after, now)).await
     }
 }
 
@@ -195,32 +224,63 @@ fn status(c: &Connection, group: &Folder, id: &str) -> Result<Option<TaskStatus>
     Ok(facts_of(c, id, Some(group), group)?.first().map(|task| task.status))
 }
 
-/// Finds anew when cron tasks run next, of one group or of all, after their clocks were set to another zone. What is due
-/// already, or tried again, stays as it is.
+/// How many tasks are looked at in one transaction.
+const AT_A_TIME: usize = 200;
+
+/// Finds anew when tasks run next, of one group or of all, after their clocks changed; returns where to go on. A task that
+/// is due already, or tried again, stays as it is.
 pub(in crate::store) fn read_clocks_again(
     c: &Connection,
     group: Option<&Folder>,
+    changed: Clocks,
     zones: &Zones,
+    after: i64,
     now: Time,
-) -> Result<()> {
+) -> Result<Option<i64>> {
     // Without their prompts: of all groups these are many.
-    let coming: Vec<(i64, String, String)> = c
+    let coming: Vec<Coming> = c
         .prepare_cached(
-            "SELECT n, group_folder, schedule_value FROM tasks
-             WHERE schedule_type = 'cron' AND next_run > ?1 AND slot IS NULL AND next_slot IS NULL AND (?2 IS NULL OR group_folder = ?2)",
+            "SELECT n, id, group_folder, schedule_type, schedule_value, next_run FROM tasks
+             WHERE n > ?1 AND next_run > ?2 AND slot IS NULL AND next_slot IS NULL AND (?3 IS NULL OR group_folder = ?3) ORDER BY n LIMIT ?4",
         )?
-        .query_map(params![now.0, group.map(Folder::as_str)], |r| Ok((r.get("n")?, r.get("group_folder")?, r.get("schedule_value")?)))?
+        .query_map(params![after, now.0, group.map(Folder::as_str), AT_A_TIME], |r| {
+            Ok(Coming {
+                n: r.get("n")?,
+                id: r.get("id")?,
+                group: r.folder("group_folder")?,
+                kind: r.word("tasks", "schedule_type")?,
+                value: r.get("schedule_value")?,
+                next: Time(r.get("next_run")?),
+            })
+        })?
         .collect::<rusqlite::Result<_>>()?;
-    for (n, group, value) in coming {
-        let zone = zone_of(c, &folder(group)?, zones)?.zone;
-        let next = Schedule::parse("cron", &value, &zone, now)
-            .ok()
-            .and_then(|schedule| schedule.next_after(now, now, &zone));
-        if let Some(next) = next {
-            c.prepare_cached("UPDATE tasks SET next_run = ?2 WHERE n = ?1")?.execute([n, next.0])?;
-        }
+    for task in &coming {
+        let zone = zone_of(c, &task.group, zones)?.zone;
+        let Ok(schedule) = Schedule::parse(task.kind.as_str(), &task.value, &zone, now) else { continue };
+        let next = changed.next(&schedule, task.next, now, &zone, |at| has_run(c, task, at))?;
+        c.prepare_cached("UPDATE tasks SET next_run = ?2 WHERE n = ?1 AND next_run <> ?2")?
+            .execute([task.n, next.0])?;
     }
-    Ok(())
+    Ok(coming.last().filter(|_| coming.len() == AT_A_TIME).map(|last| last.n))
+}
+
+/// A task that is not due yet.
+struct Coming {
+    n: i64,
+    id: String,
+    group: Folder,
+    kind: ScheduleKind,
+    value: String,
+    next: Time,
+}
+
+/// Whether a slot of a task has had a run.
+fn has_run(c: &Connection, task: &Coming, slot: Time) -> Result<bool> {
+    Ok(c.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_slot_once
+         WHERE group_folder = ?1 AND source = 'task:' || ?2 AND slot = ?3 AND slot IS NOT NULL AND started_at IS NOT NULL)",
+    )?
+    .query_row(params![task.group.as_str(), task.id, slot.0], |r| r.get(0))?)
 }
 
 /// What the tasks of a group, or of every group, weigh, newest first after ?2, each from an index alone.
@@ -303,7 +363,7 @@ pub(in crate::store) fn task(c: &Connection, group: &Folder, id: &str) -> Result
         .optional()?)
 }
 
-const TASK: &str = "SELECT id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, catch_up_window_ms, output, status, next_run, last_run, last_result, failures, rest_until, paused_for FROM tasks";
+const TASK: &str = "SELECT id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, catch_up, catch_up_window_ms, output, origin, status, next_run, last_run, last_result, failures, rest_until, paused_for FROM tasks";
 
 fn task_row(r: &Row<'_>) -> rusqlite::Result<Task> {
     Ok(Task {
@@ -318,6 +378,7 @@ fn task_row(r: &Row<'_>) -> rusqlite::Result<Task> {
         catch_up: r.word("tasks", "catch_up")?,
         catch_up_window_ms: r.get::<_, Option<i64>>("catch_up_window_ms")?.unwrap_or(WINDOW_MS),
         output: r.word("tasks", "output")?,
+        origin: r.word("tasks", "origin")?,
         status: r.word("tasks", "status")?,
         next_run: r.time_or_null("next_run")?,
         last_run: r.time_or_null("last_run")?,

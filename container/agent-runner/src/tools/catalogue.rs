@@ -16,9 +16,8 @@ const WHOSE: Param = param(
     Need::Main,
     "The folder of the group whose task it is. Left out: your own, otherwise the only one of that id.",
 );
-const TYPE: &str = "cron: at set times; interval: every N milliseconds; once: at one time.";
-const VALUE: &str =
-    "cron: \"0 9 * * 1-5\"; interval: \"3600000\"; once: \"2026-12-31T18:30:00\" (local time, no Z).";
+const TYPE: &str = "cron: at set times; interval: every so often; once: at one time.";
+const VALUE: &str = "cron: \"0 9 * * 1-5\"; interval: \"2h\" (also \"15m\", \"1d12h\"); once: \"2026-12-31T18:30:00\" (local time, no Z).";
 const TYPES: &[&str] = &["cron", "interval", "once"];
 
 pub(super) static TOOLS: &[Tool] = &[
@@ -55,7 +54,7 @@ pub(super) static TOOLS: &[Tool] = &[
         text: "Makes a task: a prompt that you will be given at set times.\n\n\
                TIMES are local times of the user, whose zone is {zone}: write them as the user says them, without \
                converting. cron has five fields, \"minute hour day month weekday\" (\"0 9 * * *\" is 9 in the morning in \
-               {zone}); interval is a number of milliseconds, 1000 at least; once is \"YYYY-MM-DDTHH:MM:SS\" without Z and \
+               {zone}); interval is a duration, \"15m\", \"2h\" or \"1d12h\", 1s at least; once is \"YYYY-MM-DDTHH:MM:SS\" without Z and \
                without an offset.\n\n\
                CONTEXT: with context_mode \"group\" the task runs in this chat's conversation and knows what was said \
                here: for reminders and follow-ups. With \"isolated\" it starts with nothing but its prompt and your files: \

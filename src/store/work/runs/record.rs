@@ -11,6 +11,7 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{ACTIVE, ActiveRun, active_row, task_batch, with_batches};
+use crate::domain::runs::heartbeat;
 use crate::store::{
     Result, StoreError,
     crossing::said::{Key, newest_of, said, said_between},
@@ -279,7 +280,12 @@ fn say_answer(c: &Connection, run: &ActiveRun, n: u64, answer: &Answer, now: Tim
             .execute(params![task, short, run.group.as_str()])?;
     }
     let place = answer.parts.len() - 1;
-    if is_for_a_chat(c, run)? { put(c, run, (n, place), last, now).map(Some) } else { Ok(None) }
+    let says_nothing = run.task().is_some() && answer.parts.len() == 1 && heartbeat::is_ok(last);
+    if !says_nothing && is_for_a_chat(c, run)? {
+        put(c, run, (n, place), last, now).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 /// Adds a text to what a run of a task has said: as much of it to the row as has room there.

@@ -14,7 +14,7 @@ use crate::store::{
 };
 
 /// Stores a new task, under its own id or one that we make: `task-N`, with the row's number.
-pub(super) fn create(c: &Connection, new: &NewTask, limits: &TaskLimits, now: Time) -> Applied {
+pub(in crate::store) fn create(c: &Connection, new: &NewTask, limits: &TaskLimits, now: Time) -> Applied {
     let group = new.group.as_str();
     if let Some(too_long) = too_long(Some(&new.prompt), new.script.as_ref(), limits) {
         return Ok(Err(too_long));

@@ -1,0 +1,170 @@
+//! Looks at the `HEARTBEAT.md` of each group, and makes its tasks those that the file says.
+//!
+//! Nothing but the tasks themselves is kept: a start reads every file, and to take one in twice changes nothing.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ipc_handlers::Folder;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+use super::Boxes;
+use crate::{
+    domain::{
+        host::{errors::chain, zone::Zones},
+        runs::heartbeat::{self, FILE, Fault, Heartbeat, LARGEST},
+    },
+    ipc::{InsideError, InsideStamp, read_inside, stamp_inside},
+    store::{Result, Store},
+    system::{clock, failpoint},
+};
+
+/// A group's file is read at most once in this many looks.
+const LOOKS_A_READ: u32 = 5;
+/// How long after a change another one may have the same stamp, ms.
+const SAME_STAMP_MS: i64 = 2_500;
+
+/// What takes the files in.
+pub struct Heartbeats {
+    pub root: PathBuf,
+    pub store: Store,
+    pub boxes: Arc<Boxes>,
+    pub zones: Zones,
+    /// How often the files are looked at.
+    pub every: Duration,
+}
+
+/// What was seen of a group's file.
+struct Seen {
+    /// `None`: it is to be read in any case.
+    stamp: Option<Option<InsideStamp>>,
+    /// When it was read last.
+    read: Option<Instant>,
+    /// What was wrong with it, and is told.
+    told: Vec<Fault>,
+}
+
+/// Tells what can't be taken of a file; of line 0, nothing can.
+fn tell(group: &Folder, fault: &Fault) {
+    let Fault { line, why } = fault;
+    if *line == 0 {
+        tracing::warn!(%group, why, "{FILE} can't be read; its tasks stay as they are");
+    } else {
+        tracing::warn!(%group, line, why, "a task of {FILE} can't be taken; the others are");
+    }
+}
+
+/// Looks at the files until the daemon stops.
+pub async fn run(heartbeats: Heartbeats, stop: CancellationToken) {
+    let mut seen = BTreeMap::new();
+    match heartbeats.store.groups_with_heartbeat() {
+        Ok(groups) => {
+            // A file that went while the daemon was down takes its tasks along.
+            seen.extend(
+                groups.into_iter().map(|group| (group, Seen { stamp: None, read: None, told: Vec::new() })),
+            );
+        }
+        Err(error) => tracing::error!(error = %chain(&error), "reading which groups have a {FILE} failed"),
+    }
+    loop {
+        for (group, stamp) in heartbeats.look().await {
+            let is_new = match seen.get(&group) {
+                Some(Seen { stamp: known, read, .. }) => {
+                    *known != Some(stamp)
+                        && read.is_none_or(|read| read.elapsed() >= heartbeats.every * LOOKS_A_READ)
+                }
+                None => stamp.is_some(),
+            };
+            if !is_new || stop.is_cancelled() {
+                continue;
+            }
+            // A change that follows at once may not be seen by the stamp.
+            let fresh = stamp.is_some_and(|stamp| {
+                clock::now().0.abs_diff(stamp.changed_ms()) < SAME_STAMP_MS.unsigned_abs()
+            });
+            let told = seen.remove(&group).map(|seen: Seen| seen.told).unwrap_or_default();
+            let read = Some(clock::monotonic());
+            let now = match heartbeats.take_in(&group).await {
+                Ok(faults) => {
+                    for fault in faults.iter().filter(|fault| !told.contains(fault)) {
+                        tell(&group, fault);
+                    }
+                    Seen { stamp: (!fresh).then_some(stamp), read, told: faults }
+                }
+                Err(error) => {
+                    tracing::error!(%group, error = %chain(&error), "storing the tasks of {FILE} failed; it is tried again");
+                    Seen { stamp: None, read, told }
+                }
+            };
+            seen.insert(group, now);
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(heartbeats.every) => {}
+        }
+    }
+}
+
+impl Heartbeats {
+    /// Returns the stamps of all groups' files.
+    async fn look(&self) -> Vec<(Folder, Option<InsideStamp>)> {
+        let groups: Vec<Folder> = self.boxes.open().keys().cloned().collect();
+        let root = self.root.clone();
+        let look = move || {
+            groups
+                .into_iter()
+                .map(|group| (stamp_inside(&folder(&root, &group), FILE), group))
+                .map(|(s, g)| (g, s))
+                .collect()
+        };
+        spawn_blocking(look).await.unwrap_or_default()
+    }
+
+    /// Reads a group's file, and stores what it says; returns its faults. What can't be read leaves the tasks as
+    /// they are.
+    async fn take_in(&self, group: &Folder) -> Result<Vec<Fault>> {
+        let zone = self.store.zone_of(group, &self.zones).await?.zone;
+        let (path, now) = (folder(&self.root, group), clock::now());
+        let of_zone = zone.clone();
+        let read = match spawn_blocking(move || read(&path, &of_zone)).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(fault)) => return Ok(vec![fault]),
+            Err(fault) => {
+                tracing::error!(%group, fault = %chain(&fault), "our own fault: reading {FILE} failed");
+                return Ok(Vec::new());
+            }
+        };
+        failpoint::reach("heartbeat.read");
+        let set = self.store.set_heartbeat(group.clone(), read.tasks, zone, now).await?;
+        failpoint::reach("heartbeat.stored");
+        if set.changed > 0 {
+            tracing::info!(%group, changed = set.changed, "the tasks of {FILE} were taken in");
+        }
+        Ok(read.faults.into_iter().chain(set.faults).collect())
+    }
+}
+
+fn folder(root: &Path, group: &Folder) -> PathBuf {
+    root.join("groups").join(group.as_str())
+}
+
+/// Reads the file in a group's folder; one that is not there says nothing.
+///
+/// # Errors
+/// Why it can't be read.
+pub fn read(folder: &Path, zone: &jiff::tz::TimeZone) -> std::result::Result<Heartbeat, Fault> {
+    let fault = |why: String| Fault { line: 0, why };
+    match read_inside(folder, Path::new(FILE), LARGEST) {
+        Ok(file) if file.size > LARGEST => {
+            Err(fault(format!("it has {} bytes, more than {LARGEST}", file.size)))
+        }
+        Ok(file) => Ok(heartbeat::read(&String::from_utf8_lossy(&file.bytes), zone, clock::now())),
+        Err(InsideError::Absent(_)) => Ok(Heartbeat::default()),
+        Err(error @ (InsideError::NotAFile(_) | InsideError::World(_))) => Err(fault(chain(&error))),
+    }
+}

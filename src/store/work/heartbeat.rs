@@ -1,0 +1,135 @@
+//! The tasks that stand in a group's `HEARTBEAT.md`: they come and go with its lines.
+
+use std::collections::BTreeMap;
+
+use ipc_handlers::{Folder, NewTask, effect::OutputMode};
+use jiff::tz::TimeZone;
+use rusqlite::{Connection, params};
+
+use super::tasks;
+use crate::domain::runs::heartbeat::{Entry, Fault};
+use crate::store::{
+    Result, Store, columns::Columns as _, talk::groups::chats_of, work::receipts::create_task,
+};
+use ipc_handlers::Time;
+
+/// What a file's tasks have become.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeartbeatSet {
+    /// How many tasks were made, changed or removed.
+    pub changed: usize,
+    /// What could not be made.
+    pub faults: Vec<Fault>,
+}
+
+impl Store {
+    /// Returns the groups that have tasks of a `HEARTBEAT.md`.
+    pub fn groups_with_heartbeat(&self) -> Result<Vec<Folder>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT DISTINCT group_folder FROM tasks INDEXED BY tasks_of_heartbeat WHERE origin = 'heartbeat'",
+            )?
+            .query_map([], |r| r.folder("group_folder"))?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Makes the tasks of a group's `HEARTBEAT.md` those that it says now, for the chat that the group was wired to first. What
+    /// has not changed stays as it is, so that to do this twice changes nothing.
+    pub async fn set_heartbeat(
+        &self,
+        group: Folder,
+        entries: Vec<Entry>,
+        zone: TimeZone,
+        now: Time,
+    ) -> Result<HeartbeatSet> {
+        let limits = self.bounds.tasks;
+        self.write(move |c| {
+            let mut set = HeartbeatSet::default();
+            let Some(chat_jid) = chats_of(c, &group)?.into_iter().next() else {
+                let why = format!("group {group} has no chat that its tasks could be for");
+                set.faults.extend(entries.first().map(|entry| Fault { line: entry.line, why }));
+                return Ok(set);
+            };
+            let mut known = known(c, &group)?;
+            for entry in entries {
+                let id = entry.id();
+                let (kind, value) = (entry.schedule.kind(), entry.schedule.value());
+                let same = |old: &Known| (old.kind.as_str(), old.value.as_str()) == (kind.as_str(), value.as_str());
+                let Some(next_run) = entry.schedule.first_run(now, &zone) else { continue };
+                match known.remove(&id) {
+                    Some(old) if same(&old) && old.prompt == entry.prompt => continue,
+                    Some(old) => {
+                        // A new schedule is a new slot.
+                        let next = (!same(&old)).then_some(next_run.0);
+                        c.prepare_cached(
+                            "UPDATE tasks SET prompt = ?3, schedule_type = ?4, schedule_value = ?5, next_run = coalesce(?6, next_run),
+                               slot = CASE WHEN ?6 IS NULL THEN slot END, tries = CASE WHEN ?6 IS NULL THEN tries ELSE 0 END
+                             WHERE id = ?1 AND group_folder = ?2",
+                        )?
+                        .execute(params![id, group.as_str(), entry.prompt, kind.as_str(), value, next])?;
+                    }
+                    None => {
+                        let (count, bytes) = tasks::sum_of(c, &group)?;
+                        let more = (entry.prompt.len() + value.len()) as u64;
+                        if count >= limits.count || bytes + more > limits.bytes || entry.prompt.len() > limits.prompt {
+                            let why = format!("{:?} has no room: the group has as many tasks, or as much text, as it may have", entry.name);
+                            set.faults.push(Fault { line: entry.line, why });
+                            continue;
+                        }
+                        let new = NewTask {
+                            id: Some(id.clone()),
+                            group: group.clone(),
+                            chat_jid: chat_jid.clone(),
+                            prompt: entry.prompt,
+                            schedule: entry.schedule,
+                            context_mode: Default::default(),
+                            script: None,
+                            catch_up: Default::default(),
+                            catch_up_window_ms: None,
+                            output: OutputMode::Chat,
+                            next_run,
+                        };
+                        if create_task(c, &new, &limits, now)?.is_err() {
+                            let why = format!("the group has another task {id}");
+                            set.faults.push(Fault { line: entry.line, why });
+                            continue;
+                        }
+                        c.prepare_cached("UPDATE tasks SET origin = 'heartbeat' WHERE id = ?1 AND group_folder = ?2")?
+                            .execute([id.as_str(), group.as_str()])?;
+                    }
+                }
+                set.changed += 1;
+            }
+            for id in known.keys() {
+                tasks::cancel(c, &group, id)?;
+                set.changed += 1;
+            }
+            Ok(set)
+        })
+        .await
+    }
+}
+
+/// A task of the file as it is stored.
+struct Known {
+    kind: String,
+    value: String,
+    prompt: String,
+}
+
+fn known(c: &Connection, group: &Folder) -> Result<BTreeMap<String, Known>> {
+    Ok(c.prepare_cached(
+        "SELECT id, schedule_type, schedule_value, prompt FROM tasks INDEXED BY tasks_of_heartbeat
+         WHERE group_folder = ?1 AND origin = 'heartbeat'",
+    )?
+    .query_map([group.as_str()], |r| {
+        let known = Known {
+            kind: r.get("schedule_type")?,
+            value: r.get("schedule_value")?,
+            prompt: r.get("prompt")?,
+        };
+        Ok((r.get("id")?, known))
+    })?
+    .collect::<rusqlite::Result<_>>()?)
+}
