@@ -59,7 +59,7 @@ fn hear(event: TraceEvent<'_>) {
 #[rustfmt::skip]
 const NOT_HOT: [(&str, &[&str]); 5] = [
     ("the start", &["open", "meta", "set_meta", "set_zone"]),
-    ("anybody, without SQL", &["path", "asking", "bounded", "is_read_only", "follow_from", "follow_kinds_from", "watch_others_every"]),
+    ("anybody, without SQL", &["index_fault", "path", "asking", "bounded", "is_read_only", "follow_from", "follow_kinds_from", "watch_others_every"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
         "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "marks_until", "remove_marks", "slots_until", "remove_slots", "runs_gone", "was_given", "size",
     ]),
