@@ -135,6 +135,7 @@ async fn of_messages(store: &Store) {
     let first = lane_run(store, lane).await;
     store.group(&main_folder()).await.unwrap();
     store.group_uid(&main_folder()).unwrap();
+    store.has_group(&main_folder()).unwrap();
     store.set_group_uid(main_folder(), Some(200_001)).await.unwrap();
     store.zone_of(&main_folder(), &Zones::utc()).await.unwrap();
     assert!(

@@ -85,13 +85,14 @@ fn on_a_terminal_a_loss_is_asked_about() {
 fn a_removal_says_that_it_waits_for_the_agent() {
     let root = Root::new("[health]\nclose_grace_ms = 3000\n");
     root.script(None, &json!([{"do": [{"hang": true}]}]));
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
     let _daemon = root.serve();
-    root.send("local:main", "hello");
+    root.send("local:family", "hello");
     wait_for("a run", || (root.json(&["status"])["running"] == 1).then_some(()));
-    let removed = root.run(&["groups", "remove", "main", "--yes"]);
+    let removed = root.run(&["groups", "remove", "family", "--yes"]);
     assert!(removed.status.success(), "{removed:?}");
     let said = String::from_utf8_lossy(&removed.stderr);
-    assert!(said.contains("group main is removed when its agent has left"), "{said}");
+    assert!(said.contains("group family is removed when its agent has left"), "{said}");
 }
 
 #[test]

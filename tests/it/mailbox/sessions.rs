@@ -303,10 +303,15 @@ fn with_lisbon() -> (Root, Daemon) {
     (root, daemon)
 }
 
-/// Searches as a person and as an agent; both find the session.
+/// Searches as a person and as an agent; both find the session, the agent once it is indexed.
 fn found(root: &Root, id: &str) {
-    let search = json!({"type": "search_sessions", "schemaVersion": 1, "query": "lisbon"});
-    let reply = ask(root, "main", search, id);
+    let mut tries = 0;
+    let reply = wait_for("the session to be indexed", || {
+        let search = json!({"type": "search_sessions", "schemaVersion": 1, "query": "lisbon"});
+        tries += 1;
+        let reply = ask(root, "main", search, &format!("{id}-{tries}"));
+        (reply["error"]["code"] != "rate_limited").then_some(reply)
+    });
     assert_eq!(reply["result"]["sessions"][0]["session_id"], "s-1", "{id}: {reply}");
     assert_eq!(root.rows(&["sessions", "search", "lisbon"]).len(), 1, "{id}");
 }
