@@ -30,7 +30,7 @@ fn the_end_of_a_run_is_written_down_as_soon_as_the_store_takes_it() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let agent = rustix::process::Pid::from_raw(i32::try_from(agent).unwrap()).unwrap();
     rustix::process::kill_process(agent, rustix::process::Signal::KILL).unwrap();
-    logged(&root, "ending a run failed; it is tried again");
+    logged(&root, "the end of a run can't be written down");
     assert_eq!(
         root.rows(&["runs", "list"])[0]["status"],
         "running",

@@ -70,9 +70,9 @@ fn the_same_message_again_is_the_same_message() {
     let _daemon = root.serve();
     let mut socket = Socket::connect(&root);
     assert_eq!(socket.send("local:main", "hello", "key"), json!({"is": "accepted", "seq": 1, "wired": 1}));
-    assert_eq!(socket.send("local:main", "hello", "key"), json!({"is": "accepted", "seq": 1, "wired": 0}));
+    assert_eq!(socket.send("local:main", "hello", "key"), json!({"is": "accepted", "seq": 1, "wired": 1}));
     socket.rest("local:main");
-    assert_eq!(socket.send("local:main", "hello", "key"), json!({"is": "accepted", "seq": 1, "wired": 0}));
+    assert_eq!(socket.send("local:main", "hello", "key"), json!({"is": "accepted", "seq": 1, "wired": 1}));
     socket.rest("local:main");
     assert_eq!(root.rows(&["messages", "list"]).len(), 1);
     assert_eq!(root.said("local:main"), ["echo: hello"]);
