@@ -185,14 +185,15 @@ fn a_message_that_waited_for_the_engine_is_answered_when_it_comes() {
     let root = Root::new(&Docked::settings(""));
     let socket = root.path().join("docker.sock");
     let host = format!("unix://{}", socket.display());
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
     let daemon = root.serve_with(&[("DOCKER_HOST", &host)]);
-    root.g2(&["send", "hello?"]);
+    root.g2(&["send", "--chat", "local:family", "hello?"]);
     assert_eq!(root.run(&["status"]).status.code(), Some(1));
     std::os::unix::fs::symlink(real, &socket).unwrap();
-    wait_for("the answer", || (root.said("local:main") == ["echo: hello?"]).then_some(()));
+    wait_for("the answer", || (root.said("local:family") == ["echo: hello?"]).then_some(()));
     assert_eq!(root.run(&["status"]).status.code(), Some(0));
     // A group whose container idles is removed all the same, and its container goes with it.
-    root.g2(&["groups", "remove", "main", "--yes"]);
+    root.g2(&["groups", "remove", "family", "--yes"]);
     assert_eq!(containers(&instance(&root)), Vec::<String>::new());
     assert_eq!(daemon.terminate(), Some(0));
 }

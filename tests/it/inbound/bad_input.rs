@@ -143,15 +143,19 @@ fn a_sender_is_shown_by_the_name_of_that_moment() {
     assert_eq!(root.why(last)["wirings"][0]["batch_state"], "done");
 }
 
-/// A root whose main group hears a second chat, and whose agent is at work for the first one for ever.
-fn busy() -> (Root, crate::support::Daemon) {
+/// A root with a group that hears a chat of its own and a second one, and whose agent is at work for the first one for ever.
+fn busy(group: &str) -> (Root, crate::support::Daemon) {
     let root = Root::new("[health]\nclose_grace_ms = 200\n");
-    root.g2(&["wirings", "add", "--group", "main", "--chat", "local:second", "--engage", "pattern"]);
+    let own = format!("local:{group}");
+    if group != "main" {
+        root.g2(&["groups", "add", group, "--chat", &own]);
+    }
+    root.g2(&["wirings", "add", "--group", group, "--chat", "local:second", "--engage", "pattern"]);
     root.g2(&["groups", "add", "other", "--chat", "local:other"]);
     root.g2(&["wirings", "add", "--group", "other", "--chat", "local:second", "--engage", "pattern"]);
-    root.script(Some("main"), &json!([{"do": [{"hang": true}]}]));
+    root.script(Some(group), &json!([{"do": [{"hang": true}]}]));
     let daemon = root.serve();
-    let first = root.send("local:main", "take your time");
+    let first = root.send(&own, "take your time");
     wait_for("the agent to be at work", || {
         (root.why(first)["wirings"][0]["batch_state"] == "claimed").then_some(())
     });
@@ -160,7 +164,7 @@ fn busy() -> (Root, crate::support::Daemon) {
 
 #[test]
 fn a_message_whose_chat_is_unwired_while_it_waits_is_not_read_and_says_so() {
-    let (root, _daemon) = busy();
+    let (root, _daemon) = busy("main");
     let waits = root.send("local:second", "me too");
     root.judged(waits);
     root.g2(&["wirings", "remove", "--group", "main", "--chat", "local:second"]);
@@ -180,19 +184,19 @@ fn a_message_whose_chat_is_unwired_while_it_waits_is_not_read_and_says_so() {
 
 #[test]
 fn a_group_that_is_removed_while_its_messages_wait_leaves_its_chats_to_others_and_to_rest() {
-    let (root, _daemon) = busy();
+    let (root, _daemon) = busy("family");
     let waits = root.send("local:second", "hello?");
     root.judged(waits);
-    root.g2(&["groups", "remove", "main", "--yes"]);
+    root.g2(&["groups", "remove", "family", "--yes"]);
     let mut socket = Socket::connect(&root);
-    for chat in ["local:main", "local:second"] {
+    for chat in ["local:family", "local:second"] {
         socket.rest(chat);
     }
     assert_eq!(root.said("local:second"), ["echo: hello?"]);
-    let later = root.send("local:main", "is anybody there?");
+    let later = root.send("local:family", "is anybody there?");
     let answer = root.why(later)["answer"].as_str().unwrap().to_owned();
     assert!(answer.contains("waits for"), "the owner is asked whose it is: {answer}");
     assert_eq!(root.rows(&["messages", "list"]).len(), 3, "what came is kept");
     assert_eq!(root.ask("local:other", "you?"), "echo: you?\n");
-    assert!(fs::metadata(root.path().join("groups/main")).is_ok());
+    assert!(fs::metadata(root.path().join("groups/family")).is_ok());
 }
