@@ -15,23 +15,33 @@ fn task(script: &str) -> Value {
 
 #[test]
 fn a_script_that_sees_nothing_to_do_ends_the_run_without_the_agent() {
-    for script in [r#"echo '{"wakeAgent": false}'"#, "exit 1", "echo hello"] {
+    let home = Home::new();
+    let runner = home.launch(&task(r#"echo '{"wakeAgent": false}'"#)).ready();
+    assert_eq!(runner.result(), (None, vec![]));
+    assert!(runner.end().success());
+}
+
+#[test]
+fn a_script_that_fails_ends_the_run_without_the_agent_and_says_why() {
+    for (script, why) in [("exit 1", "the task script failed: exit status: 1"), ("echo hello", "hello")] {
         let home = Home::new();
         let runner = home.launch(&task(script)).ready();
-        assert_eq!(runner.result(), (None, vec![]), "{script}");
-        assert!(runner.end().success());
+        let error = runner.error();
+        assert!(error.contains(why), "{script}: {error}");
+        runner.end();
     }
 }
 
 #[test]
-fn without_bash_the_agent_rests() {
+fn without_bash_the_task_has_failed() {
     let home = Home::new();
     let runner = home.launch_with(&task("true"), |command| {
         command.env("PATH", "/nowhere");
     });
     let runner = runner.ready();
-    assert_eq!(runner.result(), (None, vec![]));
-    assert!(runner.end().success());
+    let error = runner.error();
+    assert!(error.starts_with("starting bash for the task script failed"), "{error}");
+    runner.end();
 }
 
 #[test]
