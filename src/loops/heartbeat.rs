@@ -6,7 +6,7 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ipc_handlers::Folder;
@@ -24,8 +24,8 @@ use crate::{
     system::{clock, failpoint},
 };
 
-/// A group's file is read at most once in this many looks.
-const LOOKS_A_READ: u32 = 5;
+/// The files are looked at once in this many looks at the boxes. With a thousand groups a look is some milliseconds of work.
+const SELDOM: u32 = 5;
 /// How long after a change another one may have the same stamp, ms.
 const SAME_STAMP_MS: i64 = 2_500;
 
@@ -35,7 +35,7 @@ pub struct Heartbeats {
     pub store: Store,
     pub boxes: Arc<Boxes>,
     pub zones: Zones,
-    /// How often the files are looked at.
+    /// How often boxes are looked at.
     pub every: Duration,
 }
 
@@ -43,8 +43,6 @@ pub struct Heartbeats {
 struct Seen {
     /// `None`: it is to be read in any case.
     stamp: Option<Option<InsideStamp>>,
-    /// When it was read last.
-    read: Option<Instant>,
     /// What was wrong with it, and is told.
     told: Vec<Fault>,
 }
@@ -65,19 +63,14 @@ pub async fn run(heartbeats: Heartbeats, stop: CancellationToken) {
     match heartbeats.store.groups_with_heartbeat() {
         Ok(groups) => {
             // A file that went while the daemon was down takes its tasks along.
-            seen.extend(
-                groups.into_iter().map(|group| (group, Seen { stamp: None, read: None, told: Vec::new() })),
-            );
+            seen.extend(groups.into_iter().map(|group| (group, Seen { stamp: None, told: Vec::new() })));
         }
         Err(error) => tracing::error!(error = %chain(&error), "reading which groups have a {FILE} failed"),
     }
     loop {
         for (group, stamp) in heartbeats.look().await {
             let is_new = match seen.get(&group) {
-                Some(Seen { stamp: known, read, .. }) => {
-                    *known != Some(stamp)
-                        && read.is_none_or(|read| read.elapsed() >= heartbeats.every * LOOKS_A_READ)
-                }
+                Some(Seen { stamp: known, .. }) => *known != Some(stamp),
                 None => stamp.is_some(),
             };
             if !is_new || stop.is_cancelled() {
@@ -88,24 +81,23 @@ pub async fn run(heartbeats: Heartbeats, stop: CancellationToken) {
                 clock::now().0.abs_diff(stamp.changed_ms()) < SAME_STAMP_MS.unsigned_abs()
             });
             let told = seen.remove(&group).map(|seen: Seen| seen.told).unwrap_or_default();
-            let read = Some(clock::monotonic());
             let now = match heartbeats.take_in(&group).await {
                 Ok(faults) => {
                     for fault in faults.iter().filter(|fault| !told.contains(fault)) {
                         tell(&group, fault);
                     }
-                    Seen { stamp: (!fresh).then_some(stamp), read, told: faults }
+                    Seen { stamp: (!fresh).then_some(stamp), told: faults }
                 }
                 Err(error) => {
                     tracing::error!(%group, error = %chain(&error), "storing the tasks of {FILE} failed; it is tried again");
-                    Seen { stamp: None, read, told }
+                    Seen { stamp: None, told }
                 }
             };
             seen.insert(group, now);
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(heartbeats.every) => {}
+            () = tokio::time::sleep(heartbeats.every * SELDOM) => {}
         }
     }
 }
@@ -116,11 +108,8 @@ impl Heartbeats {
         let groups: Vec<Folder> = self.boxes.open().keys().cloned().collect();
         let root = self.root.clone();
         let look = move || {
-            groups
-                .into_iter()
-                .map(|group| (stamp_inside(&folder(&root, &group), FILE), group))
-                .map(|(s, g)| (g, s))
-                .collect()
+            let stamp = |group: &Folder| stamp_inside(&folder(&root, group), FILE);
+            groups.into_iter().map(|group| (group.clone(), stamp(&group))).collect()
         };
         spawn_blocking(look).await.unwrap_or_default()
     }

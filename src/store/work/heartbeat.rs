@@ -2,14 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::{Folder, NewTask, effect::OutputMode};
+use ipc_handlers::{
+    Folder, NewTask,
+    effect::{OutputMode, TaskChange},
+};
 use jiff::tz::TimeZone;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::tasks;
 use crate::domain::runs::heartbeat::{Entry, Fault};
 use crate::store::{
-    Result, Store, columns::Columns as _, talk::groups::chats_of, work::receipts::create_task,
+    Result, Store,
+    columns::Columns as _,
+    talk::groups::chats_of,
+    work::receipts::{change_task, create_task},
 };
 use ipc_handlers::Time;
 
@@ -55,28 +61,45 @@ impl Store {
             for entry in entries {
                 let id = entry.id();
                 let (kind, value) = (entry.schedule.kind(), entry.schedule.value());
-                let same = |old: &Known| (old.kind.as_str(), old.value.as_str()) == (kind.as_str(), value.as_str());
+                let same =
+                    |old: &Known| (old.kind.as_str(), old.value.as_str()) == (kind.as_str(), value.as_str());
                 let Some(next_run) = entry.schedule.first_run(now, &zone) else { continue };
-                match known.remove(&id) {
-                    Some(old) if same(&old) && old.prompt == entry.prompt => continue,
+                let old = known.remove(&id);
+                if old.as_ref().is_some_and(|old| same(old) && old.prompt == entry.prompt) {
+                    continue;
+                }
+                let (count, bytes) = tasks::sum_of(c, &group)?;
+                let before = old.as_ref().map_or(0, |old| old.prompt.len() + old.value.len());
+                let more = (entry.prompt.len() + value.len()).saturating_sub(before) as u64;
+                if old.is_none() && count >= limits.count
+                    || more > 0 && bytes + more > limits.bytes
+                    || entry.prompt.len() > limits.prompt
+                {
+                    let why = format!(
+                        "{:?} has no room: the group has as many tasks, or as much text, as it may have",
+                        entry.name
+                    );
+                    set.faults.push(Fault { line: entry.line, why });
+                    continue;
+                }
+                match old {
                     Some(old) => {
-                        // A new schedule is a new slot.
-                        let next = (!same(&old)).then_some(next_run.0);
-                        c.prepare_cached(
-                            "UPDATE tasks SET prompt = ?3, schedule_type = ?4, schedule_value = ?5, next_run = coalesce(?6, next_run),
-                               slot = CASE WHEN ?6 IS NULL THEN slot END, tries = CASE WHEN ?6 IS NULL THEN tries ELSE 0 END
-                             WHERE id = ?1 AND group_folder = ?2",
-                        )?
-                        .execute(params![id, group.as_str(), entry.prompt, kind.as_str(), value, next])?;
-                    }
-                    None => {
-                        let (count, bytes) = tasks::sum_of(c, &group)?;
-                        let more = (entry.prompt.len() + value.len()) as u64;
-                        if count >= limits.count || bytes + more > limits.bytes || entry.prompt.len() > limits.prompt {
-                            let why = format!("{:?} has no room: the group has as many tasks, or as much text, as it may have", entry.name);
+                        // A new schedule is a new slot. Whatever changed, the failures were those of the old lines.
+                        let is_new = !same(&old);
+                        let change = TaskChange {
+                            prompt: Some(entry.prompt),
+                            schedule: is_new.then_some(entry.schedule),
+                            next_run: is_new.then_some(next_run),
+                            afresh: true,
+                            ..TaskChange::default()
+                        };
+                        if change_task(c, &group, &id, &change, &limits, now)?.is_err() {
+                            let why = format!("the group has no task {id} any more");
                             set.faults.push(Fault { line: entry.line, why });
                             continue;
                         }
+                    }
+                    None => {
                         let new = NewTask {
                             id: Some(id.clone()),
                             group: group.clone(),
@@ -95,8 +118,10 @@ impl Store {
                             set.faults.push(Fault { line: entry.line, why });
                             continue;
                         }
-                        c.prepare_cached("UPDATE tasks SET origin = 'heartbeat' WHERE id = ?1 AND group_folder = ?2")?
-                            .execute([id.as_str(), group.as_str()])?;
+                        c.prepare_cached(
+                            "UPDATE tasks SET origin = 'heartbeat' WHERE id = ?1 AND group_folder = ?2",
+                        )?
+                        .execute([id.as_str(), group.as_str()])?;
                     }
                 }
                 set.changed += 1;

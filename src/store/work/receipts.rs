@@ -22,7 +22,7 @@ mod facts;
 mod proof;
 mod settle;
 
-pub(in crate::store) use effects::create_task;
+pub(in crate::store) use effects::{change_task, create_task};
 use settle::{Verdict, keep, let_go, settle};
 
 /// A claimed file, ready to be decided.

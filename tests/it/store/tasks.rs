@@ -445,3 +445,30 @@ async fn started(world: &World, id: &str, now: Time) -> g2::store::TaskStart {
     let clock = g2::store::TaskClock::from(Zones::utc());
     world.store.start_task(&folder("main"), id, SandboxName::Process, "me", clock, now).await.unwrap()
 }
+
+#[tokio::test]
+async fn a_task_of_the_heartbeat_file_whose_lines_change_begins_afresh() {
+    let world = world().await;
+    let zone = Zones::utc().of(None).zone;
+    let set = async |schedule: &str| {
+        let text = format!("tasks:\n- name: a\n  {schedule}\n  prompt: look\n");
+        let file = g2::domain::runs::heartbeat::read(&text, &zone, NOW);
+        let set = world.store.set_heartbeat(folder("main"), file.tasks, zone.clone(), NOW).await.unwrap();
+        assert_eq!((set.changed, set.faults), (1, vec![]));
+    };
+    set("interval: 1h").await;
+    // As it is while it rests, with a missed slot that is to be made up for.
+    let raw = rusqlite::Connection::open(world.store.path()).unwrap();
+    raw.execute(
+        "UPDATE tasks SET slot = ?1, next_slot = ?1, accounted = ?1, tries = 2, failures = 7, rest_until = ?2, next_run = ?2",
+        [NOW.0 - 1, NOW.plus_ms(60_000).0],
+    )
+    .unwrap();
+    set("interval: 2h").await;
+    let task = world.store.task(&folder("main"), "heartbeat:a").unwrap().unwrap();
+    assert_eq!((task.failures, task.rest_until, task.next_run), (0, None, Some(NOW.plus_ms(7_200_000))));
+    let left: (Option<i64>, Option<i64>, i64) = raw
+        .query_row("SELECT slot, next_slot, tries FROM tasks", [], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
+        .unwrap();
+    assert_eq!(left, (None, None, 0));
+}

@@ -11,7 +11,7 @@ mod say;
 mod session;
 mod task;
 
-pub(in crate::store) use task::create as create_task;
+pub(in crate::store) use task::{change as change_task, create as create_task};
 
 /// What one effect came to.
 type Applied = Result<std::result::Result<Outcome, NotApplied>>;

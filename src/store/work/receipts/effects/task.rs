@@ -87,8 +87,8 @@ pub(super) fn cancel(c: &Connection, group: &Folder, id: &str) -> Applied {
 }
 
 /// Changes a task. A new `next_run` is a new slot, with all its tries; one that is due already was asked for. If its rest ends,
-/// the occurrence that was put off is due when it was due.
-pub(super) fn change(
+/// the occurrence that was put off is due when it was due, unless the schedule is new.
+pub(in crate::store) fn change(
     c: &Connection,
     group: &Folder,
     id: &str,
@@ -106,7 +106,7 @@ pub(super) fn change(
                schedule_type = coalesce(?5, schedule_type), schedule_value = coalesce(?6, schedule_value),
                context_mode = coalesce(?7, context_mode), catch_up = coalesce(?8, catch_up), output = coalesce(?9, output),
                catch_up_window_ms = coalesce(?13, catch_up_window_ms), status = coalesce(?10, status),
-               next_run = coalesce(CASE WHEN ?12 AND rest_until IS NOT NULL THEN slot END, ?11, next_run),
+               next_run = coalesce(CASE WHEN ?12 AND ?5 IS NULL AND rest_until IS NOT NULL THEN slot END, ?11, next_run),
                rest_until = CASE WHEN ?11 IS NULL AND NOT ?12 THEN rest_until END,
                failures = iif(?12, 0, failures), failures_told = iif(?12, 0, failures_told),
                paused_for = CASE WHEN ?10 IS NULL THEN paused_for END,
