@@ -22,11 +22,10 @@ impl Operation for Args {
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<OutboxRow>, OpError> {
         let Self { id } = self;
         let gone = || missing(world.store, History::Outbox, id);
-        world.store.retry_outbox(id).await.map_err(|error| match error {
+        let row = world.store.retry_outbox(id).await.map_err(|error| match error {
             StoreError::NotFound { .. } => gone(),
             other => other.into(),
         })?;
-        let row = world.store.outbox_row(id).await?.ok_or_else(gone)?;
         world.keeper.changed(None).await?;
         Ok(Done::new(row, format!("outbox row {id} is sent again")))
     }

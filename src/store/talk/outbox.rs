@@ -198,12 +198,7 @@ impl Store {
 
     /// Returns one row.
     pub async fn outbox_row(&self, id: i64) -> Result<Option<OutboxRow>> {
-        self.ask(move |c| {
-            let mut one = c.prepare_cached(&format!("{OUTBOX} WHERE id = ?1"))?;
-            let found = one.query_row([id], outbox_row).optional()?;
-            Ok(with_files_said(c, found.into_iter().collect())?.pop())
-        })
-        .await
+        self.ask(move |c| one_row(c, id)).await
     }
 
     /// Returns what was said to a chat after the row `after`, in order: at most `rows` rows, and none after those whose
@@ -245,19 +240,20 @@ impl Store {
         .await
     }
 
-    /// Sends a row that failed once more.
-    pub async fn retry_outbox(&self, id: i64) -> Result<()> {
+    /// Sends a row that failed once more. Returns it as it is before its first new try.
+    pub async fn retry_outbox(&self, id: i64) -> Result<OutboxRow> {
+        let none = move || StoreError::NotFound { what: "outbox row", id: id.to_string() };
         self.write(move |c| {
             match c.execute("UPDATE outbox SET status = 'pending', next_try_at = NULL WHERE id = ?1 AND status IN ('failed', 'unknown')", [id])? {
                 0 => {
                     let status: Option<DeliveryStatus> =
                         c.query_row("SELECT status FROM outbox WHERE id = ?1", [id], |r| r.word("outbox", 0)).optional()?;
                     Err(match status {
-                        None => StoreError::NotFound { what: "outbox row", id: id.to_string() },
+                        None => none(),
                         Some(status) => StoreError::Refused(format!("outbox row {id} is {status}; only failed and unknown ones can be retried")),
                     })
                 }
-                _ => Ok(()),
+                _ => one_row(c, id)?.ok_or_else(none),
             }
         })
         .await
@@ -374,6 +370,12 @@ pub(in crate::store) fn say(c: &Connection, say: &Say<'_>, now: Time) -> Result<
 }
 
 pub(in crate::store) const OUTBOX: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, status, attempts, cause, created_at, sent_at, error FROM outbox";
+
+fn one_row(c: &Connection, id: i64) -> Result<Option<OutboxRow>> {
+    let found =
+        c.prepare_cached(&format!("{OUTBOX} WHERE id = ?1"))?.query_row([id], outbox_row).optional()?;
+    Ok(with_files_said(c, found.into_iter().collect())?.pop())
+}
 
 pub(in crate::store) fn outbox_row(r: &Row<'_>) -> rusqlite::Result<OutboxRow> {
     Ok(OutboxRow {
