@@ -37,6 +37,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0027_slots", include_str!("../../migrations/0027_slots.sql")),
     ("0028_results", include_str!("../../migrations/0028_results.sql")),
     ("0029_heartbeat", include_str!("../../migrations/0029_heartbeat.sql")),
+    ("0030_lighter", include_str!("../../migrations/0030_lighter.sql")),
 ];
 
 /// The schema version that this program writes.
@@ -349,6 +350,39 @@ mod tests {
         connection.execute("DELETE FROM groups", []).unwrap();
         let left: i64 = connection.query_row("SELECT count(*) FROM sessions", [], |r| r.get(0)).unwrap();
         assert_eq!(left, 0, "a session goes with its lane");
+    }
+
+    #[test]
+    fn numbers_of_events_go_on_where_all_events_were_removed_and_where_some_are_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let lighter = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_lighter")).unwrap();
+        for (name, removed) in [("all", 9), ("some", 4)] {
+            let path = dir.path().join(name);
+            let mut connection = Connection::open(&path).unwrap();
+            for (_, sql) in &MIGRATIONS[..lighter] {
+                connection.execute_batch(sql).unwrap();
+            }
+            connection.pragma_update(None, "user_version", lighter).unwrap();
+            for user in 1..=5 {
+                connection
+                    .execute(
+                        "INSERT INTO users (id, name, created_at) VALUES (?1, 'x', 0)",
+                        [format!("tg:{user}")],
+                    )
+                    .unwrap();
+            }
+            connection.execute("DELETE FROM events WHERE seq <= ?1", [removed]).unwrap();
+            migrate(&mut connection, &path).unwrap();
+            connection
+                .execute("INSERT INTO users (id, name, created_at) VALUES ('tg:6', 'x', 0)", [])
+                .unwrap();
+            let newest: (i64, String) = connection
+                .query_row("SELECT seq, subject FROM events ORDER BY seq DESC LIMIT 1", [], |r| {
+                    Ok((r.get("seq")?, r.get("subject")?))
+                })
+                .unwrap();
+            assert_eq!(newest, (6, "tg:6".into()), "{name}");
+        }
     }
 
     #[test]

@@ -81,17 +81,19 @@ pub struct Trim {
 }
 
 /// Decides which of the oldest events can go. `slowest` is the last event that every reader in this process has read.
-/// Events are kept for a day, and until every reader has read them, but at most [`MOST_EVENTS`] of them.
+/// Events are kept for a day, and until every reader has read them, but at most [`MOST_EVENTS`] of them. The newest event
+/// stays.
 #[must_use]
 pub fn trim(oldest: (i64, Time), newest: i64, slowest: i64, now: Time) -> Option<Trim> {
     let (first, at) = oldest;
     let trim = Trim {
-        last: first.saturating_add(TRIMMED_AT_ONCE - 1),
+        last: first.saturating_add(TRIMMED_AT_ONCE - 1).min(newest.saturating_sub(1)),
         read: slowest,
         before: now.plus_ms(-DAY_MS),
         surplus: newest.saturating_sub(MOST_EVENTS),
     };
-    (first <= trim.surplus || (at < trim.before && first <= slowest)).then_some(trim)
+    let goes = first <= trim.surplus || (at < trim.before && first <= slowest);
+    (goes && first <= trim.last).then_some(trim)
 }
 
 #[cfg(test)]
@@ -111,5 +113,7 @@ mod tests {
         assert!(goes((1, young), MOST_EVENTS + 1, 0), "however young it is, and whoever has not read it");
         let one = trim((7, old), 9000, 9000, now).unwrap();
         assert_eq!(one.last, 7 + TRIMMED_AT_ONCE - 1, "a few at a time");
+        assert_eq!(trim((7, old), 9, 9, now).unwrap().last, 8);
+        assert!(!goes((9, old), 9, 9), "the newest stays");
     }
 }

@@ -440,8 +440,8 @@ impl Store {
         drop(self.write(|_| Ok(())));
     }
 
-    /// Removes some of the oldest events that no reader needs any more, in one bounded transaction. Returns whether there may
-    /// be more.
+    /// Removes some of the oldest events that no reader needs any more, in one bounded transaction. The newest one stays,
+    /// for numbers go on from it. Returns whether there may be more.
     pub async fn trim_events(&self, now: Time) -> Result<bool> {
         let (oldest, newest) = self.ask(|c| Ok((oldest(c)?, newest(c)?))).await?;
         let slowest = self.feed.readers().all.values().map(|reader| reader.read).min().unwrap_or(newest);
@@ -462,7 +462,7 @@ impl Store {
 
 /// Returns the newest event's number.
 pub(in crate::store) fn newest(c: &Connection) -> Result<i64> {
-    Ok(c.prepare_cached("SELECT coalesce((SELECT seq FROM events ORDER BY seq DESC LIMIT 1), (SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0)")?
+    Ok(c.prepare_cached("SELECT coalesce((SELECT seq FROM events ORDER BY seq DESC LIMIT 1), 0)")?
         .query_row([], |r| r.get(0))?)
 }
 

@@ -66,11 +66,16 @@ impl Store {
         self.write(move |c| next_delivery(c, &chat, now)).await
     }
 
-    /// Returns the parts into which a row was cut, in order, with the platform's ids of those that it has. None: it was not.
+    /// Returns the parts into which a row was cut, in order, with the platform's ids of those that it has. A row that was sent
+    /// whole has one; one that is not laid out yet has none.
     pub async fn parts_of(&self, id: i64) -> Result<Vec<OutboxPart>> {
         self.ask(move |c| {
             Ok(c.prepare_cached(
-                "SELECT text, platform_id FROM outbox_parts WHERE outbox_id = ?1 ORDER BY part",
+                "SELECT text, platform_id, part FROM outbox_parts WHERE outbox_id = ?1
+                 UNION ALL
+                 SELECT NULL, CAST(id AS TEXT), 1 FROM outbox WHERE id = ?1 AND status = 'sent'
+                   AND NOT EXISTS (SELECT 1 FROM outbox_parts WHERE outbox_id = ?1)
+                 ORDER BY part",
             )?
             .query_map([id], |r| Ok(OutboxPart { text: r.get("text")?, platform_id: r.get("platform_id")? }))?
             .collect::<rusqlite::Result<_>>()?)
@@ -316,17 +321,30 @@ fn delivery_row(r: &Row<'_>) -> rusqlite::Result<Delivery> {
 
 /// Returns the row a part of which the platform calls so.
 pub(in crate::store) fn said_as(c: &Connection, chat: &str, platform_id: &str) -> Result<Option<i64>> {
+    let named = c
+        .prepare_cached(
+            "SELECT outbox_id FROM outbox_parts INDEXED BY outbox_parts_by_id WHERE chat_jid = ?1 AND platform_id = ?2 ORDER BY outbox_id DESC LIMIT 1",
+        )?
+        .query_row([chat, platform_id], |r| r.get(0))
+        .optional()?;
+    let id: i64 = match (named, platform_id.parse()) {
+        (None, Ok(id)) => id,
+        (named, _) => return Ok(named),
+    };
     Ok(c.prepare_cached(
-        "SELECT outbox_id FROM outbox_parts INDEXED BY outbox_parts_by_id WHERE chat_jid = ?1 AND platform_id = ?2 ORDER BY outbox_id DESC LIMIT 1",
+        "SELECT id FROM outbox WHERE id = ?1 AND CAST(id AS TEXT) = ?3 AND chat_jid = ?2 AND status = 'sent'
+           AND NOT EXISTS (SELECT 1 FROM outbox_parts WHERE outbox_id = ?1)",
     )?
-    .query_row([chat, platform_id], |r| r.get(0))
+    .query_row(params![id, chat, platform_id], |r| r.get(0))
     .optional()?)
 }
 
-/// The platform has a part. Its text, which the row holds as well, is not kept twice.
+/// The platform has a part. Its text, which the row holds as well, is not kept twice; and nothing is kept of the only part
+/// where the platform calls it by the row's number, as `local` does: that would be two pages more in each commit.
 fn part_sent(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -> Result<()> {
     c.prepare_cached(
-        "INSERT INTO outbox_parts (outbox_id, part, chat_jid, platform_id, sent_at) SELECT id, ?2, chat_jid, ?3, ?4 FROM outbox WHERE id = ?1
+        "INSERT INTO outbox_parts (outbox_id, part, chat_jid, platform_id, sent_at) SELECT id, ?2, chat_jid, ?3, ?4 FROM outbox
+         WHERE id = ?1 AND NOT (?2 = 1 AND ?3 = CAST(?1 AS TEXT) AND NOT EXISTS (SELECT 1 FROM outbox_parts WHERE outbox_id = ?1))
          ON CONFLICT (outbox_id, part) DO UPDATE SET platform_id = excluded.platform_id, sent_at = excluded.sent_at, text = NULL",
     )?
     .execute(params![id, part, platform_id, now.0])?;

@@ -118,7 +118,8 @@ async fn a_reader_of_some_kinds_sleeps_through_the_others_and_keeps_nothing_from
     assert_eq!(kinds_of(&news), [EventKind::Say]);
     world.message("local:main", "2", "hello again", EngageVerdict::Ignore).await;
     while world.store.trim_events(Time(i64::MAX / 2)).await.unwrap() {}
-    assert_eq!(world.store.events_after(0, 10).await.unwrap(), [], "it waits for nothing that was removed");
+    let left = world.store.events_after(0, 10).await.unwrap();
+    assert_eq!(kinds(&left).len(), 1, "it waits for nothing that was removed; the newest stays");
     world.store.tell("local:main".into(), "bye".into(), "test".into(), NOW).await.unwrap();
     let news = says.look().await.unwrap();
     assert_eq!((news.missed, kinds_of(&news)), (false, vec![EventKind::Say]));
@@ -190,7 +191,8 @@ async fn events_are_kept_for_a_day_and_until_they_are_read() {
     assert!(world.store.trim_events(now).await.unwrap(), "a step removes some");
     assert!(count().await > 0 && count().await < 700, "and not all: {}", count().await);
     while world.store.trim_events(now).await.unwrap() {}
-    assert_eq!((count().await, world.store.newest_event().await.unwrap()), (0, newest));
+    let left = (count().await, world.store.newest_event().await.unwrap());
+    assert_eq!(left, (1, newest), "the newest stays: numbers go on from it");
     world.store.tell("local:main".into(), "next".into(), "test".into(), NOW).await.unwrap();
     let next = slow.look().await.unwrap();
     assert_eq!((next.missed, next.events[0].seq), (false, newest + 1), "no number is given twice");

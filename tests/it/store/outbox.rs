@@ -43,6 +43,28 @@ async fn of_a_part_that_the_platform_has_its_name_is_kept_and_the_text_is_the_ro
 }
 
 #[tokio::test]
+async fn a_platform_that_calls_a_text_by_its_row_is_known_by_that_and_one_by_another_number_is_not() {
+    let world = world().await;
+    let store = &world.store;
+    for _ in 0..3 {
+        store.tell(CHAT.into(), "hi".into(), "test".into(), NOW).await.unwrap();
+    }
+    // `local` calls the first one 1; a platform calls the second one 3, and has the third one not yet.
+    let first = begin(store).await;
+    store.delivered(first, 1, first.to_string(), NOW).await.unwrap();
+    let second = begin(store).await;
+    store.delivered(second, 1, "3".into(), NOW).await.unwrap();
+    let said = async |name: &str| store.said_as(CHAT, name).await.unwrap();
+    assert_eq!((first, second), (1, 2));
+    assert_eq!((said("1").await, said("2").await, said("3").await), (Some(1), None, Some(2)));
+    assert_eq!((said("01").await, said("+1").await, said("x").await), (None, None, None));
+    assert_eq!(store.said_as("local:main", "1").await.unwrap(), None, "another chat's");
+    assert_eq!(parts(store, first).await, [(None, Some("1".into()))]);
+    let third = begin(store).await;
+    assert_eq!(parts(store, third).await, [], "not sent yet");
+}
+
+#[tokio::test]
 async fn what_was_said_is_read_in_pieces_of_bounded_rows_and_bytes() {
     let world = world().await;
     let store = &world.store;
