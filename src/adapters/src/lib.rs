@@ -1,0 +1,3 @@
+//! Adapters of chat platforms: see `README.md`.
+
+pub mod kit;

@@ -1,0 +1,21 @@
+//! The channel protocol, version 1: what G2 and an adapter of a chat platform say to each other, over the adapter's standard
+//! input and output. UTF-8, one JSON object a line, at most [`LONGEST_LINE`] bytes. G2's lines have `op` ([`Down`]), the
+//! adapter's have `is` ([`Up`]). A field or a name that a side does not know is ignored.
+//!
+//! The adapter's standard error is its log. The end of its standard input is the order to leave.
+
+mod down;
+mod lines;
+mod up;
+
+pub use down::{Amend, Button, Down, Fetch, File, Hint, LookFor, Send, Span, Start, Style};
+pub use lines::{LONGEST_LINE, LineError, Lines, line, schema};
+pub use up::{
+    Attached, Buttons, Can, Chat, ChatKind, Done, Event, EventKind, Format, Found, From, Hello, Kind, Light,
+    Media, Mention, Myself, NotSent, Pace, Pair, ReplyTo, Scope, SentTwice, State, TextLimit, Unit, Up,
+};
+
+/// The version that this crate speaks.
+pub const VERSION: u32 = 1;
+/// How many events an adapter may have told without being told `took` for them.
+pub const MOST_OPEN: u64 = 64;

@@ -1,0 +1,481 @@
+//! What an adapter tells G2.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A line of an adapter's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Up {
+    /// The first line, once the platform has let it in.
+    Hello(Box<Hello>),
+    /// How it stands, at each change.
+    State(State),
+    /// What a person needs to link the account; it is shown to who asks for it, and never logged.
+    Pair(Pair),
+    /// What is known of a chat.
+    Chat(Chat),
+    /// A chat has a new address. G2 moves what it has of the old one. Answered by `took` as an event is.
+    ChatMoved {
+        n: u64,
+        from: String,
+        to: String,
+    },
+    /// Something came in. Answered by `took`.
+    Event(Box<Event>),
+    /// Ends a `send` or an `amend`.
+    Done(Done),
+    /// Ends a `look_for`.
+    Found(Found),
+    /// Ends an `open_dm`; no chat: it can't be opened, for this reason.
+    ChatOf {
+        r: u64,
+        #[serde(default)]
+        chat: Option<String>,
+        #[serde(default)]
+        why: String,
+    },
+    /// Ends a `list_chats`.
+    Chats {
+        r: u64,
+        chats: Vec<Chat>,
+    },
+    /// Ends a `fetch`: a file below the spool, or why there is none.
+    Fetched {
+        r: u64,
+        #[serde(default)]
+        file: Option<String>,
+        #[serde(default)]
+        problem: Option<String>,
+    },
+    Pong {
+        r: u64,
+    },
+    #[serde(other)]
+    Unknown,
+}
+
+/// What an adapter is and can do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Hello {
+    /// The version of the protocol that it speaks.
+    pub v: u32,
+    /// Its name and version, for people.
+    pub adapter: String,
+    #[serde(rename = "self")]
+    pub myself: Myself,
+    pub text: TextLimit,
+    /// The longest text beside a file, in the text's unit; 0: files have none.
+    pub caption_max: usize,
+    pub sent_twice: SentTwice,
+    /// What it can do; words that are not known are ignored.
+    pub can: Vec<Can>,
+    pub buttons: Buttons,
+    pub media: Media,
+    pub pace: Pace,
+    /// How often a sign of life has to be repeated, ms.
+    pub typing_ms: u64,
+    /// How often a text may be changed while it grows, ms.
+    pub draft_ms: u64,
+}
+
+/// Who the account is on its platform.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Myself {
+    pub id: String,
+    pub name: String,
+    pub handle: String,
+}
+
+/// How long a text may be, and how it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TextLimit {
+    pub max: usize,
+    pub unit: Unit,
+    pub format: Format,
+}
+
+impl Default for TextLimit {
+    fn default() -> Self {
+        Self { max: 2000, unit: Unit::Chars, format: Format::Plain }
+    }
+}
+
+/// In what a platform counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    Utf16,
+    #[default]
+    Chars,
+    Bytes,
+}
+
+/// How a text is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Plain text with stretches beside it.
+    Spans,
+    Discord,
+    Slack,
+    Whatsapp,
+    /// Plain text, with HTML beside it.
+    Matrix,
+    Irc,
+    #[default]
+    #[serde(other)]
+    Plain,
+}
+
+/// What becomes of a text that is sent a second time with the same key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum SentTwice {
+    /// The platform knows the key, and shows it once; for so long, ms, where that ends.
+    Key {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window_ms: Option<u64>,
+        /// After that it can be looked for.
+        #[serde(default)]
+        readback: bool,
+    },
+    /// It can be looked for.
+    Readback,
+    /// It is shown twice.
+    #[default]
+    #[serde(other)]
+    Never,
+}
+
+/// Something that not every platform can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Can {
+    Typing,
+    Draft,
+    Edit,
+    Delete,
+    React,
+    Buttons,
+    Reply,
+    Threads,
+    MediaIn,
+    MediaOut,
+    OpenDm,
+    ListChats,
+    #[serde(other)]
+    Unknown,
+}
+
+/// The bounds on buttons.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Buttons {
+    pub max: usize,
+    pub per_row: usize,
+    pub press_bytes: usize,
+}
+
+/// The bounds on files, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Media {
+    pub out_max: u64,
+    pub in_max: u64,
+}
+
+/// How fast the platform lets a bot speak; 0: it says nothing about that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Pace {
+    /// Between two texts to one chat, ms.
+    pub chat_ms: u64,
+    pub group_per_min: u32,
+    pub account_per_s: u32,
+}
+
+/// How an adapter stands: the connection, what comes in, what goes out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct State {
+    pub transport: Light,
+    pub inbound: Light,
+    pub outbound: Light,
+    /// Why, where a light is not `ok`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// What a person can do about it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hint: String,
+}
+
+/// One light of three.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Light {
+    Ok,
+    /// It is being tried.
+    Waiting,
+    Failing,
+    /// A person has to do something; it is not tried again before.
+    Refused,
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+/// What links an account: a QR code's text, or a code to type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Pair {
+    /// `qr`, `code` or `link`.
+    pub kind: String,
+    pub data: String,
+    /// How long it holds, RFC 3339.
+    pub until: String,
+}
+
+/// What is known of a chat.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Chat {
+    pub chat: String,
+    pub name: String,
+    pub kind: ChatKind,
+    pub threaded: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub members: Option<u32>,
+}
+
+/// What kind of place a chat is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatKind {
+    /// One person and the bot.
+    Direct,
+    #[default]
+    #[serde(other)]
+    Group,
+}
+
+/// Something that came in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Event {
+    /// Counts up from 1 in each life of an adapter.
+    pub n: u64,
+    /// What tells the event from every other of its chat, for ever.
+    pub key: String,
+    /// Stored with the event: where the adapter goes on after it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub cursor: BTreeMap<String, String>,
+    pub kind: EventKind,
+    pub chat: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub thread: String,
+    /// The platform's id of the message.
+    pub id: String,
+    /// When it was written, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// It was written while the adapter was away.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
+    pub from: From,
+    pub text: String,
+    pub mention: Mention,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<ReplyTo>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forwarded_from: Option<String>,
+    /// The id of the album that it is a piece of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub album: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attached>,
+    /// Of an edit, a deletion or a reaction: the message that it is about.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub of: String,
+    /// Of a reaction.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub emoji: String,
+    /// Of a reaction: whether it was put there, or taken back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub on: bool,
+    /// Of a press: what the button carries.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub press: String,
+    /// Facts about the chat that came with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<Chat>,
+}
+
+/// What kind of event it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    #[default]
+    Message,
+    Edit,
+    Delete,
+    Reaction,
+    Press,
+    /// Nothing that G2 knows: its cursor is stored, and no more.
+    #[serde(other)]
+    Nothing,
+}
+
+/// Who wrote it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct From {
+    /// The platform's id, without the prefix.
+    pub id: String,
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub handle: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub bot: bool,
+    /// It is the account itself.
+    #[serde(rename = "self", skip_serializing_if = "std::ops::Not::not")]
+    pub myself: bool,
+}
+
+/// Whom a message names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mention {
+    Me,
+    /// Everybody: nobody in particular.
+    All,
+    None,
+    /// The platform can't tell.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+/// The message that another one answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ReplyTo {
+    pub id: String,
+    pub from: String,
+    #[serde(rename = "self")]
+    pub myself: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quote: Option<String>,
+}
+
+/// A file beside a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Attached {
+    /// Below the spool, where it was fetched at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// What fetches it later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<String>,
+    pub kind: Kind,
+    pub mime: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+    /// Why there is none; the message comes all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// What kind of file it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Image,
+    Video,
+    Audio,
+    /// Speech.
+    Voice,
+    #[default]
+    #[serde(other)]
+    Document,
+}
+
+/// What became of something that was sent or changed: exactly one of `ids`, `not` and `unknown`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Done {
+    pub r: u64,
+    /// The platform has it, under these ids.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<String>>,
+    /// The platform certainly has nothing of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not: Option<NotSent>,
+    /// Nobody knows whether the platform has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+}
+
+/// Why the platform has nothing of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum NotSent {
+    /// It wants to be left alone for so long; this costs no try.
+    Busy {
+        after_ms: u64,
+        #[serde(default)]
+        scope: Scope,
+    },
+    /// There is no connection; it is sent when there is one. This costs no try.
+    Offline,
+    /// Another try may help.
+    Again { text: String },
+    /// It never will take it.
+    Refused {
+        #[serde(default)]
+        code: String,
+        text: String,
+        #[serde(default)]
+        hint: String,
+    },
+    /// The chat is no more, or we are not in it.
+    Gone {
+        #[serde(default)]
+        text: String,
+    },
+}
+
+/// What is to be left alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    Account,
+    #[default]
+    #[serde(other)]
+    Chat,
+}
+
+/// Whether the platform has what was looked for: exactly one of the three.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Found {
+    pub r: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub not_sent: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cannot_tell: Option<String>,
+}
