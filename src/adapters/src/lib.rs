@@ -1,3 +1,5 @@
 //! Adapters of chat platforms: see `README.md`.
 
+pub mod http;
 pub mod kit;
+pub mod matrix;

@@ -2,13 +2,28 @@
 
 use std::process::ExitCode;
 
-/// The adapters of this program.
-const NAMES: [&str; 0] = [];
+use g2_channels::{kit, matrix};
 
-fn main() -> ExitCode {
+/// The adapters of this program.
+const NAMES: [&str; 1] = ["matrix"];
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
     let asked = std::env::args().nth(1).unwrap_or_default();
-    eprintln!(
-        "g2-channels has no adapter {asked:?}; it has {NAMES:?}. G2 starts it: see `g2 channels --help`"
-    );
-    ExitCode::from(2)
+    let ended = match &asked[..] {
+        "matrix" => kit::serve(matrix::connect).await,
+        _ => {
+            eprintln!(
+                "g2-channels has no adapter {asked:?}; it has {NAMES:?}. G2 starts it: see `g2 channels --help`"
+            );
+            return ExitCode::from(2);
+        }
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{asked}: {why}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -1,0 +1,228 @@
+//! Asks a platform over HTTPS, within bounds of time and bytes, and tells whether it may have heard.
+
+use std::{sync::Arc, time::Duration};
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{
+    Method, Request, StatusCode, Uri,
+    body::Bytes,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT},
+};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+
+/// How long a connection that is not used is kept.
+const IDLE: Duration = Duration::from_secs(90);
+/// How many such connections are kept.
+const IDLE_MOST: usize = 4;
+
+/// A client that keeps its connections. Clones share them.
+#[derive(Clone)]
+pub struct Http {
+    over: Arc<Over>,
+}
+
+enum Over {
+    Plain(Client<HttpConnector, Full<Bytes>>),
+    Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub method: Method,
+    pub url: String,
+    /// A token for `Authorization`; marked so that nothing shows it.
+    pub bearer: Option<String>,
+    pub content_type: Option<String>,
+    pub body: Bytes,
+    /// How long all of it may take.
+    pub within: Duration,
+    /// The longest answer, bytes.
+    pub most: usize,
+}
+
+/// An answer, whatever its status is.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub body: Bytes,
+}
+
+/// Why there is no answer. Its text names no address, for that may hold a token.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// Nothing of the request went out.
+    #[error("the platform can't be reached: {0}")]
+    NotAsked(String),
+    /// The platform may have heard it.
+    #[error("the platform did not answer: {0}")]
+    Unknown(String),
+}
+
+impl Http {
+    /// Makes a client for a base address: `https://…`, or `http://` where it is this machine.
+    ///
+    /// # Errors
+    /// What is wrong with the address, or with the machine's root certificates.
+    pub fn new(base: &str) -> Result<Self, String> {
+        let uri: Uri = base.parse().map_err(|_| "it is no address such as https://matrix.example.org")?;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let loopback =
+            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        let mut plain = HttpConnector::new();
+        plain.set_nodelay(true);
+        plain.set_connect_timeout(Some(Duration::from_secs(15)));
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(IDLE_MOST)
+            .pool_timer(TokioTimer::new())
+            .retry_canceled_requests(false);
+        let over = match uri.scheme_str() {
+            Some("http") if loopback => Over::Plain(builder.build(plain)),
+            Some("https") => {
+                plain.enforce_http(false);
+                let roots = HttpsConnectorBuilder::new()
+                    .with_native_roots()
+                    .map_err(|error| format!("this machine has no root certificates: {error}"))?;
+                Over::Tls(builder.build(roots.https_only().enable_http1().wrap_connector(plain)))
+            }
+            Some("http") => {
+                return Err(
+                    "without TLS the token could be read on the way; only this machine may be http".into()
+                );
+            }
+            _ => return Err("it is no address such as https://matrix.example.org".into()),
+        };
+        Ok(Self { over: Arc::new(over) })
+    }
+
+    /// Asks, and reads the whole answer.
+    ///
+    /// # Errors
+    /// There is no answer, or none within its bounds.
+    pub async fn ask(&self, ask: Ask) -> Result<Answer, NoAnswer> {
+        let not_asked = |why: String| NoAnswer::NotAsked(why);
+        let mut request = Request::builder()
+            .method(ask.method)
+            .uri(ask.url)
+            .header(USER_AGENT, concat!("g2-channels/", env!("CARGO_PKG_VERSION")));
+        if let Some(kind) = ask.content_type {
+            request = request.header(CONTENT_TYPE, kind);
+        }
+        if let Some(token) = ask.bearer {
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+                .map_err(|_| not_asked("the token holds characters that no token has".into()))?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        let request = request
+            .body(Full::new(ask.body))
+            .map_err(|_| not_asked("our own fault: the address can't be asked".into()))?;
+        let asked = async {
+            let answer = match &*self.over {
+                Over::Plain(client) => client.request(request).await,
+                Over::Tls(client) => client.request(request).await,
+            };
+            let answer = answer.map_err(|error| {
+                let why = chain(&error);
+                if error.is_connect() { NoAnswer::NotAsked(why) } else { NoAnswer::Unknown(why) }
+            })?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), ask.most).collect().await;
+            let body = body.map_err(|error| NoAnswer::Unknown(error.to_string()))?.to_bytes();
+            Ok(Answer { status, body })
+        };
+        let late = || NoAnswer::Unknown(format!("no answer within {} s", ask.within.as_secs()));
+        tokio::time::timeout(ask.within, asked).await.map_err(|_| late())?
+    }
+}
+
+/// Returns an error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut at = error.source();
+    while let Some(cause) = at {
+        text = format!("{text}: {cause}");
+        at = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    fn ask(url: String) -> Ask {
+        Ask {
+            method: Method::GET,
+            url,
+            bearer: Some("secret".into()),
+            content_type: None,
+            body: Bytes::new(),
+            within: Duration::from_secs(20),
+            most: 100,
+        }
+    }
+
+    #[test]
+    fn a_token_goes_over_tls_or_stays_on_this_machine() {
+        for (base, fits) in [
+            ("http://127.0.0.1:1", true),
+            ("http://[::1]:1", true),
+            ("http://localhost:1", true),
+            ("http://matrix.example.org", false),
+            ("http://127.0.0.1.example.org", false),
+            ("ftp://x", false),
+            ("x", false),
+        ] {
+            assert_eq!(Http::new(base).is_ok(), fits, "{base}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_was_not_asked_and_who_may_have_heard_are_told_apart() {
+        let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/secret-in-a-path", free.local_addr().unwrap());
+        let http = Http::new(&url).unwrap();
+        let server = tokio::spawn(async move {
+            // It hears and leaves; then it says too much; then it is gone.
+            let (mut one, _) = free.accept().await.unwrap();
+            let mut heard = [0; 4096];
+            assert!(one.read(&mut heard).await.unwrap() > 0);
+            drop(one);
+            let (mut two, _) = free.accept().await.unwrap();
+            assert!(two.read(&mut heard).await.unwrap() > 0);
+            let long = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 101\r\n\r\n{}",
+                "x".repeat(101)
+            );
+            two.write_all(long.as_bytes()).await.unwrap();
+            let (mut three, _) = free.accept().await.unwrap();
+            assert!(three.read(&mut heard).await.unwrap() > 0);
+            three
+                .write_all(b"HTTP/1.1 429 No\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
+                .await
+                .unwrap();
+        });
+        for _ in 0..2 {
+            let error = http.ask(ask(url.clone())).await.unwrap_err();
+            assert!(matches!(error, NoAnswer::Unknown(_)), "{error}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+        let answer = http.ask(ask(url.clone())).await.unwrap();
+        assert_eq!((answer.status.as_u16(), &answer.body[..]), (429, &b"{}"[..]));
+        server.await.unwrap();
+        let error = http.ask(ask(url)).await.unwrap_err();
+        assert!(matches!(error, NoAnswer::NotAsked(_)), "{error}");
+    }
+}

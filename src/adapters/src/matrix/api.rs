@@ -1,0 +1,295 @@
+//! The client-server interface of a homeserver, as far as it is used, and what its refusals mean.
+
+use std::time::Duration;
+
+use channel_protocol::{NotSent, Scope};
+use hyper::{Method, StatusCode, body::Bytes};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    http::{Answer, Ask, Http, NoAnswer},
+    kit::Outcome,
+};
+
+/// How long an ordinary request may take.
+const WITHIN: Duration = Duration::from_secs(40);
+/// How long a homeserver may hold a `sync` for want of news.
+pub(super) const HOLD: Duration = Duration::from_secs(30);
+/// The longest answer to a `sync` or a page of a room, bytes.
+const MOST_SYNC: usize = 32 << 20;
+/// The longest other answer, bytes.
+const MOST: usize = 1 << 20;
+
+/// A homeserver, asked as one user.
+#[derive(Clone)]
+pub(super) struct Api {
+    http: Http,
+    base: String,
+    token: String,
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ApiError {
+    /// The homeserver refused it.
+    #[error("the homeserver says {code}: {text}")]
+    Refused { status: u16, code: String, text: String, after_ms: Option<u64> },
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+    #[error("the homeserver's answer can't be read: {0}")]
+    Unreadable(String),
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Refusal {
+    errcode: String,
+    error: String,
+    retry_after_ms: Option<u64>,
+}
+
+impl ApiError {
+    /// Whether the token is not, or no longer, one of the homeserver's.
+    pub(super) fn is_locked_out(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if matches!(&code[..], "M_UNKNOWN_TOKEN" | "M_MISSING_TOKEN" | "M_USER_DEACTIVATED" | "M_USER_LOCKED"))
+    }
+
+    /// How long the homeserver wants to be left alone, ms.
+    pub(super) fn rest_ms(&self) -> Option<u64> {
+        match self {
+            Self::Refused { status: 429, after_ms, .. } => Some(after_ms.unwrap_or(1000).max(1)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is the text's length that was refused.
+    pub(super) fn is_too_long(&self) -> bool {
+        matches!(self, Self::Refused { status, code, .. } if *status == 413 || code == "M_TOO_LARGE")
+    }
+
+    /// What it means for what was to be sent.
+    pub(super) fn outcome(&self) -> Outcome {
+        if let Some(after_ms) = self.rest_ms() {
+            return Outcome::NotSent(NotSent::Busy { after_ms, scope: Scope::Account });
+        }
+        if self.is_locked_out() {
+            return Outcome::NotSent(NotSent::Offline);
+        }
+        match self {
+            Self::Refused { status: 500.., text, .. } => Outcome::Unknown(text.clone()),
+            Self::Refused { code, text, .. } if code == "M_FORBIDDEN" || code == "M_NOT_FOUND" => {
+                Outcome::NotSent(NotSent::Gone { text: text.clone() })
+            }
+            Self::Refused { code, text, .. } => Outcome::refused(code, text.clone(), ""),
+            Self::NoAnswer(NoAnswer::NotAsked(_)) => Outcome::NotSent(NotSent::Offline),
+            Self::NoAnswer(NoAnswer::Unknown(why)) | Self::Unreadable(why) => Outcome::Unknown(why.clone()),
+        }
+    }
+}
+
+impl Api {
+    pub(super) fn new(base: &str, token: String) -> Result<Self, String> {
+        let base = base.trim_end_matches('/').to_owned();
+        Ok(Self { http: Http::new(&base)?, base, token })
+    }
+
+    /// Asks with a JSON body, or without one.
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, ApiError> {
+        self.json(method, path, body, WITHIN, MOST).await
+    }
+
+    async fn json(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        within: Duration,
+        most: usize,
+    ) -> Result<Value, ApiError> {
+        let content_type = body.map(|_| "application/json".to_owned());
+        let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
+        read(&self.raw(method, path, content_type, body, within, most).await?)
+    }
+
+    async fn raw(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: Option<String>,
+        body: Bytes,
+        within: Duration,
+        most: usize,
+    ) -> Result<Answer, NoAnswer> {
+        let bearer = Some(self.token.clone()).filter(|token| !token.is_empty());
+        let url = format!("{}{path}", self.base);
+        self.http.ask(Ask { method, url, bearer, content_type, body, within, most }).await
+    }
+
+    /// Logs in with a password. Returns the token.
+    pub(super) async fn log_in(&self, user: &str, password: &str, device: &str) -> Result<String, ApiError> {
+        let body = json!({
+            "type": "m.login.password", "identifier": {"type": "m.id.user", "user": user}, "password": password,
+            "device_id": device, "initial_device_display_name": "G2",
+        });
+        let answer = self.call(Method::POST, "/_matrix/client/v3/login", Some(&body)).await?;
+        let token = answer["access_token"].as_str().unwrap_or_default();
+        if token.is_empty() {
+            Err(ApiError::Unreadable("there is no token in it".into()))
+        } else {
+            Ok(token.into())
+        }
+    }
+
+    /// As the same homeserver, with this token.
+    pub(super) fn with_token(&self, token: String) -> Self {
+        Self { token, ..self.clone() }
+    }
+
+    /// Returns who we are.
+    pub(super) async fn who_am_i(&self) -> Result<String, ApiError> {
+        let answer = self.call(Method::GET, "/_matrix/client/v3/account/whoami", None).await?;
+        answer["user_id"]
+            .as_str()
+            .map(str::to_owned)
+            .ok_or_else(|| ApiError::Unreadable("it names nobody".into()))
+    }
+
+    /// Returns what is new since `since`, waiting for it; without one, how things stand.
+    pub(super) async fn sync(
+        &self,
+        since: Option<&str>,
+        filter: &str,
+        hold: Duration,
+    ) -> Result<Value, ApiError> {
+        let since = since.map_or_else(String::new, |since| format!("&since={}", escape(since)));
+        let path =
+            format!("/_matrix/client/v3/sync?timeout={}&filter={}{since}", hold.as_millis(), escape(filter));
+        self.json(Method::GET, &path, None, hold + WITHIN, MOST_SYNC).await
+    }
+
+    /// Returns a page of a room, backwards from a point, and not beyond another.
+    pub(super) async fn back(&self, room: &str, from: &str, to: Option<&str>) -> Result<Value, ApiError> {
+        let to = to.map_or_else(String::new, |to| format!("&to={}", escape(to)));
+        let path = format!("{}/messages?dir=b&limit=100&from={}{to}", room_path(room), escape(from));
+        self.json(Method::GET, &path, None, WITHIN, MOST_SYNC).await
+    }
+
+    /// Sends an event under our own id of it; the same id again is the same event. Returns the homeserver's id.
+    pub(super) async fn send(
+        &self,
+        room: &str,
+        kind: &str,
+        txn: &str,
+        content: &Value,
+    ) -> Result<String, ApiError> {
+        let path = format!("{}/send/{kind}/{}", room_path(room), escape(txn));
+        let answer = self.call(Method::PUT, &path, Some(content)).await?;
+        answer["event_id"]
+            .as_str()
+            .map(str::to_owned)
+            .ok_or_else(|| ApiError::Unreadable("there is no id in it".into()))
+    }
+
+    /// Stores a file. Returns its `mxc` address.
+    pub(super) async fn upload(&self, name: &str, mime: &str, bytes: Bytes) -> Result<String, ApiError> {
+        let path = format!("/_matrix/media/v3/upload?filename={}", escape(name));
+        let within = WITHIN * 5;
+        let answer = read(&self.raw(Method::POST, &path, Some(mime.to_owned()), bytes, within, MOST).await?)?;
+        answer["content_uri"]
+            .as_str()
+            .map(str::to_owned)
+            .ok_or_else(|| ApiError::Unreadable("there is no address in it".into()))
+    }
+
+    /// Returns the bytes of an `mxc` address, at most `most`.
+    pub(super) async fn download(&self, mxc: &str, most: usize) -> Result<Bytes, ApiError> {
+        let (server, id) = mxc
+            .strip_prefix("mxc://")
+            .and_then(|rest| rest.split_once('/'))
+            .ok_or_else(|| ApiError::Unreadable("it is no address of a file".into()))?;
+        let path = format!("/_matrix/client/v1/media/download/{}/{}", escape(server), escape(id));
+        let answer = self.raw(Method::GET, &path, None, Bytes::new(), WITHIN * 5, most).await?;
+        if answer.status.is_success() { Ok(answer.body) } else { Err(refusal(&answer)) }
+    }
+}
+
+/// Where a room's own paths begin.
+pub(super) fn room_path(room: &str) -> String {
+    format!("/_matrix/client/v3/rooms/{}", escape(room))
+}
+
+fn read(answer: &Answer) -> Result<Value, ApiError> {
+    if !answer.status.is_success() {
+        return Err(refusal(answer));
+    }
+    serde_json::from_slice(&answer.body).map_err(|error| ApiError::Unreadable(error.to_string()))
+}
+
+fn refusal(answer: &Answer) -> ApiError {
+    let said: Refusal = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let status: StatusCode = answer.status;
+    let code = if said.errcode.is_empty() { status.as_u16().to_string() } else { said.errcode };
+    let text = if said.error.is_empty() {
+        status.canonical_reason().unwrap_or("no reason").into()
+    } else {
+        said.error
+    };
+    ApiError::Refused { status: status.as_u16(), code, text, after_ms: said.retry_after_ms }
+}
+
+/// Writes a text as a piece of a path or a query.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: u16, code: &str) -> ApiError {
+        let body = format!(r#"{{"errcode":"{code}","error":"why","retry_after_ms":41}}"#);
+        refusal(&Answer { status: StatusCode::from_u16(status).unwrap(), body: body.into() })
+    }
+
+    #[test]
+    fn a_refusal_says_what_becomes_of_the_text() {
+        let gone = Outcome::NotSent(NotSent::Gone { text: "why".into() });
+        for (error, outcome) in [
+            (
+                refused(429, "M_LIMIT_EXCEEDED"),
+                Outcome::NotSent(NotSent::Busy { after_ms: 41, scope: Scope::Account }),
+            ),
+            (refused(403, "M_FORBIDDEN"), gone.clone()),
+            (refused(404, "M_NOT_FOUND"), gone),
+            (refused(401, "M_UNKNOWN_TOKEN"), Outcome::NotSent(NotSent::Offline)),
+            (refused(400, "M_BAD_JSON"), Outcome::refused("M_BAD_JSON", "why", "")),
+            (refused(502, "M_UNKNOWN"), Outcome::Unknown("why".into())),
+            (NoAnswer::NotAsked("x".into()).into(), Outcome::NotSent(NotSent::Offline)),
+            (NoAnswer::Unknown("x".into()).into(), Outcome::Unknown("x".into())),
+        ] {
+            assert_eq!(error.outcome(), outcome, "{error}");
+        }
+        assert!(refused(413, "M_TOO_LARGE").is_too_long() && refused(401, "M_UNKNOWN_TOKEN").is_locked_out());
+        let html = refusal(&Answer { status: StatusCode::BAD_GATEWAY, body: "<html>".into() });
+        assert_eq!(html.to_string(), "the homeserver says 502: Bad Gateway");
+    }
+
+    #[test]
+    fn a_name_in_a_path_stays_one_piece() {
+        assert_eq!(escape("!a/b:example.org?x#ü"), "%21a%2Fb%3Aexample.org%3Fx%23%C3%BC");
+    }
+}
