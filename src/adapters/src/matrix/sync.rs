@@ -111,14 +111,18 @@ impl Sync {
             if first {
                 continue;
             }
-            for event in self.timeline(room, joined).await? {
+            let (new, timeline) = self.timeline(room, joined).await?;
+            if new && let Some(from) = self.predecessor(room).await? {
+                host.moved(self.reader.chat(&from), self.reader.chat(room)).await?;
+            }
+            for event in timeline {
                 match self.reader.read(room, &event) {
                     Read::Event(mut event) => {
                         let name = self.names.get(&(room.clone(), event.from.id.clone()));
                         event.from.name = name.unwrap_or(&event.from.name).clone();
                         events.push(*event);
                     }
-                    Read::Moved(to) => self.follow(host, room, &to).await?,
+                    Read::Moved(to) => self.follow(room, &to).await?,
                     Read::Encrypted => {
                         eprintln!("{room}: a message is encrypted; G2 reads rooms that are not")
                     }
@@ -153,8 +157,9 @@ impl Sync {
         host.event(Event { cursor, ..last }).await
     }
 
-    /// Returns what was written in a room since the last time, in order, with what the homeserver left out.
-    async fn timeline(&self, room: &str, joined: &Value) -> Result<Vec<Value>, ApiError> {
+    /// Returns whether we came into a room since the last time, and what was written there, in order, with what the
+    /// homeserver left out.
+    async fn timeline(&self, room: &str, joined: &Value) -> Result<(bool, Vec<Value>), ApiError> {
         let timeline = &joined["timeline"];
         let mut events = array(&timeline["events"]).to_vec();
         let came_now = |events: &[Value]| events.iter().any(|event| self.is_our_coming(event));
@@ -184,7 +189,7 @@ impl Sync {
         if new && let Some(at) = events.iter().position(|event| self.is_our_coming(event)) {
             events.drain(..=at);
         }
-        Ok(events)
+        Ok((new, events))
     }
 
     /// Whether an event is our invitation to a room, or our joining it.
@@ -241,14 +246,35 @@ impl Sync {
         host.tell(&channel_protocol::Up::Chat(chat)).await
     }
 
-    /// Goes where a room went.
-    async fn follow(&self, host: &Host, room: &str, to: &str) -> Result<(), Failed> {
+    /// Goes where a room went. Where that needs an invitation, it is waited for.
+    async fn follow(&self, room: &str, to: &str) -> Result<(), ApiError> {
         match self.join(to).await {
-            Err(error @ ApiError::NoAnswer(_)) => return Err(error.into()),
-            Err(error) => eprintln!("{room} went on as {to}, which can't be joined: {error}"),
-            Ok(()) => host.moved(self.reader.chat(room), self.reader.chat(to)).await?,
+            Err(error @ ApiError::Refused { .. }) if error.rest_ms().is_none() && !error.is_locked_out() => {
+                eprintln!("{room} went on as {to}, which we have to be invited to: {error}");
+                Ok(())
+            }
+            joined => joined,
         }
-        Ok(())
+    }
+
+    /// Returns the room that this one goes on for. Anybody can claim that of a room of theirs; so the other one has to
+    /// say the same.
+    async fn predecessor(&self, room: &str) -> Result<Option<String>, ApiError> {
+        let content = async |room: &str, kind: &str| {
+            let path = format!("{}/state/{kind}/", room_path(room));
+            match self.api.call(Method::GET, &path, None).await {
+                Err(error @ ApiError::Refused { .. })
+                    if error.rest_ms().is_none() && !error.is_locked_out() =>
+                {
+                    Ok(Value::Null)
+                }
+                content => content,
+            }
+        };
+        let made = content(room, "m.room.create").await?;
+        let Some(from) = made["predecessor"]["room_id"].as_str() else { return Ok(None) };
+        let went = content(from, "m.room.tombstone").await?;
+        Ok((went["replacement_room"] == *room).then(|| from.to_owned()))
     }
 
     async fn join(&self, room: &str) -> Result<(), ApiError> {

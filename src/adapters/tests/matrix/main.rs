@@ -1,0 +1,251 @@
+//! The Matrix adapter against Synapse, a real homeserver. `tests/peers.sh` installs it; without it each test says
+//! `skipped: no Synapse`, and fails where `G2_REQUIRE_SYNAPSE=1`.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests start programs and look at what was left"
+)]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod adapter;
+mod synapse;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use adapter::Adapter;
+use channel_protocol::{Done, Event, EventKind, Light, Mention, Up};
+use serde_json::json;
+use synapse::{Person, synapse};
+
+/// A room with a person and the bot in it, and the bot's adapter.
+fn room(name: &str) -> Option<(Person, Person, String, Adapter)> {
+    let server = synapse()?;
+    let (ada, bot) = (server.person(&format!("{name}-ada")), server.person(&format!("{name}-bot")));
+    let mut adapter = Adapter::start(server, &bot, &json!({"invites_from": [ada.id]}), &BTreeMap::new());
+    adapter.ready();
+    let room = ada.room(&[&bot.id]);
+    ada.wait_for_member(&room, &bot.id);
+    Some((ada, bot, room, adapter))
+}
+
+fn texts(events: &[Event]) -> Vec<&str> {
+    events.iter().map(|event| &event.text[..]).collect()
+}
+
+#[test]
+fn a_message_comes_in_and_its_answer_goes_out_once_however_often_it_is_sent() {
+    let Some((ada, bot, room, mut adapter)) = room("once") else { return };
+    let id = ada.say(&room, &format!("{}: hello", bot.id));
+    let event = adapter.event();
+    assert_eq!((&event.id, &event.chat), (&id, &format!("mx:{room}")));
+    assert_eq!((&event.from.id, event.mention, event.late), (&ada.id, Mention::Me, false));
+    adapter.took(event.n);
+    let send = json!({"op": "send", "r": 1, "key": "k.1.1", "chat": event.chat, "reply_to": id,
+        "text": "hi 🎈", "html": "<b>hi</b> 🎈"});
+    let sent = adapter.done(&send);
+    let again = adapter.done(&send);
+    assert_eq!(sent.ids, again.ids);
+    // Another start of the same account, which the homeserver takes for the same device.
+    let mut adapter = adapter.again(&BTreeMap::new());
+    adapter.ready();
+    assert_eq!(adapter.done(&send).ids, sent.ids);
+    let said = ada.said_by(&room, &bot.id);
+    assert_eq!(said.len(), 1);
+    let content = &said[0]["content"];
+    assert_eq!((&content["body"], &content["formatted_body"]), (&json!("hi 🎈"), &json!("<b>hi</b> 🎈")));
+    assert_eq!(content["m.mentions"], json!({}), "nobody is pinged");
+    assert_eq!(content["m.relates_to"]["m.in_reply_to"]["event_id"], json!(id));
+    // Where our ids are forgotten, what was sent can be looked for.
+    let look = |key: &str| json!({"op": "look_for", "r": 5, "key": key, "chat": event.chat, "since": "2020-01-01T00:00:00Z"});
+    let Up::Found(found) = adapter.ask(&look("k.1.1")) else { panic!() };
+    assert_eq!(found.ids, sent.ids);
+    let Up::Found(found) = adapter.ask(&look("k.1.2")) else { panic!() };
+    assert!(found.not_sent);
+}
+
+#[test]
+fn what_was_written_meanwhile_is_told_late_whole_and_in_order() {
+    let Some((ada, _, room, mut adapter)) = room("meanwhile") else { return };
+    ada.say(&room, "first");
+    let first = adapter.event();
+    adapter.took(first.n);
+    let cursor = first.cursor.clone();
+    assert!(cursor.contains_key("since"));
+    adapter.kill();
+    // More than a homeserver tells at once.
+    let all: Vec<String> = (0..130).map(|n| n.to_string()).collect();
+    for text in &all {
+        ada.say(&room, text);
+    }
+    let mut adapter = adapter.again(&cursor);
+    adapter.ready();
+    let events = adapter.events(all.len());
+    assert_eq!(texts(&events), all);
+    assert!(events.iter().all(|event| event.late));
+    let with_cursor = events.iter().filter(|event| !event.cursor.is_empty()).count();
+    assert_eq!((with_cursor, events.last().unwrap().cursor.is_empty()), (1, false));
+}
+
+#[test]
+fn an_adapter_that_is_killed_at_any_event_loses_none() {
+    let Some((ada, _, room, mut adapter)) = room("killed") else { return };
+    let all: Vec<String> = (0..60).map(|n| format!("m{n}")).collect();
+    let (mut stored, mut cursor) = (BTreeSet::new(), BTreeMap::new());
+    for text in &all {
+        ada.say(&room, text);
+    }
+    let mut order = Vec::new();
+    for life in 0.. {
+        // Each life stores a few events more, the last one without being able to say so.
+        while order.len() < all.len() {
+            let event = adapter.event();
+            if stored.insert(event.key.clone()) {
+                order.push(event.text.clone());
+            }
+            cursor.extend(event.cursor.clone());
+            if order.len() % 7 == life % 7 {
+                break;
+            }
+            adapter.took(event.n);
+        }
+        adapter.kill();
+        if order.len() == all.len() {
+            break;
+        }
+        adapter = adapter.again(&cursor);
+        adapter.ready();
+    }
+    assert_eq!(order, all);
+}
+
+#[test]
+fn edits_reactions_deletions_and_threads_are_told_with_what_they_are_about() {
+    let Some((ada, bot, room, mut adapter)) = room("changes") else { return };
+    let id = ada.say(&room, "one");
+    let event = adapter.next_event();
+    ada.send(&room, "m.room.message", json!({"msgtype": "m.text", "body": "* two",
+        "m.new_content": {"msgtype": "m.text", "body": "two"}, "m.relates_to": {"rel_type": "m.replace", "event_id": id}}));
+    let edit = adapter.next_event();
+    assert_eq!((edit.kind, &edit.of, &edit.text[..]), (EventKind::Edit, &id, "two"));
+    let sign = ada.send(
+        &room,
+        "m.reaction",
+        json!({"m.relates_to": {"rel_type": "m.annotation", "event_id": id, "key": "👍"}}),
+    );
+    let on = adapter.next_event();
+    assert_eq!((on.kind, &on.of, &on.emoji[..], on.on), (EventKind::Reaction, &id, "👍", true));
+    ada.redact(&room, &sign);
+    let off = adapter.next_event();
+    assert_eq!((off.kind, &off.of, off.on), (EventKind::Reaction, &id, false));
+    ada.redact(&room, &id);
+    let gone = adapter.next_event();
+    assert_eq!((gone.kind, &gone.of), (EventKind::Delete, &id));
+    // And ours: a thread, a changed text, a sign, a removal.
+    let root = ada.say(&room, "root");
+    adapter.next_event();
+    let sent = adapter.done(
+        &json!({"op": "send", "r": 2, "key": "k.2.1", "chat": event.chat, "thread": root, "text": "inside"}),
+    );
+    let ours = sent.ids.unwrap().remove(0);
+    let amend = |more: serde_json::Value| {
+        let mut line = json!({"op": "amend", "r": 3, "key": format!("k.3.{}", more.to_string().len()), "chat": event.chat, "id": ours});
+        line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        line
+    };
+    assert!(adapter.done(&amend(json!({"text": "inside, changed"}))).ids.is_some());
+    assert!(adapter.done(&amend(json!({"react": "👀", "id": root}))).ids.is_some());
+    let said = ada.said_by(&room, &bot.id);
+    assert_eq!(said[0]["content"]["m.relates_to"]["event_id"], json!(root));
+    assert_eq!(said[1]["content"]["m.new_content"]["body"], "inside, changed");
+    assert!(adapter.done(&amend(json!({"delete": true}))).ids.is_some());
+    assert!(ada.event(&room, &ours)["content"].as_object().unwrap().is_empty());
+}
+
+#[test]
+fn a_file_comes_and_goes_whole() {
+    let Some((ada, bot, room, mut adapter)) = room("files") else { return };
+    let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n * 7 % 251) as u8).collect();
+    let mxc = ada.upload(&bytes);
+    ada.send(
+        &room,
+        "m.room.message",
+        json!({"msgtype": "m.image", "body": "look", "filename": "a.png", "url": mxc,
+        "info": {"mimetype": "image/png", "size": bytes.len()}}),
+    );
+    let event = adapter.next_event();
+    let file = event.attachments[0].clone();
+    assert_eq!((&event.text[..], file.name.as_deref()), ("look", Some("a.png")));
+    let fetch = json!({"op": "fetch", "r": 9, "chat": event.chat, "what": file.fetch, "most": 1 << 20});
+    let Up::Fetched { file: Some(place), .. } = adapter.ask(&fetch) else { panic!() };
+    assert_eq!(std::fs::read(adapter.spool().join(place)).unwrap(), bytes);
+    let short = json!({"op": "fetch", "r": 10, "chat": event.chat, "what": file.fetch, "most": 1000});
+    assert!(matches!(adapter.ask(&short), Up::Fetched { file: None, problem: Some(_), .. }));
+    std::fs::write(adapter.spool().join("out/z"), &bytes).unwrap();
+    let sent = adapter.done(&json!({"op": "send", "r": 11, "key": "k.9.1", "chat": event.chat, "text": "here",
+        "attachments": [{"file": "out/z", "kind": "image", "mime": "image/png", "name": "z.png", "caption": true}]}));
+    assert_eq!(sent.ids.unwrap().len(), 1);
+    let said = ada.said_by(&room, &bot.id);
+    assert_eq!(
+        (&said[0]["content"]["body"], &said[0]["content"]["filename"]),
+        (&json!("here"), &json!("z.png"))
+    );
+    assert_eq!(ada.download(said[0]["content"]["url"].as_str().unwrap()), bytes);
+}
+
+#[test]
+fn only_who_may_invite_brings_us_in_and_what_they_wrote_before_is_told() {
+    let Some(server) = synapse() else { return };
+    let (ada, eve, bot) = (server.person("in-ada"), server.person("in-eve"), server.person("in-bot"));
+    let mut adapter = Adapter::start(server, &bot, &json!({"invites_from": [ada.id]}), &BTreeMap::new());
+    adapter.ready();
+    let wrong = eve.room(&[&bot.id]);
+    let right = ada.quiet_room();
+    ada.say(&right, "before you came");
+    ada.invite(&right, &bot.id);
+    ada.say(&right, "hello");
+    let event = adapter.next_event();
+    assert_eq!((event.chat, &event.text[..]), (format!("mx:{right}"), "hello"));
+    assert_eq!(bot.joined(), std::slice::from_ref(&right));
+    assert!(!bot.joined().contains(&wrong));
+    // Another room only says that it goes on for this one.
+    let claim = ada.successor_by_claim(&right, &bot.id);
+    ada.wait_for_member(&claim, &bot.id);
+    ada.say(&claim, "follow me");
+    let event = adapter.next_event();
+    assert_eq!((event.chat, &event.text[..]), (format!("mx:{claim}"), "follow me"), "and nothing was moved");
+    // The room goes on elsewhere.
+    let to = ada.upgrade(&right);
+    ada.invite(&to, &bot.id);
+    let (from, moved_to) = adapter.moved();
+    assert_eq!((from, moved_to), (format!("mx:{right}"), format!("mx:{to}")));
+}
+
+#[test]
+fn typing_shows_and_a_chat_with_one_person_is_opened_once() {
+    let Some((ada, bot, room, mut adapter)) = room("typing") else { return };
+    adapter.say(&json!({"op": "show", "chat": format!("mx:{room}"), "typing": true}));
+    assert_eq!(ada.typing(&room), std::slice::from_ref(&bot.id));
+    let open = json!({"op": "open_dm", "r": 4, "user": ada.id});
+    let Up::ChatOf { chat: Some(chat), .. } = adapter.ask(&open) else { panic!() };
+    let Up::ChatOf { chat: again, .. } = adapter.ask(&open) else { panic!() };
+    assert_eq!(Some(chat), again);
+    let Up::Chats { chats, .. } = adapter.ask(&json!({"op": "list_chats", "r": 6})) else { panic!() };
+    assert!(chats.iter().any(|chat| chat.chat == format!("mx:{room}")));
+}
+
+#[test]
+fn a_wrong_token_is_refused_with_a_way_out_and_a_room_that_is_not_ours_is_gone() {
+    let Some((ada, bot, _, mut adapter)) = room("refused") else { return };
+    let foreign = ada.quiet_room();
+    let send = |chat: String| json!({"op": "send", "r": 1, "key": "k.1.1", "chat": chat, "text": "x"});
+    let Done { not: Some(not), .. } = adapter.done(&send(format!("mx:{foreign}"))) else { panic!() };
+    assert!(matches!(not, channel_protocol::NotSent::Gone { .. }), "{not:?}");
+    let Done { not: Some(not), .. } = adapter.done(&send("tg:1".into())) else { panic!() };
+    assert!(matches!(not, channel_protocol::NotSent::Refused { .. }), "{not:?}");
+    let wrong = Person { token: "nonsense".into(), ..bot };
+    let mut adapter = Adapter::start(synapse().unwrap(), &wrong, &json!({}), &BTreeMap::new());
+    let state = adapter.state();
+    assert_eq!(state.transport, Light::Refused);
+    assert!(!state.hint.is_empty());
+    assert_eq!(adapter.exit(), Some(1));
+}
