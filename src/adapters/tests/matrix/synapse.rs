@@ -56,7 +56,9 @@ impl Synapse {
         let mut server = Command::new(&python);
         server.args(["-m", "synapse.app.homeserver", "-c", &path("hs.yaml")]).current_dir(dir.path());
         let mut generate = Command::new(&python);
+        // It says in a file where the log goes: beside it.
         generate
+            .current_dir(dir.path())
             .args(["-m", "synapse.app.homeserver", "-c", &path("hs.yaml"), "--generate-config"])
             .args(["--server-name", "example.test", "--report-stats", "no"])
             .stdout(Stdio::null())
