@@ -79,6 +79,7 @@ fn every_folder_opens_with_a_readme_of_one_screen() {
         "src/ops",
         "src/adapters",
         "src/protocol",
+        "src/text",
         "ipc-handlers",
         "container",
         "container/agent-runner",
@@ -107,7 +108,9 @@ fn every_folder_opens_with_a_readme_of_one_screen() {
 
 #[test]
 fn decisions_wait_for_nothing() {
-    for (path, text) in files("src/domain", "rs").into_iter().chain(files("ipc-handlers/src", "rs")) {
+    for (path, text) in
+        ["src/domain", "src/text", "ipc-handlers/src"].into_iter().flat_map(|dir| files(dir, "rs"))
+    {
         for word in ["async fn", ".await", "tokio::", "rusqlite", "std::fs", "std::net"] {
             let used = text.lines().any(|line| !line.trim_start().starts_with("//") && line.contains(word));
             assert!(!used, "{} has {word}", path.display());
@@ -203,7 +206,7 @@ fn foreign_text_reaches_a_terminal_by_three_doors_only() {
 #[test]
 fn lints_are_expected_with_a_reason_and_never_allowed() {
     let allow = Regex::new(r"#!?\[allow\(").unwrap();
-    for dir in ["src", "ipc-handlers", "container", "tests/it"] {
+    for dir in ["src", "src/text", "ipc-handlers", "container", "tests/it"] {
         for (path, text) in files(dir, "rs") {
             assert!(
                 !allow.is_match(&text) || path.ends_with("tidy.rs"),
@@ -273,6 +276,9 @@ fn a_member_depends_only_on_allowed_crates() {
     .into();
     let handlers = dependencies("ipc-handlers/Cargo.toml");
     assert!(handlers.is_subset(&pure), "ipc-handlers depends on {:?}", handlers.difference(&pure));
+    let texts = dependencies("src/text/Cargo.toml");
+    let of_texts = ["pulldown-cmark", "unicode-segmentation", "unicode-width"].map(str::to_owned).into();
+    assert!(texts.is_subset(&of_texts), "g2-text depends on {:?}", texts.difference(&of_texts));
     let runner = dependencies("container/agent-runner/Cargo.toml");
     assert!(!runner.contains("g2") && !runner.contains("rusqlite"), "{runner:?}");
     // An async runtime serves tools to other agents; what runs beside ours has threads.
@@ -362,7 +368,9 @@ fn prose(page: &str) -> String {
 #[test]
 fn pages_and_help_texts_name_their_subjects() {
     let mut pages = vec![(PathBuf::from("README.md"), fs::read_to_string(top().join("README.md")).unwrap())];
-    for dir in ["docs", "src", "ipc-handlers", "container", "tests", "groups", "migrations", ".github"] {
+    for dir in
+        ["docs", "src", "src/text", "ipc-handlers", "container", "tests", "groups", "migrations", ".github"]
+    {
         if top().join(dir).is_dir() {
             pages.extend(files(dir, "md"));
         }

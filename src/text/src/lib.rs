@@ -1,0 +1,23 @@
+#![doc = include_str!("../README.md")]
+
+// In reading order: a text, where it comes from, where it is cut, how it is shown.
+mod span;
+
+mod breaks;
+mod flow;
+mod parse;
+mod table;
+mod urls;
+
+mod split;
+
+mod adapt;
+mod render;
+
+#[cfg(test)]
+mod tests;
+
+pub use parse::parse;
+pub use render::{Entity, Format, Rendered, parts, render};
+pub use span::{Kind, Span, Text};
+pub use split::{LEAST, Unit, split};

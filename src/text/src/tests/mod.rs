@@ -1,0 +1,5 @@
+//! What agents write, and what arrives.
+
+mod properties;
+mod read;
+mod shown;
