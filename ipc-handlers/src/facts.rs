@@ -67,6 +67,8 @@ pub struct TaskFacts {
     pub status: TaskStatus,
     /// When it runs next.
     pub next_run: Option<Time>,
+    /// The slot that it tries again then, or makes up for; `None`: `next_run` is the slot.
+    pub slot: Option<Time>,
     /// What happens to missed occurrences.
     pub catch_up: CatchUp,
 }

@@ -81,6 +81,7 @@ fn facts(caller: &Caller, command: &Command) -> Facts {
                     schedule_value: "0 9 * * *".into(),
                     status,
                     next_run: Some(Time(NOW.0 - 1000)),
+                    slot: None,
                     catch_up: CatchUp::Latest,
                 })
             })

@@ -28,6 +28,7 @@ mod feed;
 mod messages;
 mod outbox;
 mod prune;
+mod put_off;
 mod runs;
 mod slots;
 mod stored;

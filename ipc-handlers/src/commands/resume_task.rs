@@ -75,7 +75,7 @@ fn next_run(task: &TaskFacts, facts: &Facts) -> Result<Option<Time>, Refusal> {
         (Schedule::Once { .. }, Some(planned)) => Some(planned),
         (Schedule::Once { .. }, None) => return Ok(None),
         (_, Some(planned)) if planned > facts.now => Some(planned),
-        (_, Some(missed)) => schedule.next_after(missed, facts.now, &facts.zone),
+        (_, Some(missed)) => schedule.next_after(task.slot.unwrap_or(missed), facts.now, &facts.zone),
         (_, None) => schedule.first_run(facts.now, &facts.zone),
     };
     next.map(Some).ok_or_else(|| schedule.never_runs())

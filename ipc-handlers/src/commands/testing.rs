@@ -52,6 +52,7 @@ pub(crate) fn facts(caller: &Caller, command: &Command) -> Facts {
             schedule_value: "0 9 * * *".into(),
             status,
             next_run: (status != TaskStatus::Completed).then_some(NOW.plus_ms(2 * 3_600_000)),
+            slot: None,
             catch_up: CatchUp::Latest,
         };
         let named = |task: &TaskFacts| target.as_ref().is_none_or(|target| *target == task.group);

@@ -40,6 +40,27 @@ impl Reading {
     }
 }
 
+/// Where a task stands whose next time is still to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// It waits for its next slot.
+    Waits,
+    /// The run of this slot is under way.
+    Runs(Time),
+    /// This slot has failed, and is tried again.
+    Rests(Time),
+    /// This missed slot is made up for.
+    MakesUp(Time),
+}
+
+/// When a task runs next, found anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anew {
+    pub next: Time,
+    /// Its slot is no longer tried, and what was missed no longer made up for.
+    pub gives_up: bool,
+}
+
 /// What changed, for tasks that are not due yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
@@ -55,11 +76,50 @@ pub enum Clocks {
 const MOST_LOOKED_AT: usize = 1_000;
 
 impl Clocks {
+    /// Returns when a task runs next that stands so and was to run at `next`; `None`: nothing changes. `has_run` says whether
+    /// a slot has had its run: none has two.
+    ///
+    /// Where the clock was set back, a slot that is tried again, or whose run may fail, lies in a time that comes only later:
+    /// it is given up, so that the task goes on by the clock as it is now. What runs once is tried again at once.
+    ///
+    /// # Errors
+    /// That of `has_run`.
+    pub fn anew<E>(
+        self,
+        schedule: &Schedule,
+        stands: Stands,
+        next: Time,
+        now: Time,
+        zone: &TimeZone,
+        mut has_run: impl FnMut(Time) -> Result<bool, E>,
+    ) -> Result<Option<Anew>, E> {
+        let (from, gives_up) = match (self, stands) {
+            (_, Stands::Waits) | (Self::Zone | Self::Data, Stands::Runs(_)) => (next, false),
+            (Self::Zone | Self::Data, Stands::Rests(_) | Stands::MakesUp(_)) => return Ok(None),
+            (Self::SetBack, Stands::Runs(slot) | Stands::Rests(slot)) => {
+                match schedule.next_after(slot, now, zone) {
+                    Some(after) => (after, true),
+                    None => return Ok(Some(Anew { next: now, gives_up: false })),
+                }
+            }
+            (Self::SetBack, Stands::MakesUp(slot)) if slot <= now => {
+                return Ok(Some(Anew { next: slot, gives_up: true }));
+            }
+            (Self::SetBack, Stands::MakesUp(slot)) => (slot, true),
+        };
+        let own = match stands {
+            Stands::Runs(slot) | Stands::Rests(slot) => Some(slot),
+            Stands::Waits | Stands::MakesUp(_) => None,
+        };
+        let next = self.next(schedule, from, now, zone, |at| Ok(own == Some(at) || has_run(at)?))?;
+        Ok(Some(Anew { next, gives_up }))
+    }
+
     /// Returns when a task runs next that was to run at `next`. `has_run` says whether a slot has had its run: none has two.
     ///
     /// # Errors
     /// That of `has_run`.
-    pub fn next<E>(
+    fn next<E>(
         self,
         schedule: &Schedule,
         next: Time,

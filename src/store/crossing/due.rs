@@ -177,7 +177,11 @@ fn start(c: &Connection, due: Task, at: Start<'_>, plan: Plan, now: Time) -> Res
     slots::go_on(c, &due.group, &due.id, &plan, now)?;
     c.prepare_cached(
         "INSERT INTO runs (group_folder, lane_id, chat_jid, kind, source, slot, attempt, status, owner, sandbox, generation, created_at)
-         VALUES (?1, ?2, ?3, ?11, 'task:' || ?4, ?5, ?6, 'queued', ?7, ?8, ?9, ?10)",
+         VALUES (?1, ?2, ?3, ?11, 'task:' || ?4, ?5,
+           -- Whatever came between: a slot can be asked for again, and tried anew.
+           max(?6, 1 + coalesce((SELECT max(r.attempt) FROM runs r INDEXED BY runs_slot_once
+             WHERE r.group_folder = ?1 AND r.source = 'task:' || ?4 AND r.slot = ?5 AND r.slot IS NOT NULL AND r.started_at IS NOT NULL), 0)),
+           'queued', ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
         due.group.as_str(), seat.lane, due.chat_jid, due.id, slot.0, tries + 1, owner, sandbox.as_str(), generation, now.0,

@@ -121,9 +121,17 @@ impl Standing {
     /// Returns the slots that came while it was paused.
     fn paused(&self, zone: &TimeZone, now: Time) -> Option<Passed> {
         let is_paused = self.status == TaskStatus::Paused && self.kind != ScheduleKind::Once;
-        let due = self.next_run.filter(|at| is_paused && *at <= now && self.slot.is_none())?;
+        let due = self.next_run.filter(|at| is_paused && *at <= now)?;
         let schedule = self.schedule(zone, now).ok()?;
-        slots::passed(self.rules(&schedule, zone), due, now, SlotReason::Paused, MOST_COUNTED_WITHIN)
+        let first = match (self.slot, self.next_slot) {
+            // It was to be tried again: it is in the history already.
+            (Some(slot), _) => {
+                schedule.next_after(slot, self.accounted.map_or(slot, |at| at.max(slot)), zone)?
+            }
+            (None, Some(missed)) => missed,
+            (None, None) => due,
+        };
+        slots::passed(self.rules(&schedule, zone), first, now, SlotReason::Paused, MOST_COUNTED_WITHIN)
     }
 
     fn schedule(&self, zone: &TimeZone, now: Time) -> std::result::Result<Schedule, Refusal> {

@@ -6,7 +6,10 @@ use ipc_handlers::{Folder, Schedule, ScheduleKind, TaskRow, TaskStatus, Time, fa
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::{
-    host::{clocks::Clocks, zone::Zones},
+    host::{
+        clocks::{Clocks, Stands},
+        zone::Zones,
+    },
     rows::Task,
     runs::{
         judge,
@@ -86,7 +89,8 @@ impl Store {
 }
 
 impl Store {
-    /// Has a task of a group run now. A paused one, or one whose run is under way, is refused.
+    /// Has a task of a group run now. A paused one, or one whose run is under way, is refused. What it was to try again, or to
+    /// make up for, it does now.
     pub async fn run_task_now(&self, group: &Folder, id: &str, now: Time) -> Result<()> {
         let (group, id) = (group.clone(), id.to_owned());
         self.write(move |c| {
@@ -100,7 +104,7 @@ impl Store {
             if status == TaskStatus::Paused {
                 return Err(StoreError::Refused(format!("task {id} is paused; resume it with `g2 tasks resume {id}`")));
             }
-            c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?3, next_slot = NULL, asked_slot = ?3, accounted = ?3, slot = NULL, tries = 0, rest_until = NULL WHERE id = ?1 AND group_folder = ?2")?
+            c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?3, asked_slot = ?3, tries = 0, rest_until = NULL WHERE id = ?1 AND group_folder = ?2")?
                 .execute(params![id, group.as_str(), now.0])?;
             Ok(())
         })
@@ -203,7 +207,7 @@ pub(in crate::store) fn facts_of(
     first: &Folder,
 ) -> Result<Vec<TaskFacts>> {
     Ok(c.prepare_cached(
-        "SELECT id, group_folder, schedule_type, schedule_value, status, next_run, catch_up FROM tasks
+        "SELECT id, group_folder, schedule_type, schedule_value, status, next_run, coalesce(slot, next_slot) AS slot, catch_up FROM tasks
          WHERE id = ?1 AND (?2 IS NULL OR group_folder = ?2) ORDER BY group_folder <> ?3, group_folder",
     )?
     .query_map(params![id, group.map(Folder::as_str), first.as_str()], |r| {
@@ -214,6 +218,7 @@ pub(in crate::store) fn facts_of(
             schedule_value: r.get("schedule_value")?,
             status: r.word("tasks", "status")?,
             next_run: r.time_or_null("next_run")?,
+            slot: r.time_or_null("slot")?,
             catch_up: r.word("tasks", "catch_up")?,
         })
     })?
@@ -228,7 +233,7 @@ fn status(c: &Connection, group: &Folder, id: &str) -> Result<Option<TaskStatus>
 const AT_A_TIME: usize = 200;
 
 /// Finds anew when tasks run next, of one group or of all, after their clocks changed; returns where to go on. A task that
-/// is due already, or tried again, stays as it is.
+/// is due already stays as it is.
 pub(in crate::store) fn read_clocks_again(
     c: &Connection,
     group: Option<&Folder>,
@@ -240,8 +245,10 @@ pub(in crate::store) fn read_clocks_again(
     // Without their prompts: of all groups these are many.
     let coming: Vec<Coming> = c
         .prepare_cached(
-            "SELECT n, id, group_folder, schedule_type, schedule_value, next_run FROM tasks
-             WHERE n > ?1 AND next_run > ?2 AND slot IS NULL AND next_slot IS NULL AND (?3 IS NULL OR group_folder = ?3) ORDER BY n LIMIT ?4",
+            "SELECT n, id, group_folder, schedule_type, schedule_value, next_run, slot, next_slot,
+               slot IS NOT NULL AND EXISTS (SELECT 1 FROM runs r WHERE r.source = 'task:' || tasks.id AND r.group_folder = tasks.group_folder
+                 AND r.status IN ('queued', 'running')) AS is_running
+             FROM tasks WHERE n > ?1 AND next_run > ?2 AND (?3 IS NULL OR group_folder = ?3) ORDER BY n LIMIT ?4",
         )?
         .query_map(params![after, now.0, group.map(Folder::as_str), AT_A_TIME], |r| {
             Ok(Coming {
@@ -251,15 +258,25 @@ pub(in crate::store) fn read_clocks_again(
                 kind: r.word("tasks", "schedule_type")?,
                 value: r.get("schedule_value")?,
                 next: Time(r.get("next_run")?),
+                stands: match (r.time_or_null("slot")?, r.time_or_null("next_slot")?) {
+                    (_, Some(slot)) => Stands::MakesUp(slot),
+                    (Some(slot), None) if r.get("is_running")? => Stands::Runs(slot),
+                    (Some(slot), None) => Stands::Rests(slot),
+                    (None, None) => Stands::Waits,
+                },
             })
         })?
         .collect::<rusqlite::Result<_>>()?;
     for task in &coming {
         let zone = zone_of(c, &task.group, zones)?.zone;
         let Ok(schedule) = Schedule::parse(task.kind.as_str(), &task.value, &zone, now) else { continue };
-        let next = changed.next(&schedule, task.next, now, &zone, |at| has_run(c, task, at))?;
-        c.prepare_cached("UPDATE tasks SET next_run = ?2 WHERE n = ?1 AND next_run <> ?2")?
-            .execute([task.n, next.0])?;
+        let ran = |at: Time| has_run(c, task, at);
+        let Some(anew) = changed.anew(&schedule, task.stands, task.next, now, &zone, ran)? else { continue };
+        c.prepare_cached(
+            "UPDATE tasks SET next_run = ?2, slot = iif(?3, NULL, slot), tries = iif(?3, 0, tries), next_slot = iif(?3, NULL, next_slot),
+               rest_until = iif(?3, NULL, min(rest_until, ?2)) WHERE n = ?1 AND (next_run <> ?2 OR ?3)",
+        )?
+        .execute(params![task.n, anew.next.0, anew.gives_up])?;
     }
     Ok(coming.last().filter(|_| coming.len() == AT_A_TIME).map(|last| last.n))
 }
@@ -272,6 +289,7 @@ struct Coming {
     kind: ScheduleKind,
     value: String,
     next: Time,
+    stands: Stands,
 }
 
 /// Whether a slot of a task has had a run.

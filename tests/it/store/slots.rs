@@ -12,16 +12,16 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const HOUR: i64 = 3_600_000;
+pub(super) const HOUR: i64 = 3_600_000;
 
 /// Gives main a command in its own name.
-async fn tell(world: &World, claim: i64, now: Time, command_json: Value) {
+pub(super) async fn tell(world: &World, claim: i64, now: Time, command_json: Value) {
     let file = command("main", claim, command_json.to_string().as_bytes());
     let settled = world.store.settle(file, Zones::utc(), now).await.unwrap();
     assert_eq!(settled.receipt.outcome.as_str(), "applied", "{settled:?}");
 }
 
-async fn make(world: &World, kind: &str, value: &str, more: Value) {
+pub(super) async fn make(world: &World, kind: &str, value: &str, more: Value) {
     let mut task = json!({"type": "schedule_task", "taskId": "t", "prompt": "p", "schedule_type": kind, "schedule_value": value});
     for (name, value) in more.as_object().unwrap() {
         task[name] = value.clone();
@@ -30,31 +30,31 @@ async fn make(world: &World, kind: &str, value: &str, more: Value) {
 }
 
 /// Starts the task as a daemon does that is up since then.
-async fn start(world: &World, up_since: Time, now: Time) -> TaskStart {
+pub(super) async fn start(world: &World, up_since: Time, now: Time) -> TaskStart {
     let clock = TaskClock { up_since, ..TaskClock::from(Zones::utc()) };
     world.store.start_task(&folder("main"), "t", SandboxName::Process, "me", clock, now).await.unwrap()
 }
 
 /// Has a run begin, say what `handled` says and end well at `NOW`.
-async fn succeed(world: &World, run: i64) {
+pub(super) async fn succeed(world: &World, run: i64) {
     begin(world, run, NOW).await;
     let done = Record { handled: vec![g2::store::task_batch(run)], ..Record::default() };
     world.store.record(run, 2, done, NOW).await.unwrap();
     world.end(run, End::Exited { code: 0, oom: false }, Cause::Closed).await;
 }
 
-async fn begin(world: &World, run: i64, now: Time) {
+pub(super) async fn begin(world: &World, run: i64, now: Time) {
     world.store.run_created(run, "c").await.unwrap();
     world.store.run_started(run, now).await.unwrap();
     let ready = Record { kind: Kind::Ready, protocol: Some(2), ..Record::default() };
     world.store.record(run, 1, ready, now).await.unwrap();
 }
 
-fn history(world: &World) -> Vec<TaskSlot> {
+pub(super) fn history(world: &World) -> Vec<TaskSlot> {
     world.store.task_history(&folder("main"), "t", None).unwrap()
 }
 
-fn task(world: &World) -> g2::domain::rows::Task {
+pub(super) fn task(world: &World) -> g2::domain::rows::Task {
     world.store.task(&folder("main"), "t").unwrap().unwrap()
 }
 
@@ -64,7 +64,7 @@ fn told(world: &World) -> Vec<(i64, u64, Option<SlotReason>)> {
     history(world).iter().map(|slot| (hours(slot), slot.slots, slot.reason)).collect()
 }
 
-fn hours(hours: i64) -> Time {
+pub(super) fn hours(hours: i64) -> Time {
     NOW.plus_ms(hours * HOUR)
 }
 
