@@ -9,9 +9,17 @@ use super::{
     Words,
 };
 use crate::{
-    domain::runs::calendar::{Planned, calendar},
+    domain::{
+        rows::TaskSlot,
+        runs::calendar::{self, Planned, calendar},
+    },
     system::clock,
 };
+
+/// How many rows are shown at most: agents can make tasks with very many.
+const MOST: usize = 10_000;
+/// In how many rows of a task's history its last run is looked for.
+const LOOKED_AT: usize = 24;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Calendar {
@@ -21,7 +29,7 @@ pub(in crate::cli) struct Calendar {
     /// Only tasks of this group, by its folder
     #[arg(long)]
     group: Option<String>,
-    /// Show only the soonest N
+    /// Show only the soonest N, at most 10000
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 }
@@ -42,21 +50,24 @@ impl Calendar {
             let (kind, value) = (task.schedule_type.as_str(), &task.schedule_value);
             let Ok(schedule) = Schedule::parse(kind, value, &zone.zone, now) else { continue };
             names.push(schedule.in_words(&zone.zone, &zone.name));
-            let last = store.task_history(&task.group, &task.id, Some(1))?.pop();
-            let took_ms = last.and_then(|run| Some(run.ended_at?.ms_since(run.started_at?))).unwrap_or(0);
+            let took = |run: &TaskSlot| Some(run.ended_at?.ms_since(run.started_at?));
+            let newest = store.task_history(&task.group, &task.id, Some(LOOKED_AT))?;
+            let took_ms = newest.iter().rev().find_map(took).unwrap_or(0);
             let (group, id) = (task.group.clone(), task.id.clone());
             planned.push(Planned { group, id, schedule, zone: zone.zone, next, took_ms });
         }
         let until = now.plus_ms(i64::from(self.days) * 86_400_000);
-        let entries = calendar(&planned, now, until);
-        let shown = self.limit.unwrap_or(usize::MAX).min(entries.len());
+        let calendar::Calendar { entries, more } = calendar(&planned, now, until, MOST);
+        let shown = self.limit.unwrap_or(MOST).min(entries.len());
         let rows: Vec<Value> = entries[..shown]
             .iter()
             .map(|entry| {
                 let task = &planned[entry.task];
                 // One clock for all: the user's.
                 let local = entry.at.to_jiff().to_zoned(config.zone.zone.clone());
-                let overlaps: Vec<&str> = entry.overlaps.iter().map(|task| planned[*task].id.as_str()).collect();
+                let named = entry.overlaps.iter().map(|task| planned[*task].id.as_str());
+                let dots = (entry.overlaps_more && !context.json).then_some("…");
+                let overlaps: Vec<&str> = named.chain(dots).collect();
                 json!({
                     "local": local.strftime("%a %Y-%m-%d %H:%M").to_string(),
                     "utc": entry.at.to_string(),
@@ -65,12 +76,13 @@ impl Calendar {
                     "schedule": names[entry.task],
                     "note": if entry.often { Some("and so on".to_owned()) } else { task.schedule.note(entry.at, &task.zone) },
                     "overlaps": overlaps,
+                    "overlaps_more": entry.overlaps_more,
                 })
             })
             .collect();
         show::rows(context, &rows, &["local", "group", "task", "schedule", "overlaps", "note"])?;
-        if shown < entries.len() && !context.json {
-            out::tell(format!("{} more; --limit shows the soonest", entries.len() - shown));
+        if more || shown < entries.len() {
+            out::tell(format!("these are the soonest {}; --group and --days show others", rows.len()));
         }
         Ok(())
     }
