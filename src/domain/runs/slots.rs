@@ -117,6 +117,9 @@ pub fn plan(rules: Rules<'_>, stand: Stand, moment: Moment) -> Plan {
         }
         [only] => {
             let missed = rules.missed(Range { until: only, ..late }, from, rules.beyond());
+            if let Some(next) = live_behind(rules, only, moment) {
+                return Plan { run: Some(only), next: Some(next), passed: missed, accounted: only };
+            }
             let skipped = Skipped { behind: rules.after(only), reason: SlotReason::PreviousRun };
             let plan = to_the_present(rules, only, Some(only), skipped, moment);
             Plan { passed: missed.into_iter().chain(plan.passed).collect(), ..plan }
@@ -141,6 +144,16 @@ pub fn skipped(rules: Rules<'_>, due: Time, now: Time) -> Plan {
         passed: passed.into_iter().collect(),
         accounted: now,
     }
+}
+
+/// Where all missed slots are made up for, and this is the last of them: the first slot that has come meanwhile runs behind it,
+/// unless the next one is due as soon.
+fn live_behind(rules: Rules<'_>, last: Time, Moment { now, up_since, spacing_ms }: Moment) -> Option<Next> {
+    let live = rules.after(last).filter(|_| rules.catch_up == CatchUp::All)?;
+    let live = rules.at_or_after(live, up_since).filter(|slot| *slot <= now)?;
+    let at = now.plus_ms(spacing_ms);
+    let coming = rules.schedule.next_after(live, now, rules.zone);
+    coming.is_none_or(|coming| coming > at).then_some(Next { at, slot: Some(live) })
 }
 
 /// The slot of a failed run is tried again. Missed ones that were to be made up for after it still are.
