@@ -26,7 +26,7 @@ use crate::{
     },
     ops::{
         Op, OpError,
-        args::{Jid, Prompt},
+        args::{Jid, Prompt, TaskId},
         tasks::{add, cancel, group_of, pause, resume, run, update},
     },
     store::Store,
@@ -165,7 +165,7 @@ pub(super) struct Add {
     script: Option<String>,
     /// Id of the task, unlike that of any other task of the group [default: a new one]
     #[arg(long)]
-    id: Option<String>,
+    id: Option<TaskId>,
     /// Text that the agent is given
     prompt: Prompt,
 }

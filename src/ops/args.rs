@@ -28,6 +28,8 @@ pub enum BadArgument {
     Trigger(String),
     #[error("the prompt is empty; write a task for the agent")]
     NoPrompt,
+    #[error("a task's id has 1 to 128 visible characters: {0:?}")]
+    TaskId(String),
     #[error("the name is empty; leave `--as` out to speak as yourself")]
     NoSpeaker,
     #[error(transparent)]
@@ -115,6 +117,17 @@ checked! {
     }
 }
 
+checked! {
+    /// The id of a new task.
+    TaskId, |text| {
+        let (shown, rest) = text.split_at(text.char_indices().nth(128).map_or(text.len(), |(at, _)| at));
+        match shown.trim().is_empty() || !rest.is_empty() || text.chars().any(hides) {
+            true => Err(BadArgument::TaskId(shown.to_owned())),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Jid {
     /// Says that a chat is on a platform that this program does not reach, where that is so.
     pub(super) fn unserved(&self) -> Option<String> {
@@ -131,6 +144,17 @@ impl Jid {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_id_of_a_task_is_seen_and_short() {
+        for good in ["t", "mail check", "日本", &"é".repeat(128)] {
+            assert_eq!(good.parse::<TaskId>().map(String::from).as_deref(), Ok(good));
+        }
+        for bad in ["", " ", "a\nb", "a\u{202e}b", "\u{1b}[2J", &"é".repeat(129), &"x".repeat(5_000)] {
+            let refused = bad.parse::<TaskId>().unwrap_err().to_string();
+            assert!(refused.starts_with("a task's id has 1 to 128") && refused.len() < 400, "{refused}");
+        }
+    }
 
     #[test]
     fn an_address_has_no_blanks_and_is_not_empty() {

@@ -142,7 +142,10 @@ struct Item<'t> {
 }
 
 fn items(text: &str) -> Vec<Item<'_>> {
-    let mut lines = unfenced(text).skip_while(|(_, line)| line.trim_end() != "tasks:").skip(1).peekable();
+    // An editor may have begun the file with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let begins = |line: &str| line.trim_end().eq_ignore_ascii_case("tasks:");
+    let mut lines = unfenced(text).skip_while(|(_, line)| !begins(line)).skip(1).peekable();
     let mut items: Vec<Item<'_>> = Vec::new();
     while let Some((number, line)) = lines.next_if(|(_, line)| {
         line.trim().is_empty() || line.starts_with([' ', '\t']) || *line == "-" || line.starts_with("- ")
@@ -253,6 +256,10 @@ mod tests {
                 vec![]
             )
         );
+        for begins in ["\u{feff}tasks:\r\n", "Tasks: \n", "# Mine\nTASKS:\n"] {
+            let (tasks, faults) = told(&format!("{begins}- name: a\n  interval: 1h\n  prompt: p\n"));
+            assert_eq!((tasks, faults), (vec!["a 3600000 p".into()], vec![]), "{begins:?}");
+        }
         let ends = "\n\nIf there is nothing to tell, answer HEARTBEAT_OK and nothing else.";
         assert!(of(text).tasks.iter().all(|entry| entry.prompt.ends_with(ends)));
         for nothing in [

@@ -30,7 +30,7 @@ pub fn once(text: &str, now: Time, zone: &TimeZone) -> Result<String, Refusal> {
         .map_or_else(|| text.to_owned(), |at| at.strftime("%Y-%m-%dT%H:%M:%S").to_string()))
 }
 
-/// Reads `[today|tomorrow|[next] WEEKDAY] [at] H[:MM[:SS]]` beside the clocks that show `here`.
+/// Reads `[today|tomorrow|[next] WEEKDAY|DATE] [at] H[:MM[:SS]]` beside the clocks that show `here`.
 fn clocks(text: &str, here: civil::DateTime) -> Option<civil::DateTime> {
     let words: Vec<&str> = text.split_whitespace().filter(|word| *word != "at").collect();
     let (day, time) = match words.as_slice() {
@@ -44,6 +44,9 @@ fn clocks(text: &str, here: civil::DateTime) -> Option<civil::DateTime> {
     match day {
         "today" => on(0),
         "tomorrow" => on(1),
+        date if date.starts_with(|c: char| c.is_ascii_digit()) => {
+            Some(date.parse::<civil::Date>().ok()?.to_datetime(time))
+        }
         name => {
             let is_named = |full: &str| name == full || name == &full[..3];
             let wanted = i64::try_from(WEEKDAYS.iter().position(|full| is_named(full))?).ok()?;
@@ -101,6 +104,9 @@ mod tests {
             ("next tuesday 9:00", "2026-11-24T09:00:00"),
             ("sun 18:30", "2026-11-29T18:30:00"),
             ("Friday at 18", "2026-11-27T18:00:00"),
+            ("2026-12-31 9:00", "2026-12-31T09:00:00"),
+            ("2026-12-31 at 18:30", "2026-12-31T18:30:00"),
+            ("2020-01-01 9", "2020-01-01T09:00:00"),
             ("in 2h", "2026-11-23T12:30:00+01:00"),
             ("in 1d 12h", "2026-11-24T22:30:00+01:00"),
             ("In 90s", "2026-11-23T10:31:30+01:00"),
@@ -120,7 +126,7 @@ mod tests {
             "tomorrow 9:5",
             "9am",
             "mon",
-            "2026-12-31 18:30",
+            "2026-02-30 9:00",
             "2026-12-31T18:30:00Z",
             "yesterday 9:00",
             "funday 9:00",

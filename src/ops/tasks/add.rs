@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::{
         By, Done, OpCode, OpError, Operation, World,
-        args::{Jid, Prompt},
+        args::{Jid, Prompt, TaskId},
         commands::act,
     },
     done, row,
@@ -47,7 +47,7 @@ pub struct Args {
     pub script: Option<String>,
     /// Its id; by default one is made.
     #[serde(default)]
-    pub id: Option<String>,
+    pub id: Option<TaskId>,
     /// What the agent is told.
     pub prompt: Prompt,
 }
@@ -80,7 +80,7 @@ impl Operation for Args {
             target_jid: chat.clone().map(String::from),
             context_mode: context,
             script,
-            task_id: id,
+            task_id: id.map(String::from),
             catch_up,
             catch_up_window_ms,
             output,
