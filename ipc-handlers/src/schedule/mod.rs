@@ -153,6 +153,12 @@ impl Schedule {
             ScheduleKind::Interval
         } else if once::looks_like(text) {
             ScheduleKind::Once
+        } else if text.split_whitespace().count() < 4 && !text.contains(['*', '@']) {
+            return Err(Refusal::new(
+                Code::InvalidSchedule,
+                format!("{} is no schedule", quoted(text.trim())),
+                "write an interval such as \"2h\", a date and time such as \"2026-12-31 18:30\", or a cron expression such as \"0 9 * * 1-5\"",
+            ));
         } else {
             ScheduleKind::Cron
         };

@@ -354,3 +354,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_text_that_is_no_schedule_at_all_is_told_what_one_is() {
+    for text in ["", "noon", "10y", "1.5h", "next monday", "every other day"] {
+        let refusal = Schedule::guess(text, &TimeZone::UTC, Time(0)).unwrap_err();
+        assert!(refusal.message.ends_with(" is no schedule"), "{refusal:?}");
+        assert!(["2h", "2026-12-31 18:30", "0 9 * * 1-5"].iter().all(|way| refusal.hint.contains(way)));
+    }
+    for text in ["* * * *", "@fortnightly", "0 9 * *"] {
+        let refusal = Schedule::guess(text, &TimeZone::UTC, Time(0)).unwrap_err();
+        assert!(refusal.message.starts_with("cron "), "{refusal:?}");
+    }
+}
