@@ -67,7 +67,7 @@ const LANE: &str = "SELECT * FROM (
        SELECT (SELECT i.seq FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake' ORDER BY i.n LIMIT 1) AS seq
        UNION ALL SELECT (SELECT min(i.seq) FROM batches b INDEXED BY batches_open CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = l.id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake'
          WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned')))) AS since,
-    (SELECT r.id FROM runs r WHERE r.group_folder = l.group_folder AND r.source = 'lane:' || l.id AND r.status IN ('queued', 'running')) AS run,
+    (SELECT r.id FROM runs r INDEXED BY runs_one_per_group WHERE r.group_folder = l.group_folder AND r.source = 'lane:' || l.id AND r.status IN ('queued', 'running')) AS run,
     (SELECT r.error FROM runs r WHERE r.group_folder = l.group_folder AND r.source = 'lane:' || l.id ORDER BY r.id DESC LIMIT 1) AS error,
     EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired
   FROM lanes l LEFT JOIN sessions s ON s.lane_id = l.id";

@@ -80,7 +80,7 @@ pub(in crate::store) fn standing(c: &Connection, group: &Folder, id: &str) -> Re
 /// The same of a task whose run is under way.
 pub(in crate::store) fn running(c: &Connection, group: &Folder, id: &str) -> Result<Option<Standing>> {
     let is_running: bool = c
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs WHERE source = 'task:' || ?1 AND group_folder = ?2 AND status IN ('queued', 'running'))")?
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_one_per_group WHERE source = 'task:' || ?1 AND group_folder = ?2 AND status IN ('queued', 'running'))")?
         .query_row([id, group.as_str()], |r| r.get(0))?;
     if is_running { standing(c, group, id) } else { Ok(None) }
 }

@@ -96,7 +96,7 @@ impl Store {
         self.write(move |c| {
             let status = status(c, &group, &id)?.ok_or_else(|| StoreError::NotFound { what: "task", id: id.clone() })?;
             let running: bool = c
-                .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs WHERE source = 'task:' || ?1 AND group_folder = ?2 AND status IN ('queued', 'running'))")?
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_one_per_group WHERE source = 'task:' || ?1 AND group_folder = ?2 AND status IN ('queued', 'running'))")?
                 .query_row([id.as_str(), group.as_str()], |r| r.get(0))?;
             if running {
                 return Err(StoreError::Refused(format!("task {id} is running already; see `g2 tasks history {id}`")));
@@ -246,8 +246,8 @@ pub(in crate::store) fn read_clocks_again(
     let coming: Vec<Coming> = c
         .prepare_cached(
             "SELECT n, id, group_folder, schedule_type, schedule_value, next_run, slot, next_slot,
-               slot IS NOT NULL AND EXISTS (SELECT 1 FROM runs r WHERE r.source = 'task:' || tasks.id AND r.group_folder = tasks.group_folder
-                 AND r.status IN ('queued', 'running')) AS is_running
+               EXISTS (SELECT 1 FROM runs r INDEXED BY runs_one_per_group WHERE r.source = 'task:' || tasks.id
+                 AND r.group_folder = tasks.group_folder AND r.status IN ('queued', 'running')) AS is_running
              FROM tasks WHERE n > ?1 AND next_run > ?2 AND (?3 IS NULL OR group_folder = ?3) ORDER BY n LIMIT ?4",
         )?
         .query_map(params![after, now.0, group.map(Folder::as_str), AT_A_TIME], |r| {
