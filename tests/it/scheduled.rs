@@ -166,14 +166,20 @@ fn a_task_that_fails_is_tried_again_and_then_the_chat_is_told() {
 }
 
 #[test]
-fn a_task_that_can_never_start_is_given_up_too() {
+fn a_task_that_the_host_can_not_start_waits_until_it_can_and_status_says_why() {
     let root = Root::new("");
     root.g2(&["groups", "set", "main", "script=nowhere.json"]);
     let _daemon = root.serve();
     now(&root, "t", &json!({}));
-    completed(&root, "t");
-    assert_eq!(task_runs(&root).len(), 4);
-    wait_for("the chat to be told", || (root.said("local:main").len() == 1).then_some(()));
+    let told = "Scheduled task t (“water the plants”) can't run now because my container could not be started. I try again by myself.";
+    wait_for("the chat to be told", || (root.said("local:main") == [told]).then_some(()));
+    let waiting = task(&root, "t");
+    assert_eq!([&waiting["status"], &waiting["failures"]], [&json!("active"), &json!(0)]);
+    let status = root.run(&["status"]);
+    let shown = String::from_utf8_lossy(&status.stdout);
+    assert!(status.status.code() == Some(1) && shown.contains("nowhere.json"), "{shown}");
+    root.g2(&["groups", "set", "main", "script="]);
+    assert_eq!(completed(&root, "t")["last_result"], "echo: water the plants");
 }
 
 #[test]

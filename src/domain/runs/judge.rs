@@ -12,6 +12,7 @@ use crate::domain::{
     runs::{
         health::{self, Readiness, Runner},
         retry::{self, Retry},
+        tasks::HeldUp,
     },
     states::RunStatus,
 };
@@ -187,8 +188,12 @@ fn judge_batch(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
     let Batch { reached, said, tries, free_returns, retries } = *batch;
     match reading(ended, reached, said) {
         Reading::Done => Judgement::Done,
-        // Our own going away is not the batch's fault at all, and can't be repeated by a container.
-        Reading::NotOffered => Judgement::Returned { tries, free_returns, rest_ms: 0 },
+        // Our own going away is not the batch's fault at all, and can't be repeated by a container. A host that can't now may not
+        // be able to at once either.
+        Reading::NotOffered => {
+            let rest_ms = if matches!(ended.end, End::NotNow { .. }) { base_ms } else { 0 };
+            Judgement::Returned { tries, free_returns, rest_ms }
+        }
         Reading::Unread if free_returns < MAX_FREE_RETURNS => {
             // Nothing is mended by waiting where the container is not to blame.
             let rest_ms = match (trouble(ended), retry::after_failure(free_returns, retries, base_ms)) {
@@ -228,12 +233,33 @@ fn after_try(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
     }
 }
 
-/// Whether a bad end tells anything of whom the run was for: one that never was a run, died with its daemon, or was ended by
-/// somebody, does not.
+/// Whose fault a bad end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The agent's, or that of what it was given.
+    Agents,
+    /// The host's: it could not begin the run, or lost its container.
+    Hosts,
+    /// Nobody's: the run died with its daemon, or was ended on purpose.
+    Nobodys,
+}
+
+/// Returns whose fault a bad end is.
 #[must_use]
-pub fn blames(ended: &Ended) -> bool {
-    !matches!(ended.cause, Cause::OwnerGone | Cause::Cancelled { .. })
-        && !matches!(ended.end, End::NeverCreated | End::NotNow { .. })
+pub fn fault(ended: &Ended) -> Fault {
+    match (&ended.cause, &ended.end) {
+        (Cause::OwnerGone | Cause::Cancelled { .. }, _) | (_, End::NeverCreated) => Fault::Nobodys,
+        (Cause::Itself, End::NotNow { .. } | End::NoImage { .. } | End::Engine { .. } | End::Gone) => {
+            Fault::Hosts
+        }
+        (_, _) => Fault::Agents,
+    }
+}
+
+/// Whether the host could not begin a run.
+#[must_use]
+pub fn could_not_begin(ended: &Ended) -> bool {
+    fault(ended) == Fault::Hosts && !matches!(ended.end, End::Gone)
 }
 
 /// Returns what a chat is told of a task whose occurrence is given up after `tries` failed tries and this one. Its
@@ -260,6 +286,16 @@ pub fn pause_notice(ended: &Ended, task: &str, prompt: &str, failures: u32) -> S
         "{named} failed {failures} times in a row, the last time because {why}, so it is paused. `g2 tasks resume {task}` \
          has it run again."
     )
+}
+
+/// Returns what a chat is told of a task that the host could not have run.
+#[must_use]
+pub fn held_up_notice(ended: &Ended, task: &str, prompt: &str, becomes: HeldUp) -> String {
+    let (named, why) = (task_named(task, prompt), in_short(ended));
+    match becomes {
+        HeldUp::Waits { .. } => format!("{named} can't run now because {why}. I try again by myself."),
+        HeldUp::Over => format!("{named} could not run because {why}. I do not try any more."),
+    }
 }
 
 /// Returns what a chat is told of a task that rests until then, as its runs were killed.

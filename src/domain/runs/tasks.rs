@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::{Folder, ScheduleKind};
+use ipc_handlers::{Folder, ScheduleKind, Time};
 
 /// What the tasks of each group may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +179,41 @@ pub fn after_failures(failures: u32, how: GaveUp, told: Told, kind: ScheduleKind
     }
 }
 
+/// After how many rests of the shortest length a chat is told that the host can't have a task run.
+const HELD_UP_TOLD_AFTER: i64 = 4;
+/// How much longer the longest rest is than the shortest: 5 s become about 10 minutes.
+const HELD_UP_LONGEST: i64 = 128;
+
+/// What becomes of an occurrence that the host could not have run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldUp {
+    /// It is tried again after so many ms, at no cost.
+    Waits { rest_ms: i64, then: Then },
+    /// It is not tried any more.
+    Over,
+}
+
+/// Returns what becomes of an occurrence that the host could not have run, for the first time at `since`. It rests as long as it
+/// has waited already, from `base_ms` to 128 times that. A `once` is given up after its window; another task goes on: its later
+/// occurrences would wait for the same.
+#[must_use]
+pub fn held_up(
+    since: Time,
+    now: Time,
+    kind: ScheduleKind,
+    window_ms: i64,
+    base_ms: i64,
+    told: Told,
+) -> HeldUp {
+    let waited = now.ms_since(since).max(0);
+    if kind == ScheduleKind::Once && waited > window_ms {
+        return HeldUp::Over;
+    }
+    let is_long = waited >= base_ms.saturating_mul(HELD_UP_TOLD_AFTER);
+    let then = if is_long && told == Told::NotYet { Then::Tell } else { Then::Quiet };
+    HeldUp::Waits { rest_ms: waited.clamp(base_ms, base_ms.saturating_mul(HELD_UP_LONGEST)), then }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -271,6 +306,29 @@ mod tests {
             prop_assert_eq!(whole, kept.len() == text.len());
             let written = serde_json::to_string(kept).unwrap().len() - 2;
             prop_assert!(written <= 2 * most.min(text.len()));
+        }
+    }
+
+    #[test]
+    fn what_the_host_holds_up_rests_as_long_as_it_has_waited_within_bounds() {
+        use {ScheduleKind::*, Told::*};
+        let quiet = |rest_ms| HeldUp::Waits { rest_ms, then: Then::Quiet };
+        let (since, week) = (Time(1_000_000), 7 * 86_400_000);
+        for (waited, kind, told, becomes) in [
+            (0, Once, NotYet, quiet(5_000)),
+            (-86_400_000, Cron, NotYet, quiet(5_000)),
+            (5_010, Cron, NotYet, quiet(5_010)),
+            (19_999, Once, NotYet, quiet(19_999)),
+            (20_000, Once, NotYet, HeldUp::Waits { rest_ms: 20_000, then: Then::Tell }),
+            (40_000, Interval, Already, quiet(40_000)),
+            (86_400_000, Cron, Already, quiet(640_000)),
+            (week, Once, Already, quiet(640_000)),
+            (week + 1, Once, Already, HeldUp::Over),
+            (week + 1, Cron, Already, quiet(640_000)),
+            (week + 1, Interval, NotYet, HeldUp::Waits { rest_ms: 640_000, then: Then::Tell }),
+        ] {
+            let found = held_up(since, since.plus_ms(waited), kind, week, 5_000, told);
+            assert_eq!(found, becomes, "{waited} {kind:?}");
         }
     }
 

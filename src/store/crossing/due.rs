@@ -90,7 +90,13 @@ impl Store {
             let Some(slot) = plan.run else { return pass(c, &due, plan, now) };
             match seat_of(c, &due)? {
                 Some(seat) => {
-                    let at = Start { seat, slot, tries: standing.tries, sandbox, owner: &owner };
+                    let at = Start {
+                        seat,
+                        slot,
+                        attempt: standing.tries + standing.free_returns + 1,
+                        sandbox,
+                        owner: &owner,
+                    };
                     start(c, due, at, plan, now)
                 }
                 None => {
@@ -160,13 +166,14 @@ fn seat_of(c: &Connection, due: &Task) -> Result<Option<Seat>> {
 struct Start<'a> {
     seat: Seat,
     slot: Time,
-    tries: i64,
+    /// Of the same slot.
+    attempt: i64,
     sandbox: SandboxName,
     owner: &'a str,
 }
 
 fn start(c: &Connection, due: Task, at: Start<'_>, plan: Plan, now: Time) -> Result<TaskStart> {
-    let Start { seat, slot, tries, sandbox, owner } = at;
+    let Start { seat, slot, attempt, sandbox, owner } = at;
     let kind = match due.origin {
         TaskOrigin::Asked => RunKind::Task,
         TaskOrigin::Heartbeat => RunKind::Heartbeat,
@@ -184,7 +191,7 @@ fn start(c: &Connection, due: Task, at: Start<'_>, plan: Plan, now: Time) -> Res
            'queued', ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
-        due.group.as_str(), seat.lane, due.chat_jid, due.id, slot.0, tries + 1, owner, sandbox.as_str(), generation, now.0,
+        due.group.as_str(), seat.lane, due.chat_jid, due.id, slot.0, attempt, owner, sandbox.as_str(), generation, now.0,
         kind.as_str()
     ])?;
     let run = c.last_insert_rowid();

@@ -52,11 +52,13 @@ pub(in crate::store) struct Standing {
     accounted: Option<Time>,
     asked_slot: Option<Time>,
     pub(in crate::store) tries: i64,
+    /// Its tries that did not count.
+    pub(in crate::store) free_returns: i64,
 }
 
 pub(in crate::store) fn standing(c: &Connection, group: &Folder, id: &str) -> Result<Option<Standing>> {
     Ok(c.prepare_cached(
-        "SELECT schedule_type, schedule_value, catch_up, catch_up_window_ms, status, next_run, next_slot, slot, accounted, asked_slot, tries
+        "SELECT schedule_type, schedule_value, catch_up, catch_up_window_ms, status, next_run, next_slot, slot, accounted, asked_slot, tries, free_returns
          FROM tasks WHERE id = ?1 AND group_folder = ?2",
     )?
     .query_row([id, group.as_str()], |r| {
@@ -72,6 +74,7 @@ pub(in crate::store) fn standing(c: &Connection, group: &Folder, id: &str) -> Re
             accounted: r.time_or_null("accounted")?,
             asked_slot: r.time_or_null("asked_slot")?,
             tries: r.get("tries")?,
+            free_returns: r.get("free_returns")?,
         })
     })
     .optional()?)

@@ -104,7 +104,7 @@ impl Store {
             if status == TaskStatus::Paused {
                 return Err(StoreError::Refused(format!("task {id} is paused; resume it with `g2 tasks resume {id}`")));
             }
-            c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?3, asked_slot = ?3, tries = 0, rest_until = NULL WHERE id = ?1 AND group_folder = ?2")?
+            c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?3, asked_slot = ?3, tries = 0, free_returns = 0, held_up_since = NULL, rest_until = NULL WHERE id = ?1 AND group_folder = ?2")?
                 .execute(params![id, group.as_str(), now.0])?;
             Ok(())
         })

@@ -287,6 +287,37 @@ fn a_message_in_hand_at_a_kill_is_with_an_agent_again_without_a_try_or_a_rest() 
 }
 
 #[test]
+fn a_task_in_hand_at_a_kill_is_with_an_agent_again_without_a_try_or_a_rest() {
+    let root = Root::new("[limits]\npoll_interval_ms = 100\nmin_free_mib = 1\n");
+    root.script(None, &json!([{"do": [{"hang": true}]}]));
+    let mut daemon = root.serve();
+    let task = json!({"type": "schedule_task", "taskId": "t", "prompt": "p", "schedule_type": "once", "schedule_value": "2020-01-01T00:00:00Z"});
+    root.put_command("main", "tasks", "t.json", &task);
+    for deaths in 1..=2 {
+        wait_for("the agent to have it in hand", || {
+            let ready = "SELECT count(*) FROM runs WHERE ready_at IS NOT NULL";
+            (Ledger::of_the_living(&root).number(ready) == deaths).then_some(())
+        });
+        daemon.kill();
+        nobody_left(&root);
+        if deaths == 2 {
+            fs::write(root.path().join("script-all.json"), r#"[{"do": [{"say": "here I am"}]}]"#).unwrap();
+        }
+        daemon = root.serve();
+    }
+    wait_for("the task to be done", || {
+        (root.json(&["tasks", "show", "t"])["last_result"] == "here I am").then_some(())
+    });
+    let ledger = Ledger::of_the_living(&root);
+    let again =
+        "SELECT max(new.created_at - old.ended_at) FROM runs old JOIN runs new ON new.id = old.id + 1";
+    assert!((0..5_000).contains(&ledger.number(again)), "{} ms", ledger.number(again));
+    assert_eq!(ledger.number("SELECT count(*) FROM runs WHERE started_at IS NOT NULL"), 3);
+    assert_eq!(ledger.number("SELECT failures FROM tasks"), 0);
+    assert!(root.said("local:main").is_empty());
+}
+
+#[test]
 fn a_message_that_kills_the_daemon_each_time_costs_a_try_from_the_third_death_on() {
     let root = Root::new("");
     die_at(&root, "run.record:1", || tell(&root, CHAT, "hello"));

@@ -265,3 +265,117 @@ async fn a_history_has_what_a_run_said_and_what_it_sent() {
     assert_eq!((rows[0].sent.len(), rows[0].sent[0].text.as_str()), (1, "all is well"));
     assert!(world.store.task_history(&folder("main"), "t", Some(0)).unwrap().is_empty());
 }
+
+/// Ends a run in this way at `now`, with a first rest of 5 s.
+async fn end_at(world: &World, run: i64, end: End, cause: Cause, now: Time) {
+    let end = EndOfRun { run, end, cause, input: None, retry_base_ms: 5_000 };
+    world.store.end_run(end, Zones::utc(), now).await.unwrap();
+}
+
+fn no_image() -> End {
+    End::NoImage { image: "g2-agent".into() }
+}
+
+/// Starts the task at its next time.
+async fn start_next(world: &World) -> (i64, Time) {
+    let now = task(world).next_run.unwrap().max(NOW);
+    (start(world, NOW, now).await.run().unwrap().run, now)
+}
+
+#[tokio::test]
+async fn what_the_host_can_not_begin_costs_no_try_is_told_once_and_waits_longer_each_time() {
+    let away = || End::NotNow { why: "the engine does not answer".into() };
+    let fails = || End::Engine { doing: "launching".into(), why: "no such device".into() };
+    for (end, why) in [
+        (no_image(), "my container image is missing"),
+        (away(), "my container could not be started"),
+        (fails(), "my container could not be started"),
+    ] {
+        let world = world().await;
+        make(&world, "interval", "1000", json!({})).await;
+        let mut rests = Vec::new();
+        let first = NOW.plus_ms(1_000);
+        for _ in 0..12 {
+            let (run, now) = start_next(&world).await;
+            end_at(&world, run, end.clone(), Cause::Itself, now).await;
+            let waiting = task(&world);
+            assert_eq!((waiting.status, waiting.failures), (TaskStatus::Active, 0));
+            rests.push(waiting.next_run.unwrap().ms_since(now) / 1_000);
+        }
+        assert_eq!(rests, [5, 5, 10, 20, 40, 80, 160, 320, 640, 640, 640, 640], "{why}");
+        let told = format!("Scheduled task t (“p”) can't run now because {why}. I try again by myself.");
+        assert_eq!(world.texts("local:main").await, [told]);
+        // The host can again: the occurrence runs, and the later ones that came meanwhile are skipped for the rest.
+        let (run, now) = start_next(&world).await;
+        begin(&world, run, now).await;
+        succeed_at(&world, run, now).await;
+        let rows = history(&world);
+        assert!(rows.iter().all(|row| row.run.is_none() || row.due == Some(first)), "{rows:?}");
+        let skipped: u64 =
+            rows.iter().filter(|row| row.reason == Some(SlotReason::Rest)).map(|row| row.slots).sum();
+        assert_eq!(skipped, u64::try_from(now.ms_since(first) / 1_000).unwrap());
+        assert!(task(&world).next_run.unwrap().ms_since(now) <= 1_000);
+        // Another fault begins anew.
+        let (run, now) = start_next(&world).await;
+        end_at(&world, run, no_image(), Cause::Itself, now).await;
+        assert_eq!(task(&world).next_run, Some(now.plus_ms(5_000)));
+    }
+}
+
+/// Has a run that has begun end well.
+async fn succeed_at(world: &World, run: i64, now: Time) {
+    let done = Record { handled: vec![g2::store::task_batch(run)], ..Record::default() };
+    world.store.record(run, 2, done, now).await.unwrap();
+    end_at(world, run, End::Exited { code: 0, oom: false }, Cause::Closed, now).await;
+}
+
+#[tokio::test]
+async fn a_once_that_the_host_can_not_begin_is_given_up_after_its_window_and_told() {
+    let world = world().await;
+    make(&world, "once", "2020-01-01T00:00:00Z", json!({"catchUpWindowMs": 60_000})).await;
+    for _ in 0..5 {
+        let (run, now) = start_next(&world).await;
+        end_at(&world, run, no_image(), Cause::Itself, now).await;
+    }
+    assert_eq!(task(&world).next_run, Some(NOW.plus_ms(80_000)));
+    let (run, now) = start_next(&world).await;
+    end_at(&world, run, no_image(), Cause::Itself, now).await;
+    let over = task(&world);
+    assert_eq!((over.status, over.next_run), (TaskStatus::Completed, None));
+    assert!(over.last_result.unwrap().starts_with("Error: image g2-agent is not there"));
+    let named = "Scheduled task t (“p”)";
+    let why = "because my container image is missing.";
+    let told = [
+        format!("{named} can't run now {why} I try again by myself."),
+        format!("{named} could not run {why} I do not try any more."),
+    ];
+    assert_eq!(world.texts("local:main").await, told);
+}
+
+#[tokio::test]
+async fn the_daemons_own_death_costs_a_task_neither_a_try_nor_a_rest_twice_and_then_a_try() {
+    let world = world().await;
+    make(&world, "once", "2020-01-01T00:00:00Z", json!({})).await;
+    let killed = || End::Exited { code: 137, oom: false };
+    for _ in 0..2 {
+        let (run, now) = start_next(&world).await;
+        begin(&world, run, now).await;
+        end_at(&world, run, killed(), Cause::OwnerGone, now).await;
+        assert_eq!((task(&world).next_run, task(&world).failures), (Some(now), 0));
+    }
+    for rest_ms in [5_000, 10_000, 20_000] {
+        let (run, now) = start_next(&world).await;
+        begin(&world, run, now).await;
+        end_at(&world, run, killed(), Cause::OwnerGone, now).await;
+        assert_eq!(task(&world).next_run, Some(now.plus_ms(rest_ms)));
+    }
+    let (run, now) = start_next(&world).await;
+    begin(&world, run, now).await;
+    end_at(&world, run, killed(), Cause::OwnerGone, now).await;
+    assert_eq!((task(&world).status, task(&world).failures), (TaskStatus::Completed, 0));
+    // Each try is in the ledger, with its start.
+    let rows = history(&world);
+    assert_eq!(rows.len(), 6);
+    assert!(rows.iter().all(|row| row.started_at.is_some()), "{rows:?}");
+    assert_eq!(world.texts("local:main").await.len(), 1);
+}

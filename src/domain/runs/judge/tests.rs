@@ -67,6 +67,32 @@ fn every_crash_that_the_design_lists_gives_its_batch_back() {
 }
 
 #[test]
+fn a_missing_image_an_engine_and_our_own_death_are_no_fault_of_the_agent() {
+    let engine = || End::Engine { doing: "create".to_owned(), why: "no space".to_owned() };
+    let not_now = || End::NotNow { why: "no engine".to_owned() };
+    for (end, cause, whose, begins) in [
+        (End::NoImage { image: "i".to_owned() }, Cause::Itself, Fault::Hosts, false),
+        (engine(), Cause::Itself, Fault::Hosts, false),
+        (not_now(), Cause::Itself, Fault::Hosts, false),
+        (End::Gone, Cause::Itself, Fault::Hosts, true),
+        (End::NeverCreated, Cause::Itself, Fault::Nobodys, true),
+        (exited(137), Cause::OwnerGone, Fault::Nobodys, true),
+        (exited(0), Cause::Cancelled { by: "x".to_owned() }, Fault::Nobodys, true),
+        (exited(1), Cause::Itself, Fault::Agents, true),
+        (End::Gone, Cause::NeverReady { limit_ms: 1 }, Fault::Agents, true),
+        (exited(137), Cause::NoSpace { reason: "x".to_owned() }, Fault::Agents, true),
+    ] {
+        let ended = ended(end, READY, cause);
+        assert_eq!((fault(&ended), could_not_begin(&ended)), (whose, !begins), "{ended:?}");
+    }
+    check(
+        &ended(not_now(), NOT_READY, Cause::Itself),
+        Batch { tries: 4, ..on_stdin() },
+        &returned(4, 0, 5_000),
+    );
+}
+
+#[test]
 fn an_unread_batch_costs_no_try_twice_and_then_one_each_time() {
     for (end, cause) in [
         (End::NoImage { image: "g2-agent".to_owned() }, Cause::Itself),
@@ -239,6 +265,7 @@ fn an_error_record_is_the_reason_and_is_cut_but_a_chat_is_not_shown_it() {
 fn any_ended() -> impl Strategy<Value = Ended> {
     let end = prop_oneof![
         Just(End::NeverCreated),
+        Just(End::NotNow { why: "w".to_owned() }),
         Just(End::NoImage { image: "i".to_owned() }),
         Just(End::Engine { doing: "create".to_owned(), why: "w".to_owned() }),
         (prop::sample::select(vec![0_i64, 1, 137, 143]), any::<bool>())
@@ -280,7 +307,8 @@ proptest! {
             prop_assert_eq!(last_word.error.is_none(), last_word.went == Went::Well);
             match &judgements[..] {
                 [Judgement::Returned { tries, free_returns, rest_ms }] => {
-                    prop_assert!(!speaks || batch.reached == Reached::FileUnread || ended.end == End::NeverCreated);
+                    let never_was = matches!(ended.end, End::NeverCreated | End::NotNow { .. });
+                    prop_assert!(!speaks || batch.reached == Reached::FileUnread || never_was);
                     prop_assert!((0..=80_000).contains(rest_ms));
                     prop_assert!(*tries <= retry::MAX_RETRIES && *free_returns <= MAX_FREE_RETURNS);
                     spent += u32::from((*tries, *free_returns) != (batch.tries, batch.free_returns));

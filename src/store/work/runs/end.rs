@@ -8,7 +8,7 @@ use crate::domain::{
     host::zone::Zones,
     runs::{
         health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
-        judge::{self, Batch, Cause, End, Ended, Judgement, Reached, Said, Went},
+        judge::{self, Batch, Cause, End, Ended, Fault, Judgement, Reached, Said, Went},
         retry,
     },
     states::{BatchState, RunStatus, Via},
@@ -85,11 +85,12 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     for ((batch, lane, _), judgement) in open.iter().zip(judgements) {
         keep_judgement(c, end.run, *batch, *lane, judgement, now)?;
     }
-    // A run that never began, or that somebody ended, does not count as a failure of the group.
-    let tells = judge::blames(&ended);
+    // A run that died with its daemon, or that somebody ended, tells nothing.
     match last.went {
         Went::Well => failing::works_again(c, &row.group, row.task())?,
-        Went::Wrong if tells => failing::has_failed(c, &row.group, row.task(), end.run, now)?,
+        Went::Wrong if judge::fault(&ended) != Fault::Nobodys => {
+            failing::has_failed(c, &row.group, row.task(), end.run, now)?
+        }
         Went::Wrong | Went::Cancelled => {}
     }
     if let Some(task) = row.task() {

@@ -8,9 +8,9 @@ use crate::domain::{
     host::zone::Zones,
     rows::Task,
     runs::{
-        judge::{self, Batch, Ended, Judgement, Reached, Said},
+        judge::{self, Batch, Cause, Ended, Fault, Judgement, Reached, Said},
         retry,
-        tasks::{GaveUp, Then, Told, after_failures},
+        tasks::{GaveUp, HeldUp, Then, Told, after_failures, held_up},
     },
 };
 use crate::store::{
@@ -43,39 +43,49 @@ pub(super) fn judge_task(
 ) -> Result<()> {
     let group = run.group.as_str();
     let Some(row) = tasks::task(c, &run.group, task)? else { return Ok(()) };
-    let (tries, slot): (u32, Option<i64>) = c
-        .prepare_cached("SELECT tries, slot FROM tasks WHERE id = ?1 AND group_folder = ?2")?
-        .query_row([task, group], |r| Ok((r.get("tries")?, r.get("slot")?)))?;
+    let (tries, free_returns, slot): (u32, u32, Option<i64>) = c
+        .prepare_cached("SELECT tries, free_returns, slot FROM tasks WHERE id = ?1 AND group_folder = ?2")?
+        .query_row([task, group], |r| Ok((r.get("tries")?, r.get("free_returns")?, r.get("slot")?)))?;
     let asked: bool = c.query_row(
         "SELECT EXISTS (SELECT 1 FROM receipts WHERE run_id = ?1 AND outcome = 'applied')",
         [end.run],
         |r| r.get(0),
     )?;
     let said = if asked || said_after(c, end.run, 0)? { Said::Something } else { Said::Nothing };
+    // A new schedule came while it ran: the slot that it has now is none of this run's.
+    let ran: Option<i64> = c.query_row("SELECT slot FROM runs WHERE id = ?1", [end.run], |r| r.get(0))?;
+    let moved_on = slot != ran;
+    let may_wait = !run.handled && said == Said::Nothing && !moved_on;
+    let died_with_us = ended.cause == Cause::OwnerGone;
     let judgement = if run.handled {
         Judgement::Done
     } else {
-        // A slot is judged as a batch that lay on stdin. Nobody counts its free returns, so it has none.
-        let (free_returns, retries) = (judge::MAX_FREE_RETURNS, retry::TASK_RETRIES);
+        // A slot is judged as a batch that lay on stdin. It comes back at no cost from our own death alone.
+        let free_returns = if died_with_us { free_returns } else { judge::MAX_FREE_RETURNS };
+        let retries = retry::TASK_RETRIES;
         let batch = Batch { reached: Reached::OnStdin, said, tries, free_returns, retries };
         let (_, judgements) = judge::judge(ended, &[batch], end.retry_base_ms);
         judgements.into_iter().next().unwrap_or(Judgement::Done)
     };
-    // A new schedule came while it ran: the slot that it has now is none of this run's.
-    let ran: Option<i64> = c.query_row("SELECT slot FROM runs WHERE id = ?1", [end.run], |r| r.get(0))?;
-    let moved_on = slot != ran;
     let over = |c: &Connection| -> Result<()> {
         if moved_on {
             return Ok(());
         }
         c.prepare_cached(
             // One that was paused meanwhile has run all the same.
-            "UPDATE tasks SET slot = NULL, tries = 0, status = iif(schedule_type = 'once', 'completed', status),
+            "UPDATE tasks SET slot = NULL, tries = 0, free_returns = 0, held_up_since = NULL, status = iif(schedule_type = 'once', 'completed', status),
                paused_for = iif(schedule_type = 'once', NULL, paused_for) WHERE id = ?1 AND group_folder = ?2",
         )?
         .execute([task, group])?;
         Ok(())
     };
+    if may_wait && judge::could_not_begin(ended) {
+        let off = PutOff { row: &row, run, ended, error, base_ms: end.retry_base_ms };
+        return match off.put_off(c, now)? {
+            HeldUp::Waits { .. } => Ok(()),
+            HeldUp::Over => over(c),
+        };
+    }
     match judgement {
         Judgement::Done => {
             c.prepare_cached(
@@ -85,7 +95,7 @@ pub(super) fn judge_task(
             over(c)
         }
         Judgement::Returned { .. } if moved_on => Ok(()),
-        Judgement::Returned { tries: spent, rest_ms, .. } => {
+        Judgement::Returned { tries: spent, rest_ms, free_returns: free } => {
             let again = now.plus_ms(rest_ms);
             let zone = zone_of(c, &row.group, zones)?.zone;
             let next = slot.and_then(|slot| next_slot(&row, Time(slot), now, &zone));
@@ -95,10 +105,12 @@ pub(super) fn judge_task(
                 let failed = Failed { how: GaveUp::ForTheNext, row: &row, run, ended, error };
                 return failed.count(c, tries, said, now);
             }
+            let free = if died_with_us { free } else { free_returns };
             c.prepare_cached(
-                "UPDATE tasks SET next_run = ?2, tries = ?3 WHERE id = ?1 AND status <> 'completed' AND group_folder = ?4",
+                "UPDATE tasks SET next_run = ?2, tries = ?3, free_returns = ?5, held_up_since = NULL
+                 WHERE id = ?1 AND status <> 'completed' AND group_folder = ?4",
             )?
-            .execute(params![task, again.0, spent, group])?;
+            .execute(params![task, again.0, spent, group, free])?;
             Ok(())
         }
         Judgement::Failed { .. } => {
@@ -122,14 +134,10 @@ impl Failed<'_> {
     fn count(&self, c: &Connection, tries: u32, said: Said, now: Time) -> Result<()> {
         let Self { how, row, run, ended, error } = *self;
         let (task, group) = (row.id.as_str(), row.group.as_str());
-        let told: bool = c
-            .prepare_cached("SELECT failures_told FROM tasks WHERE id = ?1 AND group_folder = ?2")?
-            .query_row([task, group], |r| r.get("failures_told"))?;
-        let failures = row.failures + u32::from(judge::blames(ended));
-        let told = if told { Told::Already } else { Told::NotYet };
-        let then = after_failures(failures, how, told, row.schedule_type);
+        let failures = row.failures + u32::from(judge::fault(ended) == Fault::Agents);
+        let then = after_failures(failures, how, told(c, row)?, row.schedule_type);
         let reason = error.unwrap_or("its run failed");
-        let short: String = format!("Error: {reason}").chars().take(200).collect();
+        let short = shortened(reason);
         let paused_for = (then == Then::Pause)
             .then(|| format!("failed {failures} times in a row, the last time: {reason}"));
         c.prepare_cached(
@@ -146,14 +154,69 @@ impl Failed<'_> {
             }
             Then::Pause => judge::pause_notice(ended, task, &row.prompt, failures),
         };
-        let (cause, key) = (format!("notice: task {task} failed"), Key::TaskFailed { run: run.id });
-        let (chat_jid, run) = (&*row.chat_jid, Some(run.id));
-        crossing::said::said(
-            c,
-            &key,
-            &Say { chat_jid, text: &text, cause: &cause, run, ..Say::default() },
-            now,
-        )?;
-        Ok(())
+        tell(c, row, run, &text, now)
     }
+}
+
+/// An occurrence that the host could not have run.
+struct PutOff<'a> {
+    row: &'a Task,
+    run: &'a ActiveRun,
+    ended: &'a Ended,
+    error: Option<&'a str>,
+    base_ms: i64,
+}
+
+impl PutOff<'_> {
+    /// Puts it off, at no cost, unless its time is over; tells the chat where that is due.
+    fn put_off(&self, c: &Connection, now: Time) -> Result<HeldUp> {
+        let Self { row, run, ended, error, base_ms } = *self;
+        let (task, group) = (row.id.as_str(), row.group.as_str());
+        let since: Option<i64> = c
+            .prepare_cached("SELECT held_up_since FROM tasks WHERE id = ?1 AND group_folder = ?2")?
+            .query_row([task, group], |r| r.get("held_up_since"))?;
+        let since = since.map_or(now, Time).min(now);
+        let becomes = held_up(since, now, row.schedule_type, row.catch_up_window_ms, base_ms, told(c, row)?);
+        let (again, tells) = match becomes {
+            HeldUp::Waits { rest_ms, then } => (Some(now.plus_ms(rest_ms).0), then != Then::Quiet),
+            HeldUp::Over => (None, true),
+        };
+        c.prepare_cached(
+            "UPDATE tasks SET next_run = ?3, held_up_since = ?4, last_result = ?5, failures_told = max(failures_told, ?6)
+             WHERE id = ?1 AND group_folder = ?2 AND status <> 'completed'",
+        )?
+        .execute(params![
+            task,
+            group,
+            again,
+            since.0,
+            shortened(error.unwrap_or("the host could not have it run")),
+            tells
+        ])?;
+        if tells {
+            tell(c, row, run, &judge::held_up_notice(ended, task, &row.prompt, becomes), now)?;
+        }
+        Ok(becomes)
+    }
+}
+
+/// Whether a task's chat knows that it fails or waits.
+fn told(c: &Connection, row: &Task) -> Result<Told> {
+    let told: bool = c
+        .prepare_cached("SELECT failures_told FROM tasks WHERE id = ?1 AND group_folder = ?2")?
+        .query_row([row.id.as_str(), row.group.as_str()], |r| r.get("failures_told"))?;
+    Ok(if told { Told::Already } else { Told::NotYet })
+}
+
+/// Returns what a task's row has of an error.
+fn shortened(reason: &str) -> String {
+    format!("Error: {reason}").chars().take(200).collect()
+}
+
+/// Tells a task's chat what its run came to.
+fn tell(c: &Connection, row: &Task, run: &ActiveRun, text: &str, now: Time) -> Result<()> {
+    let (cause, key) = (format!("notice: task {} failed", row.id), Key::TaskFailed { run: run.id });
+    let say = Say { chat_jid: &row.chat_jid, text, cause: &cause, run: Some(run.id), ..Say::default() };
+    crossing::said::said(c, &key, &say, now)?;
+    Ok(())
 }

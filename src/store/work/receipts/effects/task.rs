@@ -112,7 +112,8 @@ pub(in crate::store) fn change(
                paused_for = CASE WHEN ?10 IS NULL THEN paused_for END,
                next_slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN next_slot END, accounted = iif(?11 IS NULL OR ?11 = next_run, accounted, ?14),
                asked_slot = CASE WHEN ?11 IS NULL THEN asked_slot WHEN ?11 <= ?14 THEN ?11 END,
-               slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN slot END, tries = iif(?11 IS NULL OR ?11 = next_run, tries, 0)
+               slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN slot END, tries = iif(?11 IS NULL OR ?11 = next_run, tries, 0),
+               free_returns = iif(?11 IS NULL OR ?11 = next_run, free_returns, 0), held_up_since = iif(?11 IS NULL OR ?11 = next_run, held_up_since, NULL)
              WHERE id = ?1 AND group_folder = ?2",
         )?
         .execute(params![
