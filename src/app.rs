@@ -361,6 +361,7 @@ impl Daemon {
             root: root.clone(),
             store: store.clone(),
             boxes: of_heartbeats,
+            machine: Arc::clone(&machine),
             zones: config.zones.clone(),
             every: config.limits.scan_every,
         };

@@ -28,6 +28,8 @@ pub enum Outcome {
         group: Folder,
         /// When it runs first.
         next_run: Time,
+        /// Its schedule in plain words.
+        in_words: String,
     },
     /// A page of the tasks in scope, newest first.
     Tasks {
@@ -44,6 +46,8 @@ pub enum Outcome {
         status: TaskStatus,
         /// When it runs next.
         next_run: Option<Time>,
+        /// Its schedule in plain words; `None` when it can't be read.
+        in_words: Option<String>,
     },
     /// A group answers in a chat.
     Registered {
@@ -277,6 +281,9 @@ pub struct TaskRow {
     pub schedule_type: ScheduleKind,
     /// As it was written.
     pub schedule_value: String,
+    /// The same in plain words, by the clocks of its group: `weekdays at 09:00 Europe/Paris`. Left out where they would be long.
+    #[serde(rename = "scheduleInWords", skip_serializing_if = "Option::is_none")]
+    pub schedule_in_words: Option<String>,
     /// Whether it will run.
     pub status: TaskStatus,
     /// When it runs next (ISO, UTC, with milliseconds on the wire); `None` when it won't.
@@ -332,6 +339,7 @@ mod tests {
             script: None,
             schedule_type: ScheduleKind::Cron,
             schedule_value: "0 9 * * *".into(),
+            schedule_in_words: None,
             status: TaskStatus::Active,
             next_run: Some(Time(0)),
             cut: false,
@@ -341,6 +349,9 @@ mod tests {
             serde_json::to_string(&row).unwrap(),
             r#"{"id":"task-1","groupFolder":"family","prompt":"p","schedule_type":"cron","schedule_value":"0 9 * * *","status":"active","next_run":"1970-01-01T00:00:00.000Z"}"#
         );
+        let in_words = Some("every day at 09:00 UTC".into());
+        let told = TaskRow { schedule_in_words: in_words, ..row.clone() };
+        assert_eq!(serde_json::to_value(told).unwrap()["scheduleInWords"], "every day at 09:00 UTC");
         let done =
             TaskRow { script: Some("true".into()), status: TaskStatus::Completed, next_run: None, ..row };
         let json = serde_json::to_value(done).unwrap();

@@ -92,6 +92,7 @@ pub(crate) enum Answer<'a> {
         task_id: &'a str,
         next_run: String,
         next_run_local: String,
+        schedule_in_words: &'a str,
     },
     #[schemars(title = "list_tasks")]
     Tasks {
@@ -104,6 +105,8 @@ pub(crate) enum Answer<'a> {
         task_id: &'a str,
         status: TaskStatus,
         next_run: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        schedule_in_words: Option<&'a str>,
     },
     #[schemars(title = "cancel_task")]
     TaskCancelled {
@@ -147,15 +150,19 @@ impl<'a> Answer<'a> {
             Outcome::Said { outbox_id, unclosed } => {
                 Self::Said { outbox_id: *outbox_id, note: unclosed.then_some(UNCLOSED) }
             }
-            Outcome::TaskCreated { task_id, next_run, group: _ } => Self::TaskCreated {
+            Outcome::TaskCreated { task_id, next_run, in_words, group: _ } => Self::TaskCreated {
                 task_id,
+                schedule_in_words: in_words,
                 next_run: next_run.to_string(),
                 next_run_local: local(*next_run, zone),
             },
             Outcome::Tasks { tasks, next } => Self::Tasks { tasks, next: *next },
-            Outcome::TaskChanged { task_id, status, next_run } => {
-                Self::TaskChanged { task_id, status: *status, next_run: next_run.map(|at| at.to_string()) }
-            }
+            Outcome::TaskChanged { task_id, status, next_run, in_words } => Self::TaskChanged {
+                task_id,
+                status: *status,
+                next_run: next_run.map(|at| at.to_string()),
+                schedule_in_words: in_words.as_deref(),
+            },
             Outcome::Registered { folder, jid } => Self::Registered { folder, jid },
             Outcome::Groups { groups, more } => {
                 Self::Groups { groups, more: Some(*more).filter(|more| *more > 0) }
@@ -230,8 +237,18 @@ mod tests {
                     task_id: "t".into(),
                     group: Folder::parse("a").unwrap(),
                     next_run: Time(1_772_366_400_000),
+                    in_words: "every hour".into(),
                 },
-                r#"{"taskId":"t","nextRun":"2026-03-01T12:00:00.000Z","nextRunLocal":"2026-03-01T07:00:00-05:00"}"#,
+                r#"{"taskId":"t","nextRun":"2026-03-01T12:00:00.000Z","nextRunLocal":"2026-03-01T07:00:00-05:00","scheduleInWords":"every hour"}"#,
+            ),
+            (
+                Outcome::TaskChanged {
+                    task_id: "t".into(),
+                    status: TaskStatus::Paused,
+                    next_run: None,
+                    in_words: None,
+                },
+                r#"{"taskId":"t","status":"paused","nextRun":null}"#,
             ),
             (Outcome::Tasks { tasks: vec![], next: None }, r#"{"tasks":[]}"#),
             (Outcome::Tasks { tasks: vec![], next: Some(7) }, r#"{"tasks":[],"next":7}"#),

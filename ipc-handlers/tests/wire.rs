@@ -106,6 +106,7 @@ fn outcome(effect: &Effect) -> Outcome {
             task_id: task.id.clone().unwrap_or("task-1772366400000-abc123".into()),
             group: task.group.clone(),
             next_run: task.next_run,
+            in_words: task.schedule.in_words(&zone(), "America/New_York"),
         },
         Effect::ListTasks { .. } => Outcome::Tasks {
             next: None,
@@ -116,6 +117,7 @@ fn outcome(effect: &Effect) -> Outcome {
                 script: None,
                 schedule_type: ScheduleKind::Cron,
                 schedule_value: "0 9 * * 1-5".into(),
+                schedule_in_words: Some("weekdays at 09:00 America/New_York".into()),
                 status: TaskStatus::Active,
                 next_run: Some(Time(1_772_460_000_000)),
                 cut: false,
@@ -126,6 +128,10 @@ fn outcome(effect: &Effect) -> Outcome {
             task_id: id.clone(),
             status: change.status.unwrap_or(TaskStatus::Active),
             next_run: change.next_run.or(Some(Time(1_772_373_600_000))),
+            in_words: Some(change.schedule.as_ref().map_or_else(
+                || "every day at 09:00 America/New_York".to_owned(),
+                |new| new.in_words(&zone(), "America/New_York"),
+            )),
         },
         Effect::RegisterGroup(made) => {
             Outcome::Registered { folder: made.folder.clone(), jid: made.chat_jid.clone() }

@@ -13,7 +13,7 @@ use ipc_handlers::Folder;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::Boxes;
+use super::{Boxes, Machine};
 use crate::{
     domain::{
         host::{errors::chain, zone::Zones},
@@ -34,6 +34,7 @@ pub struct Heartbeats {
     pub root: PathBuf,
     pub store: Store,
     pub boxes: Arc<Boxes>,
+    pub machine: Arc<Machine>,
     pub zones: Zones,
     /// How often boxes are looked at.
     pub every: Duration,
@@ -86,6 +87,7 @@ pub async fn run(heartbeats: Heartbeats, stop: CancellationToken) {
                     for fault in faults.iter().filter(|fault| !told.contains(fault)) {
                         tell(&group, fault);
                     }
+                    heartbeats.note(&group, &faults);
                     Seen { stamp: (!fresh).then_some(stamp), told: faults }
                 }
                 Err(error) => {
@@ -103,6 +105,15 @@ pub async fn run(heartbeats: Heartbeats, stop: CancellationToken) {
 }
 
 impl Heartbeats {
+    /// Has `status` tell what of a group's file can't be taken.
+    fn note(&self, group: &Folder, faults: &[Fault]) {
+        let mut known = self.machine.heartbeats();
+        match faults {
+            [] => drop(known.remove(group)),
+            _ => drop(known.insert(group.clone(), faults.to_vec())),
+        }
+    }
+
     /// Returns the stamps of all groups' files.
     async fn look(&self) -> Vec<(Folder, Option<InsideStamp>)> {
         let groups: Vec<Folder> = self.boxes.open().keys().cloned().collect();
@@ -117,9 +128,9 @@ impl Heartbeats {
     /// Reads a group's file, and stores what it says; returns its faults. What can't be read leaves the tasks as
     /// they are.
     async fn take_in(&self, group: &Folder) -> Result<Vec<Fault>> {
-        let zone = self.store.zone_of(group, &self.zones).await?.zone;
+        let clock = self.store.zone_of(group, &self.zones).await?;
         let (path, now) = (folder(&self.root, group), clock::now());
-        let of_zone = zone.clone();
+        let of_zone = clock.zone.clone();
         let read = match spawn_blocking(move || read(&path, &of_zone)).await {
             Ok(Ok(read)) => read,
             Ok(Err(fault)) => return Ok(vec![fault]),
@@ -129,7 +140,7 @@ impl Heartbeats {
             }
         };
         failpoint::reach("heartbeat.read");
-        let set = self.store.set_heartbeat(group.clone(), read.tasks, zone, now).await?;
+        let set = self.store.set_heartbeat(group.clone(), read.tasks, clock, now).await?;
         failpoint::reach("heartbeat.stored");
         if set.changed > 0 {
             tracing::info!(%group, changed = set.changed, "the tasks of {FILE} were taken in");

@@ -150,6 +150,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         }
         groups::launchable(view, &groups, &mut found);
         groups::scripts(view, &groups, &mut found);
+        groups::heartbeats(view, &groups, &mut found);
         rows::hearing(store, &mut found).await;
         rows::questions(store, &mut found).await;
         rows::connections(store, &mut found).await;

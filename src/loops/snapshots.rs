@@ -357,7 +357,7 @@ impl Snapshots {
             let mut list = json.serialize_seq(None)?;
             let mut failed = Ok(());
             let room = if row.is_main { LARGEST_OF_MAIN } else { LARGEST };
-            let read = self.store.each_shown_task(scope, room, |task| {
+            let read = self.store.each_shown_task(scope, room, &self.config.zones, |task| {
                 failed = list.serialize_element(&task);
                 failed.is_ok()
             });

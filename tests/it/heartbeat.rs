@@ -61,12 +61,18 @@ fn tasks_come_and_go_with_the_lines_and_one_that_can_t_be_read_stops_no_other() 
         [&rows[0]["schedule"], &rows[1]["schedule"], &rows[0]["output"], &rows[0]["chat_jid"]],
         [&json!("every hour"), &json!("weekdays at 09:00 UTC"), &json!("chat"), &json!("local:main")]
     );
-    let told: Vec<Value> =
-        root.rows(&["doctor"]).into_iter().filter(|row| row["check"] == "heartbeat").collect();
-    assert!(
-        told.len() == 1 && told[0]["detail"].as_str().unwrap().contains("group main: line 12: "),
-        "{told:?}"
-    );
+    for command in ["status", "doctor"] {
+        let finding = |answer: Value| {
+            let rows = if answer["findings"].is_array() { answer["findings"].clone() } else { answer };
+            let of_file = |row: &&Value| row["check"] == "heartbeat" || row["code"] == "heartbeat";
+            let told: Vec<Value> = rows.as_array().unwrap().iter().filter(of_file).cloned().collect();
+            (told.len() == 1)
+                .then(|| told[0]["detail"].as_str().or(told[0]["text"].as_str()).unwrap().to_owned())
+        };
+        let told = wait_for("the fault to be told", || finding(root.json(&[command])));
+        assert!(told.contains("HEARTBEAT.md of group main: line 12: "), "{command}: {told}");
+    }
+    assert!(String::from_utf8_lossy(&root.run(&["status"]).stdout).contains("line 12: "));
 
     // What has not changed stays as it is, over a restart too.
     let mail = root.json(&["tasks", "show", "heartbeat:mail"]);

@@ -6,15 +6,13 @@ use super::{
     Subject,
     row::{Row, chain},
 };
-use jiff::tz::TimeZone;
 
 use crate::{
-    domain::{rows::Group, runs::heartbeat::FILE},
+    domain::rows::Group,
     ipc::{
         BoxName, FileKind, Owner,
         peek::{self, Lies, LiesAs},
     },
-    loops::heartbeat,
 };
 
 /// User and group of agents when the daemon is root.
@@ -26,7 +24,6 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     rows.retain(|row| !subject.has_problem(&row.check));
     rows.extend(folders(&subject.root, &subject.groups));
     rows.extend(boxes(subject));
-    rows.extend(heartbeats(subject));
     rows.extend(archives(subject, store));
     rows.extend(stored(subject, store));
     rows.extend(wired(&subject.groups));
@@ -63,28 +60,6 @@ fn folders(root: &Path, groups: &[Group]) -> Vec<Row> {
         })
         .collect();
     all_or("group_folder", bad, format!("{} groups, each with its folder", groups.len()))
-}
-
-/// The `HEARTBEAT.md` files: what of them can't be taken. Where there is none, nothing is said.
-fn heartbeats(subject: &Subject) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for group in &subject.groups {
-        let folder = subject.root.join("groups").join(group.folder.as_str());
-        let faults = match heartbeat::read(&folder, &TimeZone::UTC) {
-            Ok(read) => read.faults,
-            Err(fault) => vec![fault],
-        };
-        rows.extend(faults.iter().map(|fault| {
-            let place = if fault.line == 0 { String::new() } else { format!("line {}: ", fault.line) };
-            let detail = format!("{} of group {}: {place}{}", FILE, group.folder, fault.why);
-            Row::warn(
-                "heartbeat",
-                detail,
-                format!("correct {}; the other tasks run", folder.join(FILE).display()),
-            )
-        }));
-    }
-    rows
 }
 
 fn boxes(subject: &Subject) -> Vec<Row> {

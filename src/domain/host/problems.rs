@@ -9,7 +9,7 @@ use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 
 use super::prune::DAY_MS;
-use crate::domain::{platforms::channels::Connection, rows::ChannelState};
+use crate::domain::{platforms::channels::Connection, rows::ChannelState, runs::heartbeat::Fault};
 
 mod causes;
 mod words;
@@ -160,6 +160,8 @@ pub enum Problem {
     SenderList { why: String },
     /// A wiring's pattern can't be used, so it engages on everything.
     Pattern { group: Folder, chat: String, pattern: String, why: String },
+    /// Tasks of a group's `HEARTBEAT.md` that can't be taken: the first fault, and how many there are.
+    Heartbeat { group: Folder, fault: Fault, count: usize },
     /// These groups answer every message of one chat.
     AnswersTwice { chat: String, groups: Vec<Folder> },
     /// Messages that no rule could judge are held; number, chat, group and reason of the oldest.

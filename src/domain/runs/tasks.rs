@@ -28,8 +28,10 @@ impl TaskLimits {
 pub const TEXT_SHOWN: usize = 64 << 10;
 /// How much of a schedule's value is shown in a list, bytes.
 pub const VALUE_SHOWN: usize = 1 << 10;
-/// What a row of a list takes beside its texts, bytes: half of what its names, its id and its folder can have.
-const ROW: u64 = 400;
+/// How long the words for a schedule may be in a list, bytes.
+pub const WORDS_SHOWN: usize = 200;
+/// What a row of a list takes beside its texts, bytes: half of what its names, its id, its folder and the words can have.
+const ROW: u64 = 460;
 
 /// Returns how much room a task of `bytes` is given in a list that shows at most `text` bytes of a prompt and a script.
 /// Written as JSON its row has at most twice as many bytes.
@@ -242,7 +244,7 @@ mod tests {
     fn a_page_has_one_task_at_least_and_ends_where_its_room_does() {
         assert_eq!(page(&[], 1 << 20), 0);
         assert_eq!(page(&tasks(9, 3, 1 << 30), 1), 1);
-        assert_eq!(page(&tasks(9, 5, 600), 4_000), 2);
+        assert_eq!(page(&tasks(9, 5, 600), 4_300), 2);
         assert_eq!(
             page(&tasks(2_000, 1_000, 60), 1 << 20),
             1_000,

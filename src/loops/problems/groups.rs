@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use ipc_handlers::Folder;
+use jiff::tz::TimeZone;
 
-use super::View;
+use super::{super::heartbeat, View};
 use crate::{
     config::{Config, dotenv},
     domain::{
@@ -61,6 +62,23 @@ pub(super) fn launchable(view: &View<'_>, groups: &[Group], found: &mut Vec<Prob
             }
             Ok(_) => {}
         }
+    }
+}
+
+/// The `HEARTBEAT.md` files. The daemon has read them; otherwise they are read here.
+pub(super) fn heartbeats(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
+    let faults_of = |group: &Folder| match view.daemon {
+        Some(daemon) => daemon.machine.heartbeats().get(group).cloned().unwrap_or_default(),
+        None => match heartbeat::read(&view.root.join("groups").join(group.as_str()), &TimeZone::UTC) {
+            Ok(read) => read.faults,
+            Err(fault) => vec![fault],
+        },
+    };
+    for group in groups {
+        let faults = faults_of(&group.folder);
+        let count = faults.len();
+        let first = faults.into_iter().next();
+        found.extend(first.map(|fault| Problem::Heartbeat { group: group.folder.clone(), fault, count }));
     }
 }
 

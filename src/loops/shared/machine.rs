@@ -1,5 +1,5 @@
-//! The machine as the daemon last saw it: whether anything can be launched, which groups are stopped for want of space, and
-//! whether file events come.
+//! The machine as the daemon last saw it: whether anything can be launched, which groups are stopped for want of space,
+//! whether file events come, and what of the groups' own files can't be taken.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,10 @@ use std::{
 use ipc_handlers::Folder;
 use tokio::sync::Notify;
 
-use crate::{domain::host::disk::Disk, store::Store};
+use crate::{
+    domain::{host::disk::Disk, runs::heartbeat::Fault},
+    store::Store,
+};
 
 /// The machine as the daemon last saw it.
 pub struct Machine {
@@ -23,6 +26,7 @@ pub struct Machine {
     obstacle: Mutex<Option<Obstacle>>,
     without_space: Mutex<BTreeMap<Folder, String>>,
     unwatched: Mutex<Option<String>>,
+    heartbeats: Mutex<BTreeMap<Folder, Vec<Fault>>>,
 }
 
 /// Why nothing is launched.
@@ -53,6 +57,7 @@ impl Machine {
             obstacle: Mutex::default(),
             without_space: Mutex::default(),
             unwatched: Mutex::default(),
+            heartbeats: Mutex::default(),
         }
     }
 
@@ -75,6 +80,11 @@ impl Machine {
     /// Returns why boxes are polled instead of watched, while that is so.
     pub fn unwatched(&self) -> MutexGuard<'_, Option<String>> {
         self.unwatched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the groups of whose `HEARTBEAT.md` something can't be taken, each with what.
+    pub fn heartbeats(&self) -> MutexGuard<'_, BTreeMap<Folder, Vec<Fault>>> {
+        self.heartbeats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the disk as it is now, but for the pages that are free inside of the store.

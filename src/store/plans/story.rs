@@ -213,7 +213,7 @@ async fn of_commands(store: &Store) {
     let (search, reply) = (11, Arc::new(vec![b'x'; 20_000]));
     store.answered(search, main_folder(), reply, None).await.unwrap().unwrap();
     for group in [None, Some(&main_folder())] {
-        store.each_shown_task(group, 1 << 20, |_| true).unwrap();
+        store.each_shown_task(group, 1 << 20, &Zones::utc(), |_| true).unwrap();
     }
     store.main_group().await.unwrap();
     let mut indexer = store.indexer().unwrap();

@@ -6,11 +6,13 @@ use ipc_handlers::{
     Folder, NewTask,
     effect::{OutputMode, TaskChange},
 };
-use jiff::tz::TimeZone;
 use rusqlite::Connection;
 
 use super::tasks;
-use crate::domain::runs::heartbeat::{Entry, Fault};
+use crate::domain::{
+    host::zone::Zone,
+    runs::heartbeat::{Entry, Fault},
+};
 use crate::store::{
     Result, Store,
     columns::Columns as _,
@@ -46,7 +48,7 @@ impl Store {
         &self,
         group: Folder,
         entries: Vec<Entry>,
-        zone: TimeZone,
+        clock: Zone,
         now: Time,
     ) -> Result<HeartbeatSet> {
         let limits = self.bounds.tasks;
@@ -63,7 +65,7 @@ impl Store {
                 let (kind, value) = (entry.schedule.kind(), entry.schedule.value());
                 let same =
                     |old: &Known| (old.kind.as_str(), old.value.as_str()) == (kind.as_str(), value.as_str());
-                let Some(next_run) = entry.schedule.first_run(now, &zone) else { continue };
+                let Some(next_run) = entry.schedule.first_run(now, &clock.zone) else { continue };
                 let old = known.remove(&id);
                 if old.as_ref().is_some_and(|old| same(old) && old.prompt == entry.prompt) {
                     continue;
@@ -93,7 +95,7 @@ impl Store {
                             afresh: true,
                             ..TaskChange::default()
                         };
-                        if change_task(c, &group, &id, &change, &limits, now)?.is_err() {
+                        if change_task(c, &group, &id, &change, &limits, &clock, now)?.is_err() {
                             let why = format!("the group has no task {id} any more");
                             set.faults.push(Fault { line: entry.line, why });
                             continue;
@@ -113,7 +115,7 @@ impl Store {
                             output: OutputMode::Chat,
                             next_run,
                         };
-                        if create_task(c, &new, &limits, now)?.is_err() {
+                        if create_task(c, &new, &limits, &clock, now)?.is_err() {
                             let why = format!("the group has another task {id}");
                             set.faults.push(Fault { line: entry.line, why });
                             continue;

@@ -8,13 +8,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::domain::{
     host::{
         clocks::{Clocks, Stands},
-        zone::Zones,
+        zone::{Zone, Zones},
     },
     rows::Task,
     runs::{
+        health::KILLS_WITHIN_MS,
         judge,
         slots::WINDOW_MS,
-        tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, page, select, shown},
+        tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, WORDS_SHOWN, page, select, shown},
     },
 };
 use crate::store::{
@@ -38,6 +39,7 @@ impl Store {
         &self,
         group: Option<&Folder>,
         room: u64,
+        zones: &Zones,
         mut visit: impl FnMut(TaskRow) -> bool,
     ) -> Result<()> {
         self.read(|c| {
@@ -51,8 +53,9 @@ impl Store {
                 groups.entry(row.folder("group_folder")?).or_default().push(candidate);
             }
             let selection = select(&groups, room);
+            let mut words = Words::new(&c, zones);
             for n in selection.rows {
-                let Some(mut row) = shown_row(&c, n, selection.text)? else { continue };
+                let Some(mut row) = shown_row(&c, n, selection.text, &mut words)? else { continue };
                 row.more = selection.left_out.get(&n).copied().unwrap_or(0);
                 if !visit(row) {
                     break;
@@ -274,6 +277,7 @@ pub(in crate::store) fn read_clocks_again(
         let Some(anew) = changed.anew(&schedule, task.stands, task.next, now, &zone, ran)? else { continue };
         c.prepare_cached(
             "UPDATE tasks SET next_run = ?2, slot = iif(?3, NULL, slot), tries = iif(?3, 0, tries), next_slot = iif(?3, NULL, next_slot),
+               free_returns = iif(?3, 0, free_returns), held_up_since = iif(?3, NULL, held_up_since),
                rest_until = iif(?3, NULL, min(rest_until, ?2)) WHERE n = ?1 AND (next_run <> ?2 OR ?3)",
         )?
         .execute(params![task.n, anew.next.0, anew.gives_up])?;
@@ -313,6 +317,7 @@ pub(in crate::store) fn page_of(
     after: Option<i64>,
     limit: usize,
     room: u64,
+    zones: &Zones,
 ) -> Result<(Vec<TaskRow>, Option<i64>)> {
     let mut weights = c.prepare_cached(if group.is_some() { OF_GROUP } else { OF_ALL_GROUPS })?;
     let candidates: Vec<Candidate> = weights
@@ -322,16 +327,16 @@ pub(in crate::store) fn page_of(
         .take(limit.saturating_add(1))
         .collect::<rusqlite::Result<_>>()?;
     let shown = page(&candidates, room).min(limit);
-    let mut rows = Vec::new();
+    let (mut rows, mut words) = (Vec::new(), Words::new(c, zones));
     for candidate in candidates.iter().take(shown) {
-        rows.extend(shown_row(c, candidate.n, TEXT_SHOWN)?);
+        rows.extend(shown_row(c, candidate.n, TEXT_SHOWN, &mut words)?);
     }
     let last = candidates.get(shown.wrapping_sub(1)).filter(|_| shown < candidates.len());
     Ok((rows, last.map(|last| last.n)))
 }
 
 /// Reads a task as agents see it, with at most `most` bytes of its prompt and its script.
-fn shown_row(c: &Connection, n: i64, most: usize) -> Result<Option<TaskRow>> {
+fn shown_row(c: &Connection, n: i64, most: usize, words: &mut Words<'_>) -> Result<Option<TaskRow>> {
     let mut statement = c.prepare_cached(
         "SELECT id, group_folder, prompt, script, schedule_type, schedule_value, status, next_run FROM tasks WHERE n = ?1",
     )?;
@@ -351,6 +356,7 @@ fn shown_row(c: &Connection, n: i64, most: usize) -> Result<Option<TaskRow>> {
                 script: text(r, "script", most)?,
                 schedule_type: r.word("tasks", "schedule_type")?,
                 schedule_value: text(r, "schedule_value", VALUE_SHOWN)?.unwrap_or_default(),
+                schedule_in_words: None,
                 status: r.word("tasks", "status")?,
                 next_run: r.time_or_null("next_run")?,
                 cut: false,
@@ -358,7 +364,39 @@ fn shown_row(c: &Connection, n: i64, most: usize) -> Result<Option<TaskRow>> {
             })
         })
         .optional()?;
-    Ok(row.map(|row| TaskRow { cut, ..row }))
+    let Some(row) = row else { return Ok(None) };
+    let schedule_in_words = words.of(&row)?;
+    Ok(Some(TaskRow { cut, schedule_in_words, ..row }))
+}
+
+/// The schedules of tasks in plain words, each by the clocks of its group.
+struct Words<'a> {
+    c: &'a Connection,
+    zones: &'a Zones,
+    known: BTreeMap<String, Zone>,
+}
+
+impl<'a> Words<'a> {
+    fn new(c: &'a Connection, zones: &'a Zones) -> Self {
+        Self { c, zones, known: BTreeMap::new() }
+    }
+
+    /// Returns what a row has; `None` where a schedule can't be read, or is shown in part.
+    fn of(&mut self, row: &TaskRow) -> Result<Option<String>> {
+        let group = row.group_folder.as_str();
+        if !self.known.contains_key(group) {
+            let Ok(folder) = Folder::parse(group) else { return Ok(None) };
+            self.known.insert(group.to_owned(), zone_of(self.c, &folder, self.zones)?);
+        }
+        Ok(self.known.get(group).and_then(|clock| in_words(row.schedule_type, &row.schedule_value, clock)))
+    }
+}
+
+/// Returns a schedule in plain words; `None` where it can't be read, or they would be longer than [`WORDS_SHOWN`].
+pub(in crate::store) fn in_words(kind: ScheduleKind, value: &str, clock: &Zone) -> Option<String> {
+    // Any instant will do: it was checked when it was stored that there is a next one.
+    let schedule = Schedule::parse(kind.as_str(), value, &clock.zone, Time(0)).ok()?;
+    Some(schedule.in_words(&clock.zone, &clock.name)).filter(|words| words.len() <= WORDS_SHOWN)
 }
 
 /// How many tasks a group has, and how many bytes they have together.

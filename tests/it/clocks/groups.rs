@@ -76,6 +76,8 @@ fn a_groups_tasks_run_by_its_own_clock_for_any_author() {
         assert!(made["nextRunLocal"].as_str().unwrap().ends_with(clock), "{id}: {made}");
         let hour = if clock.ends_with("+09:00") { "T00:00:00.000Z" } else { "T09:00:00.000Z" };
         assert!(made["nextRun"].as_str().unwrap().ends_with(hour), "{id}: {made}");
+        let zone = if clock.ends_with("+09:00") { "Asia/Tokyo" } else { "UTC" };
+        assert_eq!(made["scheduleInWords"], format!("every day at 09:00 {zone}"));
     }
     // A time without a zone is the group's own too.
     let once = json!({"type": "schedule_task", "requestId": "o", "prompt": "p", "schedule_type": "once", "schedule_value": "2999-06-01T09:00", "targetJid": "local:family"});
@@ -87,6 +89,24 @@ fn a_groups_tasks_run_by_its_own_clock_for_any_author() {
     root.put_command("main", "tasks", "u.json", &change);
     let changed = root.reply("main", "u");
     assert!(changed["result"]["nextRun"].as_str().unwrap().ends_with("T01:30:00.000Z"), "{changed}");
+    assert_eq!(changed["result"]["scheduleInWords"], "every day at 10:30 Asia/Tokyo");
+    // Main sees each by the clock of its group.
+    let words = |tasks: &Value| -> Vec<String> {
+        let words =
+            tasks.as_array().unwrap().iter().map(|task| task["scheduleInWords"].as_str().unwrap().to_owned());
+        words.collect()
+    };
+    let expected = [
+        "once on 2999-06-01 at 09:00 Asia/Tokyo",
+        "every day at 09:00 UTC",
+        "every day at 09:00 Asia/Tokyo",
+        "every day at 10:30 Asia/Tokyo",
+    ];
+    root.put_command("main", "tasks", "l.json", &json!({"type": "list_tasks", "requestId": "l"}));
+    assert_eq!(words(&root.reply("main", "l")["result"]["tasks"]), expected);
+    wait_for("the snapshot to follow", || {
+        (words(&root.data_json("ipc/main/current_tasks.json")) == expected).then_some(())
+    });
 }
 
 #[test]

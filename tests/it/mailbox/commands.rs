@@ -52,12 +52,12 @@ fn schedule_task_answers_with_the_first_occurrence_of_each_kind() {
     let reply = ask(&root, "main", schedule("once", json!("2099-01-01T09:00:00")), "r1");
     assert_eq!(
         reply["result"],
-        json!({"taskId": "once", "nextRun": "2099-01-01T09:00:00.000Z", "nextRunLocal": "2099-01-01T09:00:00+00:00"})
+        json!({"taskId": "once", "nextRun": "2099-01-01T09:00:00.000Z", "nextRunLocal": "2099-01-01T09:00:00+00:00", "scheduleInWords": "once on 2099-01-01 at 09:00 UTC"})
     );
     let reply = ask(&root, "main", schedule("cron", json!("0 9 * * *")), "r2");
     assert!(reply["result"]["nextRun"].as_str().unwrap().ends_with("T09:00:00.000Z"), "{reply}");
     let reply = ask(&root, "main", schedule("interval", json!(86_400_000)), "r3");
-    assert_eq!(names(&reply["result"]), ["nextRun", "nextRunLocal", "taskId"]);
+    assert_eq!(names(&reply["result"]), ["nextRun", "nextRunLocal", "scheduleInWords", "taskId"]);
     let tasks = root.rows(&["tasks", "list"]);
     let ids: Vec<&Value> = tasks.iter().map(|task| &task["id"]).collect();
     assert_eq!(ids, ["once", "cron", "interval"]);
@@ -105,7 +105,7 @@ fn list_tasks_and_the_snapshots_show_a_group_its_own_tasks_and_main_all() {
     ask(&root, "main", task("b"), "r2");
     let row = |id: &str, group: &str| {
         json!({"id": id, "groupFolder": group, "prompt": "p", "schedule_type": "once", "schedule_value": "2099-01-01T09:00:00Z",
-               "status": "active", "next_run": "2099-01-01T09:00:00.000Z"})
+               "scheduleInWords": "once on 2099-01-01 at 09:00 UTC", "status": "active", "next_run": "2099-01-01T09:00:00.000Z"})
     };
     let (a, b) = (row("a", "family"), row("b", "main"));
     assert_eq!(root.data_json("ipc/family/current_tasks.json"), json!([a]));

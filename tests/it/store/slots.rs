@@ -379,3 +379,56 @@ async fn the_daemons_own_death_costs_a_task_neither_a_try_nor_a_rest_twice_and_t
     assert!(rows.iter().all(|row| row.started_at.is_some()), "{rows:?}");
     assert_eq!(world.texts("local:main").await.len(), 1);
 }
+
+/// Notes that the clock was set back to `now`.
+async fn set_back(world: &World, now: Time) {
+    let changed = g2::domain::host::clocks::Clocks::SetBack;
+    assert_eq!(world.store.read_clocks(changed, Zones::utc(), 0, now).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_puts_no_try_off_and_has_no_slot_noted_or_run_twice() {
+    let world = world().await;
+    make(&world, "interval", "3600000", json!({})).await;
+    let run = start(&world, NOW, hours(1)).await.run().unwrap().run;
+    begin(&world, run, hours(1)).await;
+    let clock = TaskClock::from(Zones::utc());
+    let late = hours(3).plus_ms(60_000);
+    world.store.skip_slots(&folder("main"), "t", &clock, late).await.unwrap();
+    end_at(&world, run, End::Exited { code: 1, oom: false }, Cause::Itself, late).await;
+    assert_eq!(task(&world).next_run, Some(late.plus_ms(5_000)));
+    // Its try is an hour and a half ahead of this clock, and what was accounted for is too.
+    let back = hours(1).plus_ms(HOUR / 2);
+    set_back(&world, back).await;
+    assert_eq!(task(&world).next_run, Some(back));
+    let again = start(&world, NOW, back).await.run().unwrap().run;
+    let skipped = Some(SlotReason::PreviousRun);
+    assert_eq!(told(&world), [(1, 1, None), (1, 1, None), (2, 2, skipped)]);
+    assert_eq!(task(&world).next_run, Some(hours(2)));
+    begin(&world, again, back).await;
+    succeed_at(&world, again, back).await;
+    for hour in [2, 3, 4] {
+        let run = start(&world, NOW, hours(hour)).await.run().unwrap().run;
+        begin(&world, run, hours(hour)).await;
+        set_back(&world, hours(hour)).await;
+        assert_eq!(task(&world).next_run, Some(hours(hour + 1)), "no slot has two runs");
+        succeed_at(&world, run, hours(hour)).await;
+    }
+    let ran: Vec<i64> = told(&world).iter().filter(|row| row.2.is_none()).map(|row| row.0).collect();
+    assert_eq!(ran, [1, 1, 2, 3, 4]);
+    assert_eq!(told(&world).iter().filter(|row| row.2.is_some()).count(), 1);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_during_a_run_leaves_no_gap_behind_it() {
+    let world = world().await;
+    make(&world, "interval", "3600000", json!({})).await;
+    let run = start(&world, NOW, hours(30)).await.run().unwrap().run;
+    begin(&world, run, hours(30)).await;
+    assert_eq!(task(&world).next_run, Some(hours(31)));
+    let back = hours(2).plus_ms(1);
+    set_back(&world, back).await;
+    succeed_at(&world, run, back).await;
+    // On its grid, moved by a millisecond, so that no slot is one that has had a run.
+    assert_eq!(task(&world).next_run, Some(hours(3).plus_ms(1)));
+}

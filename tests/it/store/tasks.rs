@@ -217,7 +217,7 @@ async fn a_list_is_a_page_of_a_mebibyte_and_its_pages_are_the_whole() {
     let (mut of_main, mut left_out, mut bytes) = (0, 0, 0);
     world
         .store
-        .each_shown_task(None, 1 << 20, |row| {
+        .each_shown_task(None, 1 << 20, &Zones::utc(), |row| {
             of_main += usize::from(row.group_folder == "main");
             left_out += row.more;
             bytes += serde_json::to_string_pretty(&row).unwrap().len();
@@ -311,7 +311,7 @@ async fn of_each_group_the_task_is_due_that_waits_longest_and_can_be_started() {
     let mut shown = Vec::new();
     world
         .store
-        .each_shown_task(Some(&folder("main")), 1 << 20, |task| {
+        .each_shown_task(Some(&folder("main")), 1 << 20, &Zones::utc(), |task| {
             shown.push(task.id);
             shown.len() < 2
         })
@@ -449,11 +449,11 @@ async fn started(world: &World, id: &str, now: Time) -> g2::store::TaskStart {
 #[tokio::test]
 async fn a_task_of_the_heartbeat_file_whose_lines_change_begins_afresh() {
     let world = world().await;
-    let zone = Zones::utc().of(None).zone;
+    let clock = Zones::utc().of(None);
     let set = async |schedule: &str| {
         let text = format!("tasks:\n- name: a\n  {schedule}\n  prompt: look\n");
-        let file = g2::domain::runs::heartbeat::read(&text, &zone, NOW);
-        let set = world.store.set_heartbeat(folder("main"), file.tasks, zone.clone(), NOW).await.unwrap();
+        let file = g2::domain::runs::heartbeat::read(&text, &clock.zone, NOW);
+        let set = world.store.set_heartbeat(folder("main"), file.tasks, clock.clone(), NOW).await.unwrap();
         assert_eq!((set.changed, set.faults), (1, vec![]));
     };
     set("interval: 1h").await;

@@ -61,7 +61,8 @@ pub(super) static TOOLS: &[Tool] = &[
                for work that stands alone; write everything into the prompt then.\n\n\
                MESSAGES: what a task answers is kept in its history and not sent. Say in the prompt whether and when to \
                use send_message: always (a reminder), only when there is something to tell (a check), or never (upkeep).\n\n\
-               The reply names the task's id and its first run in local time (nextRunLocal): tell the user that one.",
+               The reply names the task's id and its first run in local time (nextRunLocal) and the schedule in plain words \
+               (scheduleInWords): tell the user both.",
         params: &[
             required(
                 "prompt",
@@ -108,7 +109,7 @@ pub(super) static TOOLS: &[Tool] = &[
     Tool {
         name: "list_tasks",
         whose: Own,
-        text: "Lists the scheduled tasks that you may see, newest first, with id, schedule, state and next run. Times are \
+        text: "Lists the scheduled tasks that you may see, newest first, with id, schedule, its plain words (scheduleInWords), state and next run. Times are \
                UTC instants; the user's zone is {zone}. Where there are more than one answer holds, it says `next`: call again with that as after.",
         params: &[
             param("limit", "limit", Kind::Number, Need::Optional, "How many to list at most."),

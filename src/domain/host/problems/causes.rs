@@ -5,10 +5,10 @@ use ipc_handlers::Folder;
 use super::{Failing, Finding, HeldUp, Problem, Resting};
 
 use Problem::{
-    AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Index, Inodes,
-    MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid,
-    OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings,
-    StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, Index,
+    Inodes, MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked,
+    NotSaid, OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList,
+    Settings, StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -54,6 +54,7 @@ impl Problem {
             | MainGroups { .. }
             | SenderList { .. }
             | Pattern { .. }
+            | Heartbeat { .. }
             | AnswersTwice { .. }
             | Held { .. }
             | NobodyIsAsked { .. }

@@ -6,15 +6,16 @@ use super::{
     super::screen::acts, Arrived, Failing, Finding, Halted, HeldUp, Problem, Resting, RootFault, Severity,
     TaskTrouble, Unsaid,
 };
+use crate::domain::runs::heartbeat::FILE;
 
 /// The longest text that is shown of what others wrote, such as the error of a run, characters.
 const LONGEST_QUOTE: usize = 300;
 
 use Problem::{
-    AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Held, Index, Inodes,
-    MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid,
-    OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings,
-    StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, Index,
+    Inodes, MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked,
+    NotSaid, OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList,
+    Settings, StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -204,6 +205,20 @@ impl Problem {
                 format!("group {group} engages on every message of {chat}, because its pattern {:?} can't be used: {}", quote(pattern), quote(why)),
                 format!("correct it with `g2 wirings set --group {group} --chat {chat} 'pattern=…'`"),
             ),
+            Heartbeat { group, fault, count } => {
+                let (place, others) = match fault.line {
+                    0 => (String::new(), "its tasks stay as they are until then"),
+                    line => (format!("line {line}: "), "its other tasks run"),
+                };
+                let more = if *count > 1 { format!("; and {} more", count - 1) } else { String::new() };
+                (
+                    "heartbeat",
+                    group.to_string(),
+                    Warn,
+                    format!("{FILE} of group {group}: {place}{}{more}", quote(&fault.why)),
+                    format!("correct groups/{group}/{FILE}; {others}"),
+                )
+            }
             AnswersTwice { chat, groups } => (
                 "answers_twice",
                 chat.clone(),

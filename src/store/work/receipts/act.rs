@@ -4,6 +4,7 @@ use ipc_handlers::{Caller, Command, Outcome, Refusal, Time};
 use rusqlite::Connection;
 
 use super::{CommandFile, Rules, effects::apply, facts::facts};
+use crate::domain::host::zone::Zone;
 use crate::store::{Result, work::sessions::Transcripts, writer::execute};
 
 /// Where a command comes from.
@@ -67,10 +68,11 @@ pub(super) fn act(
         Err(refusal) => return Ok(Err(refusal)),
     };
     execute(c, "SAVEPOINT effects")?;
-    let mut acted = Acted { outcomes: Vec::new(), zone: facts.zone };
+    let clock = Zone { name: facts.zone_name, zone: facts.zone };
+    let mut outcomes = Vec::new();
     for effect in &effects {
-        match apply(c, cause, caller, effect, &rules.bounds, &acted.zone, now)? {
-            Ok(outcome) => acted.outcomes.push(outcome),
+        match apply(c, cause, caller, effect, rules, &clock, now)? {
+            Ok(outcome) => outcomes.push(outcome),
             Err(not_applied) => {
                 execute(c, "ROLLBACK TO effects")?;
                 execute(c, "RELEASE effects")?;
@@ -79,5 +81,5 @@ pub(super) fn act(
         }
     }
     execute(c, "RELEASE effects")?;
-    Ok(Ok(acted))
+    Ok(Ok(Acted { outcomes, zone: clock.zone }))
 }

@@ -3,8 +3,9 @@
 use ipc_handlers::{Caller, Effect, Folder, NotApplied, Outcome, Scope, Time};
 use rusqlite::Connection;
 
-use super::act::Cause;
-use crate::store::{Bounds, Result, work::slots};
+use super::{Rules, act::Cause};
+use crate::domain::host::zone::Zone;
+use crate::store::{Result, work::slots};
 
 mod group;
 mod say;
@@ -22,24 +23,24 @@ pub(super) fn apply(
     cause: &Cause<'_>,
     caller: &Caller,
     effect: &Effect,
-    bounds: &Bounds,
-    zone: &jiff::tz::TimeZone,
+    rules: &Rules,
+    clock: &Zone,
     now: Time,
 ) -> Applied {
-    let said = cause.transcripts();
+    let (said, bounds) = (cause.transcripts(), &rules.bounds);
     match effect {
         Effect::Say { chat_jid, text, unclosed, sender, reply_to } => {
             let (sender, reply_to) = (sender.as_deref(), reply_to.as_deref());
             let message = say::Message { chat_jid, text, unclosed: *unclosed, sender, reply_to };
             say::apply(c, cause, caller, &message, now)
         }
-        Effect::CreateTask(new) => task::create(c, new, &bounds.tasks, now),
-        Effect::ListTasks { scope, after, limit } => task::list(c, scope, *after, *limit),
+        Effect::CreateTask(new) => task::create(c, new, &bounds.tasks, clock, now),
+        Effect::ListTasks { scope, after, limit } => task::list(c, scope, *after, *limit, &rules.zones),
         Effect::ChangeTask { id, group, change } => {
             if change.next_run.is_some() {
-                slots::note_paused(c, group, id, zone, now)?;
+                slots::note_paused(c, group, id, &clock.zone, now)?;
             }
-            task::change(c, group, id, change, &bounds.tasks, now)
+            task::change(c, group, id, change, &bounds.tasks, clock, now)
         }
         Effect::CancelTask { id, group } => task::cancel(c, group, id),
         Effect::RegisterGroup(made) => group::register(c, made, now),

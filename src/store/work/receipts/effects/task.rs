@@ -7,14 +7,23 @@ use ipc_handlers::{
 use rusqlite::{Connection, params};
 
 use super::{super::LONGEST_REPLY, Applied, within};
-use crate::domain::runs::tasks::TaskLimits;
+use crate::domain::{
+    host::zone::{Zone, Zones},
+    runs::tasks::TaskLimits,
+};
 use crate::store::{
     Result,
     work::{failing, tasks},
 };
 
 /// Stores a new task, under its own id or one that we make: `task-N`, with the row's number.
-pub(in crate::store) fn create(c: &Connection, new: &NewTask, limits: &TaskLimits, now: Time) -> Applied {
+pub(in crate::store) fn create(
+    c: &Connection,
+    new: &NewTask,
+    limits: &TaskLimits,
+    clock: &Zone,
+    now: Time,
+) -> Applied {
     let group = new.group.as_str();
     if let Some(too_long) = too_long(Some(&new.prompt), new.script.as_ref(), limits) {
         return Ok(Err(too_long));
@@ -44,7 +53,8 @@ pub(in crate::store) fn create(c: &Connection, new: &NewTask, limits: &TaskLimit
         Some(id) => id.clone(),
         None => name(c, c.last_insert_rowid(), group)?,
     };
-    Ok(Ok(Outcome::TaskCreated { task_id, group: new.group.clone(), next_run: new.next_run }))
+    let in_words = new.schedule.in_words(&clock.zone, &clock.name);
+    Ok(Ok(Outcome::TaskCreated { task_id, group: new.group.clone(), next_run: new.next_run, in_words }))
 }
 
 /// Names a new row by its number. Where its group has called another one so, letters that nobody can foresee are added:
@@ -71,10 +81,16 @@ fn too_long(prompt: Option<&String>, script: Option<&String>, limits: &TaskLimit
 const MOST_LISTED: usize = 1_000;
 
 /// Reads a page of the tasks that the caller may see.
-pub(super) fn list(c: &Connection, scope: &Scope, after: Option<i64>, limit: Option<i64>) -> Applied {
+pub(super) fn list(
+    c: &Connection,
+    scope: &Scope,
+    after: Option<i64>,
+    limit: Option<i64>,
+    zones: &Zones,
+) -> Applied {
     let limit =
         limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MOST_LISTED).clamp(1, MOST_LISTED);
-    let (tasks, next) = tasks::page_of(c, within(scope), after, limit, LONGEST_REPLY)?;
+    let (tasks, next) = tasks::page_of(c, within(scope), after, limit, LONGEST_REPLY, zones)?;
     Ok(Ok(Outcome::Tasks { tasks, next }))
 }
 
@@ -94,6 +110,7 @@ pub(in crate::store) fn change(
     id: &str,
     change: &TaskChange,
     limits: &TaskLimits,
+    clock: &Zone,
     now: Time,
 ) -> Applied {
     if let Some(too_long) = too_long(change.prompt.as_ref(), change.script.as_ref(), limits) {
@@ -144,5 +161,6 @@ pub(in crate::store) fn change(
     if after > limits.bytes && after > before {
         return Ok(Err(NotApplied::TasksTooLarge { group: task.group, most: limits.bytes }));
     }
-    Ok(Ok(Outcome::TaskChanged { task_id: task.id, status: task.status, next_run: task.next_run }))
+    let in_words = tasks::in_words(task.schedule_type, &task.schedule_value, clock);
+    Ok(Ok(Outcome::TaskChanged { task_id: task.id, status: task.status, next_run: task.next_run, in_words }))
 }
