@@ -154,9 +154,10 @@ pub(super) struct Add {
     /// first, a minute apart), or none (skip)
     #[arg(long, value_name = "POLICY", default_value = "latest", value_parser = word::<CatchUp>())]
     catch_up: CatchUp,
-    /// Age in milliseconds beyond which a missed occurrence is not made up for [default: 7 days]
-    #[arg(long, value_name = "MS")]
-    catch_up_window: Option<i64>,
+    /// Age beyond which a missed occurrence is not made up for, such as 12h or 2d (digits alone:
+    /// milliseconds) [default: 7d]
+    #[arg(long, value_name = "AGE")]
+    catch_up_window: Option<String>,
     /// Place for the agent's text: the task's history only, or the chat too
     #[arg(long, value_name = "WHERE", default_value = "history", value_parser = word::<OutputMode>())]
     output: OutputMode,
@@ -224,9 +225,10 @@ pub(super) struct Update {
     /// first, a minute apart), or none (skip)
     #[arg(long, value_name = "POLICY", value_parser = word::<CatchUp>())]
     catch_up: Option<CatchUp>,
-    /// Age in milliseconds beyond which a missed occurrence is not made up for
-    #[arg(long, value_name = "MS")]
-    catch_up_window: Option<i64>,
+    /// Age beyond which a missed occurrence is not made up for, such as 12h or 2d (digits alone:
+    /// milliseconds)
+    #[arg(long, value_name = "AGE")]
+    catch_up_window: Option<String>,
     /// Place for the agent's text: the task's history only, or the chat too
     #[arg(long, value_name = "WHERE", value_parser = word::<OutputMode>())]
     output: Option<OutputMode>,
@@ -381,7 +383,7 @@ impl Add {
     async fn parsed(self, context: &Context) -> Result<add::Args, Failure> {
         let Self { group, chat, when, context: mode, catch_up, catch_up_window, output, script, id, prompt } =
             self;
-        let catch_up_window_ms = catch_up_window;
+        let catch_up_window_ms = catch_up_window.as_deref().map(window).transpose()?;
         let group = Folder::parse(&group).context("making a task")?;
         let zone = context.store()?.zone_of(&group, &context.config()?.zones).await?;
         let now = clock::now();
@@ -406,6 +408,17 @@ impl Add {
     }
 }
 
+/// Reads how long ago a missed occurrence may be, ms. The operation bounds it.
+fn window(text: &str) -> anyhow::Result<i64> {
+    match Schedule::parse("interval", text, &TimeZone::UTC, Time(0)) {
+        Ok(Schedule::Interval { ms }) => Ok(ms),
+        Ok(_) => Err(anyhow!("--catch-up-window is no duration")),
+        Err(_) => Err(anyhow!(
+            "--catch-up-window {text:?} is no duration; write one such as 12h or 7d, at least a minute"
+        )),
+    }
+}
+
 /// Says in words when a schedule fires, and its next three times: `every 2 hours: Mon 2026-11-23 12:00, …`.
 fn preview(schedule: &Schedule, zone: &Zone, now: Time) -> String {
     let shown = |at: Time| {
@@ -423,7 +436,7 @@ fn preview(schedule: &Schedule, zone: &Zone, now: Time) -> String {
 impl Update {
     fn parsed(self) -> anyhow::Result<update::Args> {
         let Self { named, prompt, kind, value, context, catch_up, catch_up_window, output, script } = self;
-        let catch_up_window_ms = catch_up_window;
+        let catch_up_window_ms = catch_up_window.as_deref().map(window).transpose()?;
         let run::Named { id, group } = named.parsed()?;
         Ok(update::Args {
             id,

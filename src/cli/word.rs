@@ -6,7 +6,8 @@ use ipc_handlers::{Time, Word};
 use crate::ops::{OpCode, OpError};
 
 /// The fields of a command, and their names on the command line.
-const TYPED: [(&str, &str); 9] = [
+const TYPED: [(&str, &str); 10] = [
+    ("field \"catchUpWindowMs\"", "--catch-up-window"),
     ("field \"targetJid\"", "--chat"),
     ("targetJid", "--chat"),
     ("\"schedule_type\":\"cron\",\"schedule_value\":\"0 9 * * *\"", "--type cron --value \"0 9 * * *\""),

@@ -245,6 +245,23 @@ fn intervals_and_dates_are_previewed_as_cron_expressions_are() {
 }
 
 #[test]
+fn a_catch_up_window_is_written_as_a_duration() {
+    let root = Root::new("");
+    let add = ["tasks", "add", "--group", "main", "--every", "2h", "--id", "t", "--catch-up-window"];
+    let made = root.json(&[&add[..], &["1d12h", "p"]].concat());
+    assert_eq!(made["catch_up_window_ms"], 129_600_000);
+    for (text, ms) in [("7d", 604_800_000), ("12h", 43_200_000), ("60000", 60_000)] {
+        let changed = root.json(&["tasks", "update", "t", "--catch-up-window", text]);
+        assert_eq!(changed["catch_up_window_ms"], ms);
+    }
+    for wrong in ["soon", "7 days", "1s", "20s", "600w"] {
+        let output = root.run(&["tasks", "update", "t", "--catch-up-window", wrong]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && told.contains("window"), "{wrong}: {output:?}");
+    }
+}
+
+#[test]
 fn the_calendar_shows_what_runs_when_and_what_meets() {
     let root = Root::new("");
     root.g2(&["init"]);
