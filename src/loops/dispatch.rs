@@ -9,10 +9,11 @@ use std::{
     time::Duration,
 };
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::Folder;
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinSet, spawn_blocking},
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -29,15 +30,18 @@ use crate::{
         },
         runs::lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, WaitingLane, Work},
     },
-    store::{self, News, Started, TaskClock},
+    store::{self, News},
     system::{clock, failpoint},
 };
 
 mod awake;
 mod judging;
+mod owed;
+mod tasks;
 
 use awake::Awake;
 use judging::Judging;
+use owed::{Owed, Unread};
 
 /// How often it is looked for questions that nobody answered in time.
 const EXPIRE: Duration = Duration::from_secs(3600);
@@ -80,6 +84,8 @@ pub struct Dispatch {
     actions: VecDeque<Action>,
     judging: Judging,
     awake: Awake,
+    /// What could not be read.
+    owed: Owed,
     /// There may be something to judge.
     to_judge: bool,
 }
@@ -109,6 +115,7 @@ impl Dispatch {
             actions: VecDeque::new(),
             judging,
             awake: Awake::new(clock::now()),
+            owed: Owed::default(),
             to_judge: true,
         };
         // What is known to be in the way now is looked at again by another loop.
@@ -149,15 +156,7 @@ impl Dispatch {
                 return tracing::error!(error = %chain(&error), "reading the feed of changes failed; nothing is started");
             }
         };
-        match self.runs.store.waiting_lanes() {
-            Ok(waiting) => {
-                for lane in waiting {
-                    let waiting = WaitingLane::from(&lane);
-                    self.tell(Event::Waiting { group: lane.group, waiting });
-                }
-            }
-            Err(error) => tracing::error!(error = %chain(&error), "reading what waits failed"),
-        }
+        self.look_for_waiting();
         let mut retiring = false;
         let mut hourly = tokio::time::interval(EXPIRE);
         self.look_for_due_tasks();
@@ -170,8 +169,10 @@ impl Dispatch {
             let wake = self.lanes.next_wake().map_or(LONGEST_SLEEP, |at| {
                 Duration::from_millis(at.ms_since(clock::now()).max(0).unsigned_abs()).min(LONGEST_SLEEP)
             });
+            let owed = self.owed.at();
             tokio::select! {
                 () = self.runs.stop.cancelled() => break,
+                () = tokio::time::sleep_until(owed.unwrap_or_else(Instant::now)), if owed.is_some() => self.read_again(),
                 () = self.retire.cancelled(), if !retiring => {
                     retiring = true;
                     self.tell(Event::Drain);
@@ -224,6 +225,36 @@ impl Dispatch {
         }
     }
 
+    /// Tells in which lanes something waits.
+    fn look_for_waiting(&mut self) {
+        match self.runs.store.waiting_lanes() {
+            Ok(waiting) => {
+                for lane in waiting {
+                    let waiting = WaitingLane::from(&lane);
+                    self.tell(Event::Waiting { group: lane.group, waiting });
+                }
+            }
+            Err(error) => self.owe(Unread::Waiting, &error),
+        }
+    }
+
+    /// Notes what could not be read.
+    fn owe(&mut self, unread: Unread, error: &store::StoreError) {
+        tracing::error!(error = %chain(error), ?unread, "reading what is to be done failed; it is read again in a second");
+        self.owed.add(unread, Instant::now());
+    }
+
+    /// Reads again what could not be read.
+    fn read_again(&mut self) {
+        for unread in self.owed.take() {
+            match unread {
+                Unread::Waiting => self.look_for_waiting(),
+                Unread::Due => self.look_for_due_tasks(),
+                Unread::Idle(group) => self.hear(Event::Idle { group }),
+            }
+        }
+    }
+
     fn tell(&mut self, event: Event) {
         self.actions.extend(self.lanes.on(event, clock::now()));
     }
@@ -232,11 +263,11 @@ impl Dispatch {
     fn hear(&mut self, event: Event) {
         match &event {
             Event::Idle { group } => {
-                let idle = self.live.get(group).is_some_and(|live| {
-                    self.runs.store.active_run(live.run).ok().flatten().is_some_and(|run| run.life.is_idle())
-                });
-                if !idle {
-                    return;
+                let Some(live) = self.live.get(group) else { return };
+                match self.runs.store.active_run(live.run) {
+                    Ok(Some(run)) if run.life.is_idle() => {}
+                    Ok(_) => return,
+                    Err(error) => return self.owe(Unread::Idle(group.clone()), &error),
                 }
             }
             Event::Ended { group, waiting } => {
@@ -260,22 +291,11 @@ impl Dispatch {
         }
     }
 
-    fn look_for_due_tasks(&mut self) {
-        match self.runs.store.due_tasks(clock::now()) {
-            Ok(due) => {
-                for (group, task) in due {
-                    self.tell(Event::TaskDue { group, task });
-                }
-            }
-            Err(error) => tracing::error!(error = %chain(&error), "reading due tasks failed"),
-        }
-    }
-
     /// Tells that a group's run is over, and what else is due in it: before, so that a task that was passed over has its
     /// turn, and after, as the task of the run itself may be due again.
     fn ended(&mut self, group: Folder, waiting: Vec<WaitingLane>) {
         let due = self.runs.store.due_task_of(&group, clock::now()).unwrap_or_else(|error| {
-            tracing::error!(error = %chain(&error), "reading due tasks failed");
+            self.owe(Unread::Due, &error);
             None
         });
         let due = due.map(|task| Event::TaskDue { group: group.clone(), task });
@@ -328,55 +348,6 @@ impl Dispatch {
         }
     }
 
-    async fn start_task(&mut self, group: Folder, task: String) {
-        let runs = Arc::clone(&self.runs);
-        let now = clock::now();
-        let clock = self.task_clock(now);
-        let start = runs.store.start_task(&group, &task, runs.sandbox.kind(), &self.owner, clock, now).await;
-        failpoint::reach("run.handed");
-        let start = match start {
-            Ok(start) => start,
-            Err(error) => return self.could_not_start(group, &error),
-        };
-        awake::log(&group, &task, &start.passed);
-        match start.what {
-            Started::Run(handed) => {
-                tracing::info!(group = %group, run = handed.run, task, "run queued");
-                self.supervise(group, handed.run, Beginning::Task(handed));
-            }
-            Started::Paused { reason } => {
-                tracing::warn!(group = %group, task, reason, "a task can't run and is paused");
-                self.nothing_to_start(group, None);
-            }
-            Started::Passed | Started::NotDue => self.nothing_to_start(group, None),
-        }
-    }
-
-    /// By which clocks tasks run now.
-    fn task_clock(&mut self, now: Time) -> TaskClock {
-        TaskClock {
-            zones: self.runs.config.zones.clone(),
-            up_since: self.awake.since(now),
-            spacing_ms: self.runs.config.limits.catch_up_spacing_ms,
-        }
-    }
-
-    /// Passes over the slots of tasks that have come while their runs are under way.
-    async fn skip_slots(&mut self) {
-        let now = clock::now();
-        let clock = self.task_clock(now);
-        let running: Vec<(Folder, String)> =
-            self.live.iter().filter_map(|(group, live)| Some((group.clone(), live.task.clone()?))).collect();
-        for (group, task) in running {
-            match self.runs.store.skip_slots(&group, &task, &clock, now).await {
-                Ok(passed) => awake::log(&group, &task, &passed),
-                Err(error) => {
-                    tracing::error!(group = %group, task, error = %chain(&error), "passing over a slot failed");
-                }
-            }
-        }
-    }
-
     /// What was to be started is gone. What still waits in the group is the store's to say.
     fn nothing_to_start(&mut self, group: Folder, lane: Option<LaneId>) {
         if let Some(lane) = lane {
@@ -409,11 +380,11 @@ impl Dispatch {
         }
     }
 
-    fn waiting_in(&self, group: &Folder) -> Vec<WaitingLane> {
+    fn waiting_in(&mut self, group: &Folder) -> Vec<WaitingLane> {
         match self.runs.store.waiting_lanes_of(group) {
             Ok(waiting) => waiting.iter().map(WaitingLane::from).collect(),
             Err(error) => {
-                tracing::error!(error = %chain(&error), "reading what waits failed");
+                self.owe(Unread::Waiting, &error);
                 Vec::new()
             }
         }
