@@ -38,7 +38,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0028_results", include_str!("../../migrations/0028_results.sql")),
     ("0029_heartbeat", include_str!("../../migrations/0029_heartbeat.sql")),
     ("0030_lighter", include_str!("../../migrations/0030_lighter.sql")),
-    ("0031_held_up", include_str!("../../migrations/0031_held_up.sql")),
+    ("0031_tasks_and_files", include_str!("../../migrations/0031_tasks_and_files.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -1,4 +1,4 @@
-//! How much each group has put into the store, by its commands and records. Triggers keep it, in the transaction that
+//! How much each group has put into the store, and into the files of its runs, by its commands and records. Triggers keep it, in the transaction that
 //! writes (`migrations/0012_stored.sql`), so that whatever writes or removes a row is counted.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ impl Store {
                    SELECT group_folder, 512 + octet_length(text) FROM outbox WHERE group_folder IS NOT NULL UNION ALL
                    SELECT group_folder, 512 + octet_length(prompt) + coalesce(octet_length(script), 0) FROM tasks UNION ALL
                    SELECT group_folder, 512 + octet_length(name) + octet_length(content) FROM archives UNION ALL
-                   SELECT group_folder, 512 + result_bytes + coalesce(octet_length(error), 0) FROM runs UNION ALL
+                   SELECT group_folder, 512 + result_bytes + files_bytes + coalesce(octet_length(error), 0) FROM runs UNION ALL
                    SELECT group_folder, 512 FROM slots
                  ) GROUP BY group_folder",
             )?

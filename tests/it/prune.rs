@@ -128,6 +128,35 @@ fn removed(pruned: &Value, what: &str) -> i64 {
 }
 
 #[test]
+fn the_files_of_a_run_are_kept_until_they_are_pruned_and_count_for_their_group() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    root.ask("local:main", "hello");
+    assert_eq!(daemon.terminate(), Some(0));
+    let bytes = |run: i64| -> u64 {
+        let files = fs::read_dir(root.data(&format!("runs/{run}"))).unwrap();
+        files.map(|file| file.unwrap().metadata().unwrap().len()).sum()
+    };
+    let counted: u64 =
+        store(&root).query_row("SELECT files_bytes FROM runs WHERE id = 1", [], |r| r.get(0)).unwrap();
+    assert!(counted > 0 && counted.abs_diff(bytes(1)) < 1_000, "{counted}, and there are {}", bytes(1));
+    // Thousands of runs later.
+    store(&root).execute("UPDATE sqlite_sequence SET seq = seq + 5000 WHERE name = 'runs'", []).unwrap();
+    fs::create_dir(root.data("runs/4002")).unwrap();
+    let daemon = root.serve();
+    root.ask("local:main", "again");
+    assert_eq!(daemon.terminate(), Some(0));
+    for run in [1, 4_002, 5_002] {
+        assert!(root.data(&format!("runs/{run}")).exists(), "{run}");
+    }
+    age(&root, 100);
+    root.g2(&["prune", "--yes"]);
+    // The newest message of a chat stays, with its run.
+    let left = [1, 4_002, 5_002].map(|run| root.data(&format!("runs/{run}")).exists());
+    assert_eq!(left, [false, false, true]);
+}
+
+#[test]
 fn a_dry_run_says_what_a_run_does_and_changes_nothing() {
     let root = lived();
     let (before, folders) = (fs::read(root.data("g2.sqlite")).unwrap(), run_folders(&root));

@@ -41,8 +41,10 @@ impl Watched {
         let input = self.claim_back().await;
         failpoint::reach("run.ending");
         let (end, cause) = ending;
-        let end =
-            EndOfRun { run: self.run, end, cause, input, retry_base_ms: runs.config.limits.retry_base_ms };
+        let dir = runs.run_dir(self.run);
+        let files_bytes = spawn_blocking(move || RunLog::bytes_in(&dir)).await.unwrap_or_default();
+        let retry_base_ms = runs.config.limits.retry_base_ms;
+        let end = EndOfRun { run: self.run, end, cause, input, files_bytes, retry_base_ms };
         let mut pause = Duration::from_millis(500);
         let mut has_failed = false;
         let waiting = loop {
@@ -79,7 +81,6 @@ impl Watched {
             let kept = runs.run_dir(self.run).join("input");
             let _ = spawn_blocking(move || boxes.forget_inputs(&kept)).await;
         }
-        RunLog::forget_old(&runs.root.join("data/runs"), self.run);
         Some(waiting)
     }
 

@@ -1,5 +1,5 @@
 //! A run's own files for people, in `data/runs/<run>/`: `launch.json`, `prompt.txt`, `container.log`. No container can
-//! reach them; none holds a secret.
+//! reach them; none holds a secret. They are kept until `prune` removes the run, and count for what its group has stored.
 #![expect(clippy::disallowed_methods, reason = "data/runs is out of every container's reach")]
 
 use std::{
@@ -15,8 +15,6 @@ use ipc_handlers::{
 
 use crate::domain::host::errors::chain;
 
-/// Of how many runs the files are kept.
-const KEPT_RUNS: i64 = 1000;
 /// How much output is kept of a run, bytes.
 const KEPT: u64 = 1 << 20;
 /// How much is kept of a prompt, and of a launch document, bytes; of a script in it a fourth.
@@ -40,11 +38,11 @@ impl RunLog {
         Self { dir: dir.to_owned(), output, written }
     }
 
-    /// Removes the folder of a run so long ago that nobody looks for it.
-    pub(super) fn forget_old(runs: &Path, run: i64) {
-        if let Some(old) = run.checked_sub(KEPT_RUNS).filter(|old| *old > 0) {
-            let _ = fs::remove_dir_all(runs.join(old.to_string()));
-        }
+    /// Returns how many bytes the files in a run's folder have together.
+    pub(super) fn bytes_in(dir: &Path) -> u64 {
+        let Ok(entries) = fs::read_dir(dir) else { return 0 };
+        let files = entries.flatten().filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file);
+        files.map(|meta| meta.len()).sum()
     }
 
     pub(super) fn keep_launch(&self, launch: &Launch) {

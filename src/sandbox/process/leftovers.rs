@@ -61,6 +61,9 @@ pub(super) fn forget(dir: &Path) {
     let _ = fs::remove_file(dir.join(NOTE));
 }
 
+/// In how many of the newest folders a note is looked for: those of old runs are kept, and no process of theirs is alive.
+const LOOKED_INTO: usize = 1_000;
+
 /// Kills every group that a note in `runs` is on, except those of `ours`, waits until they are gone and takes the
 /// notes away. Returns the folders' names.
 pub(super) async fn kill(runs: &Path, ours: &[Pid]) -> io::Result<Vec<String>> {
@@ -70,8 +73,13 @@ pub(super) async fn kill(runs: &Path, ours: &[Pid]) -> io::Result<Vec<String>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(killed),
         entries => entries?,
     };
+    let mut folders = Vec::new();
     for entry in entries {
-        let dir = entry?.path();
+        folders.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i64>().ok()));
+    }
+    folders.sort_unstable_by_key(|run| std::cmp::Reverse(*run));
+    for run in folders.into_iter().take(LOOKED_INTO) {
+        let dir = runs.join(run.to_string());
         let Some(note) =
             fs::read(dir.join(NOTE)).ok().and_then(|bytes| serde_json::from_slice::<Note>(&bytes).ok())
         else {

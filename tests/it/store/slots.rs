@@ -191,6 +191,7 @@ async fn slots_of_a_rest_and_of_a_pause_are_skipped_for_that() {
         end: End::Exited { code: 1, oom: false },
         cause: Cause::Itself,
         input: None,
+        files_bytes: 0,
         retry_base_ms: 5_000,
     };
     world.store.end_run(end, Zones::utc(), hours(1)).await.unwrap();
@@ -268,7 +269,7 @@ async fn a_history_has_what_a_run_said_and_what_it_sent() {
 
 /// Ends a run in this way at `now`, with a first rest of 5 s.
 async fn end_at(world: &World, run: i64, end: End, cause: Cause, now: Time) {
-    let end = EndOfRun { run, end, cause, input: None, retry_base_ms: 5_000 };
+    let end = EndOfRun { run, end, cause, input: None, files_bytes: 0, retry_base_ms: 5_000 };
     world.store.end_run(end, Zones::utc(), now).await.unwrap();
 }
 

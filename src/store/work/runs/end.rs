@@ -32,6 +32,8 @@ pub struct EndOfRun {
     pub cause: Cause,
     /// What was found of its `input/`; `None`: it could not be read, and what was put there counts as taken.
     pub input: Option<Vec<LeftInput>>,
+    /// How many bytes its files for people have.
+    pub files_bytes: u64,
     /// First rest after a failure, ms.
     pub retry_base_ms: i64,
 }
@@ -80,8 +82,8 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     }
     let status = RunStatus::from(last.went).as_str();
     let killed = matches!(end.cause, Cause::Unwell { .. } | Cause::NeverReady { .. }).then_some(now.0);
-    c.prepare_cached("UPDATE runs SET status = ?2, ended_at = ?3, error = ?4, killed_at = ?5 WHERE id = ?1")?
-        .execute(params![end.run, status, now.0, last.error, killed])?;
+    c.prepare_cached("UPDATE runs SET status = ?2, ended_at = ?3, error = ?4, killed_at = ?5, files_bytes = ?6 WHERE id = ?1")?
+        .execute(params![end.run, status, now.0, last.error, killed, end.files_bytes])?;
     for ((batch, lane, _), judgement) in open.iter().zip(judgements) {
         keep_judgement(c, end.run, *batch, *lane, judgement, now)?;
     }
