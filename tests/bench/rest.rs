@@ -6,7 +6,7 @@ use crate::{
     Effort,
     floor::Floor,
     report::{Reached, Samples, Table, millis, ratio},
-    rig::Root,
+    rig::{Daemon, Root},
 };
 
 /// Stored messages that a start must not mind.
@@ -51,12 +51,7 @@ fn starts(root: &Root, effort: Effort, most_ms: u64, table: &mut Table) {
 
 fn idle(root: &Root, effort: Effort, most_mib: u64, table: &mut Table) {
     let daemon = root.serve();
-    // What a start leaves for later is done at leisure, some ten seconds with many groups.
-    let since = Instant::now();
-    while daemon.share(Duration::from_secs(1)) > 0.01 && since.elapsed() < SETTLES {}
-    // Threads that the start needed leave after ten seconds without work, and within half a minute every idle group's
-    // boxes were looked at once more.
-    std::thread::sleep(Duration::from_secs(35));
+    settle(&daemon);
     let window = Duration::from_secs(effort.pick(10, 60));
     let share = daemon.share(window) * 100.0;
     let mib = daemon.resident_kib() as f64 / 1024.0;
@@ -77,4 +72,14 @@ fn idle(root: &Root, effort: Effort, most_mib: u64, table: &mut Table) {
         "≤ 0.1 %",
         Reached::when(share <= 0.1),
     );
+}
+
+/// Waits until a daemon that has just started rests.
+pub(crate) fn settle(daemon: &Daemon) {
+    // What a start leaves for later is done at leisure, some ten seconds with many groups.
+    let since = Instant::now();
+    while daemon.share(Duration::from_secs(1)) > 0.01 && since.elapsed() < SETTLES {}
+    // Threads that the start needed leave after ten seconds without work, and within half a minute every idle group's
+    // boxes were looked at once more.
+    std::thread::sleep(Duration::from_secs(35));
 }

@@ -5,12 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ipc_handlers::{Schedule, Time};
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::{
     Effort,
     events::Events,
-    report::{Reached, Samples, Table, millis},
+    report::{Reached, Samples, Table, millis, ratio},
+    rest,
     rig::{self, Daemon, Root},
 };
 
@@ -20,6 +23,8 @@ const GROUPS: usize = 100;
 pub(crate) fn take(effort: Effort, table: &mut Table) {
     many(effort, table);
     on_time(effort, table);
+    at_rest(effort, table);
+    next_occurrence(effort, table);
 }
 
 /// A part of many stored tasks falls due at one instant, while another group goes on sending commands.
@@ -143,6 +148,66 @@ fn on_time(effort: Effort, table: &mut Table) {
         "≤ 50 ms",
         Reached::when(late.max() <= Duration::from_millis(50)),
     );
+}
+
+/// Stored tasks of which none is due, beside the same groups without any.
+fn at_rest(effort: Effort, table: &mut Table) {
+    let stored = effort.pick(20_000, 100_000);
+    let window = Duration::from_secs(effort.pick(10, 60));
+    let [without, with] = [0, stored].map(|tasks| {
+        let root = Root::new(GROUPS + 1);
+        let at = rig::wall_ms() + 86_400_000.0;
+        insert(&root, tasks, |n| (n, at));
+        let daemon = root.serve();
+        rest::settle(&daemon);
+        daemon.share(window) * 100.0
+    });
+    table.row(
+        format!("{stored} stored tasks, none due: processor, idle over {} s", window.as_secs()),
+        format!("{with:.3} %"),
+        format!("{without:.3} % (no task)"),
+        "",
+        "≤ 0.1 %",
+        Reached::when(with <= 0.1),
+    );
+}
+
+/// A schedule's next instant, found once it is read, beside an instant shown on the clocks of a zone.
+fn next_occurrence(effort: Effort, table: &mut Table) {
+    let times = effort.pick(10_000, 100_000);
+    let zone = TimeZone::get("Europe/Paris").unwrap();
+    let began = Time(1_800_000_000_000);
+    let each = |step: &dyn Fn(Time) -> Time| {
+        let (since, mut at) = (Instant::now(), began);
+        for _ in 0..times {
+            at = step(at);
+        }
+        std::hint::black_box(at);
+        since.elapsed() / times
+    };
+    let floor = each(&|at| {
+        std::hint::black_box(at.to_jiff().to_zoned(zone.clone()).datetime());
+        at.plus_ms(300_000)
+    });
+    for (kind, value) in
+        [("cron", "*/5 9-17 * * 1-5"), ("cron", "30 2 * * *"), ("cron", "0 9 29 2 *"), ("interval", "15m")]
+    {
+        let schedule = Schedule::parse(kind, value, &zone, began).unwrap();
+        // Beyond the last one it begins anew.
+        let taken = each(&|at| schedule.next_after(at, at, &zone).unwrap_or(began));
+        table.row(
+            format!("next occurrence of {kind} `{value}`"),
+            format!("{:.2} µs", micros(taken)),
+            format!("{:.2} µs (an instant on the zone's clocks)", micros(floor)),
+            format!("{:.1} ×", ratio(taken, floor)),
+            "≤ 100 µs",
+            Reached::when(taken <= Duration::from_micros(100)),
+        );
+    }
+}
+
+fn micros(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
 }
 
 /// When containers were asked for, ms since the epoch, in order.
