@@ -12,7 +12,6 @@ use crate::domain::{
     },
     rows::Task,
     runs::{
-        health::KILLS_WITHIN_MS,
         judge,
         slots::WINDOW_MS,
         tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, WORDS_SHOWN, page, select, shown},

@@ -16,6 +16,7 @@ use super::{
 async fn fail(world: &World, run: i64, now: Time) {
     begin(world, run, now).await;
     let end = EndOfRun {
+        files_bytes: 0,
         run,
         end: End::Exited { code: 1, oom: false },
         cause: Cause::Itself,
