@@ -3,3 +3,4 @@
 pub mod http;
 pub mod kit;
 pub mod matrix;
+pub mod telegram;

@@ -2,16 +2,23 @@
 
 use std::process::ExitCode;
 
-use g2_channels::{kit, matrix};
+use g2_channels::{kit, matrix, telegram};
 
 /// The adapters of this program.
-const NAMES: [&str; 1] = ["matrix"];
+const NAMES: [&str; 2] = ["matrix", "telegram"];
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let asked = std::env::args().nth(1).unwrap_or_default();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("no runtime can be made: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let ended = match &asked[..] {
-        "matrix" => kit::serve(matrix::connect).await,
+        "matrix" => runtime.block_on(kit::serve(matrix::connect)),
+        "telegram" => runtime.block_on(kit::serve(telegram::connect)),
         _ => {
             eprintln!(
                 "g2-channels has no adapter {asked:?}; it has {NAMES:?}. G2 starts it: see `g2 channels --help`"
@@ -19,6 +26,8 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    // A read of the standard input may still wait; nobody waits for that.
+    runtime.shutdown_background();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {

