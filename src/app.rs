@@ -39,7 +39,7 @@ use crate::{
         typing, usage,
     },
     store::{Asking, Bounds, Store},
-    system::clock,
+    system::{clock, media::Media},
 };
 
 mod alone;
@@ -150,6 +150,7 @@ pub fn bounds(config: &Config) -> Bounds {
         tasks: config.limits.tasks(),
         replies: config.limits.replies_bytes,
         stored: config.limits.stored_bytes,
+        media: config.media.limits(),
     }
 }
 
@@ -202,6 +203,7 @@ impl Daemon {
                 "the file system of data/ has no hard links, or no files without a name: a container that means it can keep all others waiting"
             );
         }
+        let media = Media::open(&root.join("data")).context("opening data/media")?;
         let claims = Claims::open(&dirs, store.last_claim()?)?;
         let local = Local::default();
         let channels = Arc::new(Channels::new(vec![Box::new(local.clone())]));
@@ -261,6 +263,7 @@ impl Daemon {
             machine: Arc::clone(&machine),
             starts: Arc::clone(&starts),
             snapshots: Arc::clone(&snapshots),
+            media: Arc::clone(&media),
             token_key: token_key.clone(),
             stop: stop.clone(),
         });
@@ -275,6 +278,7 @@ impl Daemon {
             machine: Arc::clone(&machine),
             starts: Arc::clone(&starts),
             snapshots: Arc::clone(&snapshots),
+            media: Arc::clone(&media),
             lanes: lanes.clone(),
             mailboxes: mailboxes.clone(),
             token_key,
@@ -366,6 +370,7 @@ impl Daemon {
             every: config.limits.scan_every,
         };
         tasks.spawn(loops::heartbeat::run(heartbeats, stop.clone()));
+        tasks.spawn(loops::media::run(store.clone(), media, stop.clone()));
         tasks.spawn(deliver::run(post, is_post_recovered));
         let (of_intake, stopping, connected) = (store.clone(), stop.clone(), Arc::clone(&channels));
         tasks.spawn(async move {

@@ -16,6 +16,7 @@ pub mod dotenv;
 mod environment;
 mod layers;
 mod limits;
+mod media;
 mod sandbox;
 mod small;
 mod units;
@@ -26,6 +27,7 @@ pub use agent::{Agent, ClaudeSettings};
 pub use environment::Environment;
 use environment::{LEVELS, at_home, put_over, unusable};
 pub use limits::{Health, Limits};
+pub use media::Media;
 pub use sandbox::{Sandbox, SandboxKind};
 pub use small::{Approvals, Gateway, Ipc, Outbox};
 pub use written::Written;
@@ -53,6 +55,7 @@ pub struct Config {
     pub outbox: Outbox,
     pub gateway: Gateway,
     pub ipc: Ipc,
+    pub media: Media,
     /// The user's own folder: where `~` leads to, and where the mount allowlist and `.aws` are.
     pub home: Option<PathBuf>,
     pub docker_host: Option<String>,
@@ -91,6 +94,7 @@ struct File {
     outbox: Outbox,
     gateway: Gateway,
     ipc: Ipc,
+    media: Media,
 }
 
 fn log_level<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
@@ -163,6 +167,7 @@ impl Config {
             outbox: file.outbox,
             gateway: file.gateway,
             ipc: file.ipc,
+            media: file.media,
             home: environment.get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
             docker_host: environment.get("DOCKER_HOST").map(str::to_owned),
             written,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Folder, Schedule, Scope, TaskStatus, Time, words};
+use crate::{Folder, Schedule, Scope, TaskStatus, Time, file::Attach, words};
 
 /// One change. Authority travels with it as a [`Scope`] or as the group that owns the new row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -13,7 +13,7 @@ pub enum Effect {
     Say {
         /// The chat; unknown ones are possible when main asks.
         chat_jid: String,
-        /// What to say, `<internal>` blocks already taken out; never empty.
+        /// What to say, `<internal>` blocks already taken out; empty only where files go with it.
         text: String,
         /// Whether the last of those blocks was not closed, and took all that followed.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -22,6 +22,9 @@ pub enum Effect {
         sender: Option<String>,
         /// The platform's id of the message that is answered.
         reply_to: Option<String>,
+        /// The files that go with it, which the host has read before.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attach>,
     },
     /// Stores a new active task.
     CreateTask(NewTask),

@@ -4,6 +4,7 @@
 // In reading order: input, commands, facts, decisions, answers.
 pub mod envelope;
 mod fields;
+pub mod file;
 mod json;
 pub mod names;
 pub mod refusal;

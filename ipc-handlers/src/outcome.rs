@@ -97,6 +97,8 @@ pub enum Outcome {
 /// Why the store could not perform an effect although it was decided; nothing of the command is kept then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotApplied {
+    /// A file that goes with a message can't be sent.
+    NoFile(Refusal),
     /// No task of this id in the effect's scope.
     TaskGone {
         /// The id asked for.
@@ -196,6 +198,7 @@ impl From<Unsearched> for Refusal {
 impl From<NotApplied> for Refusal {
     fn from(reason: NotApplied) -> Self {
         match reason {
+            NotApplied::NoFile(refusal) => refusal,
             NotApplied::TaskGone { id } => Self::no_such_task(&id),
             NotApplied::TaskIdTaken { id } => Self::new(
                 Code::Conflict,

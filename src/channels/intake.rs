@@ -2,16 +2,24 @@
 //! button, the facts about a chat, and whether the platform is connected. When a method returns, that is durable, and
 //! the platform may be told so; the loops read it from the feed.
 
+use std::{path::PathBuf, sync::Arc};
+
+use ipc_handlers::file::FileFault;
+
 use crate::{
     domain::{
         platforms::{
+            attachments::{Attachment, BLOCK, size},
             channels::{Connection, Mark},
             chats::ChatInfo,
         },
         rows::{Delivery, Inbound, Message},
     },
     store::{Accepted, Decided, Store, StoreError},
-    system::{clock, failpoint},
+    system::{
+        clock, failpoint,
+        media::{InHand, Media, NotKept},
+    },
 };
 
 /// What came in goes here. Clones store in the same place.
@@ -42,6 +50,35 @@ impl Intake {
             failpoint::reach("approval.made");
         }
         Ok(accepted)
+    }
+
+    /// Keeps a file that came with a message of `chat`: it lies at `path` below a folder of the channel's own, and is gone there
+    /// afterwards. A file that can't be kept is told of with the reason. Hold the hand until the message is taken in.
+    pub async fn file(
+        &self,
+        media: &Arc<Media>,
+        chat: &str,
+        (folder, path): (PathBuf, String),
+        told: Attachment,
+    ) -> (Attachment, Option<InHand>) {
+        let limits = self.store.media_limits();
+        let used = self.store.media_use(chat, clock::now()).await;
+        let media = Arc::clone(media);
+        let kept = tokio::task::spawn_blocking(move || media.take(&folder, &path, limits.largest));
+        let problem = match (used, kept.await) {
+            (Ok(used), Ok(Ok(hand))) => match limits.fault(used, hand.size.max(BLOCK)) {
+                None => return (told.kept(hand.digest, hand.size, hand.mime), Some(hand)),
+                Some(fault) => fault.to_string(),
+            },
+            (Ok(_), Ok(Err(NotKept::Fault(FileFault::TooLarge { size: is, most })))) => {
+                format!("not kept: {}, the limit is {} MiB", size(is), most >> 20)
+            }
+            (used, kept) => {
+                tracing::warn!(chat, ?used, ?kept, "a file that came in can't be kept");
+                "the host could not keep it".to_owned()
+            }
+        };
+        (Attachment { digest: None, problem: Some(problem), ..told }, None)
     }
 
     /// Takes in that a message was deleted, or that a reaction was put to it or taken back. Returns whether the event is new.

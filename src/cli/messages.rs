@@ -3,6 +3,7 @@
 use clap::Subcommand;
 
 use super::{CliResult, Context, filter::check_chat, show};
+use crate::domain::platforms::attachments::{Goes, told};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,11 +31,16 @@ impl Messages {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let Self::List { chat, unanswered, limit } = self;
         let store = context.store()?;
-        let messages = match unanswered {
+        let mut messages = match unanswered {
             true => store.unanswered(chat.as_deref(), limit)?,
             false => store.messages(chat.as_deref(), limit).await?,
         };
         check_chat(&store, &messages, chat.as_deref()).await?;
+        if !context.json {
+            messages
+                .iter_mut()
+                .for_each(|row| row.text = told(&row.text, &row.attachments, |_| Goes::ToFolder));
+        }
         show::rows(context, &messages, &["seq", "chat_jid", "thread", "sender_name", "received_at", "text"])
     }
 }

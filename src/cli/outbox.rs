@@ -3,7 +3,10 @@
 use clap::Subcommand;
 
 use super::{CliResult, Context, client::perform, filter::check_chat, show};
-use crate::ops::outbox::retry;
+use crate::{
+    domain::platforms::attachments::{Goes, told},
+    ops::outbox::retry,
+};
 
 const EXAMPLES: &str = "\
 States: pending (waits), sending, sent, unknown (the channel did not say whether it arrived),
@@ -37,8 +40,12 @@ impl Outbox {
         match self {
             Self::List { chat, limit } => {
                 let store = context.store()?;
-                let rows = store.outbox(chat.as_deref(), limit).await?;
+                let mut rows = store.outbox(chat.as_deref(), limit).await?;
                 check_chat(&store, &rows, chat.as_deref()).await?;
+                if !context.json {
+                    rows.iter_mut()
+                        .for_each(|row| row.text = told(&row.text, &row.attachments, |_| Goes::ToFolder));
+                }
                 show::rows(
                     context,
                     &rows,

@@ -10,7 +10,12 @@ use super::{
 };
 use crate::{
     app,
-    domain::{heard::engage::Rule, host::prune::History, states::RunStatus},
+    domain::{
+        heard::engage::Rule,
+        host::prune::History,
+        platforms::attachments::{self, Goes},
+        states::RunStatus,
+    },
     ipc::peek,
     ops::{OpError, missing},
     store::Why,
@@ -116,7 +121,7 @@ fn told(why: &Why) -> String {
     }
     for row in &why.outbox {
         let what = if why.answers.contains(&row.id) { "answer" } else { &*row.cause };
-        let text = show::cell(&row.text.clone().into());
+        let text = show::cell(&attachments::told(&row.text, &row.attachments, |_| Goes::ToFolder).into());
         lines.push(format!("  outbox {} ({}) {}: {text}", row.id, show::cell(&what.into()), row.status));
     }
     lines.join("\n") + "\n"

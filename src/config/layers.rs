@@ -11,7 +11,7 @@ const YEARS: i64 = 315_360_000_000;
 const MANY: i64 = u32::MAX as i64;
 
 /// Numbers, and the least and the most that each can be.
-const RANGES: [(&str, i64, i64); 38] = [
+const RANGES: [(&str, i64, i64); 41] = [
     ("sandbox.memory_mib", 0, 1 << 24),
     ("sandbox.pids", 0, 1 << 22),
     ("sandbox.output_mib", 1, 1 << 20),
@@ -48,6 +48,9 @@ const RANGES: [(&str, i64, i64); 38] = [
     ("health.container_ms", 1, YEARS),
     ("health.close_grace_ms", 0, YEARS),
     ("approvals.deny_ttl_minutes", 0, MANY),
+    ("media.largest_mib", 1, 1 << 20),
+    ("media.chat_mib_per_hour", 1, 1 << 30),
+    ("media.store_mib", 1, 1 << 30),
     ("POLL_INTERVAL", 10, 3_600_000),
     ("MAX_CONCURRENT_CONTAINERS", 1, 10_000),
     ("MAX_MESSAGES_PER_PROMPT", 1, 1_000_000),

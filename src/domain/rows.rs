@@ -361,7 +361,7 @@ pub struct Inbound {
     pub reply_to_id: Option<String>,
     pub reply_to_text: Option<String>,
     pub reply_to_sender: Option<String>,
-    /// The files beside it, each of which lies below `data/` already. Those are kept that fit: see
+    /// The files beside it, each of which `data/media/` has already, or a reason why it is missing. Those are kept that fit: see
     /// [`attachments::kept`](super::platforms::attachments::kept).
     pub attachments: Vec<Attachment>,
     /// The channel's facts about the chat; `None`: it has none, and the known facts stay.
@@ -440,6 +440,9 @@ pub struct Delivery {
     /// What it can be answered with, for channels that have buttons; the text says the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buttons: Vec<Button>,
+    /// The files that go with it. A channel that does not take one is given a line in the text instead.
+    #[serde(skip)]
+    pub attachments: Vec<Attachment>,
 }
 
 /// A button below a text.

@@ -49,6 +49,30 @@ pub fn read_inside(folder: &Path, relative: &Path, limit: u64) -> Result<Inside,
     Ok(Inside { bytes, size })
 }
 
+/// Opens `relative`, found as [`read_inside`] finds it, for somebody who copies it. It is a plain file, and its container may
+/// change it at any moment.
+///
+/// # Errors
+/// [`InsideError`]
+pub fn file_inside(folder: &Path, relative: &Path) -> Result<File, InsideError> {
+    open_inside(folder, relative).map(|(file, _)| file)
+}
+
+/// Whether `relative` is the one name of an open file, in one look: then the file is inside of the folder, whatever names it had
+/// when it was opened.
+#[must_use]
+pub fn is_only_name(folder: &Path, relative: &Path, file: &File) -> bool {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let (Some(name), Ok(held)) = (relative.file_name(), rustix::fs::open(folder, flags, Mode::empty()))
+    else {
+        return false;
+    };
+    let parent = relative.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let named = dir::open_dir(&held, parent).and_then(|parent| dir::stat(&parent, name));
+    let (Ok(named), Ok(is)) = (named, rustix::fs::fstat(file)) else { return false };
+    named.st_nlink == 1 && (named.st_dev, named.st_ino) == (is.st_dev, is.st_ino)
+}
+
 /// What changes when a file does. It is the kernel's: nobody can set it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InsideStamp {

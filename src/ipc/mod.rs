@@ -24,7 +24,7 @@ pub use boxes::{
     StateError,
 };
 pub use host::{HostDirs, Owner, sync_all};
-pub use inside::{Inside, InsideError, InsideStamp, read_inside, stamp_inside};
+pub use inside::{Inside, InsideError, InsideStamp, file_inside, is_only_name, read_inside, stamp_inside};
 pub use kernel::Writer;
 pub use layout::{is_laid_out, lay_out_group};
 pub use mailbox::{

@@ -17,6 +17,7 @@ use crate::{
     domain::{
         host::{errors::chain, feed::EventKind},
         platforms::{
+            attachments::{Attachment, Goes, told},
             channels::{Part, Unsent, after},
             split::split,
         },
@@ -173,12 +174,23 @@ async fn pause(post: &Post, wake: &Notify, ms: u64) {
     }
 }
 
-/// Returns the delivery without buttons if the channel has none: the text of a card lists the answers too.
+/// Returns the delivery as the channel can take it: without buttons if it has none, for the text of a card lists the answers
+/// too; and with a line for each file that it does not take.
 fn fitting<'a>(channel: &dyn Channel, delivery: &'a Delivery) -> Cow<'a, Delivery> {
-    if delivery.buttons.is_empty() || channel.traits().buttons {
+    let traits = channel.traits();
+    let goes = |file: &Attachment| if file.size <= traits.largest_file { Goes::Along } else { Goes::Nowhere };
+    let files_fit = delivery.attachments.iter().all(|file| goes(file) == Goes::Along);
+    if files_fit && (delivery.buttons.is_empty() || traits.buttons) {
         return Cow::Borrowed(delivery);
     }
-    Cow::Owned(Delivery { buttons: Vec::new(), ..delivery.clone() })
+    let buttons = if traits.buttons { delivery.buttons.clone() } else { Vec::new() };
+    let along = delivery.attachments.iter().filter(|file| goes(file) == Goes::Along);
+    Cow::Owned(Delivery {
+        buttons,
+        text: told(&delivery.text, &delivery.attachments, goes),
+        attachments: along.cloned().collect(),
+        ..delivery.clone()
+    })
 }
 
 /// Says one row; returns what the chat has to say next, where it was taken along.

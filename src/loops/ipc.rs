@@ -21,11 +21,12 @@ use crate::{
     ipc::{Claimed, Claims, GroupBoxes, Hint, Hints, Swept, Watch},
     ops::ipc::ByHand,
     store::Store,
-    system::clock,
+    system::{clock, media::Media},
 };
 
 mod answer;
 mod fault;
+mod files;
 mod flow;
 mod gate;
 mod open;
@@ -55,6 +56,8 @@ pub struct Mailboxes {
     pub machine: Arc<Machine>,
     pub starts: Arc<Starts>,
     pub snapshots: Arc<Snapshots>,
+    /// Files that are said.
+    pub media: Arc<Media>,
     /// Runs' tokens are signed with it.
     pub token_key: ipc_handlers::token::Key,
     pub stop: CancellationToken,

@@ -15,6 +15,7 @@
 //! | `search` | archived sessions | keeps their index |
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `prune` | a day, if `keep_days` is set | removes old history |
+//! | `media` | the start, an hour | removes files that no message has any more |
 //! | `problems` | a minute, or the end of some work | looks for problems that a person has to fix, and logs them |
 //! | `starts`, no loop | the start | notes what it takes in, so that the third that dies over a group sets it aside |
 //! | `reconcile`, `disk` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
@@ -38,6 +39,7 @@ pub mod dispatch;
 pub mod heartbeat;
 pub mod ipc;
 mod keeper;
+pub mod media;
 pub mod problems;
 pub mod prune;
 pub mod reconcile;

@@ -41,6 +41,7 @@ use crate::{
     ipc::Stamp,
     sandbox::{Sandbox, output::Parsed},
     store::{ActiveRun, Handed, HandedTask, HandoverLimits, Store},
+    system::media::Media,
 };
 
 mod adopt;
@@ -74,6 +75,8 @@ pub struct Runs {
     pub machine: Arc<Machine>,
     pub starts: Arc<Starts>,
     pub snapshots: Arc<Snapshots>,
+    /// Files of messages, which agents are shown.
+    pub media: Arc<Media>,
     /// News for the lanes.
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the loop `ipc`.

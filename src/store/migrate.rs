@@ -39,6 +39,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0029_heartbeat", include_str!("../../migrations/0029_heartbeat.sql")),
     ("0030_lighter", include_str!("../../migrations/0030_lighter.sql")),
     ("0031_tasks_and_files", include_str!("../../migrations/0031_tasks_and_files.sql")),
+    ("0032_media", include_str!("../../migrations/0032_media.sql")),
 ];
 
 /// The schema version that this program writes.

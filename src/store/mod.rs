@@ -11,13 +11,14 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::domain::runs::tasks::TaskLimits;
+use crate::domain::{platforms::attachments::MediaLimits, runs::tasks::TaskLimits};
 
 mod both;
 mod check;
 mod columns;
 mod crossing;
 mod fault;
+mod media;
 mod meta;
 mod migrate;
 mod place;
@@ -162,11 +163,13 @@ pub struct Bounds {
     pub replies: u64,
     /// From how many bytes on a group can store nothing more.
     pub stored: u64,
+    pub media: MediaLimits,
 }
 
 impl Bounds {
     /// No bounds.
-    pub const NONE: Self = Self { tasks: TaskLimits::NONE, replies: u64::MAX, stored: u64::MAX };
+    pub const NONE: Self =
+        Self { tasks: TaskLimits::NONE, replies: u64::MAX, stored: u64::MAX, media: MediaLimits::NONE };
 }
 
 /// The store of one root. Clones share the writer and the readers.

@@ -31,7 +31,8 @@ impl Store {
                    SELECT group_folder, 512 + octet_length(prompt) + coalesce(octet_length(script), 0) FROM tasks UNION ALL
                    SELECT group_folder, 512 + octet_length(name) + octet_length(content) FROM archives UNION ALL
                    SELECT group_folder, 512 + result_bytes + files_bytes + coalesce(octet_length(error), 0) FROM runs UNION ALL
-                   SELECT group_folder, 512 FROM slots
+                   SELECT group_folder, 512 FROM slots UNION ALL
+                   SELECT group_folder, 512 + size FROM attachments WHERE group_folder IS NOT NULL
                  ) GROUP BY group_folder",
             )?
             .query_map([], |r| Ok((r.folder("group_folder")?, r.get("total")?)))?

@@ -1,8 +1,9 @@
-//! The machine beneath: its clock, disks, memory and processes. Nothing here knows of groups or stores.
+//! The machine beneath: its clock, disks, memory and processes, and files by their contents. Nothing here knows of groups or stores.
 
 pub mod clock;
 pub mod disk;
 pub mod failpoint;
+pub mod media;
 pub mod memory;
 pub mod process;
 pub mod socket;

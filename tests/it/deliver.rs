@@ -89,6 +89,7 @@ impl World {
             digest: digest(json.to_string().as_bytes()),
             body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
             transcripts: Transcripts::new(),
+            files: Ok(Vec::new()),
         };
         let settled = self.post.store.settle(file, Zones::utc(), Time(0)).await.unwrap();
         assert_eq!(settled.receipt.outcome, CommandOutcome::Applied);

@@ -27,6 +27,7 @@ mod inbound;
 mod ipc_files;
 mod launch;
 mod mailbox;
+mod media;
 mod ops;
 mod problems;
 mod prune;

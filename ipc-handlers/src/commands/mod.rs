@@ -5,6 +5,7 @@ pub mod archive_session;
 pub mod cancel_task;
 pub mod clear_session;
 pub mod list_tasks;
+pub mod media;
 pub mod pause_task;
 pub mod refresh_groups;
 pub mod register_group;
@@ -25,6 +26,7 @@ pub use archive_session::ArchiveSession;
 pub use cancel_task::CancelTask;
 pub use clear_session::ClearSession;
 pub use list_tasks::ListTasks;
+pub use media::Media;
 pub use pause_task::PauseTask;
 pub use refresh_groups::RefreshGroups;
 pub use register_group::RegisterGroup;
@@ -35,7 +37,7 @@ pub use search_sessions::SearchSessions;
 pub use send_message::SendMessage;
 pub use update_task::UpdateTask;
 
-use crate::{Caller, Effect, Facts, Refusal, Wants, fields::Fields};
+use crate::{Caller, Effect, Facts, Refusal, Wants, fields::Fields, file::Attach};
 
 /// What an agent may ask for. It serializes to the file that asks for it, without the envelope's fields.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -43,6 +45,8 @@ use crate::{Caller, Effect, Facts, Refusal, Wants, fields::Fields};
 pub enum Command {
     /// Says something in a chat.
     SendMessage(SendMessage),
+    /// Shows a file in a chat.
+    Media(Media),
     /// Makes a task.
     ScheduleTask(ScheduleTask),
     /// Changes a task.
@@ -75,6 +79,7 @@ impl Command {
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::SendMessage(_) => send_message::ENTRY.type_name,
+            Self::Media(_) => media::ENTRY.type_name,
             Self::ScheduleTask(_) => schedule_task::ENTRY.type_name,
             Self::UpdateTask(_) => update_task::ENTRY.type_name,
             Self::PauseTask(_) => pause_task::ENTRY.type_name,
@@ -90,12 +95,34 @@ impl Command {
         }
     }
 
+    /// Returns the files that go with what it says, in order.
+    #[must_use]
+    pub fn files(&self) -> Vec<Attach> {
+        match self {
+            Self::SendMessage(command) => command.attachments.clone(),
+            Self::Media(command) => vec![command.attach()],
+            Self::ScheduleTask(_)
+            | Self::UpdateTask(_)
+            | Self::ListTasks(_)
+            | Self::RegisterGroup(_)
+            | Self::RefreshGroups(_)
+            | Self::SearchSessions(_)
+            | Self::ArchiveSession(_)
+            | Self::PauseTask(_)
+            | Self::ResumeTask(_)
+            | Self::CancelTask(_)
+            | Self::ClearSession(_)
+            | Self::ResumeSession(_) => Vec::new(),
+        }
+    }
+
     /// Returns whether the command may have the host keep more than that it was given. The others end or free something,
     /// and are heard from a group of which the host keeps no more.
     #[must_use]
     pub fn needs_room(&self) -> bool {
         match self {
             Self::SendMessage(_)
+            | Self::Media(_)
             | Self::ScheduleTask(_)
             | Self::UpdateTask(_)
             | Self::ListTasks(_)
@@ -116,6 +143,7 @@ impl Command {
     pub fn wants(&self, caller: &Caller) -> Wants {
         match self {
             Self::SendMessage(command) => command.wants(caller),
+            Self::Media(command) => command.wants(caller),
             Self::ScheduleTask(command) => command.wants(caller),
             Self::UpdateTask(command) => command.wants(caller),
             Self::PauseTask(command) => command.wants(caller),
@@ -134,6 +162,7 @@ impl Command {
     pub(crate) fn decide(&self, caller: &Caller, facts: &Facts) -> Result<Vec<Effect>, Refusal> {
         match self {
             Self::SendMessage(command) => command.decide(caller, facts),
+            Self::Media(command) => command.decide(caller, facts),
             Self::ScheduleTask(command) => command.decide(caller, facts),
             Self::UpdateTask(command) => command.decide(caller, facts),
             Self::PauseTask(command) => command.decide(caller, facts),
@@ -185,8 +214,9 @@ pub struct Entry {
 }
 
 /// Every command, in the order of the access table.
-pub static CATALOGUE: [&Entry; 13] = [
+pub static CATALOGUE: [&Entry; 14] = [
     &send_message::ENTRY,
+    &media::ENTRY,
     &schedule_task::ENTRY,
     &list_tasks::ENTRY,
     &update_task::ENTRY,

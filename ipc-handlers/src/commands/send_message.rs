@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::{Command, Entry, Who};
 use crate::{
-    Caller, Code, Effect, Facts, Refusal, Wants, fields::Fields, outbound::outbound, refusal::quoted,
+    Caller, Code, Effect, Facts, Refusal, Wants, fields::Fields, file::Attach, outbound::outbound,
+    refusal::quoted,
 };
 
 /// The catalogue's line. `message` is v1's type.
@@ -23,7 +24,9 @@ pub static ENTRY: Entry = Entry {
 pub struct SendMessage {
     /// The chat's address.
     pub chat_jid: String,
-    /// What to say; `<internal>` blocks are taken out.
+    /// What to say; `<internal>` blocks are taken out. It may be left out where there are files.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(default)]
     pub text: String,
     /// The name to speak under, where the channel can.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,17 +34,28 @@ pub struct SendMessage {
     /// The platform's id of the message that is answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
+    /// Files that go with it, at most ten; the text may be left out then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub attachments: Vec<Attach>,
 }
 
 impl SendMessage {
     pub(crate) fn read(fields: &Fields<'_>) -> Result<Self, Refusal> {
+        let chat_jid = fields.name("chatJid")?;
+        let attachments = Attach::read_all(fields)?;
+        let text = match attachments.is_empty() {
+            true => fields.text("text")?,
+            false => fields.optional_text("text")?.unwrap_or_default(),
+        };
         let command = Self {
-            chat_jid: fields.name("chatJid")?,
-            text: fields.text("text")?,
+            chat_jid,
+            text,
             sender: fields.optional_text("sender")?,
             reply_to: fields.optional_text("replyTo")?,
+            attachments,
         };
-        if outbound(&command.text).text.is_empty() {
+        if command.attachments.is_empty() && outbound(&command.text).text.is_empty() {
             return Err(
                 fields.invalid("text", "has nothing to say outside <internal> blocks and white space")
             );
@@ -64,6 +78,7 @@ impl SendMessage {
             unclosed: said.unclosed,
             sender: self.sender.clone(),
             reply_to: self.reply_to.clone(),
+            attachments: self.attachments.clone(),
         }])
     }
 }
@@ -109,7 +124,8 @@ mod tests {
                     text: "hi".into(),
                     unclosed: false,
                     sender: None,
-                    reply_to: None
+                    reply_to: None,
+                    attachments: Vec::new(),
                 }
             );
         }
@@ -178,6 +194,28 @@ mod tests {
         command["groupFolder"] = "main".into();
         command["isMain"] = true.into();
         assert_eq!(refused(&caller("family"), &command), Code::NotAuthorized);
+    }
+
+    #[test]
+    fn files_go_with_a_text_or_alone() {
+        let mut command = to("tg:-100");
+        let files = json!([{"filePath": "a.png"}, {"filePath": "b", "name": "B", "caption": "b<internal>x</internal>"}]);
+        command["attachments"] = files;
+        command["text"] = serde_json::Value::Null;
+        let Effect::Say { text, attachments, .. } = ask(&caller("family"), &command).unwrap() else {
+            panic!("says something");
+        };
+        assert_eq!((text.as_str(), attachments.len()), ("", 2));
+        assert_eq!((attachments[1].shown_name(), attachments[1].caption.as_deref()), ("B", Some("b")));
+        for bad in [json!("a.png"), json!(["a.png"]), json!([{"name": "a"}]), json!([{"filePath": 3}])] {
+            command["attachments"] = bad.clone();
+            let code = refused(&caller("family"), &command);
+            assert!(matches!(code, Code::InvalidField | Code::MissingField), "{bad}");
+        }
+        command["attachments"] = vec![json!({"filePath": "a"}); 11].into();
+        assert_eq!(refused(&caller("family"), &command), Code::InvalidField);
+        command["attachments"] = json!([]);
+        assert_eq!(refused(&caller("family"), &command), Code::MissingField, "neither text nor files");
     }
 
     #[test]

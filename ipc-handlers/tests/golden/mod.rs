@@ -13,6 +13,7 @@ macro_rules! golden {
 /// Each command with its cases: those that are applied, and those that are refused.
 pub(crate) const GOLDEN: &[(&str, &str, &str)] = golden!(
     "send_message",
+    "media",
     "schedule_task",
     "list_tasks",
     "update_task",

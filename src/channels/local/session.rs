@@ -12,6 +12,7 @@ use crate::{
     channels::{Channel as _, Intake},
     domain::{
         host::{errors::chain, feed::EventKind},
+        platforms::attachments::{Goes, told},
         platforms::typing::Signal,
         rows::Delivery,
     },
@@ -274,7 +275,12 @@ impl Session {
         let Some((chat, last)) = &mut self.listening else { return Vec::new() };
         let said = self.intake.said_since(chat, *last, SAID_AT_ONCE, SAID_BYTES).await.unwrap_or_default();
         *last = said.last().map_or(*last, |delivery| delivery.id);
-        said.into_iter().map(Told::Said).collect()
+        // A terminal shows where the files are.
+        let shown = |said: Delivery| {
+            let text = told(&said.text, &said.attachments, |_| Goes::ToFolder);
+            Told::Said(Delivery { text, ..said })
+        };
+        said.into_iter().map(shown).collect()
     }
 
     /// What people have said since, a piece, as far as it is judged.

@@ -25,6 +25,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     rows.extend(folders(&subject.root, &subject.groups));
     rows.extend(boxes(subject));
     rows.extend(archives(subject, store));
+    rows.extend(media(subject, store));
     rows.extend(stored(subject, store));
     rows.extend(wired(&subject.groups));
     rows.extend(subject.all_is_well("engage_pattern", "every pattern can be used"));
@@ -87,6 +88,25 @@ fn boxes(subject: &Subject) -> Vec<Row> {
         None => "the boxes that exist are in order; the start makes the missing ones",
     };
     all_or("boxes", bad, well.into())
+}
+
+/// Says so when the files beside messages near their limit.
+fn media(subject: &Subject, store: &crate::store::Store) -> Option<Row> {
+    let bytes = match store.media_bytes() {
+        Ok(bytes) => bytes,
+        Err(error) => return Some(Row::fail("media", chain(&error), "see the store's row")),
+    };
+    judge_media(bytes, subject.config.media.limits().all)
+}
+
+fn judge_media(bytes: u64, most: u64) -> Option<Row> {
+    (bytes / 4 >= most / 5).then(|| {
+        Row::warn(
+            "media",
+            format!("the files beside messages have {} MiB; at most {} MiB are kept", bytes >> 20, most >> 20),
+            "`g2 prune` removes old history with its files; raise media.store_mib in g2.toml, or set limits.keep_days",
+        )
+    })
 }
 
 fn archives(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
@@ -239,6 +259,13 @@ fn wired(groups: &[Group]) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_are_told_of_from_four_fifths_of_their_limit_on() {
+        assert_eq!(judge_media(799 << 20, 1_000 << 20), None);
+        let row = judge_media(800 << 20, 1_000 << 20).unwrap();
+        assert_eq!(row.detail, "the files beside messages have 800 MiB; at most 1000 MiB are kept");
+    }
 
     #[test]
     fn archives_are_told_of_before_their_limit_and_as_they_grow_where_there_is_none() {

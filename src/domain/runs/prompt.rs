@@ -4,8 +4,12 @@
 
 mod select;
 
+use std::collections::BTreeMap;
+
 use ipc_handlers::Time;
 use jiff::tz::TimeZone;
+
+use crate::domain::platforms::attachments::Attachment;
 
 pub use select::{Limits, Row, Selection, Waking, select};
 
@@ -21,6 +25,28 @@ pub struct PromptMessage {
     /// The text of that message; quoted only when its sender is known too.
     pub reply_to_text: Option<String>,
     pub reply_to_sender: Option<String>,
+    /// The files beside it.
+    pub files: Vec<PromptFile>,
+}
+
+/// A file as the prompt shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptFile {
+    pub file: Attachment,
+    /// Where the agent finds it; below the folder of its group's media until [`PromptMessage::seen_at`] says where that is.
+    pub path: String,
+}
+
+impl PromptMessage {
+    /// Says where the agent sees the folder of its group's media, and which files are not there, for a reason.
+    pub fn seen_at(&mut self, folder: &str, missing: &BTreeMap<String, String>) {
+        for file in &mut self.files {
+            if let Some(why) = missing.get(&file.path) {
+                file.file = Attachment { digest: None, problem: Some(why.clone()), ..file.file.clone() };
+            }
+            file.path = format!("{folder}/{}", file.path);
+        }
+    }
 }
 
 /// Returns the messages as one prompt: a header with the zone's name, then a `<messages>` element.
@@ -83,7 +109,21 @@ fn element(message: &PromptMessage, zone: &TimeZone) -> String {
     };
     let (sender, text) = (escape(&message.sender_name), escape(&message.text));
     let time = local_time(message.at, zone);
-    format!("<message sender=\"{sender}\" time=\"{time}\"{reply_to}>{quoted}{text}</message>")
+    let (media, lines) = files(&message.files);
+    let both = !text.is_empty() && !lines.is_empty();
+    let text = format!("{text}{}{lines}", if both { "\n" } else { "" });
+    format!("<message sender=\"{sender}\" time=\"{time}\"{reply_to}{media}>{quoted}{text}</message>")
+}
+
+/// Returns v1's attributes for the first file that is there, and a line for each file.
+fn files(files: &[PromptFile]) -> (String, String) {
+    let first = files.iter().find(|file| file.file.problem.is_none());
+    let attributes = first.map(|PromptFile { file, path }| {
+        let (path, mime) = (escape(path), escape(&file.mime));
+        format!(" media_type=\"{}\" media_path=\"{path}\" media_mimetype=\"{mime}\"", file.kind)
+    });
+    let lines: Vec<String> = files.iter().map(|file| escape(&file.file.line(&file.path))).collect();
+    (attributes.unwrap_or_default(), lines.join("\n"))
 }
 
 /// Returns the text with `&`, `<`, `>` and `"` escaped, and nothing else.

@@ -8,6 +8,7 @@ use super::{
     super::snapshots::Shown,
     Mailboxes,
     fault::{Panicked, blocking},
+    files::let_go,
     read::Pending,
     searches::Asked,
 };
@@ -137,7 +138,7 @@ pub(super) async fn record_our_fault(mail: &Mailboxes, pending: &Pending) -> Opt
 pub(super) fn answer_all(
     mail: &Mailboxes,
     folder: &Folder,
-    answers: Vec<(Pending, Settled)>,
+    mut answers: Vec<(Pending, Settled)>,
     later: usize,
 ) -> Answered {
     let mut again = Vec::new();
@@ -148,6 +149,7 @@ pub(super) fn answer_all(
     show(mail, folder, &answers);
     let shown_in = began.elapsed();
     answers.iter().for_each(|(pending, settled)| tell(pending, settled));
+    answers.iter_mut().for_each(|(pending, _)| let_go(mail, pending));
     let mut rest = Vec::new();
     for (pending, settled) in answers {
         match Asked::of(&pending, &settled) {
@@ -223,7 +225,13 @@ fn show(mail: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
                 | Command::ArchiveSession(_)
                 | Command::RegisterGroup(_),
             ) => asked |= settled.receipt.request_id.is_some(),
-            Some(Command::SendMessage(_) | Command::ListTasks(_) | Command::SearchSessions(_)) | None => {}
+            Some(
+                Command::SendMessage(_)
+                | Command::Media(_)
+                | Command::ListTasks(_)
+                | Command::SearchSessions(_),
+            )
+            | None => {}
         }
     }
     let own = asked.then_some(folder);

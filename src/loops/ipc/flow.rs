@@ -8,6 +8,7 @@ use ipc_handlers::Folder;
 use super::{
     Mailboxes,
     answer::{Finished, Settling, answer_all},
+    files,
     read::{Patience, Pending, Reading, Taken, read},
     transcripts,
 };
@@ -54,7 +55,7 @@ impl Handled {
     }
 }
 
-/// When slow work is done: transcripts, which can take seconds.
+/// When slow work is done: transcripts and files, which can take seconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slow {
     Now,
@@ -134,6 +135,22 @@ impl<'a> Flow<'a> {
                         // It is settled at once: nobody waits for the transcript of the next one.
                         self.read_bytes += AT_ONCE;
                         ready.file.transcripts = said;
+                    }
+                    if let Some(sends) = &ready.sends {
+                        let copied = match self.slow {
+                            Slow::Later => None,
+                            Slow::Now | Slow::Left => files::copy(self.mail, &ready, sends),
+                        };
+                        let Some(copied) = copied else {
+                            self.slow = Slow::Left;
+                            self.handled.growing.push(ready.claimed);
+                            continue;
+                        };
+                        // The same: how much there is of files is known once those before it are queued.
+                        self.read_bytes += AT_ONCE;
+                        self.handled.bytes += copied.bytes;
+                        ready.file.files = copied.files;
+                        ready.hands = copied.hands;
                     }
                     self.read_bytes += ready.kept.len();
                     self.handled.messages += usize::from(ready.is_message);

@@ -124,6 +124,9 @@ pub(super) async fn clear(
     match mail.store.group(folder).await {
         Ok(None) => {
             workers.remove(folder);
+            if let Err(error) = mail.media.sweep_shown(|group, _| group != folder.as_str()) {
+                tracing::warn!(error = %chain(&error), "files that an earlier group was shown can't be removed yet");
+            }
             forget(mail, watch, folder)
         }
         // It is not made: who makes it is told why.

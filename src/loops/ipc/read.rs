@@ -8,13 +8,13 @@ use ipc_handlers::{
     token,
 };
 
-use super::{Mailboxes, transcripts::Archives};
+use super::{Mailboxes, files::Files, transcripts::Archives};
 use crate::{
     domain::host::errors::chain,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, World, Writer},
     ops::ipc::hand::file_of,
     store::{self, Body, CommandFile, Proof, digest},
-    system::failpoint,
+    system::{failpoint, media::InHand},
 };
 
 /// How long a file that can't be parsed is given to become whole.
@@ -30,6 +30,10 @@ pub(super) struct Pending {
     pub(super) is_message: bool,
     /// What was said in sessions that it keeps is to be read first.
     pub(super) archives: Option<Archives>,
+    /// These files go with what it says, and are to be copied first.
+    pub(super) sends: Option<Files>,
+    /// The copies: they are not removed until it is settled.
+    pub(super) hands: Vec<InHand>,
     /// How often it was settled and could not be answered.
     pub(super) unanswered: u32,
 }
@@ -49,7 +53,16 @@ impl Pending {
             }
         };
         let file = file_of(&claimed, origin, Err(refusal), digest);
-        Some(Self { claimed, file, kept: Arc::new(kept), is_message: false, archives: None, unanswered: 0 })
+        Some(Self {
+            claimed,
+            file,
+            kept: Arc::new(kept),
+            is_message: false,
+            archives: None,
+            sends: None,
+            hands: Vec::new(),
+            unanswered: 0,
+        })
     }
 }
 
@@ -220,8 +233,19 @@ pub(super) fn read(mail: &Mailboxes, taken: Taken, run: Option<i64>, patience: P
     };
     let proof = proof(mail, body.is_ok().then_some(kept.as_slice()));
     let command = body.as_ref().ok().and_then(|body| body.envelope().ok()).map(|envelope| &envelope.command);
-    let is_message = matches!(command, Some(Command::SendMessage(_)));
+    let is_message = matches!(command, Some(Command::SendMessage(_) | Command::Media(_)));
     let archives = command.and_then(Archives::of);
+    let sends = command.and_then(Files::of);
     let file = CommandFile { run, proof, ..file_of(&claimed, origin, body, digest) };
-    Reading::Ready(Box::new(Pending { claimed, file, kept, is_message, archives, unanswered: 0 }))
+    let hands = Vec::new();
+    Reading::Ready(Box::new(Pending {
+        claimed,
+        file,
+        kept,
+        is_message,
+        archives,
+        sends,
+        hands,
+        unanswered: 0,
+    }))
 }

@@ -1,13 +1,24 @@
 //! The document that a runner reads from its stdin, and the follow-ups that come after it.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use ipc_handlers::{
     Folder, Time,
     token::{Claims, LIFETIME_MS, RunToken},
     wire,
 };
 
+use tokio::task::spawn_blocking;
+
 use super::Runs;
-use crate::store::{Content, Handed, HandedTask, batch_name, task_batch};
+use crate::{
+    domain::{host::errors::chain, platforms::attachments::Digest, states::SandboxName},
+    store::{Content, Handed, HandedTask, batch_name, task_batch},
+    system::media::Media,
+};
+
+/// Where a container sees the files of messages.
+pub(super) const IN_CONTAINER: &str = "/workspace/media";
 
 /// Tools that an agent in a chat can't use: they would wait for somebody at a terminal, or keep a schedule of their own.
 const BLOCKED_TOOLS: [&str; 8] = [
@@ -34,8 +45,33 @@ pub(in crate::loops) async fn input_of(runs: &Runs, handed: &Handed) -> Vec<u8> 
     serde_json::to_vec(&input).unwrap_or_default()
 }
 
+/// Returns a prompt, once its files are where the agent sees them.
 pub(super) async fn prompt_of(runs: &Runs, group: &Folder, content: &Content) -> String {
-    content.prompt(&runs.zone_of(group).await)
+    if !content.has_files() {
+        return content.prompt(&runs.zone_of(group).await);
+    }
+    let (files, zone) = (content.files(), runs.zone_of(group).await);
+    let (media, of) = (Arc::clone(&runs.media), group.clone());
+    let missing = spawn_blocking(move || show(&media, &of, files)).await;
+    // A panic is logged where it happens: the paths are named, and the agent finds out.
+    let missing = missing.unwrap_or_default();
+    let seen_at = match runs.sandbox.kind() {
+        SandboxName::Process => runs.media.shown_to(group.as_str()).display().to_string(),
+        SandboxName::Docker => IN_CONTAINER.to_owned(),
+    };
+    content.clone().seen_at(&seen_at, &missing).prompt(&zone)
+}
+
+/// Shows files to a group. Returns those that can't be shown, and why.
+fn show(media: &Media, group: &Folder, files: Vec<(String, Digest)>) -> BTreeMap<String, String> {
+    let mut missing = BTreeMap::new();
+    for (path, digest) in files {
+        if let Err(error) = media.show(group.as_str(), &path, &digest) {
+            tracing::error!(%group, path, error = %chain(&error), "a file of a message can't be shown to its agent");
+            missing.insert(path, "the host can't show it".to_owned());
+        }
+    }
+    missing
 }
 
 pub(super) async fn of_batch(runs: &Runs, handed: &Handed) -> Launching {

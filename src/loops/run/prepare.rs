@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 use ipc_handlers::{Folder, wire};
 use tokio::task::{JoinError, spawn_blocking};
 
-use super::{Runs, model};
+use super::{Runs, document, model};
 use crate::{
     allowlists::mounts,
     domain::{
@@ -211,6 +211,7 @@ fn directories(folders: &Folders, extra: &[Granted], place: RunsIn) -> Vec<Strin
 
 /// A group's own folders on the host.
 struct Folders {
+    folder: String,
     group: PathBuf,
     ipc: PathBuf,
     sessions: PathBuf,
@@ -220,6 +221,7 @@ struct Folders {
 impl Folders {
     fn of(runs: &Runs, group: &Folder) -> Self {
         Self {
+            folder: group.to_string(),
             group: runs.root.join("groups").join(group.as_str()),
             ipc: runs.root.join("data/ipc").join(group.as_str()),
             sessions: runs.root.join("data/sessions").join(group.as_str()).join(".claude"),
@@ -237,6 +239,7 @@ impl Folders {
     ) -> Result<(), Unprepared> {
         crate::root::make_agent_folders(&[&self.group, &self.sessions], owner)
             .map_err(Unprepared::Folders)?;
+        runs.media.make_shown_to(&self.folder).map_err(Unprepared::Folders)?;
         if let Some(owner) = owner {
             let global = is_main.then_some(&self.global).filter(|global| global.is_dir());
             for folder in [&self.group, &self.sessions].into_iter().chain(global) {
@@ -275,6 +278,13 @@ impl Folders {
             let inside = format!("/workspace/ipc/{name}");
             mounts.push(mount(self.ipc.join(name), &inside, Access::ReadWrite, Whose::Own));
         }
+        // The same files may be shown to other groups, too.
+        mounts.push(mount(
+            runs.media.shown_to(&self.folder),
+            document::IN_CONTAINER,
+            Access::ReadOnly,
+            Whose::Shared,
+        ));
         if self.global.is_dir() {
             let access = if is_main { Access::ReadWrite } else { Access::ReadOnly };
             mounts.push(mount(self.global.clone(), "/workspace/global", access, Whose::Shared));

@@ -241,5 +241,6 @@ pub fn file_of(
         body,
         digest,
         transcripts: Transcripts::new(),
+        files: Ok(Vec::new()),
     }
 }

@@ -2,16 +2,23 @@
 //! due becomes a run (`due.rs`). A batch is made once: the unique index of `batches (lane_id, first)` holds it, and the cursor moves
 //! behind it in the same commit. A slot of a task is run once by `runs_slot_once`.
 
+use std::collections::BTreeMap;
+
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::domain::{
     host::zone::Zone,
+    platforms::attachments::{Attachment, Digest, shown_at},
     rows::{Message, Task},
-    runs::prompt::{Limits, PromptMessage, Row, Selection, Waking, format_selection, select},
+    runs::prompt::{Limits, PromptFile, PromptMessage, Row, Selection, Waking, format_selection, select},
     states::{SandboxName, Via},
 };
-use crate::store::{Result, Store, columns::Columns as _, talk::messages::message_row};
+use crate::store::{
+    Result, Store,
+    columns::Columns as _,
+    talk::{attachments::beside_message, messages::message_row},
+};
 
 /// How much goes into one batch.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +57,27 @@ pub struct Content {
 }
 
 impl Content {
+    /// Whether files are beside its messages, be they there or missing.
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        self.rows.iter().any(|row| !row.message.files.is_empty())
+    }
+
+    /// Returns the files that are shown to the agent: where, below the folder of its group's media, and which.
+    #[must_use]
+    pub fn files(&self) -> Vec<(String, Digest)> {
+        let all = self.rows.iter().flat_map(|row| &row.message.files);
+        all.filter_map(|file| Some((file.path.clone(), file.file.digest?))).collect()
+    }
+
+    /// Returns the same, of an agent that sees its group's files in the folder `media`; `missing` says which are not there, and
+    /// why.
+    #[must_use]
+    pub fn seen_at(mut self, media: &str, missing: &BTreeMap<String, String>) -> Self {
+        self.rows.iter_mut().for_each(|row| row.message.seen_at(media, missing));
+        self
+    }
+
     /// Returns the prompt, in v1's format.
     #[must_use]
     pub fn prompt(&self, zone: &Zone) -> String {
@@ -227,9 +255,18 @@ fn within(
             "SELECT m.*, i.n FROM inbox i INDEXED BY {index} JOIN messages m ON m.seq = i.seq
              WHERE i.lane_id = ?1 AND i.n >= ?2 AND i.n <= ?3 AND {which} ORDER BY i.n {order} LIMIT ?4"
         );
-        Ok(c.prepare_cached(&sql)?
-            .query_map(params![lane, first, until, limit], |r| Ok((r.get("n")?, message_row(r)?)))?
-            .collect::<rusqlite::Result<_>>()?)
+        c.prepare_cached(&sql)?
+            .query_map(params![lane, first, until, limit], |r| {
+                Ok((r.get("n")?, message_row(r)?, r.get("files")?))
+            })?
+            .map(|row| {
+                let (n, mut message, files): (i64, Message, u32) = row?;
+                if files > 0 {
+                    message.attachments = beside_message(c, message.seq)?;
+                }
+                Ok((n, message))
+            })
+            .collect()
     };
     let waking = read(WAKING, "ASC", until, limits.messages + 1)?;
     let Some((newest_waking, _)) = waking.last() else { return Ok(None) };
@@ -258,7 +295,12 @@ fn within(
 
 impl From<Message> for PromptMessage {
     fn from(message: Message) -> Self {
+        let date = message.received_at.to_jiff().strftime("%Y-%m-%d").to_string();
+        let seq = message.seq;
+        let shown =
+            |(n, file): (usize, Attachment)| PromptFile { path: shown_at(&date, seq, n, &file.name), file };
         Self {
+            files: (1..).zip(message.attachments).map(shown).collect(),
             sender_name: message.sender_name,
             text: message.text,
             at: message.at,

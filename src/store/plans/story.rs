@@ -60,10 +60,10 @@ fn inbound(key: &str) -> Inbound {
         at: Some(NOW),
         attachments: vec![Attachment {
             name: "a".into(),
-            kind: "b/c".into(),
+            mime: "b/c".into(),
             size: 1,
-            digest: [0; 32],
-            place: "d".into(),
+            digest: Some([0; 32]),
+            ..Attachment::default()
         }],
         ..Inbound::default()
     }
@@ -101,6 +101,7 @@ fn file(claim: i64, json: &serde_json::Value, run: Option<i64>) -> CommandFile {
         digest: digest(json.to_string().as_bytes()),
         body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
         transcripts: Transcripts::new(),
+        files: Ok(Vec::new()),
     }
 }
 
@@ -296,6 +297,8 @@ async fn of_the_outbox(store: &Store) {
     assert_eq!(store.parts_of(first.id).await.unwrap().len(), 2);
     assert!(store.attachments_said(first.id).await.unwrap().is_empty());
     assert_eq!(store.attachments(1).await.unwrap().len(), 1);
+    assert_eq!(store.media_use("local:main", NOW).await.unwrap().all, 1);
+    assert!(store.names_file(&[0; 32]).unwrap());
     assert_eq!(store.said_as("local:main", "p1").await.unwrap(), Some(first.id));
     store.delivery_failed(first.id, "away", Then::Again { after_ms: 0, counts: true }, NOW).await.unwrap();
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };

@@ -1,12 +1,16 @@
 //! Files of messages and of texts in the outbox. Their rows go when the message or text goes.
 
+use ipc_handlers::Time;
 use rusqlite::{Connection, Row, params};
 
 use crate::domain::{
-    platforms::attachments::Attachment,
+    platforms::attachments::{Attachment, BLOCK, MediaUse},
     rows::{Message, OutboxRow},
 };
-use crate::store::{Result, Store};
+use crate::store::{Result, Store, columns::Columns as _, media};
+
+/// For how long a chat's files count, ms.
+const HOUR_MS: i64 = 3_600_000;
 
 impl Store {
     /// Returns the files beside a message, in the order in which they came.
@@ -14,7 +18,7 @@ impl Store {
     /// # Errors
     /// As every read.
     pub async fn attachments(&self, seq: i64) -> Result<Vec<Attachment>> {
-        self.ask(move |c| beside(c, BESIDE_MESSAGE, seq)).await
+        self.ask(move |c| beside_message(c, seq)).await
     }
 
     /// Returns the files of a text in the outbox, in the order in which they are sent.
@@ -22,33 +26,117 @@ impl Store {
     /// # Errors
     /// As every read.
     pub async fn attachments_said(&self, outbox_id: i64) -> Result<Vec<Attachment>> {
-        self.ask(move |c| beside(c, BESIDE_SAID, outbox_id)).await
+        self.ask(move |c| beside_said(c, outbox_id)).await
+    }
+
+    /// Whether a message has a file of this number, which is there.
+    ///
+    /// # Errors
+    /// As every read.
+    pub async fn has_file(&self, seq: i64, n: i64) -> Result<bool> {
+        self.ask(move |c| {
+            Ok(c.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM attachments INDEXED BY attachments_in WHERE seq = ?1 AND n = ?2 AND digest IS NOT NULL)",
+            )?
+            .query_row([seq, n], |r| r.get(0))?)
+        })
+        .await
+    }
+
+    /// Returns how many bytes of files a chat has had in the last hour, and how many are kept of all.
+    ///
+    /// # Errors
+    /// As every read.
+    pub async fn media_use(&self, chat: &str, now: Time) -> Result<MediaUse> {
+        let chat = chat.to_owned();
+        self.ask(move |c| media_use(c, &chat, now)).await
     }
 }
 
-const BESIDE_MESSAGE: &str = "SELECT name, type, size, digest, place FROM attachments INDEXED BY attachments_in WHERE seq = ?1 ORDER BY n";
-const BESIDE_SAID: &str = "SELECT name, type, size, digest, place FROM attachments INDEXED BY attachments_out WHERE outbox_id = ?1 ORDER BY n";
+/// Returns how many bytes of files a chat has had in the last hour, and how many are kept of all.
+pub(in crate::store) fn media_use(c: &Connection, chat: &str, now: Time) -> Result<MediaUse> {
+    let chat_hour = c
+        .prepare_cached(
+            "SELECT coalesce(sum(max(size, ?3)), 0) AS bytes FROM attachments INDEXED BY attachments_lately WHERE chat_jid = ?1 AND at > ?2",
+        )?
+        .query_row(params![chat, now.plus_ms(-HOUR_MS).0, BLOCK], |r| r.get("bytes"))?;
+    Ok(MediaUse { chat_hour, all: media::bytes(c)? })
+}
+
+const BESIDE_MESSAGE: &str = "SELECT name, kind, type, claimed, size, digest, problem, caption, seconds FROM attachments INDEXED BY attachments_in WHERE seq = ?1 ORDER BY n";
+const BESIDE_SAID: &str = "SELECT name, kind, type, claimed, size, digest, problem, caption, seconds FROM attachments INDEXED BY attachments_out WHERE outbox_id = ?1 ORDER BY n";
+
+pub(in crate::store) fn beside_message(c: &Connection, seq: i64) -> Result<Vec<Attachment>> {
+    beside(c, BESIDE_MESSAGE, seq)
+}
+
+pub(in crate::store) fn beside_said(c: &Connection, outbox_id: i64) -> Result<Vec<Attachment>> {
+    beside(c, BESIDE_SAID, outbox_id)
+}
 
 fn beside(c: &Connection, sql: &str, row: i64) -> Result<Vec<Attachment>> {
     let file = |r: &Row<'_>| {
         Ok(Attachment {
             name: r.get("name")?,
-            kind: r.get("type")?,
+            kind: r.word("attachments", "kind")?,
+            mime: r.get("type")?,
+            claimed: r.get("claimed")?,
             size: r.get("size")?,
             digest: r.get("digest")?,
-            place: r.get("place")?,
+            problem: r.get("problem")?,
+            caption: r.get("caption")?,
+            seconds: r.get("seconds")?,
         })
     };
     Ok(c.prepare_cached(sql)?.query_map([row], file)?.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Keeps files beside a message that is new.
-pub(in crate::store) fn add(c: &Connection, seq: i64, files: &[Attachment]) -> Result<()> {
+/// What files are beside.
+#[derive(Clone, Copy)]
+pub(in crate::store) enum Beside<'a> {
+    /// A message that came in.
+    Message(i64),
+    /// A row of the outbox, and whose command it came with.
+    Said(i64, Option<&'a str>),
+}
+
+/// Keeps files beside a message or a text that is new.
+pub(in crate::store) fn add(
+    c: &Connection,
+    beside: Beside<'_>,
+    chat: &str,
+    files: &[Attachment],
+    now: Time,
+) -> Result<()> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let (seq, outbox_id, group) = match beside {
+        Beside::Message(seq) => (Some(seq), None, None),
+        Beside::Said(id, group) => (None, Some(id), group),
+    };
     let mut insert = c.prepare_cached(
-        "INSERT INTO attachments (seq, n, name, type, size, digest, place) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO attachments (seq, outbox_id, n, name, kind, type, claimed, size, digest, problem, caption, seconds, chat_jid, at, group_folder)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?;
     for (n, file) in (1_i64..).zip(files) {
-        insert.execute(params![seq, n, file.name, file.kind, file.size, file.digest, file.place])?;
+        insert.execute(params![
+            seq,
+            outbox_id,
+            n,
+            file.name,
+            file.kind.as_str(),
+            file.mime,
+            file.claimed,
+            file.size,
+            file.digest,
+            file.problem,
+            file.caption,
+            file.seconds,
+            chat,
+            now.0,
+            group
+        ])?;
     }
     Ok(())
 }
@@ -56,7 +144,7 @@ pub(in crate::store) fn add(c: &Connection, seq: i64, files: &[Attachment]) -> R
 /// Adds to messages the files that are beside them.
 pub(in crate::store) fn with_files(c: &Connection, mut messages: Vec<Message>) -> Result<Vec<Message>> {
     for message in &mut messages {
-        message.attachments = beside(c, BESIDE_MESSAGE, message.seq)?;
+        message.attachments = beside_message(c, message.seq)?;
     }
     Ok(messages)
 }
@@ -64,7 +152,7 @@ pub(in crate::store) fn with_files(c: &Connection, mut messages: Vec<Message>) -
 /// Adds to rows of the outbox the files that are beside them.
 pub(in crate::store) fn with_files_said(c: &Connection, mut rows: Vec<OutboxRow>) -> Result<Vec<OutboxRow>> {
     for row in &mut rows {
-        row.attachments = beside(c, BESIDE_SAID, row.id)?;
+        row.attachments = beside_said(c, row.id)?;
     }
     Ok(rows)
 }

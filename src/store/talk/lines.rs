@@ -1,8 +1,12 @@
 //! A chat line by line, as people read it.
 
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 
-use crate::store::{Result, Store};
+use crate::domain::platforms::attachments::{Goes, told};
+use crate::store::{
+    Result, Store,
+    talk::attachments::{beside_message, beside_said},
+};
 
 /// How much of a line is shown, characters; `g2 messages list` and `g2 outbox list` have it whole.
 pub(in crate::store) const LONGEST_SHOWN: i64 = 4096;
@@ -52,7 +56,7 @@ impl Store {
         let chat = chat.to_owned();
         self.ask(move |c| {
             let mut rows = c.prepare_cached(
-                "SELECT 0 AS ours, m.seq, m.sender, m.sender_name, substr(m.text, 1, ?4) AS text, length(m.text) > ?4 AS cut,
+                "SELECT 0 AS ours, m.seq, m.seq AS id, m.files, m.sender, m.sender_name, substr(m.text, 1, ?4) AS text, length(m.text) > ?4 AS cut,
                         EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.verdict IS NULL) AS unjudged,
                         EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.verdict = 'wake')
                           OR EXISTS (SELECT 1 FROM approval_messages a WHERE a.seq = m.seq) AS woken,
@@ -70,7 +74,7 @@ impl Store {
                 let woken: bool = row.get("woken")?;
                 let why: Option<String> = row.get("why")?;
                 let asleep = (!woken).then(|| why.unwrap_or_else(|| "no group is wired to this chat".into()));
-                heard.push(Heard { seq: row.get("seq")?, line: line_row(row)?, asleep });
+                heard.push(Heard { seq: row.get("seq")?, line: line_row(c, row)?, asleep });
             }
             Ok(heard)
         })
@@ -78,10 +82,17 @@ impl Store {
     }
 }
 
-pub(in crate::store) fn line_row(r: &Row<'_>) -> rusqlite::Result<Line> {
+/// A row with a line for each of its files, the number of which is in `files`, below the text.
+pub(in crate::store) fn line_row(c: &Connection, r: &Row<'_>) -> Result<Line> {
     let by = match r.get("ours")? {
         0 => By::Person { id: r.get("sender")?, name: r.get("sender_name")? },
         _ => By::Agent(r.get("sender_name")?),
     };
-    Ok(Line { by, text: r.get("text")?, cut: r.get("cut")? })
+    let text: String = r.get("text")?;
+    let files = match (r.get::<_, u32>("files")?, &by) {
+        (0, _) => return Ok(Line { by, text, cut: r.get("cut")? }),
+        (_, By::Person { .. }) => beside_message(c, r.get("id")?)?,
+        (_, By::Agent(_)) => beside_said(c, r.get("id")?)?,
+    };
+    Ok(Line { by, text: told(&text, &files, |_| Goes::ToFolder), cut: r.get("cut")? })
 }

@@ -22,7 +22,7 @@ use crate::store::{
     columns::Columns as _,
     talk::{
         approvals::{self, Contact, YES_TO},
-        attachments::{self, with_files},
+        attachments::{self, Beside, with_files},
         chats::{self, ensure_chat},
         people,
     },
@@ -151,19 +151,19 @@ impl Store {
             }
             // Nothing that answers a question is a prompt as well.
             let reply = approvals::read_reply(c, &inbound, now)?;
+            let came = inbound.attachments.len();
+            let files = kept(std::mem::take(&mut inbound.attachments));
             c.prepare_cached(
-                "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender, files)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             )?
             .execute(params![
                 inbound.chat_jid, inbound.replay_key, inbound.id, inbound.thread, inbound.sender, inbound.sender_name,
                 inbound.text, inbound.at.map(|t| t.0), now.0, inbound.from_me, inbound.bot, inbound.mentioned,
-                inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender
+                inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender, files.len()
             ])?;
             let seq = c.last_insert_rowid();
-            let came = inbound.attachments.len();
-            let files = kept(std::mem::take(&mut inbound.attachments));
-            attachments::add(c, seq, &files)?;
+            attachments::add(c, Beside::Message(seq), &inbound.chat_jid, &files, now)?;
             let mut groups: Vec<String> = c
                 .prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
                 .query_map([&inbound.chat_jid], |r| r.get(0))?

@@ -7,6 +7,7 @@ pub(in crate::store) use crate::domain::rows::Button;
 use crate::domain::{
     platforms::{
         addresses::channel_of,
+        attachments::Attachment,
         channels::{LONGEST_WAIT_MS, Then},
     },
     rows::{Delivery, OutboxRow, UnknownDeliveries},
@@ -16,7 +17,10 @@ use crate::domain::{
 use crate::store::{
     Result, Store, StoreError, at_most,
     columns::Columns as _,
-    talk::{approvals, attachments::with_files_said},
+    talk::{
+        approvals,
+        attachments::{self, Beside, beside_said, with_files_said},
+    },
 };
 
 /// A part of something to say.
@@ -220,11 +224,12 @@ impl Store {
             let mut said = c.prepare_cached(&format!(
                 "{DELIVERY} WHERE chat_jid = ?1 AND id > ?2 AND status = 'sent' ORDER BY id LIMIT ?3"
             ))?;
-            let mut said = said.query_map(params![chat, after, at_most(Some(rows))], delivery_row)?;
+            let mut said = said.query(params![chat, after, at_most(Some(rows))])?;
             let (mut piece, mut read): (Vec<Delivery>, usize) = (Vec::new(), 0);
             while read < bytes
-                && let Some(delivery) = said.next().transpose()?
+                && let Some(row) = said.next()?
             {
+                let delivery = delivery_row(c, row)?;
                 read = read.saturating_add(delivery.text.len());
                 piece.push(delivery);
             }
@@ -283,8 +288,10 @@ fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> 
         .prepare_cached(&format!(
             "{DELIVERY} INDEXED BY outbox_open WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT 1"
         ))?
-        .query_row([chat], |r| Ok((delivery_row(r)?, r.get::<_, Option<i64>>("next_try_at")?)))
-        .optional()?;
+        .query([chat])?
+        .next()?
+        .map(|r| -> Result<_> { Ok((delivery_row(c, r)?, r.get::<_, Option<i64>>("next_try_at")?)) })
+        .transpose()?;
     let Some((delivery, next_try_at)) = next else { return Ok(NextDelivery::Nothing) };
     // A clock that was ahead when the row failed does not keep it for longer than its longest rest.
     let rests = |at: &Time| retry::rest(*at, now, LONGEST_WAIT_MS) != Rest::Over;
@@ -299,9 +306,9 @@ fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> 
 }
 
 const DELIVERY: &str =
-    "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, buttons FROM outbox";
+    "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, buttons, files FROM outbox";
 
-fn delivery_row(r: &Row<'_>) -> rusqlite::Result<Delivery> {
+fn delivery_row(c: &Connection, r: &Row<'_>) -> Result<Delivery> {
     Ok(Delivery {
         id: r.get("id")?,
         chat_jid: r.get("chat_jid")?,
@@ -310,12 +317,14 @@ fn delivery_row(r: &Row<'_>) -> rusqlite::Result<Delivery> {
         sender: r.get("sender")?,
         reply_to: r.get("reply_to")?,
         attempts: r.get("attempts")?,
-        buttons: r
-            .get_ref("buttons")?
-            .as_str_or_null()?
-            .map(|_| r.json("outbox", "buttons"))
-            .transpose()?
-            .unwrap_or_default(),
+        buttons: match r.get::<_, Option<String>>("buttons")? {
+            Some(_) => r.json("outbox", "buttons")?,
+            None => Vec::new(),
+        },
+        attachments: match r.get("files")? {
+            0 => Vec::new(),
+            1_u32.. => beside_said(c, r.get("id")?)?,
+        },
     })
 }
 
@@ -376,15 +385,19 @@ pub(in crate::store) struct Say<'a> {
     pub(in crate::store) buttons: &'a [Button],
     /// What is said once; see `crossing/said.rs`.
     pub(in crate::store) key: Option<&'a str>,
+    /// What goes with it.
+    pub(in crate::store) files: &'a [Attachment],
 }
 
 pub(in crate::store) fn say(c: &Connection, say: &Say<'_>, now: Time) -> Result<i64> {
     let buttons = (!say.buttons.is_empty()).then(|| serde_json::json!(say.buttons).to_string());
     c.prepare_cached(
-        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons, group_folder, said_key) VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9, ?10, ?11)",
+        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons, group_folder, said_key, files) VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?
-    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0, buttons, say.group, say.key])?;
-    Ok(c.last_insert_rowid())
+    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0, buttons, say.group, say.key, say.files.len()])?;
+    let id = c.last_insert_rowid();
+    attachments::add(c, Beside::Said(id, say.group), say.chat_jid, say.files, now)?;
+    Ok(id)
 }
 
 pub(in crate::store) const OUTBOX: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, status, attempts, cause, created_at, sent_at, error FROM outbox";

@@ -20,11 +20,11 @@ pub struct Conversation {
 
 /// Both sides of a chat that are there to be read, newest first.
 const BOTH: &str = "SELECT * FROM (
-   SELECT * FROM (SELECT 0 AS ours, seq AS id, sender, sender_name, substr(text, 1, ?2) AS text, length(text) > ?2 AS cut, received_at AS at
+   SELECT * FROM (SELECT 0 AS ours, seq AS id, sender, sender_name, substr(text, 1, ?2) AS text, length(text) > ?2 AS cut, received_at AS at, files
                   FROM messages WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT ?3)
    UNION ALL
    SELECT * FROM (SELECT 1, o.id, '', coalesce(o.sender, (SELECT ltrim(g.trigger, '@') FROM runs r JOIN groups g ON g.folder = r.group_folder WHERE r.id = o.run_id)),
-                         substr(o.text, 1, ?2), length(o.text) > ?2, o.sent_at
+                         substr(o.text, 1, ?2), length(o.text) > ?2, o.sent_at, o.files
                   FROM outbox o WHERE o.chat_jid = ?1 AND o.status = 'sent' ORDER BY o.id DESC LIMIT ?3)
  ) ORDER BY at DESC, ours DESC, id DESC LIMIT ?3";
 
@@ -54,10 +54,13 @@ impl Store {
                     .query_row(params![chat, message, said], |r| r.get(0))?,
             };
             let lines = new.clamp(few, many.max(few));
-            let mut lines: Vec<Line> = c
-                .prepare_cached(BOTH)?
-                .query_map(params![chat, LONGEST_SHOWN, i64::try_from(lines).unwrap_or(i64::MAX)], line_row)?
-                .collect::<rusqlite::Result<_>>()?;
+            let limit = i64::try_from(lines).unwrap_or(i64::MAX);
+            let mut newest = c.prepare_cached(BOTH)?;
+            let mut newest = newest.query(params![chat, LONGEST_SHOWN, limit])?;
+            let mut lines: Vec<Line> = Vec::new();
+            while let Some(row) = newest.next()? {
+                lines.push(line_row(c, row)?);
+            }
             lines.reverse();
             let shown = new.min(lines.len());
             Ok(Conversation { lines, new: shown, older: new - shown })

@@ -19,7 +19,7 @@ use crate::store::{
     columns::Columns as _,
     talk::{
         approvals::{APPROVAL, approval_row, with_messages},
-        attachments::with_files,
+        attachments::{with_files, with_files_said},
         messages::{MESSAGE, message_row},
         outbox::{OUTBOX, outbox_row},
     },
@@ -301,14 +301,15 @@ impl Store {
 
 /// What a run answered to a batch: what it said since the hand-over, and since it finished others, until it finished this.
 fn answers_to(c: &Connection, run: i64, batch: i64) -> Result<Vec<OutboxRow>> {
-    Ok(c.prepare_cached(&format!(
+    let rows = c.prepare_cached(&format!(
         "{OUTBOX} WHERE run_id = ?1 AND {AN_ANSWER}
            AND id > (SELECT coalesce(b.said_from, max(b.outbox_mark, r.answered)) FROM batches b JOIN runs r ON r.id = b.run_id WHERE b.id = ?2)
            AND id <= (SELECT coalesce(said_to, {}) FROM batches WHERE id = ?2) ORDER BY id",
         i64::MAX
     ))?
     .query_map([run, batch], outbox_row)?
-    .collect::<rusqlite::Result<_>>()?)
+    .collect::<rusqlite::Result<_>>()?;
+    with_files_said(c, rows)
 }
 
 fn notices_of(c: &Connection, run: i64, batch: i64) -> Result<Vec<OutboxRow>> {
@@ -336,9 +337,11 @@ fn commands_of(c: &Connection, run: i64, batch: i64) -> Result<Vec<WhyCommand>> 
 
 /// What a command had said.
 fn said_by(c: &Connection, command: &WhyCommand) -> Result<Vec<OutboxRow>> {
-    Ok(c.prepare_cached(&format!("{OUTBOX} WHERE run_id = ?1 AND cause = 'command ' || ?2"))?
+    let rows = c
+        .prepare_cached(&format!("{OUTBOX} WHERE run_id = ?1 AND cause = 'command ' || ?2"))?
         .query_map([command.run, command.id], outbox_row)?
-        .collect::<rusqlite::Result<_>>()?)
+        .collect::<rusqlite::Result<_>>()?;
+    with_files_said(c, rows)
 }
 
 fn answer(why: &Why) -> String {

@@ -10,7 +10,7 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{host::zone::Zones, states::CommandOutcome};
+use crate::domain::{host::zone::Zones, platforms::attachments::Attachment, states::CommandOutcome};
 use crate::store::{
     Bounds, Result, Store, StoreError, columns::Columns as _, work::sessions::Transcripts,
     writer::in_savepoint,
@@ -48,6 +48,8 @@ pub struct CommandFile {
     pub digest: Vec<u8>,
     /// What was said in the sessions that it may archive.
     pub transcripts: Transcripts,
+    /// The files that go with what it says, as the host has them, or why one can't be sent.
+    pub files: std::result::Result<Vec<Attachment>, Refusal>,
 }
 
 /// What a command file holds, parsed beside the writer.
@@ -317,6 +319,7 @@ mod tests {
             digest: digest(json.to_string().as_bytes()),
             body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
             transcripts: Transcripts::new(),
+            files: Ok(Vec::new()),
             proof: Proof::None,
         }
     }

@@ -1,5 +1,7 @@
 //! Files beside messages, and beside what is said.
 
+use ipc_handlers::file::MediaKind;
+
 use g2::{
     domain::{
         host::prune::{DAY_MS, History, Horizon, Keep},
@@ -15,10 +17,11 @@ const CHAT: &str = "local:family";
 fn file(n: usize) -> Attachment {
     Attachment {
         name: format!("{n}.png"),
-        kind: "image/png".into(),
+        kind: MediaKind::Image,
+        mime: "image/png".into(),
         size: 7,
-        digest: [0x0a; 32],
-        place: format!("files/{n}"),
+        digest: Some([0x0a; 32]),
+        ..Attachment::default()
     }
 }
 
@@ -49,7 +52,7 @@ async fn the_files_of_a_message_come_with_it_once_and_in_order() {
     assert_eq!(store.unanswered(None, None).unwrap()[0].attachments, [file(1), file(2)]);
     let shown = serde_json::to_value(&listed).unwrap();
     let png = serde_json::json!(
-        {"name": "1.png", "type": "image/png", "size": 7, "digest": "0a".repeat(32), "place": "files/1"}
+        {"name": "1.png", "kind": "image", "type": "image/png", "size": 7, "digest": "0a".repeat(32)}
     );
     assert_eq!(shown[0]["attachments"][0], png);
     assert_eq!(shown[1].get("attachments"), None, "no empty list is shown");
@@ -71,7 +74,7 @@ async fn files_go_with_the_row_that_they_are_beside() {
     let old = with_files(store, "old", 2).await.seq;
     store.tell(CHAT.into(), "hello".into(), "test".into(), NOW).await.unwrap();
     let raw = rusqlite::Connection::open(store.path()).unwrap();
-    let beside = "INSERT INTO attachments (outbox_id, n, name, type, size, digest, place) VALUES (1, 1, '1.png', 'image/png', 7, ?1, 'files/1')";
+    let beside = "INSERT INTO attachments (outbox_id, n, name, kind, type, claimed, size, digest, chat_jid, at) VALUES (1, 1, '1.png', 'image', 'image/png', 0, 7, ?1, 'local:family', 1)";
     raw.execute(beside, [[0x0a_u8; 32]]).unwrap();
     assert_eq!(store.attachments_said(1).await.unwrap(), [file(1)]);
     assert_eq!(store.outbox(None, None).await.unwrap()[0].attachments, [file(1)]);

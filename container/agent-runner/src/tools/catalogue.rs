@@ -49,6 +49,33 @@ pub(super) static TOOLS: &[Tool] = &[
         ],
     },
     Tool {
+        name: "send_media",
+        whose: Own,
+        text: "Shows a file of yours in the chat: a picture, a film, sound or any other file. It is copied at once, so you \
+               may change or remove it afterwards. At most 25 MiB, unless the user has set another limit.",
+        params: &[
+            required(
+                "file_path",
+                "filePath",
+                "The file, below /workspace/group: \"/workspace/group/chart.png\", or \"chart.png\".",
+            ),
+            param(
+                "media_type",
+                "mediaType",
+                Kind::Choice(&["image", "video", "audio", "document"]),
+                Need::Required,
+                "As what it is shown. document: as a file to be kept, in full quality.",
+            ),
+            optional("caption", "caption", "A text with it."),
+            optional(
+                "mimetype",
+                "mimetype",
+                "Its media type, as \"image/png\". Left out, its contents decide.",
+            ),
+            param("chat_jid", "chatJid", Kind::Text, Need::Chat, CHAT),
+        ],
+    },
+    Tool {
         name: "schedule_task",
         whose: Own,
         text: "Makes a task: a prompt that you will be given at set times.\n\n\

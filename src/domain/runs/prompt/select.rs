@@ -138,7 +138,11 @@ impl Taken {
 fn formatted_bytes(message: &PromptMessage) -> usize {
     /// Tags, attribute names, the time and the line end, with a quote.
     const MARKUP_BYTES: usize = 160;
+    /// The folder that its path is below, and its part of the attributes.
+    const FILE_BYTES: usize = 512;
     let fields = [&message.reply_to_id, &message.reply_to_text, &message.reply_to_sender];
     let optional: usize = fields.into_iter().flatten().map(|text| escape(text).len()).sum();
-    MARKUP_BYTES + escape(&message.sender_name).len() + escape(&message.text).len() + optional
+    let files: usize =
+        message.files.iter().map(|file| FILE_BYTES + escape(&file.file.line(&file.path)).len()).sum();
+    files + MARKUP_BYTES + escape(&message.sender_name).len() + escape(&message.text).len() + optional
 }

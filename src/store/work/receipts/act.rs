@@ -4,7 +4,7 @@ use ipc_handlers::{Caller, Command, Outcome, Refusal, Time};
 use rusqlite::Connection;
 
 use super::{CommandFile, Rules, effects::apply, facts::facts};
-use crate::domain::host::zone::Zone;
+use crate::domain::{host::zone::Zone, platforms::attachments::Attachment};
 use crate::store::{Result, work::sessions::Transcripts, writer::execute};
 
 /// Where a command comes from.
@@ -34,6 +34,14 @@ impl Cause<'_> {
         match self {
             Self::File(file) => format!("command {}", file.claim),
             Self::Person(_) => "command line".into(),
+        }
+    }
+
+    /// The files that go with what is said: only commands of files have any.
+    pub(super) fn files(&self) -> std::result::Result<&[Attachment], &Refusal> {
+        match self {
+            Self::File(file) => file.files.as_deref(),
+            Self::Person(_) => Ok(&[]),
         }
     }
 

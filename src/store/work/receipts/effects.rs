@@ -29,10 +29,10 @@ pub(super) fn apply(
 ) -> Applied {
     let (said, bounds) = (cause.transcripts(), &rules.bounds);
     match effect {
-        Effect::Say { chat_jid, text, unclosed, sender, reply_to } => {
-            let (sender, reply_to) = (sender.as_deref(), reply_to.as_deref());
-            let message = say::Message { chat_jid, text, unclosed: *unclosed, sender, reply_to };
-            say::apply(c, cause, caller, &message, now)
+        Effect::Say { chat_jid, text, unclosed, sender, reply_to, attachments } => {
+            let (sender, reply_to, files) = (sender.as_deref(), reply_to.as_deref(), attachments.len());
+            let message = say::Message { chat_jid, text, unclosed: *unclosed, sender, reply_to, files };
+            say::apply(c, cause, caller, &message, &bounds.media, now)
         }
         Effect::CreateTask(new) => task::create(c, new, &bounds.tasks, clock, now),
         Effect::ListTasks { scope, after, limit } => task::list(c, scope, *after, *limit, &rules.zones),
