@@ -23,6 +23,10 @@ const IDLE_MOST: usize = 4;
 #[derive(Clone)]
 pub struct Http {
     over: Arc<Over>,
+    /// What it calls itself.
+    agent: &'static str,
+    /// What stands before a token.
+    scheme: &'static str,
 }
 
 enum Over {
@@ -98,7 +102,14 @@ impl Http {
             }
             _ => return Err("it is no address such as https://matrix.example.org".into()),
         };
-        Ok(Self { over: Arc::new(over) })
+        let agent = concat!("g2-channels/", env!("CARGO_PKG_VERSION"));
+        Ok(Self { over: Arc::new(over), agent, scheme: "Bearer" })
+    }
+
+    /// Calls itself otherwise, and puts another word before a token, where a platform insists on that.
+    #[must_use]
+    pub fn named(self, agent: &'static str, scheme: &'static str) -> Self {
+        Self { agent, scheme, ..self }
     }
 
     /// Asks, and reads the whole answer.
@@ -107,15 +118,12 @@ impl Http {
     /// There is no answer, or none within its bounds.
     pub async fn ask(&self, ask: Ask) -> Result<Answer, NoAnswer> {
         let not_asked = |why: String| NoAnswer::NotAsked(why);
-        let mut request = Request::builder()
-            .method(ask.method)
-            .uri(ask.url)
-            .header(USER_AGENT, concat!("g2-channels/", env!("CARGO_PKG_VERSION")));
+        let mut request = Request::builder().method(ask.method).uri(ask.url).header(USER_AGENT, self.agent);
         if let Some(kind) = ask.content_type {
             request = request.header(CONTENT_TYPE, kind);
         }
         if let Some(token) = ask.bearer {
-            let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+            let mut value = HeaderValue::from_str(&format!("{} {token}", self.scheme))
                 .map_err(|_| not_asked("the token holds characters that no token has".into()))?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);

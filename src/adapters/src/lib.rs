@@ -1,5 +1,6 @@
 //! Adapters of chat platforms: see `README.md`.
 
+pub mod discord;
 pub mod http;
 pub mod kit;
 pub mod matrix;

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use g2_channels::{kit, matrix, telegram};
+use g2_channels::{discord, kit, matrix, telegram};
 
 /// The adapters of this program.
-const NAMES: [&str; 2] = ["matrix", "telegram"];
+const NAMES: [&str; 3] = ["discord", "matrix", "telegram"];
 
 fn main() -> ExitCode {
     let asked = std::env::args().nth(1).unwrap_or_default();
@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         }
     };
     let ended = match &asked[..] {
+        "discord" => runtime.block_on(kit::serve(discord::connect)),
         "matrix" => runtime.block_on(kit::serve(matrix::connect)),
         "telegram" => runtime.block_on(kit::serve(telegram::connect)),
         _ => {

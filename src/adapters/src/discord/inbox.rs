@@ -1,0 +1,565 @@
+//! From the gateway to the host: what was missed is asked for, each thing gets its place, and is told in order.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use channel_protocol::{Chat, ChatKind, Event, EventKind, Light, State};
+use hyper::Method;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{
+    api::{Api, ApiError},
+    events::{self, Channel, Deleted, Guild, Interaction, Message, Reaction, Told, User, number},
+    gateway::{Mark, News},
+};
+use crate::kit::{Ended, Gone, Host, Stored};
+
+/// How many messages of one channel are asked for after an outage.
+const MOST_MISSED: usize = 5000;
+/// How many messages one answer has.
+const PAGE: usize = 100;
+/// Two messages of a channel may come in another order than their ids; for so long it is asked before the newest one, ms.
+const OVERLAP_MS: u64 = 5000;
+/// In how many places is looked that the gateway does not list: chats with one person, and threads at rest.
+const MOST_UNLISTED: usize = 500;
+/// How long the gateway may take to list its servers.
+const LISTING: Duration = Duration::from_secs(10);
+/// How many channels' names are held.
+const MOST_KNOWN: usize = 20_000;
+/// How many presses may still be answered.
+const MOST_PRESSES: usize = 256;
+/// Discord wants to hear of a press within 3 s; it hears of it once the press is stored, but not later than this.
+const PRESS: Duration = Duration::from_secs(2);
+
+/// A press that may still be answered.
+struct Press {
+    id: String,
+    /// Tells Discord that it arrived.
+    arrived: String,
+    /// Tells the person something.
+    answer: String,
+    heard: tokio::sync::OnceCell<()>,
+}
+
+/// Presses that may still be answered, the newest ones.
+#[derive(Default)]
+pub(super) struct Presses(Mutex<VecDeque<Arc<Press>>>);
+
+impl Presses {
+    fn add(&self, of: &Interaction) -> Arc<Press> {
+        let press = Arc::new(Press {
+            id: of.id.clone(),
+            arrived: format!("/interactions/{}/{}/callback", of.id, of.token),
+            answer: format!("/webhooks/{}/{}", of.application_id, of.token),
+            heard: tokio::sync::OnceCell::new(),
+        });
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push_back(Arc::clone(&press));
+        if all.len() > MOST_PRESSES {
+            all.pop_front();
+        }
+        press
+    }
+
+    /// Tells the person something that nobody else sees.
+    pub(super) async fn answer(&self, api: &Api, id: &str, text: &str) {
+        let press = {
+            let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.iter().find(|press| press.id == id).map(Arc::clone)
+        };
+        let Some(press) = press else { return };
+        press.hear(api).await;
+        if let Err(error) = api.answer(&press.answer, &super::out::whisper(text)).await {
+            eprintln!("answering a press failed: {error}");
+        }
+    }
+}
+
+impl Press {
+    async fn hear(&self, api: &Api) {
+        self.heard
+            .get_or_init(async || {
+                // A deferred change of the message, which is how nothing is changed.
+                if let Err(error) = api.answer(&self.arrived, &json!({"type": 6})).await {
+                    eprintln!("confirming a press failed: {error}");
+                }
+            })
+            .await;
+    }
+}
+
+/// What is known of where we stand.
+pub(super) struct Inbox {
+    api: Api,
+    me: String,
+    prefix: String,
+    presses: Arc<Presses>,
+    /// The newest message of each channel that was told.
+    newest: HashMap<u64, u64>,
+    /// The newest message of all when we began: what is newer in another channel was missed.
+    floor: u64,
+    /// Channels in which something may have been missed.
+    behind: BTreeSet<u64>,
+    /// Servers that the gateway has not listed yet.
+    unlisted: BTreeSet<u64>,
+    listed_by: Instant,
+    channels: HashMap<u64, Channel>,
+    guilds: HashMap<u64, String>,
+    mark: Option<Mark>,
+    /// There was a session in this life.
+    begun: bool,
+    /// The gateway's session stands. Before, nobody knows what was missed.
+    in_session: bool,
+    /// Everything that was missed was told. Before, no place in a session is stored: going on from there would miss it.
+    whole: bool,
+}
+
+/// Where something was written.
+struct Place {
+    chat: String,
+    thread: String,
+    about: Chat,
+}
+
+impl Inbox {
+    pub(super) fn new(
+        api: Api,
+        me: String,
+        prefix: String,
+        presses: Arc<Presses>,
+        cursor: &BTreeMap<String, String>,
+        chats: &BTreeMap<String, String>,
+    ) -> Self {
+        let mut newest = HashMap::new();
+        let of_chats = chats.iter().map(|(chat, id)| (chat.rsplit(':').next().unwrap_or_default(), id));
+        let of_cursor = cursor.iter().filter_map(|(key, id)| Some((key.strip_prefix('c')?, id)));
+        for (channel, id) in of_chats.chain(of_cursor) {
+            if let (channel @ 1.., id @ 1..) = (number(channel), number(id)) {
+                let known = newest.entry(channel).or_insert(id);
+                *known = id.max(*known);
+            }
+        }
+        let floor = newest.values().copied().max().unwrap_or(0);
+        let behind = newest.keys().copied().collect();
+        Self {
+            api,
+            me,
+            prefix,
+            presses,
+            newest,
+            floor,
+            behind,
+            unlisted: BTreeSet::new(),
+            listed_by: Instant::now(),
+            channels: HashMap::new(),
+            guilds: HashMap::new(),
+            mark: cursor.get("session").and_then(|text| Mark::read(text)),
+            begun: false,
+            in_session: false,
+            whole: false,
+        }
+    }
+
+    /// Where the gateway's session stood, as the host stored it.
+    pub(super) const fn mark(&self) -> Option<&Mark> {
+        self.mark.as_ref()
+    }
+
+    /// Tells the host what comes, until one of both is gone.
+    pub(super) async fn work(&mut self, host: &Host, mut news: mpsc::Receiver<News>) -> Ended {
+        match self.all(host, &mut news).await {
+            Ok(()) => Ended::Failed("the connection to Discord ended".into()),
+            Err(Gone) => Ended::Left,
+        }
+    }
+
+    async fn all(&mut self, host: &Host, news: &mut mpsc::Receiver<News>) -> Result<(), Gone> {
+        loop {
+            // Not all servers may list their channels.
+            let next = if self.in_session && !self.whole {
+                tokio::time::timeout_at(self.listed_by, news.recv()).await.ok()
+            } else {
+                Some(news.recv().await)
+            };
+            match next {
+                Some(None) => return Ok(()),
+                Some(Some(News::Lost(why))) => {
+                    self.in_session = false;
+                    let waits = Light::Waiting;
+                    let hint = String::new();
+                    host.state(State { transport: waits, inbound: waits, outbound: Light::Ok, why, hint })
+                        .await?;
+                }
+                Some(Some(News::Told { told, mark, late })) => {
+                    self.mark = Some(mark);
+                    self.handle(host, told, late).await?;
+                }
+                None => {}
+            }
+            let listed = self.unlisted.is_empty() || Instant::now() >= self.listed_by;
+            if self.in_session && listed && !self.whole {
+                self.catch_up_rest(host).await?;
+            }
+        }
+    }
+
+    /// A new session: what happened since the last one was not told.
+    async fn new_session(&mut self, host: &Host, guilds: BTreeSet<u64>) -> Result<(), Gone> {
+        (self.begun, self.in_session, self.whole) = (true, true, false);
+        self.behind = self.newest.keys().copied().collect();
+        self.unlisted = guilds;
+        self.listed_by = Instant::now() + LISTING;
+        self.stand(host).await
+    }
+
+    /// The session goes on, and everything was told again.
+    async fn resumed(&mut self, host: &Host) -> Result<(), Gone> {
+        if !self.begun {
+            self.behind.clear();
+            self.whole = true;
+        }
+        (self.begun, self.in_session) = (true, true);
+        self.stand(host).await
+    }
+
+    async fn stand(&self, host: &Host) -> Result<(), Gone> {
+        let (inbound, why) =
+            if self.whole { (Light::Ok, "") } else { (Light::Waiting, "asking for what was missed") };
+        let hint = String::new();
+        host.state(State { transport: Light::Ok, inbound, outbound: Light::Ok, why: why.into(), hint }).await
+    }
+
+    async fn handle(&mut self, host: &Host, told: Told, late: bool) -> Result<(), Gone> {
+        match told {
+            Told::Ready(ready) => {
+                self.new_session(host, ready.guilds.iter().map(|guild| number(&guild.id)).collect()).await
+            }
+            Told::Resumed => self.resumed(host).await,
+            Told::Guild(guild) => self.guild(host, *guild).await,
+            Told::Channel(channel) => {
+                self.know(*channel);
+                Ok(())
+            }
+            Told::Message(message) => {
+                let channel = number(&message.channel_id);
+                if self.in_session && self.behind.remove(&channel) {
+                    self.catch_up(host, channel, message.id.parse().ok()).await?;
+                }
+                self.message(host, &message, late).await
+            }
+            Told::Edited(message) => self.edited(host, &message, late).await,
+            Told::Deleted(deleted) => self.deleted(host, &deleted, late).await,
+            Told::Reaction(reaction, on) => self.reaction(host, &reaction, on, late).await,
+            Told::Interaction(press) => self.pressed(host, &press, late).await,
+        }
+    }
+
+    /// A server lists its channels: what has news that we were not told of is asked for.
+    async fn guild(&mut self, host: &Host, guild: Guild) -> Result<(), Gone> {
+        if guild.unavailable {
+            return Ok(());
+        }
+        let id = number(&guild.id);
+        self.guilds.insert(id, guild.name);
+        // A server that we came to just now has no past for us.
+        let known = self.unlisted.remove(&id);
+        let joined = guild.joined_at.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_millisecond);
+        let floor = self.floor.max(events::id_at(u64::try_from(joined).unwrap_or(0)));
+        for channel in guild.channels.into_iter().chain(guild.threads) {
+            let (at, last) = (number(&channel.id), number(&channel.last_message_id));
+            let asked = channel.has_messages();
+            self.know(Channel { guild_id: guild.id.clone(), ..channel });
+            let was_behind = self.behind.remove(&at);
+            let missed = match self.newest.get(&at) {
+                Some(newest) => was_behind && last > *newest,
+                None => known && self.floor > 0 && last > floor,
+            };
+            if missed && asked {
+                self.newest.entry(at).or_insert(floor);
+                self.catch_up(host, at, None).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks where the gateway lists nothing: in chats with one person, and in threads that are at rest.
+    async fn catch_up_rest(&mut self, host: &Host) -> Result<(), Gone> {
+        let mut rest: Vec<u64> = std::mem::take(&mut self.behind).into_iter().collect();
+        rest.sort_unstable_by_key(|channel| std::cmp::Reverse(self.newest.get(channel).copied()));
+        if rest.len() > MOST_UNLISTED {
+            eprintln!("{} channels at rest are not asked for what was missed", rest.len() - MOST_UNLISTED);
+            rest.truncate(MOST_UNLISTED);
+        }
+        for channel in rest {
+            self.catch_up(host, channel, None).await?;
+        }
+        self.unlisted.clear();
+        self.whole = true;
+        self.stand(host).await
+    }
+
+    /// Tells what a channel has after the newest message that was told, before one that is told anyway.
+    async fn catch_up(&mut self, host: &Host, channel: u64, before: Option<u64>) -> Result<(), Gone> {
+        let Some(newest) = self.newest.get(&channel).copied() else { return Ok(()) };
+        let mut after = events::id_at(events::at_ms(newest).saturating_sub(OVERLAP_MS)).max(1);
+        let before = before.unwrap_or(u64::MAX);
+        for _ in 0..MOST_MISSED / PAGE {
+            let path = format!("/channels/{channel}/messages?after={after}&limit={PAGE}");
+            let Some(page) = self.insist::<Value>(host, &path).await? else { return Ok(()) };
+            let mut page: Vec<Message> = list(page);
+            page.sort_by_key(|message| number(&message.id));
+            let whole = page.len() < PAGE;
+            for message in page {
+                let id = number(&message.id);
+                if id >= before {
+                    return Ok(());
+                }
+                after = after.max(id);
+                if id != newest {
+                    self.message(host, &message, true).await?;
+                }
+            }
+            if whole {
+                return Ok(());
+            }
+        }
+        eprintln!(
+            "channel {channel} has more than {MOST_MISSED} messages that were missed; the newest are not read"
+        );
+        Ok(())
+    }
+
+    async fn message(&mut self, host: &Host, message: &Message, late: bool) -> Result<(), Gone> {
+        let (channel, id) = (number(&message.channel_id), number(&message.id));
+        if channel == 0 || id == 0 {
+            return Ok(());
+        }
+        let newest = self.newest.entry(channel).or_insert(id);
+        *newest = id.max(*newest);
+        let newest = newest.to_string();
+        if message.author.id == self.me || !message.is_written() {
+            return Ok(());
+        }
+        let place = self.place(host, &message.channel_id, &message.guild_id, Some(&message.author)).await?;
+        let mut cursor = self.cursor();
+        cursor.insert(format!("c{channel}"), newest);
+        let event = Event { cursor, late, ..message.event(&self.me) };
+        self.tell(host, place, event).await.map(drop)
+    }
+
+    async fn edited(&mut self, host: &Host, message: &Message, late: bool) -> Result<(), Gone> {
+        let Some(event) = message.edit(&self.me).filter(|_| message.author.id != self.me) else {
+            return Ok(());
+        };
+        let place = self.place(host, &message.channel_id, &message.guild_id, Some(&message.author)).await?;
+        self.tell(host, place, Event { cursor: self.cursor(), late, ..event }).await.map(drop)
+    }
+
+    async fn deleted(&mut self, host: &Host, deleted: &Deleted, late: bool) -> Result<(), Gone> {
+        for id in deleted.ids.iter().chain([&deleted.id]).filter(|id| !id.is_empty()) {
+            let place = self.place(host, &deleted.channel_id, &deleted.guild_id, None).await?;
+            let event = Event {
+                key: format!("x{id}"),
+                kind: EventKind::Delete,
+                id: id.clone(),
+                of: id.clone(),
+                cursor: self.cursor(),
+                late,
+                ..Event::default()
+            };
+            self.tell(host, place, event).await?;
+        }
+        Ok(())
+    }
+
+    async fn reaction(&mut self, host: &Host, reaction: &Reaction, on: bool, late: bool) -> Result<(), Gone> {
+        if reaction.user_id == self.me {
+            return Ok(());
+        }
+        let place = self.place(host, &reaction.channel_id, &reaction.guild_id, None).await?;
+        let user = User { id: reaction.user_id.clone(), ..reaction.member.user.clone() };
+        let event = Event {
+            key: self.key(),
+            kind: EventKind::Reaction,
+            id: reaction.message_id.clone(),
+            of: reaction.message_id.clone(),
+            from: user.is(&reaction.member),
+            emoji: reaction.emoji.shown(),
+            on,
+            cursor: self.cursor(),
+            late,
+            ..Event::default()
+        };
+        self.tell(host, place, event).await.map(drop)
+    }
+
+    async fn pressed(&mut self, host: &Host, press: &Interaction, late: bool) -> Result<(), Gone> {
+        // 3: a button or a list below a message.
+        if press.r#type != 3 {
+            return Ok(());
+        }
+        let user = if press.user.id.is_empty() { &press.member.user } else { &press.user };
+        let answered = self.presses.add(press);
+        let place = self.place(host, &press.channel_id, &press.guild_id, Some(user)).await?;
+        let event = Event {
+            key: press.id.clone(),
+            kind: EventKind::Press,
+            id: press.id.clone(),
+            of: press.message.id.clone(),
+            from: user.is(&press.member),
+            press: press.data.custom_id.clone(),
+            cursor: self.cursor(),
+            late,
+            ..Event::default()
+        };
+        let stored = self.tell(host, place, event).await?;
+        let api = self.api.clone();
+        tokio::spawn(async move {
+            // A host that is gone has not stored it: the person sees that it failed, and presses again.
+            if let Ok(Ok(())) | Err(_) = tokio::time::timeout(PRESS, stored.wait()).await {
+                answered.hear(&api).await;
+            }
+        });
+        Ok(())
+    }
+
+    async fn tell(&self, host: &Host, place: Place, event: Event) -> Result<Stored, Gone> {
+        host.begin(Event { chat: place.chat, thread: place.thread, about: Some(place.about), ..event }).await
+    }
+
+    fn cursor(&self) -> BTreeMap<String, String> {
+        self.mark.iter().filter(|_| self.whole).map(|mark| ("session".to_owned(), mark.write())).collect()
+    }
+
+    /// The key of something that has no id: its place in the session, which is the same where it is told again.
+    fn key(&self) -> String {
+        self.mark.as_ref().map_or_else(String::new, |mark| format!("s{}.{}", mark.session, mark.sequence))
+    }
+
+    fn know(&mut self, channel: Channel) {
+        let id = number(&channel.id);
+        if self.channels.len() >= MOST_KNOWN && !self.channels.contains_key(&id) {
+            self.channels.clear();
+        }
+        self.channels.insert(id, channel);
+    }
+
+    /// Finds out which chat a channel is: a thread is a thread of the channel above it.
+    async fn place(
+        &mut self,
+        host: &Host,
+        channel: &str,
+        guild: &str,
+        from: Option<&User>,
+    ) -> Result<Place, Gone> {
+        let known = self.channel(host, channel, guild).await?;
+        let (chat, of) = if known.is_thread() && !known.parent_id.is_empty() {
+            let above = self.channel(host, &known.parent_id, guild).await?;
+            (known.parent_id.clone(), above)
+        } else {
+            (channel.to_owned(), known.clone())
+        };
+        let direct = of.is_direct();
+        let name = if direct {
+            let of = of.recipients.first().or(from);
+            of.map(|user| user.is(&events::Member::default()).name).unwrap_or_default()
+        } else {
+            let server = self.server(host, if guild.is_empty() { &of.guild_id } else { guild }).await?;
+            match (&of.name[..], &server[..]) {
+                ("", _) => String::new(),
+                (name, "") => format!("#{name}"),
+                (name, server) => format!("#{name} ({server})"),
+            }
+        };
+        let chat = format!("{}:{chat}", self.prefix);
+        let about = Chat {
+            chat: chat.clone(),
+            name,
+            kind: if direct { ChatKind::Direct } else { ChatKind::Group },
+            threaded: !direct,
+            members: None,
+        };
+        let thread = if known.is_thread() { channel.to_owned() } else { String::new() };
+        Ok(Place { chat, thread, about })
+    }
+
+    async fn channel(&mut self, host: &Host, id: &str, guild: &str) -> Result<Channel, Gone> {
+        if let Some(known) = self.channels.get(&number(id)) {
+            return Ok(known.clone());
+        }
+        let asked = self.insist::<Channel>(host, &format!("/channels/{id}")).await?;
+        // Where we may not look, it is a channel of its server; without a server it is a chat with one person.
+        let channel = asked.unwrap_or_else(|| Channel {
+            id: id.to_owned(),
+            r#type: u8::from(guild.is_empty()),
+            ..Channel::default()
+        });
+        self.know(channel.clone());
+        Ok(channel)
+    }
+
+    async fn server(&mut self, host: &Host, id: &str) -> Result<String, Gone> {
+        if id.is_empty() {
+            return Ok(String::new());
+        }
+        if let Some(name) = self.guilds.get(&number(id)) {
+            return Ok(name.clone());
+        }
+        let name = self.insist::<Guild>(host, &format!("/guilds/{id}")).await?.unwrap_or_default().name;
+        self.guilds.insert(number(id), name.clone());
+        Ok(name)
+    }
+
+    /// Asks until there is an answer. `None`: it is not for us.
+    async fn insist<T: DeserializeOwned>(&self, host: &Host, path: &str) -> Result<Option<T>, Gone> {
+        let mut rest = Duration::from_secs(1);
+        let mut waited = false;
+        loop {
+            let asked = self.api.call(Method::GET, path, None).await;
+            if waited && asked.is_ok() {
+                self.stand(host).await?;
+            }
+            let error = match asked {
+                Ok(answer) => match serde_json::from_value::<T>(answer) {
+                    Ok(read) => return Ok(Some(read)),
+                    Err(error) => {
+                        eprintln!("Discord's answer can't be read: {error}");
+                        return Ok(None);
+                    }
+                },
+                Err(error) if error.is_gone() => return Ok(None),
+                Err(error) => error,
+            };
+            if let ApiError::Refused { status: 400 | 402..=428 | 430..=499, .. } = error {
+                eprintln!("{error}");
+                return Ok(None);
+            }
+            let after = error.rest_ms().map_or(rest, Duration::from_millis);
+            let state = State {
+                transport: Light::Ok,
+                inbound: Light::Waiting,
+                outbound: Light::Ok,
+                why: error.to_string(),
+                hint: String::new(),
+            };
+            host.state(state).await?;
+            waited = true;
+            tokio::time::sleep(after).await;
+            rest = (rest * 2).min(Duration::from_secs(60));
+        }
+    }
+}
+
+/// Reads a list of Discord's, where it is one.
+pub(super) fn list<T: DeserializeOwned>(of: Value) -> Vec<T> {
+    let Value::Array(all) = of else { return Vec::new() };
+    let read = |one| {
+        serde_json::from_value(one).inspect_err(|error| eprintln!("Discord's answer can't be read: {error}"))
+    };
+    all.into_iter().filter_map(|one| read(one).ok()).collect()
+}

@@ -1,0 +1,197 @@
+//! The adapter's process, as the daemon handles it.
+
+use std::{
+    collections::BTreeMap,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    time::Duration,
+};
+
+use channel_protocol::{Done, Event, Hello, Light, Lines, State, Up};
+use serde_json::{Value, json};
+
+/// A process that says nothing for so long is stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) struct Adapter {
+    process: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<Up>,
+    start: Value,
+    dir: tempfile::TempDir,
+    /// Events that came while something else was waited for.
+    waiting: Vec<Event>,
+}
+
+impl Adapter {
+    pub(super) fn start(base: &str, token: &str, cursor: &BTreeMap<String, String>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["spool/in", "spool/out", "state"] {
+            std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        let start = json!({
+            "op": "start", "v": 1, "instance": "discord", "prefix": "dc", "config": {"token": token}, "cursor": cursor,
+            "upstream": base, "spool": dir.path().join("spool"), "state_dir": dir.path().join("state"),
+        });
+        Self::run(start, dir)
+    }
+
+    fn run(start: Value, dir: tempfile::TempDir) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_g2-channels"))
+            .arg("discord")
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdin = process.stdin.take();
+        let mut stdout = process.stdout.take().unwrap();
+        let (tell, lines) = channel();
+        std::thread::spawn(move || {
+            use std::io::Read as _;
+            let (mut found, mut buffer) = (Lines::default(), [0; 4096]);
+            while let Ok(read @ 1..) = stdout.read(&mut buffer) {
+                found.push(&buffer[..read]);
+                while let Some(line) = found.next_line::<Up>() {
+                    if tell.send(line.unwrap()).is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        let mut this = Self { process, stdin, lines, start, dir, waiting: Vec::new() };
+        let start = this.start.clone();
+        this.say(&start);
+        this
+    }
+
+    /// Starts it anew where it was, as after a death, from a place in the history.
+    pub(super) fn again(mut self, cursor: &BTreeMap<String, String>) -> Self {
+        self.kill();
+        let mut start = std::mem::take(&mut self.start);
+        start["cursor"] = json!(cursor);
+        let dir = std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap());
+        Self::run(start, dir)
+    }
+
+    pub(super) fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    pub(super) fn spool(&self) -> PathBuf {
+        Path::new(self.start["spool"].as_str().unwrap()).to_owned()
+    }
+
+    pub(super) fn say(&mut self, line: &Value) {
+        let _ = self.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes());
+    }
+
+    pub(super) fn took(&mut self, n: u64) {
+        self.say(&json!({"op": "took", "n": n}));
+    }
+
+    fn line(&mut self) -> Up {
+        self.lines.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// Waits until it is connected and has asked for what was missed. What comes before that is kept.
+    pub(super) fn ready(&mut self) {
+        loop {
+            match self.line() {
+                Up::State(State { inbound: Light::Ok, .. }) => return,
+                Up::State(state) => assert_ne!(state.transport, Light::Refused, "{state:?}"),
+                Up::Event(event) => self.waiting.push(*event),
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits for the first line.
+    pub(super) fn hello(&mut self) -> Hello {
+        loop {
+            if let Up::Hello(hello) = self.line() {
+                return *hello;
+            }
+        }
+    }
+
+    /// Waits for a state.
+    pub(super) fn state(&mut self) -> State {
+        loop {
+            if let Up::State(state) = self.line() {
+                return state;
+            }
+        }
+    }
+
+    /// Waits for an event, and does not take it.
+    pub(super) fn event(&mut self) -> Event {
+        if !self.waiting.is_empty() {
+            return self.waiting.remove(0);
+        }
+        loop {
+            match self.line() {
+                Up::Event(event) => return *event,
+                Up::Chat(_) | Up::State(_) | Up::Hello(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Waits for an event, which it takes.
+    pub(super) fn next_event(&mut self) -> Event {
+        let event = self.event();
+        self.took(event.n);
+        event
+    }
+
+    /// Waits for so many events, which it takes.
+    pub(super) fn events(&mut self, count: usize) -> Vec<Event> {
+        (0..count).map(|_| self.next_event()).collect()
+    }
+
+    /// Asks for something, and waits for the answer to it.
+    pub(super) fn ask(&mut self, line: &Value) -> Up {
+        self.say(line);
+        let asked = line["r"].as_u64();
+        loop {
+            let up = self.line();
+            let r = match &up {
+                Up::Done(Done { r, .. })
+                | Up::ChatOf { r, .. }
+                | Up::Chats { r, .. }
+                | Up::Fetched { r, .. }
+                | Up::Pong { r } => Some(*r),
+                Up::Found(found) => Some(found.r),
+                _ => None,
+            };
+            match up {
+                Up::Event(event) => self.waiting.push(*event),
+                up if r.is_some() && r == asked => return up,
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn done(&mut self, line: &Value) -> Done {
+        match self.ask(line) {
+            Up::Done(done) => done,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits for its end; returns its code.
+    pub(super) fn exit(&mut self) -> Option<i32> {
+        while self.lines.recv_timeout(PATIENCE).is_ok() {}
+        self.process.wait().unwrap().code()
+    }
+}
+
+impl Drop for Adapter {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,96 @@
+"""discord.py against the Discord of the tests: BASE GATEWAY TOKEN. It ends with 0 if all was as it expects."""
+
+import asyncio
+import io
+import os
+import sys
+import traceback
+
+import discord
+import yarl
+from discord.gateway import DiscordWebSocket
+
+base, gateway, token = sys.argv[1:]
+discord.http.Route.BASE = base + "/api/v10"
+DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(gateway)
+connect = DiscordWebSocket.from_client.__func__
+
+
+async def uncompressed(cls, *args, **kwargs):
+    return await connect(cls, *args, **{**kwargs, "compress": False})
+
+
+DiscordWebSocket.from_client = classmethod(uncompressed)
+
+intents = discord.Intents(guilds=True, messages=True, reactions=True, message_content=True)
+client = discord.Client(intents=intents, chunk_guilds_at_startup=False)
+resumed = asyncio.Event()
+
+
+class View(discord.ui.View):
+    async def on_error(self, *_):
+        await on_error()
+
+
+@client.event
+async def on_ready():
+    channel = client.get_channel(700)
+    assert client.user.id == 900 and channel.guild.name == "Home" and channel.name == "general"
+    await channel.send("ready", nonce="a.1")
+
+
+@client.event
+async def on_error(*_):
+    traceback.print_exc()
+    os._exit(1)
+
+
+@client.event
+async def on_resumed():
+    resumed.set()
+
+
+@client.event
+async def on_message(message):
+    if message.author == client.user:
+        return
+    channel = message.channel
+    if message.content == "bye":
+        await client.close()
+        return
+    if message.content == "while you were away":
+        await resumed.wait()
+        await channel.send("heard: " + message.content)
+        return
+    assert message.content == "hello <@900>" and client.user in message.mentions
+    view = View()
+    button = discord.ui.Button(label="Yes", custom_id="yes")
+
+    async def pressed(interaction):
+        assert interaction.user.display_name == "Ada" and interaction.message.content == "card"
+        await interaction.response.defer()
+        await interaction.followup.send("only you", ephemeral=True)
+
+    button.callback = pressed
+    view.add_item(button)
+    await channel.send("card", view=view)
+    file = discord.File(io.BytesIO(b"\x00\r\n--x"), "a.bin")
+    sent = await channel.send("with a file", file=file)
+    assert await sent.attachments[0].read() == b"\x00\r\n--x"
+    await sent.add_reaction("👀")
+    await sent.remove_reaction("👀", client.user)
+    await sent.delete()
+    async with channel.typing():
+        history = [old.content async for old in channel.history(limit=10, after=discord.Object(1), oldest_first=True)]
+    assert history[:3] == ["ready", "hello <@900>", "card"], history
+    try:
+        await channel.send("x" * 2001)
+        raise AssertionError("2001 characters were taken")
+    except discord.HTTPException as error:
+        assert error.status == 400 and error.code == 50035, error
+    answer = await message.reply("answer", mention_author=False)
+    assert answer.reference.message_id == message.id
+    await answer.edit(content=f"answer to {message.author.display_name}: {message.guild is not None}, changed")
+
+
+client.run(token, log_level=20)

@@ -1,0 +1,372 @@
+//! What the Discord of the tests knows: people, channels, messages and sessions.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+
+pub(super) const TOKEN: &str = "MTA.token.of.the.bot";
+pub(super) const BOT: u64 = 900;
+pub(super) const BOT_ID: &str = "900";
+pub(super) const APPLICATION: u64 = 901;
+pub(super) const GUILD: u64 = 800;
+/// Between the ids of two messages, ms.
+const STEP: u64 = 10_000;
+/// Ids begin on 2026-11-01.
+const FIRST: u64 = (1_793_491_200_000 - 1_420_070_400_000) << 22;
+
+const GUILDS: u64 = 1;
+const GUILD_MESSAGES: u64 = 1 << 9;
+const GUILD_REACTIONS: u64 = 1 << 10;
+const DIRECT_MESSAGES: u64 = 1 << 12;
+const DIRECT_REACTIONS: u64 = 1 << 13;
+pub(super) const CONTENT: u64 = 1 << 15;
+
+/// What a session's connection is told to write.
+pub(super) enum Write {
+    Line(String),
+    Close(u16),
+    /// It goes without a word.
+    Cut,
+}
+
+#[derive(Default)]
+pub(super) struct Session {
+    pub(super) intents: u64,
+    pub(super) lines: Vec<String>,
+    pub(super) connection: Option<UnboundedSender<Write>>,
+}
+
+#[derive(Default)]
+pub(super) struct Place {
+    pub(super) kind: u64,
+    pub(super) name: String,
+    pub(super) parent: Option<u64>,
+    pub(super) person: Option<u64>,
+    pub(super) messages: BTreeMap<u64, Value>,
+    /// We are not in it.
+    pub(super) closed: bool,
+    /// A thread that is at rest is not listed.
+    pub(super) at_rest: bool,
+}
+
+/// What is done to the next request that fits, instead of or after serving it.
+#[derive(Clone)]
+pub(super) enum Fault {
+    Answer(u16, Value),
+    /// The connection ends before it is served.
+    CutBefore,
+    /// The connection ends after it was served.
+    CutAfter,
+}
+
+pub(super) struct World {
+    pub(super) rest: String,
+    pub(super) gateway: String,
+    pub(super) token: String,
+    pub(super) content_allowed: bool,
+    pub(super) places: BTreeMap<u64, Place>,
+    pub(super) people: BTreeMap<u64, Value>,
+    pub(super) sessions: BTreeMap<String, Session>,
+    pub(super) made: HashMap<(u64, String), u64>,
+    pub(super) files: HashMap<String, Vec<u8>>,
+    /// `METHOD path` of what was asked, in order.
+    pub(super) asked: Vec<String>,
+    pub(super) faults: VecDeque<(String, Fault)>,
+    /// Messages of ours that would have rung somebody's device.
+    pub(super) pings: Vec<Value>,
+    /// Answers to presses: of the callback, and what the person was told.
+    pub(super) callbacks: Vec<(String, Value)>,
+    pub(super) whispers: Vec<(String, Value)>,
+    pub(super) identified: usize,
+    pub(super) resumed: usize,
+    next: u64,
+    pub(super) step: u64,
+}
+
+/// A file that comes with a message: its name and its bytes.
+pub(super) type File = (String, Vec<u8>);
+pub(super) type Files = Vec<File>;
+
+/// A refusal of the API.
+pub(super) struct Refused(pub(super) u16, pub(super) Value);
+
+pub(super) fn refuse<T>(status: u16, code: u64, message: &str) -> Result<T, Refused> {
+    Err(Refused(status, json!({"message": message, "code": code})))
+}
+
+fn wrong<T>(field: &str, why: &str) -> Result<T, Refused> {
+    let errors = json!({field: {"_errors": [{"code": "BASE_TYPE_BAD_LENGTH", "message": why}]}});
+    Err(Refused(400, json!({"message": "Invalid Form Body", "code": 50035, "errors": errors})))
+}
+
+impl World {
+    pub(super) fn new(rest: String, gateway: String) -> Self {
+        let bot = json!({"id": BOT.to_string(), "username": "g2", "discriminator": "0", "global_name": "G2", "avatar": null, "bot": true});
+        let mut this = Self {
+            rest,
+            gateway,
+            token: TOKEN.into(),
+            content_allowed: true,
+            places: BTreeMap::new(),
+            people: BTreeMap::from([(BOT, bot)]),
+            sessions: BTreeMap::new(),
+            made: HashMap::new(),
+            files: HashMap::new(),
+            asked: Vec::new(),
+            faults: VecDeque::new(),
+            pings: Vec::new(),
+            callbacks: Vec::new(),
+            whispers: Vec::new(),
+            identified: 0,
+            resumed: 0,
+            next: 1,
+            step: STEP,
+        };
+        this.places.insert(700, Place { name: "general".into(), ..Place::default() });
+        this.places.insert(701, Place { name: "random".into(), ..Place::default() });
+        this.person(100, "ada", Some("Ada"), false);
+        this.person(101, "eve", None, false);
+        this
+    }
+
+    fn person(&mut self, id: u64, name: &str, shown: Option<&str>, bot: bool) {
+        let person = json!({"id": id.to_string(), "username": name, "discriminator": "0", "global_name": shown, "avatar": null, "bot": bot});
+        self.people.insert(id, person);
+    }
+
+    pub(super) fn id(&mut self) -> u64 {
+        self.next += 1;
+        FIRST + ((self.next * self.step) << 22)
+    }
+
+    /// The time that an id was made at, which is the time of its message.
+    pub(super) fn time(id: u64) -> String {
+        let ms = (id >> 22) + 1_420_070_400_000;
+        let day = 1_793_491_200_000;
+        let s = (ms - day) / 1000;
+        assert!(s < 25 * 86_400, "the tests' month has 25 days");
+        format!(
+            "2026-11-{:02}T{:02}:{:02}:{:02}.000000+00:00",
+            s / 86_400 + 1,
+            s / 3600 % 24,
+            s / 60 % 60,
+            s % 60
+        )
+    }
+
+    pub(super) fn channel(&self, id: u64) -> Value {
+        let place = &self.places[&id];
+        let last = place.messages.keys().next_back().map(u64::to_string);
+        let mut channel =
+            json!({"id": id.to_string(), "type": place.kind, "last_message_id": last, "flags": 0});
+        let more = match (place.person, place.parent) {
+            (Some(person), _) => json!({"recipients": [self.people[&person]]}),
+            (None, Some(parent)) => json!({
+                "name": place.name, "guild_id": GUILD.to_string(), "parent_id": parent.to_string(), "owner_id": "100",
+                "message_count": place.messages.len(), "member_count": 2, "rate_limit_per_user": 0,
+                "thread_metadata": {"archived": place.at_rest, "auto_archive_duration": 1440, "locked": false,
+                    "archive_timestamp": "2026-11-01T00:00:00.000000+00:00"},
+            }),
+            (None, None) => json!({
+                "name": place.name, "guild_id": GUILD.to_string(), "position": 0, "permission_overwrites": [],
+                "nsfw": false, "rate_limit_per_user": 0, "topic": null, "parent_id": null,
+            }),
+        };
+        channel.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        channel
+    }
+
+    pub(super) fn guild(&self) -> Value {
+        let all = |threads: bool| -> Vec<Value> {
+            let of = self
+                .places
+                .iter()
+                .filter(|(_, place)| place.person.is_none() && place.parent.is_some() == threads);
+            of.filter(|(_, place)| !place.at_rest).map(|(id, _)| self.channel(*id)).collect()
+        };
+        let members: Vec<Value> = self.people.values().map(|user| self.member(user)).collect();
+        json!({
+            "id": GUILD.to_string(), "name": "Home", "unavailable": false, "joined_at": "2026-10-01T00:00:00.000000+00:00",
+            "channels": all(false), "threads": all(true), "members": members, "member_count": members.len(), "roles": [
+                {"id": GUILD.to_string(), "name": "@everyone", "color": 0, "colors": {"primary_color": 0}, "hoist": false,
+                 "position": 0, "permissions": "2251799813685247", "managed": false, "mentionable": false, "flags": 0}],
+            "emojis": [], "stickers": [], "features": [], "owner_id": "100", "icon": null, "large": false, "presences": [],
+            "voice_states": [], "stage_instances": [], "guild_scheduled_events": [], "soundboard_sounds": [], "mfa_level": 0,
+            "verification_level": 0, "explicit_content_filter": 0, "default_message_notifications": 0, "premium_tier": 0,
+            "premium_progress_bar_enabled": false, "nsfw_level": 0, "system_channel_flags": 0, "preferred_locale": "en-US",
+            "afk_timeout": 300, "splash": null, "discovery_splash": null, "description": null, "banner": null,
+            "afk_channel_id": null, "system_channel_id": null, "rules_channel_id": null, "public_updates_channel_id": null,
+            "vanity_url_code": null, "application_id": null, "safety_alerts_channel_id": null,
+        })
+    }
+
+    fn member(&self, user: &Value) -> Value {
+        let nick = (user["username"] == "eve").then_some("Evie");
+        json!({"user": user, "nick": nick, "roles": [], "joined_at": "2026-10-01T00:00:00.000000+00:00", "deaf": false,
+            "mute": false, "flags": 0, "avatar": null, "premium_since": null})
+    }
+
+    /// Tells all sessions that want it.
+    pub(super) fn dispatch(&mut self, name: &str, data: &Value) {
+        let direct = data.get("guild_id").is_none();
+        let wanted = match name {
+            "MESSAGE_CREATE" | "MESSAGE_UPDATE" | "MESSAGE_DELETE" if direct => DIRECT_MESSAGES,
+            "MESSAGE_CREATE" | "MESSAGE_UPDATE" | "MESSAGE_DELETE" => GUILD_MESSAGES,
+            "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE" if direct => DIRECT_REACTIONS,
+            "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE" => GUILD_REACTIONS,
+            "GUILD_CREATE" | "THREAD_CREATE" | "CHANNEL_CREATE" => GUILDS,
+            _ => 0,
+        };
+        for session in self.sessions.values_mut().filter(|session| session.intents & wanted == wanted) {
+            let mut data = data.clone();
+            let named =
+                data["mentions"].as_array().is_some_and(|all| all.iter().any(|user| user["id"] == BOT_ID));
+            if name == "MESSAGE_CREATE" && session.intents & CONTENT == 0 && !direct && !named {
+                data["content"] = "".into();
+            }
+            session.tell(name, &data);
+        }
+    }
+
+    /// Makes a message and tells of it.
+    pub(super) fn say(&mut self, channel: u64, author: u64, content: &str, more: &Value) -> u64 {
+        let id = self.id();
+        let named: Vec<Value> = self
+            .people
+            .values()
+            .filter(|user| content.contains(&format!("<@{}>", user["id"].as_str().unwrap())))
+            .cloned()
+            .collect();
+        let mut message = json!({
+            "id": id.to_string(), "channel_id": channel.to_string(), "author": self.people[&author], "content": content,
+            "timestamp": Self::time(id), "edited_timestamp": null, "tts": false, "mention_everyone": content.contains("@everyone"),
+            "mentions": named, "mention_roles": [], "attachments": [], "embeds": [], "pinned": false, "type": 0, "flags": 0,
+            "components": [],
+        });
+        message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        if let Some(of) = message["message_reference"]["message_id"].as_str() {
+            let of = of.parse::<u64>().ok().and_then(|of| self.places[&channel].messages.get(&of)).cloned();
+            message["referenced_message"] = of.unwrap_or_default();
+        }
+        let place = self.places.get_mut(&channel).unwrap();
+        place.at_rest = false;
+        // What is read later has no nonce.
+        let mut kept = message.clone();
+        kept.as_object_mut().unwrap().remove("nonce");
+        place.messages.insert(id, kept);
+        let told = self.placed(channel, message, author);
+        self.dispatch("MESSAGE_CREATE", &told);
+        id
+    }
+
+    /// A thing of a server names the server and the member.
+    pub(super) fn placed(&self, channel: u64, mut data: Value, who: u64) -> Value {
+        if self.places[&channel].person.is_none() {
+            data["guild_id"] = GUILD.to_string().into();
+            let mut member = self.member(&self.people[&who]);
+            if data.get("author").is_some() {
+                member.as_object_mut().unwrap().remove("user");
+            }
+            data["member"] = member;
+        }
+        data
+    }
+
+    /// Makes a message of the bot's, as strictly as Discord does.
+    pub(super) fn post(&mut self, channel: u64, body: &Value, files: &[File]) -> Result<Value, Refused> {
+        self.check(body, files)?;
+        let nonce = body["nonce"].as_str().map_or_else(|| body["nonce"].to_string(), str::to_owned);
+        if body["enforce_nonce"] == true
+            && let Some(id) = self.made.get(&(channel, nonce.clone()))
+        {
+            return Ok(self.places[&channel].messages[id].clone());
+        }
+        let content = body["content"].as_str().unwrap_or_default();
+        let allowed = &body["allowed_mentions"];
+        let parsed = allowed.get("parse").and_then(Value::as_array).is_none_or(|parse| !parse.is_empty());
+        let replies = body["message_reference"].is_object() && allowed["replied_user"] != false;
+        if (parsed && content.contains('@')) || replies {
+            self.pings.push(body.clone());
+        }
+        let mut more = json!({"components": body["components"].as_array().cloned().unwrap_or_default(),
+            "mention_everyone": false, "mentions": [], "nonce": body["nonce"]});
+        // Discord reads ids as texts and as numbers.
+        let of = &body["message_reference"]["message_id"];
+        if !of.is_null() {
+            let of = of.as_str().map_or_else(|| of.to_string(), str::to_owned);
+            let there = self.places[&channel].messages.contains_key(&of.parse().unwrap_or(0));
+            if there {
+                more["message_reference"] =
+                    json!({"message_id": of, "channel_id": channel.to_string(), "type": 0});
+                more["type"] = 19.into();
+            } else if body["message_reference"]["fail_if_not_exists"] != false {
+                return wrong("message_reference", "Unknown message");
+            }
+        }
+        let mut kept = Vec::new();
+        for (n, (name, bytes)) in files.iter().enumerate() {
+            kept.push(self.file(name, "application/octet-stream", bytes.clone(), n));
+        }
+        more["attachments"] = kept.into();
+        let id = self.say(channel, BOT, content.trim(), &more);
+        self.made.insert((channel, nonce), id);
+        let mut message = self.places[&channel].messages[&id].clone();
+        message["nonce"] = body["nonce"].clone();
+        Ok(message)
+    }
+
+    pub(super) fn check(&self, body: &Value, files: &[File]) -> Result<(), Refused> {
+        let content = body["content"].as_str().unwrap_or_default();
+        if content.chars().count() > 2000 {
+            return wrong("content", "Must be 2000 or fewer in length.");
+        }
+        if files.iter().any(|(_, bytes)| bytes.len() > 10 << 20) {
+            return refuse(413, 40005, "Request entity too large");
+        }
+        if body["nonce"].as_str().is_some_and(|nonce| nonce.len() > 25) {
+            return wrong("nonce", "Must be 25 or fewer in length.");
+        }
+        let rows = body["components"].as_array().cloned().unwrap_or_default();
+        let mut seen = Vec::new();
+        for row in &rows {
+            let buttons = row["components"].as_array().cloned().unwrap_or_default();
+            if row["type"] != 1 || buttons.is_empty() || buttons.len() > 5 || rows.len() > 5 {
+                return wrong("components", "Must be between 1 and 5 in length.");
+            }
+            for button in buttons {
+                let id = button["custom_id"].as_str().unwrap_or_default().to_owned();
+                let label = button["label"].as_str().unwrap_or_default();
+                if button["type"] != 2
+                    || id.is_empty()
+                    || id.chars().count() > 100
+                    || label.chars().count() > 80
+                    || seen.contains(&id)
+                {
+                    return wrong("components", "Component custom id cannot be duplicated, or is too long");
+                }
+                seen.push(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a file; returns it as an attachment.
+    pub(super) fn file(&mut self, name: &str, mime: &str, bytes: Vec<u8>, n: usize) -> Value {
+        let path = format!("/attachments/{}/{n}/{name}", self.files.len());
+        let size = bytes.len();
+        self.files.insert(path.clone(), bytes);
+        json!({"id": (self.files.len() + 5000).to_string(), "filename": name, "content_type": mime, "size": size,
+            "url": format!("{}{path}?ex=1", self.rest), "proxy_url": format!("{}{path}", self.rest)})
+    }
+}
+
+impl Session {
+    pub(super) fn tell(&mut self, name: &str, data: &Value) {
+        let line = json!({"op": 0, "s": self.lines.len() + 1, "t": name, "d": data}).to_string();
+        if let Some(connection) = &self.connection {
+            let _ = connection.send(Write::Line(line.clone()));
+        }
+        self.lines.push(line);
+    }
+}
