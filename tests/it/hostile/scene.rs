@@ -153,7 +153,10 @@ impl Scene {
     pub(super) fn assert_unharmed(&self) {
         self.assert_untouched("all of it");
         ask(&self.root, "good", "at-the-end");
-        assert_eq!(self.root.run(&["status"]).status.code(), Some(0), "{}", self.root.json(&["status"]));
+        // Its own faults are told, and nobody else has any.
+        let status = self.root.json(&["status"]);
+        let of_others = |finding: &&serde_json::Value| finding["about"] != "evil";
+        assert_eq!(status["findings"].as_array().unwrap().iter().find(of_others), None, "{status}");
         assert!(self.root.json(&["doctor"]).as_array().is_some_and(|rows| rows.len() > 5));
         wait_for("nothing to stay claimed", || {
             fs::read_dir(self.root.data("claimed")).unwrap().next().is_none().then_some(())
