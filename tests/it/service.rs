@@ -194,7 +194,7 @@ fn a_message_that_waited_for_the_engine_is_answered_when_it_comes() {
     assert_eq!(root.run(&["status"]).status.code(), Some(0));
     // A group whose container idles is removed all the same, and its container goes with it.
     root.g2(&["groups", "remove", "family", "--yes"]);
-    assert_eq!(containers(&instance(&root)), Vec::<String>::new());
+    wait_for("its container to be gone", || containers(&instance(&root)).is_empty().then_some(()));
     assert_eq!(daemon.terminate(), Some(0));
 }
 

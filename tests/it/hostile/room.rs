@@ -246,8 +246,8 @@ fn a_group_that_fills_the_store_waits_while_others_go_on_and_each_message_is_sai
     let free = free_mib(&root.data(""));
     eprintln!("{} messages were taken in, {free} MiB are free", 40 - waiting);
     assert!(free >= 32, "{free}");
-    let problems = root.json(&["status"])["problems"].to_string();
-    assert!(problems.contains("commands of group evil wait"), "{problems}");
+    let named = || root.json(&["status"])["problems"].to_string().contains("commands of group evil wait");
+    wait_for("status to name it", || named().then_some(()));
     // Nobody else is the worse for it.
     ask(root, "good", "beside-it");
     root.g2(&["groups", "add", "late", "--chat", "local:late"]);
