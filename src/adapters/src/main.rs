@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         "telegram" => runtime.block_on(kit::serve(telegram::connect)),
         _ => {
             eprintln!(
-                "g2-channels has no adapter {asked:?}; it has {NAMES:?}. G2 starts it: see `g2 channels --help`"
+                "g2-channels has no adapter {asked:?}; it has {NAMES:?}. it is run by a program that speaks the channel protocol"
             );
             return ExitCode::from(2);
         }
