@@ -9,9 +9,11 @@ use std::future::ready;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use ipc_handlers::Time;
+
 use crate::domain::platforms::{
     addresses::{Platform, user_id},
-    channels::{Part, Traits, Unsent},
+    channels::{Change, Found, Outcome, Part, SentTwice, Traits, Unsent},
     chats::ChatInfo,
 };
 
@@ -35,19 +37,32 @@ pub trait Channel: Send + Sync {
         Box::pin(async move { stop.cancelled().await })
     }
 
+    /// Whether something may be sent only after [`Channel::turn`] has returned.
+    fn takes_turns(&self) -> bool {
+        false
+    }
+
+    /// Returns once something may be sent to a chat: the platform is connected, and its pace allows it. `for_people`: a person
+    /// waits for it. It may be dropped.
+    fn turn<'a>(&'a self, chat: &'a str, for_people: bool) -> BoxFuture<'a, ()> {
+        let _ = (chat, for_people);
+        Box::pin(ready(()))
+    }
+
     /// Sends a part. Returns what the platform calls it, once the platform has it. It may be dropped in the middle, after
     /// 60 s or as the daemon ends; then nobody knows whether the part has arrived.
-    fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Result<String, Unsent>>;
+    fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Outcome>;
 
-    /// Changes the text of something that was sent; only where its traits say that it can.
-    fn edit<'a>(
-        &'a self,
-        chat: &'a str,
-        platform_id: &'a str,
-        text: &'a str,
-    ) -> BoxFuture<'a, Result<(), Unsent>> {
-        let _ = (chat, platform_id, text);
-        Box::pin(ready(Err(Unsent::Permanent("this platform changes nothing that was sent".into()))))
+    /// Asks whether the platform has a part that was first sent at `since` and may have arrived.
+    fn look_for<'a>(&'a self, part: Part<'a>, since: Time) -> BoxFuture<'a, Found> {
+        let _ = (part, since);
+        Box::pin(ready(Found::CannotTell("this platform can't be asked".into())))
+    }
+
+    /// Changes a message that the platform has; only where its traits say that it can.
+    fn amend<'a>(&'a self, chat: &'a str, platform_id: &'a str, change: Change) -> BoxFuture<'a, Outcome> {
+        let _ = (chat, platform_id, change);
+        Box::pin(ready(Err(Unsent::refused("this platform changes nothing that was sent"))))
     }
 
     /// Asks the platform which chats there are. Empty where it can't tell.
@@ -96,14 +111,16 @@ impl Channels {
     /// Returns the names of all.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.0.iter().map(|channel| channel.platform().channel.to_owned()).collect()
+        self.0.iter().map(|channel| channel.platform().channel.clone().into_owned()).collect()
     }
 
-    /// Returns the names of those that recognise our ids.
+    /// Returns the names of those that always recognise our ids.
     #[must_use]
     pub fn that_know_our_ids(&self) -> Vec<String> {
-        let known = self.0.iter().filter(|channel| channel.traits().knows_our_ids);
-        known.map(|channel| channel.platform().channel.to_owned()).collect()
+        let known = |channel: &&Box<dyn Channel>| {
+            matches!(channel.traits().sent_twice, SentTwice::Key { window_ms: None, .. })
+        };
+        self.0.iter().filter(known).map(|channel| channel.platform().channel.clone().into_owned()).collect()
     }
 
     /// Runs all of them until `stop`. One that ends by itself is only missed: texts for it wait.
@@ -112,7 +129,7 @@ impl Channels {
             channel.run(intake.clone(), stop.clone()).await;
             if !stop.is_cancelled() {
                 tracing::error!(
-                    channel = channel.platform().channel,
+                    channel = %channel.platform().channel,
                     "our own fault: a channel ended by itself"
                 );
             }

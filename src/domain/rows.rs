@@ -437,6 +437,12 @@ pub struct Delivery {
     pub reply_to: Option<String>,
     /// Tries before this one.
     pub attempts: u32,
+    /// Where an earlier try may have arrived: since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_doubt_since: Option<Time>,
+    /// Whether a person waits for it: it goes before what tasks say.
+    #[serde(skip)]
+    pub for_people: bool,
     /// What it can be answered with, for channels that have buttons; the text says the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buttons: Vec<Button>,

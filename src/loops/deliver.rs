@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use ipc_handlers::Time;
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -18,12 +19,12 @@ use crate::{
         host::{errors::chain, feed::EventKind},
         platforms::{
             attachments::{Attachment, Goes, told},
-            channels::{Part, Unsent, after},
+            channels::{Doubt, Found, Part, SentTwice, Unsent, after, in_doubt, unasked},
             split::split,
         },
         rows::{Delivery, UnknownDeliveries},
     },
-    store::{NextDelivery, OutboxPart, Store, StoreError},
+    store::{NextDelivery, NextToSay, OutboxPart, Store, StoreError},
     system::{clock, failpoint},
 };
 
@@ -50,7 +51,7 @@ impl Post {
     /// The store's, but for what may pass.
     pub async fn recover(&self) -> Result<bool, StoreError> {
         let known = self.channels.that_know_our_ids();
-        match self.store.recover_deliveries(known, self.unknown, clock::now()).await {
+        match self.store.recover_deliveries(known).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_worlds_fault() => {
                 tracing::warn!(error = %chain(&error), "what an earlier daemon was sending can't be written down yet; nothing is said until then");
@@ -140,7 +141,11 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
             // Marked already: it goes out whatever is asked for meanwhile.
             Some(next) => Ok(next),
             None if post.stop.is_cancelled() => return chat,
-            None => post.store.begin_delivery(&chat, clock::now()).await,
+            None => match turn(&post, &chat).await {
+                Ok(None) => continue,
+                Ok(Some(next)) => Ok(next),
+                Err(error) => Err(error),
+            },
         };
         match next {
             Ok(NextDelivery::Now(delivery)) => {
@@ -163,6 +168,27 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
             }
         }
     }
+}
+
+/// Takes what is said next to a chat, once its platform may be sent something; `None`: we stop.
+async fn turn(post: &Post, chat: &str) -> Result<Option<NextDelivery>, StoreError> {
+    let channel = post.channels.of(chat).filter(|channel| channel.takes_turns());
+    let Some(channel) = channel else { return post.store.begin_delivery(chat, clock::now()).await.map(Some) };
+    // Nothing is marked before: a text that waits for its turn has certainly not arrived.
+    let for_people = match post.store.next_to_say(chat, clock::now()).await? {
+        NextToSay::Now { for_people } => for_people,
+        NextToSay::NotBefore(at) => return Ok(Some(NextDelivery::NotBefore(at))),
+        NextToSay::Nothing => return Ok(Some(NextDelivery::Nothing)),
+    };
+    tokio::select! {
+        () = post.stop.cancelled() => return Ok(None),
+        () = channel.turn(chat, for_people) => {}
+    }
+    let next = post.store.begin_delivery(chat, clock::now()).await?;
+    Ok(Some(match next {
+        NextDelivery::Now(delivery) => NextDelivery::Now(Delivery { for_people, ..delivery }),
+        other => other,
+    }))
 }
 
 /// Rests, until something more is to be said to the chat.
@@ -196,12 +222,15 @@ fn fitting<'a>(channel: &dyn Channel, delivery: &'a Delivery) -> Cow<'a, Deliver
 /// Says one row; returns what the chat has to say next, where it was taken along.
 async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, StoreError> {
     let Some(channel) = post.channels.of(&delivery.chat_jid) else {
-        let nobody = Unsent::Permanent(format!("no channel of this daemon owns {}", delivery.chat_jid));
-        return not_taken(post, delivery, &nobody, false).await;
+        let nobody = Unsent::refused(format!("no channel of this daemon owns {}", delivery.chat_jid));
+        return not_taken(post, delivery, &nobody, SentTwice::Never, None).await;
     };
+    let sent_twice = channel.traits().sent_twice;
     let delivery = &*fitting(channel, delivery);
     let parts = parts_of(post, channel, delivery).await?;
     let count = parts.len();
+    let mut in_doubt = delivery.in_doubt_since;
+    let mut is_first = true;
     for (n, part) in (1..).zip(parts) {
         // An earlier try, or an earlier daemon, had it sent.
         if part.platform_id.is_some() {
@@ -210,20 +239,45 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
         let text = part.text.as_deref().unwrap_or(&delivery.text);
         let last = usize::try_from(n).is_ok_and(|n| n == count);
         let part = Part { of: delivery, n, text, last };
-        let sent = match tokio::time::timeout(SEND_TIMEOUT, channel.send(part)).await {
-            Ok(sent) => sent,
-            Err(_) => Err(Unsent::Unknown("the platform did not answer in 60 s".into())),
+        if !std::mem::take(&mut is_first) {
+            channel.turn(&delivery.chat_jid, delivery.for_people).await;
+            post.store.part_begins(delivery.id, clock::now()).await?;
+        }
+        let begun = in_doubt.unwrap_or_else(clock::now);
+        let outcome = match found(post, channel, part, in_doubt).await {
+            Looked::Has(ids) => Ok(ids),
+            Looked::Leave(why) => {
+                let unsent = Unsent::Unknown(why);
+                return not_taken(post, delivery, &unsent, SentTwice::Never, in_doubt).await;
+            }
+            Looked::Send { doubtful } => {
+                if !doubtful {
+                    in_doubt = None;
+                }
+                match tokio::time::timeout(SEND_TIMEOUT, channel.send(part)).await {
+                    Ok(sent) => sent,
+                    Err(_) => Err(Unsent::Unknown("the platform did not answer in 60 s".into())),
+                }
+            }
         };
         failpoint::reach("deliver.sent");
-        let platform_id = match sent {
-            Ok(id) => id,
-            Err(unsent) => return not_taken(post, delivery, &unsent, channel.traits().knows_our_ids).await,
+        let platform_id = match outcome.map(|ids| ids.into_iter().next()) {
+            // A platform that has no ids for texts calls it as we do.
+            Ok(id) => id.filter(|id| !id.is_empty()).unwrap_or_else(|| part.key()),
+            Err(unsent) => {
+                let since = match &unsent {
+                    Unsent::Unknown(_) => Some(begun),
+                    Unsent::Not(_) => in_doubt,
+                };
+                return not_taken(post, delivery, &unsent, sent_twice, since).await;
+            }
         };
         tracing::debug!(outbox = delivery.id, part = n, platform_id, "said");
+        in_doubt = None;
         let now = clock::now();
         if !last {
             post.store.part_sent(delivery.id, n, platform_id, now).await?;
-        } else if post.stop.is_cancelled() {
+        } else if post.stop.is_cancelled() || channel.takes_turns() {
             post.store.delivered(delivery.id, n, platform_id, now).await?;
         } else {
             let chat = &delivery.chat_jid;
@@ -231,6 +285,44 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
         }
     }
     Ok(None)
+}
+
+/// How it goes on with a part, once it is known whether the platform has it.
+enum Looked {
+    Has(Vec<String>),
+    /// `doubtful`: it may be there already, and that is no harm or is wished for.
+    Send {
+        doubtful: bool,
+    },
+    Leave(String),
+}
+
+/// Finds out whether a part that may have arrived has.
+async fn found(post: &Post, channel: &dyn Channel, part: Part<'_>, since: Option<Time>) -> Looked {
+    let Some(since) = since else { return Looked::Send { doubtful: false } };
+    let age = clock::now().ms_since(since).max(0);
+    let mut doubt = in_doubt(channel.traits().sent_twice, age, post.unknown);
+    let mut why = "a try before this one may have arrived".to_owned();
+    if doubt == Doubt::LookFirst {
+        let looked = tokio::time::timeout(SEND_TIMEOUT, channel.look_for(part, since)).await;
+        match looked.unwrap_or_else(|_| Found::CannotTell("the platform did not answer in 60 s".into())) {
+            Found::Has(ids) => return Looked::Has(ids),
+            Found::HasNot => return Looked::Send { doubtful: false },
+            Found::CannotTell(told) => {
+                tracing::warn!(
+                    outbox = part.of.id,
+                    why = told,
+                    "the platform can't tell whether it has this text"
+                );
+                why = told;
+            }
+        }
+        doubt = unasked(post.unknown);
+    }
+    match doubt {
+        Doubt::Leave => Looked::Leave(why),
+        Doubt::SendAgain | Doubt::LookFirst => Looked::Send { doubtful: true },
+    }
 }
 
 /// Returns the parts of a row: those that an earlier try had cut, or as the platform takes them.
@@ -258,14 +350,11 @@ async fn not_taken(
     post: &Post,
     delivery: &Delivery,
     unsent: &Unsent,
-    knows_our_ids: bool,
+    sent_twice: SentTwice,
+    in_doubt: Option<Time>,
 ) -> Result<Option<NextDelivery>, StoreError> {
-    let then = after(unsent, delivery.attempts, knows_our_ids, post.unknown);
+    let then = after(unsent, delivery.attempts, sent_twice, post.unknown);
     tracing::warn!(outbox = delivery.id, error = %unsent, ?then, "could not be said");
-    let told = match unsent {
-        Unsent::Unknown(why) => format!("it may have arrived: {why}"),
-        Unsent::RetryAfter(_) | Unsent::Transient(_) | Unsent::Permanent(_) => unsent.to_string(),
-    };
-    post.store.delivery_failed(delivery.id, &told, then, clock::now()).await?;
+    post.store.delivery_failed(delivery.id, &unsent.to_string(), then, in_doubt, clock::now()).await?;
     Ok(None)
 }

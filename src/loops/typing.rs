@@ -141,7 +141,7 @@ mod tests {
         channels::Channel,
         domain::platforms::{
             addresses::Platform,
-            channels::{Part, Traits, Unsent},
+            channels::{Outcome, Part, Traits},
         },
     };
 
@@ -161,8 +161,8 @@ mod tests {
             Traits { typing: true, ..Traits::default() }
         }
 
-        fn send<'a>(&'a self, _: Part<'a>) -> BoxFuture<'a, Result<String, Unsent>> {
-            Box::pin(std::future::ready(Ok("1".into())))
+        fn send<'a>(&'a self, _: Part<'a>) -> BoxFuture<'a, Outcome> {
+            Box::pin(std::future::ready(Ok(vec!["1".into()])))
         }
 
         fn typing<'a>(&'a self, chat: &'a str, thread: &'a str, on: bool) -> BoxFuture<'a, ()> {
@@ -214,14 +214,14 @@ mod tests {
         struct Plain;
         impl Channel for Plain {
             fn platform(&self) -> &Platform {
-                const PLAIN: Platform = Platform::named("plain");
+                static PLAIN: Platform = Platform::named("plain");
                 &PLAIN
             }
             fn traits(&self) -> Traits {
                 Traits::default()
             }
-            fn send<'a>(&'a self, _: Part<'a>) -> BoxFuture<'a, Result<String, Unsent>> {
-                Box::pin(std::future::ready(Ok("1".into())))
+            fn send<'a>(&'a self, _: Part<'a>) -> BoxFuture<'a, Outcome> {
+                Box::pin(std::future::ready(Ok(vec!["1".into()])))
             }
         }
         let (told, mut heard) = mpsc::unbounded_channel();

@@ -131,7 +131,7 @@ checked! {
 impl Jid {
     /// Says that a chat is on a platform that this program does not reach, where that is so.
     pub(super) fn unserved(&self) -> Option<String> {
-        if channels::NAMES.contains(&channel_of(&self.0)) {
+        if channels::NAMES.contains(&&*channel_of(&self.0)) {
             return None;
         }
         Some(format!(

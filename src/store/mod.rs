@@ -46,6 +46,7 @@ pub use talk::groups::{NewGroup, NewWiring};
 pub use talk::lines::{By, Heard, Line};
 pub use talk::messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use talk::outbox::{NextDelivery, OutboxPart};
+pub use views::channels::NextToSay;
 pub use views::conversation::Conversation;
 pub use views::health::Health;
 pub use views::trace::{Effected, IpcFilter, Story};

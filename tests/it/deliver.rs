@@ -12,7 +12,7 @@ use g2::{
         host::zone::Zones,
         platforms::{
             addresses::Platform,
-            channels::{Part, Traits, Unsent},
+            channels::{Outcome, Part, Traits},
         },
         rows::UnknownDeliveries,
     },
@@ -31,7 +31,7 @@ struct Fake {
 
 impl Channel for Fake {
     fn platform(&self) -> &Platform {
-        const FAKE: Platform = Platform::named("fake");
+        static FAKE: Platform = Platform::named("fake");
         &FAKE
     }
 
@@ -39,13 +39,13 @@ impl Channel for Fake {
         Traits::default()
     }
 
-    fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Result<String, Unsent>> {
+    fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             if part.of.chat_jid == "fake:slow" {
                 self.slow.acquire().await.unwrap().forget();
             }
             self.heard.lock().unwrap().push(format!("{} {}", part.of.chat_jid, part.text));
-            Ok(part.key())
+            Ok(vec![part.key()])
         })
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 use super::Channel;
 use crate::domain::platforms::{
     addresses::{self, Platform},
-    channels::{Markup, Part, Traits, Unsent},
+    channels::{Format, Outcome, Part, SentTwice, Traits},
     typing::{ChatThread, Signal},
 };
 
@@ -45,26 +45,27 @@ impl Local {
 
 impl Channel for Local {
     fn platform(&self) -> &Platform {
-        &addresses::LOCAL
+        static LOCAL: Platform = addresses::LOCAL;
+        &LOCAL
     }
 
     fn traits(&self) -> Traits {
         Traits {
             // Terminals know rows by their outbox id.
-            knows_our_ids: true,
+            sent_twice: SentTwice::Key { window_ms: None, readback: false },
             buttons: false,
             typing: true,
             edits: false,
             threads: true,
             longest_text: None,
             largest_file: 0,
-            markup: Markup::Plain,
+            format: Format::Plain,
         }
     }
 
     /// That it was said is all that there is to it.
-    fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Result<String, Unsent>> {
-        Box::pin(ready(Ok(part.of.id.to_string())))
+    fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(ready(Ok(vec![part.of.id.to_string()])))
     }
 
     fn typing<'a>(&'a self, chat: &'a str, thread: &'a str, on: bool) -> BoxFuture<'a, ()> {

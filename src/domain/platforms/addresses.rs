@@ -1,20 +1,22 @@
 //! How the addresses of each platform read, and the ids of its people: one entry a platform, and nothing else knows them.
 
+use std::borrow::Cow;
+
 use super::chats::ChatKind;
 
-/// How one platform's addresses read.
-#[derive(Clone, Copy, Debug)]
+/// How the addresses of one account on a platform read.
+#[derive(Clone, Debug)]
 pub struct Platform {
-    /// The channel's name.
-    pub channel: &'static str,
+    /// The channel's name: `telegram`, or `telegram.work` of another account.
+    pub channel: Cow<'static, str>,
     form: Form,
 }
 
 /// Where an address says whose it is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Form {
     /// `PREFIX:ID`, its people as well. `direct`: whether such an id is that of a chat with one person.
-    Prefix { prefix: &'static str, direct: fn(&str) -> bool },
+    Prefix { prefix: Cow<'static, str>, direct: fn(&str) -> bool },
     /// It ends so, and has no prefix. Its people are `CHANNEL:ADDRESS`, and `direct` ends the address of one.
     Suffixes { suffixes: &'static [&'static str], direct: &'static str },
 }
@@ -24,58 +26,94 @@ fn digits(id: &str) -> bool {
 }
 
 /// The terminals of this machine: each chat is its own user's.
-pub const LOCAL: Platform =
-    Platform { channel: "local", form: Form::Prefix { prefix: "local", direct: |_| true } };
+pub const LOCAL: Platform = Platform::prefixed("local", "local", |_| true);
 
-/// Every platform whose addresses do not just begin with its name.
-const KNOWN: [Platform; 4] = [
+/// An address without a prefix is one of WhatsApp's, of whatever kind.
+const WHATSAPP: Platform = Platform {
+    channel: Cow::Borrowed("whatsapp"),
+    form: Form::Suffixes { suffixes: &["@g.us", "@s.whatsapp.net"], direct: "@s.whatsapp.net" },
+};
+
+/// Every platform whose addresses begin with something other than its name, or show more than whose they are.
+static KNOWN: [Platform; 5] = [
     LOCAL,
-    Platform { channel: "telegram", form: Form::Prefix { prefix: "tg", direct: digits } },
-    Platform { channel: "discord", form: Form::Prefix { prefix: "dc", direct: |_| false } },
-    Platform {
-        channel: "whatsapp",
-        form: Form::Suffixes { suffixes: &["@g.us", "@s.whatsapp.net"], direct: "@s.whatsapp.net" },
-    },
+    Platform::prefixed("telegram", "tg", digits),
+    Platform::prefixed("discord", "dc", |_| false),
+    Platform::prefixed("matrix", "mx", |_| false),
+    WHATSAPP,
 ];
+
+/// Divides `telegram.work`, or `tg.work`, into the platform's part and the account's; an account that has no name of its own has
+/// no second part.
+fn account(name: &str) -> (&str, &str) {
+    name.split_at(name.find('.').unwrap_or(name.len()))
+}
 
 impl Platform {
     /// A platform whose addresses are `NAME:ID`.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
-        Self { channel: name, form: Form::Prefix { prefix: name, direct: |_| false } }
+        Self::prefixed(name, name, |_| false)
+    }
+
+    const fn prefixed(channel: &'static str, prefix: &'static str, direct: fn(&str) -> bool) -> Self {
+        Self { channel: Cow::Borrowed(channel), form: Form::Prefix { prefix: Cow::Borrowed(prefix), direct } }
+    }
+
+    /// The account that is called so in the settings: `telegram`, `telegram.work`.
+    #[must_use]
+    pub fn of_account(name: &str) -> Self {
+        let (base, own) = account(name);
+        let known = KNOWN.iter().find(|platform| platform.channel == base);
+        let (prefix, direct) = match known.map(|platform| &platform.form) {
+            Some(Form::Prefix { prefix, direct }) => (format!("{prefix}{own}"), *direct),
+            Some(Form::Suffixes { .. }) | None => (name.to_owned(), (|_| false) as fn(&str) -> bool),
+        };
+        Self { channel: Cow::Owned(name.to_owned()), form: Form::Prefix { prefix: prefix.into(), direct } }
+    }
+
+    /// Returns what its addresses begin with, without the colon; empty where they begin with nothing.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        match &self.form {
+            Form::Prefix { prefix, .. } => prefix,
+            Form::Suffixes { .. } => "",
+        }
     }
 
     /// Whether an address is one of this platform's.
     #[must_use]
     pub fn owns(&self, jid: &str) -> bool {
-        match self.form {
+        match &self.form {
             Form::Prefix { prefix, .. } => jid.split_once(':').is_some_and(|(before, _)| before == prefix),
             Form::Suffixes { suffixes, .. } => {
                 !jid.contains(':') && suffixes.iter().any(|suffix| jid.ends_with(suffix))
             }
         }
     }
-
-    /// What the ids of its people begin with.
-    fn people(&self) -> &'static str {
-        match self.form {
-            Form::Prefix { prefix, .. } => prefix,
-            Form::Suffixes { .. } => self.channel,
-        }
-    }
 }
 
+/// Returns the platform of an address, whatever account it is of.
 fn platform_of(jid: &str) -> Option<&'static Platform> {
-    KNOWN.iter().find(|platform| platform.owns(jid))
+    let base = jid.split_once(':').map(|(prefix, _)| account(prefix).0);
+    KNOWN.iter().find(|platform| match (&platform.form, base) {
+        (Form::Prefix { prefix, .. }, Some(base)) => prefix == base,
+        (Form::Prefix { .. }, None) => false,
+        (Form::Suffixes { .. }, _) => platform.owns(jid),
+    })
 }
 
 /// Returns the name of the channel that owns an address; `unknown` where none does.
 #[must_use]
-pub fn channel_of(jid: &str) -> &str {
+pub fn channel_of(jid: &str) -> Cow<'_, str> {
     match (platform_of(jid), jid.split_once(':')) {
-        (Some(platform), _) => platform.channel,
-        (None, Some((prefix, _))) => prefix,
-        (None, None) => "unknown",
+        (Some(platform), Some((prefix, _))) => match account(prefix).1 {
+            "" => Cow::Borrowed(&*platform.channel),
+            own => Cow::Owned(format!("{}{own}", platform.channel)),
+        },
+        (Some(platform), None) => Cow::Borrowed(&*platform.channel),
+        (None, Some((prefix, _))) => Cow::Borrowed(prefix),
+        (None, None) => Cow::Borrowed("unknown"),
     }
 }
 
@@ -83,7 +121,7 @@ pub fn channel_of(jid: &str) -> &str {
 /// for a group, in which more is kept from the agent.
 #[must_use]
 pub fn kind_of(jid: &str) -> ChatKind {
-    let direct = platform_of(jid).is_some_and(|platform| match platform.form {
+    let direct = platform_of(jid).is_some_and(|platform| match &platform.form {
         Form::Prefix { direct, .. } => jid.split_once(':').is_some_and(|(_, id)| direct(id)),
         Form::Suffixes { direct, .. } => jid.ends_with(direct),
     });
@@ -95,11 +133,9 @@ pub fn kind_of(jid: &str) -> ChatKind {
 /// channel does not say who it is.
 #[must_use]
 pub fn user_id(chat_jid: &str, sender: &str) -> String {
-    let people = match (platform_of(chat_jid), chat_jid.split_once(':')) {
-        (Some(platform), _) => platform.people(),
-        (None, Some((prefix, _))) => prefix,
-        // An address without a prefix is one of WhatsApp's, of whatever kind.
-        (None, None) => KNOWN[3].people(),
+    let people = match chat_jid.split_once(':') {
+        Some((prefix, _)) => prefix,
+        None => "whatsapp",
     };
     match sender.split_once(':') {
         _ if sender.is_empty() => String::new(),
@@ -111,10 +147,7 @@ pub fn user_id(chat_jid: &str, sender: &str) -> String {
 /// Returns the chat in which a user is alone with us: the one that their id names.
 #[must_use]
 pub fn direct_chat(user: &str) -> &str {
-    let whole = |platform: &&Platform| matches!(platform.form, Form::Suffixes { .. });
-    let mut whole = KNOWN.iter().filter(whole);
-    let address = whole.find_map(|platform| user.strip_prefix(platform.people())?.strip_prefix(':'));
-    address.unwrap_or(user)
+    user.strip_prefix("whatsapp").and_then(|rest| rest.strip_prefix(':')).unwrap_or(user)
 }
 
 #[cfg(test)]
@@ -134,9 +167,24 @@ mod tests {
             ("dc:123", "discord", ChatKind::Group),
             ("irc:#chess", "irc", ChatKind::Group),
             ("x", "unknown", ChatKind::Group),
+            ("tg.work:7", "telegram.work", ChatKind::Direct),
+            ("tg.work:-7", "telegram.work", ChatKind::Group),
+            ("mx:!a:example.org", "matrix", ChatKind::Group),
+            ("irc.libera:#chess", "irc.libera", ChatKind::Group),
         ] {
-            assert_eq!((channel_of(jid), kind_of(jid)), (channel, kind), "{jid}");
+            assert_eq!((&*channel_of(jid), kind_of(jid)), (channel, kind), "{jid}");
         }
+        for (name, prefix) in
+            [("telegram", "tg"), ("telegram.work", "tg.work"), ("matrix", "mx"), ("irc.libera", "irc.libera")]
+        {
+            let account = Platform::of_account(name);
+            assert_eq!(account.prefix(), prefix);
+            let jid = format!("{prefix}:1");
+            assert!(
+                account.owns(&jid) && channel_of(&jid) == name && user_id(&jid, "7") == format!("{prefix}:7")
+            );
+        }
+        assert!(!Platform::of_account("telegram").owns("tg.work:1"));
         assert!(Platform::named("fake").owns("fake:1") && !Platform::named("fake").owns("faker:1"));
     }
 

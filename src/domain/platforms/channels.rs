@@ -1,7 +1,6 @@
 //! What a platform can do, what it is given, and what becomes of it.
 
-use std::time::Duration;
-
+pub use channel_protocol::{Format, NotSent, Scope, SentTwice};
 use ipc_handlers::words;
 
 use crate::domain::{
@@ -30,20 +29,11 @@ impl Unit {
     }
 }
 
-/// How a platform writes bold text, code and links.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Markup {
-    /// It shows text as it is.
-    #[default]
-    Plain,
-    Markdown,
-}
-
 /// What a platform can do; by default nothing but to take a text of any length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
-    /// It recognises our id of a part that it was given before, so that sending again is harmless.
-    pub knows_our_ids: bool,
+    /// What becomes of a part that it is given again with the same key.
+    pub sent_twice: SentTwice,
     pub buttons: bool,
     pub typing: bool,
     pub edits: bool,
@@ -52,7 +42,8 @@ pub struct Traits {
     pub longest_text: Option<(usize, Unit)>,
     /// The largest file that it takes, bytes; 0: none.
     pub largest_file: u64,
-    pub markup: Markup,
+    /// How bold text, code and links are written.
+    pub format: Format,
 }
 
 /// A part of something to say: all that a platform takes at once.
@@ -75,21 +66,62 @@ impl Part<'_> {
     }
 }
 
-/// Why a platform did not take something.
+/// Something is not known to have arrived.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsent {
-    /// It wants to be left alone for so long.
-    #[error("the platform asks to wait {} s", .0.as_secs())]
-    RetryAfter(Duration),
-    /// It certainly has nothing of it, and trying again may help.
-    #[error("{0}")]
-    Transient(String),
-    /// It never will take it.
-    #[error("{0}")]
-    Permanent(String),
+    /// The platform certainly has nothing of it.
+    #[error("{}", said(.0))]
+    Not(NotSent),
     /// It may have it, or not.
-    #[error("{0}")]
+    #[error("it may have arrived: {0}")]
     Unknown(String),
+}
+
+impl Unsent {
+    /// It certainly was not taken; another try may help.
+    #[must_use]
+    pub fn again(text: impl Into<String>) -> Self {
+        Self::Not(NotSent::Again { text: text.into() })
+    }
+
+    /// It never will be taken.
+    #[must_use]
+    pub fn refused(text: impl Into<String>) -> Self {
+        Self::Not(NotSent::Refused { code: String::new(), text: text.into(), hint: String::new() })
+    }
+}
+
+/// What became of something that was sent or changed: the platform's ids of it, none where it was changed.
+pub type Outcome = Result<Vec<String>, Unsent>;
+
+/// Returns why the platform has nothing of something, in words.
+fn said(why: &NotSent) -> String {
+    match why {
+        NotSent::Busy { after_ms, .. } => format!("the platform asks to wait {} s", after_ms.div_ceil(1000)),
+        NotSent::Offline => "there is no connection to the platform; it is sent when there is one".into(),
+        NotSent::Again { text } => text.clone(),
+        NotSent::Gone { text } if text.is_empty() => "the chat is gone, or the bot is not in it".into(),
+        NotSent::Gone { text } => text.clone(),
+        NotSent::Refused { text, hint, .. } if hint.is_empty() => text.clone(),
+        NotSent::Refused { text, hint, .. } => format!("{text}; {hint}"),
+    }
+}
+
+/// Whether a platform has something that may have arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    Has(Vec<String>),
+    HasNot,
+    CannotTell(String),
+}
+
+/// A change of a message that the platform has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    Text(String),
+    Deleted,
+    /// Our reaction to it; empty: it goes.
+    Reaction(String),
 }
 
 /// The reaction to a part that was not taken.
@@ -107,23 +139,64 @@ pub enum Then {
 pub const TRIES: u32 = 8;
 /// However long a platform asks to be left alone, it is asked again then, ms.
 pub const LONGEST_WAIT_MS: i64 = 3_600_000;
+/// The rest after a connection was found missing, ms. Nothing is sent before there is one.
+const OFFLINE_MS: i64 = 1000;
 
 /// Decides the reaction to a part that was not taken, after `tries` other tries.
 #[must_use]
-pub fn after(unsent: &Unsent, tries: u32, knows_our_ids: bool, unknown: UnknownDeliveries) -> Then {
+pub fn after(unsent: &Unsent, tries: u32, sent_twice: SentTwice, unknown: UnknownDeliveries) -> Then {
     let again = tries.saturating_add(1) < TRIES;
     let after_ms = retry::delivery_rest_ms(tries);
-    match unsent {
-        Unsent::RetryAfter(wait) => {
-            let wait = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX).clamp(1, LONGEST_WAIT_MS);
+    match (unsent, sent_twice) {
+        (Unsent::Not(NotSent::Busy { after_ms, .. }), _) => {
+            let wait = i64::try_from(*after_ms).unwrap_or(i64::MAX).clamp(1, LONGEST_WAIT_MS);
             Then::Again { after_ms: wait, counts: false }
         }
-        Unsent::Transient(_) if again => Then::Again { after_ms, counts: true },
-        Unsent::Unknown(_) if again && knows_our_ids => Then::Again { after_ms, counts: true },
-        Unsent::Unknown(_) if again && unknown == UnknownDeliveries::Resend => {
+        (Unsent::Not(NotSent::Offline), _) => Then::Again { after_ms: OFFLINE_MS, counts: false },
+        (Unsent::Not(NotSent::Again { .. }), _) if again => Then::Again { after_ms, counts: true },
+        (Unsent::Unknown(_), SentTwice::Key { .. } | SentTwice::Readback) if again => {
+            Then::Again { after_ms, counts: true }
+        }
+        (Unsent::Unknown(_), SentTwice::Never) if again && unknown == UnknownDeliveries::Resend => {
             Then::AgainUnknown { after_ms }
         }
-        Unsent::Transient(_) | Unsent::Unknown(_) | Unsent::Permanent(_) => Then::GiveUp,
+        (Unsent::Not(NotSent::Again { .. } | NotSent::Refused { .. } | NotSent::Gone { .. }), _)
+        | (Unsent::Unknown(_), _) => Then::GiveUp,
+    }
+}
+
+/// How it goes on with a part that may have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// It is sent again: the platform shows it once, or that is wished for.
+    SendAgain,
+    /// The platform is asked first whether it has it.
+    LookFirst,
+    /// It is left as it is.
+    Leave,
+}
+
+/// Decides how it goes on with a part that was first sent `age_ms` ago and may have arrived.
+#[must_use]
+pub fn in_doubt(sent_twice: SentTwice, age_ms: i64, unknown: UnknownDeliveries) -> Doubt {
+    match sent_twice {
+        SentTwice::Key { window_ms: None, .. } => Doubt::SendAgain,
+        SentTwice::Key { window_ms: Some(window), .. }
+            if age_ms < i64::try_from(window).unwrap_or(i64::MAX) =>
+        {
+            Doubt::SendAgain
+        }
+        SentTwice::Key { readback: true, .. } | SentTwice::Readback => Doubt::LookFirst,
+        SentTwice::Key { .. } | SentTwice::Never => unasked(unknown),
+    }
+}
+
+/// Decides how it goes on with a part that may have arrived, where the platform can't tell.
+#[must_use]
+pub fn unasked(unknown: UnknownDeliveries) -> Doubt {
+    match unknown {
+        UnknownDeliveries::Resend => Doubt::SendAgain,
+        UnknownDeliveries::Leave => Doubt::Leave,
     }
 }
 
@@ -167,28 +240,64 @@ pub struct Mark {
 mod tests {
     use super::*;
 
+    const NEVER: SentTwice = SentTwice::Never;
+    const KEY: SentTwice = SentTwice::Key { window_ms: None, readback: false };
+
     #[test]
     fn what_was_not_taken_is_sent_again_as_long_as_that_is_harmless_or_wished_for() {
         use UnknownDeliveries::{Leave, Resend};
-        let (busy, away) = (Unsent::RetryAfter(Duration::from_secs(490)), Unsent::Transient("away".into()));
-        let (never, lost) = (Unsent::Permanent("no".into()), Unsent::Unknown("lost".into()));
+        let busy = Unsent::Not(NotSent::Busy { after_ms: 490_000, scope: Scope::Account });
+        let (offline, away) = (Unsent::Not(NotSent::Offline), Unsent::again("away"));
+        let gone = Unsent::Not(NotSent::Gone { text: String::new() });
+        let (never, lost) = (Unsent::refused("no"), Unsent::Unknown("lost".into()));
+        let again = |after_ms, counts| Then::Again { after_ms, counts };
         let table = [
-            (&busy, 7, false, Leave, Then::Again { after_ms: 490_000, counts: false }),
-            (&away, 0, false, Leave, Then::Again { after_ms: 1000, counts: true }),
-            (&away, 6, false, Leave, Then::Again { after_ms: 64_000, counts: true }),
-            (&away, 7, true, Resend, Then::GiveUp),
-            (&never, 0, true, Resend, Then::GiveUp),
-            (&lost, 0, true, Leave, Then::Again { after_ms: 1000, counts: true }),
-            (&lost, 0, false, Resend, Then::AgainUnknown { after_ms: 1000 }),
-            (&lost, 7, false, Resend, Then::GiveUp),
-            (&lost, 0, false, Leave, Then::GiveUp),
+            (&busy, 7, NEVER, Leave, again(490_000, false)),
+            (&busy, 7, KEY, Leave, again(490_000, false)),
+            (&offline, 7, NEVER, Leave, again(1000, false)),
+            (&offline, 7, SentTwice::Readback, Resend, again(1000, false)),
+            (&away, 0, NEVER, Leave, again(1000, true)),
+            (&away, 6, NEVER, Leave, again(64_000, true)),
+            (&away, 7, KEY, Resend, Then::GiveUp),
+            (&never, 0, KEY, Resend, Then::GiveUp),
+            (&gone, 0, KEY, Resend, Then::GiveUp),
+            (&lost, 0, KEY, Leave, again(1000, true)),
+            (&lost, 0, SentTwice::Readback, Leave, again(1000, true)),
+            (&lost, 7, SentTwice::Readback, Leave, Then::GiveUp),
+            (&lost, 0, NEVER, Resend, Then::AgainUnknown { after_ms: 1000 }),
+            (&lost, 7, NEVER, Resend, Then::GiveUp),
+            (&lost, 0, NEVER, Leave, Then::GiveUp),
         ];
-        for (unsent, tries, knows, unknown, then) in table {
-            assert_eq!(after(unsent, tries, knows, unknown), then, "{unsent:?} {tries} {knows} {unknown:?}");
+        for (unsent, tries, sent_twice, unknown, then) in table {
+            assert_eq!(after(unsent, tries, sent_twice, unknown), then, "{unsent:?} {tries} {sent_twice:?}");
         }
-        let for_ever = Unsent::RetryAfter(Duration::MAX);
+    }
+
+    #[test]
+    fn what_may_have_arrived_is_sent_again_within_the_keys_window_and_looked_for_after_it() {
+        use UnknownDeliveries::{Leave, Resend};
+        let key = |readback| SentTwice::Key { window_ms: Some(180_000), readback };
+        let table = [
+            (KEY, i64::MAX, Leave, Doubt::SendAgain),
+            (key(true), 179_999, Leave, Doubt::SendAgain),
+            (key(true), 180_000, Resend, Doubt::LookFirst),
+            (key(false), 180_000, Resend, Doubt::SendAgain),
+            (key(false), 180_000, Leave, Doubt::Leave),
+            (SentTwice::Readback, 0, Leave, Doubt::LookFirst),
+            (SentTwice::Readback, 0, Resend, Doubt::LookFirst),
+            (NEVER, 0, Resend, Doubt::SendAgain),
+            (NEVER, 0, Leave, Doubt::Leave),
+        ];
+        for (sent_twice, age, unknown, doubt) in table {
+            assert_eq!(in_doubt(sent_twice, age, unknown), doubt, "{sent_twice:?} {age} {unknown:?}");
+        }
+    }
+
+    #[test]
+    fn a_platform_that_wants_to_be_left_alone_for_ever_is_asked_again_in_an_hour() {
+        let for_ever = Unsent::Not(NotSent::Busy { after_ms: u64::MAX, scope: Scope::Chat });
         assert_eq!(
-            after(&for_ever, 0, true, Leave),
+            after(&for_ever, 0, KEY, UnknownDeliveries::Leave),
             Then::Again { after_ms: LONGEST_WAIT_MS, counts: false }
         );
     }

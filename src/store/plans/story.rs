@@ -21,7 +21,7 @@ use crate::domain::{
         channels::{Connection as Connected, Mark, MarkKind, Then},
         chats::{ChatInfo, ChatKind},
     },
-    rows::{Inbound, UnknownDeliveries},
+    rows::Inbound,
     runs::{
         judge::{Cause, End},
         usage::{Page, Sum},
@@ -300,7 +300,10 @@ async fn of_the_outbox(store: &Store) {
     assert_eq!(store.media_use("local:main", NOW).await.unwrap().all, 1);
     assert!(store.names_file(&[0; 32]).unwrap());
     assert_eq!(store.said_as("local:main", "p1").await.unwrap(), Some(first.id));
-    store.delivery_failed(first.id, "away", Then::Again { after_ms: 0, counts: true }, NOW).await.unwrap();
+    store
+        .delivery_failed(first.id, "away", Then::Again { after_ms: 0, counts: true }, None, NOW)
+        .await
+        .unwrap();
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
     let NextDelivery::Now(next) =
         store.delivered_and_next(first.id, 2, "p2".into(), "local:main", NOW).await.unwrap()
@@ -326,7 +329,7 @@ async fn of_starts(store: &Store) {
     store.messages_waiting().unwrap();
     store.active_runs().unwrap();
     store.last_claim().unwrap();
-    store.recover_deliveries(vec!["local".into()], UnknownDeliveries::Resend, NOW).await.unwrap();
+    store.recover_deliveries(vec!["local".into()]).await.unwrap();
     store.outbox_pending().await.unwrap();
     store.dead_commands().unwrap();
     store.stale_recoveries(NOW).unwrap();

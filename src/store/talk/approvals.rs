@@ -183,7 +183,7 @@ fn candidates(c: &Connection, groups: &[Folder]) -> Result<Vec<Candidate>> {
             Some(chat) => (chat.clone(), true),
             None => (direct_chat(user).to_owned(), has_written(c, user, direct_chat(user))?),
         };
-        let channel = channel_of(&chat).to_owned();
+        let channel = channel_of(&chat).into_owned();
         candidates.push(Candidate {
             user: user.clone(),
             chat,

@@ -24,7 +24,7 @@ use crate::store::{
         approvals::{self, Contact, YES_TO},
         attachments::{self, Beside, with_files},
         chats::{self, ensure_chat},
-        people,
+        outbox, people,
     },
 };
 
@@ -143,6 +143,10 @@ impl Store {
                 return Ok(Accepted { seq, wired, ..Accepted::default() });
             }
             ensure_chat(c, &inbound.chat_jid, now)?;
+            // An answer to something that we said is meant for us.
+            if let Some(id) = &inbound.reply_to_id {
+                inbound.mentioned |= outbox::said_as(c, &inbound.chat_jid, id)?.is_some();
+            }
             if let Some(info) = &inbound.chat {
                 chats::learn(c, &inbound.chat_jid, info)?;
             }

@@ -10,7 +10,7 @@ use crate::domain::{
         attachments::Attachment,
         channels::{LONGEST_WAIT_MS, Then},
     },
-    rows::{Delivery, OutboxRow, UnknownDeliveries},
+    rows::{Delivery, OutboxRow},
     runs::retry::{self, Rest},
     states::DeliveryStatus,
 };
@@ -104,7 +104,21 @@ impl Store {
 
     /// The platform has a part, and not all of the row yet.
     pub async fn part_sent(&self, id: i64, part: u32, platform_id: String, now: Time) -> Result<()> {
-        self.write(move |c| part_sent(c, id, part, &platform_id, now)).await
+        self.write(move |c| {
+            part_sent(c, id, part, &platform_id, now)?;
+            c.prepare_cached("UPDATE outbox SET begun_at = NULL WHERE id = ?1")?.execute([id])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// A later part of a row is sent from now on: a crash from here on is known about.
+    pub async fn part_begins(&self, id: i64, now: Time) -> Result<()> {
+        self.write(move |c| {
+            c.prepare_cached("UPDATE outbox SET begun_at = ?2 WHERE id = ?1")?.execute(params![id, now.0])?;
+            Ok(())
+        })
+        .await
     }
 
     /// The platform has the last part.
@@ -130,7 +144,15 @@ impl Store {
     }
 
     /// Notes that the platform did not take a part. If the text is given up, its question, if any, ends without an answer.
-    pub async fn delivery_failed(&self, id: i64, error: &str, then: Then, now: Time) -> Result<()> {
+    /// `in_doubt`: since when it may have arrived all the same.
+    pub async fn delivery_failed(
+        &self,
+        id: i64,
+        error: &str,
+        then: Then,
+        in_doubt: Option<Time>,
+        now: Time,
+    ) -> Result<()> {
         let error = error.to_owned();
         self.write(move |c| {
             let (status, again, counts) = match then {
@@ -140,9 +162,9 @@ impl Store {
             };
             let again = again.map(|ms| now.plus_ms(ms).0);
             c.prepare_cached(
-                "UPDATE outbox SET status = ?2, error = ?3, next_try_at = ?4, attempts = attempts - ?5 WHERE id = ?1",
+                "UPDATE outbox SET status = ?2, error = ?3, next_try_at = ?4, attempts = attempts - ?5, begun_at = ?6 WHERE id = ?1",
             )?
-            .execute(params![id, status.as_str(), error, again, !counts])?;
+            .execute(params![id, status.as_str(), error, again, !counts, in_doubt.map(|since| since.0)])?;
             if then == Then::GiveUp {
                 approvals::wording_failed(c, id, &error, now)?;
             }
@@ -158,30 +180,18 @@ impl Store {
         self.ask(move |c| said_as(c, &chat, &platform_id)).await
     }
 
-    /// At start: what was being sent when the last daemon died. Rows of channels that recognise our id go out again;
-    /// of the others nobody can know, which `unknown` says until they are sent again (`resend`) or left as they are.
-    pub async fn recover_deliveries(
-        &self,
-        idempotent: Vec<String>,
-        unknown: UnknownDeliveries,
-        now: Time,
-    ) -> Result<usize> {
+    /// At start: what was being sent when the last daemon died. Rows of channels that always recognise our id go out again, as do
+    /// those of which nothing was being sent yet. The others are `unknown` until their channel says how it is to go on.
+    pub async fn recover_deliveries(&self, idempotent: Vec<String>) -> Result<usize> {
         self.write(move |c| {
-            let rows: Vec<(i64, String)> = c
-                .prepare_cached("SELECT id, chat_jid FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown') AND status = 'sending'")?
-                .query_map([], |r| Ok((r.get("id")?, r.get("chat_jid")?)))?
+            let rows: Vec<(i64, String, bool)> = c
+                .prepare_cached("SELECT id, chat_jid, begun_at IS NOT NULL AS begun FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown') AND status = 'sending'")?
+                .query_map([], |r| Ok((r.get("id")?, r.get("chat_jid")?, r.get("begun")?)))?
                 .collect::<rusqlite::Result<_>>()?;
-            for (id, chat) in &rows {
-                let again = idempotent.iter().any(|channel| channel == channel_of(chat));
-                let status = match (again, unknown) {
-                    (true, _) => DeliveryStatus::Pending,
-                    (false, UnknownDeliveries::Resend) => DeliveryStatus::Unknown,
-                    (false, UnknownDeliveries::Leave) => DeliveryStatus::Failed,
-                };
+            for (id, chat, begun) in &rows {
+                let again = !begun || idempotent.iter().any(|channel| *channel == channel_of(chat));
+                let status = if again { DeliveryStatus::Pending } else { DeliveryStatus::Unknown };
                 c.execute("UPDATE outbox SET status = ?2, error = CASE WHEN ?2 = 'pending' THEN error ELSE 'the daemon ended while this was being sent; it may have arrived' END WHERE id = ?1", params![id, status.as_str()])?;
-                if status == DeliveryStatus::Failed {
-                    approvals::wording_failed(c, *id, "it may have arrived", now)?;
-                }
             }
             Ok(rows.len())
         })
@@ -254,7 +264,7 @@ impl Store {
     pub async fn retry_outbox(&self, id: i64) -> Result<OutboxRow> {
         let none = move || StoreError::NotFound { what: "outbox row", id: id.to_string() };
         self.write(move |c| {
-            match c.execute("UPDATE outbox SET status = 'pending', next_try_at = NULL WHERE id = ?1 AND status IN ('failed', 'unknown')", [id])? {
+            match c.execute("UPDATE outbox SET status = 'pending', next_try_at = NULL, begun_at = NULL WHERE id = ?1 AND status IN ('failed', 'unknown')", [id])? {
                 0 => {
                     let status: Option<DeliveryStatus> =
                         c.query_row("SELECT status FROM outbox WHERE id = ?1", [id], |r| r.word("outbox", 0)).optional()?;
@@ -299,14 +309,13 @@ fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> 
         return Ok(NextDelivery::NotBefore(at));
     }
     c.prepare_cached(
-        "UPDATE outbox SET status = 'sending', attempts = attempts + 1, next_try_at = NULL WHERE id = ?1",
+        "UPDATE outbox SET status = 'sending', attempts = attempts + 1, next_try_at = NULL, begun_at = coalesce(begun_at, ?2) WHERE id = ?1",
     )?
-    .execute([delivery.id])?;
+    .execute([delivery.id, now.0])?;
     Ok(NextDelivery::Now(delivery))
 }
 
-const DELIVERY: &str =
-    "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, buttons, files FROM outbox";
+const DELIVERY: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, begun_at, buttons, files FROM outbox";
 
 fn delivery_row(c: &Connection, r: &Row<'_>) -> Result<Delivery> {
     Ok(Delivery {
@@ -325,6 +334,8 @@ fn delivery_row(c: &Connection, r: &Row<'_>) -> Result<Delivery> {
             0 => Vec::new(),
             1_u32.. => beside_said(c, r.get("id")?)?,
         },
+        in_doubt_since: r.time_or_null("begun_at")?,
+        for_people: false,
     })
 }
 
@@ -363,7 +374,7 @@ fn part_sent(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -
 fn delivered(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -> Result<()> {
     part_sent(c, id, part, platform_id, now)?;
     c.prepare_cached(
-        "UPDATE outbox SET status = 'sent', sent_at = ?2, error = NULL WHERE id = ?1 AND status = 'sending'",
+        "UPDATE outbox SET status = 'sent', sent_at = ?2, error = NULL, begun_at = NULL WHERE id = ?1 AND status = 'sending'",
     )?
     .execute(params![id, now.0])?;
     Ok(())

@@ -23,6 +23,7 @@ async fn fail(world: &World, chat: &str) {
             card.id,
             "blocked by the user",
             g2::domain::platforms::channels::Then::GiveUp,
+            None,
             world.now,
         )
         .await

@@ -94,6 +94,7 @@ async fn run(steps: Vec<Step>) {
                             card.id,
                             "away",
                             g2::domain::platforms::channels::Then::GiveUp,
+                            None,
                             world.now,
                         )
                         .await

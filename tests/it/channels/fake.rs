@@ -14,12 +14,16 @@ use g2::{
     domain::{
         platforms::{
             addresses::Platform,
-            channels::{Connection, Mark, MarkKind, Markup, Part, Traits, Unit, Unsent},
+            channels::{
+                Change, Connection, Format, Found, Mark, MarkKind, NotSent, Outcome, Part, Scope, SentTwice,
+                Traits, Unit, Unsent,
+            },
             chats::{ChatInfo, ChatKind},
         },
         rows::Inbound,
     },
 };
+use ipc_handlers::Time;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     net::{
@@ -34,7 +38,6 @@ use crate::support::{Linkage, program, wait_for};
 
 /// The longest text that it takes, characters.
 pub(super) const LONGEST: usize = 40;
-const FAKE: Platform = Platform::named("fake");
 
 /// The platform's process.
 pub(super) struct Server {
@@ -114,14 +117,14 @@ impl std::fmt::Debug for Broken {
 
 pub(super) struct Fake {
     path: PathBuf,
-    knows_our_ids: bool,
+    sent_twice: SentTwice,
     wire: Mutex<Option<Wire>>,
     calls: AtomicU64,
 }
 
 impl Fake {
-    pub(super) fn new(server: &Server, knows_our_ids: bool) -> Self {
-        Self { path: server.path(), knows_our_ids, wire: Mutex::default(), calls: AtomicU64::new(1) }
+    pub(super) fn new(server: &Server, sent_twice: SentTwice) -> Self {
+        Self { path: server.path(), sent_twice, wire: Mutex::default(), calls: AtomicU64::new(1) }
     }
 
     async fn call(&self, request: &[&str]) -> Result<Vec<String>, Unsent> {
@@ -130,14 +133,14 @@ impl Fake {
         // What is dropped in the middle leaves nothing that the next call could take for its answer.
         let mut line = match wire.take() {
             Some(line) => line,
-            None => Wire::connect(&self.path).await.map_err(|error| Unsent::Transient(error.to_string()))?,
+            None => Wire::connect(&self.path).await.map_err(|error| Unsent::again(error.to_string()))?,
         };
         match line.call(n, request).await {
             Ok(answer) => {
                 *wire = Some(line);
                 Ok(answer)
             }
-            Err(Broken::Before) => Err(Unsent::Transient("the connection ended".into())),
+            Err(Broken::Before) => Err(Unsent::again("the connection ended")),
             Err(Broken::After) => Err(Unsent::Unknown("the connection ended before the answer".into())),
         }
     }
@@ -184,19 +187,20 @@ impl Fake {
 
 impl Channel for Fake {
     fn platform(&self) -> &Platform {
+        static FAKE: Platform = Platform::named("fake");
         &FAKE
     }
 
     fn traits(&self) -> Traits {
         Traits {
-            knows_our_ids: self.knows_our_ids,
+            sent_twice: self.sent_twice,
             buttons: true,
             typing: true,
             edits: true,
             threads: false,
             longest_text: Some((LONGEST, Unit::Chars)),
             largest_file: 0,
-            markup: Markup::Markdown,
+            format: Format::Discord,
         }
     }
 
@@ -227,7 +231,7 @@ impl Channel for Fake {
         })
     }
 
-    fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Result<String, Unsent>> {
+    fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let buttons = if part.last { part.of.buttons.as_slice() } else { &[] };
             let buttons: Vec<&str> = buttons.iter().map(|button| button.press.as_str()).collect();
@@ -235,21 +239,32 @@ impl Channel for Fake {
             let answer = self.call(&["send", &key, &part.of.chat_jid, &buttons, part.text]).await?;
             let answer: Vec<&str> = answer.iter().map(String::as_str).collect();
             match answer.as_slice() {
-                ["ok", id] => Ok((*id).to_owned()),
-                ["busy", ms] => Err(Unsent::RetryAfter(Duration::from_millis(ms.parse().unwrap()))),
-                ["away"] => Err(Unsent::Transient("the platform is away".into())),
-                _ => Err(Unsent::Permanent("the platform refuses it".into())),
+                ["ok", id] => Ok(vec![(*id).to_owned()]),
+                ["busy", ms] => {
+                    Err(Unsent::Not(NotSent::Busy { after_ms: ms.parse().unwrap(), scope: Scope::Chat }))
+                }
+                ["offline"] => Err(Unsent::Not(NotSent::Offline)),
+                ["away"] => Err(Unsent::again("the platform is away")),
+                _ => Err(Unsent::refused("the platform refuses it")),
             }
         })
     }
 
-    fn edit<'a>(
-        &'a self,
-        _: &'a str,
-        platform_id: &'a str,
-        text: &'a str,
-    ) -> BoxFuture<'a, Result<(), Unsent>> {
-        Box::pin(async move { self.call(&["edit", platform_id, text]).await.map(drop) })
+    fn look_for<'a>(&'a self, part: Part<'a>, _: Time) -> BoxFuture<'a, Found> {
+        Box::pin(async move {
+            match self.call(&["look", &part.key()]).await.as_deref() {
+                Ok([found, id]) if found == "has" => Found::Has(vec![id.clone()]),
+                Ok([found, ..]) if found == "not" => Found::HasNot,
+                Ok(_) | Err(_) => Found::CannotTell("the platform does not say".into()),
+            }
+        })
+    }
+
+    fn amend<'a>(&'a self, _: &'a str, platform_id: &'a str, change: Change) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let Change::Text(text) = change else { return Err(Unsent::refused("only texts change here")) };
+            self.call(&["edit", platform_id, &text]).await.map(|_| Vec::new())
+        })
     }
 
     fn typing<'a>(&'a self, chat: &'a str, _: &'a str, on: bool) -> BoxFuture<'a, ()> {

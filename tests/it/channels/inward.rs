@@ -137,3 +137,15 @@ async fn a_reply_to_a_card_is_known_by_the_platforms_id() {
         })
         .await;
 }
+
+#[tokio::test]
+async fn a_reply_to_a_text_of_ours_is_a_mention() {
+    let world = World::new(Rig::fake(false)).await;
+    let id = world.say("something").await;
+    world.until_row(id, DeliveryStatus::Sent).await;
+    world.hears("k1", "x1", "why?", Some("m1")).await;
+    world.hears("k2", "x2", "who?", Some("x1")).await;
+    world.until_came(&["why?", "who?"]).await;
+    let messages = world.store.messages(None, None).await.unwrap();
+    assert_eq!(messages.iter().map(|message| message.mentioned).collect::<Vec<_>>(), [true, false]);
+}

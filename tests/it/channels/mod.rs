@@ -11,6 +11,7 @@ use g2::{
     },
     domain::{
         heard::engage::{EngageVerdict, Rule},
+        platforms::channels::SentTwice,
         rows::{OutboxRow, UnknownDeliveries},
         states::DeliveryStatus,
     },
@@ -37,7 +38,7 @@ const NOW: Time = Time(1_800_000_000_000);
 /// A platform that the suite is run on.
 enum Rig {
     Local(Local),
-    Fake { server: Server, knows_our_ids: bool },
+    Fake { server: Server, sent_twice: SentTwice },
 }
 
 impl Rig {
@@ -47,7 +48,12 @@ impl Rig {
     }
 
     fn fake(knows_our_ids: bool) -> Self {
-        Self::Fake { server: Server::start(), knows_our_ids }
+        let key = SentTwice::Key { window_ms: None, readback: false };
+        Self::fake_that(if knows_our_ids { key } else { SentTwice::Never })
+    }
+
+    fn fake_that(sent_twice: SentTwice) -> Self {
+        Self::Fake { server: Server::start(), sent_twice }
     }
 
     fn chat(&self) -> &'static str {
@@ -60,7 +66,7 @@ impl Rig {
     fn channel(&self) -> Box<dyn Channel> {
         match self {
             Self::Local(local) => Box::new(local.clone()),
-            Self::Fake { server, knows_our_ids } => Box::new(Fake::new(server, *knows_our_ids)),
+            Self::Fake { server, sent_twice } => Box::new(Fake::new(server, *sent_twice)),
         }
     }
 }
@@ -109,7 +115,7 @@ impl World {
         let channels = Arc::new(Channels::new(vec![self.rig.channel()]));
         let asking = Asking { channels: channels.names(), ..Asking::default() };
         self.store = Store::open(&self.path).unwrap().asking(asking);
-        self.store.recover_deliveries(channels.that_know_our_ids(), self.unknown, NOW).await.unwrap();
+        self.store.recover_deliveries(channels.that_know_our_ids()).await.unwrap();
         self.stop = CancellationToken::new();
         self.channels = Arc::clone(&channels);
         let (store, stop) = (self.store.clone(), self.stop.clone());

@@ -1,7 +1,7 @@
 //! Texts for chats: in order, each once, whatever the platform does with them.
 
 use g2::domain::{
-    platforms::channels::{Markup, Unit},
+    platforms::channels::{Change, Format, SentTwice, Unit},
     rows::UnknownDeliveries,
     states::{DeliveryStatus, SandboxName},
 };
@@ -177,14 +177,14 @@ async fn a_sent_text_can_be_changed_if_the_platform_can() {
         world.until_row(id, DeliveryStatus::Sent).await;
         let channel = world.channels.of(world.rig.chat()).unwrap();
         let called = world.store.parts_of(id).await.unwrap().remove(0).platform_id.unwrap();
-        let edited = channel.edit(world.rig.chat(), &called, "after").await;
+        let edited = channel.amend(world.rig.chat(), &called, Change::Text("after".into())).await;
         assert_eq!(edited.is_ok(), channel.traits().edits);
         let expected = if channel.traits().edits { "after" } else { "before" };
         assert_eq!(world.shown().await, [expected]);
         assert!(channel.chats().await.unwrap().is_empty());
         let is_local = matches!(world.rig, Rig::Local(_));
         assert_eq!(channel.traits().longest_text, (!is_local).then_some((LONGEST, Unit::Chars)));
-        assert_eq!(channel.traits().markup == Markup::Plain, is_local);
+        assert_eq!(channel.traits().format == Format::Plain, is_local);
     }
 }
 
@@ -206,4 +206,40 @@ async fn that_an_agent_works_is_shown_and_its_end_too() {
             world.platform(&["typed"]).await.last().is_some_and(|signal| signal == "fake:1=off")
         })
         .await;
+}
+
+#[tokio::test]
+async fn what_may_have_arrived_is_looked_for_where_the_platform_can_say() {
+    for (fault, calls) in [("drop-before", "2"), ("drop-after", "1")] {
+        for dies in [false, true] {
+            let mut world = World::with(Rig::fake_that(SentTwice::Readback), UnknownDeliveries::Leave).await;
+            world.platform(&["fault", if dies { "hold" } else { fault }]).await;
+            let id = world.say("hello").await;
+            if dies {
+                world.until("it to be under way", async || world.shown().await.len() == 1).await;
+                world.die().await;
+                world.platform(&["release"]).await;
+            }
+            world.until_row(id, DeliveryStatus::Sent).await;
+            assert_eq!(world.shown().await, ["hello"], "{fault} {dies}");
+            assert_eq!(world.platform(&["calls"]).await, [if dies { "1" } else { calls }], "{fault} {dies}");
+            assert_eq!(world.store.parts_of(id).await.unwrap()[0].platform_id.as_deref(), Some("m1"));
+        }
+    }
+    // A platform that does not say is treated as one that can't be asked.
+    let world = World::with(Rig::fake_that(SentTwice::Readback), UnknownDeliveries::Leave).await;
+    world.platform(&["dumb"]).await;
+    world.platform(&["fault", "drop-after"]).await;
+    let id = world.say("hello").await;
+    world.until_row(id, DeliveryStatus::Failed).await;
+    assert_eq!((world.shown().await.len(), world.platform(&["calls"]).await), (1, vec!["1".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_text_waits_without_a_try_until_there_is_a_connection() {
+    let world = World::new(Rig::fake(false)).await;
+    world.platform(&["fault", "offline"]).await;
+    let id = world.say("hello").await;
+    world.until_row(id, DeliveryStatus::Sent).await;
+    assert_eq!((world.shown().await, world.rows().await[0].attempts), (vec!["hello".to_owned()], 1));
 }

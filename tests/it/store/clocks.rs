@@ -16,7 +16,7 @@ async fn a_chat_is_said_to_in_order_and_rests_when_all_is_said() {
     };
     world
         .store
-        .delivery_failed(first.id, "away", Then::Again { after_ms: 1000, counts: true }, NOW)
+        .delivery_failed(first.id, "away", Then::Again { after_ms: 1000, counts: true }, None, NOW)
         .await
         .unwrap();
     let next = world.store.begin_delivery("local:main", NOW).await.unwrap();
@@ -67,13 +67,13 @@ async fn a_text_that_failed_while_the_clock_was_ahead_does_not_wait_for_that_tim
     let again = NOW.plus_ms(2_000);
     world
         .store
-        .delivery_failed(row.id, "away", Then::Again { after_ms: 2_000, counts: true }, NOW)
+        .delivery_failed(row.id, "away", Then::Again { after_ms: 2_000, counts: true }, None, NOW)
         .await
         .unwrap();
     assert_eq!(next(NOW).await.unwrap(), NextDelivery::NotBefore(again));
     world
         .store
-        .delivery_failed(row.id, "away", Then::Again { after_ms: 365 * 86_400_000, counts: true }, NOW)
+        .delivery_failed(row.id, "away", Then::Again { after_ms: 365 * 86_400_000, counts: true }, None, NOW)
         .await
         .unwrap();
     assert!(matches!(next(NOW).await.unwrap(), NextDelivery::Now(_)));

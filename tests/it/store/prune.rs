@@ -209,7 +209,7 @@ async fn an_unsent_text_is_kept_with_its_run() {
     };
     world
         .store
-        .delivery_failed(row.id, "away", g2::domain::platforms::channels::Then::GiveUp, NOW)
+        .delivery_failed(row.id, "away", g2::domain::platforms::channels::Then::GiveUp, None, NOW)
         .await
         .unwrap();
     world.message("local:main", "2", "x", EngageVerdict::Ignore).await;

@@ -39,7 +39,7 @@ pub(super) async fn of_questions(store: &Store) {
     // The cards are said, but for one whose chat does not take it: it is asked again.
     while let NextDelivery::Now(row) = store.begin_delivery("local:main", NOW).await.unwrap() {
         match row.text.contains("question #6") {
-            true => store.delivery_failed(row.id, "gone", Then::GiveUp, NOW).await.unwrap(),
+            true => store.delivery_failed(row.id, "gone", Then::GiveUp, None, NOW).await.unwrap(),
             false => store.delivered(row.id, 1, row.id.to_string(), NOW).await.unwrap(),
         }
     }
