@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    channels::{Channels, Intake, NAMES, local::Local},
+    channels::{Intake, local::Local},
     config::Config,
     domain::{host::errors::chain, states::SandboxName},
     gateway::{self, Credentials, Gateway, Upstream},
@@ -42,6 +42,7 @@ use crate::{
     system::{clock, media::Media},
 };
 
+mod adapters;
 mod alone;
 mod init;
 mod instance;
@@ -50,6 +51,7 @@ mod lock;
 mod sandbox;
 mod shrink;
 
+pub use adapters::load as load_account;
 pub use alone::{Tried, perform_alone};
 use left::{left_behind, set_aside};
 use lock::lock;
@@ -158,7 +160,7 @@ pub fn bounds(config: &Config) -> Bounds {
 #[must_use]
 pub fn asking(config: &Config) -> Asking {
     Asking {
-        channels: NAMES.map(str::to_owned).to_vec(),
+        channels: adapters::names(config),
         deny_ttl_ms: config.approvals.deny_ttl_ms,
         trigger: format!("@{}", config.assistant_name),
     }
@@ -206,7 +208,7 @@ impl Daemon {
         let media = Media::open(&root.join("data")).context("opening data/media")?;
         let claims = Claims::open(&dirs, store.last_claim()?)?;
         let local = Local::default();
-        let channels = Arc::new(Channels::new(vec![Box::new(local.clone())]));
+        let channels = Arc::new(adapters::channels(&root, &config, &instance, &local));
         let asking = Asking { channels: channels.names(), ..asking(&config) };
         let store = store.asking(asking).bounded(bounds(&config));
         match store.expire_approvals(clock::now()).await {

@@ -2,16 +2,21 @@
 //! stands in `default.toml` alone.
 #![expect(clippy::disallowed_methods, reason = "this file is the door to g2.toml")]
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize;
 
 use crate::domain::{
     host::zone::{ZoneChoice, Zones},
+    platforms::accounts::Account,
     runs::run_settings::{NoSuchValue, RunSettings},
 };
 
 mod agent;
+mod channels;
 pub mod dotenv;
 mod environment;
 mod layers;
@@ -24,6 +29,7 @@ mod written;
 mod zones;
 
 pub use agent::{Agent, ClaudeSettings};
+pub use channels::{NoSecret, OWN_ADAPTERS, with_secrets};
 pub use environment::Environment;
 use environment::{LEVELS, at_home, put_over, unusable};
 pub use limits::{Health, Limits};
@@ -56,6 +62,8 @@ pub struct Config {
     pub gateway: Gateway,
     pub ipc: Ipc,
     pub media: Media,
+    /// The accounts on chat platforms.
+    pub channels: Vec<Account>,
     /// The user's own folder: where `~` leads to, and where the mount allowlist and `.aws` are.
     pub home: Option<PathBuf>,
     pub docker_host: Option<String>,
@@ -74,6 +82,8 @@ pub enum ConfigError {
     Parse { path: PathBuf, why: String },
     #[error("the settings at {path} can't be used: at line {line}, {name} can't be {value}: {allowed}")]
     Range { path: PathBuf, line: usize, name: String, value: String, allowed: String },
+    #[error("the settings of [channels.{name}] can't be used: {why}")]
+    Channel { name: String, why: String },
     #[error("the setting {name} can't be {value:?}: {why}")]
     Value { name: &'static str, value: String, why: &'static str },
 }
@@ -95,6 +105,9 @@ struct File {
     gateway: Gateway,
     ipc: Ipc,
     media: Media,
+    /// Nobody has an account by default.
+    #[serde(default)]
+    channels: BTreeMap<String, toml::Table>,
 }
 
 fn log_level<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
@@ -168,6 +181,7 @@ impl Config {
             gateway: file.gateway,
             ipc: file.ipc,
             media: file.media,
+            channels: channels::accounts(file.channels)?,
             home: environment.get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
             docker_host: environment.get("DOCKER_HOST").map(str::to_owned),
             written,

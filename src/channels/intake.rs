@@ -2,7 +2,7 @@
 //! button, the facts about a chat, and whether the platform is connected. When a method returns, that is durable, and
 //! the platform may be told so; the loops read it from the feed.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use ipc_handlers::file::FileFault;
 
@@ -15,7 +15,7 @@ use crate::{
         },
         rows::{Delivery, Inbound, Message},
     },
-    store::{Accepted, Decided, Store, StoreError},
+    store::{Accepted, Arrival, Arrived, Decided, Store, StoreError},
     system::{
         clock, failpoint,
         media::{InHand, Media, NotKept},
@@ -122,6 +122,42 @@ impl Intake {
     ) -> Result<(), StoreError> {
         tracing::info!(channel, %state, why = why.as_deref().unwrap_or("-"), "a platform's connection");
         self.store.set_connection(channel.to_owned(), state, why, clock::now()).await
+    }
+
+    /// Takes in what an adapter tells, together with where it goes on after it.
+    ///
+    /// # Errors
+    /// The store's; then nothing is stored, and it is to be told again.
+    pub async fn arrival(
+        &self,
+        channel: &str,
+        cursor: BTreeMap<String, String>,
+        arrival: Arrival,
+    ) -> Result<Arrived, StoreError> {
+        let is_message = matches!(arrival, Arrival::Message(_));
+        let arrived = self.store.arrive(channel, cursor, arrival, clock::now()).await?;
+        if is_message {
+            failpoint::reach("message.stored");
+        }
+        let made = match &arrived {
+            Arrived::Message(accepted) => {
+                if let Some(what) = &accepted.note {
+                    tracing::info!(seq = accepted.seq, what, "a message was no prompt, or not yet");
+                }
+                accepted.made.is_some()
+            }
+            Arrived::Pressed(decided) => decided.made.is_some(),
+            Arrived::Stored => false,
+        };
+        if made {
+            failpoint::reach("approval.made");
+        }
+        Ok(arrived)
+    }
+
+    /// The store, for what only adapters of accounts keep there.
+    pub(super) fn store(&self) -> &Store {
+        &self.store
     }
 
     /// Returns the newest message of a chat that the platform calls so, for what quotes it.

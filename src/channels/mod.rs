@@ -19,6 +19,8 @@ use crate::domain::platforms::{
 
 mod intake;
 pub mod local;
+pub mod remote;
+pub mod trial;
 
 pub use intake::Intake;
 
@@ -117,10 +119,10 @@ impl Channels {
     /// Returns the names of those that always recognise our ids.
     #[must_use]
     pub fn that_know_our_ids(&self) -> Vec<String> {
-        let known = |channel: &&Box<dyn Channel>| {
+        let known = self.0.iter().map(AsRef::as_ref).filter(|channel: &&dyn Channel| {
             matches!(channel.traits().sent_twice, SentTwice::Key { window_ms: None, .. })
-        };
-        self.0.iter().filter(known).map(|channel| channel.platform().channel.clone().into_owned()).collect()
+        });
+        known.map(|channel| channel.platform().channel.clone().into_owned()).collect()
     }
 
     /// Runs all of them until `stop`. One that ends by itself is only missed: texts for it wait.

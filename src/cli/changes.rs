@@ -1,6 +1,6 @@
 //! Notes `init` and `prune` in `data/changes.log`: they are changes, but no operations.
 
-use super::{CliResult, Command, Context, Failure};
+use super::{CliResult, Command, Context, Failure, channels::Channels};
 use crate::{
     ops::{By, audit},
     system::clock,
@@ -13,6 +13,7 @@ const LONGEST: usize = 500;
 pub(super) fn is_a_change(command: &Command) -> bool {
     match command {
         Command::Init(_) => true,
+        Command::Channels(Channels::Add { .. } | Channels::Remove { .. }) => true,
         Command::Prune(prune) => !prune.dry_run,
         _ => false,
     }

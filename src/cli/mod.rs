@@ -12,10 +12,12 @@ use crate::{
         args::{BadArgument, Jid},
     },
     store::{Store, StoreError},
+    system::confine,
 };
 
 mod approvals;
 mod changes;
+mod channels;
 mod chat;
 mod chats;
 mod client;
@@ -134,6 +136,9 @@ enum Command {
     /// Chats: list, and decide whether strangers are heard there
     #[command(subcommand)]
     Chats(chats::Chats),
+    /// Accounts on chat platforms: list, add, restart, test
+    #[command(subcommand)]
+    Channels(channels::Channels),
     /// People: list, add, give roles, remove
     #[command(subcommand)]
     Users(users::Users),
@@ -291,6 +296,9 @@ pub fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == app::RUNNER) {
         return agent_runner::main();
     }
+    if std::env::args_os().nth(1).is_some_and(|first| first == confine::CONFINE) {
+        return confine::main(|text| out::tell(text));
+    }
     let environment = Environment::of_process();
     let arguments = Arguments::try_parse().unwrap_or_else(|wrong| wrong_usage(&wrong));
     crate::system::process::set_umask();
@@ -371,6 +379,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Wirings(wirings) => wirings.run(context).await,
         Command::Engage(engage) => engage.run(context).await,
         Command::Chats(chats) => chats.run(context).await,
+        Command::Channels(channels) => channels.run(context).await,
         Command::Users(users) => users.run(context).await,
         Command::Members(members) => members.run(context).await,
         Command::Dropped(dropped) => dropped.run(context).await,

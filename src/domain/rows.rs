@@ -366,6 +366,8 @@ pub struct Inbound {
     pub attachments: Vec<Attachment>,
     /// The channel's facts about the chat; `None`: it has none, and the known facts stay.
     pub chat: Option<ChatInfo>,
+    /// It was written long before it came, while its channel was away: it wakes nobody.
+    pub late: bool,
 }
 
 /// Somebody, with what they may decide.
@@ -421,8 +423,22 @@ pub struct Dropped {
 pub struct ChannelState {
     pub channel: String,
     pub state: super::platforms::channels::Connection,
+    /// Whether events come in.
+    pub inbound: super::platforms::channels::Lamp,
+    /// Whether texts go out.
+    pub outbound: super::platforms::channels::Lamp,
     pub why: Option<String>,
+    /// What a person can do about it.
+    pub hint: Option<String>,
     pub since: Time,
+    /// The newest event of it, and the newest text that it took.
+    pub last_in: Option<Time>,
+    pub last_out: Option<Time>,
+    /// How often its adapter was started.
+    pub starts: i64,
+    /// How often a person wanted it started anew.
+    #[serde(skip)]
+    pub wanted: i64,
 }
 
 /// Something on its way to a chat.

@@ -240,7 +240,11 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
         let last = usize::try_from(n).is_ok_and(|n| n == count);
         let part = Part { of: delivery, n, text, last };
         if !std::mem::take(&mut is_first) {
-            channel.turn(&delivery.chat_jid, delivery.for_people).await;
+            // Nothing of this part is sent yet: where we stop, a restart begins with it.
+            tokio::select! {
+                () = post.stop.cancelled() => return Ok(None),
+                () = channel.turn(&delivery.chat_jid, delivery.for_people) => {}
+            }
             post.store.part_begins(delivery.id, clock::now()).await?;
         }
         let begun = in_doubt.unwrap_or_else(clock::now);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     channels,
+    config::Config,
     domain::{
         heard::people::{BadSpeaker, BadUser, check_user},
         host::screen::hides,
@@ -130,13 +131,16 @@ checked! {
 
 impl Jid {
     /// Says that a chat is on a platform that this program does not reach, where that is so.
-    pub(super) fn unserved(&self) -> Option<String> {
-        if channels::NAMES.contains(&&*channel_of(&self.0)) {
+    pub(super) fn unserved(&self, settings: Option<&Config>) -> Option<String> {
+        let accounts = settings.map(|config| config.channels.as_slice()).unwrap_or_default();
+        let accounts = accounts.iter().map(|account| account.name.as_str());
+        let names: Vec<&str> = channels::NAMES.into_iter().chain(accounts).collect();
+        if names.contains(&&*channel_of(&self.0)) {
             return None;
         }
         Some(format!(
             "no channel reaches {self}: this program has {}; no message comes from there, and none can be sent there",
-            channels::NAMES.join(", ")
+            names.join(", ")
         ))
     }
 }

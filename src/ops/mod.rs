@@ -24,6 +24,7 @@ mod schema;
 mod commands;
 
 pub mod approvals;
+pub mod channels;
 pub mod groups;
 pub mod ipc;
 pub mod lanes;
@@ -284,6 +285,8 @@ operations! {
     IpcSend = "ipc.send": ipc::send::Args;
     /// Says once more what failed to be said.
     OutboxRetry = "outbox.retry": outbox::retry::Args;
+    /// Starts the adapter of an account anew.
+    ChannelsRestart = "channels.restart": channels::restart::Args;
 }
 
 impl Op {

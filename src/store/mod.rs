@@ -41,6 +41,7 @@ pub use fault::Fault;
 pub use prune::{Size, shrink};
 pub use search::{Found, Indexer, Stop};
 pub use talk::approvals::{Asking, Decided, How, Pick};
+pub use talk::arrivals::{Arrival, Arrived};
 pub use talk::events::{Follower, News};
 pub use talk::groups::{NewGroup, NewWiring};
 pub use talk::lines::{By, Heard, Line};

@@ -31,6 +31,8 @@
 //! | `feed.written` | changes and their events are written, not committed |
 //! | `feed.committed` | they are committed, the bell is not rung |
 //! | `message.stored` | message and inbox rows are committed |
+//! | `channel.told` | an adapter has told an event, it is not stored |
+//! | `channel.stored` | it is stored with the adapter's cursor, the adapter is not told so |
 //! | `lane.woken` | an owner's word has ended the rest of a lane, its verdict is not committed |
 //! | `message.judged` | verdicts are committed, with the questions that they raise |
 //! | `approval.made` | an answer made a group, which has no folder and no boxes |

@@ -1,6 +1,7 @@
 //! The machine beneath: its clock, disks, memory and processes, and files by their contents. Nothing here knows of groups or stores.
 
 pub mod clock;
+pub mod confine;
 pub mod disk;
 pub mod failpoint;
 pub mod media;

@@ -16,6 +16,22 @@ pub fn new_id() -> std::io::Result<String> {
     Ok(text.trim().replace('-', ""))
 }
 
+/// Writes a file that only this user can read; it must not be there.
+///
+/// # Errors
+/// The operating system's.
+pub fn write_private(path: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)
+}
+
+/// Returns a random number; 0 where the kernel gives none.
+#[must_use]
+pub fn chance() -> u64 {
+    new_id().ok().and_then(|id| u64::from_str_radix(id.get(..8)?, 16).ok()).unwrap_or(0)
+}
+
 /// Returns what the kernel says of this process, a line each; empty where it says nothing.
 #[must_use]
 pub fn own_status() -> String {

@@ -138,6 +138,8 @@ words! {
         UnknownSender = "unknown_sender",
         /// It answered a question of ours, and is no message to an agent.
         Answer = "answer",
+        /// It was written long before it came.
+        Late = "late",
     }
 }
 

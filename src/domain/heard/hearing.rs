@@ -25,6 +25,8 @@ pub struct Asked<'a> {
     pub mentioned: bool,
     pub from_me: bool,
     pub bot: bool,
+    /// Whether it was written long before it came.
+    pub late: bool,
     /// Whether the lane is marked as one whose agent was addressed before.
     pub sticky: bool,
     /// The question that it waited for, and that was answered so that this group hears it.
@@ -88,7 +90,7 @@ impl Rules {
             mentioned: if asked.mentioned { Mentioned::Yes } else { Mentioned::No },
             sticky: if asked.sticky { Sticky::Yes } else { Sticky::No },
         });
-        let verdict = as_promised(verdict, asked.approved);
+        let verdict = too_late(as_promised(verdict, asked.approved), asked);
         let speaker = Speaker { standing: asked.standing, named: asked.named, listed: asked.listed };
         let keeps = wired.ignored == IgnoredMessages::Accumulate;
         let heard = access::hear(&verdict, keeps, speaker, asked.unknown_senders, wired.sender_scope);
@@ -125,6 +127,19 @@ fn as_promised(verdict: Verdict, approved: Option<i64>) -> Verdict {
             ..verdict
         },
         (Some(_), EngageVerdict::Wake) | (None, _) => verdict,
+    }
+}
+
+/// A message that came long after it was written is read with the next one, and wakes nobody.
+fn too_late(verdict: Verdict, asked: &Asked<'_>) -> Verdict {
+    if !asked.late || verdict.outcome != EngageVerdict::Wake || asked.approved.is_some() {
+        return verdict;
+    }
+    Verdict {
+        outcome: EngageVerdict::Context,
+        rule: Rule::Late,
+        reason: "it was written more than an hour before it came, while the channel was away".into(),
+        ..verdict
     }
 }
 

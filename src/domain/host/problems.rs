@@ -9,7 +9,11 @@ use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 
 use super::prune::DAY_MS;
-use crate::domain::{platforms::channels::Connection, rows::ChannelState, runs::heartbeat::Fault};
+use crate::domain::{
+    platforms::channels::{Connection, Lamp},
+    rows::ChannelState,
+    runs::heartbeat::Fault,
+};
 
 mod causes;
 mod words;
@@ -236,14 +240,19 @@ const OUT_OF_REACH_MS: i64 = 60_000;
 /// Returns the platforms that a person has to look after.
 #[must_use]
 pub fn of_channels(states: Vec<ChannelState>, now: Time) -> Vec<Problem> {
-    let found = states.into_iter().filter_map(|ChannelState { channel, state, why, since }| {
+    let found = states.into_iter().filter_map(|state| {
+        let ChannelState { channel, state, inbound, outbound, why, hint, since, .. } = state;
+        let is = |lamp| inbound == lamp || outbound == lamp;
         let is_long = now.ms_since(since) >= OUT_OF_REACH_MS;
         let refused = match state {
             Connection::Refused => true,
+            _ if is(Lamp::Refused) => true,
             Connection::Offline | Connection::Connecting if is_long => false,
+            Connection::Connected if is(Lamp::Failing) && is_long => false,
             Connection::Connected | Connection::Offline | Connection::Connecting => return None,
         };
         let why = why.unwrap_or_else(|| "it did not say why".to_owned());
+        let why = hint.filter(|hint| !hint.is_empty()).map_or(why.clone(), |hint| format!("{why}; {hint}"));
         Some(Channel { channel, refused, why, since })
     });
     found.collect()

@@ -214,6 +214,31 @@ words! {
 }
 
 words! {
+    /// How one side of a connection stands.
+    #[derive(Default)]
+    pub enum Lamp: "light" {
+        Ok = "ok",
+        /// It is being tried.
+        Waiting = "waiting",
+        Failing = "failing",
+        /// A person has to do something.
+        Refused = "refused",
+        #[default]
+        Unknown = "unknown",
+    }
+}
+
+/// How an account stands, as its adapter says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lights {
+    pub transport: Connection,
+    pub inbound: Lamp,
+    pub outbound: Lamp,
+    pub why: Option<String>,
+    pub hint: Option<String>,
+}
+
+words! {
     /// What somebody did to a message afterwards.
     pub enum MarkKind: "mark" {
         Deleted = "deleted",

@@ -1,9 +1,11 @@
 //! Platforms: how their addresses read, what they can do, and how a text is cut for them; files beside
 //! messages.
 
+pub mod accounts;
 pub mod addresses;
 pub mod attachments;
 pub mod channels;
 pub mod chats;
+pub mod pace;
 pub mod split;
 pub mod typing;

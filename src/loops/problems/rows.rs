@@ -6,6 +6,7 @@ use ipc_handlers::Folder;
 
 use crate::{
     channels,
+    config::Config,
     domain::{
         heard::{approvals::full, engage::takes_everything, js_regex::Pattern},
         host::{
@@ -84,11 +85,12 @@ pub(super) async fn questions(store: &Store, found: &mut Vec<Problem>) {
 }
 
 /// Whether the platforms of this program are connected.
-pub(super) async fn connections(store: &Store, found: &mut Vec<Problem>) {
+pub(super) async fn connections(config: &Config, store: &Store, found: &mut Vec<Problem>) {
     match store.connections().await {
         Ok(mut states) => {
             // A row of a platform that this program does not have is old.
-            states.retain(|state| channels::NAMES.contains(&state.channel.as_str()));
+            let has = |name: &str| config.channels.iter().any(|account| account.name == name);
+            states.retain(|state| channels::NAMES.contains(&state.channel.as_str()) || has(&state.channel));
             found.extend(of_channels(states, clock::now()));
         }
         Err(error) => found.push(Problem::Unreadable { what: "the channels", why: chain(&error) }),

@@ -69,7 +69,10 @@ impl Operation for Args {
         ipc::lay_out_group(world.root, &folder, world.box_owner)?;
         failpoint::reach("op.group_laid_out");
         world.keeper.changed(Some(&folder)).await?;
-        let notes = two_answer(world.store, &folder, &chat).await?.into_iter().chain(chat.unserved());
+        let notes = two_answer(world.store, &folder, &chat)
+            .await?
+            .into_iter()
+            .chain(chat.unserved(world.settings.ok()));
         let says = format!("group {folder} answers in {chat}");
         Ok(Done::new(world.group(&folder).await?, says).noting(notes))
     }

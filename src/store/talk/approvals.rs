@@ -32,6 +32,7 @@ mod senders;
 
 pub(in crate::store) use answer::{answer, read_reply};
 pub(in crate::store) use contact::{Contact, first_contact};
+pub(in crate::store) use decide::click;
 pub use decide::{Decided, How, Pick};
 pub(in crate::store) use end::{wired, wording_failed};
 pub(in crate::store) use senders::{ask_about_senders, unheard};

@@ -7,10 +7,10 @@ use crate::domain::{
     heard::access::UnknownSenders,
     platforms::{
         addresses::{channel_of, kind_of, user_id},
-        channels::{Connection as Connected, Mark, MarkKind},
+        channels::{Mark, MarkKind},
         chats::{ChatInfo, ChatKind},
     },
-    rows::{ChannelState, Chat},
+    rows::Chat,
 };
 use crate::store::{Result, Store, StoreError, at_most, columns::Columns as _, oldest_first};
 
@@ -44,20 +44,7 @@ impl Store {
 
     /// Stores what somebody did to a message afterwards; the same event again changes nothing. Returns whether it is new.
     pub async fn mark_message(&self, mark: Mark, now: Time) -> Result<bool> {
-        self.write(move |c| {
-            ensure_chat(c, &mark.chat_jid, now)?;
-            let new = c
-                .prepare_cached(
-                    "INSERT INTO message_marks (chat_jid, replay_key, message_id, kind, sender, reaction, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-                     ON CONFLICT (chat_jid, replay_key) DO NOTHING",
-                )?
-                .execute(params![
-                    mark.chat_jid, mark.replay_key, mark.message_id, mark.kind.as_str(),
-                    user_id(&mark.chat_jid, &mark.sender), mark.reaction, now.0
-                ])?;
-            Ok(new == 1)
-        })
-        .await
+        self.write(move |c| put_mark(c, mark, now)).await
     }
 
     /// Returns what was done to a message afterwards, in order: what, by whom, and the reaction.
@@ -73,43 +60,6 @@ impl Store {
             })?
             .collect::<rusqlite::Result<_>>()?)
         }).await
-    }
-
-    /// Stores whether a platform is connected. Since when, is when that last changed.
-    pub async fn set_connection(
-        &self,
-        channel: String,
-        state: Connected,
-        why: Option<String>,
-        now: Time,
-    ) -> Result<()> {
-        self.write(move |c| {
-            c.prepare_cached(
-                "INSERT INTO channel_states (channel, state, why, since) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT (channel) DO UPDATE SET state = excluded.state, why = excluded.why,
-                   since = CASE WHEN state = excluded.state THEN since ELSE excluded.since END",
-            )?
-            .execute(params![channel, state.as_str(), why, now.0])?;
-            Ok(())
-        })
-        .await
-    }
-
-    /// Returns whether each platform is connected, since when and why.
-    pub async fn connections(&self) -> Result<Vec<ChannelState>> {
-        self.ask(move |c| {
-            Ok(c.prepare_cached("SELECT channel, state, why, since FROM channel_states ORDER BY channel")?
-                .query_map([], |r| {
-                    Ok(ChannelState {
-                        channel: r.get("channel")?,
-                        state: r.word("channel_states", "state")?,
-                        why: r.get("why")?,
-                        since: r.time("since")?,
-                    })
-                })?
-                .collect::<rusqlite::Result<_>>()?)
-        })
-        .await
     }
 
     /// Changes the settings of a chat. All of it or nothing.
@@ -134,6 +84,63 @@ impl Store {
         })
         .await
     }
+}
+
+/// See [`Store::mark_message`].
+pub(in crate::store) fn put_mark(c: &Connection, mut mark: Mark, now: Time) -> Result<bool> {
+    at_new_address(c, &mut mark.chat_jid)?;
+    ensure_chat(c, &mark.chat_jid, now)?;
+    let new = c
+        .prepare_cached(
+            "INSERT INTO message_marks (chat_jid, replay_key, message_id, kind, sender, reaction, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (chat_jid, replay_key) DO NOTHING",
+        )?
+        .execute(params![
+            mark.chat_jid, mark.replay_key, mark.message_id, mark.kind.as_str(),
+            user_id(&mark.chat_jid, &mark.sender), mark.reaction, now.0
+        ])?;
+    Ok(new == 1)
+}
+
+/// Puts the new address of a chat in the place of one that it had before.
+pub(in crate::store) fn at_new_address(c: &Connection, jid: &mut String) -> Result<()> {
+    let moved: Option<Option<String>> = c
+        .prepare_cached("SELECT alias_of FROM chats WHERE jid = ?1")?
+        .query_row([&*jid], |r| r.get(0))
+        .optional()?;
+    if let Some(new) = moved.flatten() {
+        *jid = new;
+    }
+    Ok(())
+}
+
+/// A chat has a new address: its wirings, its lanes and what is still to be said there go with it. What is for the old one from
+/// now on is for the new one.
+pub(in crate::store) fn move_chat(c: &Connection, from: &str, to: &str, now: Time) -> Result<()> {
+    let mut to = to.to_owned();
+    at_new_address(c, &mut to)?;
+    if from == to {
+        return Ok(());
+    }
+    ensure_chat(c, from, now)?;
+    ensure_chat(c, &to, now)?;
+    c.execute(
+        "UPDATE chats SET (name, kind, threaded, members, unknown_sender_policy) =
+           (SELECT CASE WHEN name = jid THEN ?2 ELSE name END, kind, threaded, members, unknown_sender_policy FROM chats WHERE jid = ?1)
+         WHERE jid = ?2 AND alias_of IS NULL",
+        [from, &to],
+    )?;
+    // Addresses that led to the old one lead to the new one at once, so that none has to be followed twice.
+    c.execute("UPDATE chats SET alias_of = ?2 WHERE jid = ?1 OR (alias_of = ?1 AND jid <> ?2)", [from, &to])?;
+    c.execute("UPDATE OR IGNORE wirings SET chat_jid = ?2 WHERE chat_jid = ?1", [from, &to])?;
+    c.execute("DELETE FROM wirings WHERE chat_jid = ?1", [from])?;
+    c.execute("UPDATE OR IGNORE lanes SET chat_jid = ?2 WHERE chat_jid = ?1", [from, &to])?;
+    c.execute("UPDATE users SET dm_chat = ?2 WHERE dm_chat = ?1", [from, &to])?;
+    c.execute(
+        "UPDATE outbox SET chat_jid = ?2 WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown')",
+        [from, &to],
+    )?;
+    Ok(())
 }
 
 /// Reads a setting of a chat: the column, and what goes into it.

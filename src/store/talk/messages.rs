@@ -21,7 +21,7 @@ use crate::store::{
     Result, Store, at_most,
     columns::Columns as _,
     talk::{
-        approvals::{self, Contact, YES_TO},
+        approvals::{self, Asking, Contact, YES_TO},
         attachments::{self, Beside, with_files},
         chats::{self, ensure_chat},
         outbox, people,
@@ -81,6 +81,8 @@ pub struct Unjudged {
     pub mentioned: bool,
     pub from_me: bool,
     pub bot: bool,
+    /// It was written long before it came.
+    pub late: bool,
 }
 
 impl Unjudged {
@@ -102,6 +104,7 @@ impl Unjudged {
             mentioned: self.mentioned,
             from_me: self.from_me,
             bot: self.bot,
+            late: self.late,
             sticky: self.sticky,
             approved: self.approved,
             named: !self.sender.is_empty(),
@@ -128,89 +131,9 @@ pub struct Judged {
 impl Store {
     /// Stores an event and one inbox row per wiring of its chat, in one transaction. The same event again changes
     /// nothing.
-    pub async fn accept(&self, mut inbound: Inbound, now: Time) -> Result<Accepted> {
-        inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
+    pub async fn accept(&self, inbound: Inbound, now: Time) -> Result<Accepted> {
         let asking = Arc::clone(&self.asking);
-        self.write(move |c| {
-            let known: Option<i64> = c
-                .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
-                .query_row([&inbound.chat_jid, &inbound.replay_key], |r| r.get(0))
-                .optional()?;
-            if let Some(seq) = known {
-                let wired = c
-                    .prepare_cached("SELECT count(*) AS wired FROM inbox WHERE seq = ?1")?
-                    .query_row([seq], |r| r.get("wired"))?;
-                return Ok(Accepted { seq, wired, ..Accepted::default() });
-            }
-            ensure_chat(c, &inbound.chat_jid, now)?;
-            // An answer to something that we said is meant for us.
-            if let Some(id) = &inbound.reply_to_id {
-                inbound.mentioned |= outbox::said_as(c, &inbound.chat_jid, id)?.is_some();
-            }
-            if let Some(info) = &inbound.chat {
-                chats::learn(c, &inbound.chat_jid, info)?;
-            }
-            if !inbound.from_me && !inbound.bot {
-                people::learn_dm(c, &inbound.sender, &inbound.chat_jid)?;
-            }
-            // Nothing that answers a question is a prompt as well.
-            let reply = approvals::read_reply(c, &inbound, now)?;
-            let came = inbound.attachments.len();
-            let files = kept(std::mem::take(&mut inbound.attachments));
-            c.prepare_cached(
-                "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender, files)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-            )?
-            .execute(params![
-                inbound.chat_jid, inbound.replay_key, inbound.id, inbound.thread, inbound.sender, inbound.sender_name,
-                inbound.text, inbound.at.map(|t| t.0), now.0, inbound.from_me, inbound.bot, inbound.mentioned,
-                inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender, files.len()
-            ])?;
-            let seq = c.last_insert_rowid();
-            attachments::add(c, Beside::Message(seq), &inbound.chat_jid, &files, now)?;
-            let mut groups: Vec<String> = c
-                .prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
-                .query_map([&inbound.chat_jid], |r| r.get(0))?
-                .collect::<rusqlite::Result<_>>()?;
-            let mut accepted = Accepted { seq, ..Accepted::default() };
-            if groups.is_empty() && reply.is_none() {
-                match approvals::first_contact(c, &asking, &inbound, seq, now)? {
-                    Contact::Nothing => {}
-                    Contact::Wired(group) => {
-                        accepted.note = Some(format!("{} is wired to group {group} now", inbound.chat_jid));
-                        groups.push(group.to_string());
-                    }
-                    Contact::Waits { id, asked_now } => {
-                        accepted.said = asked_now;
-                        accepted.note = Some(format!(
-                            "no group is wired to {}; it waits for the answer to question {id} (`g2 approvals show {id}`)",
-                            inbound.chat_jid
-                        ));
-                    }
-                    Contact::Dropped(why) => accepted.note = Some(format!("nobody hears it: {why}")),
-                }
-            }
-            for group in &groups {
-                put_into_inbox(c, group, &inbound.chat_jid, &inbound.thread, seq)?;
-            }
-            accepted.wired = groups.len();
-            if let Some(reply) = reply {
-                let replied = approvals::answer(c, &asking, reply, &inbound, seq, now)?;
-                c.prepare_cached(
-                    "UPDATE inbox SET verdict = 'ignore', rule = 'answer', reason = ?2 WHERE seq = ?1 AND verdict IS NULL",
-                )?
-                .execute(params![seq, replied.note])?;
-                accepted.said = true;
-                accepted.note = Some(replied.note);
-                accepted.made = replied.made;
-            }
-            if files.len() < came {
-                let left_out = format!("{} of its {came} files are left out: their rows have no room", came - files.len());
-                accepted.note = Some(accepted.note.map_or(left_out.clone(), |note| format!("{note}; {left_out}")));
-            }
-            Ok(accepted)
-        })
-        .await
+        self.write(move |c| accept(c, &asking, inbound, now)).await
     }
 
     /// Returns the oldest inbox rows that were not judged yet, at most `limit`.
@@ -218,7 +141,7 @@ impl Store {
         self.ask(move |c| {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
-                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot,
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot, m.late,
                         i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky,
                         {YES_TO} AS approved
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
@@ -237,7 +160,7 @@ impl Store {
             let mut rows = c.prepare_cached(
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
-                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS seq, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
+                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS seq, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
                         c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky, NULL AS approved
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
@@ -343,6 +266,120 @@ impl Store {
     }
 }
 
+/// Stores an event and one inbox row per wiring of its chat. The same event again changes nothing.
+pub(in crate::store) fn accept(
+    c: &Connection,
+    asking: &Asking,
+    mut inbound: Inbound,
+    now: Time,
+) -> Result<Accepted> {
+    chats::at_new_address(c, &mut inbound.chat_jid)?;
+    inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
+    let known: Option<i64> = c
+        .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
+        .query_row([&inbound.chat_jid, &inbound.replay_key], |r| r.get(0))
+        .optional()?;
+    if let Some(seq) = known {
+        let wired = c
+            .prepare_cached("SELECT count(*) AS wired FROM inbox WHERE seq = ?1")?
+            .query_row([seq], |r| r.get("wired"))?;
+        return Ok(Accepted { seq, wired, ..Accepted::default() });
+    }
+    ensure_chat(c, &inbound.chat_jid, now)?;
+    // An answer to something that we said is meant for us.
+    if let Some(id) = &inbound.reply_to_id {
+        inbound.mentioned |= outbox::said_as(c, &inbound.chat_jid, id)?.is_some();
+    }
+    if let Some(info) = &inbound.chat {
+        chats::learn(c, &inbound.chat_jid, info)?;
+    }
+    if !inbound.from_me && !inbound.bot {
+        people::learn_dm(c, &inbound.sender, &inbound.chat_jid)?;
+    }
+    // Nothing that answers a question is a prompt as well.
+    let reply = approvals::read_reply(c, &inbound, now)?;
+    let came = inbound.attachments.len();
+    let files = kept(std::mem::take(&mut inbound.attachments));
+    c.prepare_cached(
+        "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender, late, files)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+    )?
+    .execute(params![
+        inbound.chat_jid, inbound.replay_key, inbound.id, inbound.thread, inbound.sender, inbound.sender_name,
+        inbound.text, inbound.at.map(|t| t.0), now.0, inbound.from_me, inbound.bot, inbound.mentioned,
+        inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender, inbound.late, files.len()
+    ])?;
+    let seq = c.last_insert_rowid();
+    attachments::add(c, Beside::Message(seq), &inbound.chat_jid, &files, now)?;
+    let mut groups: Vec<String> = c
+        .prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
+        .query_map([&inbound.chat_jid], |r| r.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut accepted = Accepted { seq, ..Accepted::default() };
+    if groups.is_empty() && reply.is_none() {
+        match approvals::first_contact(c, asking, &inbound, seq, now)? {
+            Contact::Nothing => {}
+            Contact::Wired(group) => {
+                accepted.note = Some(format!("{} is wired to group {group} now", inbound.chat_jid));
+                groups.push(group.to_string());
+            }
+            Contact::Waits { id, asked_now } => {
+                accepted.said = asked_now;
+                accepted.note = Some(format!(
+                    "no group is wired to {}; it waits for the answer to question {id} (`g2 approvals show {id}`)",
+                    inbound.chat_jid
+                ));
+            }
+            Contact::Dropped(why) => accepted.note = Some(format!("nobody hears it: {why}")),
+        }
+    }
+    for group in &groups {
+        put_into_inbox(c, group, &inbound.chat_jid, &inbound.thread, seq)?;
+    }
+    accepted.wired = groups.len();
+    if inbound.late && accepted.wired > 0 && !inbound.from_me && !inbound.bot {
+        accepted.said |= tell_of_late(c, &inbound.chat_jid, now)?;
+    }
+    if let Some(reply) = reply {
+        let replied = approvals::answer(c, asking, reply, &inbound, seq, now)?;
+        c.prepare_cached(
+            "UPDATE inbox SET verdict = 'ignore', rule = 'answer', reason = ?2 WHERE seq = ?1 AND verdict IS NULL",
+        )?
+        .execute(params![seq, replied.note])?;
+        accepted.said = true;
+        accepted.note = Some(replied.note);
+        accepted.made = replied.made;
+    }
+    if files.len() < came {
+        let left_out =
+            format!("{} of its {came} files are left out: their rows have no room", came - files.len());
+        accepted.note = Some(accepted.note.map_or(left_out.clone(), |note| format!("{note}; {left_out}")));
+    }
+    Ok(accepted)
+}
+
+/// Tells a chat that what was written while we were away was read and is not answered, once in [`LATE_NOTICE_MS`].
+fn tell_of_late(c: &Connection, chat: &str, now: Time) -> Result<bool> {
+    let told: bool = c
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM (SELECT cause, created_at FROM outbox WHERE chat_jid = ?1 ORDER BY id DESC LIMIT 50) WHERE cause = ?2 AND created_at > ?3)",
+        )?
+        .query_row(params![chat, LATE_CAUSE, now.plus_ms(-LATE_NOTICE_MS).0], |r| r.get(0))?;
+    if !told {
+        let text = "I was away for a while. I have read the messages that are more than an hour old, and I answer none of them by myself. Write again if you still want an answer.";
+        outbox::say(
+            c,
+            &outbox::Say { chat_jid: chat, text, cause: LATE_CAUSE, ..outbox::Say::default() },
+            now,
+        )?;
+    }
+    Ok(!told)
+}
+
+const LATE_CAUSE: &str = "notice: late messages";
+/// What comes in one piece after an outage comes within that time, ms.
+const LATE_NOTICE_MS: i64 = 3_600_000;
+
 fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
     let (group, sender) =
         (Folder::parse(&r.get::<_, String>("group_folder")?).ok(), r.get::<_, String>("sender")?);
@@ -362,6 +399,7 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         mentioned: r.get("mentioned")?,
         from_me: r.get("from_me")?,
         bot: r.get("bot")?,
+        late: r.get("late")?,
         seq: r.get("seq")?,
         chat_jid: r.get("chat_jid")?,
         sender,

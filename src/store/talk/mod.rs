@@ -1,7 +1,9 @@
 //! The half that is about talk: chats, wirings, people, questions, messages, what is to be said, the feed, and the groups
 //! themselves. It knows nothing of how an agent works.
 
+pub(super) mod accounts;
 pub(super) mod approvals;
+pub(super) mod arrivals;
 pub(super) mod attachments;
 pub(super) mod chats;
 pub(super) mod events;

@@ -1,17 +1,20 @@
 //! The conformance suite of channels: whatever a platform does, nothing is lost, nothing is said twice where that can be known,
 //! and what nobody can know is told. Each promise is tried on `local` and on a fake platform in a program of its own.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![expect(clippy::disallowed_types, reason = "a test asks where Python lies")]
+#![expect(clippy::disallowed_methods, reason = "a test looks into an adapter's folders")]
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use g2::{
     channels::{
         Channel, Channels, Intake,
         local::{Ask, Incoming, Local, Session, Told},
+        remote::{Ground, Patience, Ready, Remote},
     },
     domain::{
         heard::engage::{EngageVerdict, Rule},
-        platforms::channels::SentTwice,
+        platforms::{accounts::Account, channels::SentTwice},
         rows::{OutboxRow, UnknownDeliveries},
         states::DeliveryStatus,
     },
@@ -27,7 +30,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::DEADLINE;
 
+mod adapter;
 mod fake;
+mod folder;
 mod inward;
 mod outward;
 
@@ -38,13 +43,51 @@ const NOW: Time = Time(1_800_000_000_000);
 /// A platform that the suite is run on.
 enum Rig {
     Local(Local),
-    Fake { server: Server, sent_twice: SentTwice },
+    Fake {
+        server: Server,
+        sent_twice: SentTwice,
+    },
+    /// The same, by an adapter that is a program of its own.
+    Adapter {
+        server: Server,
+        account: Account,
+        home: tempfile::TempDir,
+    },
 }
 
 impl Rig {
-    /// Both platforms, each as a daemon finds it that never spoke to it.
-    fn all() -> [Self; 2] {
-        [Self::Local(Local::default()), Self::fake(false)]
+    /// The platforms, each as a daemon finds it that never spoke to it.
+    fn all() -> [Self; 3] {
+        [Self::Local(Local::default()), Self::fake(false), Self::adapter(SentTwice::Never)]
+    }
+
+    /// The fake platform as it treats texts that are sent twice, by a channel in this process and by an adapter.
+    fn fakes(sent_twice: SentTwice) -> [Self; 2] {
+        [Self::fake_that(sent_twice), Self::adapter(sent_twice)]
+    }
+
+    fn adapter(sent_twice: SentTwice) -> Self {
+        Self::adapter_that(sent_twice, "")
+    }
+
+    /// `misbehave`: the harm that the adapter does.
+    fn adapter_that(sent_twice: SentTwice, misbehave: &str) -> Self {
+        let server = Server::start();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/bridge_adapter.py");
+        let home = tempfile::tempdir().unwrap();
+        let config = serde_json::json!({
+            "socket": server.path(), "sent_twice": sent_twice, "misbehave": misbehave,
+            "store": home.path().join("store"), "token": "s3cret",
+        });
+        std::fs::write(home.path().join("store"), "private").unwrap();
+        let account = Account {
+            name: "fake".into(),
+            command: vec!["/usr/bin/env".into(), "python3".into(), "-u".into(), script.into()],
+            reads: python(),
+            config: config.as_object().unwrap().clone(),
+            ..Account::default()
+        };
+        Self::Adapter { server, account, home }
     }
 
     fn fake(knows_our_ids: bool) -> Self {
@@ -56,10 +99,18 @@ impl Rig {
         Self::Fake { server: Server::start(), sent_twice }
     }
 
+    /// Where adapters have their folders.
+    fn home(&self) -> &std::path::Path {
+        match self {
+            Self::Adapter { home, .. } => home.path(),
+            Self::Local(_) | Self::Fake { .. } => panic!("there is no adapter"),
+        }
+    }
+
     fn chat(&self) -> &'static str {
         match self {
             Self::Local(_) => "local:main",
-            Self::Fake { .. } => "fake:1",
+            Self::Fake { .. } | Self::Adapter { .. } => "fake:1",
         }
     }
 
@@ -67,8 +118,31 @@ impl Rig {
         match self {
             Self::Local(local) => Box::new(local.clone()),
             Self::Fake { server, sent_twice } => Box::new(Fake::new(server, *sent_twice)),
+            Self::Adapter { account, home, .. } => {
+                let ready = Ready { account: account.clone(), config: account.config.clone() };
+                let ground = Ground {
+                    program: env!("CARGO_BIN_EXE_g2").into(),
+                    home: home.path().join("channels"),
+                    install: "t".into(),
+                    patience: Patience {
+                        ping: Duration::from_secs(1),
+                        pong: Duration::from_secs(5),
+                        ..Patience::default()
+                    },
+                };
+                Box::new(Remote::new("fake", ground, Arc::new(move || Ok(ready.clone()))))
+            }
         }
     }
+}
+
+/// Where this machine's Python lies, if not where systems have theirs: an adapter reads only what it is let.
+pub(super) fn python() -> Vec<PathBuf> {
+    let found = std::process::Command::new("python3")
+        .args(["-c", "import sys; print(sys.prefix); print(sys.executable)"])
+        .output()
+        .unwrap();
+    String::from_utf8(found.stdout).unwrap().lines().map(PathBuf::from).collect()
 }
 
 /// A daemon's half: the store, the loop that says things, and the channel.
@@ -183,7 +257,7 @@ impl World {
                 let said = self.store.said_since(self.rig.chat(), 0, usize::MAX, usize::MAX).await.unwrap();
                 said.into_iter().map(|delivery| delivery.text).collect()
             }
-            Rig::Fake { .. } => {
+            Rig::Fake { .. } | Rig::Adapter { .. } => {
                 let shown = self.platform(&["shown"]).await;
                 let text = |message: &String| message.split_once('=').unwrap().1.replace('\u{b6}', "\n");
                 shown.iter().filter(|message| !message.is_empty()).map(text).collect()
@@ -194,7 +268,7 @@ impl World {
     /// Asks the fake platform for something.
     async fn platform(&self, request: &[&str]) -> Vec<String> {
         match &self.rig {
-            Rig::Fake { server, .. } => server.ask(request).await,
+            Rig::Fake { server, .. } | Rig::Adapter { server, .. } => server.ask(request).await,
             Rig::Local(_) => panic!("`local` has no platform of its own"),
         }
     }
@@ -203,7 +277,7 @@ impl World {
     async fn hears(&self, key: &str, id: &str, text: &str, reply_to: Option<&str>) {
         let chat = self.rig.chat();
         match &self.rig {
-            Rig::Fake { .. } => {
+            Rig::Fake { .. } | Rig::Adapter { .. } => {
                 let event = ["happens", "message", chat, key, id, "ada", reply_to.unwrap_or_default(), text];
                 self.platform(&event).await;
             }

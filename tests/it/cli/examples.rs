@@ -8,8 +8,9 @@ use super::*;
 const ENDLESS: [&str; 5] = ["g2 up", "g2 serve", "g2 chat", "g2 ipc watch", "g2 events --follow"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 6] = [
+const MAY_FAIL: [&str; 7] = [
     "g2 approvals ",
+    "g2 channels ",
     "g2 doctor",
     "g2 ipc drop main/",
     "g2 outbox retry ",

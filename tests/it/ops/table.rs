@@ -20,7 +20,7 @@ const WAITING: [&str; 2] = ["1.json", "2.json"];
 
 /// A root in which there is something to change: a session, two tasks, questions, something that could not be said.
 fn lived_in() -> Root {
-    let root = Root::new("");
+    let root = Root::new("[channels.toy]\ncommand = [\"/bin/false\"]\n");
     root.g2(&["wirings", "add", "--group", "main", "--chat", "tg:-100", "--engage", "mention"]);
     root.g2(&["wirings", "add", "--group", "main", "--chat", "local:side", "--pattern", "."]);
     root.g2(&["chats", "set", "local:side", "policy=request_approval"]);
@@ -125,6 +125,7 @@ fn cases(failed: i64) -> Vec<Case> {
         case("ipc.release", what("family"), what("family"), "refused"),
         case("ipc.drop", what(WAITING[0]), what(WAITING[0]), "refused"),
         case("ipc.retry", what(WAITING[0]), what(WAITING[1]), "refused"),
+        case("channels.restart", json!({"name": "toy"}), json!({"name": "other"}), "not_found"),
         case("outbox.retry", json!({"id": failed}), json!({"id": 77}), "not_found"),
         // A daemon goes on with what these bring about, so they come last.
         case("approvals.approve", json!({"id": 1}), json!({"id": 1}), "refused"),

@@ -15,6 +15,7 @@ const ASKED: Asked<'_> = Asked {
     mentioned: false,
     from_me: false,
     bot: false,
+    late: false,
     sticky: false,
     approved: None,
     named: true,
@@ -141,4 +142,12 @@ fn what_bots_and_we_ourselves_write_is_neither_heard_nor_counted_nor_asked_about
             }
         }
     }
+}
+
+#[test]
+fn a_late_message_that_would_wake_is_context_unless_somebody_said_yes_to_it() {
+    assert_eq!(decide(ASKED).outcome, EngageVerdict::Wake);
+    let late = decide(Asked { late: true, ..ASKED });
+    assert_eq!((late.outcome, late.rule), (EngageVerdict::Context, Rule::Late));
+    assert_eq!(decide(Asked { late: true, approved: Some(1), ..ASKED }).outcome, EngageVerdict::Wake);
 }

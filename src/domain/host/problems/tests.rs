@@ -102,7 +102,19 @@ fn a_platform_that_refuses_is_told_at_once_and_one_out_of_reach_after_a_minute()
         (Connection::Connecting, OUT_OF_REACH_MS, Some((Severity::Warn, "it did not say why"))),
         (Connection::Refused, 0, Some((Severity::Fail, "tg has refused the connection since"))),
     ] {
-        let one = ChannelState { channel: "tg".into(), state, why: None, since };
+        let one = ChannelState {
+            channel: "tg".into(),
+            state,
+            inbound: Lamp::Unknown,
+            outbound: Lamp::Unknown,
+            why: None,
+            hint: None,
+            since,
+            last_in: None,
+            last_out: None,
+            starts: 0,
+            wanted: 0,
+        };
         let found = of_channels(vec![one], since.plus_ms(after_ms));
         let shown = found.first().map(|problem| problem.finding());
         assert_eq!(shown.is_some(), told.is_some(), "{state}");

@@ -83,11 +83,23 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`] when there is no such question.
     pub async fn click(&self, press: &str, by: &str, now: Time) -> Result<Decided> {
-        let Some((id, choice)) = pressed(press) else {
-            return Err(StoreError::Refused(format!("{press:?} is no button of a card")));
-        };
-        self.decide(id, Pick::Choice(choice), by, now).await
+        let (press, by, asking) = (press.to_owned(), by.to_owned(), self.asking.clone());
+        self.write(move |c| click(c, &asking, &press, &by, now)).await
     }
+}
+
+/// See [`Store::click`].
+pub(in crate::store) fn click(
+    c: &Connection,
+    asking: &Asking,
+    press: &str,
+    by: &str,
+    now: Time,
+) -> Result<Decided> {
+    let Some((id, choice)) = pressed(press) else {
+        return Err(StoreError::Refused(format!("{press:?} is no button of a card")));
+    };
+    decide(c, asking, id, &Pick::Choice(choice), by, None, now)
 }
 
 fn deny_many(

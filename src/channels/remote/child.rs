@@ -1,0 +1,190 @@
+//! One life of an adapter's process: its group, its folders, its log. It knows nothing of the protocol.
+#![expect(clippy::disallowed_types, reason = "adapters are processes, and this file starts them")]
+#![expect(clippy::disallowed_methods, reason = "an adapter's own folders, which no container can write")]
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    time::Instant,
+};
+
+use super::Ground;
+use crate::{domain::platforms::accounts::Account, system::confine};
+
+/// The longest line of an adapter's log that is kept, bytes; the rest of it is left out.
+const LONGEST_LINE: usize = 2048;
+/// How many of its lines are kept in ten seconds; the others are counted.
+const LINES: u32 = 200;
+/// The log of an adapter is begun anew at this size, bytes, and the one before is kept.
+const LONGEST_LOG: u64 = 1 << 20;
+/// How long a process that was killed may take to be gone.
+const DYING: Duration = Duration::from_secs(5);
+
+/// The folders of an account.
+pub(super) struct Folders {
+    pub(super) spool: PathBuf,
+    pub(super) state: PathBuf,
+    pub(super) log: PathBuf,
+    pub(super) pair: PathBuf,
+}
+
+impl Folders {
+    /// The folders of an account below `data/channels`.
+    pub(super) fn of(ground: &Ground, name: &str) -> Self {
+        let home = ground.home.join(name);
+        Self {
+            spool: home.join("spool"),
+            state: home.join("state"),
+            log: home.join("adapter.log"),
+            pair: home.join("pair.json"),
+        }
+    }
+
+    /// Makes them; the spool is empty in each life.
+    fn make(&self) -> io::Result<()> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        match std::fs::remove_dir_all(&self.spool) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let _ = std::fs::remove_file(&self.pair);
+        for folder in [&self.spool.join("in"), &self.spool.join("out"), &self.state] {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        Ok(())
+    }
+
+    /// Writes down what a person needs to link the account, for this user only.
+    pub(super) fn keep_pair(&self, text: &[u8]) -> io::Result<()> {
+        let _ = std::fs::remove_file(&self.pair);
+        crate::system::process::write_private(&self.pair, text)
+    }
+}
+
+/// A process that runs. When it is dropped, its whole group is killed.
+pub(super) struct Running {
+    child: Child,
+    group: Pid,
+}
+
+/// What a process is spoken to by.
+pub(super) struct Pipes {
+    pub(super) stdin: ChildStdin,
+    pub(super) stdout: ChildStdout,
+}
+
+/// Starts an adapter, shut in and in a process group of its own. It is given no secret and nothing of our environment.
+pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io::Result<(Running, Pipes)> {
+    folders.make()?;
+    let mut writes = account.writes.clone();
+    writes.extend([folders.spool.clone(), folders.state.clone()]);
+    let mut child = Command::new(&ground.program)
+        .args(confine::arguments(&account.reads, &writes, &account.command))
+        .current_dir(&folders.state)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("LANG", "C.UTF-8")
+        .env("HOME", &folders.state)
+        .env("TMPDIR", &folders.state)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()?;
+    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    let group = group.ok_or_else(|| io::Error::other("the process has no id"))?;
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let running = Running { child, group };
+    let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+        return Err(io::Error::other("it has no pipes"));
+    };
+    tokio::spawn(keep_log(stderr, account.name.clone(), folders.log.clone()));
+    Ok((running, Pipes { stdin, stdout }))
+}
+
+impl Running {
+    /// Waits until it has ended by itself; returns how, in words.
+    pub(super) async fn ended(&mut self) -> String {
+        match self.child.wait().await {
+            Ok(status) => format!("it ended with {status}"),
+            Err(error) => format!("it can't be waited for: {error}"),
+        }
+    }
+
+    /// Kills it and everything it started that stayed in its group.
+    pub(super) async fn kill(mut self) {
+        self.kill_group();
+        let _ = tokio::time::timeout(DYING, self.child.wait()).await;
+    }
+
+    fn kill_group(&self) {
+        // Fails only when nobody is left.
+        let _ = kill_process_group(self.group, Signal::KILL);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill_group();
+    }
+}
+
+/// Keeps what an adapter says on its standard error: bounded lines, bounded in number, in the log and in a file of its own.
+async fn keep_log(mut stderr: impl AsyncRead + Unpin, channel: String, path: PathBuf) {
+    let (mut line, mut skipping) = (Vec::new(), false);
+    let (mut since, mut kept, mut left_out) = (Instant::now(), 0_u32, 0_u64);
+    let mut buffer = vec![0; 8 << 10];
+    while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
+        for byte in &buffer[..read] {
+            if *byte != b'\n' {
+                if line.len() < LONGEST_LINE {
+                    line.push(*byte);
+                } else {
+                    skipping = true;
+                }
+                continue;
+            }
+            if since.elapsed() >= Duration::from_secs(10) {
+                if left_out > 0 {
+                    tracing::warn!(channel, left_out, "the adapter said more than is kept");
+                }
+                (since, kept, left_out) = (Instant::now(), 0, 0);
+            }
+            if kept < LINES {
+                kept += 1;
+                let end = if skipping { "…" } else { "" };
+                let text = format!("{}{end}", String::from_utf8_lossy(&line));
+                tracing::info!(channel, "{text}");
+                append(&path, &text);
+            } else {
+                left_out += 1;
+            }
+            line.clear();
+            skipping = false;
+        }
+    }
+    if left_out > 0 {
+        tracing::warn!(channel, left_out, "the adapter said more than is kept");
+    }
+}
+
+/// Appends a line to the adapter's own log. What can't be written there is in the daemon's.
+fn append(path: &Path, text: &str) {
+    use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    if std::fs::metadata(path).is_ok_and(|meta| meta.len() > LONGEST_LOG) {
+        let _ = std::fs::rename(path, path.with_extension("log.1"));
+    }
+    let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    if let Ok(mut file) = file {
+        let _ = writeln!(file, "{} {text}", crate::system::clock::now());
+    }
+}

@@ -1,0 +1,247 @@
+//! What an adapter tells, as the store takes it in. Nothing of it is trusted: what is too long or not its own is left out.
+
+use channel_protocol::{Attached, Chat, ChatKind as Kind, Event, EventKind, Mention};
+use ipc_handlers::Time;
+
+use crate::{
+    domain::platforms::{
+        addresses::Platform,
+        channels::{Mark, MarkKind},
+        chats::{ChatInfo, ChatKind},
+    },
+    domain::rows::Inbound,
+    store::Arrival,
+};
+
+/// The longest id, key, address or name, bytes.
+const LONGEST_WORD: usize = 512;
+/// The longest name that is kept, characters.
+const LONGEST_NAME: usize = 128;
+/// How many files beside a message are named.
+const MOST_FILES: usize = 32;
+/// A message that is older than this when it comes late wakes nobody, ms.
+const LATE_MS: i64 = 3_600_000;
+
+/// Why an event is not taken in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadEvent {
+    #[error("{0:?} is no chat of this account")]
+    Chat(String),
+    #[error("its {0} is missing, longer than {LONGEST_WORD} bytes, or has control characters")]
+    Word(&'static str),
+}
+
+/// Checks a word that has to be there.
+fn word<'a>(name: &'static str, word: &'a str) -> Result<&'a str, BadEvent> {
+    match !word.is_empty() && word.len() <= LONGEST_WORD && !word.chars().any(char::is_control) {
+        true => Ok(word),
+        false => Err(BadEvent::Word(name)),
+    }
+}
+
+/// Checks a word that may be missing.
+fn word_or_none<'a>(name: &'static str, text: &'a str) -> Result<&'a str, BadEvent> {
+    if text.is_empty() { Ok(text) } else { word(name, text) }
+}
+
+/// Checks the address of a chat.
+pub(super) fn chat<'a>(platform: &Platform, jid: &'a str) -> Result<&'a str, BadEvent> {
+    let own = word("chat", jid).is_ok() && platform.owns(jid) && jid.len() > platform.prefix().len() + 1;
+    if own { Ok(jid) } else { Err(BadEvent::Chat(jid.chars().take(LONGEST_NAME).collect())) }
+}
+
+/// Returns a text as it is shown in one line, cut.
+fn name(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect()
+}
+
+/// Reads the facts about a chat.
+pub(super) fn info(chat: &Chat) -> ChatInfo {
+    let kind = match chat.kind {
+        Kind::Direct => ChatKind::Direct,
+        Kind::Group => ChatKind::Group,
+    };
+    ChatInfo { name: name(&chat.name), kind, threaded: chat.threaded, members: chat.members }
+}
+
+/// Reads an event.
+///
+/// # Errors
+/// [`BadEvent`]; it will be the same however often it is told.
+pub(super) fn arrival(platform: &Platform, event: Event, now: Time) -> Result<Arrival, BadEvent> {
+    if event.kind == EventKind::Nothing {
+        return Ok(Arrival::Nothing);
+    }
+    let chat_jid = chat(platform, &event.chat)?.to_owned();
+    let sender = match word_or_none("sender", &event.from.id)? {
+        "" => String::new(),
+        id => format!("{}:{id}", platform.prefix()),
+    };
+    let key = word("key", &event.key)?.to_owned();
+    let (kind, message_id) = match event.kind {
+        EventKind::Press => {
+            let press = word("press", &event.press)?.to_owned();
+            return Ok(Arrival::Press { press, user: sender });
+        }
+        EventKind::Delete => (MarkKind::Deleted, word("of", &event.of)?),
+        EventKind::Reaction if event.on => (MarkKind::Reaction, word("of", &event.of)?),
+        EventKind::Reaction => (MarkKind::ReactionGone, word("of", &event.of)?),
+        EventKind::Edit => {
+            return message(platform, chat_jid, key, word("of", &event.of)?.to_owned(), sender, &event, now);
+        }
+        EventKind::Message => {
+            return message(platform, chat_jid, key, word("id", &event.id)?.to_owned(), sender, &event, now);
+        }
+        EventKind::Nothing => return Ok(Arrival::Nothing),
+    };
+    let reaction = if kind == MarkKind::Deleted {
+        String::new()
+    } else {
+        word("emoji", &event.emoji)?.chars().take(64).collect()
+    };
+    Ok(Arrival::Mark(Mark {
+        chat_jid,
+        replay_key: key,
+        message_id: message_id.to_owned(),
+        sender,
+        kind,
+        reaction,
+    }))
+}
+
+fn message(
+    platform: &Platform,
+    chat_jid: String,
+    replay_key: String,
+    id: String,
+    sender: String,
+    event: &Event,
+    now: Time,
+) -> Result<Arrival, BadEvent> {
+    let at = event.at.as_deref().and_then(|at| at.parse().ok()).map(Time::from_jiff);
+    let reply = event.reply_to.as_ref();
+    let text = with_files(&event.text, &event.attachments);
+    if text.trim().is_empty() {
+        return Ok(Arrival::Nothing);
+    }
+    let sender_name = match name(&event.from.name) {
+        shown if shown.trim().is_empty() => name(&event.from.id),
+        shown => shown,
+    };
+    Ok(Arrival::Message(Box::new(Inbound {
+        chat_jid,
+        replay_key,
+        id,
+        thread: word_or_none("thread", &event.thread)?.to_owned(),
+        sender,
+        sender_name,
+        text,
+        at: at.or(Some(now)),
+        from_me: event.from.myself,
+        bot: event.from.bot,
+        mentioned: event.mention == Mention::Me || reply.is_some_and(|reply| reply.myself),
+        reply_to_id: reply.map(|reply| word_or_none("reply_to", &reply.id).map(str::to_owned)).transpose()?,
+        reply_to_text: reply.and_then(|reply| reply.quote.clone().or_else(|| reply.text.clone())),
+        reply_to_sender: reply.map(|reply| name(&reply.from)),
+        attachments: Vec::new(),
+        chat: event
+            .about
+            .as_ref()
+            .filter(|about| platform.owns(&about.chat) || about.chat.is_empty())
+            .map(info),
+        late: event.late && at.is_some_and(|at| now.ms_since(at) > LATE_MS),
+    })))
+}
+
+/// Returns a text with a line for each file beside it: nobody fetches it yet, and its message is not lost for that.
+fn with_files(text: &str, files: &[Attached]) -> String {
+    let lines = files.iter().take(MOST_FILES).map(|file| {
+        let kind = format!("{:?}", file.kind).to_lowercase();
+        let called = file.name.as_deref().map(name).map(|name| format!(": {name}")).unwrap_or_default();
+        let why = file.problem.as_deref().map_or_else(|| "not fetched".to_owned(), name);
+        format!("[{kind}{called} ({why})]")
+    });
+    let lines: Vec<String> =
+        std::iter::once(text.to_owned()).filter(|text| !text.is_empty()).chain(lines).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use channel_protocol::{From, ReplyTo};
+
+    use super::*;
+
+    const NOW: Time = Time(1_800_000_000_000);
+
+    fn event() -> Event {
+        Event {
+            n: 1,
+            key: "u1".into(),
+            chat: "tg:-5".into(),
+            id: "7".into(),
+            text: "hello".into(),
+            from: From { id: "12".into(), name: "Ada\nX".into(), ..From::default() },
+            ..Event::default()
+        }
+    }
+
+    fn read(event: Event) -> Result<Arrival, BadEvent> {
+        arrival(&Platform::of_account("telegram"), event, NOW)
+    }
+
+    fn inbound(event: Event) -> Inbound {
+        match read(event) {
+            Ok(Arrival::Message(inbound)) => *inbound,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_message_is_of_its_account_and_an_answer_to_us_is_a_mention() {
+        let plain = inbound(event());
+        assert_eq!((plain.sender.as_str(), plain.sender_name.as_str()), ("tg:12", "AdaX"));
+        assert_eq!((plain.mentioned, plain.late, plain.at), (false, false, Some(NOW)));
+        let reply = ReplyTo { id: "3".into(), myself: true, ..ReplyTo::default() };
+        assert!(inbound(Event { reply_to: Some(reply), ..event() }).mentioned);
+        assert!(inbound(Event { mention: Mention::Me, ..event() }).mentioned);
+        assert!(!inbound(Event { mention: Mention::All, ..event() }).mentioned);
+        let edit = inbound(Event { kind: EventKind::Edit, of: "6".into(), id: String::new(), ..event() });
+        assert_eq!((edit.id.as_str(), edit.replay_key.as_str()), ("6", "u1"));
+        for chat in ["tg.work:-5", "local:main", "tg:", "", "tg:\u{7}"] {
+            assert!(
+                matches!(read(Event { chat: chat.into(), ..event() }), Err(BadEvent::Chat(_))),
+                "{chat:?}"
+            );
+        }
+        for bad in [
+            Event { key: String::new(), ..event() },
+            Event { id: "x".repeat(513), ..event() },
+            Event { kind: EventKind::Delete, ..event() },
+            Event { kind: EventKind::Press, ..event() },
+        ] {
+            assert!(matches!(read(bad), Err(BadEvent::Word(_))));
+        }
+    }
+
+    #[test]
+    fn a_late_message_is_one_that_is_more_than_an_hour_old() {
+        let at = |minutes: i64| Event {
+            late: true,
+            at: Some(NOW.plus_ms(-minutes * 60_000).to_string()),
+            ..event()
+        };
+        assert!(!inbound(at(59)).late && inbound(at(61)).late);
+        assert!(!inbound(Event { late: false, ..at(61) }).late);
+        assert!(!inbound(Event { at: Some("yesterday".into()), ..at(61) }).late);
+    }
+
+    #[test]
+    fn a_file_without_a_text_is_a_message_all_the_same() {
+        let file =
+            Attached { name: Some("a.jpg".into()), problem: Some("31 MB".into()), ..Attached::default() };
+        let shown = inbound(Event { text: String::new(), attachments: vec![file], ..event() });
+        assert_eq!(shown.text, "[document: a.jpg (31 MB)]");
+        assert!(matches!(read(Event { text: " ".into(), ..event() }), Ok(Arrival::Nothing)));
+    }
+}

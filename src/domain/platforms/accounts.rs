@@ -1,0 +1,96 @@
+//! Accounts on platforms, as the settings name them, and the lives of their adapters.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+/// The longest name of an account, bytes.
+const LONGEST_NAME: usize = 64;
+/// The rest before the first new start, ms; it doubles with each failure.
+const FIRST_REST_MS: u64 = 1000;
+/// The longest rest, ms.
+const LONGEST_REST_MS: u64 = 60_000;
+/// An adapter that was connected for so long has done its work: what ended it is no failure in a row, ms.
+pub const GOOD_LIFE_MS: i64 = 60_000;
+
+/// An account: a table `[channels.NAME]` of the settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Account {
+    /// `telegram`, or `telegram.work` of another account.
+    pub name: String,
+    /// The program of its adapter, with its arguments.
+    pub command: Vec<String>,
+    /// What the adapter may read and write beside its own folders.
+    pub reads: Vec<PathBuf>,
+    pub writes: Vec<PathBuf>,
+    /// Where the platform is reached instead of its own address.
+    pub upstream: Option<String>,
+    /// What the adapter is given of the table.
+    pub config: Map<String, Value>,
+    /// What is added to it from elsewhere: the key, and where its value is kept.
+    pub secrets: Vec<(String, SecretPlace)>,
+}
+
+/// Where a secret is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretPlace {
+    File(PathBuf),
+    /// A variable of the daemon's environment, or of `.env`.
+    Variable(String),
+}
+
+/// A name that no account can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no name of a channel: it is a platform (`telegram`), or a platform and an account of it (`telegram.work`), in a-z, 0-9, - and _, with at most 64 characters"
+)]
+pub struct BadName(pub String);
+
+/// Checks the name of an account.
+///
+/// # Errors
+/// [`BadName`].
+pub fn check_name(name: &str) -> Result<(), BadName> {
+    let is_word = |word: &str| {
+        !word.is_empty()
+            && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
+    };
+    let (platform, account) = name.split_once('.').unwrap_or((name, "x"));
+    let taken = platform == "local" || platform == "unknown";
+    match name.len() <= LONGEST_NAME && is_word(platform) && is_word(account) && !taken {
+        true => Ok(()),
+        false => Err(BadName(name.to_owned())),
+    }
+}
+
+/// Returns how long an adapter rests before it is started anew, ms, after `failures` failures in a row before this one. `chance`
+/// is a random number; it spreads the starts over a half of the rest.
+#[must_use]
+pub fn rest_ms(failures: u32, chance: u64) -> u64 {
+    let rest = FIRST_REST_MS.saturating_mul(1 << failures.min(16)).min(LONGEST_REST_MS);
+    rest - chance % (rest / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_named_by_its_platform_and_a_word_of_its_own() {
+        for good in ["telegram", "telegram.work", "my-own_1.x"] {
+            assert_eq!(check_name(good), Ok(()));
+        }
+        for bad in ["", "local", "local.x", "a.b.c", "a.", ".a", "A", "a b", "a/b", "..", &"x".repeat(65)] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rests_grow_from_a_second_to_a_minute_and_are_spread() {
+        assert_eq!([0, 1, 2, 5, 6, 60].map(|n| rest_ms(n, 0)), [1000, 2000, 4000, 32_000, 60_000, 60_000]);
+        for chance in [1, 499, 500, u64::MAX] {
+            assert!((501..=1000).contains(&rest_ms(0, chance)));
+            assert!((30_001..=60_000).contains(&rest_ms(u32::MAX, chance)));
+        }
+    }
+}

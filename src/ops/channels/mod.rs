@@ -1,0 +1,3 @@
+//! Accounts on chat platforms.
+
+pub mod restart;

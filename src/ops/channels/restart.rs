@@ -1,0 +1,39 @@
+//! Starting an adapter anew.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::{By, Done, OpError, Operation, World};
+use crate::system::clock;
+
+/// Which account.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// As its table in the settings is called: `telegram`, `telegram.work`.
+    pub name: String,
+}
+
+/// The account whose adapter is started anew.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Restarted {
+    pub name: String,
+}
+
+impl Operation for Args {
+    type Row = Restarted;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Restarted>, OpError> {
+        let Self { name } = self;
+        if !world.config()?.channels.iter().any(|account| account.name == name) {
+            return Err(OpError::not_found(format!("the settings have no channel {name}"))
+                .hint("`g2 channels list` shows every channel; a new one needs a restart of the daemon"));
+        }
+        world.store.want_start(&name, clock::now()).await?;
+        let row = Restarted { name: name.clone() };
+        Ok(Done::new(
+            row,
+            format!("the adapter of {name} is started anew, with its settings as they are now"),
+        ))
+    }
+}

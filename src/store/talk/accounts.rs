@@ -1,0 +1,200 @@
+//! How the accounts on platforms stand, and where their adapters go on.
+
+use std::collections::BTreeMap;
+
+use ipc_handlers::Time;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::{
+    domain::{
+        platforms::channels::{Connection as Connected, Lamp, Lights},
+        rows::ChannelState,
+    },
+    store::{Result, Store, columns::Columns as _},
+};
+
+/// How many values an adapter may keep here.
+const MOST_KEYS: i64 = 4096;
+/// How many chats an adapter is told the newest message of.
+const MOST_CHATS: i64 = 4096;
+
+/// Values by their keys.
+type Values = BTreeMap<String, String>;
+
+impl Store {
+    /// Stores whether a platform is connected. Since when, is when that last changed.
+    pub async fn set_connection(
+        &self,
+        channel: String,
+        state: Connected,
+        why: Option<String>,
+        now: Time,
+    ) -> Result<()> {
+        let (inbound, outbound) = (Lamp::Unknown, Lamp::Unknown);
+        self.set_lights(channel, Lights { transport: state, inbound, outbound, why, hint: None }, now).await
+    }
+
+    /// Stores how an account stands. Since when, is when its connection last changed.
+    pub async fn set_lights(&self, channel: String, lights: Lights, now: Time) -> Result<()> {
+        self.write(move |c| {
+            c.prepare_cached(
+                "INSERT INTO channel_states (channel, state, inbound, outbound, why, hint, since) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                 ON CONFLICT (channel) DO UPDATE SET state = excluded.state, inbound = excluded.inbound, outbound = excluded.outbound,
+                   why = excluded.why, hint = excluded.hint, since = CASE WHEN state = excluded.state THEN since ELSE excluded.since END",
+            )?
+            .execute(params![
+                channel, lights.transport.as_str(), lights.inbound.as_str(), lights.outbound.as_str(), lights.why,
+                lights.hint, now.0
+            ])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Counts a start of an adapter.
+    pub async fn note_start(&self, channel: &str, now: Time) -> Result<()> {
+        let channel = channel.to_owned();
+        self.write(move |c| {
+            ensure_state(c, &channel, now)?;
+            c.prepare_cached("UPDATE channel_states SET starts = starts + 1 WHERE channel = ?1")?
+                .execute([channel])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Notes when a platform took a text last.
+    pub async fn note_out(&self, channel: &str, now: Time) -> Result<()> {
+        let channel = channel.to_owned();
+        self.write(move |c| {
+            c.prepare_cached("UPDATE channel_states SET last_out = ?2 WHERE channel = ?1")?
+                .execute(params![channel, now.0])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Notes that a person wants an adapter started anew. Returns how it stands.
+    pub async fn want_start(&self, channel: &str, now: Time) -> Result<ChannelState> {
+        let channel = channel.to_owned();
+        self.write(move |c| {
+            ensure_state(c, &channel, now)?;
+            c.prepare_cached("UPDATE channel_states SET wanted = wanted + 1 WHERE channel = ?1")?
+                .execute([&channel])?;
+            Ok(c.prepare_cached(&format!("{STATE} WHERE channel = ?1"))?.query_row([channel], state_row)?)
+        })
+        .await
+    }
+
+    /// Forgets how an account stood, and where its adapter would go on.
+    pub async fn forget_channel(&self, channel: &str) -> Result<()> {
+        let channel = channel.to_owned();
+        self.write(move |c| {
+            c.execute("DELETE FROM channel_states WHERE channel = ?1", [&channel])?;
+            c.execute("DELETE FROM channel_cursors WHERE instance = ?1", [&channel])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns how each account stands.
+    pub async fn connections(&self) -> Result<Vec<ChannelState>> {
+        self.ask(move |c| {
+            Ok(c.prepare_cached(&format!("{STATE} ORDER BY channel"))?
+                .query_map([], state_row)?
+                .collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    /// Returns how one account stands.
+    pub async fn connection_of(&self, channel: &str) -> Result<Option<ChannelState>> {
+        let channel = channel.to_owned();
+        self.ask(move |c| {
+            Ok(c.prepare_cached(&format!("{STATE} WHERE channel = ?1"))?
+                .query_row([channel], state_row)
+                .optional()?)
+        })
+        .await
+    }
+
+    /// Returns the values that came with an adapter's events last.
+    pub async fn cursor_of(&self, channel: &str) -> Result<Values> {
+        let channel = channel.to_owned();
+        self.ask(move |c| {
+            Ok(c.prepare_cached("SELECT key, value FROM channel_cursors WHERE instance = ?1")?
+                .query_map([channel], |r| Ok((r.get("key")?, r.get("value")?)))?
+                .collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    /// Returns the chats of an account with the platform's id of the newest message of each; the newest chats, where there are
+    /// very many.
+    pub async fn newest_ids(&self, channel: &str) -> Result<Values> {
+        let channel = channel.to_owned();
+        self.ask(move |c| {
+            Ok(c.prepare_cached(
+                "SELECT jid, newest FROM (SELECT jid, (SELECT m.id FROM messages m WHERE m.chat_jid = jid ORDER BY m.seq DESC LIMIT 1) AS newest
+                   FROM chats WHERE channel = ?1 AND alias_of IS NULL ORDER BY created_at DESC LIMIT ?2) WHERE newest IS NOT NULL",
+            )?
+            .query_map(params![channel, MOST_CHATS], |r| Ok((r.get("jid")?, r.get("newest")?)))?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    /// Returns since when the oldest text of an account waits that is to be said, and how many wait.
+    pub async fn unsent(&self, channel: &str) -> Result<(i64, Option<Time>)> {
+        let channel = channel.to_owned();
+        self.ask(move |c| {
+            Ok(c.prepare_cached(
+                "SELECT count(*) AS count, min(o.created_at) AS oldest FROM outbox o INDEXED BY outbox_open JOIN chats c ON c.jid = o.chat_jid
+                 WHERE o.status IN ('pending', 'sending', 'unknown') AND c.channel = ?1",
+            )?
+            .query_row([channel], |r| Ok((r.get("count")?, r.time_or_null("oldest")?)))?)
+        })
+        .await
+    }
+}
+
+const STATE: &str = "SELECT channel, state, inbound, outbound, why, hint, since, last_in, last_out, starts, wanted FROM channel_states";
+
+fn state_row(r: &Row<'_>) -> rusqlite::Result<ChannelState> {
+    Ok(ChannelState {
+        channel: r.get("channel")?,
+        state: r.word("channel_states", "state")?,
+        inbound: r.word("channel_states", "inbound")?,
+        outbound: r.word("channel_states", "outbound")?,
+        why: r.get("why")?,
+        hint: r.get("hint")?,
+        since: r.time("since")?,
+        last_in: r.time_or_null("last_in")?,
+        last_out: r.time_or_null("last_out")?,
+        starts: r.get("starts")?,
+        wanted: r.get("wanted")?,
+    })
+}
+
+fn ensure_state(c: &Connection, channel: &str, now: Time) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO channel_states (channel, state, since) VALUES (?1, 'connecting', ?2) ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![channel, now.0])?;
+    Ok(())
+}
+
+/// Stores where an adapter goes on, and when its newest event came.
+pub(in crate::store) fn advance(c: &Connection, channel: &str, cursor: &Values, now: Time) -> Result<()> {
+    for (key, value) in cursor {
+        c.prepare_cached(
+            "INSERT INTO channel_cursors (instance, key, value) SELECT ?1, ?2, ?3
+               WHERE (SELECT count(*) FROM channel_cursors WHERE instance = ?1) < ?4 OR EXISTS (SELECT 1 FROM channel_cursors WHERE instance = ?1 AND key = ?2)
+             ON CONFLICT (instance, key) DO UPDATE SET value = excluded.value",
+        )?
+        .execute(params![channel, key, value, MOST_KEYS])?;
+    }
+    c.prepare_cached("UPDATE channel_states SET last_in = ?2 WHERE channel = ?1")?
+        .execute(params![channel, now.0])?;
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! What an adapter tells: each event is stored together with the place from which the adapter goes on after it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ipc_handlers::Time;
+
+use crate::{
+    domain::{
+        platforms::{channels::Mark, chats::ChatInfo},
+        rows::Inbound,
+    },
+    store::{
+        Accepted, Decided, Result, Store, StoreError,
+        talk::{
+            accounts::advance,
+            approvals::click,
+            chats::{ensure_chat, learn, move_chat, put_mark},
+            messages::accept,
+        },
+    },
+};
+
+/// Something that came in.
+#[derive(Clone, Debug)]
+pub enum Arrival {
+    Message(Box<Inbound>),
+    Mark(Mark),
+    /// A button: what it carries, and who pressed it.
+    Press {
+        press: String,
+        user: String,
+    },
+    Moved {
+        from: String,
+        to: String,
+    },
+    Chat {
+        jid: String,
+        info: ChatInfo,
+    },
+    /// Nothing that is stored, but where the adapter goes on.
+    Nothing,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub enum Arrived {
+    Message(Accepted),
+    /// What the person is told who pressed the button.
+    Pressed(Decided),
+    Stored,
+}
+
+impl Store {
+    /// Stores an event of an account and where its adapter goes on, in one transaction. The same event again changes nothing.
+    pub async fn arrive(
+        &self,
+        channel: &str,
+        cursor: BTreeMap<String, String>,
+        arrival: Arrival,
+        now: Time,
+    ) -> Result<Arrived> {
+        let (channel, asking) = (channel.to_owned(), Arc::clone(&self.asking));
+        self.write(move |c| {
+            advance(c, &channel, &cursor, now)?;
+            Ok(match arrival {
+                Arrival::Message(inbound) => Arrived::Message(accept(c, &asking, *inbound, now)?),
+                Arrival::Mark(mark) => {
+                    put_mark(c, mark, now)?;
+                    Arrived::Stored
+                }
+                // A button of nothing that is known changes nothing, and its press is over all the same.
+                Arrival::Press { press, user } => match click(c, &asking, &press, &user, now) {
+                    Ok(decided) => Arrived::Pressed(decided),
+                    Err(StoreError::Refused(_) | StoreError::NotFound { .. }) => Arrived::Stored,
+                    Err(error) => return Err(error),
+                },
+                Arrival::Moved { from, to } => {
+                    move_chat(c, &from, &to, now)?;
+                    Arrived::Stored
+                }
+                Arrival::Chat { jid, info } => {
+                    ensure_chat(c, &jid, now)?;
+                    learn(c, &jid, &info)?;
+                    Arrived::Stored
+                }
+                Arrival::Nothing => Arrived::Stored,
+            })
+        })
+        .await
+    }
+}

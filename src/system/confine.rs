@@ -1,0 +1,119 @@
+//! A process shuts itself in and becomes another program: it may read the system's libraries and certificates and what it is
+//! given, write what it is given, and ends with the daemon.
+#![expect(clippy::disallowed_types, reason = "this process becomes the program; it starts none")]
+
+use std::{
+    ffi::OsString,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use landlock::{
+    ABI, Access as _, AccessFs, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
+    RulesetCreatedAttr as _, RulesetStatus,
+};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
+};
+
+/// The first argument by which this program knows that it is to do so.
+pub const CONFINE: &str = "confine-adapter";
+
+/// What every program needs to run and to reach the network.
+const READABLE: [&str; 12] = [
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/bin",
+    "/sbin",
+    "/etc",
+    "/opt",
+    "/nix/store",
+    "/run/systemd/resolve",
+    "/proc",
+    "/sys/devices/system/cpu",
+    "/dev",
+];
+const WRITABLE: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty"];
+
+/// Bounds of one process.
+const LIMITS: [(Resource, u64); 4] =
+    [(Resource::Core, 0), (Resource::Nofile, 4096), (Resource::Fsize, 1 << 30), (Resource::Data, 4 << 30)];
+
+/// Returns the arguments by which this program becomes `command`, shut in.
+#[must_use]
+pub fn arguments(reads: &[PathBuf], writes: &[PathBuf], command: &[String]) -> Vec<OsString> {
+    let mut arguments = vec![CONFINE.into(), std::process::id().to_string().into()];
+    for (flag, paths) in [("--read", reads), ("--write", writes)] {
+        for path in paths {
+            arguments.extend([flag.into(), path.into()]);
+        }
+    }
+    arguments.push("--".into());
+    arguments.extend(command.iter().map(Into::into));
+    arguments
+}
+
+/// Becomes the program that the arguments name. `say` tells the daemon what a person should know.
+#[must_use]
+pub fn main(say: impl Fn(&str)) -> ExitCode {
+    let mut arguments = std::env::args_os().skip(2);
+    let parent = arguments.next().and_then(|pid| pid.to_str()?.parse().ok()).and_then(Pid::from_raw);
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    while let Some(flag) = arguments.next().filter(|flag| flag != "--") {
+        let list = if flag == "--write" { &mut writes } else { &mut reads };
+        list.extend(arguments.next().map(PathBuf::from));
+    }
+    let Some(program) = arguments.next() else { return ExitCode::from(2) };
+    let rest: Vec<OsString> = arguments.collect();
+    // A program that is named by its path, and files among its arguments, have to be read.
+    reads.extend(std::iter::once(&program).chain(&rest).map(PathBuf::from).filter(|path| path.is_absolute()));
+    if set_parent_process_death_signal(Some(Signal::KILL)).is_err() || getppid() != parent {
+        return ExitCode::from(1);
+    }
+    for (resource, most) in LIMITS {
+        let most = getrlimit(resource).maximum.map_or(most, |ours| ours.min(most));
+        let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
+    }
+    match shut_in(&reads, &writes) {
+        Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced) => {}
+        Ok(RulesetStatus::NotEnforced) => {
+            say("this kernel has no Landlock: the adapter can read and write what this user can")
+        }
+        Err(error) => {
+            say(&format!("the adapter could not be shut in, and is not started: {error}"));
+            return ExitCode::from(1);
+        }
+    }
+    let error = Command::new(program).args(rest).exec();
+    say(&format!("the adapter can't be started: {error}"));
+    ExitCode::from(127)
+}
+
+/// From now on this process, and what it becomes, sees only these files.
+fn shut_in(reads: &[PathBuf], writes: &[PathBuf]) -> Result<RulesetStatus, landlock::RulesetError> {
+    let abi = ABI::V3;
+    let all = AccessFs::from_all(abi);
+    let mut rules =
+        Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(all)?.create()?;
+    let readable = READABLE.iter().map(Path::new).chain(reads.iter().map(PathBuf::as_path));
+    for path in readable {
+        rules = allow(rules, path, AccessFs::from_read(abi))?;
+    }
+    for path in WRITABLE.iter().map(Path::new).chain(writes.iter().map(PathBuf::as_path)) {
+        rules = allow(rules, path, all)?;
+    }
+    Ok(rules.restrict_self()?.ruleset)
+}
+
+/// Allows what can be done with a file or a folder; one that is not there is passed over.
+fn allow(
+    rules: landlock::RulesetCreated,
+    path: &Path,
+    access: landlock::BitFlags<AccessFs>,
+) -> Result<landlock::RulesetCreated, landlock::RulesetError> {
+    let Ok(fd) = PathFd::new(path) else { return Ok(rules) };
+    let access = if path.is_dir() { access } else { access & AccessFs::from_file(ABI::V3) };
+    rules.add_rule(PathBeneath::new(fd, access))
+}

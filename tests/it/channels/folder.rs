@@ -1,0 +1,89 @@
+//! The example adapter of the docs: it keeps to the rules, and a daemon with it loses nothing and says nothing twice.
+
+use std::{fs, path::Path};
+
+use super::python;
+use crate::support::{Root, fail_points, wait_for};
+
+const ADAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples/folder_adapter.py");
+
+fn interpreter() -> String {
+    python().last().unwrap().display().to_string()
+}
+
+/// A root with an account on a folder in which somebody has written, and a group that answers there.
+fn root() -> Root {
+    let reads: Vec<String> = python().iter().map(|path| format!("{path:?}")).collect();
+    let root = Root::new("");
+    let toy = root.path().join("toy");
+    fs::create_dir_all(toy.join("in/chess")).unwrap();
+    root.settings(&format!(
+        "[channels.folder]\ncommand = [{:?}, {ADAPTER:?}]\nreads = [{}]\nwrites = [{toy:?}]\nfolder = {toy:?}\n",
+        interpreter(),
+        reads.join(", ")
+    ));
+    root.g2(&["wirings", "add", "--group", "main", "--chat", "folder:chess", "--pattern", "."]);
+    root.g2(&["chats", "set", "folder:chess", "policy=public"]);
+    root
+}
+
+fn write(root: &Root, name: &str) {
+    let folder = root.path().join("toy/in/chess");
+    fs::write(folder.join("new"), name).unwrap();
+    fs::rename(folder.join("new"), folder.join(format!("{name}.txt"))).unwrap();
+}
+
+fn said(root: &Root) -> Vec<String> {
+    let Ok(files) = fs::read_dir(root.path().join("toy/out/chess")) else { return Vec::new() };
+    files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect()
+}
+
+#[test]
+fn the_example_of_the_docs_keeps_to_every_rule_and_one_that_does_not_is_told() {
+    let root = Root::new("");
+    let toy = root.path().join("toy");
+    fs::create_dir_all(toy.join("in/a")).unwrap();
+    for n in 0..100 {
+        fs::write(toy.join(format!("in/a/{n:03}.txt")), "x").unwrap();
+    }
+    let config = serde_json::json!({"folder": toy}).to_string();
+    let test = |adapter: &[&str]| {
+        let arguments = [&["--json", "channels", "test", "--config", &config, "--"], adapter].concat();
+        let output = root.run(&arguments);
+        let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), rows)
+    };
+    let python = interpreter();
+    let (code, rows) = test(&[&python, ADAPTER]);
+    assert!(code == Some(0) && rows.len() >= 20, "{rows:#?}");
+    let (code, rows) = test(&["/bin/sh", "-c", "echo nonsense; exec sleep 600"]);
+    assert_eq!((code, rows.len(), &rows[0]["ok"]), (Some(1), 1, &serde_json::Value::Bool(false)));
+}
+
+#[test]
+fn a_daemon_that_dies_anywhere_takes_each_message_in_once_and_answers_it_once() {
+    if !fail_points() {
+        return;
+    }
+    for place in ["channel.told", "channel.stored", "deliver.sending", "deliver.sent"] {
+        let root = root();
+        let reached = root.path().join("reached");
+        let file = reached.display().to_string();
+        write(&root, "1");
+        let daemon = root.spawn(&[("G2_FAILPOINT", place), ("G2_FAILPOINT_FILE", &file)]);
+        wait_for(place, || Path::new(&reached).exists().then_some(()));
+        daemon.wait();
+        write(&root, "2");
+        let _daemon = root.serve();
+        wait_for("both to be answered", || {
+            let row = root.json(&["channels", "show", "folder"]);
+            (said(&root).len() == 2 && row["unsent"] == 0 && row["connection"] == "connected").then_some(())
+        });
+        let came = root.rows(&["messages", "list", "--chat", "folder:chess"]);
+        let texts: Vec<&str> = came.iter().map(|row| row["text"].as_str().unwrap()).collect();
+        assert_eq!(texts, ["1", "2"], "{place}");
+        let mut answers = said(&root);
+        answers.sort();
+        assert_eq!(answers, ["echo: 1", "echo: 2"], "{place}");
+    }
+}
