@@ -14,10 +14,8 @@ use crate::domain::states::SlotReason;
 pub const MOST_MADE_UP: usize = 24;
 /// For how long a missed slot can be made up for, where its task does not say: 7 days, ms.
 pub const WINDOW_MS: i64 = 7 * 24 * 3_600_000;
-/// How many slots of an expression are counted; of more, that there are at least so many.
-pub const MOST_COUNTED: u64 = 10_000;
-/// The same within a transaction.
-pub const MOST_COUNTED_WITHIN: u64 = 1_000;
+/// How many slots of an expression are counted: two days of minutes. Of more, that there are at least as many.
+pub const MOST_COUNTED: u64 = 3_000;
 /// How far the clock goes beyond what has passed before the machine has slept, or the clock was set, ms.
 pub const JUMP_MS: i64 = 10_000;
 
@@ -136,7 +134,7 @@ pub fn plan(rules: Rules<'_>, stand: Stand, moment: Moment) -> Plan {
 /// Passes over the slots from `due` on, which came while a run of the task was under way.
 #[must_use]
 pub fn skipped(rules: Rules<'_>, due: Time, now: Time) -> Plan {
-    let passed = passed(rules, due, now, SlotReason::PreviousRun, MOST_COUNTED);
+    let passed = passed(rules, due, now, SlotReason::PreviousRun);
     let next = rules.schedule.next_after(due, now, rules.zone);
     Plan {
         run: None,
@@ -192,7 +190,7 @@ fn to_the_present(rules: Rules<'_>, slot: Time, run: Option<Time>, skipped: Skip
     let from = now.plus_ms(-rules.window_ms);
     let missed =
         rules.missed(Range { until: up_since.min(passed.until), ..passed }, from, SlotReason::HostDown);
-    let skipped = counted(rules, passed.from(up_since, rules), reason, MOST_COUNTED);
+    let skipped = counted(rules, passed.from(up_since, rules), reason);
     Plan {
         run,
         next: rules.schedule.next_after(slot, now, rules.zone).map(|at| Next { at, slot: None }),
@@ -252,18 +250,18 @@ impl Rules<'_> {
     /// Counts missed slots: those before `from` are outside the window, and the others do not run for `reason`.
     fn missed(self, range: Range, from: Time, reason: SlotReason) -> Vec<Passed> {
         let outside = Range { until: from.min(range.until), ..range };
-        let outside = counted(self, outside, SlotReason::OutsideWindow, MOST_COUNTED);
-        outside.into_iter().chain(counted(self, range.from(from, self), reason, MOST_COUNTED)).collect()
+        let outside = counted(self, outside, SlotReason::OutsideWindow);
+        outside.into_iter().chain(counted(self, range.from(from, self), reason)).collect()
     }
 }
 
 /// Counts the slots of a task from `first` to `now`, which do not run for `reason`.
 #[must_use]
-pub fn passed(rules: Rules<'_>, first: Time, now: Time, reason: SlotReason, most: u64) -> Option<Passed> {
-    counted(rules, Range { first: Some(first), until: now.plus_ms(1) }, reason, most)
+pub fn passed(rules: Rules<'_>, first: Time, now: Time, reason: SlotReason) -> Option<Passed> {
+    counted(rules, Range { first: Some(first), until: now.plus_ms(1) }, reason)
 }
 
-fn counted(rules: Rules<'_>, range: Range, reason: SlotReason, most: u64) -> Option<Passed> {
+fn counted(rules: Rules<'_>, range: Range, reason: SlotReason) -> Option<Passed> {
     let first = range.first()?;
     if let Schedule::Interval { ms } = rules.schedule {
         let steps = (range.until.ms_since(first) - 1) / ms;
@@ -272,7 +270,7 @@ fn counted(rules: Rules<'_>, range: Range, reason: SlotReason, most: u64) -> Opt
     }
     let (mut last, mut count) = (first, 1);
     while let Some(next) = rules.after(last).filter(|next| *next < range.until) {
-        if count == most {
+        if count == MOST_COUNTED {
             let last = newest(rules, range, 1).last().copied().unwrap_or(last);
             return Some(Passed { first, last, count, at_least: true, reason });
         }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::domain::{
     host::zone::Zones,
-    runs::slots::{self, MOST_COUNTED_WITHIN, Moment, Passed, Plan, Rules, Stand, WINDOW_MS},
+    runs::slots::{self, Moment, Passed, Plan, Rules, Stand, WINDOW_MS},
     states::SlotReason,
 };
 use crate::store::{Result, columns::Columns as _};
@@ -134,7 +134,7 @@ impl Standing {
             (None, Some(missed)) => missed,
             (None, None) => due,
         };
-        slots::passed(self.rules(&schedule, zone), first, now, SlotReason::Paused, MOST_COUNTED_WITHIN)
+        slots::passed(self.rules(&schedule, zone), first, now, SlotReason::Paused)
     }
 
     fn schedule(&self, zone: &TimeZone, now: Time) -> std::result::Result<Schedule, Refusal> {

@@ -142,15 +142,15 @@ fn years_of_seconds_are_counted_and_found_in_bounded_work() {
     let seconds = schedule("cron", "* * * * * *");
     let found = newest(rules(&seconds, CatchUp::All), Range { first: Some(first), until: NOON }, 24);
     assert_eq!((found.len(), found[23]), (24, NOON.plus_ms(-1_000)));
-    let count = passed(rules(&seconds, CatchUp::All), first, NOON, SlotReason::HostDown, 500).unwrap();
-    assert_eq!((count.count, count.at_least, count.last), (500, true, NOON));
+    let count = passed(rules(&seconds, CatchUp::All), first, NOON, SlotReason::HostDown).unwrap();
+    assert_eq!((count.count, count.at_least, count.last), (MOST_COUNTED, true, NOON));
     // Every second of one day, weeks ago: not found by the first looks, and then too many.
     let day = schedule("cron", "* * * 1 2 *");
     let found = newest(rules(&day, CatchUp::All), Range { first: Some(first), until: NOON }, 24);
     let last = Time(1_769_990_399_000);
     assert_eq!((found.len(), found[23], found[0]), (24, last, last.plus_ms(-23_000)));
     let every = schedule("interval", "1000");
-    let count = passed(rules(&every, CatchUp::All), first, NOON, SlotReason::HostDown, 1).unwrap();
+    let count = passed(rules(&every, CatchUp::All), first, NOON, SlotReason::HostDown).unwrap();
     assert_eq!((count.count, count.at_least, count.last), (400 * 86_400 + 1, false, NOON));
 }
 
@@ -167,7 +167,7 @@ proptest! {
         let first = rules.at_or_after(hours(-48), NOON.plus_ms(-ago * 60_000)).filter(|slot| *slot <= NOON);
         let Some(first) = first else { return Ok(()) };
         let moment = Moment { up_since: NOON.plus_ms(-up_ago * 60_000), ..ANY };
-        let all = counted(rules, Range { first: Some(first), until: NOON.plus_ms(1) }, SlotReason::Paused, 100_000).unwrap().count;
+        let all = counted(rules, Range { first: Some(first), until: NOON.plus_ms(1) }, SlotReason::Paused).unwrap().count;
         // What is made up for later is run at once here.
         let (mut stand, mut ran, mut passed) = (Stand::Due(first), 0, 0);
         loop {
