@@ -39,6 +39,11 @@ pub trait Channel: Send + Sync {
         Box::pin(async move { stop.cancelled().await })
     }
 
+    /// Whether its listeners read what was said from the store: a text is said once the store says so, and nothing is sent.
+    fn reads_the_store(&self) -> bool {
+        false
+    }
+
     /// Whether something may be sent only after [`Channel::turn`] has returned.
     fn takes_turns(&self) -> bool {
         false

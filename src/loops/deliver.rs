@@ -170,10 +170,18 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
     }
 }
 
-/// Takes what is said next to a chat, once its platform may be sent something; `None`: we stop.
+/// Takes what is said next to a chat, once its platform may be sent something; `None`: we stop, or it is to be asked again.
 async fn turn(post: &Post, chat: &str) -> Result<Option<NextDelivery>, StoreError> {
-    let channel = post.channels.of(chat).filter(|channel| channel.takes_turns());
-    let Some(channel) = channel else { return post.store.begin_delivery(chat, clock::now()).await.map(Some) };
+    let channel = post.channels.of(chat);
+    if channel.is_some_and(Channel::reads_the_store) {
+        failpoint::reach("deliver.saying");
+        let more = post.store.said_all(chat, clock::now()).await?;
+        failpoint::reach("deliver.said");
+        return Ok((!more).then_some(NextDelivery::Nothing));
+    }
+    let Some(channel) = channel.filter(|channel| channel.takes_turns()) else {
+        return post.store.begin_delivery(chat, clock::now()).await.map(Some);
+    };
     // Nothing is marked before: a text that waits for its turn has certainly not arrived.
     let for_people = match post.store.next_to_say(chat, clock::now()).await? {
         NextToSay::Now { for_people } => for_people,

@@ -46,6 +46,8 @@
 //! | `run.part` | a part of a long answer is committed, its record is not |
 //! | `run.result` | what a task's run said is in the file of its result, its record is not applied |
 //! | `run.record` | a record is applied |
+//! | `deliver.saying` | texts for terminals are about to be marked as said |
+//! | `deliver.said` | they are |
 //! | `deliver.sending` | an outbox row is marked `sending` |
 //! | `deliver.sent` | the channel has it, the row says `sending` |
 //! | `run.ending` | the container is dead, its boxes are settled, its input claimed back |

@@ -15,6 +15,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use rusqlite::config::DbConfig;
 use serde_json::Value;
 
 mod docker;
@@ -163,9 +164,10 @@ impl Root {
         assert_eq!(changed.unwrap(), 1);
     }
 
-    /// Changes rows in a way that no command does.
+    /// Changes rows in a way that no command does. The log of changes stays beside the store, as a death leaves it.
     pub(crate) fn change_store(&self, sql: &str) {
         let store = rusqlite::Connection::open(self.data("g2.sqlite")).unwrap();
+        store.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
         assert_ne!(store.execute(sql, []).unwrap(), 0, "{sql}");
     }
 

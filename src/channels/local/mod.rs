@@ -63,6 +63,11 @@ impl Channel for Local {
         }
     }
 
+    /// Terminals follow the feed.
+    fn reads_the_store(&self) -> bool {
+        true
+    }
+
     /// That it was said is all that there is to it.
     fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(ready(Ok(vec![part.of.id.to_string()])))

@@ -126,6 +126,24 @@ impl Store {
         self.write(move |c| delivered(c, id, part, &platform_id, now)).await
     }
 
+    /// Marks what is to be said to a chat as said, oldest first and at most 256 rows; returns whether there may be more. For a
+    /// channel whose listeners read the store.
+    pub async fn said_all(&self, chat: &str, now: Time) -> Result<bool> {
+        const MOST: usize = 256;
+        let chat = chat.to_owned();
+        self.write(move |c| {
+            let said = c
+                .prepare_cached(
+                    "UPDATE outbox SET status = 'sent', attempts = attempts + 1, sent_at = ?2, next_try_at = NULL, error = NULL, begun_at = NULL
+                     WHERE id IN (SELECT id FROM outbox INDEXED BY outbox_open
+                                  WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT ?3)",
+                )?
+                .execute(params![chat, now.0, at_most(Some(MOST))])?;
+            Ok(said == MOST)
+        })
+        .await
+    }
+
     /// The platform has the last part, and the oldest open row of the chat is taken and marked in the same commit.
     pub async fn delivered_and_next(
         &self,

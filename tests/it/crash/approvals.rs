@@ -3,7 +3,7 @@
 //! | died at | on record | the next daemon |
 //! |---|---|---|
 //! | `message.judged` | the question and its card, not said | says it |
-//! | `deliver.sending` `deliver.sent` | the same | says it again, under the same id |
+//! | `deliver.saying` `deliver.said` | the same, and that it is said | says it, or nothing |
 //! | `message.stored` of the answer | the answer, and what waited as new inbox rows | hands it over |
 //! | `approval.made` | a group without folder and boxes | makes both, then hands over |
 #![expect(clippy::disallowed_methods, reason = "a test plays the user, who writes a template")]
@@ -48,10 +48,10 @@ fn a_stranger_is_asked_about_once_and_heard_once_wherever_the_daemon_died() {
     let points = [
         "message.stored:1",
         "message.judged:1",
-        "deliver.sending:1",
-        "deliver.sent:1",
+        "deliver.saying:1",
+        "deliver.said:1",
         "message.stored:2",
-        "deliver.sending:2",
+        "deliver.saying:2",
         "run.handed:1",
         "run.created:1",
     ];
@@ -86,7 +86,7 @@ fn a_new_agent_is_made_once_and_whole_wherever_the_daemon_died() {
     let points = [
         "message.stored:1",
         "message.stored:2",
-        "deliver.sending:2",
+        "deliver.saying:2",
         "message.stored:3",
         "approval.made:1",
         "run.handed:1",
