@@ -78,6 +78,7 @@ fn every_folder_opens_with_a_readme_of_one_screen() {
         "src/loops",
         "src/ops",
         "src/adapters",
+        "src/adapters/fakes",
         "src/protocol",
         "src/text",
         "ipc-handlers",
@@ -292,6 +293,7 @@ fn a_member_depends_only_on_allowed_crates() {
 fn each_dependency_that_is_not_obvious_states_its_purpose() {
     let obvious: BTreeSet<&str> = [
         "channel-protocol",
+        "g2-channels",
         "agent-runner",
         "ipc-handlers",
         "anyhow",

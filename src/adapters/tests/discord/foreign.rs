@@ -5,17 +5,17 @@ use std::{
     process::{Command, Stdio},
 };
 
-use serde_json::json;
-
-use super::{
-    ADA, GENERAL,
-    fake::Fake,
+use g2_fakes::discord::{
+    Fake,
     world::{TOKEN, World},
 };
+use serde_json::json;
+
+use super::{ADA, GENERAL};
 
 /// Where `tests/peers.sh` puts it.
 fn peer(name: &str, path: &str) -> Option<PathBuf> {
-    let peer = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).parent()?.join("peers").join(path);
+    let peer = g2_fakes::peers().join(path);
     let there = peer.exists();
     if !there {
         assert!(std::env::var_os("G2_REQUIRE_FOREIGN").is_none(), "there is no {name}: run tests/peers.sh");

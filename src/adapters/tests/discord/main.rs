@@ -7,9 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod adapter;
-mod fake;
 mod foreign;
-mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +15,11 @@ use adapter::Adapter;
 use channel_protocol::{
     ChatKind, Done, Event, EventKind, Kind, Light, Mention, NotSent, Scope, SentTwice, Up,
 };
-use fake::Fake;
+use g2_fakes::discord::{
+    Fake,
+    world::{Fault, TOKEN, Write},
+};
 use serde_json::{Value, json};
-use world::{Fault, TOKEN, Write};
 
 const GENERAL: u64 = 700;
 const RANDOM: u64 = 701;

@@ -10,9 +10,8 @@ use std::{
 };
 
 use channel_protocol::{Done, Event, EventKind, Light, Lines, State, Up};
+use g2_fakes::synapse::{Person, Synapse};
 use serde_json::{Value, json};
-
-use super::synapse::{Person, Synapse};
 
 /// A process that says nothing for so long is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,14 +8,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod adapter;
-mod synapse;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use adapter::Adapter;
 use channel_protocol::{Done, Event, EventKind, Light, Mention, Up};
+use g2_fakes::synapse::{Person, synapse};
 use serde_json::json;
-use synapse::{Person, synapse};
 
 /// A room with a person and the bot in it, and the bot's adapter.
 fn room(name: &str) -> Option<(Person, Person, String, Adapter)> {

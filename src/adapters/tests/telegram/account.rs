@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn it_says_who_it_is_and_leaves_when_it_is_told_to() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, hello) = Account::polling(&fake);
     assert_eq!((hello.v, hello.myself.id.as_str(), hello.myself.handle.as_str()), (1, "424242", "@g2bot"));
     assert_eq!((hello.text.max, hello.caption_max, hello.buttons.press_bytes), (4096, 1024, 64));
@@ -21,7 +21,7 @@ fn it_says_who_it_is_and_leaves_when_it_is_told_to() {
 
 #[test]
 fn a_token_that_telegram_does_not_know_waits_for_a_person() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     for token in ["424242:another-token-token", "424242-none-of-them", ""] {
         let home = tempfile::tempdir().unwrap();
         let mut account = Account::start_with(&fake, json!({"token": token}), BTreeMap::new(), home);
@@ -35,7 +35,7 @@ fn a_token_that_telegram_does_not_know_waits_for_a_person() {
 
 #[test]
 fn a_token_that_is_taken_back_is_noticed_and_texts_wait() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     fake.wait("getUpdates", 2);
     fake.ask("token", &json!({"token": "424242:a-new-token-a-new-token"}));
@@ -51,7 +51,7 @@ fn a_token_that_is_taken_back_is_noticed_and_texts_wait() {
 
 #[test]
 fn of_two_programs_with_one_bot_one_gives_way_and_the_other_goes_on() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut first, _) = Account::polling(&fake);
     let (mut second, _) = Account::polling(&fake);
     let state = first.state(|state| state.inbound == Light::Refused);
@@ -63,7 +63,7 @@ fn of_two_programs_with_one_bot_one_gives_way_and_the_other_goes_on() {
 
 #[test]
 fn a_webhook_that_another_program_left_is_removed() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let mut stream = TcpStream::connect(fake.url.strip_prefix("http://").unwrap()).unwrap();
     let path = format!("/bot{TOKEN}/setWebhook?url=https%3A%2F%2Fa.example");
     write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
@@ -75,7 +75,7 @@ fn a_webhook_that_another_program_left_is_removed() {
 
 #[test]
 fn a_broken_connection_is_said_and_made_again() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     fake.fault("getUpdates", 2, json!("cut_before"));
     fake.text(GROUP, "one");
@@ -89,7 +89,7 @@ fn a_broken_connection_is_said_and_made_again() {
 
 #[test]
 fn a_server_that_is_not_there_is_waited_for_and_the_host_is_heard_meanwhile() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     fake.fault("getMe", 1, json!("cut_before"));
     fake.answers("getMe", 1, 502, "Bad Gateway", json!({}));
     fake.answers("getMe", 1, 429, "Too Many Requests", json!({"retry_after": 1}));
@@ -107,7 +107,7 @@ fn a_server_that_is_not_there_is_waited_for_and_the_host_is_heard_meanwhile() {
 
 #[test]
 fn the_menu_of_commands_is_set_once_and_after_the_first_poll() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut home, mut cursor) = (tempfile::tempdir().unwrap(), BTreeMap::new());
     for (says, times) in [("what I can do", 1), ("what I can do", 1), ("other words", 2)] {
         let config = json!({"token": TOKEN, "commands": {"help": says}});

@@ -1,13 +1,8 @@
 //! What others wrote judges ours: two clients log in to the strict server, and our client to a server.
 
-use std::path::PathBuf;
+use g2_fakes::peers;
 
 use super::*;
-
-/// Where `tests/peers.sh` puts what others wrote.
-fn peers() -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("peers")
-}
 
 #[expect(clippy::print_stdout, reason = "says what was skipped")]
 fn skipped(what: &str) {
@@ -23,7 +18,7 @@ fn judged_by(package: &str, script: &str) {
     if !there.is_ok_and(|status| status.success()) {
         return skipped(package);
     }
-    let fake = Fake::new();
+    let fake = Fake::start();
     let path = format!("{}/tests/foreign/{script}", env!("CARGO_MANIFEST_DIR"));
     let judged = Command::new(python).args([&path, &fake.url, TOKEN]).output().unwrap();
     assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stderr));
@@ -70,7 +65,7 @@ impl Crabline {
         }
         let manifest: Value = serde_json::from_str(&manifest).unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let fake = Fake { url: text(&manifest["baseUrl"]), runtime: None, _kept: None };
+        let fake = Fake::at(text(&manifest["baseUrl"]));
         Some(Self { child, fake, admin: text(&manifest["adminToken"]), _home: home })
     }
 

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_message_comes_with_all_that_is_known_of_it() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     fake.ask("clock", &json!({"now": 1_800_000_000}));
     let (mut account, _) = Account::polling(&fake);
     let ours = account.sent(FORUM, "ours");
@@ -34,7 +34,7 @@ fn a_message_comes_with_all_that_is_known_of_it() {
 
 #[test]
 fn updates_are_acknowledged_once_all_of_them_are_stored() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     fake.text(GROUP, "one");
     fake.text(GROUP, "two");
     let mut account = Account::start(&fake);
@@ -53,7 +53,7 @@ fn updates_are_acknowledged_once_all_of_them_are_stored() {
 
 #[test]
 fn nothing_is_lost_or_doubled_however_often_the_program_is_killed() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let all: Vec<String> = (0..12).map(|n| format!("message {n}")).collect();
     for text in &all {
         fake.text(GROUP, text);
@@ -91,7 +91,7 @@ fn nothing_is_lost_or_doubled_however_often_the_program_is_killed() {
 
 #[test]
 fn sixty_four_events_are_open_and_no_more() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     for n in 0..100 {
         fake.text(GROUP, &n.to_string());
     }
@@ -109,7 +109,7 @@ fn sixty_four_events_are_open_and_no_more() {
 
 #[test]
 fn an_update_that_makes_no_sense_is_passed_over_with_its_cursor() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     fake.ask("update", &json!({"message": {"chat": {"id": GROUP}, "text": {"not": "a text"}}}));
     let event = account.told();
@@ -125,7 +125,7 @@ fn an_update_that_makes_no_sense_is_passed_over_with_its_cursor() {
 
 #[test]
 fn what_was_written_while_the_program_was_away_is_late() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     fake.text(GROUP, "before");
     fake.ask("clock", &json!({"now": 1_800_001_000}));
     let mut account = Account::start(&fake);
@@ -139,7 +139,7 @@ fn what_was_written_while_the_program_was_away_is_late() {
 
 #[test]
 fn an_edit_names_its_message() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     let id = fake.text(GROUP, "teh")["message_id"].clone();
     account.event();
@@ -155,7 +155,7 @@ fn an_edit_names_its_message() {
 
 #[test]
 fn a_press_is_told_and_who_pressed_is_answered() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     let buttons = json!([[{"label": "Allow", "press": "a3:1"}, {"label": "No", "press": "a3:0"}]]);
     let card = account.send(GROUP, json!({"text": "Allow Ada?", "buttons": buttons})).ids.unwrap().remove(0);
@@ -179,7 +179,7 @@ fn a_press_is_told_and_who_pressed_is_answered() {
 
 #[test]
 fn reactions_come_one_by_one_as_they_are_put_and_taken() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     let emoji = |emoji: &str| json!({"type": "emoji", "emoji": emoji});
     fake.ask(
@@ -206,7 +206,7 @@ fn reactions_come_one_by_one_as_they_are_put_and_taken() {
 
 #[test]
 fn the_pieces_of_an_album_come_with_its_id_and_their_files() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     let photo =
         |id: &str| json!([{"file_id": "small", "file_size": 10}, {"file_id": id, "file_size": 81_234}]);
@@ -221,7 +221,7 @@ fn the_pieces_of_an_album_come_with_its_id_and_their_files() {
 
 #[test]
 fn a_file_is_fetched_when_it_is_asked_for_and_never_beyond_its_bound() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     fake.ask("file", &json!({"file_id": "v1", "path": "voice/file_1.oga", "text": "OggS…"}));
     fake.ask(
@@ -262,7 +262,7 @@ fn a_file_is_fetched_when_it_is_asked_for_and_never_beyond_its_bound() {
 
 #[test]
 fn a_group_that_becomes_a_supergroup_is_told_with_both_addresses() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     fake.ask("migrate", &json!({"from": GROUP, "to": -1_000_077}));
     for _ in 0..2 {
@@ -279,7 +279,7 @@ fn a_group_that_becomes_a_supergroup_is_told_with_both_addresses() {
 
 #[test]
 fn being_let_into_a_chat_tells_its_facts() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     fake.ask("update", &json!({"my_chat_member": {"chat": {"id": FORUM}, "from": {"id": ADA}}}));
     let Up::Chat(chat) = account.next() else { panic!() };

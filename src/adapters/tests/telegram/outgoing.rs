@@ -13,7 +13,7 @@ fn refused(done: Done) -> (String, String) {
 
 #[test]
 fn a_text_of_the_full_length_in_astral_characters_goes_with_its_spans() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     let text = "😀".repeat(2048);
     let spans = json!([{"at": 0, "len": 4096, "is": "bold"}, {"at": 2, "len": 4, "is": "link", "to": "https://a.example"}]);
@@ -39,7 +39,7 @@ fn a_text_of_the_full_length_in_astral_characters_goes_with_its_spans() {
 
 #[test]
 fn texts_of_one_chat_keep_their_order_and_say_what_they_answer() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     let asked = fake.text(GROUP, "ask")["message_id"].to_string();
     account.event();
@@ -58,7 +58,7 @@ fn texts_of_one_chat_keep_their_order_and_say_what_they_answer() {
 
 #[test]
 fn a_text_to_a_topic_goes_there_and_general_is_the_chat_itself() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     account.send(FORUM, json!({"text": "topic", "thread": "42"})).ids.unwrap();
     account.send(FORUM, json!({"text": "general", "thread": "1"})).ids.unwrap();
@@ -76,7 +76,7 @@ fn a_text_to_a_topic_goes_there_and_general_is_the_chat_itself() {
 
 #[test]
 fn what_telegram_wants_to_wait_for_is_said_with_its_time() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     fake.answers("sendMessage", 2, 429, "Too Many Requests: retry after 490", json!({"retry_after": 490}));
     let busy = |scope| Some(NotSent::Busy { after_ms: 490_000, scope });
@@ -91,7 +91,7 @@ fn what_telegram_wants_to_wait_for_is_said_with_its_time() {
 
 #[test]
 fn a_connection_that_breaks_says_what_can_be_known() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     fake.fault("sendMessage", 1, json!("cut_after"));
     let done = account.send(GROUP, json!({"text": "once"}));
@@ -111,7 +111,7 @@ fn a_connection_that_breaks_says_what_can_be_known() {
 
 #[test]
 fn a_chat_that_is_no_more_is_gone_and_one_that_moved_is_told() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     fake.ask("chat", &json!({"id": 77, "type": "private", "title": "Bob", "is_closed": true}));
     for (chat, says) in [(77, "blocked"), (78, "chat not found")] {
@@ -134,7 +134,7 @@ fn a_chat_that_is_no_more_is_gone_and_one_that_moved_is_told() {
 
 #[test]
 fn what_was_said_can_be_changed_and_a_change_twice_is_one() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     let buttons = json!([[{"label": "Yes", "press": "y"}]]);
     let id = account.send(GROUP, json!({"text": "Allow?", "buttons": buttons})).ids.unwrap().remove(0);
@@ -163,7 +163,7 @@ fn what_was_said_can_be_changed_and_a_change_twice_is_one() {
 
 #[test]
 fn files_go_by_the_way_that_shows_them_and_their_words_can_be_changed() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     let out = account.home.path().join("spool/out");
     std::fs::write(out.join("1"), b"a picture").unwrap();
@@ -207,7 +207,7 @@ fn files_go_by_the_way_that_shows_them_and_their_words_can_be_changed() {
 
 #[test]
 fn the_chat_with_a_person_is_there_once_the_person_wrote() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     account.say(&json!({"op": "open_dm", "r": 1, "user": "12345"}));
     assert_eq!(account.next(), Up::ChatOf { r: 1, chat: Some("tg:12345".into()), why: String::new() });

@@ -24,7 +24,7 @@ fn before(fake: &Fake, name: &str) -> (u16, String) {
         .with_no_client_auth()
         .with_single_cert(vec![signed.der().clone()], PrivateKeyDer::Pkcs8(own.serialize_der().into()))
         .unwrap();
-    let runtime = fake.runtime.as_ref().unwrap();
+    let runtime = fake.runtime();
     let listener = runtime.block_on(net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
     let port = listener.local_addr().unwrap().port();
     let (acceptor, inner) = (TlsAcceptor::from(Arc::new(config)), fake.url.replace("http://", ""));
@@ -52,7 +52,7 @@ fn start(port: u16, pem: &str) -> Account {
 
 #[test]
 fn a_server_that_an_authority_of_the_machine_vouches_for_is_spoken_to() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (port, pem) = before(&fake, "localhost");
     let mut account = start(port, &pem);
     account.hello();
@@ -64,7 +64,7 @@ fn a_server_that_an_authority_of_the_machine_vouches_for_is_spoken_to() {
 
 #[test]
 fn a_server_that_nobody_vouches_for_is_told_no_token() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     for (name, other) in [("localhost", true), ("api.telegram.org", false)] {
         let (port, own) = before(&fake, name);
         let pem = if other { before(&fake, name).1 } else { own };

@@ -5,25 +5,27 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
-pub(super) const TOKEN: &str = "MTA.token.of.the.bot";
-pub(super) const BOT: u64 = 900;
-pub(super) const BOT_ID: &str = "900";
-pub(super) const APPLICATION: u64 = 901;
-pub(super) const GUILD: u64 = 800;
+pub const TOKEN: &str = "MTA.token.of.the.bot";
+pub const BOT: u64 = 900;
+pub const BOT_ID: &str = "900";
+pub const APPLICATION: u64 = 901;
+pub const GUILD: u64 = 800;
 /// Between the ids of two messages, ms.
 const STEP: u64 = 10_000;
-/// Ids begin on 2026-11-01.
-const FIRST: u64 = (1_793_491_200_000 - 1_420_070_400_000) << 22;
+/// Discord's ids count the time from here, ms since 1970.
+const DISCORD_MS: u64 = 1_420_070_400_000;
+/// Ids begin on 2026-11-01, ms since 1970.
+const BEGIN_MS: u64 = 1_793_491_200_000;
 
 const GUILDS: u64 = 1;
 const GUILD_MESSAGES: u64 = 1 << 9;
 const GUILD_REACTIONS: u64 = 1 << 10;
 const DIRECT_MESSAGES: u64 = 1 << 12;
 const DIRECT_REACTIONS: u64 = 1 << 13;
-pub(super) const CONTENT: u64 = 1 << 15;
+pub const CONTENT: u64 = 1 << 15;
 
 /// What a session's connection is told to write.
-pub(super) enum Write {
+pub enum Write {
     Line(String),
     Close(u16),
     /// It goes without a word.
@@ -31,28 +33,28 @@ pub(super) enum Write {
 }
 
 #[derive(Default)]
-pub(super) struct Session {
-    pub(super) intents: u64,
-    pub(super) lines: Vec<String>,
-    pub(super) connection: Option<UnboundedSender<Write>>,
+pub struct Session {
+    pub intents: u64,
+    pub lines: Vec<String>,
+    pub connection: Option<UnboundedSender<Write>>,
 }
 
 #[derive(Default)]
-pub(super) struct Place {
-    pub(super) kind: u64,
-    pub(super) name: String,
-    pub(super) parent: Option<u64>,
-    pub(super) person: Option<u64>,
-    pub(super) messages: BTreeMap<u64, Value>,
+pub struct Place {
+    pub kind: u64,
+    pub name: String,
+    pub parent: Option<u64>,
+    pub person: Option<u64>,
+    pub messages: BTreeMap<u64, Value>,
     /// We are not in it.
-    pub(super) closed: bool,
+    pub closed: bool,
     /// A thread that is at rest is not listed.
-    pub(super) at_rest: bool,
+    pub at_rest: bool,
 }
 
 /// What is done to the next request that fits, instead of or after serving it.
 #[derive(Clone)]
-pub(super) enum Fault {
+pub enum Fault {
     Answer(u16, Value),
     /// The connection ends before it is served.
     CutBefore,
@@ -60,38 +62,40 @@ pub(super) enum Fault {
     CutAfter,
 }
 
-pub(super) struct World {
-    pub(super) rest: String,
-    pub(super) gateway: String,
-    pub(super) token: String,
-    pub(super) content_allowed: bool,
-    pub(super) places: BTreeMap<u64, Place>,
-    pub(super) people: BTreeMap<u64, Value>,
-    pub(super) sessions: BTreeMap<String, Session>,
-    pub(super) made: HashMap<(u64, String), u64>,
-    pub(super) files: HashMap<String, Vec<u8>>,
+pub struct World {
+    pub rest: String,
+    pub gateway: String,
+    pub token: String,
+    pub content_allowed: bool,
+    pub places: BTreeMap<u64, Place>,
+    pub people: BTreeMap<u64, Value>,
+    pub sessions: BTreeMap<String, Session>,
+    pub made: HashMap<(u64, String), u64>,
+    pub files: HashMap<String, Vec<u8>>,
     /// `METHOD path` of what was asked, in order.
-    pub(super) asked: Vec<String>,
-    pub(super) faults: VecDeque<(String, Fault)>,
+    pub asked: Vec<String>,
+    pub faults: VecDeque<(String, Fault)>,
     /// Messages of ours that would have rung somebody's device.
-    pub(super) pings: Vec<Value>,
+    pub pings: Vec<Value>,
     /// Answers to presses: of the callback, and what the person was told.
-    pub(super) callbacks: Vec<(String, Value)>,
-    pub(super) whispers: Vec<(String, Value)>,
-    pub(super) identified: usize,
-    pub(super) resumed: usize,
+    pub callbacks: Vec<(String, Value)>,
+    pub whispers: Vec<(String, Value)>,
+    pub identified: usize,
+    pub resumed: usize,
     next: u64,
-    pub(super) step: u64,
+    pub step: u64,
+    /// When the first id is made, ms since 1970.
+    pub begin_ms: u64,
 }
 
 /// A file that comes with a message: its name and its bytes.
-pub(super) type File = (String, Vec<u8>);
-pub(super) type Files = Vec<File>;
+pub type File = (String, Vec<u8>);
+pub type Files = Vec<File>;
 
 /// A refusal of the API.
-pub(super) struct Refused(pub(super) u16, pub(super) Value);
+pub struct Refused(pub(super) u16, pub(super) Value);
 
-pub(super) fn refuse<T>(status: u16, code: u64, message: &str) -> Result<T, Refused> {
+pub fn refuse<T>(status: u16, code: u64, message: &str) -> Result<T, Refused> {
     Err(Refused(status, json!({"message": message, "code": code})))
 }
 
@@ -101,7 +105,7 @@ fn wrong<T>(field: &str, why: &str) -> Result<T, Refused> {
 }
 
 impl World {
-    pub(super) fn new(rest: String, gateway: String) -> Self {
+    pub fn new(rest: String, gateway: String) -> Self {
         let bot = json!({"id": BOT.to_string(), "username": "g2", "discriminator": "0", "global_name": "G2", "avatar": null, "bot": true});
         let mut this = Self {
             rest,
@@ -122,6 +126,7 @@ impl World {
             resumed: 0,
             next: 1,
             step: STEP,
+            begin_ms: BEGIN_MS,
         };
         this.places.insert(700, Place { name: "general".into(), ..Place::default() });
         this.places.insert(701, Place { name: "random".into(), ..Place::default() });
@@ -135,27 +140,18 @@ impl World {
         self.people.insert(id, person);
     }
 
-    pub(super) fn id(&mut self) -> u64 {
+    pub fn id(&mut self) -> u64 {
         self.next += 1;
-        FIRST + ((self.next * self.step) << 22)
+        (self.begin_ms - DISCORD_MS + self.next * self.step) << 22
     }
 
     /// The time that an id was made at, which is the time of its message.
-    pub(super) fn time(id: u64) -> String {
-        let ms = (id >> 22) + 1_420_070_400_000;
-        let day = 1_793_491_200_000;
-        let s = (ms - day) / 1000;
-        assert!(s < 25 * 86_400, "the tests' month has 25 days");
-        format!(
-            "2026-11-{:02}T{:02}:{:02}:{:02}.000000+00:00",
-            s / 86_400 + 1,
-            s / 3600 % 24,
-            s / 60 % 60,
-            s % 60
-        )
+    pub fn time(id: u64) -> String {
+        let ms = i64::try_from((id >> 22) + DISCORD_MS).unwrap();
+        jiff::Timestamp::from_millisecond(ms).unwrap().strftime("%Y-%m-%dT%H:%M:%S.000000+00:00").to_string()
     }
 
-    pub(super) fn channel(&self, id: u64) -> Value {
+    pub fn channel(&self, id: u64) -> Value {
         let place = &self.places[&id];
         let last = place.messages.keys().next_back().map(u64::to_string);
         let mut channel =
@@ -177,7 +173,7 @@ impl World {
         channel
     }
 
-    pub(super) fn guild(&self) -> Value {
+    pub fn guild(&self) -> Value {
         let all = |threads: bool| -> Vec<Value> {
             let of = self
                 .places
@@ -208,7 +204,7 @@ impl World {
     }
 
     /// Tells all sessions that want it.
-    pub(super) fn dispatch(&mut self, name: &str, data: &Value) {
+    pub fn dispatch(&mut self, name: &str, data: &Value) {
         let direct = data.get("guild_id").is_none();
         let wanted = match name {
             "MESSAGE_CREATE" | "MESSAGE_UPDATE" | "MESSAGE_DELETE" if direct => DIRECT_MESSAGES,
@@ -230,7 +226,7 @@ impl World {
     }
 
     /// Makes a message and tells of it.
-    pub(super) fn say(&mut self, channel: u64, author: u64, content: &str, more: &Value) -> u64 {
+    pub fn say(&mut self, channel: u64, author: u64, content: &str, more: &Value) -> u64 {
         let id = self.id();
         let named: Vec<Value> = self
             .people
@@ -261,7 +257,7 @@ impl World {
     }
 
     /// A thing of a server names the server and the member.
-    pub(super) fn placed(&self, channel: u64, mut data: Value, who: u64) -> Value {
+    pub fn placed(&self, channel: u64, mut data: Value, who: u64) -> Value {
         if self.places[&channel].person.is_none() {
             data["guild_id"] = GUILD.to_string().into();
             let mut member = self.member(&self.people[&who]);
@@ -274,7 +270,7 @@ impl World {
     }
 
     /// Makes a message of the bot's, as strictly as Discord does.
-    pub(super) fn post(&mut self, channel: u64, body: &Value, files: &[File]) -> Result<Value, Refused> {
+    pub fn post(&mut self, channel: u64, body: &Value, files: &[File]) -> Result<Value, Refused> {
         self.check(body, files)?;
         let nonce = body["nonce"].as_str().map_or_else(|| body["nonce"].to_string(), str::to_owned);
         if body["enforce_nonce"] == true
@@ -316,7 +312,7 @@ impl World {
         Ok(message)
     }
 
-    pub(super) fn check(&self, body: &Value, files: &[File]) -> Result<(), Refused> {
+    pub fn check(&self, body: &Value, files: &[File]) -> Result<(), Refused> {
         let content = body["content"].as_str().unwrap_or_default();
         if content.chars().count() > 2000 {
             return wrong("content", "Must be 2000 or fewer in length.");
@@ -352,7 +348,7 @@ impl World {
     }
 
     /// Keeps a file; returns it as an attachment.
-    pub(super) fn file(&mut self, name: &str, mime: &str, bytes: Vec<u8>, n: usize) -> Value {
+    pub fn file(&mut self, name: &str, mime: &str, bytes: Vec<u8>, n: usize) -> Value {
         let path = format!("/attachments/{}/{n}/{name}", self.files.len());
         let size = bytes.len();
         self.files.insert(path.clone(), bytes);
@@ -362,7 +358,7 @@ impl World {
 }
 
 impl Session {
-    pub(super) fn tell(&mut self, name: &str, data: &Value) {
+    pub fn tell(&mut self, name: &str, data: &Value) {
         let line = json!({"op": 0, "s": self.lines.len() + 1, "t": name, "d": data}).to_string();
         if let Some(connection) = &self.connection {
             let _ = connection.send(Write::Line(line.clone()));

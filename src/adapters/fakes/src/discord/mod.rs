@@ -20,20 +20,22 @@ use tokio::{
 };
 use tokio_websockets::{CloseCode, Message, ServerBuilder};
 
-use super::world::{
+pub mod world;
+
+use world::{
     APPLICATION, BOT, BOT_ID, CONTENT, Fault, Files, GUILD, Place, Refused, Session, World, Write, refuse,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
-pub(super) struct Fake {
+pub struct Fake {
     shared: Arc<(Mutex<World>, Condvar)>,
-    pub(super) base: String,
+    pub base: String,
 }
 
 impl Fake {
-    pub(super) fn start() -> Self {
+    pub fn start() -> Self {
         let listen = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let (rest, gateway) = (listen(), listen());
         let base = format!("http://{}", rest.local_addr().unwrap());
@@ -68,12 +70,12 @@ impl Fake {
         this
     }
 
-    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+    pub fn world(&self) -> MutexGuard<'_, World> {
         self.shared.0.lock().unwrap()
     }
 
     /// Waits until it is so.
-    pub(super) fn wait(&self, what: &str, mut is: impl FnMut(&mut World) -> bool) {
+    pub fn wait(&self, what: &str, mut is: impl FnMut(&mut World) -> bool) {
         let waited = self.shared.1.wait_timeout_while(self.world(), PATIENCE, |world| !is(world)).unwrap();
         assert!(!waited.1.timed_out(), "{what}: {:?}", waited.0.asked);
     }
@@ -84,11 +86,11 @@ impl Fake {
 
     // What people do.
 
-    pub(super) fn say(&self, channel: u64, who: u64, text: &str) -> u64 {
+    pub fn say(&self, channel: u64, who: u64, text: &str) -> u64 {
         self.world().say(channel, who, text, &json!({}))
     }
 
-    pub(super) fn edit(&self, channel: u64, id: u64, text: &str) {
+    pub fn edit(&self, channel: u64, id: u64, text: &str) {
         let mut world = self.world();
         let now = world.id();
         let message = world.places.get_mut(&channel).unwrap().messages.get_mut(&id).unwrap();
@@ -99,7 +101,7 @@ impl Fake {
         world.dispatch("MESSAGE_UPDATE", &told);
     }
 
-    pub(super) fn delete(&self, channel: u64, id: u64) {
+    pub fn delete(&self, channel: u64, id: u64) {
         let mut world = self.world();
         world.places.get_mut(&channel).unwrap().messages.remove(&id);
         let mut told = json!({"id": id.to_string(), "channel_id": channel.to_string()});
@@ -109,7 +111,7 @@ impl Fake {
         world.dispatch("MESSAGE_DELETE", &told);
     }
 
-    pub(super) fn react(&self, channel: u64, id: u64, who: u64, emoji: &Value, on: bool) {
+    pub fn react(&self, channel: u64, id: u64, who: u64, emoji: &Value, on: bool) {
         let mut world = self.world();
         let told = json!({"user_id": who.to_string(), "channel_id": channel.to_string(), "message_id": id.to_string(),
             "emoji": emoji, "burst": false, "type": 0});
@@ -121,7 +123,7 @@ impl Fake {
     }
 
     /// Somebody presses a button below a message. Returns the press's id.
-    pub(super) fn press(&self, channel: u64, message: u64, custom_id: &str, who: u64) -> String {
+    pub fn press(&self, channel: u64, message: u64, custom_id: &str, who: u64) -> String {
         let mut world = self.world();
         let id = world.id().to_string();
         let of = world.places[&channel].messages[&message].clone();
@@ -138,7 +140,7 @@ impl Fake {
         id
     }
 
-    pub(super) fn thread(&self, parent: u64, name: &str) -> u64 {
+    pub fn thread(&self, parent: u64, name: &str) -> u64 {
         let mut world = self.world();
         let id = world.id();
         world
@@ -149,7 +151,7 @@ impl Fake {
         id
     }
 
-    pub(super) fn dm(&self, who: u64) -> u64 {
+    pub fn dm(&self, who: u64) -> u64 {
         let mut world = self.world();
         let known = world.places.iter().find(|(_, place)| place.person == Some(who)).map(|(id, _)| *id);
         known.unwrap_or_else(|| {
@@ -160,7 +162,7 @@ impl Fake {
     }
 
     /// What the bot said in a channel, in order.
-    pub(super) fn said(&self, channel: u64) -> Vec<Value> {
+    pub fn said(&self, channel: u64) -> Vec<Value> {
         let world = self.world();
         let all = world.places[&channel].messages.values();
         all.filter(|message| message["author"]["id"] == BOT_ID).cloned().collect()
@@ -168,12 +170,12 @@ impl Fake {
 
     // What goes wrong.
 
-    pub(super) fn fault(&self, at: &str, fault: Fault) {
+    pub fn fault(&self, at: &str, fault: Fault) {
         self.world().faults.push_back((at.to_owned(), fault));
     }
 
     /// All connections get this.
-    pub(super) fn connections(&self, write: impl Fn() -> Write) {
+    pub fn connections(&self, write: impl Fn() -> Write) {
         for session in self.world().sessions.values_mut() {
             if let Some(connection) = &session.connection {
                 let _ = connection.send(write());
@@ -182,7 +184,7 @@ impl Fake {
     }
 
     /// The connection is gone now, for what is said next.
-    pub(super) fn cut(&self) {
+    pub fn cut(&self) {
         for session in self.world().sessions.values_mut() {
             if let Some(connection) = session.connection.take() {
                 let _ = connection.send(Write::Cut);
@@ -190,7 +192,7 @@ impl Fake {
         }
     }
 
-    pub(super) fn forget_sessions(&self) {
+    pub fn forget_sessions(&self) {
         self.cut();
         self.world().sessions.clear();
     }

@@ -1,9 +1,9 @@
 //! A strict Telegram server for tests: the Bot API on a loopback port, and `/_fake/…` to drive it (`../README.md`). Its clock
 //! moves only as it is told to.
-#![expect(clippy::unwrap_used, reason = "a test's own server")]
 
 mod check;
 mod control;
+mod handle;
 mod methods;
 mod params;
 mod world;
@@ -19,6 +19,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::Notify};
 
+pub use handle::{ADA, FORUM, Fake, GROUP, TOKEN, post};
+
 use self::{
     params::Params,
     world::{Do, World},
@@ -26,7 +28,7 @@ use self::{
 
 /// The world, and what wakes those who wait for a change of it.
 #[derive(Clone, Default)]
-struct Fake {
+struct Server {
     world: Arc<Mutex<World>>,
     changed: Arc<Notify>,
 }
@@ -50,8 +52,8 @@ fn bad<T>(text: impl std::fmt::Display) -> Result<T, No> {
 }
 
 /// Serves on a listener, for ever.
-pub(crate) async fn serve(listener: TcpListener) {
-    let fake = Fake::default();
+pub async fn serve(listener: TcpListener) {
+    let fake = Server::default();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         let fake = fake.clone();
@@ -67,7 +69,7 @@ pub(crate) async fn serve(listener: TcpListener) {
     }
 }
 
-impl Fake {
+impl Server {
     /// Answers a request; an error cuts the connection.
     async fn serve(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, &'static str> {
         let path = params::decoded(&request.uri().path().replace('+', "%2B"));

@@ -3,10 +3,10 @@
 use std::{
     io::Write as _,
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
-        OnceLock,
+        Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -15,22 +15,22 @@ use std::{
 use g2_channels::http::{Answer, Ask, Http, NoAnswer};
 use serde_json::{Value, json};
 
-pub(super) struct Synapse {
+pub struct Synapse {
     port: u16,
-    _process: Child,
-    _dir: tempfile::TempDir,
+    process: Mutex<Child>,
+    dir: tempfile::TempDir,
 }
 
 /// Somebody on it.
 #[derive(Clone)]
-pub(super) struct Person {
-    pub(super) id: String,
-    pub(super) token: String,
-    pub(super) base: String,
+pub struct Person {
+    pub id: String,
+    pub token: String,
+    pub base: String,
 }
 
 /// Returns the homeserver that all tests share; `None`: there is no Synapse on this machine.
-pub(super) fn synapse() -> Option<&'static Synapse> {
+pub fn synapse() -> Option<&'static Synapse> {
     static SERVER: OnceLock<Option<Synapse>> = OnceLock::new();
     let server = SERVER.get_or_init(Synapse::start).as_ref();
     if server.is_none() {
@@ -42,19 +42,32 @@ pub(super) fn synapse() -> Option<&'static Synapse> {
 
 /// Where `tests/peers.sh` puts it.
 fn python() -> Option<PathBuf> {
-    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).parent()?.join("peers/synapse/bin/python");
-    let python = std::env::var_os("G2_SYNAPSE").map_or(target, PathBuf::from);
+    let python = std::env::var_os("G2_SYNAPSE")
+        .map_or_else(|| crate::peers().join("synapse/bin/python"), PathBuf::from);
     python.exists().then_some(python)
 }
 
+/// Starts a process that ends with this one, whatever thread asks for it.
+fn spawn(mut command: Command) -> Child {
+    let (tell, started) = std::sync::mpsc::channel();
+    // The child ends with the thread that starts it: with one that never ends.
+    std::thread::spawn(move || {
+        tell.send(command.spawn().unwrap()).unwrap();
+        loop {
+            std::thread::park();
+        }
+    });
+    started.recv().unwrap()
+}
+
 impl Synapse {
-    fn start() -> Option<Self> {
+    /// Starts a homeserver; `None`: there is none on this machine.
+    #[must_use]
+    pub fn start() -> Option<Self> {
         let python = python()?;
         let dir = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-        let mut server = Command::new(&python);
-        server.args(["-m", "synapse.app.homeserver", "-c", &path("hs.yaml")]).current_dir(dir.path());
         let mut generate = Command::new(&python);
         // It says in a file where the log goes: beside it.
         generate
@@ -79,26 +92,49 @@ impl Synapse {
         });
         // JSON is YAML; a later file wins.
         std::fs::write(path("more.yaml"), settings.to_string()).unwrap();
-        let log = std::fs::File::create(path("log")).unwrap();
-        server.args(["-c", &path("more.yaml")]).stdout(Stdio::null()).stderr(log);
-        let mut process = server.spawn().unwrap();
-        let ready = || {
-            request(&format!("http://127.0.0.1:{port}"), "GET", "/_matrix/client/versions", "", None).is_ok()
-        };
-        while !ready() {
-            let ended = process.try_wait().unwrap();
-            let log = || std::fs::read_to_string(path("log")).unwrap();
-            assert!(ended.is_none(), "Synapse ended: {}", log());
-        }
-        Some(Self { port, _process: process, _dir: dir })
+        let process = Mutex::new(Self::process(dir.path()));
+        let this = Self { port, process, dir };
+        this.until_ready();
+        Some(this)
     }
 
-    pub(super) fn base(&self) -> String {
+    fn process(dir: &Path) -> Child {
+        let log = std::fs::File::options().create(true).append(true).open(dir.join("log")).unwrap();
+        let mut server = Command::new("setpriv");
+        server.args(["--pdeathsig", "KILL"]).arg(python().unwrap());
+        server.args(["-m", "synapse.app.homeserver", "-c", "hs.yaml", "-c", "more.yaml"]);
+        server.current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        spawn(server)
+    }
+
+    fn until_ready(&self) {
+        while request(&self.base(), "GET", "/_matrix/client/versions", "", None).is_err() {
+            let ended = self.process.lock().unwrap().try_wait().unwrap();
+            let log = || std::fs::read_to_string(self.dir.path().join("log")).unwrap();
+            assert!(ended.is_none(), "Synapse ended: {}", log());
+        }
+    }
+
+    /// Kills it where it stands.
+    pub fn kill(&self) {
+        let mut process = self.process.lock().unwrap();
+        let _ = process.kill();
+        let _ = process.wait();
+    }
+
+    /// Starts it again with all that it knew.
+    pub fn again(&self) {
+        self.kill();
+        *self.process.lock().unwrap() = Self::process(self.dir.path());
+        self.until_ready();
+    }
+
+    pub fn base(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
     /// Makes somebody.
-    pub(super) fn person(&self, name: &str) -> Person {
+    pub fn person(&self, name: &str) -> Person {
         let base = self.base();
         let path = "/_synapse/admin/v1/register";
         let nonce =
@@ -176,49 +212,49 @@ impl Person {
     }
 
     /// Makes a room with these people invited.
-    pub(super) fn room(&self, with: &[&str]) -> String {
+    pub fn room(&self, with: &[&str]) -> String {
         let body = json!({"preset": "private_chat", "name": "A room", "invite": with});
         self.call("POST", "/createRoom", Some(body))["room_id"].as_str().unwrap().to_owned()
     }
 
-    pub(super) fn quiet_room(&self) -> String {
+    pub fn quiet_room(&self) -> String {
         self.room(&[])
     }
 
     /// Makes a room that says it goes on for another one, which does not say so.
-    pub(super) fn successor_by_claim(&self, of: &str, with: &str) -> String {
+    pub fn successor_by_claim(&self, of: &str, with: &str) -> String {
         let body = json!({"preset": "private_chat", "invite": [with], "creation_content": {"predecessor": {"room_id": of, "event_id": "$x"}}});
         self.call("POST", "/createRoom", Some(body))["room_id"].as_str().unwrap().to_owned()
     }
 
-    pub(super) fn invite(&self, room: &str, whom: &str) {
+    pub fn invite(&self, room: &str, whom: &str) {
         self.call("POST", &format!("/rooms/{room}/invite"), Some(json!({"user_id": whom})));
     }
 
-    pub(super) fn upgrade(&self, room: &str) -> String {
+    pub fn upgrade(&self, room: &str) -> String {
         let to = self.call("POST", &format!("/rooms/{room}/upgrade"), Some(json!({"new_version": "11"})));
         to["replacement_room"].as_str().unwrap().to_owned()
     }
 
-    pub(super) fn send(&self, room: &str, kind: &str, content: Value) -> String {
+    pub fn send(&self, room: &str, kind: &str, content: Value) -> String {
         let sent = self.call("PUT", &format!("/rooms/{room}/send/{kind}/{}", txn()), Some(content));
         sent["event_id"].as_str().unwrap().to_owned()
     }
 
-    pub(super) fn say(&self, room: &str, text: &str) -> String {
+    pub fn say(&self, room: &str, text: &str) -> String {
         self.send(room, "m.room.message", json!({"msgtype": "m.text", "body": text}))
     }
 
-    pub(super) fn redact(&self, room: &str, event: &str) {
+    pub fn redact(&self, room: &str, event: &str) {
         self.call("PUT", &format!("/rooms/{room}/redact/{event}/{}", txn()), Some(json!({})));
     }
 
-    pub(super) fn event(&self, room: &str, event: &str) -> Value {
+    pub fn event(&self, room: &str, event: &str) -> Value {
         self.call("GET", &format!("/rooms/{room}/event/{event}"), None)
     }
 
     /// Returns the messages of somebody in a room, in order.
-    pub(super) fn said_by(&self, room: &str, who: &str) -> Vec<Value> {
+    pub fn said_by(&self, room: &str, who: &str) -> Vec<Value> {
         let page = self.call("GET", &format!("/rooms/{room}/messages?dir=b&limit=500"), None);
         let mut said: Vec<Value> = page["chunk"].as_array().unwrap().clone();
         said.retain(|event| event["sender"] == who && event["type"] == "m.room.message");
@@ -226,7 +262,7 @@ impl Person {
         said
     }
 
-    pub(super) fn joined(&self) -> Vec<String> {
+    pub fn joined(&self) -> Vec<String> {
         let rooms = self.call("GET", "/joined_rooms", None);
         rooms["joined_rooms"]
             .as_array()
@@ -237,12 +273,12 @@ impl Person {
     }
 
     /// Waits until somebody is in a room.
-    pub(super) fn wait_for_member(&self, room: &str, who: &str) {
+    pub fn wait_for_member(&self, room: &str, who: &str) {
         while self.call("GET", &format!("/rooms/{room}/joined_members"), None)["joined"].get(who).is_none() {}
     }
 
     /// Waits until somebody types in a room; returns who.
-    pub(super) fn typing(&self, room: &str) -> Vec<String> {
+    pub fn typing(&self, room: &str) -> Vec<String> {
         loop {
             let news = self.call("GET", "/sync?timeout=0", None);
             let signs =
@@ -257,7 +293,7 @@ impl Person {
         }
     }
 
-    pub(super) fn upload(&self, bytes: &[u8]) -> String {
+    pub fn upload(&self, bytes: &[u8]) -> String {
         let answer = raw(
             &self.base,
             "POST",
@@ -268,8 +304,14 @@ impl Person {
         json_of(answer.unwrap())["content_uri"].as_str().unwrap().to_owned()
     }
 
-    pub(super) fn download(&self, mxc: &str) -> Vec<u8> {
+    pub fn download(&self, mxc: &str) -> Vec<u8> {
         let path = format!("/_matrix/client/v1/media/download/{}", mxc.trim_start_matches("mxc://"));
         raw(&self.base, "GET", &path, &self.token, None).unwrap().body.to_vec()
+    }
+}
+
+impl Drop for Synapse {
+    fn drop(&mut self) {
+        self.kill();
     }
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Fake, world::Kept};
+use super::{Server, world::Kept};
 
 /// How long a test waits for something at most.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-impl Fake {
+impl Server {
     pub(crate) async fn control(&self, what: &str, body: Value) -> Value {
         if what == "wait" {
             return self.wait(&body).await;
