@@ -29,6 +29,7 @@ mod launch;
 mod mailbox;
 mod media;
 mod ops;
+mod platforms;
 mod problems;
 mod prune;
 mod queue;

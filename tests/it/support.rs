@@ -389,6 +389,40 @@ pub(crate) fn example(name: &str) -> PathBuf {
     path
 }
 
+/// Builds the adapters beside `g2`, where they are not there or older than what they are made from: cargo builds them itself
+/// only when all tests are run.
+pub(crate) fn adapters() {
+    static BUILT: std::sync::Once = std::sync::Once::new();
+    BUILT.call_once(|| {
+        let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let is_newer = |than: SystemTime| {
+            let mut folders = vec![top.join("src/adapters/src"), top.join("src/protocol/src")];
+            while let Some(folder) = folders.pop() {
+                for entry in fs::read_dir(folder).unwrap() {
+                    let path = entry.unwrap().path();
+                    if path.is_dir() {
+                        folders.push(path);
+                    } else if fs::metadata(&path).unwrap().modified().unwrap() > than {
+                        return true;
+                    }
+                }
+            }
+            false
+        };
+        let program = Path::new(env!("CARGO_BIN_EXE_g2")).with_file_name("g2-channels");
+        let built = fs::metadata(&program).and_then(|meta| meta.modified());
+        if built.is_ok_and(|at| !is_newer(at)) {
+            return;
+        }
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--bin", "g2-channels"]).current_dir(top);
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().unwrap().success(), "the adapters can't be built");
+    });
+}
+
 /// Says that a test is skipped, as this machine does not let it do what it needs: be root, mount, make devices or namespaces.
 /// Fails where `G2_REQUIRE_ROOT=1`.
 pub(crate) fn skipped(why: &str) {

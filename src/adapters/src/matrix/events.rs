@@ -40,6 +40,11 @@ impl Reader {
         Self { me, names, prefix, began, reactions: VecDeque::new() }
     }
 
+    /// The connection begins, or begins again: what was written before is late.
+    pub(super) fn connected(&mut self) {
+        self.began = jiff::Timestamp::now().as_millisecond();
+    }
+
     /// Returns the address of a room.
     pub(super) fn chat(&self, room: &str) -> String {
         format!("{}:{room}", self.prefix)

@@ -100,6 +100,9 @@ impl Sync {
         // The first answer comes at once, so that a connection that works is seen to.
         let hold = if self.state.transport == Light::Ok { HOLD } else { Duration::ZERO };
         let news = self.api.sync(self.since.as_deref(), &filter.to_string(), hold).await?;
+        if self.state.transport != Light::Ok {
+            self.reader.connected();
+        }
         let next = news["next_batch"].as_str().unwrap_or_default().to_owned();
         if next.is_empty() {
             return Err(ApiError::Unreadable("it does not say where it ends".into()).into());

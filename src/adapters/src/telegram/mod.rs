@@ -180,7 +180,7 @@ impl Telegram {
         };
         let us = self.us.get().cloned().unwrap_or_default();
         let us = Us { since, ..us };
-        self.poll(&us).await
+        self.poll(us).await
     }
 
     /// Asks who we are until there is an answer, and says it to the host. Returns the time of Telegram's clock.
@@ -220,10 +220,11 @@ impl Telegram {
     }
 
     /// Takes updates in, for ever.
-    async fn poll(&self, us: &Us) -> Result<Ended, Gone> {
+    async fn poll(&self, mut us: Us) -> Result<Ended, Gone> {
         let mut offset =
             self.start.cursor.get("updates").and_then(|last| last.parse::<i64>().ok()).map(|last| last + 1);
         let (mut rest, mut conflicts, mut hold, mut is_first) = (REST.0, 0, Duration::ZERO, true);
+        let mut was_away = false;
         loop {
             let mut params = json!({
                 "timeout": hold.as_secs(), "limit": 100, "allowed_updates": wire::KINDS,
@@ -239,13 +240,16 @@ impl Telegram {
                         conflicts = 0;
                     }
                     (rest, hold) = (REST.0, POLL);
+                    if std::mem::take(&mut was_away) {
+                        us.since = answer.at.or(us.since);
+                    }
                     self.light(|state| {
                         let outbound = state.outbound;
                         *state =
                             State { transport: Light::Ok, inbound: Light::Ok, outbound, ..State::default() };
                     })
                     .await?;
-                    if let Some(last) = self.take(us, answer.result).await? {
+                    if let Some(last) = self.take(&us, answer.result).await? {
                         offset = Some(last + 1);
                     }
                     if std::mem::take(&mut is_first) {
@@ -253,7 +257,7 @@ impl Telegram {
                     }
                 }
                 Err(fault) => {
-                    hold = Duration::ZERO;
+                    (hold, was_away) = (Duration::ZERO, true);
                     if let Some(ended) = self.refused(&fault).await? {
                         return Ok(ended);
                     }

@@ -19,7 +19,7 @@ pub(super) struct Us {
     pub(super) id: i64,
     /// Without the `@`.
     pub(super) handle: String,
-    /// When this life began by Telegram's clock; earlier messages are late.
+    /// When the connection began by Telegram's clock; earlier messages are late.
     pub(super) since: Option<i64>,
 }
 

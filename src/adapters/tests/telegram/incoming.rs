@@ -90,6 +90,25 @@ fn nothing_is_lost_or_doubled_however_often_the_program_is_killed() {
 }
 
 #[test]
+fn what_is_written_while_the_connection_is_broken_is_late() {
+    let fake = Fake::start();
+    let (mut account, _) = Account::polling(&fake);
+    fake.text(GROUP, "in time");
+    assert!(!account.event().late);
+    let now = fake.ask("state", &json!({}))["now"].as_i64().unwrap();
+    fake.ask("clock", &json!({"now": now + 100}));
+    fake.fault("getUpdates", 1, json!("cut_before"));
+    fake.message(GROUP, json!({"text": "the last one before", "date": now + 1}));
+    assert!(!account.event().late);
+    account.state(|state| state.inbound == Light::Waiting && !state.why.is_empty());
+    account.state(|state| state.inbound == Light::Ok);
+    fake.message(GROUP, json!({"text": "meanwhile", "date": now + 2}));
+    assert!(account.event().late);
+    fake.text(GROUP, "after");
+    assert!(!account.event().late);
+}
+
+#[test]
 fn sixty_four_events_are_open_and_no_more() {
     let fake = Fake::start();
     for n in 0..100 {
