@@ -4,6 +4,7 @@
 //! | file | tries |
 //! |---|---|
 //! | `talk` | what people do, and what they are answered, on each platform |
+//! | `kills` | kills of the daemon, the adapters and the homeserver at any moment |
 //! | `outage` | what is written while nobody listens; an account that is turned away |
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 #![expect(clippy::disallowed_methods, reason = "a test keeps tokens, and looks at what daemons wrote")]
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Daemon, Root, adapters, wait_for};
 
+mod kills;
 mod outage;
 mod talk;
 
@@ -54,6 +56,13 @@ impl Town {
         Self::Telegram(fake)
     }
 
+    /// Discord, whose clock is this machine's.
+    fn discord_now() -> Self {
+        let fake = discord::Fake::start();
+        fake.world().live = true;
+        Self::Discord(fake)
+    }
+
     /// Discord, whose clock began a while ago, so that what is said comes from the present.
     fn discord(minutes: u64) -> Self {
         let fake = discord::Fake::start();
@@ -65,10 +74,13 @@ impl Town {
 
     /// A room of the homeserver that tests share; `None`: there is no Synapse here.
     fn matrix(name: &str) -> Option<Self> {
-        let server = synapse()?;
+        Some(Self::matrix_on(synapse()?, name))
+    }
+
+    fn matrix_on(server: &'static Synapse, name: &str) -> Self {
         let [ada, bot] = ["ada", "bot"].map(|who| Box::new(server.person(&format!("{name}-{who}"))));
         let room = ada.room(&[&bot.id]);
-        Some(Self::Matrix { server, ada, bot, room })
+        Self::Matrix { server, ada, bot, room }
     }
 
     /// All of them.
@@ -101,7 +113,7 @@ impl Town {
                 format!("homeserver = {:?}\ninvites_from = [{:?}]", server.base(), ada.id)
             }
         };
-        format!("[channels.{}]\ntoken_file = \"token\"\n{upstream}\n", self.channel())
+        format!("[channels.{}]\ntoken_file = \"{0}.token\"\n{upstream}\n", self.channel())
     }
 
     fn chat(&self) -> String {
@@ -289,6 +301,19 @@ impl Town {
         }
     }
 
+    /// The newest of it, for who looks often.
+    fn newest(&self) -> Vec<String> {
+        match self {
+            Self::Matrix { ada, bot, room, .. } => {
+                let all = ada.newest_by(room, &bot.id);
+                all.iter()
+                    .map(|said| said["content"]["body"].as_str().unwrap_or_default().to_owned())
+                    .collect()
+            }
+            _ => self.texts(),
+        }
+    }
+
     fn texts(&self) -> Vec<String> {
         self.said().into_iter().map(|said| said.text).collect()
     }
@@ -315,10 +340,15 @@ impl Home {
     fn engaged(town: &Town, more: &str, mode: &str) -> Self {
         adapters();
         let root = Root::new(&format!("{}{more}", town.table()));
-        std::fs::write(root.path().join("token"), town.token()).unwrap();
         let home = Self { root };
+        home.keep(town, &town.token());
         home.wire(&town.chat(), mode);
         home
+    }
+
+    /// Keeps the token of an account.
+    fn keep(&self, town: &Town, token: &str) {
+        std::fs::write(self.root.path().join(format!("{}.token", town.channel())), token).unwrap();
     }
 
     fn wire(&self, chat: &str, mode: &str) {

@@ -58,7 +58,7 @@ fn what_is_older_than_an_hour_wakes_nobody_and_the_chat_is_told_once() {
 fn a_token_that_is_wrong_is_said_with_a_way_out_and_a_new_one_counts_without_a_restart() {
     for town in Town::all("refused") {
         let home = Home::new(&town, "");
-        std::fs::write(home.root.path().join("token"), "424242:not-this-one").unwrap();
+        home.keep(&town, "424242:not-this-one");
         let _daemon = home.root.serve();
         let row = home.until(town.channel(), |row| row["connection"] == "refused");
         let hint = row["hint"].as_str().unwrap();
@@ -68,7 +68,7 @@ fn a_token_that_is_wrong_is_said_with_a_way_out_and_a_new_one_counts_without_a_r
         let problems = home.root.json(&["status"])["problems"].to_string();
         assert!(problems.contains(town.channel()), "{problems}");
         town.says("are you there");
-        std::fs::write(home.root.path().join("token"), town.token()).unwrap();
+        home.keep(&town, &town.token());
         home.root.g2(&["channels", "restart", town.channel()]);
         home.until_connected(town.channel());
         if !matches!(town, Town::Discord(_) | Town::Matrix { .. }) {

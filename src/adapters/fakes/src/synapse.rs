@@ -9,11 +9,14 @@ use std::{
         Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use g2_channels::http::{Answer, Ask, Http, NoAnswer};
 use serde_json::{Value, json};
+
+/// How long a homeserver may take to be back.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Synapse {
     port: u16,
@@ -207,8 +210,17 @@ fn txn() -> u64 {
 }
 
 impl Person {
+    /// Asks until there is an answer: the homeserver may be killed meanwhile, and knows an event by its id.
     fn call(&self, method: &str, path: &str, body: Option<Value>) -> Value {
-        json_of(request(&self.base, method, &format!("/_matrix/client/v3{path}"), &self.token, body).unwrap())
+        let path = format!("/_matrix/client/v3{path}");
+        let since = Instant::now();
+        loop {
+            match request(&self.base, method, &path, &self.token, body.clone()) {
+                Ok(answer) if !answer.status.is_server_error() => return json_of(answer),
+                answer => assert!(since.elapsed() < PATIENCE, "{path}: {answer:?}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Makes a room with these people invited.
@@ -253,10 +265,28 @@ impl Person {
         self.call("GET", &format!("/rooms/{room}/event/{event}"), None)
     }
 
+    /// Returns the newest messages of somebody in a room, in order.
+    #[must_use]
+    pub fn newest_by(&self, room: &str, who: &str) -> Vec<Value> {
+        let page = self.call("GET", &format!("/rooms/{room}/messages?dir=b&limit=10"), None);
+        let mut said = page["chunk"].as_array().unwrap().clone();
+        said.retain(|event| event["sender"] == who && event["type"] == "m.room.message");
+        said.reverse();
+        said
+    }
+
     /// Returns the messages of somebody in a room, in order.
     pub fn said_by(&self, room: &str, who: &str) -> Vec<Value> {
-        let page = self.call("GET", &format!("/rooms/{room}/messages?dir=b&limit=500"), None);
-        let mut said: Vec<Value> = page["chunk"].as_array().unwrap().clone();
+        let (mut said, mut from) = (Vec::new(), String::new());
+        loop {
+            let page = self.call("GET", &format!("/rooms/{room}/messages?dir=b&limit=500{from}"), None);
+            let chunk = page["chunk"].as_array().unwrap();
+            said.extend(chunk.iter().cloned());
+            match page["end"].as_str() {
+                Some(end) if !chunk.is_empty() => from = format!("&from={end}"),
+                _ => break,
+            }
+        }
         said.retain(|event| event["sender"] == who && event["type"] == "m.room.message");
         said.reverse();
         said
