@@ -51,7 +51,8 @@ mod lock;
 mod sandbox;
 mod shrink;
 
-pub use adapters::load as load_account;
+use adapters::Accounts;
+pub use adapters::on_trial;
 pub use alone::{Tried, perform_alone};
 use left::{left_behind, set_aside};
 use lock::lock;
@@ -160,7 +161,7 @@ pub fn bounds(config: &Config) -> Bounds {
 #[must_use]
 pub fn asking(config: &Config) -> Asking {
     Asking {
-        channels: adapters::names(config),
+        channels: adapters::names(config).into(),
         deny_ttl_ms: config.approvals.deny_ttl_ms,
         trigger: format!("@{}", config.assistant_name),
     }
@@ -208,8 +209,9 @@ impl Daemon {
         let media = Media::open(&root.join("data")).context("opening data/media")?;
         let claims = Claims::open(&dirs, store.last_claim()?)?;
         let local = Local::default();
-        let channels = Arc::new(adapters::channels(&root, &config, &instance, &local));
-        let asking = Asking { channels: channels.names(), ..asking(&config) };
+        let asking = asking(&config);
+        let accounts = Accounts::new(&root, &config, &instance, &local, asking.channels.clone());
+        let channels = Arc::clone(&accounts.channels);
         let store = store.asking(asking).bounded(bounds(&config));
         match store.expire_approvals(clock::now()).await {
             // It is done again each hour.
@@ -229,6 +231,7 @@ impl Daemon {
         let (lanes, news) = mpsc::unbounded_channel();
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
+        let (of_accounts, asked_of_accounts) = mpsc::unbounded_channel();
         let since = clock::now();
         let clocks = Watched::begin(store.clone(), config.zones.clone(), config.zone_source.clone()).await?;
         let token_key = crate::root::token_key(&root.join("data")).context("reading data/token.key")?;
@@ -305,6 +308,7 @@ impl Daemon {
             snapshots: Arc::clone(&snapshots),
             lanes,
             mailboxes: mailboxes.clone(),
+            accounts: of_accounts,
             places: Keeping::places(),
         });
         let owner = instance::owner(&instance);
@@ -378,6 +382,7 @@ impl Daemon {
         tasks.spawn(async move {
             connected.run(&Intake::new(of_intake), &stopping).await;
         });
+        tasks.spawn(accounts.run(asked_of_accounts, stop.clone()));
         tasks.spawn(typing::run(store.clone(), channels, stop.clone()));
         tasks.spawn(prune::trim_feed(store.clone(), stop.clone()));
         tasks.spawn(problems::run(problems));

@@ -29,7 +29,7 @@ mod written;
 mod zones;
 
 pub use agent::{Agent, ClaudeSettings};
-pub use channels::{NoSecret, OWN_ADAPTERS, with_secrets};
+pub use channels::{NoSecret, OWN_ADAPTERS, account_in, with_secrets};
 pub use environment::Environment;
 use environment::{LEVELS, at_home, put_over, unusable};
 pub use limits::{Health, Limits};

@@ -1,22 +1,32 @@
 //! The channels that the settings ask for: this machine's terminals, and an adapter for each account.
 
+#![expect(clippy::disallowed_methods, reason = "looks whether the user's own g2.toml was changed")]
+
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     channels::{
-        Channel, Channels, NAMES,
+        Channels, NAMES,
         local::Local,
         remote::{Ground, NotReady, Patience, Ready, Remote},
     },
-    config::{Config, Environment, OWN_ADAPTERS, with_secrets},
+    config::{Config, ConfigError, Environment, OWN_ADAPTERS, account_in, with_secrets},
     domain::{host::errors::chain, platforms::accounts::Account},
+    store::Names,
 };
 
 /// How many characters of the instance's id begin our ids of texts.
 const INSTALL: usize = 6;
+/// How soon accounts follow a change of the settings by hand.
+const LOOK_AT_SETTINGS: Duration = Duration::from_secs(2);
 
 /// Returns every channel's name.
 #[must_use]
@@ -28,22 +38,93 @@ pub(super) fn names(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// Makes every channel; none is connected yet.
-pub(super) fn channels(root: &Path, config: &Config, instance: &str, local: &Local) -> Channels {
-    let mut all: Vec<Box<dyn Channel>> = vec![Box::new(local.clone())];
-    let ground = Ground {
-        program: own_program(),
-        home: root.join("data/channels"),
-        install: instance.chars().filter(char::is_ascii_alphanumeric).take(INSTALL).collect(),
-        patience: Patience::default(),
-    };
-    let environment = Environment::of_process();
-    for account in &config.channels {
-        let (root, name, environment) = (root.to_owned(), account.name.clone(), environment.clone());
-        let load = Arc::new(move || load(&root, &name, &environment));
-        all.push(Box::new(Remote::new(&account.name, ground.clone(), load)));
+/// The accounts of a daemon. They come and go with their tables in the settings.
+pub(super) struct Accounts {
+    root: PathBuf,
+    ground: Ground,
+    environment: Environment,
+    /// What the settings said last.
+    known: BTreeSet<String>,
+    pub(super) channels: Arc<Channels>,
+    names: Names,
+}
+
+/// Somebody waits until the accounts are as the settings say.
+pub(super) type Asked = oneshot::Sender<()>;
+
+impl Accounts {
+    /// Makes every channel; none is connected yet. `names` is kept up with them.
+    pub(super) fn new(root: &Path, config: &Config, instance: &str, local: &Local, names: Names) -> Self {
+        let ground = Ground {
+            program: own_program(),
+            home: root.join("data/channels"),
+            install: instance.chars().filter(char::is_ascii_alphanumeric).take(INSTALL).collect(),
+            patience: Patience::default(),
+        };
+        let mut this = Self {
+            root: root.to_owned(),
+            ground,
+            environment: Environment::of_process(),
+            known: BTreeSet::new(),
+            channels: Arc::new(Channels::new(vec![Box::new(local.clone())])),
+            names,
+        };
+        for account in &config.channels {
+            this.add(&account.name);
+        }
+        this
     }
-    Channels::new(all)
+
+    fn add(&mut self, name: &str) {
+        let (root, of, environment) = (self.root.clone(), name.to_owned(), self.environment.clone());
+        let load = Arc::new(move || load(&root, &of, &environment));
+        self.channels.add(Box::new(Remote::new(name, self.ground.clone(), load)));
+        self.known.insert(name.to_owned());
+    }
+
+    /// Takes up the accounts that the settings name now, and lets go of the others.
+    async fn follow(&mut self) {
+        let config = match Config::load(&self.root, &Environment::default()) {
+            Ok(config) => config,
+            // What runs goes on; `doctor` tells of it.
+            Err(error) => {
+                return tracing::warn!(error = %chain(&error), "g2.toml can't be read; accounts stay as they are");
+            }
+        };
+        let wanted: BTreeSet<String> = config.channels.into_iter().map(|account| account.name).collect();
+        for name in &wanted - &self.known {
+            tracing::info!(channel = name, "an account is taken up");
+            self.add(&name);
+        }
+        for name in &self.known - &wanted {
+            self.channels.remove(&name).await;
+            self.known.remove(&name);
+            tracing::info!(channel = name, "an account is let go");
+        }
+        self.names.set(self.channels.names());
+    }
+
+    /// Follows the settings until `stop`: at once when somebody asks, and soon when a person has changed them.
+    pub(super) async fn run(mut self, mut asked: mpsc::UnboundedReceiver<Asked>, stop: CancellationToken) {
+        let path = self.root.join("g2.toml");
+        let written = || std::fs::metadata(&path).and_then(|meta| meta.modified()).ok();
+        let mut seen = written();
+        loop {
+            let waits = tokio::select! {
+                () = stop.cancelled() => return,
+                Some(waits) = asked.recv() => Some(waits),
+                () = tokio::time::sleep(LOOK_AT_SETTINGS) => None,
+            };
+            let now = written();
+            if waits.is_some() || now != seen {
+                seen = now;
+                self.follow().await;
+            }
+            if let Some(waits) = waits {
+                let _ = waits.send(());
+            }
+        }
+    }
 }
 
 /// Returns the path of this program.
@@ -55,7 +136,7 @@ pub(super) fn own_program() -> PathBuf {
 ///
 /// # Errors
 /// What is missing.
-pub fn load(root: &Path, name: &str, environment: &Environment) -> Result<Ready, NotReady> {
+fn load(root: &Path, name: &str, environment: &Environment) -> Result<Ready, NotReady> {
     let not_ready = |why: String, hint: &str| NotReady { why, hint: hint.to_owned() };
     let config = Config::load(root, &Environment::default())
         .map_err(|error| not_ready(chain(&error), "correct g2.toml"))?;
@@ -69,6 +150,19 @@ pub fn load(root: &Path, name: &str, environment: &Environment) -> Result<Ready,
     let config = with_secrets(&account, root, environment).map_err(|error| {
         not_ready(chain(&error), "put the secret there, or `g2 channels add` the account again")
     })?;
+    Ok(Ready { account: at_place(account), config })
+}
+
+/// Returns an account that is on trial, before it has a table in the settings.
+///
+/// # Errors
+/// Its table says something that it can't.
+pub fn on_trial(name: &str, table: &str, token: Option<&str>) -> Result<Ready, ConfigError> {
+    let mut account = account_in(name, table)?;
+    // It is at hand, and not where it will be kept.
+    account.secrets.clear();
+    let mut config = account.config.clone();
+    config.extend(token.map(|token| ("token".to_owned(), token.into())));
     Ok(Ready { account: at_place(account), config })
 }
 

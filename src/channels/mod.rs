@@ -4,9 +4,13 @@
 //! To add one: a file here, its addresses in `domain/platforms/addresses.rs`, an entry in [`Channels`], and the conformance
 //! suite (`tests/it/channels/`) run on it.
 
-use std::future::ready;
+use std::{
+    future::ready,
+    sync::{Arc, PoisonError, RwLock},
+};
 
-use futures_util::future::BoxFuture;
+use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use ipc_handlers::Time;
@@ -99,48 +103,108 @@ pub trait Channel: Send + Sync {
 /// The names of all channels that this program has.
 pub const NAMES: [&str; 1] = ["local"];
 
-/// Every channel of this daemon.
-pub struct Channels(Vec<Box<dyn Channel>>);
+/// Every channel of this daemon. Accounts come and go while it runs.
+#[derive(Default)]
+pub struct Channels {
+    all: RwLock<Vec<Kept>>,
+    came: Notify,
+}
+
+/// A channel, and how it is ended.
+#[derive(Clone)]
+struct Kept {
+    channel: Arc<dyn Channel>,
+    stop: CancellationToken,
+    /// It runs, or has run.
+    begun: bool,
+    over: CancellationToken,
+}
 
 impl Channels {
     /// Returns these channels together.
     #[must_use]
     pub fn new(all: Vec<Box<dyn Channel>>) -> Self {
-        Self(all)
+        let this = Self::default();
+        all.into_iter().for_each(|channel| this.add(channel));
+        this
+    }
+
+    /// Takes one more up; [`Channels::run`] runs it.
+    pub fn add(&self, channel: Box<dyn Channel>) {
+        let (stop, over) = (CancellationToken::new(), CancellationToken::new());
+        let kept = Kept { channel: channel.into(), stop, begun: false, over };
+        self.all.write().unwrap_or_else(PoisonError::into_inner).push(kept);
+        self.came.notify_one();
+    }
+
+    /// Lets one go. Returns once it has left, if it runs.
+    pub async fn remove(&self, name: &str) {
+        let gone: Vec<Kept> = {
+            let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+            all.extract_if(.., |kept| kept.channel.platform().channel == name).collect()
+        };
+        for kept in gone {
+            kept.stop.cancel();
+            if kept.begun {
+                kept.over.cancelled().await;
+            }
+        }
+    }
+
+    fn kept(&self) -> Vec<Kept> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the channel that a chat is one of.
     #[must_use]
-    pub fn of(&self, jid: &str) -> Option<&dyn Channel> {
-        self.0.iter().find(|channel| channel.owns(jid)).map(AsRef::as_ref)
+    pub fn of(&self, jid: &str) -> Option<Arc<dyn Channel>> {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().find(|kept| kept.channel.owns(jid)).map(|kept| Arc::clone(&kept.channel))
     }
 
     /// Returns the names of all.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.0.iter().map(|channel| channel.platform().channel.clone().into_owned()).collect()
+        self.kept().iter().map(|kept| kept.channel.platform().channel.clone().into_owned()).collect()
     }
 
     /// Returns the names of those that always recognise our ids.
     #[must_use]
     pub fn that_know_our_ids(&self) -> Vec<String> {
-        let known = self.0.iter().map(AsRef::as_ref).filter(|channel: &&dyn Channel| {
-            matches!(channel.traits().sent_twice, SentTwice::Key { window_ms: None, .. })
-        });
+        let all = self.kept().into_iter().map(|kept| kept.channel);
+        let known = all
+            .filter(|channel| matches!(channel.traits().sent_twice, SentTwice::Key { window_ms: None, .. }));
         known.map(|channel| channel.platform().channel.clone().into_owned()).collect()
     }
 
     /// Runs all of them until `stop`. One that ends by itself is only missed: texts for it wait.
     pub async fn run(&self, intake: &Intake, stop: &CancellationToken) {
-        let all = self.0.iter().map(|channel| async move {
-            channel.run(intake.clone(), stop.clone()).await;
-            if !stop.is_cancelled() {
-                tracing::error!(
-                    channel = %channel.platform().channel,
-                    "our own fault: a channel ended by itself"
-                );
+        let mut running = FuturesUnordered::new();
+        loop {
+            for kept in self.all.write().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+                if !std::mem::replace(&mut kept.begun, true) {
+                    running.push(run_one(kept.clone(), intake.clone()));
+                }
             }
-        });
-        futures_util::future::join_all(all).await;
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = self.came.notified() => {}
+                Some(()) = running.next() => {}
+            }
+        }
+        self.kept().iter().for_each(|kept| kept.stop.cancel());
+        while running.next().await.is_some() {}
+    }
+}
+
+async fn run_one(kept: Kept, intake: Intake) {
+    // It is over however this ends.
+    let _over = kept.over.clone().drop_guard();
+    kept.channel.run(intake, kept.stop.clone()).await;
+    if !kept.stop.is_cancelled() {
+        tracing::error!(
+            channel = %kept.channel.platform().channel,
+            "our own fault: a channel ended by itself"
+        );
     }
 }

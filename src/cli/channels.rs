@@ -1,7 +1,7 @@
 //! `g2 channels`.
 #![expect(
     clippy::disallowed_methods,
-    reason = "reads and writes the user's own g2.toml, and secrets of accounts"
+    reason = "reads logs of adapters, and a token from the file that its owner names"
 )]
 
 use std::{
@@ -20,11 +20,8 @@ use crate::{
     app,
     channels::{NAMES, trial},
     config::Config,
-    domain::{
-        platforms::accounts::{Account, check_name},
-        rows::ChannelState,
-    },
-    ops::channels::restart,
+    domain::{platforms::accounts::check_name, rows::ChannelState},
+    ops::channels::{add, remove, restart, table::Table},
     store::Store,
 };
 
@@ -57,7 +54,7 @@ pub(super) enum Channels {
     },
     /// Add an account on a platform: keep its token, write its table to g2.toml, and check it
     #[command(
-        after_help = "The token is read from the terminal, from standard input, or from --token-file. It is kept in\ndata/secrets/, for this user only.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
+        after_help = "The token is read from the terminal, which does not show it, from standard input, or from\n--token-file. It is kept in data/secrets/, for this user only. A running daemon takes the account\nup at once.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add matrix --set homeserver=https://matrix.example.org\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
     )]
     Add {
         /// Platform, or platform and account: telegram, telegram.work
@@ -69,6 +66,9 @@ pub(super) enum Channels {
         /// The account has no token
         #[arg(long)]
         no_token: bool,
+        /// Setting of its table, such as homeserver=https://matrix.example.org; the value is TOML, otherwise a text
+        #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+        set: Vec<(String, serde_json::Value)>,
         /// Adapter's program, then each of its arguments [default: the adapter of G2 for this platform]
         #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
         program: Vec<String>,
@@ -125,8 +125,8 @@ pub(super) enum Channels {
 
 /// A channel as people see it.
 #[derive(Debug, Serialize)]
-struct Row {
-    name: String,
+pub(super) struct Row {
+    pub(super) name: String,
     connection: String,
     inbound: String,
     outbound: String,
@@ -168,7 +168,33 @@ impl Row {
     }
 }
 
-async fn rows(config: &Config, store: &Store) -> Result<Vec<Row>, Failure> {
+impl Row {
+    /// Returns how it stands, on one line.
+    pub(super) fn line(&self) -> String {
+        let mut line = format!(
+            "{}: {}, inbound {}, outbound {}",
+            self.name, self.connection, self.inbound, self.outbound
+        );
+        if let Some(last) = &self.last_in {
+            line.push_str(&format!(", last event {last}"));
+        }
+        if let Some(oldest) = &self.oldest_unsent {
+            line.push_str(&format!(", {} unsent since {oldest}", self.unsent));
+        }
+        if let Some(why) = &self.why {
+            line.push_str(&format!(" ({why})"));
+        }
+        line
+    }
+
+    /// Whether it is this machine's own, which needs no connection.
+    pub(super) fn is_built_in(&self) -> bool {
+        NAMES.contains(&self.name.as_str())
+    }
+}
+
+/// Returns how every channel stands.
+pub(super) async fn rows(config: &Config, store: &Store) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for name in NAMES {
         let state = store.connection_of(name).await?;
@@ -211,11 +237,18 @@ impl Channels {
                 let row = rows.into_iter().find(|row| row.name == name).ok_or_else(|| none(&name))?;
                 show::object(context, &row)
             }
-            Self::Add { name, token_file, no_token, program, no_check } => {
-                let secret = if no_token { None } else { Some(token(&name, token_file.as_deref())?) };
-                add(context, &name, secret, program, no_check).await
+            Self::Add { name, token_file, no_token, set, program, no_check } => {
+                if account(&context.config()?, &name).is_ok() {
+                    let why = format!(
+                        "there is a channel {name} already; `g2 channels remove {name}` first, or choose another name such as {name}.work"
+                    );
+                    return Err(anyhow::anyhow!(why).into());
+                }
+                let token = if no_token { None } else { Some(token(&name, token_file.as_deref())?) };
+                let args = add::Args { name, token, program, settings: set.into_iter().collect() };
+                add(context, args, no_check).await
             }
-            Self::Remove { name } => remove(context, &name).await,
+            Self::Remove { name } => show::answer(context, &perform(context, remove::Args { name }).await?),
             Self::Restart { name } => {
                 account(&context.config()?, &name)?;
                 show::answer(context, &perform(context, restart::Args { name }).await?)
@@ -245,12 +278,39 @@ fn none(name: &str) -> Failure {
     anyhow::anyhow!("there is no channel {name}; `g2 channels list` shows every channel").into()
 }
 
-fn account<'a>(config: &'a Config, name: &str) -> Result<&'a Account, Failure> {
-    config.channels.iter().find(|account| account.name == name).ok_or_else(|| none(name))
+fn account(config: &Config, name: &str) -> Result<(), Failure> {
+    let there = config.channels.iter().any(|account| account.name == name);
+    if there { Ok(()) } else { Err(none(name)) }
 }
 
 fn home(context: &Context, name: &str) -> PathBuf {
     context.root.join("data/channels").join(name)
+}
+
+/// As long as it lives, the terminal does not show what is typed.
+struct Hidden(Option<rustix::termios::Termios>);
+
+impl Hidden {
+    fn begin() -> Self {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let stdin = std::io::stdin();
+        let before = tcgetattr(&stdin).ok();
+        if let Some(mut hidden) = before.clone() {
+            hidden.local_modes.remove(LocalModes::ECHO);
+            // Otherwise it is shown, which is no reason not to go on.
+            let _ = tcsetattr(&stdin, OptionalActions::Flush, &hidden);
+        }
+        Self(before)
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        use rustix::termios::{OptionalActions, tcsetattr};
+        if let Some(before) = &self.0 {
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
+        }
+    }
 }
 
 /// Reads the token of a new account.
@@ -265,7 +325,11 @@ fn token(name: &str, file: Option<&Path>) -> anyhow::Result<String> {
         }
         None if std::io::stdin().is_terminal() => {
             out::ask(&format!("Token of {name}: "));
-            std::io::stdin().read_line(&mut text).context("reading the token")?;
+            let shown = Hidden::begin();
+            let read = std::io::stdin().read_line(&mut text);
+            drop(shown);
+            out::ask("\n");
+            read.context("reading the token")?;
         }
         None => {
             std::io::stdin().take(LONGEST_TOKEN).read_to_string(&mut text).context("reading the token")?;
@@ -277,130 +341,41 @@ fn token(name: &str, file: Option<&Path>) -> anyhow::Result<String> {
     Ok(token.to_owned())
 }
 
-/// Where the secret of an account is kept, below the root.
-fn secret_place(name: &str) -> String {
-    format!("data/secrets/{name}.token")
-}
-
-fn table(name: &str, has_token: bool, program: &[String]) -> String {
-    let quoted = |text: &str| toml::Value::from(text).to_string();
-    let mut text = format!("\n[channels.{}]\n", quoted(name));
-    if has_token {
-        text.push_str(&format!("token_file = {}\n", quoted(&secret_place(name))));
-    }
-    if !program.is_empty() {
-        let words: Vec<String> = program.iter().map(|word| quoted(word)).collect();
-        text.push_str(&format!("command = [{}]\n", words.join(", ")));
-    }
-    text
-}
-
-async fn add(
-    context: &Context,
-    name: &str,
-    token: Option<String>,
-    program: Vec<String>,
-    no_check: bool,
-) -> CliResult {
-    app::check_root(&context.root)?;
-    check_name(name).map_err(anyhow::Error::from)?;
-    if context.config()?.channels.iter().any(|account| account.name == name) {
-        let why = format!(
-            "there is a channel {name} already; `g2 channels remove {name}` first, or choose another name such as {name}.work"
-        );
-        return Err(anyhow::anyhow!(why).into());
-    }
-    let (settings, secret) = (context.root.join("g2.toml"), context.root.join(secret_place(name)));
-    if let Some(token) = &token {
-        keep_secret(&secret, token).with_context(|| format!("writing {}", secret.display()))?;
-    }
-    let before = std::fs::read_to_string(&settings).unwrap_or_default();
-    let after = format!("{before}{}", table(name, token.is_some(), &program));
-    replace(&settings, &after)?;
-    let checked = match app::load_account(&context.root, name, &context.environment) {
-        Err(error) => Err(error.to_string()),
-        Ok(_) if no_check => Ok(None),
-        Ok(ready) => trial::greet(&ready, CHECK).await.map(Some).map_err(|error| error.to_string()),
+/// A setting of an account's table: a value as TOML has it, otherwise a text.
+fn setting(text: &str) -> anyhow::Result<(String, serde_json::Value)> {
+    let (key, value) = text.split_once('=').context("it is KEY=VALUE")?;
+    let read: Result<toml::Table, _> = toml::from_str(&format!("x = {value}"));
+    let value = match read.ok().and_then(|mut table| table.remove("x")) {
+        Some(value) => serde_json::to_value(value)?,
+        None => value.into(),
     };
-    match checked {
-        Ok(hello) => {
-            let who = hello
-                .map(|hello| format!(" as {} {}", hello.myself.name, hello.myself.handle))
-                .unwrap_or_default();
-            let platform = crate::domain::platforms::addresses::Platform::of_account(name);
-            show::done(
-                context,
-                &format!(
-                    "{name} is added{who}\nNow restart the daemon, write to the bot, and answer the question about the new chat (`g2 approvals list`).\nOr wire a chat yourself: g2 wirings add --group main --chat {}:ID",
-                    platform.prefix()
-                ),
-            )
-        }
-        Err(why) => {
-            replace(&settings, &before)?;
-            if token.is_some() {
-                let _ = std::fs::remove_file(&secret);
-            }
-            Err(anyhow::anyhow!("{name} is not added: {why}").into())
-        }
-    }
+    Ok((key.to_owned(), value))
 }
 
-async fn remove(context: &Context, name: &str) -> CliResult {
-    account(&context.config()?, name)?;
-    let settings = context.root.join("g2.toml");
-    let before = std::fs::read_to_string(&settings).context("reading g2.toml")?;
-    let after = without(&before, name);
-    replace(&settings, &after)?;
-    if context.config()?.channels.iter().any(|account| account.name == name) {
-        replace(&settings, &before)?;
-        return Err(anyhow::anyhow!(
-            "the table of {name} in g2.toml is not written as `g2 channels add` writes it; remove it there"
-        )
-        .into());
+async fn add(context: &Context, args: add::Args, no_check: bool) -> CliResult {
+    app::check_root(&context.root)?;
+    let name = args.name.clone();
+    check_name(&name).map_err(anyhow::Error::from)?;
+    let table = Table {
+        name: &name,
+        has_token: args.token.is_some(),
+        program: &args.program,
+        settings: &args.settings,
+    };
+    let ready = app::on_trial(&name, &table.text()?, args.token.as_deref())
+        .with_context(|| format!("{name} is not added"))?;
+    let mut who = String::new();
+    if !no_check {
+        let hello = trial::greet(&ready, CHECK).await.with_context(|| format!("{name} is not added"))?;
+        who = format!(" as {} {}", hello.myself.name, hello.myself.handle).trim_end().to_owned();
     }
-    context.store()?.forget_channel(name).await?;
-    let _ = std::fs::remove_file(context.root.join(secret_place(name)));
-    let _ = std::fs::remove_dir_all(home(context, name));
-    show::done(
-        context,
-        &format!("{name} is removed; a daemon that runs stops its adapter with its next start"),
-    )
-}
-
-/// Returns the settings without the table of an account.
-fn without(text: &str, name: &str) -> String {
-    let heads = [format!("[channels.{name}]"), format!("[channels.\"{name}\"]")];
-    let mut inside = false;
-    let mut kept = String::new();
-    for line in text.split_inclusive('\n') {
-        if line.trim_start().starts_with('[') {
-            inside = heads.iter().any(|head| line.trim() == head);
-        }
-        if !inside {
-            kept.push_str(line);
-        }
-    }
-    kept
-}
-
-/// Writes a token down for this user only.
-fn keep_secret(path: &Path, token: &str) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    if let Some(folder) = path.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    let _ = std::fs::remove_file(path);
-    crate::system::process::write_private(path, token.as_bytes())
-}
-
-/// Writes g2.toml anew, all of it or nothing.
-fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let new = path.with_extension("toml.new");
-    let _ = std::fs::remove_file(&new);
-    crate::system::process::write_private(&new, text.as_bytes())
-        .and_then(|()| std::fs::rename(&new, path))
-        .with_context(|| format!("writing {}", path.display()))
+    let mut answer = perform(context, args).await?;
+    let prefix = answer.row["prefix"].as_str().unwrap_or_default().to_owned();
+    answer.says = format!("{}{who}", answer.says);
+    answer.notes.push(format!(
+        "write to the bot, and answer the question about the new chat (`g2 approvals list`); or wire a chat yourself: g2 wirings add --group main --chat {prefix}:ID"
+    ));
+    show::answer(context, &answer)
 }
 
 async fn test(context: &Context, config: &str, upstream: Option<String>, command: Vec<String>) -> CliResult {
@@ -410,22 +385,4 @@ async fn test(context: &Context, config: &str, upstream: Option<String>, command
     let broken = verdicts.iter().filter(|verdict| !verdict.ok).count();
     show::rows(context, &verdicts, &["rule", "ok", "detail"])?;
     if broken == 0 { Ok(()) } else { Err(Failure::Quiet(1)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_table_that_was_added_is_removed_and_no_other() {
-        let before = "log_level = \"info\"\n[channels.telegram]\ntoken_env = \"T\"\n";
-        let after = format!("{before}{}", table("telegram.work", true, &["py\"x".into()]));
-        assert!(
-            after.contains(
-                "[channels.\"telegram.work\"]\ntoken_file = \"data/secrets/telegram.work.token\"\n"
-            )
-        );
-        assert_eq!(without(&after, "telegram.work").trim_end(), before.trim_end());
-        assert!(!without(&after, "telegram").contains("token_env"));
-    }
 }

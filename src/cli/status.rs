@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    CliResult, Context, Failure,
+    CliResult, Context, Failure, channels,
     client::{Client, NoDaemon},
     out, show,
 };
@@ -24,6 +24,7 @@ use crate::{
         problems::{self, View},
     },
     ops::ipc::shown,
+    store::Store,
     system::clock,
 };
 
@@ -41,6 +42,9 @@ Work that waits (fields marked * are null while the daemon is down):
   approvals_pending *  questions that nobody has answered yet
   waits                who waits for what, since when, longest first: lanes, and the task of each
                        group that is due longest; at most 20
+
+Accounts on platforms:
+  channels             how each channel stands, as `g2 channels list` has it
 
 Results:
   last_answer_at       the last time an agent's answer reached a chat
@@ -71,6 +75,7 @@ struct Waits {
     given_up_24h: Option<i64>,
     /// Who waits for a turn, longest first.
     waits: Vec<Waiter>,
+    channels: Vec<channels::Row>,
 }
 
 #[derive(Serialize)]
@@ -112,7 +117,16 @@ impl Waits {
             failed_24h: health.as_ref().map(|health| health.failed_24h),
             given_up_24h: health.as_ref().map(|health| health.given_up_24h),
             waits: store.waiters(MOST_WAITERS, now).unwrap_or_default(),
+            channels: channels_of(context, &store).await,
         }
+    }
+}
+
+/// Returns how every channel stands; none where the settings or the store can't be read, which is told elsewhere.
+async fn channels_of(context: &Context, store: &Store) -> Vec<channels::Row> {
+    match context.config() {
+        Ok(config) => channels::rows(&config, store).await.unwrap_or_default(),
+        Err(_) => Vec::new(),
     }
 }
 
@@ -145,7 +159,7 @@ async fn run(context: &Context) -> CliResult {
     let (state, problem) = match Client::status(&context.root).await {
         Ok(status) => {
             let shown = Shown { status: *status, waits: Waits::of(context).await };
-            print(context, &shown, &shown.status.findings)?;
+            print(context, &shown, &shown.waits.channels, &shown.status.findings)?;
             return if shown.status.state == Health::Healthy { Ok(()) } else { Err(Failure::Quiet(1)) };
         }
         Err(NoDaemon::Down) => ("not running", None),
@@ -172,7 +186,7 @@ async fn run(context: &Context) -> CliResult {
         }),
         waits: Waits::of(context).await,
     };
-    print(context, &status, &findings)?;
+    print(context, &status, &status.waits.channels, &findings)?;
     Err(Failure::Quiet(3))
 }
 
@@ -197,8 +211,13 @@ async fn look(context: &Context) -> Vec<Problem> {
     found
 }
 
-/// One object; or its fields one a line, and below them each problem in full with its fix.
-fn print<T: Serialize>(context: &Context, status: &T, findings: &[Finding]) -> CliResult {
+/// One object; or its fields one a line, and below them each account, and each problem in full with its fix.
+fn print<T: Serialize>(
+    context: &Context,
+    status: &T,
+    channels: &[channels::Row],
+    findings: &[Finding],
+) -> CliResult {
     if context.json {
         return show::object(context, status);
     }
@@ -206,6 +225,7 @@ fn print<T: Serialize>(context: &Context, status: &T, findings: &[Finding]) -> C
     let mut problems = Vec::new();
     if let Some(fields) = fields.as_object_mut() {
         fields.remove("findings");
+        fields.remove("channels");
         if fields.get("waits").and_then(Value::as_array).is_some_and(Vec::is_empty) {
             fields.remove("waits");
         }
@@ -214,6 +234,12 @@ fn print<T: Serialize>(context: &Context, status: &T, findings: &[Finding]) -> C
         }
     }
     show::object(context, &fields)?;
+    if channels.iter().any(|channel| !channel.is_built_in()) {
+        out::line("channels:")?;
+    }
+    for channel in channels.iter().filter(|channel| !channel.is_built_in()) {
+        out::line(format!("  {}", channel.line()))?;
+    }
     if problems.is_empty() {
         return out::line("no problems");
     }

@@ -2,9 +2,10 @@
 
 use clap::Args;
 use ipc_handlers::{Folder, Time};
+use serde::Serialize;
 
 use super::{
-    CliResult, Context, Failure,
+    CliResult, Context, Failure, channels,
     client::{Client, NoDaemon},
     jid, out, show,
 };
@@ -13,7 +14,10 @@ use crate::{
     domain::{
         heard::engage::Rule,
         host::prune::History,
-        platforms::attachments::{self, Goes},
+        platforms::{
+            addresses::channel_of,
+            attachments::{self, Goes},
+        },
         states::RunStatus,
     },
     ipc::peek,
@@ -51,13 +55,33 @@ impl WhyCommand {
                 })?,
             };
         let why = why(context, seq).await?;
-        if context.json { show::object(context, &why) } else { out::text(&told(&why)) }
+        let channel = channel(context, &why).await;
+        if context.json {
+            return show::object(context, &Shown { why: &why, channel });
+        }
+        let stands = channel.filter(|channel| !channel.is_built_in());
+        let stands = stands.map(|channel| format!("  channel {}\n", channel.line())).unwrap_or_default();
+        out::text(&format!("{}{stands}", told(&why)))
     }
 }
 
 /// Returns what became of a message, in lines for people.
 pub(super) async fn text(context: &Context, seq: i64) -> Result<String, Failure> {
     Ok(told(&why(context, seq).await?))
+}
+
+/// The story of a message, and how the channel stands that it came by.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    why: &'a Why,
+    channel: Option<channels::Row>,
+}
+
+async fn channel(context: &Context, why: &Why) -> Option<channels::Row> {
+    let rows = channels::rows(&context.config().ok()?, &context.store().ok()?).await.ok()?;
+    let name = channel_of(&why.message.chat_jid);
+    rows.into_iter().find(|row| row.name == name)
 }
 
 async fn why(context: &Context, seq: i64) -> Result<Why, Failure> {

@@ -20,6 +20,20 @@ pub(super) fn accounts(tables: BTreeMap<String, toml::Table>) -> Result<Vec<Acco
     tables.into_iter().map(|(name, table)| account(name, table)).collect()
 }
 
+/// Reads the one account of a table as it is written in the settings.
+///
+/// # Errors
+/// It says something that it can't.
+pub fn account_in(name: &str, written: &str) -> Result<Account, ConfigError> {
+    let wrong = |why: String| ConfigError::Channel { name: name.to_owned(), why };
+    let mut whole: toml::Table = toml::from_str(written).map_err(|error| wrong(error.to_string()))?;
+    let table = whole.get_mut("channels").and_then(|all| all.as_table_mut()?.remove(name));
+    match table {
+        Some(toml::Value::Table(table)) => account(name.to_owned(), table),
+        Some(_) | None => Err(wrong("it is no table".into())),
+    }
+}
+
 fn account(name: String, table: toml::Table) -> Result<Account, ConfigError> {
     let wrong = |why: String| ConfigError::Channel { name: name.clone(), why };
     check_name(&name).map_err(|error| wrong(error.to_string()))?;

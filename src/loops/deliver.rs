@@ -233,6 +233,7 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
         let nobody = Unsent::refused(format!("no channel of this daemon owns {}", delivery.chat_jid));
         return not_taken(post, delivery, &nobody, SentTwice::Never, None).await;
     };
+    let channel = &*channel;
     let sent_twice = channel.traits().sent_twice;
     let delivery = &*fitting(channel, delivery);
     let parts = parts_of(post, channel, delivery).await?;

@@ -41,6 +41,8 @@ pub struct Keeping {
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the loop `ipc`.
     pub mailboxes: mpsc::UnboundedSender<Ask>,
+    /// Asks that the accounts follow the settings, and waits until they do.
+    pub accounts: mpsc::UnboundedSender<oneshot::Sender<()>>,
     /// A place for each operation that may run now.
     pub places: Semaphore,
 }
@@ -118,6 +120,15 @@ impl Keeper for Arc<Keeping> {
         Box::pin(async move {
             changed(self, group.cloned()).await;
             Ok(())
+        })
+    }
+
+    fn accounts(&self) -> Later<'_, ()> {
+        Box::pin(async move {
+            let (done, followed) = oneshot::channel();
+            if self.accounts.send(done).is_ok() {
+                let _ = followed.await;
+            }
         })
     }
 

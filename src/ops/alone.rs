@@ -100,6 +100,10 @@ impl Keeper for Alone<'_> {
         Box::pin(async move { self.lay_out(group).await })
     }
 
+    fn accounts(&self) -> Later<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     fn wake(&self, _: &Folder, _: &[i64]) {}
 
     fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {

@@ -21,6 +21,11 @@ pub fn words(op: &Op) -> String {
     let asked = serde_json::to_value(op).unwrap_or_default();
     if let Value::Object(args) = &asked["args"] {
         for (name, value) in args.iter().filter(|(_, value)| !value.is_null()) {
+            // A secret is in no log.
+            if name == "token" {
+                words.push_str(" token=…");
+                continue;
+            }
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             // Of a long text no more is escaped than is kept.
             let head: String = text.chars().take(LONGEST + 1).collect();

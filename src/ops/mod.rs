@@ -83,6 +83,9 @@ pub trait Keeper: Send + Sync {
     /// The world's.
     fn changed<'a>(&'a self, group: Option<&'a Folder>) -> Later<'a, Result<(), OpError>>;
 
+    /// Has the accounts on platforms follow the settings. Done when those that are gone have left.
+    fn accounts(&self) -> Later<'_, ()>;
+
     /// Tells that somebody has ended the rests of these lanes of a group.
     fn wake(&self, group: &Folder, lanes: &[i64]);
 
@@ -285,6 +288,10 @@ operations! {
     IpcSend = "ipc.send": ipc::send::Args;
     /// Says once more what failed to be said.
     OutboxRetry = "outbox.retry": outbox::retry::Args;
+    /// Adds an account on a platform: keeps its token, and writes its table to the settings.
+    ChannelsAdd = "channels.add": channels::add::Args;
+    /// Removes an account: its table, its token, and all that its adapter kept.
+    ChannelsRemove = "channels.remove": channels::remove::Args;
     /// Starts the adapter of an account anew.
     ChannelsRestart = "channels.restart": channels::restart::Args;
 }

@@ -40,7 +40,7 @@ pub use crossing::waiting::WaitingLane;
 pub use fault::Fault;
 pub use prune::{Size, shrink};
 pub use search::{Found, Indexer, Stop};
-pub use talk::approvals::{Asking, Decided, How, Pick};
+pub use talk::approvals::{Asking, Decided, How, Names, Pick};
 pub use talk::arrivals::{Arrival, Arrived};
 pub use talk::events::{Follower, News};
 pub use talk::groups::{NewGroup, NewWiring};

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use ipc_handlers::Folder;
 
+use super::View;
 use crate::{
     channels,
-    config::Config,
+    config::{Config, Environment},
     domain::{
         heard::{approvals::full, engage::takes_everything, js_regex::Pattern},
         host::{
@@ -85,7 +86,10 @@ pub(super) async fn questions(store: &Store, found: &mut Vec<Problem>) {
 }
 
 /// Whether the platforms of this program are connected.
-pub(super) async fn connections(config: &Config, store: &Store, found: &mut Vec<Problem>) {
+pub(super) async fn connections(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) {
+    // Accounts come and go while the daemon runs.
+    let fresh = Config::load(view.root, &Environment::default()).ok();
+    let config = fresh.as_ref().unwrap_or(view.config);
     match store.connections().await {
         Ok(mut states) => {
             // A row of a platform that this program does not have is old.

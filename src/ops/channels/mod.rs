@@ -1,3 +1,6 @@
 //! Accounts on chat platforms.
 
+pub mod add;
+pub mod remove;
 pub mod restart;
+pub mod table;

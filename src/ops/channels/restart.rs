@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::{By, Done, OpError, Operation, World};
+use super::{
+    super::{By, Done, OpError, Operation, World},
+    table,
+};
 use crate::system::clock;
 
 /// Which account.
@@ -25,10 +28,8 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Restarted>, OpError> {
         let Self { name } = self;
-        if !world.config()?.channels.iter().any(|account| account.name == name) {
-            return Err(OpError::not_found(format!("the settings have no channel {name}"))
-                .hint("`g2 channels list` shows every channel; a new one needs a restart of the daemon"));
-        }
+        table::known(world, &name)?;
+        world.keeper.accounts().await;
         world.store.want_start(&name, clock::now()).await?;
         let row = Restarted { name: name.clone() };
         Ok(Done::new(

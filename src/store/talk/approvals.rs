@@ -4,7 +4,7 @@
 //! it brings about and the replay of those messages in the transaction of whatever gave it. So nothing is asked or
 //! answered twice, wherever the daemon dies.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -37,11 +37,34 @@ pub use decide::{Decided, How, Pick};
 pub(in crate::store) use end::{wired, wording_failed};
 pub(in crate::store) use senders::{ask_about_senders, unheard};
 
+/// The names of the channels that there are now. Clones are the same list.
+#[derive(Clone, Debug, Default)]
+pub struct Names(Arc<RwLock<Vec<String>>>);
+
+impl From<Vec<String>> for Names {
+    fn from(names: Vec<String>) -> Self {
+        Self(Arc::new(RwLock::new(names)))
+    }
+}
+
+impl Names {
+    /// Returns them.
+    #[must_use]
+    pub fn all(&self) -> Vec<String> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on there are these.
+    pub fn set(&self, names: Vec<String>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+}
+
 /// What the store needs to know of its daemon to ask people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Asking {
     /// The channels over which somebody can be asked.
-    pub channels: Vec<String>,
+    pub channels: Names,
     /// How long a no is remembered, ms; 0: it is not.
     pub deny_ttl_ms: i64,
     /// The trigger of groups that are made on the way.
@@ -50,7 +73,7 @@ pub struct Asking {
 
 impl Default for Asking {
     fn default() -> Self {
-        Self { channels: vec!["local".into()], deny_ttl_ms: 0, trigger: "@G2".into() }
+        Self { channels: vec!["local".into()].into(), deny_ttl_ms: 0, trigger: "@G2".into() }
     }
 }
 
@@ -261,7 +284,7 @@ impl Store {
     pub async fn who_is_asked(&self) -> Result<std::result::Result<String, Nobody>> {
         let asking = Arc::clone(&self.asking);
         self.ask(move |c| {
-            let asked = whom_to_ask(candidates(c, &[])?, "", &asking.channels, None);
+            let asked = whom_to_ask(candidates(c, &[])?, "", &asking.channels.all(), None);
             Ok(asked.map(|asked| asked.user))
         })
         .await

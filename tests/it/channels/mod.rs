@@ -187,7 +187,7 @@ impl World {
     /// A daemon starts: another connection to the store, another channel, the same platform.
     async fn start(&mut self) {
         let channels = Arc::new(Channels::new(vec![self.rig.channel()]));
-        let asking = Asking { channels: channels.names(), ..Asking::default() };
+        let asking = Asking { channels: channels.names().into(), ..Asking::default() };
         self.store = Store::open(&self.path).unwrap().asking(asking);
         self.store.recover_deliveries(channels.that_know_our_ids()).await.unwrap();
         self.stop = CancellationToken::new();

@@ -125,6 +125,13 @@ fn cases(failed: i64) -> Vec<Case> {
         case("ipc.release", what("family"), what("family"), "refused"),
         case("ipc.drop", what(WAITING[0]), what(WAITING[0]), "refused"),
         case("ipc.retry", what(WAITING[0]), what(WAITING[1]), "refused"),
+        case(
+            "channels.add",
+            json!({"name": "toy.two", "token": "x", "program": ["/bin/false"], "settings": {"a": [1]}}),
+            json!({"name": "toy.two"}),
+            "refused",
+        ),
+        case("channels.remove", json!({"name": "toy.two"}), json!({"name": "toy.two"}), "not_found"),
         case("channels.restart", json!({"name": "toy"}), json!({"name": "other"}), "not_found"),
         case("outbox.retry", json!({"id": failed}), json!({"id": 77}), "not_found"),
         // A daemon goes on with what these bring about, so they come last.

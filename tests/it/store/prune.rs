@@ -377,7 +377,7 @@ async fn a_question(world: &World, chat: &str, sender: &str) -> (i64, i64) {
 #[tokio::test]
 async fn a_question_keeps_its_messages_until_it_is_old_and_an_open_one_keeps_later_texts() {
     let mut world = world().await;
-    let asking = g2::store::Asking { channels: vec!["local".into()], ..g2::store::Asking::default() };
+    let asking = g2::store::Asking { channels: vec!["local".into()].into(), ..g2::store::Asking::default() };
     world.store = world.store.asking(asking);
     let (seq, id) = a_question(&world, "tg:-1", "tg:7").await;
     world.store.tell("local:main".into(), "by the way".into(), "run 1 record 1".into(), NOW).await.unwrap();
@@ -412,7 +412,7 @@ async fn a_question_keeps_its_messages_until_it_is_old_and_an_open_one_keeps_lat
 async fn the_count_of_unheard_senders_is_removed_once_it_no_longer_grows() {
     let mut world = world().await;
     // Nobody can be asked.
-    let asking = g2::store::Asking { channels: Vec::new(), ..g2::store::Asking::default() };
+    let asking = g2::store::Asking { channels: Vec::new().into(), ..g2::store::Asking::default() };
     world.store = world.store.asking(asking);
     for (sender, at) in [("tg:1", 0), ("tg:2", 0), ("tg:3", 1)] {
         let inbound = Inbound {

@@ -106,12 +106,15 @@ pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time)
     // What could not be said is asked again, with all that waits for it.
     let unsaid = newest.filter(|newest| newest.state == State::Undeliverable);
     let unreached = unsaid.as_ref().map(|unsaid| unsaid.card_chat.as_str());
-    let asked =
-        match whom_to_ask(candidates(c, about.groups)?, &channel_of(about.chat), &asking.channels, unreached)
-        {
-            Ok(asked) => asked,
-            Err(nobody) => return Ok(Asked::Nobody(nobody.to_string())),
-        };
+    let asked = match whom_to_ask(
+        candidates(c, about.groups)?,
+        &channel_of(about.chat),
+        &asking.channels.all(),
+        unreached,
+    ) {
+        Ok(asked) => asked,
+        Err(nobody) => return Ok(Asked::Nobody(nobody.to_string())),
+    };
     let id = match &unsaid {
         Some(unsaid) => {
             c.prepare_cached(

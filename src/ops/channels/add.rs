@@ -1,0 +1,59 @@
+//! Adding an account.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    super::{By, Done, OpError, Operation, World},
+    table::{self, Table},
+};
+use crate::domain::platforms::{accounts::check_name, addresses::Platform};
+
+/// Which account, and how it is reached.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// A platform, or a platform and an account: `telegram`, `telegram.work`.
+    pub name: String,
+    /// The account's token; it is kept in `data/secrets`, and in no log.
+    #[serde(default)]
+    pub token: Option<String>,
+    /// The adapter's program with its arguments; otherwise the adapter of G2 for this platform.
+    #[serde(default)]
+    pub program: Vec<String>,
+    /// More settings of its table, such as `homeserver`.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Value>,
+}
+
+/// The account that was added.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Added {
+    pub name: String,
+    /// What the addresses of its chats begin with, without the colon.
+    pub prefix: String,
+}
+
+impl Operation for Args {
+    type Row = Added;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Added>, OpError> {
+        let Self { name, token, program, settings } = self;
+        check_name(&name).map_err(|error| OpError::invalid(error.to_string()))?;
+        let there = table::accounts(world)?.into_iter().any(|account| account == name);
+        if there {
+            return Err(OpError::refused(format!("there is a channel {name} already")).hint(format!(
+                "`g2 channels remove {name}` first, or choose another name such as {name}.work"
+            )));
+        }
+        let written =
+            Table { name: &name, has_token: token.is_some(), program: &program, settings: &settings };
+        table::add(world, &written.text()?, &name, token.as_deref())?;
+        world.keeper.accounts().await;
+        let prefix = Platform::of_account(&name).prefix().to_owned();
+        Ok(Done::new(Added { name: name.clone(), prefix }, format!("{name} is added")))
+    }
+}

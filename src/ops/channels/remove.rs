@@ -1,0 +1,41 @@
+//! Removing an account.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World},
+    table,
+};
+
+/// Which account.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// As its table in the settings is called: `telegram`, `telegram.work`.
+    pub name: String,
+}
+
+/// The account that was removed. Its chats, messages and texts stay.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Removed {
+    pub name: String,
+}
+
+impl Operation for Args {
+    type Row = Removed;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Removed>, OpError> {
+        let Self { name } = self;
+        table::known(world, &name)?;
+        table::remove(world, &name)?;
+        // Its adapter has left before what it kept goes.
+        world.keeper.accounts().await;
+        world.store.forget_channel(&name).await?;
+        table::discard(world, &name);
+        Ok(Done::new(
+            Removed { name: name.clone() },
+            format!("{name} is removed; its chats and messages stay"),
+        ))
+    }
+}

@@ -1,0 +1,94 @@
+//! Accounts that come and go while the daemon runs.
+
+use std::{io::Write as _, process::Stdio};
+
+use super::*;
+use crate::support::Terminal;
+
+/// Adds an account by the command line, its token on standard input.
+fn add(root: &Root, arguments: &[&str], token: &str) -> std::process::Output {
+    let all: Vec<&str> = ["channels", "add"].iter().chain(arguments).copied().collect();
+    let mut command = root.command(&all);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    writeln!(child.stdin.take().unwrap(), "{token}").unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn an_account_is_taken_up_and_let_go_by_a_daemon_that_runs() {
+    adapters();
+    let town = Town::telegram(0);
+    let Town::Telegram(fake) = &town else { panic!() };
+    let home = Home { root: Root::new("") };
+    let root = &home.root;
+    let _daemon = root.serve();
+    let before = std::fs::read_to_string(root.path().join("g2.toml")).unwrap();
+    let upstream = format!("upstream={}", fake.url);
+    let wrong = add(root, &["telegram", "--set", &upstream], "424242:another-token-token");
+    assert_eq!(wrong.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(said.contains("not added") && !said.contains("another-token"), "{said}");
+    assert_eq!(std::fs::read_to_string(root.path().join("g2.toml")).unwrap(), before);
+    assert!(!root.data("secrets/telegram.token").exists());
+
+    for round in 0..2 {
+        let added = add(root, &["telegram", "--set", &upstream], telegram::TOKEN);
+        let said = String::from_utf8_lossy(&added.stdout).into_owned();
+        assert!(added.status.success() && said.contains("@g2bot"), "{added:?}");
+        home.until_connected("telegram");
+        if round == 0 {
+            home.wire(&town.chat(), "pattern");
+        }
+        town.says(&format!("hello {round}"));
+        wait_for("an answer", || town.texts().contains(&format!("echo: hello {round}")).then_some(()));
+        let again = add(root, &["telegram", "--set", &upstream], telegram::TOKEN);
+        assert!(String::from_utf8_lossy(&again.stderr).contains("already"), "{again:?}");
+        let status = root.json(&["status"]);
+        let row =
+            status["channels"].as_array().unwrap().iter().find(|row| row["name"] == "telegram").unwrap();
+        assert_eq!((&row["connection"], &row["unsent"]), (&json!("connected"), &json!(0)), "{row}");
+        assert!(row["last_in"].is_string() && row["oldest_unsent"].is_null(), "{row}");
+        let seq: i64 = home.column("SELECT max(seq) || '' FROM messages")[0].parse().unwrap();
+        assert_eq!(root.why(seq)["channel"]["name"], "telegram");
+        root.g2(&["channels", "remove", "telegram"]);
+        assert!(!root.data("channels/telegram").exists() && !root.data("secrets/telegram.token").exists());
+        assert_eq!(std::fs::read_to_string(root.path().join("g2.toml")).unwrap().trim(), before.trim());
+        assert!(
+            root.json(&["status"])["channels"].as_array().unwrap().iter().all(|row| row["name"] == "local")
+        );
+    }
+    let log = std::fs::read_to_string(root.data("changes.log")).unwrap();
+    assert!(log.contains("channels.add name=telegram") && !log.contains(telegram::TOKEN), "{log}");
+}
+
+#[test]
+fn a_table_that_a_person_writes_or_removes_counts_without_a_restart() {
+    let town = Town::telegram(0);
+    let home = Home::new(&town, "");
+    home.root.settings("");
+    let _daemon = home.root.serve();
+    home.root.settings(&town.table());
+    home.until_connected("telegram");
+    town.says("hello");
+    town.until_said(&["echo: hello"]);
+    home.root.settings("");
+    wait_for("the account to be let go", || home.root.log().contains("an account is let go").then_some(()));
+}
+
+#[test]
+fn a_token_is_not_shown_as_it_is_typed() {
+    adapters();
+    let town = Town::telegram(0);
+    let Town::Telegram(fake) = &town else { panic!() };
+    let root = Root::new("");
+    let mut terminal = Terminal::open();
+    let upstream = format!("upstream={}", fake.url);
+    let mut child = terminal.start(root.command(&["channels", "add", "telegram", "--set", &upstream]));
+    terminal.until("Token of telegram: ");
+    wait_for("the echo to be off", || (!terminal.is_plain()).then_some(()));
+    terminal.keys(&format!("{}\n", telegram::TOKEN));
+    let shown = terminal.until("telegram is added");
+    assert!(child.wait().unwrap().success() && terminal.is_plain());
+    assert!(!shown.contains("fake-token"), "{shown}");
+}
