@@ -223,11 +223,11 @@ impl<'a> Flow<'a> {
         self.wait();
     }
 
-    /// Settles and answers what is under way.
-    pub(super) fn end(mut self) -> Handled {
-        self.settle(0);
+    /// Settles and answers what is under way. Of the same group `later` more are taken in behind it at once.
+    pub(super) fn end(mut self, later: usize) -> Handled {
+        self.settle(later);
         self.wait();
-        self.answer(0);
+        self.answer(later);
         self.handled
     }
 }
@@ -242,5 +242,5 @@ pub(super) fn handle(
 ) -> Handled {
     let mut flow = Flow::new(mail, folder, patience, slow);
     flow.take(taken, 0);
-    flow.end()
+    flow.end(0)
 }

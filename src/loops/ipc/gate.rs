@@ -50,6 +50,8 @@ enum Shut {
 /// How much may be taken.
 pub(super) struct Open {
     pub(super) files: usize,
+    /// The limits allow more at once after these: only as many searches as that may wait.
+    pub(super) goes_on: bool,
     /// With their replies. The last one may have more.
     pub(super) bytes: usize,
 }
@@ -66,17 +68,14 @@ impl Gate {
         let admission = admission(mail, folder);
         let searches = mail.searches.places(folder);
         // Which of them are messages is known when they are read.
-        let open = if free && admission == Admission::Open {
-            commands.min(messages.max(TOGETHER)).min(searches)
-        } else {
-            0
-        };
+        let limit = commands.min(messages.max(TOGETHER));
+        let open = if free && admission == Admission::Open { limit.min(searches) } else { 0 };
         if open == 0 {
             let why = if admission == Admission::Open { Shut::Limits } else { Shut::NoSpace(admission) };
             self.shut();
             self.say(mail, why, unsettled, now);
         }
-        Open { files: open, bytes }
+        Open { files: open, goes_on: limit > searches, bytes }
     }
 
     /// Says why it is shut, once a minute.

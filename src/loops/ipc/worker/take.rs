@@ -188,7 +188,7 @@ fn take_in(
     slow: Slow,
 ) -> TakenIn {
     let mut flow = Flow::new(mail, folder, patience, slow);
-    let Open { files: mut open, bytes: most } = open;
+    let Open { files: mut open, goes_on, bytes: most } = open;
     let (mut claimed, mut stuck) = (0, false);
     while !stuck
         && open > 0
@@ -236,5 +236,7 @@ fn take_in(
         }
     }
     let left_slow = flow.has_left();
-    TakenIn { rest: files, claimed, handled: flow.end(), stuck, left_slow }
+    // Of those that are put out of `done/` at once by the next ones, none is kept there.
+    let later = if goes_on && !stuck && !left_slow { files.len() } else { 0 };
+    TakenIn { rest: files, claimed, handled: flow.end(later), stuck, left_slow }
 }
