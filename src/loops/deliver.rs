@@ -173,7 +173,7 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
 /// Takes what is said next to a chat, once its platform may be sent something; `None`: we stop, or it is to be asked again.
 async fn turn(post: &Post, chat: &str) -> Result<Option<NextDelivery>, StoreError> {
     let channel = post.channels.of(chat);
-    if channel.as_ref().is_some_and(|channel| channel.reads_the_store()) {
+    if channel.as_deref().is_some_and(Channel::reads_the_store) {
         failpoint::reach("deliver.saying");
         let more = post.store.said_all(chat, clock::now()).await?;
         failpoint::reach("deliver.said");
@@ -274,9 +274,9 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
             }
         };
         failpoint::reach("deliver.sent");
-        let platform_id = match outcome.map(|ids| ids.into_iter().next()) {
+        let (platform_id, more) = match outcome.map(Vec::into_iter) {
             // A platform that has no ids for texts calls it as we do.
-            Ok(id) => id.filter(|id| !id.is_empty()).unwrap_or_else(|| part.key()),
+            Ok(mut ids) => (ids.next().unwrap_or_else(|| part.key()), ids.collect::<Vec<_>>()),
             Err(unsent) => {
                 let since = match &unsent {
                     Unsent::Unknown(_) => Some(begun),
@@ -286,6 +286,9 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
             }
         };
         tracing::debug!(outbox = delivery.id, part = n, platform_id, "said");
+        if !more.is_empty() {
+            post.store.more_ids(delivery.id, more).await?;
+        }
         in_doubt = None;
         let now = clock::now();
         if !last {

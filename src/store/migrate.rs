@@ -41,6 +41,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0031_tasks_and_files", include_str!("../../migrations/0031_tasks_and_files.sql")),
     ("0032_media", include_str!("../../migrations/0032_media.sql")),
     ("0033_adapters", include_str!("../../migrations/0033_adapters.sql")),
+    ("0034_platform_ids", include_str!("../../migrations/0034_platform_ids.sql")),
 ];
 
 /// The schema version that this program writes.

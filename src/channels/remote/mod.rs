@@ -132,6 +132,8 @@ pub struct Remote {
     begun: Instant,
     /// How many texts that people wait for wait for the account.
     people: AtomicUsize,
+    /// The account is let go, or we stop: nobody waits for its turn any more.
+    over: CancellationToken,
     noted_out: Mutex<Option<Instant>>,
     store: Mutex<Option<Store>>,
 }
@@ -250,6 +252,7 @@ impl Remote {
             gate: Mutex::new(Gate::new(protocol::Pace::default())),
             begun: Instant::now(),
             people: AtomicUsize::new(0),
+            over: CancellationToken::new(),
             noted_out: Mutex::default(),
             store: Mutex::default(),
         }
@@ -441,7 +444,10 @@ impl Channel for Remote {
     }
 
     fn run(&self, intake: Intake, stop: CancellationToken) -> BoxFuture<'_, ()> {
-        Box::pin(async move { self.supervise(&intake, &stop).await })
+        Box::pin(async move {
+            let _over = self.over.clone().drop_guard();
+            self.supervise(&intake, &stop).await;
+        })
     }
 
     fn takes_turns(&self) -> bool {
@@ -455,8 +461,9 @@ impl Channel for Remote {
             let mut counted = None;
             loop {
                 let mut wire = self.wire.subscribe();
-                if wire.wait_for(Option::is_some).await.is_err() {
-                    return std::future::pending().await;
+                tokio::select! {
+                    () = self.over.cancelled() => return,
+                    _ = wire.wait_for(Option::is_some) => {}
                 }
                 let yields = !for_people && self.people.load(Ordering::Relaxed) > 0;
                 let passed = lock(&self.gate).pass(chat, is_group, yields, self.now_ms());

@@ -91,6 +91,17 @@ impl Unsent {
     }
 }
 
+/// A text that waited for a connection for so long is told to be old, ms.
+pub const OLD_MS: i64 = 900_000;
+
+/// Says in a chat, after texts that waited for a connection, since when the oldest of them did.
+#[must_use]
+pub fn waited(ms: i64) -> String {
+    let minutes = ms / 60_000;
+    let time = if minutes < 120 { format!("{minutes} minutes") } else { format!("{} hours", minutes / 60) };
+    format!("I could not reach this chat for a while. The oldest text above waited for {time}.")
+}
+
 /// What became of something that was sent or changed: the platform's ids of it, none where it was changed.
 pub type Outcome = Result<Vec<String>, Unsent>;
 

@@ -264,6 +264,12 @@ pub enum ChatKind {
     Group,
 }
 
+/// Reads values of which some may be `null`.
+fn values<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let read = BTreeMap::<String, Option<String>>::deserialize(from)?;
+    Ok(read.into_iter().map(|(key, value)| (key, value.unwrap_or_default())).collect())
+}
+
 /// Something that came in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -272,8 +278,9 @@ pub struct Event {
     pub n: u64,
     /// What tells the event from every other of its chat, for ever.
     pub key: String,
-    /// Stored with the event: where the adapter goes on after it.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    /// Stored with the event: where the adapter goes on after it. A key whose value is `null`, or empty, is forgotten.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "values")]
+    #[schemars(with = "BTreeMap<String, Option<String>>")]
     pub cursor: BTreeMap<String, String>,
     pub kind: EventKind,
     pub chat: String,

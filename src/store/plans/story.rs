@@ -299,7 +299,9 @@ async fn of_the_outbox(store: &Store) {
     assert_eq!(store.attachments(1).await.unwrap().len(), 1);
     assert_eq!(store.media_use("local:main", NOW).await.unwrap().all, 1);
     assert!(store.names_file(&[0; 32]).unwrap());
+    store.more_ids(first.id, vec!["p1b".into()]).await.unwrap();
     assert_eq!(store.said_as("local:main", "p1").await.unwrap(), Some(first.id));
+    assert_eq!(store.said_as("local:main", "p1b").await.unwrap(), Some(first.id));
     store
         .delivery_failed(first.id, "away", Then::Again { after_ms: 0, counts: true }, None, NOW)
         .await

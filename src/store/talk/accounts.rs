@@ -7,12 +7,18 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{
     domain::{
-        platforms::channels::{Connection as Connected, Lamp, Lights},
+        platforms::channels::{Connection as Connected, Lamp, Lights, OLD_MS, waited},
         rows::ChannelState,
     },
-    store::{Result, Store, columns::Columns as _},
+    store::{
+        Result, Store,
+        columns::Columns as _,
+        talk::outbox::{Say, say},
+    },
 };
 
+/// The cause of the text that tells of a long wait.
+const WAITED: &str = "waited";
 /// How many values an adapter may keep here.
 const MOST_KEYS: i64 = 4096;
 /// How many chats an adapter is told the newest message of.
@@ -37,6 +43,9 @@ impl Store {
     /// Stores how an account stands. Since when, is when its connection last changed.
     pub async fn set_lights(&self, channel: String, lights: Lights, now: Time) -> Result<()> {
         self.write(move |c| {
+            if lights.transport == Connected::Connected {
+                tell_of_wait(c, &channel, now)?;
+            }
             c.prepare_cached(
                 "INSERT INTO channel_states (channel, state, inbound, outbound, why, hint, since) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                  ON CONFLICT (channel) DO UPDATE SET state = excluded.state, inbound = excluded.inbound, outbound = excluded.outbound,
@@ -176,6 +185,35 @@ fn state_row(r: &Row<'_>) -> rusqlite::Result<ChannelState> {
     })
 }
 
+/// Where an account is connected again: each chat with texts that waited for long is told so once, after them.
+fn tell_of_wait(c: &Connection, channel: &str, now: Time) -> Result<()> {
+    let is_back = c
+        .prepare_cached("SELECT 1 FROM channel_states WHERE channel = ?1 AND state <> 'connected'")?
+        .exists([channel])?;
+    if !is_back {
+        return Ok(());
+    }
+    let chats: Vec<(String, String, i64)> = c
+        .prepare_cached(
+            "SELECT o.chat_jid, o.thread, min(o.created_at) AS oldest FROM outbox o INDEXED BY outbox_open JOIN chats c ON c.jid = o.chat_jid
+             WHERE o.status IN ('pending', 'sending', 'unknown') AND c.channel = ?1
+             GROUP BY o.chat_jid HAVING oldest <= ?2 AND NOT max(o.cause = ?3)",
+        )?
+        .query_map(params![channel, now.0 - OLD_MS, WAITED], |r| {
+            Ok((r.get("chat_jid")?, r.get("thread")?, r.get("oldest")?))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    for (chat_jid, thread, oldest) in chats {
+        let text = waited(now.0 - oldest);
+        say(
+            c,
+            &Say { chat_jid: &chat_jid, thread: &thread, text: &text, cause: WAITED, ..Say::default() },
+            now,
+        )?;
+    }
+    Ok(())
+}
+
 fn ensure_state(c: &Connection, channel: &str, now: Time) -> Result<()> {
     c.prepare_cached(
         "INSERT INTO channel_states (channel, state, since) VALUES (?1, 'connecting', ?2) ON CONFLICT DO NOTHING",
@@ -187,6 +225,11 @@ fn ensure_state(c: &Connection, channel: &str, now: Time) -> Result<()> {
 /// Stores where an adapter goes on, and when its newest event came.
 pub(in crate::store) fn advance(c: &Connection, channel: &str, cursor: &Values, now: Time) -> Result<()> {
     for (key, value) in cursor {
+        if value.is_empty() {
+            c.prepare_cached("DELETE FROM channel_cursors WHERE instance = ?1 AND key = ?2")?
+                .execute([channel, key])?;
+            continue;
+        }
         c.prepare_cached(
             "INSERT INTO channel_cursors (instance, key, value) SELECT ?1, ?2, ?3
                WHERE (SELECT count(*) FROM channel_cursors WHERE instance = ?1) < ?4 OR EXISTS (SELECT 1 FROM channel_cursors WHERE instance = ?1 AND key = ?2)

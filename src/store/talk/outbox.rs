@@ -112,6 +112,21 @@ impl Store {
         .await
     }
 
+    /// The platform made several messages of a part: what it calls those after the first. Written before the part is marked.
+    pub async fn more_ids(&self, id: i64, ids: Vec<String>) -> Result<()> {
+        self.write(move |c| {
+            for platform_id in ids {
+                c.prepare_cached(
+                    "INSERT INTO outbox_more_ids (chat_jid, platform_id, outbox_id) SELECT chat_jid, ?2, id FROM outbox WHERE id = ?1
+                     ON CONFLICT (chat_jid, platform_id) DO UPDATE SET outbox_id = excluded.outbox_id",
+                )?
+                .execute(params![id, platform_id])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// A later part of a row is sent from now on: a crash from here on is known about.
     pub async fn part_begins(&self, id: i64, now: Time) -> Result<()> {
         self.write(move |c| {
@@ -365,6 +380,13 @@ pub(in crate::store) fn said_as(c: &Connection, chat: &str, platform_id: &str) -
         )?
         .query_row([chat, platform_id], |r| r.get(0))
         .optional()?;
+    let named = match named {
+        Some(id) => Some(id),
+        None => c
+            .prepare_cached("SELECT outbox_id FROM outbox_more_ids WHERE chat_jid = ?1 AND platform_id = ?2")?
+            .query_row([chat, platform_id], |r| r.get(0))
+            .optional()?,
+    };
     let id: i64 = match (named, platform_id.parse()) {
         (None, Ok(id)) => id,
         (named, _) => return Ok(named),

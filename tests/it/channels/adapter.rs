@@ -127,7 +127,7 @@ async fn a_chat_that_moves_takes_its_wiring_its_lanes_and_its_unsaid_texts_along
     world.hears("k1", "1", "before", None).await;
     world.until_came(&["before"]).await;
     let lane = world.store.unjudged(10).await.unwrap()[0].lane;
-    world.platform(&["fault", "busy", "2000"]).await;
+    world.platform(&["fault", "busy", "3600000"]).await;
     world.say("waits").await;
     world.until("the wait", async || world.rows().await.iter().any(|row| row.error.is_some())).await;
     world.platform(&["happens", "moved", "fake:1", "fake:9"]).await;
@@ -139,6 +139,7 @@ async fn a_chat_that_moves_takes_its_wiring_its_lanes_and_its_unsaid_texts_along
         .await;
     let rows = world.store.unjudged(10).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.lane).collect::<Vec<_>>(), [lane, lane]);
+    // What waited goes at once.
     // What is said to the old address, by a task, say, goes to the new one.
     world.store.tell("fake:1".into(), "late".into(), "test".into(), NOW).await.unwrap();
     world

@@ -92,3 +92,39 @@ fn a_token_is_not_shown_as_it_is_typed() {
     assert!(child.wait().unwrap().success() && terminal.is_plain());
     assert!(!shown.contains("fake-token"), "{shown}");
 }
+
+#[test]
+fn a_text_that_waits_for_an_account_is_said_by_the_one_that_takes_its_place() {
+    let town = Town::telegram(0);
+    let Town::Telegram(fake) = &town else { panic!() };
+    let home = Home { root: Root::new("") };
+    let root = &home.root;
+    adapters();
+    let _daemon = root.serve();
+    // Its server is not there.
+    let away = root.run(&[
+        "channels",
+        "add",
+        "telegram",
+        "--no-check",
+        "--no-token",
+        "--set",
+        "upstream=http://127.0.0.1:9",
+        "--set",
+        "token=1:x",
+    ]);
+    assert!(away.status.success(), "{away:?}");
+    home.wire(&town.chat(), "pattern");
+    let far = json!({"type": "send_message", "chatJid": town.chat(), "text": "hi", "requestId": "far"});
+    root.put_command("main", "messages", "0.json", &far);
+    root.reply("main", "far");
+    root.g2(&["channels", "remove", "telegram"]);
+    wait_for("it to be refused", || {
+        root.rows(&["outbox", "list"]).into_iter().any(|row| row["status"] == "failed").then_some(())
+    });
+    let added = add(root, &["telegram", "--set", &format!("upstream={}", fake.url)], telegram::TOKEN);
+    assert!(added.status.success(), "{added:?}");
+    let id = root.rows(&["outbox", "list"]).pop().unwrap()["id"].to_string();
+    root.g2(&["outbox", "retry", &id]);
+    town.until_said(&["hi"]);
+}

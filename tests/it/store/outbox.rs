@@ -39,6 +39,12 @@ async fn of_a_part_that_the_platform_has_its_name_is_kept_and_the_text_is_the_ro
     store.part_sent(id, 2, "p2".into(), NOW).await.unwrap();
     store.delivered(id, 3, "p3".into(), NOW).await.unwrap();
     assert_eq!(parts(store, id).await, ["p1", "p2", "p3"].map(has));
+    // A part that is several messages on its platform is known by each of them.
+    store.more_ids(id, vec!["p4".into(), "p5".into()]).await.unwrap();
+    for name in ["p1", "p3", "p4", "p5"] {
+        assert_eq!(store.said_as(CHAT, name).await.unwrap(), Some(id), "{name}");
+    }
+    assert_eq!(store.said_as(CHAT, "p6").await.unwrap(), None);
     assert_eq!(store.outbox_row(id).await.unwrap().unwrap().text, "one two three");
 }
 
@@ -82,4 +88,47 @@ async fn what_was_said_is_read_in_pieces_of_bounded_rows_and_bytes() {
     assert_eq!(piece(5, 100, 1).await, [6], "one that is larger than a piece is a piece");
     assert_eq!(piece(6, 100, 1000).await, [7, 8, 9, 10]);
     assert!(piece(10, 100, 1000).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_chat_is_told_once_that_texts_waited_for_a_connection() {
+    use g2::domain::platforms::channels::{Connection, OLD_MS};
+    let world = world().await;
+    let store = &world.store;
+    let later = |ms: i64| NOW.plus_ms(ms);
+    let stands = async |state, at| store.set_connection("local".into(), state, None, at).await.unwrap();
+    stands(Connection::Connected, NOW).await;
+    store.tell(CHAT.into(), "hi".into(), "test".into(), NOW).await.unwrap();
+    let texts = async || -> Vec<String> {
+        store.outbox(Some(CHAT), None).await.unwrap().into_iter().map(|row| row.text).collect()
+    };
+    // A short one is not worth a word, nor is a long wait for another reason.
+    stands(Connection::Offline, later(1)).await;
+    stands(Connection::Connected, later(OLD_MS - 1)).await;
+    stands(Connection::Connected, later(2 * OLD_MS)).await;
+    assert_eq!(texts().await, ["hi"]);
+    for _ in 0..2 {
+        stands(Connection::Offline, later(2 * OLD_MS)).await;
+        stands(Connection::Connecting, later(2 * OLD_MS)).await;
+        stands(Connection::Connected, later(8 * OLD_MS)).await;
+        let notice = "I could not reach this chat for a while. The oldest text above waited for 2 hours.";
+        assert_eq!(texts().await, ["hi", notice]);
+    }
+}
+
+#[tokio::test]
+async fn a_place_of_an_adapter_that_has_no_value_any_more_is_forgotten() {
+    use std::collections::BTreeMap;
+    let world = world().await;
+    let at = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
+    for (told, kept) in [
+        (at(&[("a", "1"), ("b", "2")]), at(&[("a", "1"), ("b", "2")])),
+        (at(&[("a", ""), ("c", "3")]), at(&[("b", "2"), ("c", "3")])),
+        (at(&[("a", "")]), at(&[("b", "2"), ("c", "3")])),
+    ] {
+        world.store.arrive("local", told, g2::store::Arrival::Nothing, NOW).await.unwrap();
+        assert_eq!(world.store.cursor_of("local").await.unwrap(), kept);
+    }
 }

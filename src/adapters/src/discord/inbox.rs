@@ -33,6 +33,9 @@ const LISTING: Duration = Duration::from_secs(10);
 const MOST_KNOWN: usize = 20_000;
 /// How many presses may still be answered.
 const MOST_PRESSES: usize = 256;
+/// In how many channels the place of the newest message is kept, and how many are forgotten with one message.
+const MOST_PLACES: usize = 1000;
+const FORGOTTEN: usize = 8;
 /// Discord wants to hear of a press within 3 s; it hears of it once the press is stored, but not later than this.
 const PRESS: Duration = Duration::from_secs(2);
 
@@ -348,6 +351,7 @@ impl Inbox {
         let place = self.place(host, &message.channel_id, &message.guild_id, Some(&message.author)).await?;
         let mut cursor = self.cursor();
         cursor.insert(format!("c{channel}"), newest);
+        self.forget_oldest(&mut cursor);
         let event = Event { cursor, late, ..message.event(&self.me) };
         self.tell(host, place, event).await.map(drop)
     }
@@ -434,6 +438,20 @@ impl Inbox {
 
     fn cursor(&self) -> BTreeMap<String, String> {
         self.mark.iter().filter(|_| self.whole).map(|mark| ("session".to_owned(), mark.write())).collect()
+    }
+
+    /// Forgets where it was in the channels in which nothing was written for longest, a few at a time: in each of them, what is
+    /// missed later is newer than all that was told.
+    fn forget_oldest(&mut self, cursor: &mut BTreeMap<String, String>) {
+        let many = self.newest.len().saturating_sub(MOST_PLACES).min(FORGOTTEN);
+        for _ in 0..many {
+            let Some(oldest) = self.newest.iter().min_by_key(|(_, id)| **id).map(|(channel, _)| *channel)
+            else {
+                return;
+            };
+            self.newest.remove(&oldest);
+            cursor.insert(format!("c{oldest}"), String::new());
+        }
     }
 
     /// The key of something that has no id: its place in the session, which is the same where it is told again.
