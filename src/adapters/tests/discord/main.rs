@@ -255,6 +255,21 @@ fn a_lost_connection_is_resumed_and_edits_signs_and_deletions_are_told_again_too
 }
 
 #[test]
+fn of_very_many_channels_the_oldest_places_are_forgotten() {
+    let fake = Fake::start();
+    let known = |n: u64| format!("c{}", 10_000 + n);
+    let cursor: BTreeMap<String, String> = (0..1010).map(|n| (known(n), (1000 + n).to_string())).collect();
+    let mut adapter = Adapter::start(&fake.base, TOKEN, &cursor);
+    adapter.ready();
+    fake.say(GENERAL, ADA, "one");
+    let cursor = adapter.next_event().cursor;
+    let forgotten: BTreeSet<String> =
+        cursor.iter().filter(|(_, value)| value.is_empty()).map(|(key, _)| key.clone()).collect();
+    assert_eq!(forgotten, (0..8).map(known).collect());
+    assert!(cursor.contains_key("c700"));
+}
+
+#[test]
 fn a_session_that_discord_forgot_is_begun_anew_and_nothing_is_missed() {
     let (fake, mut adapter) = connected();
     fake.say(GENERAL, ADA, "one");
