@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 mod report;
 
+mod channels;
 mod claude;
 mod command;
 mod docker;
@@ -56,7 +57,7 @@ const LONGEST: Duration = Duration::from_secs(45 * 60);
 type Figure = fn(Effort, &mut Table);
 
 /// All figures, in the order of the table.
-const FIGURES: [(&str, Figure); 7] = [
+const FIGURES: [(&str, Figure); 8] = [
     ("command", command::take),
     ("drain", drain::take),
     ("launch", launch::take),
@@ -64,6 +65,7 @@ const FIGURES: [(&str, Figure); 7] = [
     ("claude", claude::take),
     ("rest", rest::take),
     ("tasks", tasks::take),
+    ("channels", channels::take),
 ];
 
 fn main() {
@@ -73,6 +75,7 @@ fn main() {
         match argument.as_str() {
             // Cargo's own.
             "--bench" => {}
+            channels::ADAPTER => return channels::adapter(),
             "--quick" => effort = Effort::Quick,
             name if FIGURES.iter().any(|(known, _)| *known == name) => wanted.push(argument),
             other => {
