@@ -449,6 +449,9 @@ pub struct Delivery {
     pub chat_jid: String,
     pub thread: String,
     pub text: String,
+    /// An agent wrote it: marks in it mean something.
+    #[serde(skip)]
+    pub is_markdown: bool,
     pub sender: Option<String>,
     pub reply_to: Option<String>,
     /// Tries before this one.

@@ -8,8 +8,12 @@ use std::{
     time::Duration,
 };
 
+use g2_text::Rendered;
 use ipc_handlers::Time;
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{
+    sync::Notify,
+    task::{JoinSet, spawn_blocking},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -19,8 +23,7 @@ use crate::{
         host::{errors::chain, feed::EventKind},
         platforms::{
             attachments::{Attachment, Goes, told},
-            channels::{Doubt, Found, Part, SentTwice, Unsent, after, in_doubt, unasked},
-            split::split,
+            channels::{Doubt, Found, Part, SentTwice, Unsent, after, in_doubt, parts, unasked},
         },
         rows::{Delivery, UnknownDeliveries},
     },
@@ -30,6 +33,9 @@ use crate::{
 
 /// If a platform does not answer in this time, nobody knows whether it has the text.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A text that is longer is cut beside the workers, bytes.
+const LONG: usize = 64 << 10;
 
 /// The parts of the daemon that this loop needs.
 #[derive(Clone)]
@@ -245,7 +251,7 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
         if part.platform_id.is_some() {
             continue;
         }
-        let text = part.text.as_deref().unwrap_or(&delivery.text);
+        let text = &part.text.unwrap_or_else(|| bare(delivery));
         let last = usize::try_from(n).is_ok_and(|n| n == count);
         let part = Part { of: delivery, n, text, last };
         if !std::mem::take(&mut is_first) {
@@ -347,18 +353,31 @@ async fn parts_of(
     channel: &dyn Channel,
     delivery: &Delivery,
 ) -> Result<Vec<OutboxPart>, StoreError> {
-    let known = if delivery.attempts > 0 { post.store.parts_of(delivery.id).await? } else { Vec::new() };
-    if !known.is_empty() {
-        return Ok(known);
-    }
     let whole = OutboxPart { text: None, platform_id: None };
-    let Some((most, unit)) = channel.traits().longest_text else { return Ok(vec![whole]) };
-    let parts = split(&delivery.text, most, unit);
-    if parts.len() < 2 {
+    let limit = channel.traits().text;
+    // A try that costs nothing is not counted.
+    if delivery.attempts > 0 || limit.is_some() {
+        let known = post.store.parts_of(delivery.id).await?;
+        if !known.is_empty() {
+            return Ok(known);
+        }
+    }
+    let Some(limit) = limit else { return Ok(vec![whole]) };
+    let (text, is_markdown) = (delivery.text.clone(), delivery.is_markdown);
+    let cut = move || parts(&text, is_markdown, limit);
+    // A long text takes its time, in which others go on.
+    let parts =
+        if delivery.text.len() > LONG { spawn_blocking(cut).await.unwrap_or_default() } else { cut() };
+    if parts.is_empty() || parts[..] == [bare(delivery)] {
         return Ok(vec![whole]);
     }
     post.store.lay_parts(delivery.id, parts.clone()).await?;
     Ok(parts.into_iter().map(|text| OutboxPart { text: Some(text), platform_id: None }).collect())
+}
+
+/// Returns a row's text as it is.
+fn bare(delivery: &Delivery) -> Rendered {
+    Rendered { text: delivery.text.clone(), ..Rendered::default() }
 }
 
 /// Writes down that the platform did not take a part, and decides how it goes on.

@@ -44,7 +44,7 @@ impl Channel for Fake {
             if part.of.chat_jid == "fake:slow" {
                 self.slow.acquire().await.unwrap().forget();
             }
-            self.heard.lock().unwrap().push(format!("{} {}", part.of.chat_jid, part.text));
+            self.heard.lock().unwrap().push(format!("{} {}", part.of.chat_jid, part.text.text));
             Ok(vec![part.key()])
         })
     }

@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 use super::Channel;
 use crate::domain::platforms::{
     addresses::{self, Platform},
-    channels::{Format, Outcome, Part, SentTwice, Traits},
+    channels::{Outcome, Part, SentTwice, Traits},
     typing::{ChatThread, Signal},
 };
 
@@ -57,9 +57,8 @@ impl Channel for Local {
             typing: true,
             edits: false,
             threads: true,
-            longest_text: None,
+            text: None,
             largest_file: 0,
-            format: Format::Plain,
         }
     }
 

@@ -15,6 +15,7 @@ use std::{
 
 use channel_protocol::{self as protocol, Can, Done, Down, Hello, Hint, LookFor, NotSent, Up, line};
 use futures_util::future::BoxFuture;
+use g2_text::Rendered;
 use ipc_handlers::Time;
 use serde_json::{Map, Value};
 use tokio::{
@@ -30,7 +31,7 @@ use crate::{
         platforms::{
             accounts::{Account, GOOD_LIFE_MS, rest_ms},
             addresses::{Platform, kind_of},
-            channels::{Change, Connection, Found, Lamp, Lights, Outcome, Part, Scope, Traits, Unit, Unsent},
+            channels::{Change, Connection, Found, Lamp, Lights, Outcome, Part, Scope, Traits, Unsent},
             chats::{ChatInfo, ChatKind},
             pace::Gate,
         },
@@ -425,21 +426,15 @@ impl Channel for Remote {
         let hello = lock(&self.hello);
         let Some(hello) = hello.as_ref() else { return Traits::default() };
         let can = |what| hello.can.contains(&what);
-        let unit = match hello.text.unit {
-            protocol::Unit::Bytes => Unit::Bytes,
-            protocol::Unit::Chars => Unit::Chars,
-            protocol::Unit::Utf16 => Unit::Utf16,
-        };
         Traits {
             sent_twice: hello.sent_twice,
             buttons: can(Can::Buttons),
             typing: can(Can::Typing),
             edits: can(Can::Edit),
             threads: can(Can::Threads),
-            longest_text: (hello.text.max > 0).then_some((hello.text.max, unit)),
+            text: Some(hello.text),
             // A file becomes a line of the text: adapters are given texts only.
             largest_file: 0,
-            format: hello.text.format,
         }
     }
 
@@ -489,7 +484,9 @@ impl Channel for Remote {
                 chat: part.of.chat_jid.clone(),
                 thread: part.of.thread.clone(),
                 reply_to: part.of.reply_to.clone().filter(|_| part.n == 1),
-                text: part.text.to_owned(),
+                text: part.text.text.clone(),
+                spans: part.text.spans.clone(),
+                html: part.text.html.clone(),
                 buttons: buttons.iter().map(button).collect(),
                 said_as: part.of.sender.clone(),
                 ..protocol::Send::default()
@@ -506,7 +503,7 @@ impl Channel for Remote {
                 chat: part.of.chat_jid.clone(),
                 thread: part.of.thread.clone(),
                 since: since.to_string(),
-                text: part.text.to_owned(),
+                text: part.text.text.clone(),
                 ..LookFor::default()
             };
             match wire.ask(|r| Down::LookFor(LookFor { r, ..look })).await {
@@ -538,9 +535,14 @@ impl Channel for Remote {
                 chat: chat.to_owned(),
                 id: platform_id.to_owned(),
                 delete: change == Change::Deleted,
-                text: if let Change::Text(text) = &change { Some(text.clone()) } else { None },
-                react: if let Change::Reaction(emoji) = &change { Some(emoji.clone()) } else { None },
                 ..protocol::Amend::default()
+            };
+            let amend = match change {
+                Change::Text(Rendered { text, spans, html }) => {
+                    protocol::Amend { text: Some(text), spans, html, ..amend }
+                }
+                Change::Reaction(emoji) => protocol::Amend { react: Some(emoji), ..amend },
+                Change::Deleted => amend,
             };
             self.perform(|r| Down::Amend(protocol::Amend { r, ..amend })).await
         })

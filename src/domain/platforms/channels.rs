@@ -1,33 +1,13 @@
 //! What a platform can do, what it is given, and what becomes of it.
 
-pub use channel_protocol::{Format, NotSent, Scope, SentTwice};
+pub use channel_protocol::{Format, NotSent, Scope, SentTwice, TextLimit, Unit};
+use g2_text::{Rendered, Text};
 use ipc_handlers::words;
 
 use crate::domain::{
     rows::{Delivery, UnknownDeliveries},
     runs::retry,
 };
-
-/// In what a platform counts the length of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    Bytes,
-    Chars,
-    /// UTF-16 code units.
-    Utf16,
-}
-
-impl Unit {
-    /// Returns how long a text is.
-    #[must_use]
-    pub fn length(self, text: &str) -> usize {
-        match self {
-            Self::Bytes => text.len(),
-            Self::Chars => text.chars().count(),
-            Self::Utf16 => text.encode_utf16().count(),
-        }
-    }
-}
 
 /// What a platform can do; by default nothing but to take a text of any length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,12 +18,19 @@ pub struct Traits {
     pub typing: bool,
     pub edits: bool,
     pub threads: bool,
-    /// The longest text that it takes at once; `None`: it takes any.
-    pub longest_text: Option<(usize, Unit)>,
+    /// How long a text may be, and how bold text, code and links are written; `None`: it takes any text as it is.
+    pub text: Option<TextLimit>,
     /// The largest file that it takes, bytes; 0: none.
     pub largest_file: u64,
-    /// How bold text, code and links are written.
-    pub format: Format,
+}
+
+/// Returns a text as the messages that a platform takes. Marks mean something only in `markdown`, as agents write it: what the
+/// host says may hold names that strangers chose.
+#[must_use]
+pub fn parts(text: &str, is_markdown: bool, limit: TextLimit) -> Vec<Rendered> {
+    let most = if limit.max == 0 { usize::MAX } else { limit.max };
+    let text = if is_markdown { g2_text::parse(text) } else { Text::words(text) };
+    g2_text::parts_of(&text, limit.format, most, limit.unit)
 }
 
 /// A part of something to say: all that a platform takes at once.
@@ -53,7 +40,7 @@ pub struct Part<'a> {
     pub of: &'a Delivery,
     /// Which one, from 1.
     pub n: u32,
-    pub text: &'a str,
+    pub text: &'a Rendered,
     /// Whether it is the last one: what goes with the whole, such as buttons, goes with this.
     pub last: bool,
 }
@@ -129,7 +116,7 @@ pub enum Found {
 /// A change of a message that the platform has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    Text(String),
+    Text(Rendered),
     Deleted,
     /// Our reaction to it; empty: it goes.
     Reaction(String),
@@ -327,6 +314,31 @@ mod tests {
         for (sent_twice, age, unknown, doubt) in table {
             assert_eq!(in_doubt(sent_twice, age, unknown), doubt, "{sent_twice:?} {age} {unknown:?}");
         }
+    }
+
+    #[test]
+    fn a_limit_of_0_is_none_and_a_table_is_shown_as_one_wherever_it_goes() {
+        let table = "| a | b |\n|---|---|\n| one | **2** |";
+        let formats = [
+            Format::Spans,
+            Format::Discord,
+            Format::Slack,
+            Format::Whatsapp,
+            Format::Matrix,
+            Format::Irc,
+            Format::Plain,
+        ];
+        for format in formats {
+            let limit = TextLimit { max: 0, unit: Unit::Bytes, format };
+            let shown: Vec<String> = parts(table, true, limit).into_iter().map(|part| part.text).collect();
+            let shown = shown.join("\n");
+            assert!(shown.contains("one  2") && !shown.contains("|---"), "{format:?} {shown}");
+            // What a stranger is called means nothing.
+            let shown = parts("Ada **x** [y](https://z.example)", false, limit).remove(0);
+            assert!(shown.spans.is_empty() && !shown.html.unwrap_or_default().contains('"'), "{format:?}");
+        }
+        let long = "word ".repeat(100_000);
+        assert_eq!(parts(&long, true, TextLimit { max: 0, ..TextLimit::default() }).len(), 1);
     }
 
     #[test]

@@ -7,5 +7,4 @@ pub mod attachments;
 pub mod channels;
 pub mod chats;
 pub mod pace;
-pub mod split;
 pub mod typing;

@@ -92,9 +92,10 @@ pub struct Myself {
 }
 
 /// How long a text may be, and how it is written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TextLimit {
+    /// 0: of any length.
     pub max: usize,
     pub unit: Unit,
     pub format: Format,
@@ -116,17 +117,40 @@ pub enum Unit {
     Bytes,
 }
 
-/// How a text is written.
+impl Unit {
+    /// Returns how long a text is.
+    #[must_use]
+    pub fn of(self, text: &str) -> usize {
+        match self {
+            Self::Bytes => text.len(),
+            Self::Chars => text.chars().count(),
+            Self::Utf16 => text.chars().map(char::len_utf16).sum(),
+        }
+    }
+
+    /// Returns how long a character is.
+    #[must_use]
+    pub fn of_char(self, c: char) -> usize {
+        match self {
+            Self::Bytes => c.len_utf8(),
+            Self::Chars => 1,
+            Self::Utf16 => c.len_utf16(),
+        }
+    }
+}
+
+/// How a platform takes a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// Plain text with stretches beside it.
+    /// The words, and ranges that say what they look like: Telegram, Signal.
     Spans,
     Discord,
     Slack,
     Whatsapp,
-    /// Plain text, with HTML beside it.
+    /// The words, and HTML.
     Matrix,
+    /// One line a part.
     Irc,
     #[default]
     #[serde(other)]

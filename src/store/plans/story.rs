@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use g2_text::Rendered;
 use ipc_handlers::{
     Folder, Refusal, Time,
     effect::{EngageMode, IgnoredMessages, SenderScope},
@@ -292,7 +293,8 @@ async fn of_the_feed(store: &Store) {
 async fn of_the_outbox(store: &Store) {
     assert_eq!(store.chats_with_outbox().await.unwrap(), ["local:main"]);
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
-    store.lay_parts(first.id, vec!["a".into(), "b".into()]).await.unwrap();
+    let part = |text: &str| Rendered { text: text.to_owned(), ..Rendered::default() };
+    store.lay_parts(first.id, vec![part("a"), part("b")]).await.unwrap();
     store.part_sent(first.id, 1, "p1".into(), NOW).await.unwrap();
     assert_eq!(store.parts_of(first.id).await.unwrap().len(), 2);
     assert!(store.attachments_said(first.id).await.unwrap().is_empty());

@@ -1,7 +1,10 @@
 //! Texts for chats: strictly in order within a chat, and no chat waits for another.
 
+use channel_protocol::Span;
+use g2_text::Rendered;
 use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
 
 pub(in crate::store) use crate::domain::rows::Button;
 use crate::domain::{
@@ -27,9 +30,38 @@ use crate::store::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxPart {
     /// `None`: the row's own text is the only part, or the platform has this one.
-    pub text: Option<String>,
+    pub text: Option<Rendered>,
     /// What the platform calls it; `None`: it is not known to have it.
     pub platform_id: Option<String>,
+}
+
+/// What a part looks like, beside its words.
+#[derive(Serialize, Deserialize)]
+struct Looks {
+    spans: Vec<Span>,
+    html: Option<String>,
+}
+
+impl Looks {
+    /// Returns it as it is stored; `None`: the words are all.
+    fn of(part: &Rendered) -> Option<String> {
+        let is_bare = part.spans.is_empty() && part.html.is_none();
+        (!is_bare).then(|| serde_json::json!({"spans": part.spans, "html": part.html}).to_string())
+    }
+}
+
+fn outbox_part(r: &Row<'_>) -> rusqlite::Result<OutboxPart> {
+    let text = match r.get("text")? {
+        None => None,
+        Some(text) => {
+            let looks = match r.get::<_, Option<String>>("looks")? {
+                Some(_) => r.json("outbox_parts", "looks")?,
+                None => Looks { spans: Vec::new(), html: None },
+            };
+            Some(Rendered { text, spans: looks.spans, html: looks.html })
+        }
+    };
+    Ok(OutboxPart { text, platform_id: r.get("platform_id")? })
 }
 
 /// The next text for a chat.
@@ -75,27 +107,27 @@ impl Store {
     pub async fn parts_of(&self, id: i64) -> Result<Vec<OutboxPart>> {
         self.ask(move |c| {
             Ok(c.prepare_cached(
-                "SELECT text, platform_id, part FROM outbox_parts WHERE outbox_id = ?1
+                "SELECT text, looks, platform_id, part FROM outbox_parts WHERE outbox_id = ?1
                  UNION ALL
-                 SELECT NULL, CAST(id AS TEXT), 1 FROM outbox WHERE id = ?1 AND status = 'sent'
+                 SELECT NULL, NULL, CAST(id AS TEXT), 1 FROM outbox WHERE id = ?1 AND status = 'sent'
                    AND NOT EXISTS (SELECT 1 FROM outbox_parts WHERE outbox_id = ?1)
                  ORDER BY part",
             )?
-            .query_map([id], |r| Ok(OutboxPart { text: r.get("text")?, platform_id: r.get("platform_id")? }))?
+            .query_map([id], outbox_part)?
             .collect::<rusqlite::Result<_>>()?)
         })
         .await
     }
 
     /// Writes down the parts of a row before the first of them is sent, so that every later try sends the same parts.
-    pub async fn lay_parts(&self, id: i64, parts: Vec<String>) -> Result<()> {
+    pub async fn lay_parts(&self, id: i64, parts: Vec<Rendered>) -> Result<()> {
         self.write(move |c| {
             let mut insert = c.prepare_cached(
-                "INSERT INTO outbox_parts (outbox_id, part, chat_jid, text) SELECT id, ?2, chat_jid, ?3 FROM outbox WHERE id = ?1",
+                "INSERT INTO outbox_parts (outbox_id, part, chat_jid, text, looks) SELECT id, ?2, chat_jid, ?3, ?4 FROM outbox WHERE id = ?1",
             )?;
             for (part, text) in (1..).zip(parts) {
                 let part: i64 = part;
-                insert.execute(params![id, part, text])?;
+                insert.execute(params![id, part, text.text, Looks::of(&text)])?;
             }
             Ok(())
         })
@@ -348,7 +380,7 @@ fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> 
     Ok(NextDelivery::Now(delivery))
 }
 
-const DELIVERY: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, begun_at, buttons, files FROM outbox";
+const DELIVERY: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, begun_at, buttons, files, group_folder IS NOT NULL AS is_markdown FROM outbox";
 
 fn delivery_row(c: &Connection, r: &Row<'_>) -> Result<Delivery> {
     Ok(Delivery {
@@ -356,6 +388,7 @@ fn delivery_row(c: &Connection, r: &Row<'_>) -> Result<Delivery> {
         chat_jid: r.get("chat_jid")?,
         thread: r.get("thread")?,
         text: r.get("text")?,
+        is_markdown: r.get("is_markdown")?,
         sender: r.get("sender")?,
         reply_to: r.get("reply_to")?,
         attempts: r.get("attempts")?,
@@ -405,7 +438,7 @@ fn part_sent(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -
     c.prepare_cached(
         "INSERT INTO outbox_parts (outbox_id, part, chat_jid, platform_id, sent_at) SELECT id, ?2, chat_jid, ?3, ?4 FROM outbox
          WHERE id = ?1 AND NOT (?2 = 1 AND ?3 = CAST(?1 AS TEXT) AND NOT EXISTS (SELECT 1 FROM outbox_parts WHERE outbox_id = ?1))
-         ON CONFLICT (outbox_id, part) DO UPDATE SET platform_id = excluded.platform_id, sent_at = excluded.sent_at, text = NULL",
+         ON CONFLICT (outbox_id, part) DO UPDATE SET platform_id = excluded.platform_id, sent_at = excluded.sent_at, text = NULL, looks = NULL",
     )?
     .execute(params![id, part, platform_id, now.0])?;
     Ok(())

@@ -3,9 +3,10 @@
 
 use std::ops::Range;
 
+use channel_protocol::Format;
+
 use crate::{
     breaks::{self, BREAK},
-    render::Format,
     span::{Kind, Span, Text},
     urls,
 };

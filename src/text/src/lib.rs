@@ -17,7 +17,8 @@ mod render;
 #[cfg(test)]
 mod tests;
 
+pub use channel_protocol::{Format, Unit};
 pub use parse::parse;
-pub use render::{Entity, Format, Rendered, parts, render};
+pub use render::{Rendered, parts, parts_of, render};
 pub use span::{Kind, Span, Text};
-pub use split::{LEAST, Unit, split};
+pub use split::{LEAST, split};

@@ -1,10 +1,12 @@
 //! Texts as platforms take them.
 
+use channel_protocol::{Format, Unit};
+
 use crate::{
     adapt::adapted,
     parse::parse,
-    span::{Kind, Span, Text},
-    split::{LEAST, Lines, Unit, pieces},
+    span::{Span, Text},
+    split::{LEAST, Lines, pieces},
 };
 
 mod entities;
@@ -12,38 +14,15 @@ mod html;
 mod lines;
 mod marks;
 
-/// How a platform takes a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// The words, and ranges that say what they look like: Telegram, Signal.
-    Spans,
-    Discord,
-    Slack,
-    Whatsapp,
-    /// The words, and HTML.
-    Matrix,
-    /// One line a part.
-    Irc,
-    Plain,
-}
-
 /// What is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
     /// With the platform's marks, if it has any.
     pub text: String,
     /// Of [`Format::Spans`] only.
-    pub entities: Vec<Entity>,
+    pub spans: Vec<channel_protocol::Span>,
     /// Of [`Format::Matrix`] only: the `formatted_body`.
     pub html: Option<String>,
-}
-
-/// A range of [`Rendered::text`] in UTF-16 code units.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entity {
-    pub offset: usize,
-    pub length: usize,
-    pub kind: Kind,
 }
 
 /// Telegram looks at no more than this many entities of a message.
@@ -68,13 +47,19 @@ pub fn render(text: &Text, format: Format) -> Rendered {
 /// A limit below [`LEAST`] counts as that. No part is empty; no parts come from an empty text only.
 #[must_use]
 pub fn parts(markdown: &str, format: Format, limit: usize, unit: Unit) -> Vec<Rendered> {
+    parts_of(&parse(markdown), format, limit, unit)
+}
+
+/// Returns a text as the messages that a platform takes, as [`parts`] does.
+#[must_use]
+pub fn parts_of(text: &Text, format: Format, limit: usize, unit: Unit) -> Vec<Rendered> {
     let limit = limit.max(LEAST);
-    let text = adapted(&parse(markdown), format, limit);
+    let text = adapted(text, format, limit);
     let lines = if format == Format::Irc { Lines::Alone } else { Lines::Together };
     pieces(&text, limit, unit, lines, |part| {
         let rendered = written(part, format);
         let size = rendered.size(unit);
-        let by_entities = limit * rendered.entities.len() / MOST_ENTITIES;
+        let by_entities = limit * rendered.spans.len() / MOST_ENTITIES;
         if size.max(by_entities) > limit { Err(size.max(by_entities)) } else { Ok(rendered) }
     })
 }

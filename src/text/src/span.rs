@@ -57,6 +57,13 @@ impl Text {
         Text { text, spans }
     }
 
+    /// Returns words that are shown as they are written: no mark in them means anything. Control characters go.
+    #[must_use]
+    pub fn words(words: &str) -> Text {
+        let kept = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+        Text::new(words.trim_end().chars().filter(kept).collect(), Vec::new())
+    }
+
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text

@@ -2,38 +2,12 @@
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
+use channel_protocol::Unit;
+
 use crate::span::{Kind, Span, Text};
 
 /// A smaller limit counts as this one: marks and one character have to fit.
 pub const LEAST: usize = 20;
-
-/// What a platform counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    Utf16,
-    Chars,
-    Bytes,
-}
-
-impl Unit {
-    /// Returns how long `text` is.
-    #[must_use]
-    pub fn of(self, text: &str) -> usize {
-        match self {
-            Unit::Bytes => text.len(),
-            Unit::Chars => text.chars().count(),
-            Unit::Utf16 => text.chars().map(char::len_utf16).sum(),
-        }
-    }
-
-    fn of_char(self, c: char) -> usize {
-        match self {
-            Unit::Bytes => c.len_utf8(),
-            Unit::Chars => 1,
-            Unit::Utf16 => c.len_utf16(),
-        }
-    }
-}
 
 /// Cuts a text into parts whose words are at most `limit` long.
 ///

@@ -16,7 +16,7 @@ use g2::{
             addresses::Platform,
             channels::{
                 Change, Connection, Format, Found, Mark, MarkKind, NotSent, Outcome, Part, Scope, SentTwice,
-                Traits, Unit, Unsent,
+                TextLimit, Traits, Unit, Unsent,
             },
             chats::{ChatInfo, ChatKind},
         },
@@ -198,9 +198,8 @@ impl Channel for Fake {
             typing: true,
             edits: true,
             threads: false,
-            longest_text: Some((LONGEST, Unit::Chars)),
+            text: Some(TextLimit { max: LONGEST, unit: Unit::Chars, format: Format::Discord }),
             largest_file: 0,
-            format: Format::Discord,
         }
     }
 
@@ -236,7 +235,7 @@ impl Channel for Fake {
             let buttons = if part.last { part.of.buttons.as_slice() } else { &[] };
             let buttons: Vec<&str> = buttons.iter().map(|button| button.press.as_str()).collect();
             let (key, buttons) = (part.key(), buttons.join(","));
-            let answer = self.call(&["send", &key, &part.of.chat_jid, &buttons, part.text]).await?;
+            let answer = self.call(&["send", &key, &part.of.chat_jid, &buttons, &part.text.text]).await?;
             let answer: Vec<&str> = answer.iter().map(String::as_str).collect();
             match answer.as_slice() {
                 ["ok", id] => Ok(vec![(*id).to_owned()]),
@@ -263,7 +262,7 @@ impl Channel for Fake {
     fn amend<'a>(&'a self, _: &'a str, platform_id: &'a str, change: Change) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let Change::Text(text) = change else { return Err(Unsent::refused("only texts change here")) };
-            self.call(&["edit", platform_id, &text]).await.map(|_| Vec::new())
+            self.call(&["edit", platform_id, &text.text]).await.map(|_| Vec::new())
         })
     }
 

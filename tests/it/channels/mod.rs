@@ -14,12 +14,13 @@ use g2::{
     },
     domain::{
         heard::engage::{EngageVerdict, Rule},
+        host::zone::Zones,
         platforms::{accounts::Account, channels::SentTwice},
         rows::{OutboxRow, UnknownDeliveries},
-        states::DeliveryStatus,
+        states::{CommandOutcome, DeliveryStatus},
     },
     loops::deliver::{self, Post},
-    store::{Asking, Judged, NewGroup, NewWiring, Store},
+    store::{Asking, Body, CommandFile, Judged, NewGroup, NewWiring, Proof, Store, Transcripts, digest},
 };
 use ipc_handlers::{
     Folder, Time,
@@ -68,6 +69,15 @@ impl Rig {
 
     fn adapter(sent_twice: SentTwice) -> Self {
         Self::adapter_that(sent_twice, "")
+    }
+
+    /// An adapter that takes texts in a format.
+    fn adapter_with(format: &str) -> Self {
+        let mut rig = Self::adapter(SentTwice::Key { window_ms: None, readback: false });
+        if let Self::Adapter { account, .. } = &mut rig {
+            account.config.insert("format".into(), format.into());
+        }
+        rig
     }
 
     /// `misbehave`: the harm that the adapter does.
@@ -240,6 +250,29 @@ impl World {
     /// Has something said.
     async fn say(&self, text: &str) -> i64 {
         self.store.tell(self.rig.chat().into(), text.into(), "test".into(), NOW).await.unwrap();
+        self.rows().await.last().unwrap().id
+    }
+
+    /// Has an agent say something.
+    async fn agent_says(&self, claim: i64, text: &str) -> i64 {
+        let json = serde_json::json!({"type": "send_message", "chatJid": self.rig.chat(), "text": text});
+        let file = CommandFile {
+            claim,
+            group: Folder::parse("main").unwrap(),
+            box_name: "messages".into(),
+            name: "x.json".into(),
+            origin: claim.to_le_bytes().to_vec(),
+            run: None,
+            written: None,
+            taken: None,
+            proof: Proof::None,
+            digest: digest(json.to_string().as_bytes()),
+            body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
+            transcripts: Transcripts::new(),
+            files: Ok(Vec::new()),
+        };
+        let settled = self.store.settle(file, Zones::utc(), NOW).await.unwrap();
+        assert_eq!(settled.receipt.outcome, CommandOutcome::Applied);
         self.rows().await.last().unwrap().id
     }
 

@@ -1,11 +1,13 @@
 //! Texts for chats: in order, each once, whatever the platform does with them.
 
 use g2::domain::{
-    platforms::channels::{Change, Format, SentTwice, Unit},
+    platforms::channels::{Change, Format, SentTwice, TextLimit, Unit},
     rows::UnknownDeliveries,
     states::{DeliveryStatus, SandboxName},
 };
 use g2::store::HandoverLimits;
+
+use g2_text::Rendered;
 
 use super::{NOW, Rig, World, fake::LONGEST};
 
@@ -177,14 +179,20 @@ async fn a_sent_text_can_be_changed_if_the_platform_can() {
         world.until_row(id, DeliveryStatus::Sent).await;
         let channel = world.channels.of(world.rig.chat()).unwrap();
         let called = world.store.parts_of(id).await.unwrap().remove(0).platform_id.unwrap();
-        let edited = channel.amend(world.rig.chat(), &called, Change::Text("after".into())).await;
+        let edited = channel
+            .amend(
+                world.rig.chat(),
+                &called,
+                Change::Text(Rendered { text: "after".into(), ..Rendered::default() }),
+            )
+            .await;
         assert_eq!(edited.is_ok(), channel.traits().edits);
         let expected = if channel.traits().edits { "after" } else { "before" };
         assert_eq!(world.shown().await, [expected]);
         assert!(channel.chats().await.unwrap().is_empty());
         let is_local = matches!(world.rig, Rig::Local(_));
-        assert_eq!(channel.traits().longest_text, (!is_local).then_some((LONGEST, Unit::Chars)));
-        assert_eq!(channel.traits().format == Format::Plain, is_local);
+        let limit = TextLimit { max: LONGEST, unit: Unit::Chars, format: Format::Discord };
+        assert_eq!(channel.traits().text, (!is_local).then_some(limit));
     }
 }
 
@@ -242,4 +250,52 @@ async fn a_text_waits_without_a_try_until_there_is_a_connection() {
     let id = world.say("hello").await;
     world.until_row(id, DeliveryStatus::Sent).await;
     assert_eq!((world.shown().await, world.rows().await[0].attempts), (vec!["hello".to_owned()], 1));
+}
+
+#[tokio::test]
+async fn what_an_agent_writes_is_shown_in_its_platforms_way_and_what_the_host_says_as_it_is() {
+    let markdown = "**b** @room";
+    for (format, agents, hosts) in [
+        ("plain", "b @room", "**b** @room"),
+        ("discord", "**b** @\u{200b}room", "\\*\\*b\\*\\* @\u{200b}room"),
+        ("spans", "[bold:b] @room", "**b** @room"),
+        ("matrix", "<strong>b</strong> @\u{200b}room", "**b** @\u{200b}room"),
+        ("irc", "b @room", "**b** @room"),
+    ] {
+        let world = World::new(Rig::adapter_with(format)).await;
+        world.agent_says(1, markdown).await;
+        let id = world.say(markdown).await;
+        world.until_row(id, DeliveryStatus::Sent).await;
+        assert_eq!(world.shown().await, [agents, hosts], "{format}");
+    }
+    let world = World::new(Rig::Local(g2::channels::local::Local::default())).await;
+    let id = world.agent_says(1, markdown).await;
+    world.until_row(id, DeliveryStatus::Sent).await;
+    assert_eq!(world.shown().await, [markdown]);
+}
+
+#[tokio::test]
+async fn a_part_looks_the_same_however_often_it_is_sent() {
+    // The platform asks to wait, which costs no try; it does not answer, and the daemon dies; it answers.
+    let mut world = World::new(Rig::adapter_with("spans")).await;
+    world.platform(&["knows"]).await;
+    world.platform(&["fault", "busy", "1"]).await;
+    world.platform(&["fault", "hold"]).await;
+    let id = world.agent_says(1, "**one** two\n\n`three` four five six seven eight *nine* ten").await;
+    world.until("the first part to be under way", async || world.shown().await.len() == 1).await;
+    let laid = world.store.parts_of(id).await.unwrap();
+    assert_eq!(laid.len(), 2);
+    let looks: Vec<usize> = laid.iter().map(|part| part.text.as_ref().unwrap().spans.len()).collect();
+    assert_eq!(looks, [2, 1], "{laid:?}");
+    world.die().await;
+    assert_eq!(world.store.parts_of(id).await.unwrap(), laid);
+    world.platform(&["release"]).await;
+    world.until_row(id, DeliveryStatus::Sent).await;
+    assert_eq!(
+        world.shown().await,
+        ["[bold:one] two\n\n[code:three] four five six seven eight", "[italic:nine] ten"]
+    );
+    assert_eq!(world.platform(&["calls"]).await, ["4"]);
+    let kept = world.store.parts_of(id).await.unwrap();
+    assert!(kept.iter().all(|part| part.text.is_none() && part.platform_id.is_some()), "{kept:?}");
 }

@@ -1,6 +1,7 @@
 //! What is said in parts.
 
 use g2::{domain::platforms::channels::Then, store::NextDelivery};
+use g2_text::Rendered;
 
 use super::*;
 
@@ -16,7 +17,7 @@ async fn begin(store: &Store) -> i64 {
 /// Each part's text, as far as it is kept, and what the platform calls it.
 async fn parts(store: &Store, id: i64) -> Vec<(Option<String>, Option<String>)> {
     let parts = store.parts_of(id).await.unwrap();
-    parts.into_iter().map(|part| (part.text, part.platform_id)).collect()
+    parts.into_iter().map(|part| (part.text.map(|part| part.text), part.platform_id)).collect()
 }
 
 #[tokio::test]
@@ -25,7 +26,7 @@ async fn of_a_part_that_the_platform_has_its_name_is_kept_and_the_text_is_the_ro
     let store = &world.store;
     store.tell(CHAT.into(), "one two three".into(), "test".into(), NOW).await.unwrap();
     let id = begin(store).await;
-    let texts = ["one", "two", "three"].map(str::to_owned);
+    let texts = ["one", "two", "three"].map(|text| Rendered { text: text.to_owned(), ..Rendered::default() });
     store.lay_parts(id, texts.to_vec()).await.unwrap();
     store.part_sent(id, 1, "p1".into(), NOW).await.unwrap();
     let has = |name: &str| (None, Some(name.to_owned()));

@@ -8,12 +8,14 @@
 
 mod adapter;
 mod foreign;
+#[path = "../texts/mod.rs"]
+mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use adapter::Adapter;
 use channel_protocol::{
-    ChatKind, Done, Event, EventKind, Kind, Light, Mention, NotSent, Scope, SentTwice, Up,
+    ChatKind, Done, Event, EventKind, Format, Kind, Light, Mention, NotSent, Scope, SentTwice, Unit, Up,
 };
 use g2_fakes::discord::{
     Fake,
@@ -516,4 +518,31 @@ fn a_discord_that_rests_is_waited_for() {
     let mut adapter = adapter.again(&cursor);
     assert_eq!(adapter.next_event().text, "two");
     adapter.ready();
+}
+
+#[test]
+fn what_an_agent_writes_pings_nobody_and_its_marks_end_where_they_should() {
+    let (fake, mut adapter) = connected();
+    for max in [2000, 120] {
+        let before = fake.said(GENERAL).len();
+        let parts = texts::sends(texts::HOSTILE, max, Unit::Chars, Format::Discord);
+        for (n, part) in parts.iter().enumerate() {
+            let order = send(&format!("k.{max}.{n}"), "dc:700", part["text"].as_str().unwrap());
+            assert!(adapter.done(&order).ids.is_some());
+        }
+        let said = fake.said(GENERAL);
+        assert_eq!(said.len() - before, parts.len());
+        for said in &said[before..] {
+            let content = said["content"].as_str().unwrap();
+            assert!(content.chars().count() <= max, "{content}");
+            assert!(!content.contains("@everyone") && !content.contains("<@1"), "{content}");
+            assert_eq!(content.matches("```").count() % 2, 0, "{content}");
+        }
+    }
+    assert!(
+        fake.said(GENERAL)[0]["content"].as_str().unwrap().contains("bolt           3"),
+        "{}",
+        fake.said(GENERAL)[0]
+    );
+    assert!(fake.world().pings.is_empty());
 }

@@ -8,11 +8,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod adapter;
+#[path = "../texts/mod.rs"]
+mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use adapter::Adapter;
-use channel_protocol::{Done, Event, EventKind, Light, Mention, Up};
+use channel_protocol::{Done, Event, EventKind, Format, Light, Mention, Unit, Up};
 use g2_fakes::synapse::{Person, synapse};
 use serde_json::json;
 
@@ -247,4 +249,24 @@ fn a_wrong_token_is_refused_with_a_way_out_and_a_room_that_is_not_ours_is_gone()
     assert_eq!(state.transport, Light::Refused);
     assert!(!state.hint.is_empty());
     assert_eq!(adapter.exit(), Some(1));
+}
+
+#[test]
+fn what_an_agent_writes_pings_nobody_and_holds_no_tag_but_ours() {
+    let Some((ada, bot, room, mut adapter)) = room("written") else { return };
+    let parts = texts::sends(texts::HOSTILE, 32_000, Unit::Bytes, Format::Matrix);
+    assert_eq!(parts.len(), 1);
+    let mut send = json!({"op": "send", "r": 1, "key": "k.9.1", "chat": format!("mx:{room}")});
+    send.as_object_mut().unwrap().extend(parts[0].as_object().unwrap().clone());
+    assert!(adapter.done(&send).ids.is_some());
+    let content = ada.said_by(&room, &bot.id)[0]["content"].clone();
+    assert_eq!((&content["body"], &content["formatted_body"]), (&parts[0]["text"], &parts[0]["html"]));
+    assert_eq!(content["m.mentions"], json!({}));
+    let html = content["formatted_body"].as_str().unwrap();
+    assert!(!html.contains("@room") && !html.contains("<img") && html.contains("&lt;img"), "{html}");
+    for tag in ["pre", "code", "blockquote", "strong", "em"] {
+        let count = |mark: &str| html.matches(&format!("<{mark}{tag}")).count();
+        assert_eq!(count(""), count("/"), "{tag}: {html}");
+    }
+    assert!(html.contains("bolt           3"), "{html}");
 }

@@ -10,6 +10,8 @@ mod account;
 mod foreign;
 mod incoming;
 mod outgoing;
+#[path = "../texts/mod.rs"]
+mod texts;
 mod tls;
 
 use std::{

@@ -1,6 +1,6 @@
 //! What goes out, and what its end says.
 
-use channel_protocol::{NotSent, Scope};
+use channel_protocol::{Format, NotSent, Scope, Unit};
 
 use super::*;
 
@@ -214,4 +214,30 @@ fn the_chat_with_a_person_is_there_once_the_person_wrote() {
     account.say(&json!({"op": "open_dm", "r": 2, "user": "99"}));
     let Up::ChatOf { chat: None, why, .. } = account.next() else { panic!() };
     assert!(why.contains("write to the bot first"));
+}
+
+#[test]
+fn what_an_agent_writes_comes_as_words_and_spans_that_telegram_takes() {
+    let fake = Fake::new();
+    let (mut account, _) = Account::polling(&fake);
+    for max in [4096, 60] {
+        let before = fake.said().len();
+        let parts = texts::sends(texts::HOSTILE, max, Unit::Utf16, Format::Spans);
+        for part in &parts {
+            assert!(account.send(GROUP, part.clone()).ids.is_some(), "{part}");
+        }
+        let said = fake.said();
+        let texts: Vec<&str> = said[before..].iter().map(|said| said["text"].as_str().unwrap()).collect();
+        assert_eq!(texts, parts.iter().map(|part| part["text"].as_str().unwrap()).collect::<Vec<_>>());
+    }
+    let said = fake.said();
+    assert!(said[0]["text"].as_str().unwrap().contains("bolt           3"), "{}", said[0]);
+    let kinds = said[0]["entities"].as_array().unwrap().iter().map(|e| e["type"].as_str().unwrap());
+    let kinds: std::collections::BTreeSet<&str> = kinds.collect();
+    assert!(
+        ["bold", "code", "italic", "spoiler", "pre", "blockquote", "text_link"]
+            .iter()
+            .all(|kind| kinds.contains(kind)),
+        "{kinds:?}"
+    );
 }

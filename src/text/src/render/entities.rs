@@ -1,7 +1,9 @@
 //! Ranges beside the words, as Telegram and Signal take them. There is nothing to escape.
 
-use super::{Entity, Rendered};
-use crate::span::Text;
+use channel_protocol::Style;
+
+use super::Rendered;
+use crate::span::{Kind, Text};
 
 /// Spaces at the start are left out, as Telegram does it, but those of code.
 pub(super) fn written(text: &Text) -> Rendered {
@@ -20,10 +22,23 @@ pub(super) fn written(text: &Text) -> Rendered {
         })
         .collect();
     let place = |at: usize| units[ends.partition_point(|end| *end < at)];
-    let entities = text.spans().iter().map(|span| Entity {
-        offset: place(span.from),
-        length: place(span.to) - place(span.from),
-        kind: span.kind.clone(),
+    let spans = text.spans().iter().map(|span| channel_protocol::Span {
+        at: place(span.from),
+        len: place(span.to) - place(span.from),
+        is: style(&span.kind),
     });
-    Rendered { entities: entities.collect(), text: text.text()[start..].to_owned(), html: None }
+    Rendered { spans: spans.collect(), text: text.text()[start..].to_owned(), html: None }
+}
+
+fn style(kind: &Kind) -> Style {
+    match kind {
+        Kind::Quote => Style::Quote,
+        Kind::Pre { lang } => Style::Pre { lang: lang.clone() },
+        Kind::Spoiler => Style::Spoiler,
+        Kind::Heading | Kind::Bold => Style::Bold,
+        Kind::Italic => Style::Italic,
+        Kind::Strike => Style::Strike,
+        Kind::Link { to } => Style::Link { to: to.clone() },
+        Kind::Code => Style::Code,
+    }
 }

@@ -1,5 +1,6 @@
 //! What holds for any text that an agent writes.
 
+use channel_protocol::Style;
 use proptest::prelude::*;
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -245,19 +246,19 @@ proptest! {
     fn entities_keep_telegrams_rules(source in markdown(), limit in 20..300_usize) {
         for part in parts(&source, Format::Spans, limit, Unit::Utf16) {
             let units: Vec<u16> = part.text.encode_utf16().collect();
-            let code = |kind: &Kind| matches!(kind, Kind::Code | Kind::Pre { .. });
-            for (number, one) in part.entities.iter().enumerate() {
-                let end = one.offset + one.length;
-                let words = String::from_utf16(&units[one.offset..end]).expect("whole characters");
+            let code = |is: &Style| matches!(is, Style::Code | Style::Pre { .. });
+            let is_block = |is: &Style| matches!(is, Style::Quote | Style::Pre { .. });
+            for (number, one) in part.spans.iter().enumerate() {
+                let end = one.at + one.len;
+                let words = String::from_utf16(&units[one.at..end]).expect("whole characters");
                 prop_assert!(!words.trim().is_empty() && words.trim_end() == words, "{part:?}");
-                prop_assert!(!one.kind.is_inline() || words.trim_start() == words, "{part:?}");
-                prop_assert!(one.kind != Kind::Heading);
-                for other in &part.entities[number + 1..] {
-                    let is_within = other.offset < end;
-                    prop_assert!(!is_within || other.offset + other.length <= end, "{part:?}");
-                    prop_assert!(!is_within || !code(&one.kind), "{part:?}");
-                    prop_assert!(!is_within || !code(&other.kind) || one.kind == Kind::Quote, "{part:?}");
-                    prop_assert!(!is_within || one.kind != other.kind, "{part:?}");
+                prop_assert!(is_block(&one.is) || words.trim_start() == words, "{part:?}");
+                for other in &part.spans[number + 1..] {
+                    let is_within = other.at < end;
+                    prop_assert!(!is_within || other.at + other.len <= end, "{part:?}");
+                    prop_assert!(!is_within || !code(&one.is), "{part:?}");
+                    prop_assert!(!is_within || !code(&other.is) || one.is == Style::Quote, "{part:?}");
+                    prop_assert!(!is_within || one.is != other.is, "{part:?}");
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! Texts one by one, with all that is shown of them.
 
+use channel_protocol::Style;
+
 use crate::{Format, Kind, Rendered, Text, Unit, parse, parts, render};
 
 fn texts(markdown: &str, format: Format, limit: usize, unit: Unit) -> Vec<String> {
@@ -150,14 +152,13 @@ fn nobody_is_called_by_a_text() {
 fn entities_count_utf16_and_code_stands_alone() {
     let part: Rendered = render(&parse("👍 **a `b` c**\n> 𝒳 *d*"), Format::Spans);
     assert_eq!(part.text, "👍 a b c\n\n𝒳 d");
-    let found: Vec<(usize, usize, Kind)> =
-        part.entities.into_iter().map(|e| (e.offset, e.length, e.kind)).collect();
+    let found: Vec<(usize, usize, Style)> = part.spans.into_iter().map(|s| (s.at, s.len, s.is)).collect();
     let expected = [
-        (3, 1, Kind::Bold),
-        (5, 1, Kind::Code),
-        (7, 1, Kind::Bold),
-        (10, 4, Kind::Quote),
-        (13, 1, Kind::Italic),
+        (3, 1, Style::Bold),
+        (5, 1, Style::Code),
+        (7, 1, Style::Bold),
+        (10, 4, Style::Quote),
+        (13, 1, Style::Italic),
     ];
     assert_eq!(found, expected);
 }
@@ -215,7 +216,7 @@ fn each_part_keeps_the_limit_after_escaping() {
         assert_eq!(part.text.matches("](<").count(), part.text.matches(">)").count());
     }
     for part in parts(&long, Format::Spans, 4096, Unit::Utf16) {
-        assert!(part.entities.len() <= 100, "Telegram forgets what is more");
+        assert!(part.spans.len() <= 100, "Telegram forgets what is more");
         assert!(!part.text.contains(['<', '*', '`']));
     }
 }
