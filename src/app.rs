@@ -34,7 +34,7 @@ use crate::{
         ipc::searches::Searches,
         problems, prune, reconcile,
         schedule::{self, Watched},
-        snapshots,
+        signs, snapshots,
         starts::Starts,
         typing, usage,
     },
@@ -383,6 +383,7 @@ impl Daemon {
             connected.run(&Intake::new(of_intake), &stopping).await;
         });
         tasks.spawn(accounts.run(asked_of_accounts, stop.clone()));
+        tasks.spawn(signs::run(store.clone(), Arc::clone(&channels), stop.clone()));
         tasks.spawn(typing::run(store.clone(), channels, stop.clone()));
         tasks.spawn(prune::trim_feed(store.clone(), stop.clone()));
         tasks.spawn(problems::run(problems));

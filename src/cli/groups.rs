@@ -36,10 +36,13 @@ Keys:
                network=open)
   timezone     zone name such as Europe/Paris, for times in prompts, cron tasks and TZ in the
                container
+  say          final (an answer is said when it is whole) or stream (texts between tools are
+               said at once, and a text grows where the platform can change it)
+  seen         emoji that a message has while the agent works on it, such as 👀
   mounts       JSON list of at most 64 host folders, shown below /workspace/extra; each must be
                allowed in ~/.config/g2/mount-allowlist.json
 
-Changes of name and trigger hold at once. All others hold from the next run, and a live run is
+Changes of name, trigger and seen hold at once. All others hold from the next run, and a live run is
 asked to leave.
 
 Examples:

@@ -43,6 +43,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0033_adapters", include_str!("../../migrations/0033_adapters.sql")),
     ("0034_platform_ids", include_str!("../../migrations/0034_platform_ids.sql")),
     ("0036_looks", include_str!("../../migrations/0036_looks.sql")),
+    ("0037_signs", include_str!("../../migrations/0037_signs.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -56,6 +56,7 @@ impl Channel for Local {
             buttons: false,
             typing: true,
             edits: false,
+            reacts: false,
             threads: true,
             text: None,
             largest_file: 0,

@@ -431,6 +431,7 @@ impl Channel for Remote {
             buttons: can(Can::Buttons),
             typing: can(Can::Typing),
             edits: can(Can::Edit),
+            reacts: can(Can::React),
             threads: can(Can::Threads),
             text: Some(hello.text),
             // A file becomes a line of the text: adapters are given texts only.
@@ -531,7 +532,7 @@ impl Channel for Remote {
                 return Err(Unsent::refused("this platform does not change messages so"));
             }
             let amend = protocol::Amend {
-                key: format!("{}.a.{platform_id}", self.ground.install).chars().take(25).collect(),
+                key: format!("{}.{}", self.ground.install, change.key(platform_id)),
                 chat: chat.to_owned(),
                 id: platform_id.to_owned(),
                 delete: change == Change::Deleted,

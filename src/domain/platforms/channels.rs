@@ -3,6 +3,7 @@
 pub use channel_protocol::{Format, NotSent, Scope, SentTwice, TextLimit, Unit};
 use g2_text::{Rendered, Text};
 use ipc_handlers::words;
+use sha2::{Digest as _, Sha256};
 
 use crate::domain::{
     rows::{Delivery, UnknownDeliveries},
@@ -17,6 +18,8 @@ pub struct Traits {
     pub buttons: bool,
     pub typing: bool,
     pub edits: bool,
+    /// Whether it shows our reactions to messages.
+    pub reacts: bool,
     pub threads: bool,
     /// How long a text may be, and how bold text, code and links are written; `None`: it takes any text as it is.
     pub text: Option<TextLimit>,
@@ -120,6 +123,28 @@ pub enum Change {
     Deleted,
     /// Our reaction to it; empty: it goes.
     Reaction(String),
+}
+
+impl Change {
+    /// Returns our id of the change of a message, within 14 characters: the same however often it is made.
+    #[must_use]
+    pub fn key(&self, platform_id: &str) -> String {
+        let (kind, words) = match self {
+            Self::Text(text) => ("t", &text.text),
+            Self::Deleted => ("d", &String::new()),
+            Self::Reaction(sign) => ("r", sign),
+        };
+        let mut hash = Sha256::new();
+        for word in [kind, platform_id, words] {
+            hash.update(word.len().to_le_bytes());
+            hash.update(word);
+        }
+        if let Self::Text(Rendered { spans, html, .. }) = self {
+            hash.update(serde_json::json!([spans, html]).to_string());
+        }
+        let digest: [u8; 32] = hash.finalize().into();
+        digest[..6].iter().fold(format!("e{kind}"), |key, byte| format!("{key}{byte:02x}"))
+    }
 }
 
 /// The reaction to a part that was not taken.
@@ -314,6 +339,26 @@ mod tests {
         for (sent_twice, age, unknown, doubt) in table {
             assert_eq!(in_doubt(sent_twice, age, unknown), doubt, "{sent_twice:?} {age} {unknown:?}");
         }
+    }
+
+    #[test]
+    fn a_change_has_one_key_and_no_other_change_has_it() {
+        let text = |text: &str, html: Option<&str>| {
+            Change::Text(Rendered { text: text.into(), html: html.map(Into::into), ..Rendered::default() })
+        };
+        let all = [
+            text("a", None),
+            text("b", None),
+            text("a", Some("<b>a</b>")),
+            Change::Deleted,
+            Change::Reaction("👀".into()),
+            Change::Reaction(String::new()),
+        ];
+        let keys: std::collections::BTreeSet<String> =
+            all.iter().flat_map(|change| ["1", "2"].map(|id| change.key(id))).collect();
+        assert_eq!(keys.len(), all.len() * 2);
+        assert!(keys.iter().all(|key| key.len() == 14 && key.bytes().all(|b| b.is_ascii_alphanumeric())));
+        assert_eq!(all[0].key("1"), all[0].clone().key("1"));
     }
 
     #[test]

@@ -7,4 +7,5 @@ pub mod attachments;
 pub mod channels;
 pub mod chats;
 pub mod pace;
+pub mod signs;
 pub mod typing;

@@ -2,6 +2,7 @@
 //!
 //! `timeout` and `additionalMounts` are v1's `containerConfig`, taken as they are.
 
+use ipc_handlers::words;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -17,6 +18,9 @@ const LEAST_MEMORY_MIB: u64 = 6;
 const MOST_MEMORY_MIB: u64 = 16 << 20;
 /// The most extra mounts of one group.
 const MOST_MOUNTS: usize = 64;
+
+/// The longest emoji, characters.
+const MOST_SIGN: usize = 16;
 
 /// The settings that are a group's own. Fields that are left out have the values of all groups.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -43,9 +47,27 @@ pub struct GroupConfig {
     pub egress: Option<Egress>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
+    /// What of an answer is said before it is whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub say: Option<Say>,
+    /// The reaction to a message that the agent has in hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
     /// An IANA name. The caller with the zone data checks that the zone exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
+}
+
+words! {
+    /// What of an answer is said before it is whole.
+    #[derive(Default)]
+    pub enum Say: "way to say it" {
+        /// Nothing.
+        #[default]
+        Final = "final",
+        /// Texts between tools, and the beginning of a text on platforms that can change it.
+        Stream = "stream",
+    }
 }
 
 /// v1's `containerConfig`.
@@ -72,7 +94,7 @@ pub enum BadGroupConfig {
 pub const COLUMNS: [&str; 5] = ["name", "trigger", "provider", "script", "image"];
 
 /// Every key of `groups set`: columns of the group, then what its `config` holds.
-pub const KEYS: [&str; 15] = [
+pub const KEYS: [&str; 17] = [
     "name",
     "trigger",
     "provider",
@@ -87,6 +109,8 @@ pub const KEYS: [&str; 15] = [
     "egress",
     "credentials",
     "timezone",
+    "say",
+    "seen",
     "mounts",
 ];
 
@@ -153,6 +177,13 @@ impl GroupConfig {
                     .map_err(|why| bad("credentials", why.to_string()))?;
             }
             "timezone" => self.timezone = word(value),
+            "say" => {
+                let known = |word: String| {
+                    Say::from_name(&word).ok_or_else(|| bad("say", "use final or stream".into()))
+                };
+                self.say = word(value).map(known).transpose()?;
+            }
+            "seen" => self.seen = word(value),
             "mounts" | "additionalMounts" => {
                 self.mounts = match value {
                     "" => Vec::new(),
@@ -189,6 +220,13 @@ impl GroupConfig {
             self.model.as_ref().filter(|model| model.chars().any(|c| c.is_control() || c == ' '))
         {
             return bad("model", model.clone(), "a model's name has no blanks".into());
+        }
+        let is_sign = |sign: &String| {
+            (1..=MOST_SIGN).contains(&sign.chars().count())
+                && !sign.chars().any(|c| c.is_ascii() || c.is_control() || c.is_whitespace())
+        };
+        if let Some(sign) = self.seen.as_ref().filter(|sign| !is_sign(sign)) {
+            return bad("seen", sign.clone(), "use one emoji, such as 👀".into());
         }
         if self.mounts.len() > MOST_MOUNTS {
             return bad("mounts", format!("{} mounts", self.mounts.len()), format!("at most {MOST_MOUNTS}"));
@@ -244,6 +282,8 @@ mod tests {
             ("egress", "model_fetch"),
             ("credentials", "stdin"),
             ("timezone", "Asia/Tokyo"),
+            ("say", "stream"),
+            ("seen", "👀"),
             ("mounts", r#"[{"hostPath": "/x"}]"#),
         ] {
             let set = GroupConfig::default().with(key, value).unwrap();
@@ -268,6 +308,8 @@ mod tests {
             ("egress", "all", "model_fetch"),
             ("model", "a b", "blanks"),
             ("mounts", "{}", "hostPath"),
+            ("say", "all", "stream"),
+            ("seen", "seen", "emoji"),
             ("colour", "red", "timezone"),
         ] {
             let error = GroupConfig::default().with(key, value).unwrap_err().to_string();

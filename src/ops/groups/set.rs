@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Settings that a live run does not depend on.
-const FOR_PEOPLE: [&str; 2] = ["name", "trigger"];
+const FOR_PEOPLE: [&str; 3] = ["name", "trigger", "seen"];
 
 /// The group, and its changes: all or none are made.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

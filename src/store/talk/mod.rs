@@ -14,4 +14,5 @@ pub(super) mod messages;
 pub(super) mod outbox;
 pub(super) mod people;
 pub(super) mod register;
+pub(super) mod signs;
 pub(super) mod visits;

@@ -5,7 +5,7 @@ use rusqlite::OptionalExtension;
 
 use crate::{
     domain::{
-        platforms::channels::LONGEST_WAIT_MS,
+        platforms::{channels::LONGEST_WAIT_MS, signs::Sign},
         runs::retry::{self, Rest},
     },
     store::{Result, Store, columns::Columns as _},
@@ -24,6 +24,24 @@ pub enum NextToSay {
 }
 
 impl Store {
+    /// Returns the reaction that the newest message of a batch is to have, where its group wants one.
+    pub async fn sign_of(&self, batch: i64) -> Result<Option<Sign>> {
+        self.ask(move |c| {
+            Ok(c.prepare_cached(
+                "SELECT m.chat_jid, m.id, g.config ->> '$.seen' AS sign
+                 FROM batches b JOIN sessions s ON s.lane_id = b.lane_id JOIN groups g ON g.folder = s.group_folder
+                   JOIN inbox i ON i.lane_id = b.lane_id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake'
+                   JOIN messages m ON m.seq = i.seq
+                 WHERE b.id = ?1 AND g.config ->> '$.seen' IS NOT NULL ORDER BY i.n DESC LIMIT 1",
+            )?
+            .query_row([batch], |r| {
+                Ok(Sign { chat_jid: r.get("chat_jid")?, message_id: r.get("id")?, sign: r.get("sign")?, sign_id: None })
+            })
+            .optional()?)
+        })
+        .await
+    }
+
     /// Returns what is to be said next to a chat. Nothing is marked.
     pub async fn next_to_say(&self, chat: &str, now: Time) -> Result<NextToSay> {
         let chat = chat.to_owned();

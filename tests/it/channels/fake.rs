@@ -197,6 +197,7 @@ impl Channel for Fake {
             buttons: true,
             typing: true,
             edits: true,
+            reacts: true,
             threads: false,
             text: Some(TextLimit { max: LONGEST, unit: Unit::Chars, format: Format::Discord }),
             largest_file: 0,
@@ -261,8 +262,16 @@ impl Channel for Fake {
 
     fn amend<'a>(&'a self, _: &'a str, platform_id: &'a str, change: Change) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let Change::Text(text) = change else { return Err(Unsent::refused("only texts change here")) };
-            self.call(&["edit", platform_id, &text.text]).await.map(|_| Vec::new())
+            let done = match change {
+                Change::Text(text) => self.call(&["edit", platform_id, &text.text]).await,
+                Change::Deleted => self.call(&["delete", platform_id]).await,
+                Change::Reaction(sign) => self.call(&["react", platform_id, &sign]).await,
+            };
+            match done?.first().map(String::as_str) {
+                Some("ok") => Ok(Vec::new()),
+                Some("busy") => Err(Unsent::Not(NotSent::Busy { after_ms: 1, scope: Scope::Chat })),
+                _ => Err(Unsent::refused("the platform refuses it")),
+            }
         })
     }
 

@@ -210,6 +210,7 @@ impl World {
             stop: stop.clone(),
         };
         self.loops.spawn(deliver::run(post, true));
+        self.loops.spawn(g2::loops::signs::run(store.clone(), Arc::clone(&channels), stop.clone()));
         self.loops.spawn(g2::loops::typing::run(store.clone(), Arc::clone(&channels), stop.clone()));
         self.loops.spawn(async move { channels.run(&Intake::new(store), &stop).await });
     }

@@ -8,6 +8,7 @@ use g2::domain::{
 use g2::store::HandoverLimits;
 
 use g2_text::Rendered;
+use ipc_handlers::Folder;
 
 use super::{NOW, Rig, World, fake::LONGEST};
 
@@ -298,4 +299,64 @@ async fn a_part_looks_the_same_however_often_it_is_sent() {
     assert_eq!(world.platform(&["calls"]).await, ["4"]);
     let kept = world.store.parts_of(id).await.unwrap();
     assert!(kept.iter().all(|part| part.text.is_none() && part.platform_id.is_some()), "{kept:?}");
+}
+
+/// Has an agent begin with what waits; returns its run and its batch.
+async fn takes_up(world: &World) -> (i64, i64) {
+    world.judge().await;
+    let lane = world.store.waiting_lanes().unwrap()[0].lane;
+    let limits = HandoverLimits { messages: 10, bytes: 1 << 20, context: 1 };
+    let handed = world.store.start_run(lane, SandboxName::Process, "me", limits, NOW).await.unwrap().unwrap();
+    (handed.run, handed.batch)
+}
+
+async fn set(world: &World, key: &str, value: &str) {
+    let settings = vec![(key.to_owned(), value.to_owned())];
+    world.store.set_group(Folder::parse("main").unwrap(), settings, None, NOW).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_an_agent_has_in_hand_has_a_sign_that_goes_when_it_is_done() {
+    for rig in Rig::fakes(SentTwice::Never) {
+        let mut world = World::new(rig).await;
+        let reacted = async |world: &World| {
+            let all = world.platform(&["reacted"]).await;
+            all.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>()
+        };
+        // The daemon has to know what the platform can do.
+        let hello = world.say("hi").await;
+        world.until_row(hello, DeliveryStatus::Sent).await;
+        set(&world, "seen", "👀").await;
+        world.hears("k1", "m7", "hello", None).await;
+        world.until_came(&["hello"]).await;
+        let (run, batch) = takes_up(&world).await;
+        world.until("the sign", async || reacted(&world).await == ["m7=👀"]).await;
+        // A daemon that dies meanwhile leaves it there; the next one takes it away.
+        world.until("it to be known", async || !world.store.signs().await.unwrap().is_empty()).await;
+        world.die().await;
+        let text = world.say("here again").await;
+        world.until_row(text, DeliveryStatus::Sent).await;
+        assert_eq!(reacted(&world).await.len(), 1, "it is not put twice");
+        world.store.take_back(run, batch).await.unwrap();
+        world.until("the end of it", async || reacted(&world).await == ["m7=👀", "m7="]).await;
+        world.until("it to be forgotten", async || world.store.signs().await.unwrap().is_empty()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_sign_that_fails_or_hangs_delays_nothing() {
+    let world = World::new(Rig::adapter(SentTwice::Never)).await;
+    let hello = world.say("hi").await;
+    world.until_row(hello, DeliveryStatus::Sent).await;
+    set(&world, "seen", "👀").await;
+    world.platform(&["react-fault", "hold"]).await;
+    world.hears("k1", "m7", "hello", None).await;
+    world.until_came(&["hello"]).await;
+    takes_up(&world).await;
+    for n in 0..3 {
+        let text = world.say(&n.to_string()).await;
+        world.until_row(text, DeliveryStatus::Sent).await;
+    }
+    assert_eq!(world.shown().await, ["hi", "0", "1", "2"]);
+    assert!(world.platform(&["reacted"]).await.is_empty(), "the platform is still at it");
 }
