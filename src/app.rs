@@ -278,6 +278,7 @@ impl Daemon {
             store: store.clone(),
             sandbox,
             gateway: Arc::clone(&gateway),
+            channels: Arc::clone(&channels),
             boxes: Arc::clone(&boxes),
             allowances,
             machine: Arc::clone(&machine),

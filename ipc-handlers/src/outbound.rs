@@ -61,6 +61,18 @@ pub fn strip_internal(text: &str) -> String {
     outbound(text).text
 }
 
+/// Returns what may leave the host of a text that goes on: nothing that may become a tag.
+#[must_use]
+pub fn so_far(text: &str) -> String {
+    let begins = |tail: &str| {
+        ["<internal", "</internal"]
+            .iter()
+            .any(|tag| tag.get(..tail.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(tail)))
+    };
+    let end = text.rfind('<').filter(|at| begins(&text[*at..])).unwrap_or(text.len());
+    strip_internal(&text[..end])
+}
+
 /// Returns whether there is something in `text`, and all of it is in `<internal>` blocks.
 #[must_use]
 pub fn is_all_internal(text: &str) -> bool {
@@ -130,6 +142,19 @@ fn is_js_space(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_that_goes_on_never_shows_what_may_be_internal() {
+        let whole = "Hello <INTERNAL>secret</internal> a < b <b>x</b> <internally> end";
+        for (at, _) in whole.char_indices() {
+            let shown = so_far(&whole[..at]);
+            assert!(!shown.to_lowercase().contains("<int") || shown.contains("<internally"), "{shown}");
+            assert!(!shown.contains('s') || at > whole.find("</internal>").unwrap(), "{shown}");
+        }
+        assert_eq!(so_far("a <"), "a");
+        assert_eq!(so_far("a < b"), "a < b");
+        assert_eq!(so_far(whole), strip_internal(whole));
+    }
 
     #[test]
     fn blocks_go_and_the_rest_stays_as_in_v1() {

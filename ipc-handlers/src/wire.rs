@@ -18,6 +18,8 @@ pub const V1_OUTPUT_START: &str = "---NANOCLAW_OUTPUT_START---";
 pub const V1_OUTPUT_END: &str = "---NANOCLAW_OUTPUT_END---";
 /// The file in `input/` that asks a runner to finish and leave.
 pub const CLOSE_FILE: &str = "_close";
+/// A text that grows beyond this is not shown before it is whole, bytes.
+pub const LONGEST_SO_FAR: usize = 64 << 10;
 /// The protocol that this host speaks.
 pub const PROTOCOL: u32 = 2;
 
@@ -66,6 +68,28 @@ pub struct Launch {
     /// Ours: bounds on the run.
     #[serde(default)]
     pub limits: Limits,
+    /// Ours: what of an answer is said before it is whole.
+    #[serde(default, skip_serializing_if = "Say::is_final")]
+    pub say: Say,
+}
+
+/// What of an answer is said before it is whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Say {
+    /// Nothing.
+    #[default]
+    Final,
+    /// Each text between tools.
+    Texts,
+    /// The same, and a text while it grows: records of [`Kind::SoFar`].
+    Growing,
+}
+
+impl Say {
+    fn is_final(&self) -> bool {
+        *self == Self::Final
+    }
 }
 
 /// Names and values of which only the names are ever shown. Written as JSON they are whole: that is for stdin alone.
@@ -179,6 +203,8 @@ pub enum Kind {
     Deferred,
     /// A tool of the blocked list ran all the same.
     BlockedTool,
+    /// What there is so far of the text that comes next: of at most [`LONGEST_SO_FAR`] bytes. The next text takes its place.
+    SoFar,
 }
 
 /// `success` or `error`, as v1 has it.

@@ -452,6 +452,9 @@ pub struct Delivery {
     /// An agent wrote it: marks in it mean something.
     #[serde(skip)]
     pub is_markdown: bool,
+    /// It is said, or was, before it is whole.
+    #[serde(skip)]
+    pub growth: Option<super::platforms::growth::Growth>,
     pub sender: Option<String>,
     pub reply_to: Option<String>,
     /// Tries before this one.

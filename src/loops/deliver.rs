@@ -23,7 +23,10 @@ use crate::{
         host::{errors::chain, feed::EventKind},
         platforms::{
             attachments::{Attachment, Goes, told},
-            channels::{Doubt, Found, Part, SentTwice, Unsent, after, in_doubt, parts, unasked},
+            channels::{
+                Change, Doubt, Found, NotSent, Part, SentTwice, Unsent, after, in_doubt, parts, unasked,
+            },
+            growth::{Growth, Step, steps},
         },
         rows::{Delivery, UnknownDeliveries},
     },
@@ -240,12 +243,45 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
         return not_taken(post, delivery, &nobody, SentTwice::Never, None).await;
     };
     let channel = &*channel;
-    let sent_twice = channel.traits().sent_twice;
     let delivery = &*fitting(channel, delivery);
-    let parts = parts_of(post, channel, delivery).await?;
+    if delivery.growth == Some(Growth::Growing) && !channel.traits().edits {
+        // It is said when it is whole; others do not wait for that.
+        post.store.shown_so_far(delivery, clock::now(), clock::now()).await?;
+        return Ok(None);
+    }
+    let mut first = true;
+    let mut parts = parts_of(post, channel, delivery).await?;
+    loop {
+        match send_all(post, channel, delivery, parts, &mut first).await? {
+            Sent::Ended(next) => return Ok(next),
+            Sent::All => {}
+        }
+        if !change(post, channel, delivery, &mut first).await? {
+            return Ok(None);
+        }
+        parts = post.store.parts_of(delivery.id).await?;
+    }
+}
+
+/// How far the parts of a row came.
+enum Sent {
+    /// The row is said, or it is known how it goes on with it.
+    Ended(Option<NextDelivery>),
+    /// The platform has all parts of a text that was said before it was whole; they may be others now.
+    All,
+}
+
+/// Sends the parts that the platform does not have. `first`: something may be sent at once.
+async fn send_all(
+    post: &Post,
+    channel: &dyn Channel,
+    delivery: &Delivery,
+    parts: Vec<OutboxPart>,
+    first: &mut bool,
+) -> Result<Sent, StoreError> {
+    let sent_twice = channel.traits().sent_twice;
     let count = parts.len();
     let mut in_doubt = delivery.in_doubt_since;
-    let mut is_first = true;
     for (n, part) in (1..).zip(parts) {
         // An earlier try, or an earlier daemon, had it sent.
         if part.platform_id.is_some() {
@@ -254,12 +290,15 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
         let text = &part.text.unwrap_or_else(|| bare(delivery));
         let last = usize::try_from(n).is_ok_and(|n| n == count);
         let part = Part { of: delivery, n, text, last };
-        if !std::mem::take(&mut is_first) {
+        let may_at_once = std::mem::take(first);
+        if !may_at_once {
             // Nothing of this part is sent yet: where we stop, a restart begins with it.
             tokio::select! {
-                () = post.stop.cancelled() => return Ok(None),
+                () = post.stop.cancelled() => return Ok(Sent::Ended(None)),
                 () = channel.turn(&delivery.chat_jid, delivery.for_people) => {}
             }
+        }
+        if !may_at_once || (delivery.growth.is_some() && in_doubt.is_none()) {
             post.store.part_begins(delivery.id, clock::now()).await?;
         }
         let begun = in_doubt.unwrap_or_else(clock::now);
@@ -267,7 +306,7 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
             Looked::Has(ids) => Ok(ids),
             Looked::Leave(why) => {
                 let unsent = Unsent::Unknown(why);
-                return not_taken(post, delivery, &unsent, SentTwice::Never, in_doubt).await;
+                return not_taken(post, delivery, &unsent, SentTwice::Never, in_doubt).await.map(Sent::Ended);
             }
             Looked::Send { doubtful } => {
                 if !doubtful {
@@ -288,7 +327,7 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
                     Unsent::Unknown(_) => Some(begun),
                     Unsent::Not(_) => in_doubt,
                 };
-                return not_taken(post, delivery, &unsent, sent_twice, since).await;
+                return not_taken(post, delivery, &unsent, sent_twice, since).await.map(Sent::Ended);
             }
         };
         tracing::debug!(outbox = delivery.id, part = n, platform_id, "said");
@@ -297,16 +336,88 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
         }
         in_doubt = None;
         let now = clock::now();
-        if !last {
+        if !last || delivery.growth.is_some() {
             post.store.part_sent(delivery.id, n, platform_id, now).await?;
         } else if post.stop.is_cancelled() || channel.takes_turns() {
             post.store.delivered(delivery.id, n, platform_id, now).await?;
         } else {
             let chat = &delivery.chat_jid;
-            return post.store.delivered_and_next(delivery.id, n, platform_id, chat, now).await.map(Some);
+            let next = post.store.delivered_and_next(delivery.id, n, platform_id, chat, now).await?;
+            return Ok(Sent::Ended(Some(next)));
         }
     }
-    Ok(None)
+    Ok(if delivery.growth.is_some() { Sent::All } else { Sent::Ended(None) })
+}
+
+/// Makes what the platform shows of a text that grows into what there is of it now; whether there are parts that are to be sent.
+async fn change(
+    post: &Post,
+    channel: &dyn Channel,
+    delivery: &Delivery,
+    first: &mut bool,
+) -> Result<bool, StoreError> {
+    let id = delivery.id;
+    let shown: Vec<(Rendered, Option<String>)> = post
+        .store
+        .parts_of(id)
+        .await?
+        .into_iter()
+        .map(|part| (part.text.unwrap_or_default(), part.platform_id))
+        .collect();
+    let texts: Vec<Rendered> = shown.iter().map(|(text, _)| text.clone()).collect();
+    let mut more = Vec::new();
+    for step in steps(&texts, cut(channel, delivery).await) {
+        let (n, what) = match step {
+            Step::Add(_, text) => {
+                more.push(text);
+                continue;
+            }
+            Step::Change(n, text) => (n, Change::Text(text)),
+            Step::Remove(n) => (n, Change::Deleted),
+        };
+        let Some((_, Some(platform_id))) = shown.get(n as usize - 1) else { continue };
+        if !std::mem::take(first) {
+            tokio::select! {
+                () = post.stop.cancelled() => return Ok(false),
+                () = channel.turn(&delivery.chat_jid, delivery.for_people) => {}
+            }
+        }
+        let changing = channel.amend(&delivery.chat_jid, platform_id, what.clone());
+        let outcome = tokio::time::timeout(SEND_TIMEOUT, changing).await;
+        failpoint::reach("deliver.changed");
+        match outcome.unwrap_or_else(|_| Err(Unsent::again("the platform did not answer in 60 s"))) {
+            Ok(_) => {}
+            // What is there already can stay; a later part is worth more than its removal.
+            Err(Unsent::Not(NotSent::Refused { .. } | NotSent::Gone { .. })) if what == Change::Deleted => {}
+            Err(unsent @ Unsent::Not(NotSent::Refused { .. } | NotSent::Gone { .. }))
+                if delivery.growth == Some(Growth::Growing) =>
+            {
+                tracing::debug!(outbox = id, error = %chain(&unsent), "a text could not be changed while it grows");
+                break;
+            }
+            Err(unsent) => {
+                // To change it twice does no harm.
+                let again = match unsent {
+                    Unsent::Unknown(why) => Unsent::again(why),
+                    not => not,
+                };
+                not_taken(post, delivery, &again, SentTwice::Never, None).await?;
+                return Ok(false);
+            }
+        }
+        match what {
+            Change::Text(text) => post.store.part_changed(id, n, text).await?,
+            Change::Deleted | Change::Reaction(_) => post.store.part_removed(id, n).await?,
+        }
+    }
+    if !more.is_empty() {
+        post.store.lay_parts(id, more).await?;
+        return Ok(true);
+    }
+    let now = clock::now();
+    let pace = i64::try_from(channel.traits().growth_ms).unwrap_or(i64::MAX);
+    post.store.shown_so_far(delivery, now.plus_ms(pace), now).await?;
+    Ok(false)
 }
 
 /// How it goes on with a part, once it is known whether the platform has it.
@@ -362,17 +473,24 @@ async fn parts_of(
             return Ok(known);
         }
     }
-    let Some(limit) = limit else { return Ok(vec![whole]) };
-    let (text, is_markdown) = (delivery.text.clone(), delivery.is_markdown);
-    let cut = move || parts(&text, is_markdown, limit);
-    // A long text takes its time, in which others go on.
-    let parts =
-        if delivery.text.len() > LONG { spawn_blocking(cut).await.unwrap_or_default() } else { cut() };
-    if parts.is_empty() || parts[..] == [bare(delivery)] {
+    if limit.is_none() {
+        return Ok(vec![whole]);
+    }
+    let parts = cut(channel, delivery).await;
+    if delivery.growth.is_none() && (parts.is_empty() || parts[..] == [bare(delivery)]) {
         return Ok(vec![whole]);
     }
     post.store.lay_parts(delivery.id, parts.clone()).await?;
     Ok(parts.into_iter().map(|text| OutboxPart { text: Some(text), platform_id: None }).collect())
+}
+
+/// Returns a row's text as the parts that the platform takes.
+async fn cut(channel: &dyn Channel, delivery: &Delivery) -> Vec<Rendered> {
+    let Some(limit) = channel.traits().text else { return vec![bare(delivery)] };
+    let (text, is_markdown) = (delivery.text.clone(), delivery.is_markdown);
+    let cut = move || parts(&text, is_markdown, limit);
+    // A long text takes its time, in which others go on.
+    if delivery.text.len() > LONG { spawn_blocking(cut).await.unwrap_or_default() } else { cut() }
 }
 
 /// Returns a row's text as it is.

@@ -28,6 +28,7 @@ use super::{
     starts::{Starts, What},
 };
 use crate::{
+    channels::Channels,
     config::Config,
     domain::{
         host::{errors::chain, repeats::Repeats, zone::Zone},
@@ -70,6 +71,8 @@ pub struct Runs {
     pub sandbox: Arc<dyn Sandbox>,
     /// The containers' way to the model's host.
     pub gateway: Arc<Gateway>,
+    /// What platforms can show.
+    pub channels: Arc<Channels>,
     pub boxes: Arc<Boxes>,
     pub allowances: Arc<Allowances>,
     pub machine: Arc<Machine>,

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use ipc_handlers::wire::{Kind, PROTOCOL, Record, Status};
+use ipc_handlers::wire::{Kind, LONGEST_SO_FAR, PROTOCOL, Record, Say, Status};
 
 use crate::{
     inbox::Inbox,
@@ -20,6 +20,8 @@ use crate::{
 pub enum Event {
     /// The agent has said something, and its turn goes on.
     Say(String),
+    /// What there is so far of the text that the agent says next.
+    SoFar(String),
     /// The agent has finished with these batches, perhaps with a last word. A task's turn has no batch.
     TurnDone { say: Option<String>, batches: Vec<String> },
     /// The same, and the agent works on in the background: its run must not end yet.
@@ -49,6 +51,8 @@ pub struct Host {
     pub(crate) state: State,
     pub(crate) mailbox: Mailbox,
     pub(crate) blocked_tools: Vec<String>,
+    /// What of an answer the host wants before it is whole.
+    pub(crate) say: Say,
     pub(crate) session: Mutex<Option<String>>,
     /// The session that the host knows of: that of the launch document, or the one that `ready` named.
     pub(crate) known_session: Mutex<Option<String>>,
@@ -69,6 +73,10 @@ impl Host {
                 return self.name_session();
             }
             Event::Say(text) => self.result(Some(text), Vec::new()),
+            Event::SoFar(text) if self.say == Say::Growing && text.len() <= LONGEST_SO_FAR => {
+                self.note(Kind::SoFar, Some(text))
+            }
+            Event::SoFar(_) => Ok(()),
             Event::TurnDone { say, batches } => self.turn_done(say, batches),
             Event::TurnDeferred { say, batches } => self.turn_deferred(say, batches),
             Event::Failed(error) => self.records.write(Record {

@@ -95,6 +95,7 @@ fn live(records: &Arc<Records>) -> Result<Leave, RunnerError> {
             launch.token.clone(),
         ),
         blocked_tools: launch.blocked_tools.clone(),
+        say: launch.say,
         session: Mutex::new(None),
         known_session: Mutex::new(launch.session_id.clone()),
         is_ready: AtomicBool::new(false),

@@ -56,6 +56,7 @@ impl Channel for Local {
             buttons: false,
             typing: true,
             edits: false,
+            growth_ms: 0,
             reacts: false,
             threads: true,
             text: None,

@@ -33,6 +33,7 @@ use crate::{
             addresses::{Platform, kind_of},
             channels::{Change, Connection, Found, Lamp, Lights, Outcome, Part, Scope, Traits, Unsent},
             chats::{ChatInfo, ChatKind},
+            growth::PACE_MS,
             pace::Gate,
         },
     },
@@ -56,6 +57,8 @@ const LONGEST_WORDS: usize = 500;
 const LOOK_AT_WISHES: Duration = Duration::from_secs(1);
 /// How often the settings of an account that was refused are looked at.
 const LOOK_AT_SETTINGS: Duration = Duration::from_secs(10);
+/// The time between two changes of a text that grows, where the adapter says nothing about it, ms.
+const GROWTH_MS: u64 = 1000;
 /// How often it is written down that a platform took something, at most.
 const NOTE_OUT: Duration = Duration::from_secs(1);
 
@@ -431,6 +434,11 @@ impl Channel for Remote {
             buttons: can(Can::Buttons),
             typing: can(Can::Typing),
             edits: can(Can::Edit),
+            growth_ms: if hello.draft_ms == 0 {
+                GROWTH_MS
+            } else {
+                hello.draft_ms.clamp(*PACE_MS.start(), *PACE_MS.end())
+            },
             reacts: can(Can::React),
             threads: can(Can::Threads),
             text: Some(hello.text),

@@ -18,6 +18,8 @@ pub struct Traits {
     pub buttons: bool,
     pub typing: bool,
     pub edits: bool,
+    /// How long it is to be left alone between two changes of a text that grows, ms.
+    pub growth_ms: u64,
     /// Whether it shows our reactions to messages.
     pub reacts: bool,
     pub threads: bool,

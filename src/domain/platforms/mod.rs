@@ -6,6 +6,7 @@ pub mod addresses;
 pub mod attachments;
 pub mod channels;
 pub mod chats;
+pub mod growth;
 pub mod pace;
 pub mod signs;
 pub mod typing;

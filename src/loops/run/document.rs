@@ -12,7 +12,9 @@ use tokio::task::spawn_blocking;
 
 use super::Runs;
 use crate::{
-    domain::{host::errors::chain, platforms::attachments::Digest, states::SandboxName},
+    domain::{
+        host::errors::chain, platforms::attachments::Digest, runs::group_config::Say, states::SandboxName,
+    },
     store::{Content, Handed, HandedTask, batch_name, task_batch},
     system::media::Media,
 };
@@ -82,9 +84,27 @@ pub(super) async fn of_batch(runs: &Runs, handed: &Handed) -> Launching {
         batch_id: batch_name(handed.batch),
         lane: lane.trim_end().to_owned(),
         generation: handed.generation,
+        say: say_of(runs, &handed.group, &handed.chat_jid).await,
         ..document(runs, &handed.group, handed.run, prompt, &handed.chat_jid, handed.is_main)
     };
     Launching { document, is_main: handed.is_main }
+}
+
+/// Returns what of an answer a group wants before it is whole, as far as the chat's platform can show it.
+async fn say_of(runs: &Runs, group: &Folder, chat: &str) -> wire::Say {
+    let row = match runs.store.group(group).await {
+        Ok(row) => row,
+        Err(error) => {
+            tracing::error!(%group, error = %chain(&error), "reading a group's settings failed; its answers are said whole");
+            None
+        }
+    };
+    let streams = row.and_then(|row| row.config().ok()).is_some_and(|own| own.say == Some(Say::Stream));
+    match (streams, runs.channels.of(chat).is_some_and(|channel| channel.traits().edits)) {
+        (false, _) => wire::Say::Final,
+        (true, false) => wire::Say::Texts,
+        (true, true) => wire::Say::Growing,
+    }
 }
 
 pub(super) fn of_task(runs: &Runs, handed: &HandedTask) -> Launching {
@@ -128,6 +148,7 @@ fn document(
         blocked_tools: BLOCKED_TOOLS.map(str::to_owned).to_vec(),
         provider: wire::Provider::default(),
         limits: wire::Limits::default(),
+        say: wire::Say::Final,
     }
 }
 

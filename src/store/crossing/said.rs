@@ -6,9 +6,10 @@ use std::fmt;
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension};
 
+use crate::domain::platforms::addresses::{LOCAL, channel_of};
 use crate::store::{
     Result,
-    talk::outbox::{Say, say},
+    talk::outbox::{Say, grow, growing, grown, say},
 };
 
 /// The source of a text. Each says its text once.
@@ -52,6 +53,49 @@ pub(in crate::store) fn said(c: &Connection, key: &Key, what: &Say<'_>, now: Tim
         Some(row) => Ok(row),
         None => say(c, &Say { key: Some(&key), ..*what }, now),
     }
+}
+
+/// Whether the beginning of a text is said: where the group wants that. Terminals show no beginnings.
+pub(in crate::store) fn may_grow(c: &Connection, run: i64) -> Result<bool> {
+    let (chat, wanted): (String, bool) = c
+        .prepare_cached(
+            "SELECT r.chat_jid, coalesce(g.config ->> '$.say', '') = 'stream' AS wanted FROM runs r JOIN groups g ON g.folder = r.group_folder WHERE r.id = ?1",
+        )?
+        .query_row([run], |r| Ok((r.get("chat_jid")?, r.get("wanted")?)))?;
+    Ok(wanted && channel_of(&chat) != LOCAL.channel)
+}
+
+/// A run has said the beginning of a text: it is the text that grows already, or a new one.
+pub(in crate::store) fn said_so_far(
+    c: &Connection,
+    run: i64,
+    key: &Key,
+    what: &Say<'_>,
+    now: Time,
+) -> Result<()> {
+    match growing(c, run)? {
+        Some(row) => grow(c, row, what.text),
+        None => said(c, key, &Say { growing: true, ..*what }, now).map(drop),
+    }
+}
+
+/// A run has said a whole text: it takes the place of the one that grows.
+pub(in crate::store) fn said_whole(
+    c: &Connection,
+    run: i64,
+    key: &Key,
+    what: &Say<'_>,
+    now: Time,
+) -> Result<i64> {
+    match growing(c, run)? {
+        Some(row) => grown(c, row, Some((what.text, what.cause))).map(|()| row),
+        None => said(c, key, what, now),
+    }
+}
+
+/// What a run has said so far stays as it is.
+pub(in crate::store) fn says_no_more(c: &Connection, run: i64) -> Result<()> {
+    growing(c, run)?.map_or(Ok(()), |row| grown(c, row, None))
 }
 
 /// Returns the newest row of the outbox that a run said; 0 where there is none.

@@ -303,6 +303,8 @@ async fn of_the_outbox(store: &Store) {
     let part = |text: &str| Rendered { text: text.to_owned(), ..Rendered::default() };
     store.lay_parts(first.id, vec![part("a"), part("b")]).await.unwrap();
     store.part_sent(first.id, 1, "p1".into(), NOW).await.unwrap();
+    store.part_changed(first.id, 1, part("c")).await.unwrap();
+    store.part_removed(first.id, 3).await.unwrap();
     assert_eq!(store.parts_of(first.id).await.unwrap().len(), 2);
     assert!(store.attachments_said(first.id).await.unwrap().is_empty());
     assert_eq!(store.attachments(1).await.unwrap().len(), 1);
@@ -322,6 +324,7 @@ async fn of_the_outbox(store: &Store) {
         panic!()
     };
     store.delivered(next.id, 1, "p3".into(), NOW).await.unwrap();
+    store.shown_so_far(&next, NOW, NOW).await.unwrap();
     assert!(!store.said_all("local:main", NOW).await.unwrap());
     assert!(store.last_sent("local:main").await.unwrap() > 0);
     assert!(store.newest_message("local:main").await.unwrap().is_some());

@@ -12,6 +12,7 @@ use crate::domain::{
         addresses::channel_of,
         attachments::Attachment,
         channels::{LONGEST_WAIT_MS, Then},
+        growth::Growth,
     },
     rows::{Delivery, OutboxRow},
     runs::retry::{self, Rest},
@@ -119,14 +120,17 @@ impl Store {
         .await
     }
 
-    /// Writes down the parts of a row before the first of them is sent, so that every later try sends the same parts.
+    /// Writes down the parts of a row before the first of them is sent, so that every later try sends the same parts; behind
+    /// those that there are.
     pub async fn lay_parts(&self, id: i64, parts: Vec<Rendered>) -> Result<()> {
         self.write(move |c| {
             let mut insert = c.prepare_cached(
                 "INSERT INTO outbox_parts (outbox_id, part, chat_jid, text, looks) SELECT id, ?2, chat_jid, ?3, ?4 FROM outbox WHERE id = ?1",
             )?;
-            for (part, text) in (1..).zip(parts) {
-                let part: i64 = part;
+            let known: i64 = c
+                .prepare_cached("SELECT coalesce(max(part), 0) FROM outbox_parts WHERE outbox_id = ?1")?
+                .query_row([id], |r| r.get(0))?;
+            for (part, text) in (known + 1..).zip(parts) {
                 insert.execute(params![id, part, text.text, Looks::of(&text)])?;
             }
             Ok(())
@@ -163,6 +167,50 @@ impl Store {
     pub async fn part_begins(&self, id: i64, now: Time) -> Result<()> {
         self.write(move |c| {
             c.prepare_cached("UPDATE outbox SET begun_at = ?2 WHERE id = ?1")?.execute(params![id, now.0])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// A part that the platform has is another text now.
+    pub async fn part_changed(&self, id: i64, part: u32, text: Rendered) -> Result<()> {
+        self.write(move |c| {
+            c.prepare_cached(
+                "UPDATE outbox_parts SET text = ?3, looks = ?4 WHERE outbox_id = ?1 AND part = ?2",
+            )?
+            .execute(params![id, part, text.text, Looks::of(&text)])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// The platform has a part no more.
+    pub async fn part_removed(&self, id: i64, part: u32) -> Result<()> {
+        self.write(move |c| {
+            c.prepare_cached("DELETE FROM outbox_parts WHERE outbox_id = ?1 AND part = ?2")?
+                .execute(params![id, part])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// The platform shows of a text that grows all that there was of it. If there is more meanwhile, it is to be said; a text
+    /// that is not whole rests until `again`.
+    pub async fn shown_so_far(&self, said: &Delivery, again: Time, now: Time) -> Result<()> {
+        let (id, text, growth) = (said.id, said.text.clone(), said.growth);
+        self.write(move |c| {
+            let whole = c
+                .prepare_cached(
+                    "UPDATE outbox SET status = iif(text = ?2 AND growth = ?3, 'sent', 'pending'), sent_at = iif(text = ?2 AND growth = ?3, ?4, NULL), error = NULL, begun_at = NULL,
+                       attempts = 1, next_try_at = iif(growth = 'growing', ?5, NULL)
+                     WHERE id = ?1 AND status = 'sending' RETURNING growth = 'grown' AND status = 'sent' AS whole",
+                )?
+                .query_row(params![id, text, growth.map(Growth::as_str), now.0, again.0], |r| r.get("whole"))
+                .optional()?;
+            if whole == Some(true) {
+                c.prepare_cached("UPDATE outbox_parts SET text = NULL, looks = NULL WHERE outbox_id = ?1 AND platform_id IS NOT NULL")?
+                    .execute([id])?;
+            }
             Ok(())
         })
         .await
@@ -374,13 +422,13 @@ fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> 
         return Ok(NextDelivery::NotBefore(at));
     }
     c.prepare_cached(
-        "UPDATE outbox SET status = 'sending', attempts = attempts + 1, next_try_at = NULL, begun_at = coalesce(begun_at, ?2) WHERE id = ?1",
+        "UPDATE outbox SET status = 'sending', attempts = attempts + 1, next_try_at = NULL, begun_at = coalesce(begun_at, iif(growth IS NULL, ?2, NULL)) WHERE id = ?1",
     )?
     .execute([delivery.id, now.0])?;
     Ok(NextDelivery::Now(delivery))
 }
 
-const DELIVERY: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, begun_at, buttons, files, group_folder IS NOT NULL AS is_markdown FROM outbox";
+const DELIVERY: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, begun_at, buttons, files, group_folder IS NOT NULL AS is_markdown, growth FROM outbox";
 
 fn delivery_row(c: &Connection, r: &Row<'_>) -> Result<Delivery> {
     Ok(Delivery {
@@ -389,6 +437,7 @@ fn delivery_row(c: &Connection, r: &Row<'_>) -> Result<Delivery> {
         thread: r.get("thread")?,
         text: r.get("text")?,
         is_markdown: r.get("is_markdown")?,
+        growth: r.word_or_null("outbox", "growth")?,
         sender: r.get("sender")?,
         reply_to: r.get("reply_to")?,
         attempts: r.get("attempts")?,
@@ -438,7 +487,7 @@ fn part_sent(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -
     c.prepare_cached(
         "INSERT INTO outbox_parts (outbox_id, part, chat_jid, platform_id, sent_at) SELECT id, ?2, chat_jid, ?3, ?4 FROM outbox
          WHERE id = ?1 AND NOT (?2 = 1 AND ?3 = CAST(?1 AS TEXT) AND NOT EXISTS (SELECT 1 FROM outbox_parts WHERE outbox_id = ?1))
-         ON CONFLICT (outbox_id, part) DO UPDATE SET platform_id = excluded.platform_id, sent_at = excluded.sent_at, text = NULL, looks = NULL",
+         ON CONFLICT (outbox_id, part) DO UPDATE SET platform_id = excluded.platform_id, sent_at = excluded.sent_at, text = iif((SELECT growth FROM outbox WHERE id = ?1) IS NULL, NULL, text), looks = iif((SELECT growth FROM outbox WHERE id = ?1) IS NULL, NULL, looks)",
     )?
     .execute(params![id, part, platform_id, now.0])?;
     Ok(())
@@ -471,14 +520,46 @@ pub(in crate::store) struct Say<'a> {
     pub(in crate::store) key: Option<&'a str>,
     /// What goes with it.
     pub(in crate::store) files: &'a [Attachment],
+    /// It is the beginning of a text.
+    pub(in crate::store) growing: bool,
+}
+
+/// Returns the text of a run that still grows.
+pub(in crate::store) fn growing(c: &Connection, run: i64) -> Result<Option<i64>> {
+    Ok(c.prepare_cached(
+        "SELECT id FROM outbox INDEXED BY outbox_growing WHERE run_id = ?1 AND growth = 'growing' ORDER BY id LIMIT 1",
+    )?
+    .query_row([run], |r| r.get(0))
+    .optional()?)
+}
+
+/// A text goes on, so that there is something to say again.
+pub(in crate::store) fn grow(c: &Connection, id: i64, text: &str) -> Result<()> {
+    c.prepare_cached(
+        "UPDATE outbox SET text = ?2, status = iif(status = 'sent', 'pending', status), sent_at = NULL WHERE id = ?1 AND growth = 'growing' AND text <> ?2",
+    )?
+    .execute(params![id, text])?;
+    Ok(())
+}
+
+/// A text is whole. `text`: all of it; `None`: it stays as it is. What could not be said of its beginning is tried again.
+pub(in crate::store) fn grown(c: &Connection, id: i64, text: Option<(&str, &str)>) -> Result<()> {
+    let (text, cause) = text.unzip();
+    c.prepare_cached(
+        "UPDATE outbox SET growth = 'grown', text = coalesce(?2, text), cause = coalesce(?3, cause),
+           status = iif(status IN ('sent', 'failed'), 'pending', status), sent_at = NULL, next_try_at = iif(status = 'sent', NULL, next_try_at)
+         WHERE id = ?1 AND growth = 'growing'",
+    )?
+    .execute(params![id, text, cause])?;
+    Ok(())
 }
 
 pub(in crate::store) fn say(c: &Connection, say: &Say<'_>, now: Time) -> Result<i64> {
     let buttons = (!say.buttons.is_empty()).then(|| serde_json::json!(say.buttons).to_string());
     c.prepare_cached(
-        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons, group_folder, said_key, files) VALUES (coalesce((SELECT alias_of FROM chats WHERE jid = ?1), ?1), ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons, group_folder, said_key, files, growth) VALUES (coalesce((SELECT alias_of FROM chats WHERE jid = ?1), ?1), ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?
-    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0, buttons, say.group, say.key, say.files.len()])?;
+    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0, buttons, say.group, say.key, say.files.len(), say.growing.then_some(Growth::Growing.as_str())])?;
     let id = c.last_insert_rowid();
     attachments::add(c, Beside::Said(id, say.group), say.chat_jid, say.files, now)?;
     Ok(id)

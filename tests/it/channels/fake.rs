@@ -197,6 +197,7 @@ impl Channel for Fake {
             buttons: true,
             typing: true,
             edits: true,
+            growth_ms: 1,
             reacts: true,
             threads: false,
             text: Some(TextLimit { max: LONGEST, unit: Unit::Chars, format: Format::Discord }),

@@ -7,8 +7,19 @@ use g2::domain::{
 };
 use g2::store::HandoverLimits;
 
+use g2::{
+    domain::{
+        host::zone::Zones,
+        runs::judge::{Cause, End},
+    },
+    store::{EndOfRun, Recorded},
+};
 use g2_text::Rendered;
-use ipc_handlers::Folder;
+use ipc_handlers::{
+    Folder,
+    wire::{Kind, Record},
+};
+use std::sync::Arc;
 
 use super::{NOW, Rig, World, fake::LONGEST};
 
@@ -359,4 +370,160 @@ async fn a_sign_that_fails_or_hangs_delays_nothing() {
     }
     assert_eq!(world.shown().await, ["hi", "0", "1", "2"]);
     assert!(world.platform(&["reacted"]).await.is_empty(), "the platform is still at it");
+}
+
+/// A run of an agent that says something while it grows.
+struct Agent {
+    run: i64,
+    n: u64,
+}
+
+impl Agent {
+    async fn begin(world: &World) -> Self {
+        // The daemon has to know what the platform can do.
+        let hello = world.say("hi").await;
+        world.until_row(hello, DeliveryStatus::Sent).await;
+        set(world, "say", "stream").await;
+        world.hears("k1", "m7", "tell me", None).await;
+        world.until_came(&["tell me"]).await;
+        let (run, _) = takes_up(world).await;
+        let mut agent = Self { run, n: 0 };
+        agent.says(world, Kind::Ready, None).await;
+        agent
+    }
+
+    async fn says(&mut self, world: &World, kind: Kind, text: Option<&str>) {
+        self.n += 1;
+        let record = Record { kind, result: text.map(Into::into), seq: Some(self.n), ..Record::default() };
+        let recorded = world.store.record(self.run, self.n, Arc::new(record), NOW).await.unwrap();
+        assert!(matches!(recorded, Recorded::Applied { .. }), "{recorded:?}");
+    }
+
+    async fn so_far(&mut self, world: &World, text: &str) {
+        self.says(world, Kind::SoFar, Some(text)).await;
+    }
+
+    async fn whole(&mut self, world: &World, text: &str) {
+        self.says(world, Kind::Result, Some(text)).await;
+    }
+}
+
+async fn until_shown(world: &World, texts: &[&str]) {
+    world.until(&format!("{texts:?}"), async || world.shown().await == texts).await;
+}
+
+/// Waits until nothing is left to say.
+async fn until_said(world: &World) {
+    world.until("all to be said", async || world.store.outbox_pending().await.unwrap() == 0).await;
+}
+
+#[tokio::test]
+async fn a_text_grows_in_place_and_stands_whole_at_the_end() {
+    for rig in Rig::fakes(SentTwice::Never) {
+        let world = World::new(rig).await;
+        let mut agent = Agent::begin(&world).await;
+        agent.so_far(&world, "I look").await;
+        until_shown(&world, &["hi", "I look"]).await;
+        agent.so_far(&world, "I look into **it <inter").await;
+        until_shown(&world, &["hi", "I look into \\*\\*it"]).await;
+        // Before a tool it is whole; what comes then is another text.
+        agent.whole(&world, "I look into **it**.").await;
+        agent.so_far(&world, "One two").await;
+        agent.so_far(&world, "One two three four five six seven eight nine ten").await;
+        let parts = ["hi", "I look into **it**.", "One two three four five six seven eight", "nine ten"];
+        until_shown(&world, &parts).await;
+        // What it becomes may be shorter, and others may speak meanwhile.
+        let other = world.say("somebody else").await;
+        world.until_row(other, DeliveryStatus::Sent).await;
+        agent.whole(&world, "One.").await;
+        until_shown(&world, &["hi", "I look into **it**.", "One.", "somebody else"]).await;
+        until_said(&world).await;
+        let rows = world.rows().await;
+        assert_eq!(
+            rows.iter().map(|row| &row.text[..]).collect::<Vec<_>>(),
+            ["hi", "I look into **it**.", "One.", "somebody else"]
+        );
+        for row in rows {
+            let parts = world.store.parts_of(row.id).await.unwrap();
+            assert!(parts.iter().all(|part| part.text.is_none() && part.platform_id.is_some()), "{parts:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_that_dies_over_a_growing_text_says_it_once_and_whole() {
+    let long = "One two three four five six seven eight nine ten";
+    let whole = ["hi", "One two three four five six seven eight", "nine ten eleven."];
+    // Each is a request of the platform that is under way at the death: it was done, and its answer never came.
+    for (fault, on, then) in
+        [("hold", "fault", "One"), ("hold", "edit-fault", "One two"), ("drop", "edit-fault", long)]
+    {
+        for rig in Rig::fakes(SentTwice::Readback) {
+            let mut world = World::new(rig).await;
+            let mut agent = Agent::begin(&world).await;
+            if on == "edit-fault" {
+                agent.so_far(&world, "O").await;
+                until_shown(&world, &["hi", "O"]).await;
+            }
+            world.platform(&[on, fault]).await;
+            let before = world.platform(&[if on == "fault" { "calls" } else { "edits" }]).await;
+            agent.so_far(&world, then).await;
+            let asked = if on == "fault" { "calls" } else { "edits" };
+            world.until("the request", async || world.platform(&[asked]).await != before).await;
+            world.die().await;
+            world.platform(&["release"]).await;
+            agent.whole(&world, "One two three four five six seven eight nine ten eleven.").await;
+            until_said(&world).await;
+            assert_eq!(world.shown().await, whole, "{fault} {on}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_fails_is_made_again_and_a_run_that_ends_leaves_what_it_said() {
+    let world = World::new(Rig::adapter(SentTwice::Never)).await;
+    let mut agent = Agent::begin(&world).await;
+    agent.so_far(&world, "One").await;
+    until_shown(&world, &["hi", "One"]).await;
+    // A change of a beginning that is refused costs nothing.
+    world.platform(&["edit-fault", "never"]).await;
+    agent.so_far(&world, "One two").await;
+    world.until("it to be refused", async || world.platform(&["edits"]).await == ["1"]).await;
+    for fault in ["busy", "drop-before", "busy"] {
+        world.platform(&["edit-fault", fault]).await;
+    }
+    agent.so_far(&world, "One two three").await;
+    until_shown(&world, &["hi", "One two three"]).await;
+    agent.so_far(&world, "One two three four").await;
+    let end = EndOfRun {
+        run: agent.run,
+        end: End::Gone,
+        cause: Cause::OwnerGone,
+        input: None,
+        files_bytes: 0,
+        retry_base_ms: 1000,
+    };
+    world.store.end_run(end, Zones::utc(), NOW).await.unwrap();
+    until_said(&world).await;
+    // Behind it the chat is told that the answer was cut short.
+    let shown = world.shown().await;
+    assert!(shown.len() > 2 && shown[..2] == ["hi", "One two three four"], "{shown:?}");
+}
+
+#[tokio::test]
+async fn where_texts_do_not_grow_only_whole_ones_are_said() {
+    // A terminal; a group that does not want it.
+    for (rig, say) in
+        [(Rig::Local(g2::channels::local::Local::default()), "stream"), (Rig::fake(false), "final")]
+    {
+        let world = World::new(rig).await;
+        let mut agent = Agent::begin(&world).await;
+        set(&world, "say", say).await;
+        agent.so_far(&world, "One").await;
+        agent.whole(&world, "One two").await;
+        agent.so_far(&world, "Th").await;
+        agent.whole(&world, "Three").await;
+        until_said(&world).await;
+        assert_eq!(world.shown().await, ["hi", "One two", "Three"]);
+    }
 }

@@ -218,7 +218,7 @@ fn the_chat_with_a_person_is_there_once_the_person_wrote() {
 
 #[test]
 fn what_an_agent_writes_comes_as_words_and_spans_that_telegram_takes() {
-    let fake = Fake::new();
+    let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     for max in [4096, 60] {
         let before = fake.said().len();

@@ -17,7 +17,7 @@ use crate::store::{
     Result, StoreError,
     columns::Columns as _,
     crossing::{
-        said::{Key, newest_of, said, said_after},
+        said::{Key, newest_of, said, said_after, says_no_more},
         waiting::{WaitingLane, waiting},
     },
     talk::outbox::Say,
@@ -80,6 +80,7 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     if row.task().is_some() && !row.handled && last.went == Went::Well {
         last = judge::judge_run(&ended, 1);
     }
+    says_no_more(c, end.run)?;
     let status = RunStatus::from(last.went).as_str();
     let killed = matches!(end.cause, Cause::Unwell { .. } | Cause::NeverReady { .. }).then_some(now.0);
     c.prepare_cached("UPDATE runs SET status = ?2, ended_at = ?3, error = ?4, killed_at = ?5, files_bytes = ?6 WHERE id = ?1")?

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ipc_handlers::{
     Time,
     names::is_session_id,
-    outbound::{is_all_internal, strip_internal},
+    outbound::{is_all_internal, so_far, strip_internal},
     wire,
 };
 use rusqlite::{Connection, OptionalExtension, params};
@@ -14,7 +14,7 @@ use super::{ACTIVE, ActiveRun, active_row, task_batch, with_batches};
 use crate::domain::runs::heartbeat;
 use crate::store::{
     Result, StoreError,
-    crossing::said::{Key, newest_of, said, said_between},
+    crossing::said::{Key, may_grow, newest_of, said_between, said_so_far, said_whole, says_no_more},
     talk::outbox::Say,
     work::failing,
 };
@@ -49,6 +49,8 @@ pub(super) struct Answer {
     parts: Vec<String>,
     /// It has a text, all of which is internal.
     unsaid: bool,
+    /// The beginning of the text that comes next.
+    so_far: Option<String>,
 }
 
 /// What a run of a task has said so far.
@@ -103,10 +105,15 @@ pub(super) fn kept_result(c: &Connection, run: i64) -> Result<Option<KeptResult>
 
 impl Answer {
     pub(super) fn of(record: &wire::Record) -> Self {
-        let Some(result) = record.answer() else { return Self { parts: Vec::new(), unsaid: false } };
+        let beginning = record
+            .result
+            .as_deref()
+            .filter(|text| record.kind == wire::Kind::SoFar && text.len() <= wire::LONGEST_SO_FAR);
+        let so_far = beginning.map(so_far).filter(|text| !text.is_empty());
+        let Some(result) = record.answer() else { return Self { parts: Vec::new(), unsaid: false, so_far } };
         let text = strip_internal(result);
         let unsaid = text.is_empty() && is_all_internal(result);
-        Self { parts: parts(text), unsaid }
+        Self { parts: parts(text), unsaid, so_far }
     }
 
     /// The parts that are said before the record is applied, each with its place.
@@ -185,7 +192,16 @@ pub(super) fn apply(
     {
         keep_result(c, run, &kept, &text)?;
     }
+    if let Some(text) = &answer.so_far
+        && row.task().is_none()
+        && may_grow(c, run)?
+    {
+        put_so_far(c, &row, n, text, now)?;
+    }
     let said = say_answer(c, &row, n, answer, now)?;
+    if record.kind == wire::Kind::Result {
+        says_no_more(c, run)?;
+    }
     let unsaid = answer.unsaid;
     if unsaid && record.handled.is_empty() {
         c.prepare_cached(
@@ -247,7 +263,7 @@ pub(super) fn apply(
             )?
             .execute(params![run, undone])?;
         }
-        wire::Kind::Ready | wire::Kind::Progress | wire::Kind::BlockedTool => {}
+        wire::Kind::Ready | wire::Kind::Progress | wire::Kind::BlockedTool | wire::Kind::SoFar => {}
     }
     let after = c.prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?.query_row([run], active_row)?;
     Ok(Recorded::Applied { said: said.is_some(), idle: after.life.is_idle() })
@@ -321,23 +337,35 @@ fn cause(run: i64, n: u64) -> String {
 
 /// Puts a part of a record into the outbox.
 fn put(c: &Connection, run: &ActiveRun, (n, part): (u64, usize), text: &str, now: Time) -> Result<i64> {
+    let key = Key::Record { run: run.id, n, part };
+    with_say(c, run, n, text, |say| said_whole(c, run.id, &key, say, now))
+}
+
+/// Puts the beginning of a text there.
+fn put_so_far(c: &Connection, run: &ActiveRun, n: u64, text: &str, now: Time) -> Result<()> {
+    let key = Key::Record { run: run.id, n, part: 0 };
+    with_say(c, run, n, text, |say| said_so_far(c, run.id, &key, say, now))
+}
+
+fn with_say<T>(
+    c: &Connection,
+    run: &ActiveRun,
+    n: u64,
+    text: &str,
+    put: impl FnOnce(&Say<'_>) -> Result<T>,
+) -> Result<T> {
     let (chat, thread): (String, String) = c
         .prepare_cached("SELECT chat_jid, thread FROM runs WHERE id = ?1")?
         .query_row([run.id], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
-    said(
-        c,
-        &Key::Record { run: run.id, n, part },
-        &Say {
-            chat_jid: &chat,
-            thread: &thread,
-            text,
-            cause: &cause(run.id, n),
-            run: Some(run.id),
-            group: Some(run.group.as_str()),
-            ..Say::default()
-        },
-        now,
-    )
+    put(&Say {
+        chat_jid: &chat,
+        thread: &thread,
+        text,
+        cause: &cause(run.id, n),
+        run: Some(run.id),
+        group: Some(run.group.as_str()),
+        ..Say::default()
+    })
 }
 
 #[cfg(test)]

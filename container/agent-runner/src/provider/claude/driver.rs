@@ -35,6 +35,9 @@ const STARTING: Duration = Duration::from_secs(120);
 /// How often pieces of an answer count as a sign of life.
 const ALIVE_EVERY: Duration = Duration::from_millis(500);
 
+/// How often the beginning of an answer is shown.
+const SHOWN_EVERY: Duration = Duration::from_millis(750);
+
 /// The CLI did not come up.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -75,6 +78,7 @@ impl Claude {
             },
             blocked: launch.blocked_tools.clone(),
             stall: setup.stall,
+            say: launch.say,
         };
         let session = match &launch.session_id {
             Some(id) if ids::is_uuid(id) => Session::Resumed(id.clone()),
@@ -193,6 +197,7 @@ impl Claude {
             }
         }
         let mut alive_again = Deadline::after(Duration::ZERO);
+        let mut shown_again = Deadline::after(Duration::ZERO);
         loop {
             let acts = match self.next_input()? {
                 None => self.talk.silent(),
@@ -213,13 +218,21 @@ impl Claude {
                     Some(event) => {
                         match &event {
                             Event::Reply { .. } => {}
-                            Event::Stream if alive_again.left().is_some() => {}
+                            Event::Stream { .. } if alive_again.left().is_some() => {}
                             _ => {
                                 alive_again = Deadline::after(ALIVE_EVERY);
                                 host.report(Report::Alive)?;
                             }
                         }
-                        self.talk.on(event)
+                        let acts = self.talk.on(event);
+                        let text = if shown_again.left().is_none() { self.talk.so_far() } else { None };
+                        match text {
+                            Some(text) => {
+                                shown_again = Deadline::after(SHOWN_EVERY);
+                                acts.into_iter().chain([Act::Report(Report::SoFar(text))]).collect()
+                            }
+                            None => acts,
+                        }
                     }
                 },
             };

@@ -21,12 +21,15 @@ pub(super) enum Event {
     Assistant {
         by: By,
         error: Option<String>,
+        text: String,
         calls: Vec<Call>,
     },
     /// Tools have answered: the call's id, and whether it failed.
     Answers(Vec<(String, Ran)>),
-    /// A piece of the model's answer.
-    Stream,
+    /// A piece of the model's answer; of its words, if it is one of them and no helper's.
+    Stream {
+        words: String,
+    },
     /// The model is asked.
     Requesting,
     Compacting,
@@ -125,7 +128,11 @@ pub(super) fn parse(line: &[u8]) -> Result<Event, serde_json::Error> {
         "assistant" => assistant(&value, main),
         "user" if value["isReplay"] == true => Event::Taken { uuid: text(&value["uuid"]) },
         "user" => Event::Answers(answers(&value["message"]["content"])),
-        "stream_event" => Event::Stream,
+        "stream_event" => {
+            let piece = &value["event"]["delta"];
+            let is_words = main && piece["type"] == "text_delta";
+            Event::Stream { words: if is_words { text(&piece["text"]) } else { String::new() } }
+        }
         "result" => Event::Result(Box::new(outcome(&value))),
         "control_request" => {
             Event::Asked { request: text(&value["request_id"]), what: ask(value["request"].take()) }
@@ -201,9 +208,11 @@ fn assistant(value: &Value, main: bool) -> Event {
         (true, true) => By::Cli,
         (true, false) => By::Model,
     };
+    let words = message["content"].as_array().into_iter().flatten().filter(|block| block["type"] == "text");
     Event::Assistant {
         by,
         error: value["error"].as_str().map(str::to_owned),
+        text: words.map(|block| text(&block["text"])).collect::<Vec<_>>().join("\n\n"),
         calls: calls.map(|call| Call { id: text(&call["id"]), name: text(&call["name"]) }).collect(),
     }
 }

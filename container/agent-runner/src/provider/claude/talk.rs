@@ -11,6 +11,7 @@ mod acts;
 
 use std::{collections::BTreeSet, time::Duration};
 
+use ipc_handlers::wire::{LONGEST_SO_FAR, Say};
 use serde_json::{Value, json};
 
 use super::{
@@ -45,6 +46,12 @@ pub(super) struct Talk {
     last: Option<(By, Option<String>)>,
     results: u64,
     unknown: BTreeSet<String>,
+    /// Texts of this turn that are not said yet.
+    texts: Vec<String>,
+    /// The words of the next one, as far as they came.
+    words: String,
+    /// They are more than what was shown.
+    is_more: bool,
 }
 
 struct Sent {
@@ -80,6 +87,9 @@ impl Talk {
             last: None,
             results: 0,
             unknown: BTreeSet::new(),
+            texts: Vec::new(),
+            words: String::new(),
+            is_more: false,
         }
     }
 
@@ -121,19 +131,37 @@ impl Talk {
                 self.sent.iter_mut().filter(|sent| sent.uuid == uuid).for_each(|sent| sent.taken = true);
                 Vec::new()
             }
-            Event::Assistant { by, error, calls } => {
+            Event::Assistant { by, error, text, calls } => {
+                let mut acts = Vec::new();
+                if by == By::Model && self.rules.say != Say::Final {
+                    self.words.clear();
+                    if error.is_none() && !text.is_empty() {
+                        self.texts.push(text);
+                    }
+                    // What is said before a tool is whole.
+                    if !calls.is_empty() && !self.texts.is_empty() {
+                        self.is_more = false;
+                        acts.push(Act::Report(Report::Say(std::mem::take(&mut self.texts).join("\n\n"))));
+                    }
+                }
                 let blocked = |call: &Call| self.rules.blocked.contains(&call.name);
                 self.blocked_calls.extend(calls.into_iter().filter(blocked));
                 if by != By::Subagent {
                     self.last = Some((by, error));
                 }
-                Vec::new()
+                acts
             }
             Event::Answers(answers) => {
                 answers.into_iter().flat_map(|(id, ran)| self.answered(&id, ran)).collect()
             }
             Event::Requesting => self.wait_for(Waiting::Answer),
-            Event::Stream => self.wait_for(Waiting::More),
+            Event::Stream { words } => {
+                if self.rules.say == Say::Growing && self.words.len() <= LONGEST_SO_FAR {
+                    self.is_more |= !words.is_empty();
+                    self.words.push_str(&words);
+                }
+                self.wait_for(Waiting::More)
+            }
             Event::Compacting => self.wait_for(Waiting::Compaction),
             Event::Retry(retry) => {
                 self.waiting = Waiting::Retry(Duration::from_millis(retry.delay_ms));
@@ -159,6 +187,13 @@ impl Talk {
                 if self.unknown.insert(what) { vec![Act::Note(note)] } else { Vec::new() }
             }
         }
+    }
+
+    /// Returns what there is so far of what is said next, where there is more than the last time.
+    pub(super) fn so_far(&mut self) -> Option<String> {
+        let words = Some(self.words.clone()).filter(|words| !words.is_empty());
+        let all = self.texts.iter().cloned().chain(words).collect::<Vec<_>>().join("\n\n");
+        std::mem::take(&mut self.is_more).then_some(all)
     }
 
     /// Returns for how long the CLI may say nothing; `None`: as long as it likes.
@@ -238,7 +273,12 @@ impl Talk {
             return acts;
         }
         let taken: Vec<Sent> = self.sent.extract_if(.., |sent| sent.taken).collect();
-        let say = Some(outcome.text.clone()).filter(|text| !text.is_empty());
+        // The result is the last text alone.
+        let texts = std::mem::take(&mut self.texts);
+        (self.words, self.is_more) = (String::new(), false);
+        let whole =
+            if texts.last() == Some(&outcome.text) { texts.join("\n\n") } else { outcome.text.clone() };
+        let say = Some(whole).filter(|text| !text.is_empty());
         let was_deferred = std::mem::replace(&mut self.deferred, !self.tasks.is_empty());
         let asked = !taken.is_empty();
         let batches = taken.into_iter().filter_map(|sent| sent.turn.batch).collect();

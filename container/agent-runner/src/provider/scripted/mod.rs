@@ -71,6 +71,7 @@ impl Scripted {
                     return Ok(Outcome::Over);
                 }
                 Step::Say(text) => Event::Say(words.fill(text)),
+                Step::SoFar(text) => Event::SoFar(words.fill(text)),
                 Step::Command { to, json } => match host.mailbox().send(*to, &words.fill_json(json)) {
                     Ok(reply) => {
                         words.reply = reply.to_text();

@@ -44,6 +44,7 @@ struct Rule {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Step {
     Say(String),
+    SoFar(String),
     Command {
         #[serde(rename = "box")]
         to: CommandBox,

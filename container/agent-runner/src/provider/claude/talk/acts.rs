@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ipc_handlers::wire::Say;
 use serde_json::Value;
 
 use super::super::{event::Retry, failure::Failure, mcp::ToolCall};
@@ -34,6 +35,8 @@ pub(in super::super) struct Rules {
     pub(in super::super) place: Place,
     pub(in super::super) blocked: Vec<String>,
     pub(in super::super) stall: Duration,
+    /// What of an answer is said before it is whole.
+    pub(in super::super) say: Say,
 }
 
 /// How the CLI has ended, and what it said last.

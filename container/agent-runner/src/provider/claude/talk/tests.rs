@@ -14,7 +14,12 @@ use crate::{
 const STALL: Duration = Duration::from_secs(7);
 
 fn talk() -> Talk {
+    talk_that(Say::Final)
+}
+
+fn talk_that(say: Say) -> Talk {
     Talk::new(Rules {
+        say,
         place: Place { chat_jid: "c".to_owned(), reach: Reach::Own, zone: "UTC".to_owned() },
         blocked: vec!["AskUserQuestion".to_owned()],
         stall: STALL,
@@ -198,7 +203,7 @@ fn silence_is_told_apart_by_what_was_waited_for() {
     };
     let fails = |kind: &str| vec![format!("failed claude/{kind}"), "fail".to_owned()];
     assert_eq!(stalled(Event::Requesting), (Some(STALL), fails("stalled_before_answer")));
-    assert_eq!(stalled(Event::Stream), (Some(STALL), fails("stalled_mid_answer")));
+    assert_eq!(stalled(Event::Stream { words: String::new() }), (Some(STALL), fails("stalled_mid_answer")));
     assert_eq!(stalled(Event::Compacting), (Some(STALL * 3), fails("stalled_before_answer")));
     let retry = Retry { attempt: 1, most: 2, delay_ms: 1000, status: None, error: "unknown".to_owned() };
     assert_eq!(stalled(Event::Retry(retry)).0, Some(STALL + Duration::from_secs(1)));
@@ -224,7 +229,12 @@ fn a_blocked_tool_is_refused_and_reported_only_when_it_has_run_all_the_same() {
     let mut talk = talk();
     taken(&mut talk, "1");
     let call = |id: &str| Call { id: id.to_owned(), name: "AskUserQuestion".to_owned() };
-    let calls = Event::Assistant { by: By::Model, error: None, calls: vec![call("a"), call("b")] };
+    let calls = Event::Assistant {
+        by: By::Model,
+        error: None,
+        text: String::new(),
+        calls: vec![call("a"), call("b")],
+    };
     assert!(said(&talk.on(calls)).is_empty());
     let refused = talk.on(hook("PreToolUse", "AskUserQuestion", "a"));
     assert!(format!("{refused:?}").contains("deny"), "{refused:?}");
@@ -297,5 +307,47 @@ proptest! {
         }
         let once: BTreeSet<_> = handled.iter().collect();
         prop_assert_eq!(once.len(), handled.len());
+    }
+}
+
+#[test]
+fn texts_before_tools_are_said_at_once_where_that_is_wanted_and_the_last_one_once() {
+    let says = |text: &str, tools: &[&str]| Event::Assistant {
+        by: By::Model,
+        error: None,
+        text: text.to_owned(),
+        calls: tools.iter().map(|id| Call { id: (*id).to_owned(), name: "Bash".to_owned() }).collect(),
+    };
+    let piece = |words: &str| Event::Stream { words: words.to_owned() };
+    let said = "Say(\"I look.\")";
+    let both = "done Some(\"One.\\n\\nTwo.\") []";
+    for (say, expected) in [
+        (Say::Final, ["-", "-", "-", "-", "-", "-", "-", "done Some(\"Two.\") []"]),
+        (Say::Texts, ["-", "-", said, "-", "-", "-", "-", both]),
+        (
+            Say::Growing,
+            ["so far I ", "so far I look.", said, "so far One", "-", "so far One.\n\nTw", "-", both],
+        ),
+    ] {
+        let mut talk = talk_that(say);
+        let outcome = Outcome { subtype: "success".into(), text: "Two.".into(), ..Outcome::default() };
+        let _ = talk.turn_as("u".into(), Turn { batch: None, prompt: String::new() });
+        let _ = talk.on(Event::Taken { uuid: "u".into() });
+        let mut all = Vec::new();
+        for event in [
+            piece("I "),
+            piece("look."),
+            says("I look.", &["t1"]),
+            piece("One"),
+            says("One.", &[]),
+            piece("Tw"),
+            says("Two.", &[]),
+            Event::Result(Box::new(outcome)),
+        ] {
+            let mut acts: Vec<String> = talk.on(event).iter().filter_map(words).collect();
+            acts.extend(talk.so_far().map(|text| format!("so far {text}")));
+            all.push(if acts.is_empty() { "-".to_owned() } else { acts.join(" + ") });
+        }
+        assert_eq!(all, expected, "{say:?}");
     }
 }
