@@ -249,10 +249,10 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
         post.store.shown_so_far(delivery, clock::now(), clock::now()).await?;
         return Ok(None);
     }
-    let mut first = true;
+    let (mut first, mut in_doubt) = (true, delivery.in_doubt_since);
     let mut parts = parts_of(post, channel, delivery).await?;
     loop {
-        match send_all(post, channel, delivery, parts, &mut first).await? {
+        match send_all(post, channel, delivery, parts, &mut first, in_doubt.take()).await? {
             Sent::Ended(next) => return Ok(next),
             Sent::All => {}
         }
@@ -271,17 +271,18 @@ enum Sent {
     All,
 }
 
-/// Sends the parts that the platform does not have. `first`: something may be sent at once.
+/// Sends the parts that the platform does not have. `first`: something may be sent at once. `in_doubt`: since when the first of
+/// them may have arrived.
 async fn send_all(
     post: &Post,
     channel: &dyn Channel,
     delivery: &Delivery,
     parts: Vec<OutboxPart>,
     first: &mut bool,
+    mut in_doubt: Option<Time>,
 ) -> Result<Sent, StoreError> {
     let sent_twice = channel.traits().sent_twice;
     let count = parts.len();
-    let mut in_doubt = delivery.in_doubt_since;
     for (n, part) in (1..).zip(parts) {
         // An earlier try, or an earlier daemon, had it sent.
         if part.platform_id.is_some() {
