@@ -66,7 +66,7 @@ pub(super) enum Channels {
         /// The account has no token
         #[arg(long)]
         no_token: bool,
-        /// Setting of its table, such as homeserver=https://matrix.example.org; the value is TOML, otherwise a text
+        /// Setting of its table, such as `homeserver=https://matrix.example.org`; the value is TOML, otherwise a text
         #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
         set: Vec<(String, serde_json::Value)>,
         /// Adapter's program, then each of its arguments [default: the adapter of G2 for this platform]
