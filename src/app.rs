@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use ipc_handlers::{Folder, Time};
 use tokio::{
-    sync::{Notify, Semaphore, mpsc, oneshot},
+    sync::{Notify, Semaphore, mpsc, oneshot, watch},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
@@ -28,8 +28,8 @@ use crate::{
     ipc::{self, Claims, HostDirs, Watch},
     loops::{
         self, Allowances, Boxes, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes, Problems, Runs,
-        Snapshots,
-        control::{self, Desk},
+        Sights, Snapshots,
+        control::{self, Desk, Leave},
         deliver::{self, Post},
         ipc::searches::Searches,
         problems, prune, reconcile,
@@ -60,6 +60,7 @@ use sandbox::choose_sandbox;
 
 pub use init::{History, check_root, found, init, lay_out_boxes};
 pub use instance::is_alive;
+pub use lock::wait_for_lock;
 pub use sandbox::RUNNER;
 pub use shrink::{Shrunk, shrink};
 
@@ -87,6 +88,8 @@ pub struct Daemon {
     retire: CancellationToken,
     /// Nothing that clients ask for is begun any more.
     closing: CancellationToken,
+    /// A client asked for a stop.
+    asked_to_leave: watch::Receiver<Option<Leave>>,
     /// Ends before the others: operations under way are done by them.
     clients: JoinSet<()>,
     tasks: JoinSet<()>,
@@ -272,6 +275,8 @@ impl Daemon {
             token_key: token_key.clone(),
             stop: stop.clone(),
         });
+        let sights = Arc::<Sights>::default();
+        let (leave, asked_to_leave) = watch::channel(None);
         let runs = Arc::new(Runs {
             config: Arc::clone(&config),
             root: root.clone(),
@@ -282,6 +287,7 @@ impl Daemon {
             boxes: Arc::clone(&boxes),
             allowances,
             machine: Arc::clone(&machine),
+            sights: Arc::clone(&sights),
             starts: Arc::clone(&starts),
             snapshots: Arc::clone(&snapshots),
             media: Arc::clone(&media),
@@ -319,6 +325,8 @@ impl Daemon {
             problems: Arc::clone(&problems),
             machine: Arc::clone(&machine),
             local,
+            sights,
+            leave,
             instance,
             since,
             closing: closing.clone(),
@@ -403,12 +411,19 @@ impl Daemon {
             stop,
             retire,
             closing,
+            asked_to_leave,
             clients,
             tasks,
             mailbox,
             mailbox_stop,
             _lock: lock,
         })
+    }
+
+    /// Returns what waits for a client to ask for a stop.
+    #[must_use]
+    pub fn leave_asked(&self) -> LeaveAsked {
+        LeaveAsked(self.asked_to_leave.clone())
     }
 
     /// Stops in order: nothing new, operations under way done, runs finished or let go, then the mailboxes.
@@ -453,6 +468,23 @@ impl Daemon {
         match ended {
             Ok(()) => "a loop ended".into(),
             Err(error) => format!("a loop failed: {error}"),
+        }
+    }
+}
+
+/// Waits for a client to ask for a stop.
+pub struct LeaveAsked(watch::Receiver<Option<Leave>>);
+
+impl LeaveAsked {
+    /// Waits until a client asks for a stop, and returns how. Safe to cancel.
+    pub async fn wait(&mut self) -> Leave {
+        loop {
+            if let Some(leave) = *self.0.borrow_and_update() {
+                return leave;
+            }
+            if self.0.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
         }
     }
 }

@@ -102,3 +102,14 @@ pub(super) async fn lock(root: &Path) -> Result<File> {
         tokio::time::sleep(LOCK_AGAIN).await;
     }
 }
+
+/// Waits until nobody holds the root's lock.
+///
+/// # Errors
+/// It can't be opened.
+pub async fn wait_for_lock(root: &Path) -> Result<()> {
+    while try_lock(root, Lock::Change)?.is_err() {
+        tokio::time::sleep(LOCK_AGAIN).await;
+    }
+    Ok(())
+}

@@ -17,7 +17,10 @@ use super::{Context, Failure};
 use crate::{
     app::{self, Tried, socket_path},
     channels::local::{Ask, Fault, Incoming, Told},
-    loops::control::{Request, Response, Status},
+    loops::{
+        Sight,
+        control::{Request, Response, Status},
+    },
     ops::{Answer, By, Op, OpCode, OpError},
     system::{clock, process::own_ids, socket::SocketName},
 };
@@ -113,6 +116,16 @@ impl Client {
             Ok(Ok(_)) => Err(NoDaemon::Mute("it gave an unexpected answer; is it the same version?".into())),
             Ok(Err(error)) => Err(NoDaemon::Mute(format!("{error:#}"))),
             Err(_) => Err(NoDaemon::Mute(silent(ANSWER))),
+        }
+    }
+
+    /// Asks what each run is doing.
+    pub(super) async fn runs(&mut self) -> anyhow::Result<Vec<Sight>> {
+        match timeout(ANSWER, self.call(&Request::Runs)).await {
+            Ok(Ok(Response::Runs { rows })) => Ok(rows),
+            Ok(Ok(_)) => bail!("the daemon gave an unexpected answer; is it the same version?"),
+            Ok(Err(error)) => Err(error),
+            Err(_) => bail!(silent(ANSWER)),
         }
     }
 

@@ -112,6 +112,12 @@ pub(super) enum Groups {
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
+    /// Have the group's container finish its work and leave: the next message starts a new one
+    #[command(after_help = "Examples:\n  g2 groups restart main")]
+    Restart {
+        /// Folder of the group
+        folder: String,
+    },
     /// Remove a group with its mailbox; its folder and archived sessions stay
     #[command(after_help = REMOVED)]
     Remove {
@@ -144,6 +150,10 @@ impl Groups {
                 let folder = Folder::parse(&folder).context("changing a group")?;
                 let settings = settings.iter().map(|text| setting(text)).collect::<Result<_, OpError>>()?;
                 show::answer(context, &perform(context, groups::set::Args { folder, settings }).await?)
+            }
+            Self::Restart { folder } => {
+                let folder = Folder::parse(&folder).context("restarting a group")?;
+                show::answer(context, &perform(context, groups::restart::Args { folder }).await?)
             }
             Self::Remove { folder, yes } => {
                 let folder = Folder::parse(&folder).context("removing a group")?;

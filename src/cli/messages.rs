@@ -1,9 +1,14 @@
 //! `g2 messages`.
 
+use anyhow::Context as _;
 use clap::Subcommand;
+use ipc_handlers::Folder;
 
-use super::{CliResult, Context, filter::check_chat, show};
-use crate::domain::platforms::attachments::{Goes, told};
+use super::{CliResult, Context, client::perform, filter::check_chat, show};
+use crate::{
+    domain::platforms::attachments::{Goes, told},
+    ops::messages::skip,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,11 +30,36 @@ pub(super) enum Messages {
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
+    /// Have a message passed over that waits: no agent is given it
+    #[command(after_help = SKIPPED)]
+    Skip {
+        /// Number of the message, as `g2 messages list` shows it
+        seq: i64,
+        /// Why; `g2 why` shows it
+        #[arg(long)]
+        reason: String,
+        /// Only for this group, by its folder
+        #[arg(long)]
+        group: Option<String>,
+    },
 }
+
+const SKIPPED: &str = "\
+A message that an agent has in hand is ended with `g2 runs stop`.
+
+Examples:
+  g2 messages skip 7 --reason \"it makes the agent crash\"";
 
 impl Messages {
     pub(super) async fn run(self, context: &Context) -> CliResult {
-        let Self::List { chat, unanswered, limit } = self;
+        let (chat, unanswered, limit) = match self {
+            Self::List { chat, unanswered, limit } => (chat, unanswered, limit),
+            Self::Skip { seq, reason, group } => {
+                let group =
+                    group.as_deref().map(Folder::parse).transpose().context("passing over a message")?;
+                return show::answer(context, &perform(context, skip::Args { seq, reason, group }).await?);
+            }
+        };
         let store = context.store()?;
         let mut messages = match unanswered {
             true => store.unanswered(chat.as_deref(), limit)?,

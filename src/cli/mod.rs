@@ -38,6 +38,7 @@ mod ops;
 mod out;
 mod outbox;
 mod prune;
+mod ps;
 mod runs;
 mod schedule;
 mod send;
@@ -45,6 +46,7 @@ mod serve;
 mod sessions;
 mod show;
 mod status;
+mod stop;
 mod talk;
 mod tasks;
 mod up;
@@ -120,11 +122,17 @@ enum Command {
     /// Show the daemon's state, the work that waits, and the problems that need you
     #[command(after_help = status::FIELDS)]
     Status(status::StatusCommand),
+    /// Show the runs that are under way: since when, doing what, and when they would be ended
+    #[command(after_help = ps::EXPLAINED)]
+    Ps(ps::Ps),
+    /// Stop the daemon in order, with its agents or without
+    #[command(after_help = stop::EXPLAINED)]
+    Stop(stop::Stop),
     /// Chat with an agent in the terminal
     Chat(chat::Chat),
     /// Send a message into a local chat
     Send(send::Send),
-    /// Groups (agents): list, add, inspect, change, remove
+    /// Groups (agents): list, add, inspect, change, restart, remove
     #[command(subcommand)]
     Groups(groups::Groups),
     /// Wirings of chats to groups: list, add, change, remove
@@ -148,10 +156,10 @@ enum Command {
     /// Counts of messages that woke no agent because of their sender: list, clear
     #[command(subcommand)]
     Dropped(dropped::Dropped),
-    /// Messages that came in: list
+    /// Messages that came in: list, pass over
     #[command(subcommand)]
     Messages(messages::Messages),
-    /// Texts for chats, sent and unsent: list, retry
+    /// Texts for chats, sent and unsent: list, retry, give up
     #[command(subcommand)]
     Outbox(outbox::Outbox),
     /// Scheduled prompts: list, add, change, pause, run, cancel
@@ -166,7 +174,7 @@ enum Command {
     /// Sessions (conversations of agents): list, search, archive, resume, clear
     #[command(subcommand)]
     Sessions(sessions::Sessions),
-    /// Container runs: list, inspect, read logs
+    /// Container runs: list, inspect, stop, read logs
     #[command(subcommand)]
     Runs(runs::Runs),
     /// Show how much agents used the model: requests, tokens and refusals
@@ -373,6 +381,8 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Init(init) => init.run(context).await,
         Command::Serve => serve::serve(context).await,
         Command::Status(status) => status.run(context).await,
+        Command::Ps(ps) => ps.run(context).await,
+        Command::Stop(stop) => stop.run(context).await,
         Command::Chat(chat) => chat.run(context).await,
         Command::Send(send) => send.run(context).await,
         Command::Groups(groups) => groups.run(context).await,
@@ -389,7 +399,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Lanes(lanes) => lanes.run(context).await,
         Command::Sessions(sessions) => sessions.run(context).await,
         Command::Schedule(schedule) => schedule.run(context).await,
-        Command::Runs(runs) => runs.run(context),
+        Command::Runs(runs) => runs.run(context).await,
         Command::Usage(usage) => usage.run(context).await,
         Command::Approvals(approvals) => approvals.run(context).await,
         Command::Ipc(ipc) => ipc.run(context).await,

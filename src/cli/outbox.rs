@@ -5,7 +5,7 @@ use clap::Subcommand;
 use super::{CliResult, Context, client::perform, filter::check_chat, show};
 use crate::{
     domain::platforms::attachments::{Goes, told},
-    ops::outbox::retry,
+    ops::outbox::{drop, retry},
 };
 
 const EXAMPLES: &str = "\
@@ -26,6 +26,12 @@ pub(super) enum Outbox {
         /// Show only the newest N
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
+    },
+    /// Give up a text that waits to be sent
+    #[command(after_help = "Examples:\n  g2 outbox drop 7")]
+    Drop {
+        /// Number of the text, as `g2 outbox list` shows it
+        id: i64,
     },
     /// Send a text again that failed
     #[command(after_help = "Examples:\n  g2 outbox retry 7")]
@@ -52,6 +58,7 @@ impl Outbox {
                     &["id", "chat_jid", "status", "attempts", "cause", "created_at", "text"],
                 )
             }
+            Self::Drop { id } => show::answer(context, &perform(context, drop::Args { id }).await?),
             Self::Retry { id } => show::answer(context, &perform(context, retry::Args { id }).await?),
         }
     }

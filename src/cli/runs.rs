@@ -4,19 +4,27 @@ use anyhow::anyhow;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{CliResult, Context, Failure, out, show};
+use super::{CliResult, Context, Failure, client::perform, out, show};
 use crate::{
     domain::{
         host::prune::History,
         rows::Run,
         runs::usage::{RefusalRow, Total},
     },
-    ops::missing,
+    ops::{missing, runs::stop},
 };
 
 const EXAMPLES: &str = "\
 Examples:
   g2 runs logs 1";
+
+const STOPPED: &str = "\
+The run has health.close_grace_ms (30 seconds) to finish. Its chat is told that it was stopped. Of
+a task the occurrence is given up, or begins again with --retry.
+
+Examples:
+  g2 runs stop 7
+  g2 runs stop 7 --now --retry";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Runs {
@@ -32,6 +40,21 @@ pub(super) enum Runs {
     Show {
         /// Number of the run, as `g2 runs list` shows it
         id: i64,
+    },
+    /// End a run: it may finish first, and is stopped if it takes too long
+    #[command(after_help = STOPPED)]
+    Stop {
+        /// Number of the run, as `g2 ps` shows it
+        id: i64,
+        /// Kill it at once
+        #[arg(long)]
+        now: bool,
+        /// Have the messages that it has in hand answered again; otherwise they are given up
+        #[arg(long, conflicts_with = "give_up")]
+        retry: bool,
+        /// Give up the messages that it has in hand, as is done without --retry
+        #[arg(long)]
+        give_up: bool,
     },
     /// Print the output of a run's container
     #[command(after_help = EXAMPLES)]
@@ -52,11 +75,10 @@ struct Shown {
 }
 
 impl Runs {
-    pub(super) fn run(self, context: &Context) -> CliResult {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
         let store = context.store()?;
         let one = |id: i64| -> Result<_, Failure> {
-            let found = store.runs(None)?.into_iter().find(|run| run.id == id);
-            Ok(found.ok_or_else(|| missing(&store, History::Runs, id))?)
+            Ok(store.run(id)?.ok_or_else(|| missing(&store, History::Runs, id))?)
         };
         match self {
             Self::List { limit } => show::rows(
@@ -67,6 +89,9 @@ impl Runs {
             Self::Show { id } => {
                 let (used, refusals) = store.usage_of_run(id)?;
                 show::object(context, &Shown { run: one(id)?, used, refusals })
+            }
+            Self::Stop { id, now, retry, give_up: _ } => {
+                show::answer(context, &perform(context, stop::Args { id, now, retry }).await?)
             }
             Self::Logs { id } => {
                 one(id)?;

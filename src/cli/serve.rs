@@ -11,6 +11,7 @@ use crate::{
     app::{self, Daemon, History},
     config::{Config, Written},
     domain::host::errors::chain,
+    loops::control::Leave,
     store::Store,
 };
 
@@ -30,14 +31,19 @@ pub(super) async fn serve(context: &Context) -> CliResult {
     tracing::info!(root = %context.root.display(), pid = std::process::id(), "ready");
     tell_manager(NotifyState::Ready);
     let watchdog = tokio::spawn(watch_over(daemon.store.clone()));
-    let failed = tokio::select! {
-        () = signals.next() => None,
-        why = daemon.has_failed() => Some(why),
+    let mut asked = daemon.leave_asked();
+    let (failed, leave) = tokio::select! {
+        () = signals.next() => (None, Leave::Alone),
+        leave = asked.wait() => (None, leave),
+        why = daemon.has_failed() => (Some(why), Leave::Alone),
     };
     watchdog.abort();
     tell_manager(NotifyState::Stopping);
     tracing::info!("stopping; a second signal ends it at once");
-    stop(&mut signals, daemon.stop()).await;
+    match leave {
+        Leave::Alone => stop(&mut signals, daemon.stop()).await,
+        Leave::WithAgents => stop(&mut signals, daemon.retire()).await,
+    }
     tracing::info!("stopped");
     match failed {
         None => Ok(()),

@@ -43,7 +43,9 @@ impl Up {
             () = signals.next() => return Ok(()),
         };
         let about = about(context, daemon.sandbox.as_str()).await?;
+        let mut asked = daemon.leave_asked();
         let outcome = tokio::select! {
+            _ = asked.wait() => Ok(()),
             outcome = self.talk(context, about) => outcome,
             () = signals.next() => Ok(()),
         };

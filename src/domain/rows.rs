@@ -301,7 +301,7 @@ pub struct Session {
 }
 
 /// One life of one container.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Run {
     pub id: i64,
     pub group: Folder,
@@ -314,8 +314,10 @@ pub struct Run {
     pub sandbox: SandboxName,
     pub container: Option<String>,
     #[serde(serialize_with = "rfc3339_option")]
+    #[schemars(with = "Option<String>")]
     pub started_at: Option<Time>,
     #[serde(serialize_with = "rfc3339_option")]
+    #[schemars(with = "Option<String>")]
     pub ended_at: Option<Time>,
     /// How many records it has written.
     pub records: i64,

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 
 words! {
     /// What a run is for.
+    #[derive(JsonSchema)]
     pub enum RunKind: "run kind" {
         /// Messages of a lane.
         Message = "message",
@@ -28,6 +29,7 @@ words! {
 
 words! {
     /// How a run stands in the ledger.
+    #[derive(JsonSchema)]
     pub enum RunStatus: "run status" {
         /// It has no container yet.
         Queued = "queued",
@@ -209,6 +211,7 @@ words! {
 
 words! {
     /// What runs containers.
+    #[derive(JsonSchema)]
     pub enum SandboxName: "sandbox" {
         Docker = "docker",
         /// Plain child processes.

@@ -11,11 +11,12 @@ use tokio::{
         UnixListener, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
+    sync::watch,
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Keeping, Machine, Problems, keeper};
+use super::{Keeping, Machine, Problems, Sight, Sights, keeper};
 use crate::{
     channels::local::{self, Local},
     domain::{
@@ -47,6 +48,13 @@ pub enum Request {
     Ping,
     /// How the daemon is.
     Status,
+    /// What each run is doing.
+    Runs,
+    /// Stop the daemon in order, with its agents or without.
+    Stop {
+        #[serde(default)]
+        agents: bool,
+    },
     /// Do an operation: `{"name": NAME, "args": {…}}`, one of those that `g2 ops schema` lists.
     Op {
         #[serde(rename = "do")]
@@ -62,6 +70,9 @@ pub enum Request {
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Response {
     Status(Box<Status>),
+    Runs {
+        rows: Vec<Sight>,
+    },
     Done,
     /// The operation is done.
     OpDone(Answer),
@@ -114,6 +125,15 @@ pub struct Status {
     pub findings: Vec<Finding>,
 }
 
+/// How the daemon stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// Containers that outlive it go on.
+    Alone,
+    /// Each run finishes its turn and leaves first.
+    WithAgents,
+}
+
 /// What clients of the socket ask.
 pub struct Desk {
     pub store: Store,
@@ -122,6 +142,9 @@ pub struct Desk {
     pub problems: Arc<Problems>,
     pub machine: Arc<Machine>,
     pub local: Local,
+    pub sights: Arc<Sights>,
+    /// A client asked for a stop.
+    pub leave: watch::Sender<Option<Leave>>,
     /// This root's id.
     pub instance: String,
     /// When the daemon was started.
@@ -330,6 +353,12 @@ impl Client {
     async fn handle(&mut self, request: Request) -> Response {
         match request {
             Request::Ping => Response::Done,
+            Request::Runs => Response::Runs { rows: self.desk.sights.all() },
+            Request::Stop { agents } => {
+                tracing::info!(uid = self.user, agents, "asked to stop");
+                let _ = self.desk.leave.send(Some(if agents { Leave::WithAgents } else { Leave::Alone }));
+                Response::Done
+            }
             Request::Status => Response::Status(Box::new(status(&self.desk).await)),
             Request::Op { .. } if self.desk.closing.is_cancelled() => {
                 let error = OpError::refused(STOPPING).hint("try again when it is up");

@@ -87,7 +87,7 @@ pub async fn run(post: Post, is_recovered: bool) {
             }
         };
     }
-    let mut feed = match post.store.follow_kinds(&[EventKind::Say]).await {
+    let mut feed = match post.store.follow_kinds(&[EventKind::Say, EventKind::Unsaid]).await {
         Ok(feed) => feed,
         Err(error) => {
             return tracing::error!(error = %chain(&error), "reading the feed of changes failed; nothing is said");

@@ -270,6 +270,10 @@ impl Dispatch {
                     Err(error) => return self.owe(Unread::Idle(group.clone()), &error),
                 }
             }
+            Event::StopAsked { group, run } => match self.live.get(group) {
+                Some(live) if live.run == *run => drop(live.orders.send(Order::Stop)),
+                Some(_) | None => return,
+            },
             Event::Ended { group, waiting } => {
                 self.live.remove(group);
                 // A rest may have been ended since the end was written down.

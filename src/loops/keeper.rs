@@ -155,6 +155,10 @@ impl Keeper for Arc<Keeping> {
         let _ = self.lanes.send(Event::CloseAsked { group: group.clone() });
     }
 
+    fn stop_run(&self, group: &Folder, run: i64) {
+        let _ = self.lanes.send(Event::StopAsked { group: group.clone(), run });
+    }
+
     fn keep_out(&self, group: &Folder) {
         let _ = self.lanes.send(Event::Hold { group: group.clone(), reason: Holding::Removal });
     }

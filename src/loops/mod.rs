@@ -30,7 +30,7 @@ pub use ipc::Mailboxes;
 pub use keeper::Keeping;
 pub use problems::Problems;
 pub use run::Runs;
-pub use shared::{Allowances, Boxes, Held, Machine, Obstacle};
+pub use shared::{Allowances, Boxes, EndsHow, Held, Machine, Obstacle, Sight, Sights};
 pub use snapshots::Snapshots;
 
 pub mod control;

@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Allowances, Ask, Boxes, Machine,
+    Allowances, Ask, Boxes, Machine, Sights,
     snapshots::Snapshots,
     starts::{Starts, What},
 };
@@ -36,6 +36,7 @@ use crate::{
             judge::{Cause, End},
             lanes::Event,
             life::Reached,
+            stop::Stop,
         },
     },
     gateway::Gateway,
@@ -76,6 +77,7 @@ pub struct Runs {
     pub boxes: Arc<Boxes>,
     pub allowances: Arc<Allowances>,
     pub machine: Arc<Machine>,
+    pub sights: Arc<Sights>,
     pub starts: Arc<Starts>,
     pub snapshots: Arc<Snapshots>,
     /// Files of messages, which agents are shown.
@@ -127,6 +129,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// What a supervisor is told.
 pub(super) enum Order {
     Close,
+    /// A person wants it ended; how is on its row.
+    Stop,
     /// A follow-up is handed over; its file is put into `input/` after this, so that no record of it comes before.
     Handed(i64),
     /// Its file could not be placed: it waits again.
@@ -181,6 +185,10 @@ struct Watched {
     last_record: Instant,
     last_result: Option<Instant>,
     blocked_tool: Option<String>,
+    /// A person wants it ended.
+    stop: Option<Stop>,
+    /// The tool that it runs, and since when.
+    tool: Option<(String, Instant)>,
     /// What it was handed and has not finished, with when it took it; `None`: it has not been seen to.
     in_hand: BTreeMap<String, Option<Instant>>,
     heartbeat: Option<Stamp>,
@@ -280,6 +288,8 @@ impl Watched {
             last_record: now,
             last_result: None,
             blocked_tool: None,
+            stop: None,
+            tool: None,
             in_hand: BTreeMap::new(),
             heartbeat: None,
             ready_limit: Duration::from_millis(runs.config.health.startup_ms),
@@ -337,6 +347,7 @@ pub(super) async fn supervise(
             Watching::Ended((End::Gone, Cause::Unwell { reason }))
         }
     };
+    runs.sights.forget(run);
     match watching {
         Watching::LetGo => {}
         Watching::Ended(ending) => {

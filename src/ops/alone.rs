@@ -112,6 +112,8 @@ impl Keeper for Alone<'_> {
 
     fn relaunch(&self, _: &Folder) {}
 
+    fn stop_run(&self, _: &Folder, _: i64) {}
+
     fn keep_out(&self, _: &Folder) {}
 
     fn let_in(&self, _: &Folder) {}

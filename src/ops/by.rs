@@ -4,6 +4,8 @@ use std::fmt;
 
 use ipc_handlers::{Caller, Folder};
 
+use crate::domain::host::screen::acts;
+
 use super::{Op, OpCode, OpError, audit::quoted};
 
 /// Who asks.
@@ -55,6 +57,11 @@ impl By {
             Self::Agent(caller) if caller.is_main => Ok(Caller { group: group.clone(), ..caller.clone() }),
             Self::Agent(_) | Self::Person { .. } => Err(self.may_not(&format!("a change of group {group}"))),
         }
+    }
+
+    /// Returns who it is, in as many bytes as a row has room for.
+    pub(super) fn short(&self) -> String {
+        self.to_string().chars().filter(|c| !acts(*c)).take(50).collect()
     }
 
     fn may_not(&self, what: &str) -> OpError {

@@ -28,8 +28,10 @@ pub mod channels;
 pub mod groups;
 pub mod ipc;
 pub mod lanes;
+pub mod messages;
 pub mod outbox;
 pub mod people;
+pub mod runs;
 pub mod sessions;
 pub mod tasks;
 pub mod wirings;
@@ -98,6 +100,9 @@ pub trait Keeper: Send + Sync {
 
     /// Asks a group's live run to leave: its next one needs other settings than this one has.
     fn relaunch(&self, group: &Folder);
+
+    /// Tells that a person wants a group's run of this number ended; how is on its row.
+    fn stop_run(&self, group: &Folder, run: i64);
 
     /// Has nothing started in a group until [`Keeper::let_in`].
     fn keep_out(&self, group: &Folder);
@@ -224,6 +229,8 @@ operations! {
     GroupsAdd = "groups.add": groups::add::Args;
     /// Changes a group's own settings, all of them or none.
     GroupsSet = "groups.set": groups::set::Args;
+    /// Has a group's run finish its work and leave: the next message starts a new container.
+    GroupsRestart = "groups.restart": groups::restart::Args;
     /// Removes a group with its mailbox, once its run has left and its commands are settled.
     GroupsRemove = "groups.remove": groups::remove::Args;
     /// Wires a chat to a group.
@@ -286,6 +293,12 @@ operations! {
     IpcRetry = "ipc.retry": ipc::retry::Args;
     /// Puts a command into a group's box, as its agent would.
     IpcSend = "ipc.send": ipc::send::Args;
+    /// Has a message that waits passed over: no agent is given it.
+    MessagesSkip = "messages.skip": messages::skip::Args;
+    /// Ends a run, in order or at once; its chat is told.
+    RunsStop = "runs.stop": runs::stop::Args;
+    /// Gives up a text that waits to be sent.
+    OutboxDrop = "outbox.drop": outbox::drop::Args;
     /// Says once more what failed to be said.
     OutboxRetry = "outbox.retry": outbox::retry::Args;
     /// Adds an account on a platform: keeps its token, and writes its table to the settings.

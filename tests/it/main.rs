@@ -11,6 +11,7 @@ mod claude;
 mod cli;
 mod clocks;
 mod config;
+mod control;
 mod corpus;
 mod crash;
 mod deliver;

@@ -168,6 +168,7 @@ mod tests {
             handled: false,
             protocol: None,
             last_seq: 0,
+            stop: None,
             open: Vec::new(),
         }
     }

@@ -140,6 +140,8 @@ words! {
         Answer = "answer",
         /// It was written long before it came.
         Late = "late",
+        /// A person had it passed over.
+        Skipped = "skipped",
     }
 }
 

@@ -33,6 +33,16 @@ pub struct Vitals {
     pub tool_timeout_ms: Option<i64>,
     /// A tool of the blocked list that ran all the same.
     pub blocked_tool: Option<String>,
+    pub patience: Patience,
+}
+
+/// How long an agent that was asked to leave may go on with a batch in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// As long as it shows that it lives.
+    WhileItLives,
+    /// No longer than one without: a person wants it ended.
+    None,
 }
 
 /// Which protocol a runner speaks, and how far it has come.
@@ -135,6 +145,51 @@ pub fn judge(vitals: &Vitals, limits: &HealthLimits) -> Verdict {
     reached.unwrap_or(Verdict::Fine { look_again_in_ms: watch.soonest_ms })
 }
 
+/// Returns the next action on a container if nothing changes until then, and in how many ms that is.
+#[must_use]
+pub fn coming(vitals: &Vitals, limits: &HealthLimits) -> Option<(i64, Verdict)> {
+    /// A limit that is reached need not bring about an action: another one may have to be reached too.
+    const LIMITS: usize = 5;
+    let mut in_ms: i64 = 0;
+    for _ in 0..LIMITS {
+        match judge(&vitals.after(in_ms), limits) {
+            Verdict::Fine { look_again_in_ms: i64::MAX } => return None,
+            Verdict::Fine { look_again_in_ms } => in_ms = in_ms.saturating_add(look_again_in_ms),
+            verdict => return Some((in_ms, verdict)),
+        }
+    }
+    None
+}
+
+/// Returns the reason of an action; of none it is empty.
+#[must_use]
+pub fn reason(verdict: &Verdict) -> &str {
+    match verdict {
+        Verdict::Fine { .. } => "",
+        Verdict::Close { reason } | Verdict::Stop { reason } | Verdict::Kill { reason } => reason,
+    }
+}
+
+impl Vitals {
+    /// The same container after so many ms in which nothing has changed.
+    fn after(&self, ms: i64) -> Self {
+        let later = |age: i64| age.saturating_add(ms);
+        Self {
+            leaving: match self.leaving {
+                Leaving::No => Leaving::No,
+                Leaving::Closing(age) => Leaving::Closing(later(age)),
+                Leaving::Stopping(age) => Leaving::Stopping(later(age)),
+            },
+            started_ms: later(self.started_ms),
+            quiet_ms: later(self.quiet_ms),
+            no_record_ms: later(self.no_record_ms),
+            since_result_ms: self.since_result_ms.map(later),
+            in_hand_ms: self.in_hand_ms.map(later),
+            ..self.clone()
+        }
+    }
+}
+
 /// What ends a container at once.
 fn kill(vitals: &Vitals, limits: &HealthLimits, tool_ms: i64, watch: &mut Watch) -> Option<Verdict> {
     if let Some(tool) = &vitals.blocked_tool {
@@ -186,9 +241,9 @@ fn close(vitals: &Vitals, limits: &HealthLimits, tool_ms: i64, watch: &mut Watch
 /// One that is at work on a batch may finish it, as it was asked to, while it shows that it lives; it is stopped all
 /// the same once it has said nothing for the time after which any run ends.
 fn closing(ms: i64, vitals: &Vitals, limits: &HealthLimits, watch: &mut Watch) -> Option<Verdict> {
-    let finishing_ms = match vitals.in_hand_ms {
-        Some(_) => vitals.quiet_ms.min(ms),
-        None => ms,
+    let finishing_ms = match (vitals.in_hand_ms, vitals.patience) {
+        (Some(_), Patience::WhileItLives) => vitals.quiet_ms.min(ms),
+        (Some(_), Patience::None) | (None, _) => ms,
     };
     let stop = watch.over(finishing_ms, limits.leave_ms)
         || (watch.over(vitals.no_record_ms, limits.record_ms) && watch.over(ms, limits.leave_ms));

@@ -12,6 +12,7 @@ use crate::domain::{
     runs::{
         health::{self, Readiness, Runner},
         retry::{self, Retry},
+        stop::StopThen,
         tasks::HeldUp,
     },
     states::RunStatus,
@@ -64,8 +65,8 @@ pub enum Cause {
     Itself,
     /// We asked it to leave, and stopped it if it did not: it was idle, or its place was wanted.
     Closed,
-    /// Somebody ended it on purpose.
-    Cancelled { by: String },
+    /// A person ended it on purpose.
+    Cancelled { by: String, then: StopThen },
     /// Its health was bad: what was wrong.
     Unwell { reason: String },
     /// We stopped it, as its group fills the disk; the reason is a sentence of its own.
@@ -171,8 +172,8 @@ pub fn judge(ended: &Ended, batches: &[Batch], base_ms: i64) -> (Final, Vec<Judg
 #[must_use]
 pub fn judge_run(ended: &Ended, in_hand: usize) -> Final {
     let failed = |error: String| Final { went: Went::Wrong, error: Some(error) };
-    if let Cause::Cancelled { by } = &ended.cause {
-        return Final { went: Went::Cancelled, error: Some(format!("cancelled: {by}")) };
+    if let Cause::Cancelled { by, .. } = &ended.cause {
+        return Final { went: Went::Cancelled, error: Some(format!("stopped by {by}")) };
     }
     if let Some(trouble) = trouble(ended) {
         return failed(trouble.for_people());
@@ -184,8 +185,23 @@ pub fn judge_run(ended: &Ended, in_hand: usize) -> Final {
     }
 }
 
+/// What a chat is told of a run that a person stopped while it had a message in hand.
+const STOPPED: &str = "I was told to stop, so I do not go on with your last message. Send it again if you still want an answer.";
+/// The same where the message is handed out again.
+pub const STOPPED_AND_ASKED_AGAIN: &str = "I was told to stop, and begin again with your last message.";
+
 fn judge_batch(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
     let Batch { reached, said, tries, free_returns, retries } = *batch;
+    if let Cause::Cancelled { then, .. } = ended.cause {
+        return match (reached, then) {
+            (Reached::Done, _) => Judgement::Done,
+            // A person's stop costs nothing. What the agent had not taken is none of what it was stopped at.
+            (Reached::FileUnread, _) | (_, StopThen::AskAgain) => {
+                Judgement::Returned { tries, free_returns, rest_ms: 0 }
+            }
+            (_, StopThen::GiveUp) => Judgement::Failed { notice: STOPPED.to_owned() },
+        };
+    }
     match reading(ended, reached, said) {
         Reading::Done => Judgement::Done,
         // Our own going away is not the batch's fault at all, and can't be repeated by a container. A host that can't now may not
@@ -286,6 +302,16 @@ pub fn pause_notice(ended: &Ended, task: &str, prompt: &str, failures: u32) -> S
         "{named} failed {failures} times in a row, the last time because {why}, so it is paused. `g2 tasks resume {task}` \
          has it run again."
     )
+}
+
+/// Returns what a chat is told of a task whose run a person stopped.
+#[must_use]
+pub fn stop_notice(task: &str, prompt: &str, then: StopThen) -> String {
+    let named = task_named(task, prompt);
+    match then {
+        StopThen::GiveUp => format!("{named} was stopped. This occurrence of it is not tried again."),
+        StopThen::AskAgain => format!("{named} was stopped, and begins again."),
+    }
 }
 
 /// Returns what a chat is told of a task that the host could not have run.

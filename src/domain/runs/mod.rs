@@ -12,6 +12,7 @@ pub mod prompt;
 pub mod retry;
 pub mod run_settings;
 pub mod slots;
+pub mod stop;
 pub mod tasks;
 pub mod usage;
 pub mod when;

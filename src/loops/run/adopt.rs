@@ -63,9 +63,10 @@ impl Watched {
         if self.reached == Reached::Queued {
             self.ready_limit = ADOPTED_UNREADY;
         }
-        if matches!(active.life, Life::Leaving(_)) {
+        if matches!(active.life, Life::Leaving(_)) || active.stop.is_some() {
             self.leaving.ask(Instant::now());
         }
+        self.stop = active.stop.clone();
         if self.is_up() && self.speaks == Speaks::Ours {
             self.publish_again(&active).await;
         }

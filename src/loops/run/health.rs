@@ -10,12 +10,13 @@ use crate::{
     domain::{
         host::errors::chain,
         runs::{
-            health::{self, HealthLimits, Readiness, Runner, Verdict, Vitals},
+            health::{self, HealthLimits, Patience, Readiness, Runner, Verdict, Vitals},
             judge::Cause,
             lanes::{Event, Load},
             life::Reached,
         },
     },
+    loops::{EndsHow, Sight},
     system::clock,
 };
 
@@ -54,48 +55,49 @@ impl Watched {
                 }
             }
         }
-        let declared =
-            boxes.container_state().ok().flatten().and_then(|state| health::declared_timeout_ms(&state));
+        let state = boxes.container_state().ok().flatten();
+        let declared = state.as_ref().and_then(health::declared_timeout_ms);
+        self.saw_tool(state.and_then(|state| state.current_tool));
         let ms = |since: Instant| i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
         let limit = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
         let config = self.runs.config.clone();
-        let verdict = health::judge(
-            &Vitals {
-                runner: match self.speaks {
-                    Speaks::One => Runner::One,
-                    Speaks::Ours | Speaks::NotSaid => {
-                        Runner::Two(if self.is_up() { Readiness::Ready } else { Readiness::NotYet })
-                    }
-                },
-                leaving: match self.leaving {
-                    Leaving::No => health::Leaving::No,
-                    Leaving::Asked(Asked { since, .. }) => health::Leaving::Closing(ms(since)),
-                    Leaving::Stopped { since, .. } => health::Leaving::Stopping(ms(since)),
-                },
-                started_ms: ms(self.started),
-                quiet_ms: ms(self.last_sign),
-                no_record_ms: ms(self.last_record),
-                // A sign that came within the same millisecond, but after the taking, is one since.
-                in_hand_ms: self
-                    .in_hand
-                    .values()
-                    .flatten()
-                    .min()
-                    .map(|since| ms(*since) + i64::from(self.last_sign > *since)),
-                tool_timeout_ms: declared,
-                blocked_tool: self.blocked_tool.clone(),
-                since_result_ms: self.last_result.map(ms),
+        let vitals = Vitals {
+            runner: match self.speaks {
+                Speaks::One => Runner::One,
+                Speaks::Ours | Speaks::NotSaid => {
+                    Runner::Two(if self.is_up() { Readiness::Ready } else { Readiness::NotYet })
+                }
             },
-            &HealthLimits {
-                ready_ms: i64::try_from(self.ready_limit.as_millis()).unwrap_or(i64::MAX),
-                ceiling_ms: limit(self.ceiling_ms),
-                claim_ms: limit(config.health.claim_ms),
-                leave_ms: limit(config.health.close_grace_ms),
-                idle_ms: limit(config.health.idle_ms),
-                ..HealthLimits::default()
+            leaving: match self.leaving {
+                Leaving::No => health::Leaving::No,
+                Leaving::Asked(Asked { since, .. }) => health::Leaving::Closing(ms(since)),
+                Leaving::Stopped { since, .. } => health::Leaving::Stopping(ms(since)),
             },
-        );
-        match verdict {
+            started_ms: ms(self.started),
+            quiet_ms: ms(self.last_sign),
+            no_record_ms: ms(self.last_record),
+            // A sign that came within the same millisecond, but after the taking, is one since.
+            in_hand_ms: self
+                .in_hand
+                .values()
+                .flatten()
+                .min()
+                .map(|since| ms(*since) + i64::from(self.last_sign > *since)),
+            tool_timeout_ms: declared,
+            blocked_tool: self.blocked_tool.clone(),
+            patience: if self.stop.is_some() { Patience::None } else { Patience::WhileItLives },
+            since_result_ms: self.last_result.map(ms),
+        };
+        let limits = HealthLimits {
+            ready_ms: i64::try_from(self.ready_limit.as_millis()).unwrap_or(i64::MAX),
+            ceiling_ms: limit(self.ceiling_ms),
+            claim_ms: limit(config.health.claim_ms),
+            leave_ms: limit(config.health.close_grace_ms),
+            idle_ms: limit(config.health.idle_ms),
+            ..HealthLimits::default()
+        };
+        self.show(&vitals, &limits);
+        match health::judge(&vitals, &limits) {
             Verdict::Fine { .. } => None,
             Verdict::Close { reason } => {
                 self.ask_close(&reason).await;
@@ -125,6 +127,40 @@ impl Watched {
                 })
             }
         }
+    }
+
+    /// Notes the tool that its agent says it runs.
+    fn saw_tool(&mut self, tool: Option<String>) {
+        const LONGEST_NAME: usize = 100;
+        let tool = tool.map(|name| name.chars().take(LONGEST_NAME).collect::<String>());
+        if tool.as_ref() != self.tool.as_ref().map(|(name, _)| name) {
+            self.tool = tool.map(|name| (name, Instant::now()));
+        }
+    }
+
+    /// Shows people how it stands.
+    fn show(&self, vitals: &Vitals, limits: &HealthLimits) {
+        let now = clock::now();
+        let ago = |ms: i64| now.plus_ms(-ms);
+        let coming = health::coming(vitals, limits);
+        self.runs.sights.saw(Sight {
+            run: self.run,
+            last_sign: ago(vitals.quiet_ms),
+            in_hand_since: vitals.in_hand_ms.map(ago),
+            tool: self.tool.as_ref().map(|(name, _)| name.clone()),
+            tool_since: self
+                .tool
+                .as_ref()
+                .map(|(_, since)| ago(i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX))),
+            ends_at: coming.as_ref().map(|(ms, _)| now.plus_ms(*ms)),
+            ends_how: coming.as_ref().and_then(|(_, verdict)| match verdict {
+                Verdict::Fine { .. } => None,
+                Verdict::Close { .. } => Some(EndsHow::Closed),
+                Verdict::Stop { .. } => Some(EndsHow::Stopped),
+                Verdict::Kill { .. } => Some(EndsHow::Killed),
+            }),
+            ends_why: coming.map(|(_, verdict)| health::reason(&verdict).to_owned()),
+        });
     }
 
     pub(super) async fn ask_close(&mut self, why: &str) {

@@ -12,6 +12,7 @@ use crate::{
         runs::{
             judge::{Cause, End},
             lanes::Load,
+            stop::StopWhen,
         },
     },
     loops::starts::What,
@@ -184,6 +185,13 @@ impl Watched {
                     }
                 }
             }
+            if verdict.is_none()
+                && dead_since.is_none()
+                && let Some(stopped) = self.stopped_now()
+            {
+                verdict = Some(stopped);
+                self.kill(container).await;
+            }
             if verdict.is_some() {
                 // After a verdict nothing more of it counts: it is read to its end, and that is all.
                 self.heard.clear();
@@ -224,8 +232,27 @@ impl Watched {
         Watching::Ended((end, verdict.unwrap_or(asked)))
     }
 
+    /// A person wants it ended: in order, or now.
+    pub(super) async fn is_stopped(&mut self) {
+        match self.runs.store.stop_of(self.run) {
+            Ok(Some(stop)) => {
+                self.ask_close(&format!("{} wants it stopped", stop.by)).await;
+                self.stop = Some(stop);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::error!(error = %chain(&error), "reading who stops a run failed"),
+        }
+    }
+
+    /// Why it is killed at once, where a person wants it so.
+    fn stopped_now(&self) -> Option<Cause> {
+        let stop = self.stop.as_ref().filter(|stop| stop.when == StopWhen::Now)?;
+        Some(Cause::Cancelled { by: stop.by.clone(), then: stop.then })
+    }
+
     async fn obey(&mut self, order: Order) {
         match order {
+            Order::Stop => self.is_stopped().await,
             Order::Close => self.ask_close("asked to leave").await,
             Order::Handed(batch) => {
                 self.reached = self.reached.with(Load::Busy);

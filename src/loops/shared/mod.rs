@@ -4,8 +4,10 @@ mod allowances;
 mod boxes;
 mod held;
 mod machine;
+mod sights;
 
 pub use allowances::Allowances;
 pub use boxes::Boxes;
 pub use held::Held;
 pub use machine::{Machine, Obstacle};
+pub use sights::{EndsHow, Sight, Sights};

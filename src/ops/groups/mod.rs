@@ -2,4 +2,5 @@
 
 pub mod add;
 pub mod remove;
+pub mod restart;
 pub mod set;

@@ -1,3 +1,4 @@
 //! Texts for chats.
 
+pub mod drop;
 pub mod retry;

@@ -24,6 +24,8 @@ pub(in crate::store) enum Key {
     TaskFailed { run: i64 },
     /// A run that was killed, after which its lane rests.
     Killed { run: i64 },
+    /// A run that a person stopped, and whose messages are handed out again.
+    Stopped { run: i64 },
     /// A task that can't run any more, or has missed its only time.
     Task { group: Folder, id: String, what: &'static str, at: Time },
 }
@@ -36,6 +38,7 @@ impl fmt::Display for Key {
             Self::GivenUp { batch } => write!(f, "batch {batch} given up"),
             Self::TaskFailed { run } => write!(f, "run {run} task failed"),
             Self::Killed { run } => write!(f, "run {run} killed"),
+            Self::Stopped { run } => write!(f, "run {run} stopped"),
             // Ids have 128 characters at most, folders 64: what is longer than a key may be is cut.
             Self::Task { group, id, what, at } => write!(f, "task {what} {} {group} {id:.128}", at.0),
         }

@@ -392,6 +392,26 @@ impl Store {
         .await
     }
 
+    /// Gives up a row that waits, or of which nobody knows whether it arrived. Returns it.
+    pub async fn drop_outbox(&self, id: i64, why: &str, now: Time) -> Result<OutboxRow> {
+        let why = why.to_owned();
+        let none = move || StoreError::NotFound { what: "outbox row", id: id.to_string() };
+        self.write(move |c| {
+            let dropped = c.execute(
+                "UPDATE outbox SET status = 'failed', error = ?2, next_try_at = NULL WHERE id = ?1 AND status IN ('pending', 'unknown')",
+                params![id, why],
+            )?;
+            let row = one_row(c, id)?.ok_or_else(none)?;
+            if dropped == 0 {
+                let (status, only) = (row.status, "only pending and unknown ones can be given up");
+                return Err(StoreError::Refused(format!("outbox row {id} is {status}; {only}")));
+            }
+            approvals::wording_failed(c, id, &why, now)?;
+            Ok(row)
+        })
+        .await
+    }
+
     /// Counts the texts that are still to be sent.
     pub async fn outbox_pending(&self) -> Result<i64> {
         self.ask(move |c| {

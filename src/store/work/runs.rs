@@ -13,6 +13,7 @@ use crate::{
         runs::{
             lanes::Load,
             life::{Life, Reached},
+            stop::Stop,
         },
         states::{RunKind, RunStatus, SandboxName, Via},
     },
@@ -22,6 +23,7 @@ use crate::{
 mod end;
 mod record;
 mod slot;
+mod stop;
 
 pub use end::{EndOfRun, LeftInput, RunEnded};
 use record::Answer;
@@ -45,6 +47,8 @@ pub struct ActiveRun {
     pub handled: bool,
     pub protocol: Option<u32>,
     pub last_seq: u64,
+    /// A person wants it ended.
+    pub stop: Option<Stop>,
     /// Batches it was handed and has not finished, with how they came to it.
     pub open: Vec<(i64, Via)>,
 }
@@ -190,30 +194,9 @@ impl Store {
     pub fn runs(&self, limit: Option<usize>) -> Result<Vec<Run>> {
         self.read(|c| {
             let limit = at_most(limit);
-            let mut rows = c.prepare_cached(
-                "SELECT * FROM (SELECT id, group_folder, chat_jid, thread, kind, source, status, owner, sandbox, container, started_at, ended_at, last_seq, error
-                 FROM runs ORDER BY id DESC LIMIT ?1) ORDER BY id",
-            )?;
-            Ok(rows
-                .query_map([limit], |r| {
-                    let (chat, thread): (String, String) = (r.get("chat_jid")?, r.get("thread")?);
-                    Ok(Run {
-                        id: r.get("id")?,
-                        group: r.folder("group_folder")?,
-                        lane: if thread.is_empty() { chat } else { format!("{chat}#{thread}") },
-                        kind: r.word("runs", "kind")?,
-                        source: r.get("source")?,
-                        status: r.word("runs", "status")?,
-                        owner: r.get("owner")?,
-                        sandbox: r.word("runs", "sandbox")?,
-                        container: r.get("container")?,
-                        started_at: r.time_or_null("started_at")?,
-                        ended_at: r.time_or_null("ended_at")?,
-                        records: r.get("last_seq")?,
-                        error: r.get("error")?,
-                    })
-                })?
-                .collect::<rusqlite::Result<_>>()?)
+            let mut rows =
+                c.prepare_cached(&format!("SELECT * FROM ({RUN} ORDER BY id DESC LIMIT ?1) ORDER BY id"))?;
+            Ok(rows.query_map([limit], run_row)?.collect::<rusqlite::Result<_>>()?)
         })
     }
 
@@ -260,7 +243,28 @@ pub(in crate::store) fn has_active(c: &Connection, group: &Folder) -> Result<boo
     )?)
 }
 
-const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, source, generation, status, owner, sandbox, container, started_at IS NOT NULL AS started, ready_at IS NOT NULL AS ready, closing_at IS NOT NULL AS closing, deferred, handled_at IS NOT NULL AS handled, protocol, last_seq,
+const RUN: &str = "SELECT id, group_folder, chat_jid, thread, kind, source, status, owner, sandbox, container, started_at, ended_at, last_seq, error FROM runs";
+
+fn run_row(r: &Row<'_>) -> rusqlite::Result<Run> {
+    let (chat, thread): (String, String) = (r.get("chat_jid")?, r.get("thread")?);
+    Ok(Run {
+        id: r.get("id")?,
+        group: r.folder("group_folder")?,
+        lane: if thread.is_empty() { chat } else { format!("{chat}#{thread}") },
+        kind: r.word("runs", "kind")?,
+        source: r.get("source")?,
+        status: r.word("runs", "status")?,
+        owner: r.get("owner")?,
+        sandbox: r.word("runs", "sandbox")?,
+        container: r.get("container")?,
+        started_at: r.time_or_null("started_at")?,
+        ended_at: r.time_or_null("ended_at")?,
+        records: r.get("last_seq")?,
+        error: r.get("error")?,
+    })
+}
+
+const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, source, generation, status, owner, sandbox, container, started_at IS NOT NULL AS started, ready_at IS NOT NULL AS ready, closing_at IS NOT NULL AS closing, deferred, handled_at IS NOT NULL AS handled, protocol, last_seq, stop_by, stop_when, stop_then,
   EXISTS (SELECT 1 FROM batches b WHERE b.run_id = runs.id AND b.state IN ('handed', 'claimed')) AS in_hand FROM runs";
 
 fn active_row(r: &Row<'_>) -> rusqlite::Result<ActiveRun> {
@@ -281,6 +285,7 @@ fn active_row(r: &Row<'_>) -> rusqlite::Result<ActiveRun> {
         handled: handled && !deferred,
         protocol: r.get("protocol")?,
         last_seq: u64::try_from(r.get::<_, i64>("last_seq")?).unwrap_or(0),
+        stop: stop::stop_row(r)?,
         open: Vec::new(),
     })
 }

@@ -18,6 +18,7 @@ fn ready() -> Vitals {
         in_hand_ms: None,
         tool_timeout_ms: None,
         blocked_tool: None,
+        patience: Patience::WhileItLives,
     }
 }
 
@@ -225,6 +226,7 @@ fn any_vitals() -> impl Strategy<Value = Vitals> {
             in_hand_ms,
             tool_timeout_ms,
             blocked_tool: None,
+            patience: Patience::WhileItLives,
         },
     )
 }
@@ -266,4 +268,29 @@ proptest! {
         }
         prop_assert!(false, "still there: {vitals:?}");
     }
+}
+
+#[test]
+fn an_agent_that_a_person_wants_ended_has_its_grace_and_no_longer_however_lively_it_is() {
+    let busy =
+        |ms| Vitals { leaving: Leaving::Closing(ms), quiet_ms: 0, in_hand_ms: Some(5 * MINUTE), ..ready() };
+    let stopped = |ms| Vitals { patience: Patience::None, ..busy(ms) };
+    check(busy(10 * MINUTE), Do::Fine(30 * SECOND + 1));
+    check(stopped(30 * SECOND), Do::Fine(1));
+    check(stopped(30 * SECOND + 1), Do::Stop);
+}
+
+#[test]
+fn what_comes_next_is_known_if_nothing_changes_until_then() {
+    let limits = HealthLimits::default();
+    let next =
+        |vitals: &Vitals| coming(vitals, &limits).map(|(ms, verdict)| (ms, reason(&verdict).to_owned()));
+    let silent = Vitals { quiet_ms: 10 * MINUTE, ..ready() };
+    assert_eq!(next(&silent), Some((20 * MINUTE + 1, "no sign of life for 30 minutes".to_owned())));
+    let took = Vitals { in_hand_ms: Some(MINUTE / 2), quiet_ms: MINUTE / 2, ..ready() };
+    let why = "took a message and gave no sign of life for 60 s";
+    assert_eq!(next(&took), Some((MINUTE / 2 + 1, why.to_owned())));
+    assert_eq!(next(&starting(MINUTE)), Some((2 * MINUTE + 1, "was not ready within 3 minutes".to_owned())));
+    let gone = Vitals { leaving: Leaving::Stopping(MINUTE), ..ready() };
+    assert_eq!(next(&gone), Some((0, "did not stop within 30 s".to_owned())));
 }

@@ -77,7 +77,7 @@ fn a_missing_image_an_engine_and_our_own_death_are_no_fault_of_the_agent() {
         (End::Gone, Cause::Itself, Fault::Hosts, true),
         (End::NeverCreated, Cause::Itself, Fault::Nobodys, true),
         (exited(137), Cause::OwnerGone, Fault::Nobodys, true),
-        (exited(0), Cause::Cancelled { by: "x".to_owned() }, Fault::Nobodys, true),
+        (exited(0), stopped(StopThen::GiveUp), Fault::Nobodys, true),
         (exited(1), Cause::Itself, Fault::Agents, true),
         (End::Gone, Cause::NeverReady { limit_ms: 1 }, Fault::Agents, true),
         (exited(137), Cause::NoSpace { reason: "x".to_owned() }, Fault::Agents, true),
@@ -159,7 +159,6 @@ fn a_batch_that_something_was_said_about_is_never_handed_out_again() {
         (exited(137), READY, Cause::Flooded { limit_bytes: 9 }, "too much output"),
         (exited(137), READY, Cause::Gap { expected: 3, got: 5 }, "output was lost"),
         (End::Gone, READY, Cause::Itself, "disappeared"),
-        (exited(0), READY, Cause::Cancelled { by: "clear".to_owned() }, "told to stop"),
         (exited(0), READY, Cause::Closed, "stopped too early"),
         (exited(1), NOT_READY, Cause::Itself, "I crashed"),
         (exited(1), Runner::One, Cause::Itself, "I crashed"),
@@ -204,13 +203,7 @@ fn a_run_ends_with_the_word_and_the_reason_that_tell_most() {
         (exited(137), Cause::Itself, 0, Wrong, Some("exited with code 137")),
         (exited(0), Cause::Itself, 1, Wrong, Some("ended with a message in hand")),
         (exited(0), Cause::Closed, 2, Wrong, Some("ended with 2 batches of messages in hand")),
-        (
-            exited(0),
-            Cause::Cancelled { by: "the group was removed".to_owned() },
-            1,
-            Cancelled,
-            Some("cancelled: the group was removed"),
-        ),
+        (exited(0), stopped(StopThen::AskAgain), 1, Cancelled, Some("stopped by uid 0")),
         (oom.clone(), Cause::Itself, 0, Wrong, Some("out of memory")),
         (oom, unwell(), 1, Wrong, Some("ended because it gave no sign of life for 60 s")),
         (exited(137), Cause::NeverReady { limit_ms: 180_000 }, 1, Wrong, Some("not ready within 3 minutes")),
@@ -276,7 +269,7 @@ fn any_ended() -> impl Strategy<Value = Ended> {
     let cause = prop::sample::select(vec![
         Cause::Itself,
         Cause::Closed,
-        Cause::Cancelled { by: "x".to_owned() },
+        stopped(StopThen::GiveUp),
         Cause::Unwell { reason: "x".to_owned() },
         Cause::NoSpace { reason: "x".to_owned() },
         Cause::NeverReady { limit_ms: 1 },
@@ -324,6 +317,38 @@ proptest! {
                     return Ok(());
                 }
                 other => prop_assert!(false, "{other:?}"),
+            }
+        }
+    }
+}
+
+fn stopped(then: StopThen) -> Cause {
+    Cause::Cancelled { by: "uid 0".to_owned(), then }
+}
+
+#[test]
+fn what_a_stopped_run_had_in_hand_is_given_up_or_asked_again_at_no_cost_as_the_person_says() {
+    let all = [
+        (exited(0), READY),
+        (exited(137), READY),
+        (exited(137), NOT_READY),
+        (exited(0), Runner::One),
+        (End::NeverCreated, NOT_READY),
+        (End::Gone, READY),
+    ];
+    for (end, runner) in all {
+        for said in [Said::Nothing, Said::Something] {
+            let batch = |reached| Batch { reached, said, tries: 5, free_returns: 2, ..on_stdin() };
+            for then in [StopThen::GiveUp, StopThen::AskAgain] {
+                let ended = ended(end.clone(), runner, stopped(then));
+                check(&ended, batch(Reached::Done), &Judgement::Done);
+                check(&ended, batch(Reached::FileUnread), &returned(5, 2, 0));
+                for reached in [Reached::OnStdin, Reached::FileTaken, Reached::FileAbsent] {
+                    match then {
+                        StopThen::GiveUp => check_failed(&ended, batch(reached), "told to stop"),
+                        StopThen::AskAgain => check(&ended, batch(reached), &returned(5, 2, 0)),
+                    }
+                }
             }
         }
     }

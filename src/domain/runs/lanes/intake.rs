@@ -79,7 +79,7 @@ impl Lanes {
                 }
                 Some(group)
             }
-            Event::CloseAsked { group } => {
+            Event::CloseAsked { group } | Event::StopAsked { group, run: _ } => {
                 self.close(&group, actions);
                 Some(group)
             }

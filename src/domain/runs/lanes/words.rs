@@ -150,6 +150,13 @@ pub enum Event {
         /// The run's group.
         group: Folder,
     },
+    /// A person wants this run of the group ended: it is asked to leave, if it is the group's run still.
+    StopAsked {
+        /// The run's group.
+        group: Folder,
+        /// Its number in the store.
+        run: i64,
+    },
     /// The run is over: the container is certainly dead and its end is committed, or it never came to be.
     Ended {
         /// The run's group.

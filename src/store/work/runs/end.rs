@@ -10,6 +10,7 @@ use crate::domain::{
         health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
         judge::{self, Batch, Cause, End, Ended, Fault, Judgement, Reached, Said, Went},
         retry,
+        stop::{Stop, StopThen},
     },
     states::{BatchState, RunStatus, Via},
 };
@@ -64,6 +65,14 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     if row.status.is_over() {
         return Ok(RunEnded { error: None, waiting: waiting(c, Some(&row.group))? });
     }
+    let stopped;
+    let end = match &row.stop {
+        Some(Stop { by, then, .. }) => {
+            stopped = EndOfRun { cause: Cause::Cancelled { by: by.clone(), then: *then }, ..end.clone() };
+            &stopped
+        }
+        None => end,
+    };
     let ended = Ended {
         end: end.end.clone(),
         cause: end.cause.clone(),
@@ -85,7 +94,13 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     let killed = matches!(end.cause, Cause::Unwell { .. } | Cause::NeverReady { .. }).then_some(now.0);
     c.prepare_cached("UPDATE runs SET status = ?2, ended_at = ?3, error = ?4, killed_at = ?5, files_bytes = ?6 WHERE id = ?1")?
         .execute(params![end.run, status, now.0, last.error, killed, end.files_bytes])?;
-    for ((batch, lane, _), judgement) in open.iter().zip(judgements) {
+    for ((batch, lane, facts), judgement) in open.iter().zip(judgements) {
+        if matches!(end.cause, Cause::Cancelled { then: StopThen::AskAgain, .. })
+            && facts.reached != Reached::FileUnread
+        {
+            let key = Key::Stopped { run: end.run };
+            tell(c, *lane, (&key, "was stopped"), end.run, judge::STOPPED_AND_ASKED_AGAIN, now)?;
+        }
         keep_judgement(c, end.run, *batch, *lane, judgement, now)?;
     }
     // A run that died with its daemon, or that somebody ended, tells nothing.
@@ -205,6 +220,16 @@ fn keep_judgement(
     Ok(())
 }
 
+/// Tells the chat of a lane what became of a run.
+fn tell(c: &Connection, lane: i64, (key, what): (&Key, &str), run: i64, text: &str, now: Time) -> Result<()> {
+    let (chat, thread): (String, String) = c
+        .prepare_cached("SELECT chat_jid, thread FROM sessions WHERE lane_id = ?1")?
+        .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
+    let cause = format!("notice: run {run} {what}");
+    said(c, key, &Say { chat_jid: &chat, thread: &thread, text, cause: &cause, ..Say::default() }, now)?;
+    Ok(())
+}
+
 /// No kill loops: a lane or a task whose runs were killed three times in an hour rests, and its chat is told so once.
 fn rest_after_kills(c: &Connection, run: &ActiveRun, now: Time) -> Result<()> {
     let kills: Vec<Time> = c
@@ -221,13 +246,8 @@ fn rest_after_kills(c: &Connection, run: &ActiveRun, now: Time) -> Result<()> {
     c.prepare_cached("UPDATE sessions SET rest_until = max(coalesce(rest_until, 0), ?2) WHERE lane_id = ?1")?
         .execute([lane, until.0])?;
     if kills.len() == health::MAX_KILLS {
-        let (chat, thread): (String, String) = c
-            .prepare_cached("SELECT chat_jid, thread FROM sessions WHERE lane_id = ?1")?
-            .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
         let text = "I got stuck three times within an hour, so I rest for an hour before I try again. A message of an owner wakes me at once.";
-        let cause = format!("notice: run {} was killed", run.id);
-        let notice = Say { chat_jid: &chat, thread: &thread, text, cause: &cause, ..Say::default() };
-        said(c, &Key::Killed { run: run.id }, &notice, now)?;
+        tell(c, lane, (&Key::Killed { run: run.id }, "was killed"), run.id, text, now)?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use crate::domain::{
     runs::{
         judge::{self, Batch, Cause, Ended, Fault, Judgement, Reached, Said},
         retry,
+        stop::StopThen,
         tasks::{GaveUp, HeldUp, Then, Told, after_failures, held_up},
     },
 };
@@ -85,6 +86,21 @@ pub(super) fn judge_task(
             HeldUp::Waits { .. } => Ok(()),
             HeldUp::Over => over(c),
         };
+    }
+    if let (Cause::Cancelled { by, then }, false) = (&ended.cause, run.handled) {
+        match then {
+            StopThen::GiveUp => over(c)?,
+            StopThen::AskAgain if moved_on => {}
+            StopThen::AskAgain => {
+                c.prepare_cached(
+                    "UPDATE tasks SET next_run = ?2 WHERE id = ?1 AND group_folder = ?3 AND status = 'active'",
+                )?
+                .execute(params![task, now.0, group])?;
+            }
+        }
+        c.prepare_cached("UPDATE tasks SET last_result = ?3 WHERE id = ?1 AND group_folder = ?2")?
+            .execute(params![task, group, format!("Stopped by {by}")])?;
+        return tell(c, &row, run, &judge::stop_notice(task, &row.prompt, *then), now);
     }
     match judgement {
         Judgement::Done => {

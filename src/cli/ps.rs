@@ -1,0 +1,109 @@
+//! `g2 ps`: what runs now.
+
+use clap::Args;
+use ipc_handlers::{Folder, Time};
+use serde::Serialize;
+
+use super::{
+    CliResult, Context, Failure,
+    client::{Client, NoDaemon},
+    show,
+};
+use crate::{
+    domain::{
+        rows::rfc3339_option,
+        runs::{
+            lanes::Load,
+            life::{Life, Reached},
+        },
+        states::RunKind,
+    },
+    loops::{EndsHow, Sight},
+    store::ActiveRun,
+};
+
+pub(super) const EXPLAINED: &str = "\
+Fields: state: starting, busy, idle, or leaving; last_sign: the last sign of life of its agent; doing:
+the tool that it runs; ends_at: when it is closed, stopped or killed (ends_how) if it gives no sign
+of life until then.
+
+`g2 runs stop ID` ends a run, `g2 runs logs ID -f` shows its output.
+
+Examples:
+  g2 ps
+  g2 ps --json";
+
+/// Show the runs that are under way
+#[derive(Debug, Args)]
+pub(super) struct Ps {}
+
+/// A run under way.
+#[derive(Serialize)]
+struct Row {
+    id: i64,
+    group: Folder,
+    lane: String,
+    kind: RunKind,
+    state: &'static str,
+    #[serde(serialize_with = "rfc3339_option")]
+    since: Option<Time>,
+    #[serde(serialize_with = "rfc3339_option")]
+    last_sign: Option<Time>,
+    #[serde(serialize_with = "rfc3339_option")]
+    in_hand_since: Option<Time>,
+    doing: Option<String>,
+    #[serde(serialize_with = "rfc3339_option")]
+    doing_since: Option<Time>,
+    #[serde(serialize_with = "rfc3339_option")]
+    ends_at: Option<Time>,
+    ends_how: Option<EndsHow>,
+    ends_why: Option<String>,
+    /// Who wants it stopped.
+    stopped_by: Option<String>,
+}
+
+impl Ps {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
+        let store = context.store()?;
+        let sights = match Client::connect(&context.root).await {
+            Ok(mut client) => client.runs().await?,
+            Err(NoDaemon::Down) => Vec::new(),
+            Err(NoDaemon::Mute(why)) => return Err(Failure::Mute { root: context.root.clone(), why }),
+        };
+        let mut rows = Vec::new();
+        for active in store.active_runs()? {
+            let sight = sights.iter().find(|sight| sight.run == active.id).cloned();
+            let Some(run) = store.run(active.id)? else { continue };
+            rows.push(row(&active, run.lane, run.started_at, sight));
+        }
+        let columns =
+            ["id", "group", "lane", "kind", "state", "since", "last_sign", "doing", "ends_at", "ends_how"];
+        show::rows(context, &rows, &columns)
+    }
+}
+
+fn row(active: &ActiveRun, lane: String, since: Option<Time>, sight: Option<Sight>) -> Row {
+    let state = match active.life {
+        Life::Leaving(_) => "leaving",
+        Life::Serving(Reached::Queued | Reached::Started) => "starting",
+        Life::Serving(Reached::Ready(Load::Busy)) => "busy",
+        Life::Serving(Reached::Ready(Load::Idle)) => "idle",
+    };
+    let sight = sight.as_ref();
+    Row {
+        id: active.id,
+        group: active.group.clone(),
+        lane,
+        kind: active.kind,
+        state,
+        since,
+        last_sign: sight.map(|sight| sight.last_sign),
+        in_hand_since: sight.and_then(|sight| sight.in_hand_since),
+        doing: sight.and_then(|sight| sight.tool.clone()),
+        doing_since: sight.and_then(|sight| sight.tool_since),
+        ends_at: sight.and_then(|sight| sight.ends_at),
+        ends_how: sight.and_then(|sight| sight.ends_how),
+        ends_why: sight.and_then(|sight| sight.ends_why.clone()),
+        stopped_by: active.stop.as_ref().map(|stop| stop.by.clone()),
+    }
+}

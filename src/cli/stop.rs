@@ -1,0 +1,58 @@
+//! `g2 stop`: ends the daemon in order.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use clap::Args;
+
+use super::{
+    CliResult, Context, Failure,
+    client::{Client, NoDaemon},
+    show,
+};
+use crate::loops::control::{Request, Response};
+
+pub(super) const EXPLAINED: &str = "\
+Containers go on without the daemon, and its next start takes them over. With --agents each of them
+finishes its turn and leaves first. A service manager may start the daemon again; stop it there then.
+
+Examples:
+  g2 stop
+  g2 stop --agents";
+
+/// Time between two looks whether it has stopped.
+const AGAIN: Duration = Duration::from_millis(20);
+
+#[derive(Debug, Args)]
+pub(super) struct Stop {
+    /// Have every agent finish its turn and leave first
+    #[arg(long)]
+    agents: bool,
+    /// Wait at most SECS seconds for the end
+    #[arg(long, value_name = "SECS", default_value_t = 90)]
+    wait: u64,
+}
+
+impl Stop {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
+        let mut client = Client::needed(context).await?;
+        match client.call(&Request::Stop { agents: self.agents }).await? {
+            Response::Done => {}
+            _ => return Err(anyhow!("the daemon gave an unexpected answer; is it the same version?").into()),
+        }
+        let gone = async {
+            while !matches!(Client::connect(&context.root).await, Err(NoDaemon::Down)) {
+                tokio::time::sleep(AGAIN).await;
+            }
+            // Its lock is the last that it gives back.
+            crate::app::wait_for_lock(&context.root).await
+        };
+        match tokio::time::timeout(Duration::from_secs(self.wait), gone).await {
+            Ok(ended) => ended?,
+            Err(_) => {
+                return Err(Failure::Failed(anyhow!("the daemon has not stopped within {} s", self.wait)));
+            }
+        }
+        show::done(context, "the daemon has stopped")
+    }
+}

@@ -1,0 +1,32 @@
+//! Having a group's run leave, so that the next one begins with a new container.
+
+use ipc_handlers::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::{By, Done, OpError, Operation, World};
+use crate::domain::rows::Group;
+
+/// Which group.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub folder: Folder,
+}
+
+impl Operation for Args {
+    type Row = Group;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
+        let Self { folder } = self;
+        let group = world.group(&folder).await?;
+        let says = match world.store.active_run_of(&folder)? {
+            Some(run) => {
+                world.keeper.relaunch(&folder);
+                format!("run {run} finishes its work and leaves; the next message starts a new container")
+            }
+            None => format!("group {folder} has no container; the next message starts one"),
+        };
+        Ok(Done::new(group, says))
+    }
+}

@@ -1,0 +1,5 @@
+//! Messages that came in.
+
+use super::{By, Done, OpError, Operation, World, missing};
+
+pub mod skip;

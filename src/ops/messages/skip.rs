@@ -1,0 +1,57 @@
+//! Passing over a message that waits: no agent is given it.
+
+use ipc_handlers::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{By, Done, OpError, Operation, World, missing};
+use crate::{domain::host::prune::History, store::StoreError, system::clock};
+
+/// Which message, and why.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub seq: i64,
+    /// Why, in words that `why` shows later.
+    pub reason: String,
+    /// Only for this group; left out: for each group for which it waits.
+    #[serde(default)]
+    pub group: Option<Folder>,
+}
+
+/// The message, and the groups whose agents are not given it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Skipped {
+    pub seq: i64,
+    pub groups: Vec<Folder>,
+    pub reason: String,
+}
+
+/// At most this many characters of a reason are kept.
+const LONGEST_REASON: usize = 500;
+
+impl Operation for Args {
+    type Row = Skipped;
+
+    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Skipped>, OpError> {
+        let Self { seq, reason, group } = self;
+        let reason: String = reason.trim().chars().take(LONGEST_REASON).collect();
+        if reason.is_empty() {
+            return Err(OpError::invalid("a message is passed over for a reason, and none is given"));
+        }
+        if let Some(group) = &group {
+            world.group(group).await?;
+        }
+        let noted = format!("{} had it passed over: {reason}", by.short());
+        let skipped = world.store.skip_message(seq, group.as_ref(), &noted, clock::now()).await;
+        let lanes = skipped.map_err(|error| match error {
+            StoreError::NotFound { .. } => missing(world.store, History::Messages, seq),
+            other => other.into(),
+        })?;
+        lanes.iter().for_each(|(group, lane)| world.keeper.wake(group, &[*lane]));
+        let mut groups: Vec<Folder> = lanes.into_iter().map(|(group, _)| group).collect();
+        groups.dedup();
+        let named = groups.iter().map(Folder::as_str).collect::<Vec<_>>().join(", ");
+        Ok(Done::new(Skipped { seq, groups, reason }, format!("message {seq} is passed over for {named}")))
+    }
+}

@@ -1,0 +1,33 @@
+//! Giving up a text that waits to be sent.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::{By, Done, OpError, Operation, World, missing};
+use crate::{
+    domain::{host::prune::History, rows::OutboxRow},
+    store::StoreError,
+    system::clock,
+};
+
+/// Which row of the outbox.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub id: i64,
+}
+
+impl Operation for Args {
+    type Row = OutboxRow;
+
+    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<OutboxRow>, OpError> {
+        let Self { id } = self;
+        let why = format!("given up by {}", by.short());
+        let row = world.store.drop_outbox(id, &why, clock::now()).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => missing(world.store, History::Outbox, id),
+            other => other.into(),
+        })?;
+        world.keeper.changed(None).await?;
+        Ok(Done::new(row, format!("outbox row {id} is not sent")))
+    }
+}

@@ -1,0 +1,51 @@
+//! Ending a run: in order or at once. Its chat is told. The work that it has in hand is given up, unless it is asked again.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{By, Done, OpError, Operation, World, missing};
+use crate::{
+    domain::{
+        host::prune::History,
+        rows::Run,
+        runs::stop::{Stop, StopThen, StopWhen},
+    },
+    store::StoreError,
+};
+
+/// Which run, and how it ends.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub id: i64,
+    /// It is killed at once. Otherwise it may finish first, within `health.close_grace_ms`.
+    #[serde(default)]
+    pub now: bool,
+    /// The messages or the occurrence of the task that it has in hand are handed out again. Otherwise they are given up.
+    #[serde(default)]
+    pub retry: bool,
+}
+
+impl Operation for Args {
+    type Row = Run;
+
+    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Run>, OpError> {
+        let Self { id, now, retry } = self;
+        let stop = Stop {
+            by: by.short(),
+            when: if now { StopWhen::Now } else { StopWhen::InOrder },
+            then: if retry { StopThen::AskAgain } else { StopThen::GiveUp },
+        };
+        let run = world.store.stop_run(id, stop).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => missing(world.store, History::Runs, id),
+            other => other.into(),
+        })?;
+        world.keeper.stop_run(&run.group, id);
+        let says = match (world.keeper.is_serving(), now) {
+            (false, _) => format!("no daemon runs: its next start ends run {id}"),
+            (true, true) => format!("run {id} is killed"),
+            (true, false) => format!("run {id} is asked to leave, and stopped if it does not"),
+        };
+        Ok(Done::new(run, says))
+    }
+}

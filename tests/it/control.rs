@@ -1,0 +1,210 @@
+//! People in control: what runs is seen, ended, begun again; what waits is passed over or given up; `why` tells all of it.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use serde_json::{Value, json};
+
+use crate::support::{Root, Socket, wait_for};
+
+/// Its agent hangs over "hang", works without an end at "work", and otherwise answers.
+fn root() -> Root {
+    let root = Root::new("[health]\nclose_grace_ms = 300\n");
+    root.script(
+        None,
+        &json!([
+            {"when": {"contains": "hang"}, "do": [{"heartbeat": true}, {"tool": {"name": "Bash", "timeout_ms": 60_000}}, {"hang": true}]},
+            {"do": [{"say": "{{text}} done"}]},
+        ]),
+    );
+    root
+}
+
+fn at_work(root: &Root, seq: i64) -> i64 {
+    wait_for("an agent to be at work", || {
+        let why = root.why(seq);
+        let wiring = &why["wirings"][0];
+        (wiring["last_sign"].is_string() && wiring["run_status"] == "running")
+            .then(|| wiring["run"].as_i64().unwrap())
+    })
+}
+
+fn ended(root: &Root, run: i64) -> Value {
+    wait_for("the run to end", || {
+        let row = root.json(&["runs", "show", &run.to_string()]);
+        row["ended_at"].is_string().then_some(row)
+    })
+}
+
+const GIVEN_UP: &str = "I was told to stop, so I do not go on with your last message. Send it again if you still want an answer.";
+
+#[test]
+fn a_run_that_is_stopped_is_cancelled_its_chat_is_told_and_its_message_is_not_asked_again() {
+    let root = root();
+    let _daemon = root.serve();
+    let seq = root.send("local:main", "hang on");
+    let run = at_work(&root, seq);
+    let said = root.g2(&["runs", "stop", &run.to_string(), "--now"]);
+    assert_eq!(said, format!("run {run} is killed\n"));
+    let row = ended(&root, run);
+    assert_eq!(row["status"], "cancelled");
+    assert!(row["error"].as_str().unwrap().starts_with("stopped by uid "), "{row}");
+    assert_eq!(root.ask("local:main", "next"), "next done\n");
+    assert_eq!(root.said("local:main"), [GIVEN_UP, "next done"]);
+    let answer = root.why(seq)["answer"].as_str().unwrap().to_owned();
+    assert!(answer.starts_with("given up: stopped by uid "), "{answer}");
+    let twice = root.run(&["runs", "stop", &run.to_string()]);
+    assert_eq!(twice.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&twice.stderr).contains("has ended already"), "{twice:?}");
+}
+
+#[test]
+fn a_run_that_is_stopped_in_order_has_its_grace_and_its_message_is_asked_again_where_that_is_said() {
+    let root = root();
+    let _daemon = root.serve();
+    let seq = root.send("local:main", "hang on");
+    let run = at_work(&root, seq);
+    root.script(Some("main"), &json!([{"do": [{"say": "{{text}} done"}]}]));
+    root.g2(&["runs", "stop", &run.to_string(), "--retry"]);
+    assert_eq!(ended(&root, run)["status"], "cancelled");
+    Socket::connect(&root).rest("local:main");
+    let told = "I was told to stop, and begin again with your last message.";
+    assert_eq!(root.said("local:main"), [told, "hang on done"]);
+    assert_eq!(root.why(seq)["wirings"][0]["tries"], 0, "a person's stop costs no try");
+}
+
+#[test]
+fn a_stop_that_the_daemon_dies_over_is_done_by_the_next_start() {
+    let root = root();
+    let daemon = root.serve();
+    let seq = root.send("local:main", "hang on");
+    let run = at_work(&root, seq);
+    daemon.kill();
+    let said = root.g2(&["runs", "stop", &run.to_string()]);
+    assert!(said.contains("its next start ends run"), "{said}");
+    let _daemon = root.serve();
+    assert_eq!(ended(&root, run)["status"], "cancelled");
+    wait_for("the chat to be told", || (root.said("local:main") == [GIVEN_UP]).then_some(()));
+    assert_eq!(root.rows(&["runs", "list"]).len(), 1);
+}
+
+#[test]
+fn a_task_that_is_stopped_gives_its_occurrence_up_and_says_so() {
+    let root = root();
+    let _daemon = root.serve();
+    let task = root
+        .json(&["tasks", "add", "--group", "main", "--type", "interval", "--value", "3600000", "hang up"]);
+    let id = task["id"].as_str().unwrap();
+    root.g2(&["tasks", "run", id]);
+    let run = wait_for("the task to run", || {
+        let row = root.rows(&["ps"]).into_iter().next()?;
+        (row["doing"] == "Bash").then(|| row["id"].as_i64().unwrap())
+    });
+    root.g2(&["runs", "stop", &run.to_string(), "--now"]);
+    assert_eq!(ended(&root, run)["status"], "cancelled");
+    let told =
+        format!("Scheduled task {id} (“hang up”) was stopped. This occurrence of it is not tried again.");
+    wait_for("the chat to be told", || (root.said("local:main") == [told.clone()]).then_some(()));
+    let task = root.json(&["tasks", "show", id]);
+    assert_eq!((&task["status"], &task["failures"]), (&json!("active"), &json!(0)), "{task}");
+}
+
+#[test]
+fn ps_names_what_a_run_does_and_when_it_is_ended() {
+    let root = root();
+    assert_eq!(root.rows(&["ps"]).len(), 0, "with the daemon down too");
+    let _daemon = root.serve();
+    root.send("local:main", "hang on");
+    let row =
+        wait_for("the tool to be seen", || root.rows(&["ps"]).into_iter().find(|row| row["doing"] == "Bash"));
+    assert_eq!(
+        [&row["group"], &row["lane"], &row["kind"], &row["state"], &row["ends_how"]],
+        [&json!("main"), &json!("local:main"), &json!("message"), &json!("busy"), &json!("closed")]
+    );
+    for instant in ["since", "last_sign", "in_hand_since", "doing_since", "ends_at"] {
+        assert!(row[instant].is_string(), "{instant} of {row}");
+    }
+    assert_eq!(row["ends_why"], "no sign of life for 30 minutes");
+}
+
+#[test]
+fn a_message_that_waits_is_passed_over_with_the_reason_in_why_and_the_next_one_goes_on() {
+    let root = Root::new("[limits]\nretry_base_ms = 60000\npoll_interval_ms = 100\nmin_free_mib = 1\n");
+    root.script(
+        None,
+        &json!([{"when": {"contains": "poison"}, "do": [{"exit": 3}]}, {"do": [{"say": "{{text}} done"}]}]),
+    );
+    let _daemon = root.serve();
+    let poison = root.send("local:main", "poison");
+    wait_for("its rest", || {
+        let why = root.why(poison);
+        (why["wirings"][0]["tries"] == 1 && why["wirings"][0]["waited_for"].is_string()).then_some(())
+    });
+    let next = root.send("local:main", "next");
+    root.judged(next);
+    root.g2(&["messages", "skip", &poison.to_string(), "--reason", "it kills the agent"]);
+    Socket::connect(&root).rest("local:main");
+    assert_eq!(root.said("local:main"), ["next done"]);
+    let answer = root.why(poison)["answer"].as_str().unwrap().to_owned();
+    assert!(answer.contains("had it passed over: it kills the agent"), "{answer}");
+    let again = root.run(&["messages", "skip", &next.to_string(), "--reason", "x"]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("waits for no agent"), "{again:?}");
+    assert_eq!(root.run(&["messages", "skip", "99", "--reason", "x"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_message_that_an_agent_has_in_hand_is_not_passed_over() {
+    let root = root();
+    let _daemon = root.serve();
+    let seq = root.send("local:main", "hang on");
+    let run = at_work(&root, seq);
+    let refused = root.run(&["messages", "skip", &seq.to_string(), "--reason", "x"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains(&format!("g2 runs stop {run}")), "{said}");
+}
+
+#[test]
+fn a_text_that_waits_is_given_up_and_what_waits_behind_it_is_sent() {
+    let root = Root::new("");
+    root.g2(&["wirings", "add", "--group", "main", "--chat", "tg:-100", "--engage", "mention"]);
+    let hi = json!({"type": "send_message", "chatJid": "tg:-100", "text": "hi"});
+    root.put_command("main", "messages", "1.json", &hi);
+    let _daemon = root.serve();
+    wait_for("the text", || (!root.rows(&["outbox", "list"]).is_empty()).then_some(()));
+    let row = wait_for("it to rest or fail", || {
+        root.rows(&["outbox", "list"]).into_iter().find(|row| row["error"].is_string())
+    });
+    let id = row["id"].to_string();
+    if row["status"] == "failed" {
+        root.change_store("UPDATE outbox SET status = 'unknown'");
+    }
+    root.g2(&["outbox", "drop", &id]);
+    let row = root.rows(&["outbox", "list"]).remove(0);
+    assert_eq!(row["status"], "failed");
+    assert!(row["error"].as_str().unwrap().starts_with("given up by uid "), "{row}");
+    assert_eq!(root.run(&["outbox", "drop", &id]).status.code(), Some(1));
+}
+
+#[test]
+fn a_group_is_restarted_in_a_new_container() {
+    let root = root();
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "one"), "one done\n");
+    let said = root.g2(&["groups", "restart", "main"]);
+    assert!(said.starts_with("run 1 finishes its work and leaves"), "{said}");
+    assert_eq!(ended(&root, 1)["status"], "succeeded");
+    assert_eq!(root.ask("local:main", "two"), "two done\n");
+    assert_eq!(root.rows(&["runs", "list"]).len(), 2);
+}
+
+#[test]
+fn the_daemon_is_stopped_by_a_command_with_its_agents_or_without() {
+    let root = root();
+    assert_eq!(root.run(&["stop"]).status.code(), Some(3));
+    for how in [&["stop"][..], &["stop", "--agents"]] {
+        let daemon = root.serve();
+        assert_eq!(root.ask("local:main", "one"), "one done\n");
+        assert_eq!(root.g2(how), "the daemon has stopped\n");
+        assert_eq!(daemon.wait(), Some(0));
+    }
+    let runs = root.rows(&["runs", "list"]);
+    assert!(runs.iter().all(|run| run["status"] == "succeeded"), "{runs:?}");
+}
