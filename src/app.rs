@@ -157,6 +157,7 @@ pub fn bounds(config: &Config) -> Bounds {
         replies: config.limits.replies_bytes,
         stored: config.limits.stored_bytes,
         media: config.media.limits(),
+        fresh_after_ms: config.health.fresh_after_ms,
     }
 }
 

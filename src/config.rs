@@ -10,6 +10,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::domain::{
+    heard::words::Words,
     host::zone::{ZoneChoice, Zones},
     platforms::accounts::Account,
     runs::run_settings::{NoSuchValue, RunSettings},
@@ -35,6 +36,7 @@ use environment::{LEVELS, at_home, put_over, unusable};
 pub use limits::{Health, Limits};
 pub use media::Media;
 pub use sandbox::{Sandbox, SandboxKind};
+use small::ChatWords;
 pub use small::{Approvals, Gateway, Ipc, Outbox};
 pub use written::Written;
 pub use zones::ZoneSource;
@@ -58,6 +60,7 @@ pub struct Config {
     pub limits: Limits,
     pub health: Health,
     pub approvals: Approvals,
+    pub words: Words,
     pub outbox: Outbox,
     pub gateway: Gateway,
     pub ipc: Ipc,
@@ -101,6 +104,7 @@ struct File {
     limits: Limits,
     health: Health,
     approvals: Approvals,
+    words: ChatWords,
     outbox: Outbox,
     gateway: Gateway,
     ipc: Ipc,
@@ -177,6 +181,7 @@ impl Config {
             limits: file.limits,
             health: file.health,
             approvals: file.approvals,
+            words: file.words.into(),
             outbox: file.outbox,
             gateway: file.gateway,
             ipc: file.ipc,

@@ -143,7 +143,7 @@ async fn since(store: &Store, text: &str, now: Time) -> anyhow::Result<i64> {
 }
 
 /// Reads an age of one unit, ms.
-fn age_ms(text: &str) -> Option<i64> {
+pub(super) fn age_ms(text: &str) -> Option<i64> {
     let unit = match text.chars().last()? {
         's' => 1000,
         'm' => 60_000,

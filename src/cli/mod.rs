@@ -15,6 +15,7 @@ use crate::{
     system::confine,
 };
 
+mod activity;
 mod approvals;
 mod changes;
 mod channels;
@@ -31,6 +32,7 @@ mod filter;
 mod groups;
 mod ipc;
 mod lanes;
+mod lines;
 mod log;
 mod members;
 mod messages;
@@ -190,6 +192,9 @@ enum Command {
     Ops(ops::Ops),
     /// Show changes in order; with --follow, go on as they happen
     Events(events::Events),
+    /// Show what happened, on one time line
+    #[command(after_help = activity::EXPLAINED)]
+    Activity(activity::ActivityCommand),
     /// Explain what became of a message
     Why(why::WhyCommand),
     /// Remove old history, with the daemon up or down
@@ -405,6 +410,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Ipc(ipc) => ipc.run(context).await,
         Command::Ops(ops) => ops.run(),
         Command::Events(events) => events.run(context).await,
+        Command::Activity(activity) => activity.run(context).await,
         Command::Why(why) => why.run(context).await,
         Command::Prune(prune) => prune.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,

@@ -1,10 +1,13 @@
 //! `g2 runs`.
 
+use std::time::Duration;
+
 use anyhow::anyhow;
 use clap::Subcommand;
 use serde::Serialize;
+use serde_json::Value;
 
-use super::{CliResult, Context, Failure, client::perform, out, show};
+use super::{CliResult, Context, Failure, client::perform, lines::Lines, out, show};
 use crate::{
     domain::{
         host::prune::History,
@@ -15,8 +18,12 @@ use crate::{
 };
 
 const EXAMPLES: &str = "\
+Of a run the first 1 MiB of output is kept.
+
 Examples:
-  g2 runs logs 1";
+  g2 runs logs 1
+  g2 runs logs 1 --follow
+  g2 runs logs 1 --raw";
 
 const STOPPED: &str = "\
 The run has health.close_grace_ms (30 seconds) to finish. Its chat is told that it was stopped. Of
@@ -56,11 +63,17 @@ pub(super) enum Runs {
         #[arg(long)]
         give_up: bool,
     },
-    /// Print the output of a run's container
+    /// Print the output of a run's container: what it said, in plain lines
     #[command(after_help = EXAMPLES)]
     Logs {
         /// Number of the run, as `g2 runs list` shows it
         id: i64,
+        /// Go on until the run has ended
+        #[arg(long, short)]
+        follow: bool,
+        /// Print the bytes as they were written, with the records as JSON
+        #[arg(long)]
+        raw: bool,
     },
 }
 
@@ -72,6 +85,20 @@ struct Shown {
     #[serde(flatten)]
     used: Total,
     refusals: Vec<RefusalRow>,
+    /// What was known of it when it was ended against its will.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    black_box: Option<Value>,
+}
+
+/// How often it is looked whether a run has written more.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Prints a piece of output: in lines for people, or as it is.
+fn print(lines: &mut Option<Lines>, piece: &[u8]) -> CliResult {
+    match lines {
+        Some(lines) => lines.push(piece).into_iter().try_for_each(out::line),
+        None => out::text(&String::from_utf8_lossy(piece)),
+    }
 }
 
 impl Runs {
@@ -88,19 +115,48 @@ impl Runs {
             ),
             Self::Show { id } => {
                 let (used, refusals) = store.usage_of_run(id)?;
-                show::object(context, &Shown { run: one(id)?, used, refusals })
+                let black_box = crate::root::read_black_box(&context.root, id);
+                let mut shown = Shown { run: one(id)?, used, refusals, black_box };
+                if context.json {
+                    return show::object(context, &shown);
+                }
+                let black_box = shown.black_box.take();
+                show::object(context, &shown)?;
+                match black_box {
+                    Some(black_box) => {
+                        out::line("black_box:")?;
+                        show::object(context, &black_box)
+                    }
+                    None => Ok(()),
+                }
             }
             Self::Stop { id, now, retry, give_up: _ } => {
                 show::answer(context, &perform(context, stop::Args { id, now, retry }).await?)
             }
-            Self::Logs { id } => {
+            Self::Logs { id, follow, raw } => {
                 one(id)?;
                 let log = crate::root::read_run_log(&context.root, id)
                     .map_err(|error| anyhow!("run {id} has no log: {error}"))?;
                 if context.json {
+                    let log = String::from_utf8_lossy(&log);
                     return show::object(context, &serde_json::json!({ "id": id, "log": log }));
                 }
-                out::text(&log)
+                let mut lines = (!raw).then(Lines::default);
+                print(&mut lines, &log)?;
+                let mut printed = log.len();
+                if follow {
+                    loop {
+                        let is_over = one(id)?.ended_at.is_some();
+                        let log = crate::root::read_run_log(&context.root, id).unwrap_or_default();
+                        print(&mut lines, &log[printed.min(log.len())..])?;
+                        printed = printed.max(log.len());
+                        if is_over {
+                            break;
+                        }
+                        tokio::time::sleep(LOOK_AGAIN).await;
+                    }
+                }
+                lines.and_then(Lines::last).map_or(Ok(()), out::line)
             }
         }
     }

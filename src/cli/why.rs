@@ -135,6 +135,9 @@ fn told(why: &Why) -> String {
             tries => format!(", failed tries {tries}"),
         };
         lines.push(format!("  {}: {engages}, rule {rule}{reason}{run}{tries}", wiring.group));
+        if let Some(woken) = &wiring.woken {
+            lines.push(format!("  {}: its agent was woken: {woken}", wiring.group));
+        }
     }
     for command in &why.commands {
         let kind = command.kind.as_deref().unwrap_or("-");

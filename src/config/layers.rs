@@ -11,7 +11,7 @@ const YEARS: i64 = 315_360_000_000;
 const MANY: i64 = u32::MAX as i64;
 
 /// Numbers, and the least and the most that each can be.
-const RANGES: [(&str, i64, i64); 41] = [
+const RANGES: [(&str, i64, i64); 42] = [
     ("sandbox.memory_mib", 0, 1 << 24),
     ("sandbox.pids", 0, 1 << 22),
     ("sandbox.output_mib", 1, 1 << 20),
@@ -47,6 +47,7 @@ const RANGES: [(&str, i64, i64); 41] = [
     ("health.idle_ms", 1, YEARS),
     ("health.container_ms", 1, YEARS),
     ("health.close_grace_ms", 0, YEARS),
+    ("health.fresh_after_hours", 0, 87_600),
     ("approvals.deny_ttl_minutes", 0, MANY),
     ("media.largest_mib", 1, 1 << 20),
     ("media.chat_mib_per_hour", 1, 1 << 30),

@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, time::Duration};
 
 use serde::Deserialize;
 
-use super::units::{count_or_none, kib, mib, mib_or_none, mib_u32, millis, minutes};
+use super::units::{count_or_none, hours_or_none_ms, kib, mib, mib_or_none, mib_u32, millis, minutes};
 use crate::domain::runs::tasks::TaskLimits;
 
 /// How much there may be of things.
@@ -86,4 +86,7 @@ pub struct Health {
     pub idle_ms: u64,
     pub container_ms: u64,
     pub close_grace_ms: u64,
+    /// For how long a session may be silent before it begins afresh, ms; `None`: for ever.
+    #[serde(rename = "fresh_after_hours", deserialize_with = "hours_or_none_ms")]
+    pub fresh_after_ms: Option<i64>,
 }

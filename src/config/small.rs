@@ -1,11 +1,11 @@
-//! `[approvals]`, `[outbox]`, `[gateway]` and `[ipc]`: the sections that say little.
+//! `[approvals]`, `[words]`, `[outbox]`, `[gateway]` and `[ipc]`: the sections that say little.
 
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::units::{minutes_ms, path_or_none, word};
-use crate::domain::{rows::UnknownDeliveries, runs::run_settings::NoSuchValue};
+use super::units::{minutes_ms, path_or_none, text_or_none, word};
+use crate::domain::{heard::words::Words, rows::UnknownDeliveries, runs::run_settings::NoSuchValue};
 
 /// Questions about strangers and new chats.
 #[derive(Clone, Debug, Deserialize)]
@@ -14,6 +14,22 @@ pub struct Approvals {
     /// How long a no to a question is remembered, ms; 0: it is not.
     #[serde(rename = "deny_ttl_minutes", deserialize_with = "minutes_ms")]
     pub deny_ttl_ms: i64,
+}
+
+/// Words by which an owner or an admin has a hand in the work of a chat's agents.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChatWords {
+    #[serde(deserialize_with = "text_or_none")]
+    stop: Option<String>,
+    #[serde(deserialize_with = "text_or_none")]
+    retry: Option<String>,
+}
+
+impl From<ChatWords> for Words {
+    fn from(words: ChatWords) -> Self {
+        Self { stop: words.stop, retry: words.retry }
+    }
 }
 
 /// The outbox.

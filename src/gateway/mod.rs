@@ -130,6 +130,7 @@ impl Caller {
 /// An open socket.
 struct Open {
     dir: PathBuf,
+    requests: Arc<Semaphore>,
     stop: CancellationToken,
     serving: JoinHandle<()>,
 }
@@ -162,13 +163,21 @@ impl Gateway {
         let requests = Arc::new(Semaphore::new(limits.requests));
         let rate = Mutex::new(Bucket::new(limits.requests_per_minute, clock::now()));
         let (shared, log) = (Arc::clone(&self.shared), log::Log::new(run));
+        let under_way = Arc::clone(&requests);
         let caller = Arc::new(Caller { run, shared, looks, requests, rate, log });
         let serving = tokio::spawn(serve::listen(caller, listener, stop.clone()));
-        let before = self.all().insert(run, Open { dir: dir.to_owned(), stop, serving });
+        let before = self.all().insert(run, Open { dir: dir.to_owned(), requests: under_way, stop, serving });
         if let Some(before) = before {
             before.stop.cancel();
         }
         Ok(())
+    }
+
+    /// Returns how many requests of a run have no whole answer yet; `None`: it has no socket.
+    pub fn in_flight(&self, run: i64) -> Option<usize> {
+        let all = self.all();
+        let open = all.get(&run)?;
+        Some(self.shared.limits.requests.saturating_sub(open.requests.available_permits()))
     }
 
     /// Closes a run's socket and ends what it still has under way; when this returns, all it used is in the books.

@@ -47,6 +47,7 @@ use crate::{
 };
 
 mod adopt;
+mod black_box;
 mod document;
 mod end;
 mod health;
@@ -61,6 +62,7 @@ mod watch;
 pub(super) use document::input_of;
 pub(super) use end::end_without_container;
 
+use black_box::Gathered;
 use log::RunLog;
 use noise::Noise;
 
@@ -196,6 +198,7 @@ struct Watched {
     /// For how long it may give no sign of life, ms.
     ceiling_ms: u64,
     log: RunLog,
+    gathered: Gathered,
 }
 
 /// Which protocol its runner has announced.
@@ -295,6 +298,7 @@ impl Watched {
             ready_limit: Duration::from_millis(runs.config.health.startup_ms),
             ceiling_ms: runs.config.run_settings().ceiling_ms,
             log: RunLog::open(&runs.run_dir(run)),
+            gathered: Gathered::default(),
         }
     }
 }
@@ -339,7 +343,7 @@ pub(super) async fn supervise(
         Beginning::Batch(handed) => {
             watched.launch(document::of_batch(&runs, &handed).await, &mut orders).await
         }
-        Beginning::Task(handed) => watched.launch(document::of_task(&runs, &handed), &mut orders).await,
+        Beginning::Task(handed) => watched.launch(document::of_task(&runs, &handed).await, &mut orders).await,
         Beginning::Adopted(active) => watched.adopt(*active, &mut orders).await,
         Beginning::Abandoned(active) => {
             watched.container = active.container;

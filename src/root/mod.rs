@@ -10,6 +10,7 @@ use rustix::{
 
 use crate::{config::Environment, domain::host::problems::RootFault, system::process::own_ids};
 
+mod black_box;
 mod changes;
 mod folders;
 mod kept;
@@ -18,6 +19,7 @@ mod private;
 mod runs;
 mod starts;
 
+pub use black_box::{BlackBox, HeardRecord, Sample, put_black_box, read_black_box};
 pub use changes::append_change;
 pub use folders::{make_agent_folders, make_folder, read_script};
 pub use kept::{read_kept_bytes, read_kept_command};

@@ -11,9 +11,8 @@ use std::{
 ///
 /// # Errors
 /// The operating system's.
-pub fn read_run_log(root: &Path, run: i64) -> std::io::Result<String> {
-    let bytes = std::fs::read(root.join("data/runs").join(run.to_string()).join("container.log"))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+pub fn read_run_log(root: &Path, run: i64) -> std::io::Result<Vec<u8>> {
+    std::fs::read(root.join("data/runs").join(run.to_string()).join("container.log"))
 }
 
 /// Returns the runs that have a folder of their own in `data/runs/`, or a result in `data/results/`.

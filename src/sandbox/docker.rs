@@ -42,7 +42,7 @@ use self::{
     spec::{LABEL_GROUP, LABEL_INSTANCE, LABEL_RUN},
 };
 use super::{Chunk, Exit, Found, STDIN, Sandbox, SandboxError, Spec};
-use crate::domain::states::SandboxName;
+use crate::{domain::states::SandboxName, system::family};
 
 /// How often we look at what can't tell us itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -294,6 +294,12 @@ impl Sandbox for DockerSandbox {
 
     fn output(&self, id: &str) -> BoxStream<'static, Result<Chunk, SandboxError>> {
         follow::output(Arc::clone(&self.shared), id.to_owned())
+    }
+
+    /// An engine on another machine has processes of its own: it is asked of the kernel whose this one is.
+    fn pid<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<u32>> {
+        let ours = |look: Look| look.pid.filter(|pid| family::is_of_container(*pid, id));
+        async move { self.shared.look(id).await.ok().and_then(ours) }.boxed()
     }
 
     fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Exit, SandboxError>> {

@@ -201,6 +201,9 @@ pub trait Sandbox: Send + Sync {
     /// Waits for the end, before the start too. How it ended stays known until it is removed.
     fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Exit, SandboxError>>;
 
+    /// Returns the number of its first process on this machine, while it runs and that is known.
+    fn pid<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<u32>>;
+
     /// Asks it to leave, and kills it and everything it started after `grace`. Returns when it has ended. One that
     /// is gone already is no error.
     fn stop<'a>(&'a self, id: &'a str, grace: Duration) -> BoxFuture<'a, Result<(), SandboxError>>;

@@ -181,6 +181,11 @@ impl Sandbox for ProcessSandbox {
         async { self.container(id)?.wait().await }.boxed()
     }
 
+    fn pid<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<u32>> {
+        let leader = self.container(id).ok().and_then(|container| *container.leader());
+        async move { leader.and_then(|pid| pid.as_raw_nonzero().get().try_into().ok()) }.boxed()
+    }
+
     fn stop<'a>(&'a self, id: &'a str, grace: Duration) -> BoxFuture<'a, Result<(), SandboxError>> {
         self.stop(id, grace).boxed()
     }

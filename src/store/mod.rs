@@ -37,6 +37,7 @@ pub use check::{Inspection, Soundness, inspect};
 pub use crossing::due::{Started, TaskStart};
 pub use crossing::handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use crossing::waiting::WaitingLane;
+pub use crossing::words::{Spoken, WordDone};
 pub use fault::Fault;
 pub use prune::{Size, shrink};
 pub use search::{Found, Indexer, Stop};
@@ -47,6 +48,7 @@ pub use talk::groups::{NewGroup, NewWiring};
 pub use talk::lines::{By, Heard, Line};
 pub use talk::messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use talk::outbox::{NextDelivery, OutboxPart};
+pub use views::activity::{Activity, Happened};
 pub use views::channels::NextToSay;
 pub use views::conversation::Conversation;
 pub use views::health::Health;
@@ -166,12 +168,19 @@ pub struct Bounds {
     /// From how many bytes on a group can store nothing more.
     pub stored: u64,
     pub media: MediaLimits,
+    /// For how long a session may be silent before it begins afresh, ms; `None`: for ever.
+    pub fresh_after_ms: Option<i64>,
 }
 
 impl Bounds {
     /// No bounds.
-    pub const NONE: Self =
-        Self { tasks: TaskLimits::NONE, replies: u64::MAX, stored: u64::MAX, media: MediaLimits::NONE };
+    pub const NONE: Self = Self {
+        tasks: TaskLimits::NONE,
+        replies: u64::MAX,
+        stored: u64::MAX,
+        media: MediaLimits::NONE,
+        fresh_after_ms: None,
+    };
 }
 
 /// The store of one root. Clones share the writer and the readers.

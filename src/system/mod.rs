@@ -4,6 +4,7 @@ pub mod clock;
 pub mod confine;
 pub mod disk;
 pub mod failpoint;
+pub mod family;
 pub mod media;
 pub mod memory;
 pub mod process;

@@ -237,7 +237,7 @@ fn each_thing_can_be_shown_by_its_id_and_an_unknown_id_is_refused() {
     assert_eq!(root.json(&["tasks", "show", &task])["prompt"], "later");
     assert_eq!(root.json(&["runs", "show", "1"])["id"], 1);
     assert!(root.json(&["runs", "logs", "1"])["log"].as_str().unwrap().contains("OUTPUT_START"));
-    assert!(root.g2(&["runs", "logs", "1"]).contains("OUTPUT_START"));
+    assert!(root.g2(&["runs", "logs", "1", "--raw"]).contains("OUTPUT_START"));
     let states: Vec<Value> = root.rows(&["ipc", "list"]).iter().map(|row| row["state"].clone()).collect();
     assert_eq!(states, ["applied", "refused", "dead"]);
     let shown = root.json(&["ipc", "show", "2"]);

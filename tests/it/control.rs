@@ -138,7 +138,9 @@ fn a_message_that_waits_is_passed_over_with_the_reason_in_why_and_the_next_one_g
         let why = root.why(poison);
         (why["wirings"][0]["tries"] == 1 && why["wirings"][0]["waited_for"].is_string()).then_some(())
     });
-    let next = root.send("local:main", "next");
+    // A stranger's: a message of an owner would end the rest.
+    root.g2(&["send", "--as", "bob", "next"]);
+    let next = root.rows(&["messages", "list"]).last().unwrap()["seq"].as_i64().unwrap();
     root.judged(next);
     root.g2(&["messages", "skip", &poison.to_string(), "--reason", "it kills the agent"]);
     Socket::connect(&root).rest("local:main");
@@ -207,4 +209,104 @@ fn the_daemon_is_stopped_by_a_command_with_its_agents_or_without() {
     }
     let runs = root.rows(&["runs", "list"]);
     assert!(runs.iter().all(|run| run["status"] == "succeeded"), "{runs:?}");
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_a_black_box_that_names_what_it_did_last() {
+    let root = Root::new("[health]\nceiling_ms = 600\ncontainer_ms = 600\nclose_grace_ms = 300\n");
+    root.script(
+        None,
+        &json!([{"do": [{"tool": {"name": "Read"}}, {"print": "a line of its own\n"}, {"hang": true}]}]),
+    );
+    let _daemon = root.serve();
+    root.send("local:main", "hello");
+    let row = ended(&root, 1);
+    assert_eq!(row["status"], "failed");
+    let black_box = &row["black_box"];
+    assert_eq!(black_box["reason"], "did not leave within 300 ms");
+    assert_eq!(black_box["tool"], "Read");
+    assert_eq!(black_box["records"][0]["kind"], "ready");
+    assert!(black_box["log"].to_string().contains("a line of its own"), "{black_box}");
+    let first = &black_box["processes"][0];
+    assert!(first["pid"].is_u64() && first["state"].is_string() && first["name"].is_string(), "{black_box}");
+    assert!(black_box["samples"][0]["memory_kib"].as_u64().unwrap() > 0, "{black_box}");
+    for instant in ["at", "last_sign", "last_record", "in_hand_since", "tool_since"] {
+        assert!(black_box[instant].is_string(), "{instant}: {black_box}");
+    }
+    let shown = root.g2(&["runs", "show", "1"]);
+    assert!(shown.contains("black_box:") && shown.contains("did not leave within 300 ms"), "{shown}");
+}
+
+#[test]
+fn a_run_that_ends_well_leaves_no_black_box() {
+    let root = root();
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "one"), "one done\n");
+    root.g2(&["groups", "restart", "main"]);
+    assert_eq!(ended(&root, 1)["black_box"], Value::Null);
+}
+
+#[test]
+fn the_output_of_a_run_is_shown_in_plain_lines_until_it_has_ended() {
+    let root = root();
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "one"), "one done\n");
+    let lines = root.g2(&["runs", "logs", "1"]);
+    assert!(lines.contains("#1 is ready\n") && lines.contains("says: one done\n"), "{lines}");
+    assert!(!lines.contains("G2_OUTPUT"), "{lines}");
+    assert!(root.g2(&["runs", "logs", "1", "--raw"]).contains("G2_OUTPUT_START"));
+    let following =
+        root.command(&["runs", "logs", "1", "--follow"]).stdout(std::process::Stdio::piped()).spawn();
+    root.g2(&["groups", "restart", "main"]);
+    let output = following.unwrap().wait_with_output().unwrap();
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).starts_with(&lines));
+}
+
+#[test]
+fn what_happened_is_on_one_time_line() {
+    let root = root();
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "one"), "one done\n");
+    root.g2(&["groups", "restart", "main"]);
+    ended(&root, 1);
+    let rows = root.rows(&["activity", "main", "--since", "1h"]);
+    let kinds: Vec<&str> = rows.iter().map(|row| row["what"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["asked", "began", "said", "ended"], "{rows:?}");
+    assert!(rows[0]["text"].as_str().unwrap().ends_with(": one"), "{rows:?}");
+    assert_eq!((&rows[2]["text"], &rows[3]["text"]), (&json!("one done"), &json!("succeeded")));
+    assert_eq!(root.rows(&["activity", "--limit", "1"]).len(), 1);
+    assert_eq!(root.run(&["activity", "nobody"]).status.code(), Some(1));
+}
+
+#[test]
+fn an_owner_stops_the_work_in_the_chat_itself_and_has_it_tried_again() {
+    let root = root();
+    let _daemon = root.serve();
+    let seq = root.send("local:main", "hang on");
+    let run = at_work(&root, seq);
+    let stop = root.send("local:main", "/stop");
+    assert_eq!(ended(&root, run)["status"], "cancelled");
+    Socket::connect(&root).rest("local:main");
+    assert_eq!(root.said("local:main"), [GIVEN_UP]);
+    assert_eq!(root.why(stop)["answer"], format!("nobody was woken: it stopped run {run}"));
+    root.script(Some("main"), &json!([{"do": [{"say": "{{text}} done"}]}]));
+    let said = |word: &str| -> Vec<String> {
+        let before = root.said("local:main").len();
+        root.g2(&["send", "--wait", "60", word]);
+        root.said("local:main").split_off(before)
+    };
+    assert_eq!(said("/retry"), ["I try it again now.", "hang on done"]);
+    assert_eq!(said("/retry"), ["There is nothing to try again here."]);
+    assert_eq!(said(" /STOP "), ["Nothing is at work here."]);
+    root.g2(&["send", "--as", "bob", "--wait", "60", "/stop"]);
+    assert_eq!(root.said("local:main").pop().unwrap(), "/stop done", "others have no such word");
+}
+
+#[test]
+fn without_words_in_the_settings_they_are_messages_like_any() {
+    let root = Root::new("[words]\nstop = \"\"\nretry = \"again\"\n");
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "/stop"), "echo: /stop\n");
+    root.g2(&["send", "--wait", "60", "again"]);
+    assert_eq!(root.said("local:main").pop().unwrap(), "There is nothing to try again here.");
 }

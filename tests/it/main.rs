@@ -47,3 +47,4 @@ mod tokens;
 mod turns;
 mod typing;
 mod v1_mode;
+mod wake;

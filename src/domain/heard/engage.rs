@@ -142,6 +142,8 @@ words! {
         Late = "late",
         /// A person had it passed over.
         Skipped = "skipped",
+        /// It was a word such as `/stop`, and is no message to an agent.
+        Word = "word",
     }
 }
 

@@ -7,3 +7,4 @@ pub mod hearing;
 pub mod js_regex;
 pub mod people;
 pub mod sender_list;
+pub mod words;

@@ -155,7 +155,9 @@ pub fn coming(vitals: &Vitals, limits: &HealthLimits) -> Option<(i64, Verdict)> 
         match judge(&vitals.after(in_ms), limits) {
             Verdict::Fine { look_again_in_ms: i64::MAX } => return None,
             Verdict::Fine { look_again_in_ms } => in_ms = in_ms.saturating_add(look_again_in_ms),
-            verdict => return Some((in_ms, verdict)),
+            verdict @ (Verdict::Close { .. } | Verdict::Stop { .. } | Verdict::Kill { .. }) => {
+                return Some((in_ms, verdict));
+            }
         }
     }
     None

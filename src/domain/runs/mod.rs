@@ -15,4 +15,5 @@ pub mod slots;
 pub mod stop;
 pub mod tasks;
 pub mod usage;
+pub mod wake;
 pub mod when;

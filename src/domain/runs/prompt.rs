@@ -127,7 +127,7 @@ fn files(files: &[PromptFile]) -> (String, String) {
 }
 
 /// Returns the text with `&`, `<`, `>` and `"` escaped, and nothing else.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

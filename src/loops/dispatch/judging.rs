@@ -10,8 +10,9 @@ use crate::{
         access::Standing,
         engage::{EngageVerdict, Rule},
         hearing::Rules,
+        words::Word,
     },
-    store::{self, AllJudged, Judged, Unjudged},
+    store::{self, AllJudged, Judged, Spoken, Unjudged},
     system::{clock, failpoint},
 };
 
@@ -87,6 +88,46 @@ impl Dispatch {
         self.tell(Event::Woken { group: lane.group.clone(), lane: LaneId(lane.lane) });
     }
 
+    /// Returns the word that a message consists of, where its sender may say it and the chat is its group's.
+    fn word_of(&self, row: &Unjudged) -> Option<Word> {
+        let is_said =
+            row.group.is_some() && row.engage_mode.is_some() && !row.from_me && !row.bot && !row.late;
+        self.runs.config.words.of(&row.text, row.standing).filter(|_| is_said)
+    }
+
+    /// Does what a word asks for, and returns how its message is judged; `None`: the store failed, and it is judged again.
+    async fn obey(&mut self, row: &Unjudged, word: Word) -> Option<Judged> {
+        let group = row.group.clone()?;
+        let spoken = Spoken { lane: row.lane, seq: row.seq, by: row.sender.clone() };
+        let done = match self.runs.store.heard_word(spoken, word, clock::now()).await {
+            Ok(done) => done,
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "doing what a word in a chat asks for failed; it is tried again");
+                self.to_judge = true;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                return None;
+            }
+        };
+        failpoint::reach("word.done");
+        if let Some(run) = done.stops {
+            self.hear(Event::StopAsked { group: group.clone(), run });
+        }
+        if done.wakes {
+            self.tell(Event::Woken { group: group.clone(), lane: LaneId(row.lane) });
+            for waiting in self.waiting_in(&group) {
+                self.tell(Event::Waiting { group: group.clone(), waiting });
+            }
+        }
+        Some(Judged {
+            n: row.n,
+            verdict: EngageVerdict::Ignore,
+            rule: Rule::Word,
+            reason: done.note,
+            sticks: false,
+            refused: None,
+        })
+    }
+
     pub(super) async fn judge_all(&mut self) {
         loop {
             let rows = match self.runs.store.unjudged(JUDGE).await {
@@ -106,6 +147,10 @@ impl Dispatch {
             let mut stuck = BTreeSet::new();
             for mut row in rows {
                 row.sticky |= stuck.contains(&row.lane);
+                if let Some(word) = self.word_of(&row) {
+                    judged.extend(self.obey(&row, word).await);
+                    continue;
+                }
                 let verdict = self.judging.judge(&row);
                 if verdict.sticks {
                     stuck.insert(row.lane);

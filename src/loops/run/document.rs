@@ -13,7 +13,10 @@ use tokio::task::spawn_blocking;
 use super::Runs;
 use crate::{
     domain::{
-        host::errors::chain, platforms::attachments::Digest, runs::group_config::Say, states::SandboxName,
+        host::errors::chain,
+        platforms::attachments::Digest,
+        runs::{group_config::Say, wake},
+        states::SandboxName,
     },
     store::{Content, Handed, HandedTask, batch_name, task_batch},
     system::media::Media,
@@ -78,7 +81,10 @@ fn show(media: &Media, group: &Folder, files: Vec<(String, Digest)>) -> BTreeMap
 
 pub(super) async fn of_batch(runs: &Runs, handed: &Handed) -> Launching {
     let lane = format!("{} {} {}", handed.group, handed.chat_jid, handed.thread);
-    let prompt = prompt_of(runs, &handed.group, &handed.content).await;
+    let mut prompt = prompt_of(runs, &handed.group, &handed.content).await;
+    if let Some(fresh) = &handed.fresh {
+        prompt.insert_str(0, &wake::summary(fresh, &runs.zone_of(&handed.group).await.zone));
+    }
     let document = wire::Launch {
         session_id: handed.session_id.clone(),
         batch_id: batch_name(handed.batch),
@@ -107,8 +113,12 @@ async fn say_of(runs: &Runs, group: &Folder, chat: &str) -> wire::Say {
     }
 }
 
-pub(super) fn of_task(runs: &Runs, handed: &HandedTask) -> Launching {
+pub(super) async fn of_task(runs: &Runs, handed: &HandedTask) -> Launching {
     let task = &handed.task;
+    let mut prompt = task.prompt.clone();
+    if let Some(fresh) = &handed.fresh {
+        prompt.insert_str(0, &wake::summary(fresh, &runs.zone_of(&task.group).await.zone));
+    }
     let document = wire::Launch {
         session_id: handed.session_id.clone(),
         batch_id: task_batch(handed.run),
@@ -116,7 +126,7 @@ pub(super) fn of_task(runs: &Runs, handed: &HandedTask) -> Launching {
         generation: handed.generation,
         is_scheduled_task: true,
         script: task.script.clone(),
-        ..document(runs, &task.group, handed.run, task.prompt.clone(), &task.chat_jid, handed.is_main)
+        ..document(runs, &task.group, handed.run, prompt, &task.chat_jid, handed.is_main)
     };
     Launching { document, is_main: handed.is_main }
 }

@@ -30,7 +30,9 @@ impl Watched {
             self.assert_close().await;
         }
         let without_space = self.runs.machine.without_space().get(&self.group).cloned();
+        self.sample(container).await;
         if let Some(reason) = without_space {
+            self.keep_black_box(container, &reason).await;
             self.kill(container).await;
             return Some(Cause::NoSpace { reason });
         }
@@ -106,6 +108,7 @@ impl Watched {
             }
             Verdict::Stop { reason } => {
                 tracing::warn!(reason, "stopping a container");
+                self.keep_black_box(container, &reason).await;
                 self.leaving.stop(Instant::now());
                 let (runs, id) = (Arc::clone(&self.runs), container.to_owned());
                 // The engine waits for the container; we go on reading.
@@ -119,6 +122,7 @@ impl Watched {
             }
             Verdict::Kill { reason } => {
                 tracing::warn!(reason, "killing a container");
+                self.keep_black_box(container, &reason).await;
                 self.kill(container).await;
                 Some(if self.is_up() || self.speaks == Speaks::One {
                     Cause::Unwell { reason }

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "data/runs is out of every container's reach")]
 
 use std::{
+    collections::VecDeque,
     fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
@@ -19,12 +20,17 @@ use crate::domain::host::errors::chain;
 const KEPT: u64 = 1 << 20;
 /// How much is kept of a prompt, and of a launch document, bytes; of a script in it a fourth.
 const SHOWN: usize = 1 << 20;
+/// How much of the end of the output is held for the black box, bytes and lines.
+const TAIL: usize = 4 << 10;
+const TAIL_LINES: usize = 20;
 
 /// The files of one run. Failures to write them are logged once: they are for people, nothing depends on them.
 pub(super) struct RunLog {
     dir: PathBuf,
     output: Option<File>,
     written: u64,
+    /// The end of what was written.
+    tail: VecDeque<u8>,
 }
 
 impl RunLog {
@@ -35,7 +41,7 @@ impl RunLog {
         let path = dir.join("container.log");
         let output = File::options().create(true).append(true).open(&path).ok();
         let written = fs::symlink_metadata(&path).map_or(0, |m| m.len());
-        Self { dir: dir.to_owned(), output, written }
+        Self { dir: dir.to_owned(), output, written, tail: VecDeque::new() }
     }
 
     /// Returns how many bytes the files in a run's folder have together.
@@ -65,8 +71,18 @@ impl RunLog {
         let _ = fs::write(self.dir.join("launch.json"), beginning(&document, SHOWN));
     }
 
+    /// Returns the last lines of the output.
+    pub(super) fn last_lines(&self) -> Vec<String> {
+        let bytes: Vec<u8> = self.tail.iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(TAIL_LINES)..].iter().map(|line| (*line).to_owned()).collect()
+    }
+
     /// Appends output, up to the bound; then says once that the rest is not kept.
     pub(super) fn append(&mut self, bytes: &[u8]) {
+        self.tail.extend(&bytes[bytes.len().saturating_sub(TAIL)..]);
+        self.tail.drain(..self.tail.len().saturating_sub(TAIL));
         let Some(output) = &mut self.output else { return };
         if self.written >= KEPT {
             return;

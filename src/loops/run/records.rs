@@ -73,6 +73,7 @@ impl Watched {
                 self.blocked_tool = record.result.clone().or_else(|| Some("of the blocked list".into()));
             }
             failpoint::reach_of("run.reading", self.group.as_str());
+            self.gathered.heard(n, &record);
             let record = Arc::new(record);
             let (kind, status) = (record.kind, record.status);
             let recorded =

@@ -190,6 +190,7 @@ impl Watched {
                 && let Some(stopped) = self.stopped_now()
             {
                 verdict = Some(stopped);
+                self.keep_black_box(container, "a person wants it stopped now").await;
                 self.kill(container).await;
             }
             if verdict.is_some() {

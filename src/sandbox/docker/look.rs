@@ -11,6 +11,8 @@ pub(super) struct Look {
     pub(super) stage: Stage,
     /// `limits.output_bytes` as its label has it.
     pub(super) output_bytes: u64,
+    /// Its first process, while it runs.
+    pub(super) pid: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -27,7 +29,9 @@ impl Shared {
         let found = self.engine.ask_about(id, "looking at", ANSWER, call).await?;
         let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
         let output_bytes = labels.get(LABEL_OUTPUT).and_then(|bytes| bytes.parse().ok()).unwrap_or(u64::MAX);
-        Ok(Look { stage: stage(&found.state.unwrap_or_default()), output_bytes })
+        let state = found.state.unwrap_or_default();
+        let pid = state.pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
+        Ok(Look { stage: stage(&state), output_bytes, pid })
     }
 }
 

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     handover::{HandedTask, NO_GENERATION, Seat, seat},
     said::{Key, said},
+    wake,
 };
 use crate::domain::{
     rows::Task,
@@ -77,6 +78,7 @@ impl Store {
             return Ok(TaskStart::NOT_DUE);
         };
         let (group, id, owner) = (group.clone(), id.to_owned(), owner.to_owned());
+        let fresh_after_ms = self.bounds.fresh_after_ms;
         self.write(move |c| {
             let same = slots::standing(c, &group, &id)?.is_some_and(|now| now == standing);
             let Some(due) = task(c, &group, &id)?.filter(|_| same) else { return Ok(TaskStart::NOT_DUE) };
@@ -96,6 +98,7 @@ impl Store {
                         attempt: standing.tries + standing.free_returns + 1,
                         sandbox,
                         owner: &owner,
+                        fresh_after_ms,
                     };
                     start(c, due, at, plan, now)
                 }
@@ -170,10 +173,11 @@ struct Start<'a> {
     attempt: i64,
     sandbox: SandboxName,
     owner: &'a str,
+    fresh_after_ms: Option<i64>,
 }
 
 fn start(c: &Connection, due: Task, at: Start<'_>, plan: Plan, now: Time) -> Result<TaskStart> {
-    let Start { seat, slot, attempt, sandbox, owner } = at;
+    let Start { mut seat, slot, attempt, sandbox, owner, fresh_after_ms } = at;
     let kind = match due.origin {
         TaskOrigin::Asked => RunKind::Task,
         TaskOrigin::Heartbeat => RunKind::Heartbeat,
@@ -199,7 +203,15 @@ fn start(c: &Connection, due: Task, at: Start<'_>, plan: Plan, now: Time) -> Res
         "UPDATE tasks SET slot = ?2, last_run = ?3, last_result = NULL, rest_until = NULL WHERE id = ?1 AND group_folder = ?4",
     )?
     .execute(params![due.id, slot.0, now.0, due.group.as_str()])?;
+    let fresh = match in_group {
+        true => {
+            let decided = wake::decide(c, &seat, fresh_after_ms, now)?;
+            wake::keep(c, &mut seat, run, decided, i64::MAX, now)?
+        }
+        false => None,
+    };
     let handed = HandedTask {
+        fresh,
         run,
         is_main: seat.is_main,
         lane: seat.lane,

@@ -7,11 +7,15 @@ use std::collections::BTreeMap;
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::wake;
 use crate::domain::{
     host::zone::Zone,
     platforms::attachments::{Attachment, Digest, shown_at},
     rows::{Message, Task},
-    runs::prompt::{Limits, PromptFile, PromptMessage, Row, Selection, Waking, format_selection, select},
+    runs::{
+        prompt::{Limits, PromptFile, PromptMessage, Row, Selection, Waking, format_selection, select},
+        wake::Fresh,
+    },
     states::{SandboxName, Via},
 };
 use crate::store::{
@@ -43,6 +47,8 @@ pub struct Handed {
     pub thread: String,
     pub generation: i64,
     pub session_id: Option<String>,
+    /// Its session begins afresh.
+    pub fresh: Option<Fresh>,
     pub content: Content,
 }
 
@@ -96,6 +102,8 @@ pub struct HandedTask {
     pub lane: i64,
     pub generation: i64,
     pub session_id: Option<String>,
+    /// Its session begins afresh.
+    pub fresh: Option<Fresh>,
 }
 
 /// The generation of a run that never writes a session back. No lane has it.
@@ -111,9 +119,9 @@ impl Store {
         limits: HandoverLimits,
         now: Time,
     ) -> Result<Option<Handed>> {
-        let owner = owner.to_owned();
+        let (owner, fresh_after_ms) = (owner.to_owned(), self.bounds.fresh_after_ms);
         self.write(move |c| {
-            let Some(seat) = seat(c, lane)?.filter(|seat| seat.wired) else { return Ok(None) };
+            let Some(mut seat) = seat(c, lane)?.filter(|seat| seat.wired) else { return Ok(None) };
             let Some(taken) = take(c, lane, limits)? else { return Ok(None) };
             c.prepare_cached(
                 "INSERT INTO runs (group_folder, lane_id, chat_jid, thread, kind, source, status, owner, sandbox, generation, created_at)
@@ -121,7 +129,9 @@ impl Store {
             )?
             .execute(params![seat.group.as_str(), lane, seat.chat_jid, seat.thread, owner, sandbox.as_str(), seat.generation, now.0])?;
             let run = c.last_insert_rowid();
-            hand(c, seat, taken, run, Via::Stdin, now).map(Some)
+            let decided = wake::decide(c, &seat, fresh_after_ms, now)?;
+            let fresh = wake::keep(c, &mut seat, run, decided, taken.content.first, now)?;
+            Ok(Some(Handed { fresh, ..hand(c, seat, taken, run, Via::Stdin, now)? }))
         })
         .await
     }
@@ -168,10 +178,10 @@ impl Store {
 /// A lane as a run needs it.
 pub(super) struct Seat {
     pub(super) lane: i64,
-    group: Folder,
+    pub(super) group: Folder,
     pub(super) is_main: bool,
-    chat_jid: String,
-    thread: String,
+    pub(super) chat_jid: String,
+    pub(super) thread: String,
     pub(super) generation: i64,
     pub(super) session_id: Option<String>,
     /// Whether the chat is wired to the group still.
@@ -346,6 +356,7 @@ fn hand(c: &Connection, seat: Seat, taken: Taken, run: i64, via: Via, now: Time)
         thread: seat.thread,
         generation: seat.generation,
         session_id: seat.session_id,
+        fresh: None,
         content: taken.content,
     })
 }

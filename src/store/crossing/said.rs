@@ -24,6 +24,10 @@ pub(in crate::store) enum Key {
     TaskFailed { run: i64 },
     /// A run that was killed, after which its lane rests.
     Killed { run: i64 },
+    /// A word that somebody said in a lane.
+    Word { lane: i64, seq: i64 },
+    /// A run that begins a new session.
+    Fresh { run: i64 },
     /// A run that a person stopped, and whose messages are handed out again.
     Stopped { run: i64 },
     /// A task that can't run any more, or has missed its only time.
@@ -38,6 +42,8 @@ impl fmt::Display for Key {
             Self::GivenUp { batch } => write!(f, "batch {batch} given up"),
             Self::TaskFailed { run } => write!(f, "run {run} task failed"),
             Self::Killed { run } => write!(f, "run {run} killed"),
+            Self::Word { lane, seq } => write!(f, "lane {lane} word {seq}"),
+            Self::Fresh { run } => write!(f, "run {run} fresh"),
             Self::Stopped { run } => write!(f, "run {run} stopped"),
             // Ids have 128 characters at most, folders 64: what is longer than a key may be is cut.
             Self::Task { group, id, what, at } => write!(f, "task {what} {} {group} {id:.128}", at.0),

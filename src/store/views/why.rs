@@ -1,7 +1,7 @@
 //! The whole story of one message, for `g2 why`.
 
 use ipc_handlers::Time;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
 use super::turns::{A_SLOT, at_work_or_a_slot, rest_in_words};
@@ -11,8 +11,11 @@ use crate::domain::{
         engage::{EngageVerdict, Rule},
     },
     rows::{Message, OutboxRow, rfc3339_option},
-    runs::retry,
-    states::{BatchState, RunBy, RunStatus},
+    runs::{
+        retry,
+        wake::{FreshWhy, Woken},
+    },
+    states::{BatchState, RunBy, RunStatus, Via},
 };
 use crate::store::{
     Result, Store,
@@ -56,6 +59,8 @@ pub struct WhyWiring {
     pub run: Option<i64>,
     pub run_status: Option<RunStatus>,
     pub run_error: Option<String>,
+    /// How its agent was woken: in its live run, with its session, or in a fresh one, and why.
+    pub woken: Option<String>,
     /// All that the agent answered was in `<internal>` blocks.
     pub unsaid: bool,
     /// How long it waited for an agent, or waits by now, ms.
@@ -166,6 +171,23 @@ impl WhyWiring {
 /// What says that a row of the outbox is what a run answered, and not what it sent by command or we said of it.
 const AN_ANSWER: &str = "cause GLOB 'run [0-9]*'";
 
+/// How the agent of a batch's run was woken, in words.
+fn woken(r: &Row<'_>) -> rusqlite::Result<Option<String>> {
+    let via: Option<Via> = r.word_or_null("batches", "via")?;
+    let (woken, why): (Option<Woken>, Option<FreshWhy>) =
+        (r.word_or_null("runs", "wake")?, r.word_or_null("runs", "fresh_why")?);
+    Ok(match (via, woken) {
+        (None, _) | (Some(Via::Stdin), None) => None,
+        (Some(Via::Input), _) => Some("in its live run".to_owned()),
+        (Some(Via::Stdin), Some(Woken::First)) => Some("in its first session".to_owned()),
+        (Some(Via::Stdin), Some(Woken::Resume)) => Some("its session was resumed".to_owned()),
+        (Some(Via::Stdin), Some(Woken::Fresh)) => {
+            let why = why.map(|why| format!(": {}", why.in_words())).unwrap_or_default();
+            Some(format!("in a fresh session with a summary{why}"))
+        }
+    })
+}
+
 /// Returns the number of the next try, by the number of failed ones.
 fn try_after(tries: u32) -> String {
     format!("try {} of {}", tries.saturating_add(1), retry::MAX_RETRIES + 1)
@@ -180,7 +202,7 @@ impl Store {
             let Some(message) = message else { return Ok(None) };
             let received = message.received_at;
             let mut rows = c.prepare_cached(
-                "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id AS batch, b.state, r.id AS run, r.status, r.error, b.handed_at, s.rest_until,
+                "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id AS batch, b.state, r.id AS run, r.status, r.error, r.wake, r.fresh_why, b.via, b.handed_at, s.rest_until,
                         EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired, l.sticky_at,
                         coalesce(b.unsaid, 0) AS unsaid, b.ended_at, coalesce(b.tries, 0) AS tries,
                         (SELECT a.owner FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running')
@@ -236,6 +258,7 @@ impl Store {
                         run: r.get("run")?,
                         run_status: r.word_or_null("runs", "status")?,
                         run_error: r.get("error")?,
+                        woken: woken(r)?,
                         unsaid: r.get("unsaid")?,
                         waited_ms: Time(handed_at.filter(|_| handed).unwrap_or(now.0)).ms_since(received),
                         waited_for,

@@ -251,7 +251,7 @@ pub(in crate::store) fn give(
         }
     }
     c.prepare_cached(
-        "UPDATE sessions SET session_id = ?3, generation = generation + 1 WHERE group_folder = ?1 AND (?2 IS NULL OR lane_id = ?2)",
+        "UPDATE sessions SET session_id = ?3, generation = generation + 1, failed_resumes = 0, fresh_why = NULL, proven = (?3 IS NOT NULL) WHERE group_folder = ?1 AND (?2 IS NULL OR lane_id = ?2)",
     )?
     .execute(params![group.as_str(), lanes.one(), session])?;
     Ok(())

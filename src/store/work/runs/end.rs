@@ -8,9 +8,10 @@ use crate::domain::{
     host::zone::Zones,
     runs::{
         health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
-        judge::{self, Batch, Cause, End, Ended, Fault, Judgement, Reached, Said, Went},
+        judge::{self, Batch, Cause, End, Ended, Fault, Final, Judgement, Reached, Said, Went},
         retry,
         stop::{Stop, StopThen},
+        wake::{self, Against},
     },
     states::{BatchState, RunStatus, Via},
 };
@@ -94,6 +95,7 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     let killed = matches!(end.cause, Cause::Unwell { .. } | Cause::NeverReady { .. }).then_some(now.0);
     c.prepare_cached("UPDATE runs SET status = ?2, ended_at = ?3, error = ?4, killed_at = ?5, files_bytes = ?6 WHERE id = ?1")?
         .execute(params![end.run, status, now.0, last.error, killed, end.files_bytes])?;
+    note_on_session(c, &row, &ended, &last, now)?;
     for ((batch, lane, facts), judgement) in open.iter().zip(judgements) {
         if matches!(end.cause, Cause::Cancelled { then: StopThen::AskAgain, .. })
             && facts.reached != Reached::FileUnread
@@ -118,6 +120,22 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
         rest_after_kills(c, &row, now)?;
     }
     Ok(RunEnded { error: last.error, waiting: waiting(c, Some(&row.group))? })
+}
+
+/// Notes on a session that a run of it has ended, and whether that counts against it.
+fn note_on_session(c: &Connection, row: &ActiveRun, ended: &Ended, last: &Final, now: Time) -> Result<()> {
+    let died = last.went == Went::Wrong && wake::against(ended, row.task().is_some()) == Against::Session;
+    if died {
+        c.prepare_cached("UPDATE runs SET died = 1 WHERE id = ?1")?.execute([row.id])?;
+    }
+    // A session that has finished something in this run can be resumed.
+    c.prepare_cached(
+        "UPDATE sessions SET active_at = ?3, failed_resumes = failed_resumes + (?4 AND (SELECT wake = 'resume' AND handled_at IS NULL FROM runs WHERE id = ?5)
+           AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.run_id = ?5 AND b.state = 'done'))
+         WHERE lane_id = ?1 AND generation = ?2",
+    )?
+    .execute(params![row.lane, row.generation, now.0, died, row.id])?;
+    Ok(())
 }
 
 /// The error of the run's last record, when that was an error record.

@@ -245,6 +245,10 @@ pub(super) fn apply(
         c.prepare_cached("UPDATE runs SET answered = ?2 WHERE id = ?1 AND answered <> ?2")?
             .execute([run, to])?;
         if record.status != wire::Status::Error {
+            c.prepare_cached(
+                "UPDATE sessions SET failed_resumes = 0, fresh_why = NULL, proven = 1 WHERE lane_id = ?1 AND generation = ?2 AND (failed_resumes > 0 OR fresh_why IS NOT NULL OR NOT proven)",
+            )?
+            .execute(params![row.lane, row.generation])?;
             failing::works_again(c, &row.group, row.task())?;
         }
     }

@@ -1,0 +1,83 @@
+//! What happened for a group or for all, on one time line: asked, said, runs with their use of the model, commands, errors.
+
+use ipc_handlers::{Folder, Time, words};
+use rusqlite::params;
+use serde::Serialize;
+
+use crate::domain::rows::rfc3339;
+use crate::store::{Result, Store, at_most, columns::Columns as _, oldest_first};
+
+words! {
+    /// What happened.
+    pub enum Happened: "kind of activity" {
+        /// A message woke an agent.
+        Asked = "asked",
+        /// A text for a chat.
+        Said = "said",
+        /// A run began.
+        Began = "began",
+        /// A run ended; its text has its use of the model, and its error.
+        Ended = "ended",
+        /// A command of an agent was settled.
+        Command = "command",
+    }
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, Serialize)]
+pub struct Activity {
+    #[serde(serialize_with = "rfc3339")]
+    pub at: Time,
+    pub what: Happened,
+    pub group: Option<String>,
+    pub chat_jid: Option<String>,
+    pub run: Option<i64>,
+    pub text: String,
+}
+
+/// How much of a text is shown, characters.
+const SHOWN: usize = 500;
+
+impl Store {
+    /// Returns what happened from `since` on, in order; with `limit`, the newest.
+    pub fn activity(
+        &self,
+        group: Option<&Folder>,
+        since: Time,
+        limit: Option<usize>,
+    ) -> Result<Vec<Activity>> {
+        self.read(|c| {
+            let mut newest = c.prepare_cached(
+                "SELECT * FROM (
+                   SELECT m.received_at AS at, 'asked' AS what, l.group_folder AS of_group, m.chat_jid, NULL AS run, m.sender_name || ': ' || substr(m.text, 1, ?4) AS text, m.seq AS n
+                     FROM messages m JOIN inbox i ON i.seq = m.seq AND i.verdict = 'wake' JOIN lanes l ON l.id = i.lane_id WHERE m.received_at >= ?1
+                   UNION ALL
+                   SELECT o.created_at, 'said', coalesce(o.group_folder, (SELECT r.group_folder FROM runs r WHERE r.id = o.run_id)), o.chat_jid, o.run_id,
+                     iif(o.status = 'sent', '', '(' || o.status || ') ') || substr(o.text, 1, ?4), o.id FROM outbox o WHERE o.created_at >= ?1
+                   UNION ALL
+                   SELECT r.started_at, 'began', r.group_folder, r.chat_jid, r.id, r.kind || iif(r.kind = 'message', '', ' ' || r.source), r.id FROM runs r WHERE r.started_at >= ?1
+                   UNION ALL
+                   SELECT r.ended_at, 'ended', r.group_folder, r.chat_jid, r.id, r.status
+                       || coalesce((SELECT '; ' || sum(u.requests) || ' requests, ' || sum(u.input_tokens + u.cache_read_tokens + u.cache_creation_tokens) || ' tokens in, ' || sum(u.output_tokens) || ' out' FROM usage u WHERE u.run_id = r.id HAVING sum(u.requests) > 0), '')
+                       || coalesce('; ' || substr(r.error, 1, ?4), ''), r.id FROM runs r WHERE r.ended_at >= ?1
+                   UNION ALL
+                   SELECT x.at, 'command', x.group_folder, NULL, x.run_id, coalesce(x.type, '-') || ' ' || x.outcome || coalesce(': ' || substr(x.reason, 1, ?4), ''), x.claim_id FROM receipts x WHERE x.at >= ?1
+                 ) WHERE ?2 IS NULL OR of_group = ?2 ORDER BY at DESC, what DESC, n DESC LIMIT ?3",
+            )?;
+            let rows = newest.query_map(
+                params![since.0, group.map(Folder::as_str), at_most(limit), SHOWN],
+                |r| {
+                    Ok(Activity {
+                        at: r.time("at")?,
+                        what: r.word("activity", "what")?,
+                        group: r.get("of_group")?,
+                        chat_jid: r.get("chat_jid")?,
+                        run: r.get("run")?,
+                        text: r.get("text")?,
+                    })
+                },
+            )?;
+            oldest_first(rows)
+        })
+    }
+}
