@@ -56,6 +56,7 @@ fn told(record: &Record) -> String {
     let what = match record.kind {
         Kind::Ready => "is ready".to_owned(),
         Kind::Progress => format!("is at work {text}"),
+        Kind::SoFar => format!("says so far: {text}"),
         Kind::Deferred => "goes on in the background".to_owned(),
         Kind::BlockedTool => format!("ran a tool that is blocked: {text}"),
         Kind::Result if text.is_empty() => "has finished, and says nothing".to_owned(),
