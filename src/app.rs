@@ -214,7 +214,7 @@ impl Daemon {
         let claims = Claims::open(&dirs, store.last_claim()?)?;
         let local = Local::default();
         let asking = asking(&config);
-        let accounts = Accounts::new(&root, &config, &instance, &local, asking.channels.clone());
+        let accounts = Accounts::new(&root, &config, &instance, &local, &media, asking.channels.clone());
         let channels = Arc::clone(&accounts.channels);
         let store = store.asking(asking).bounded(bounds(&config));
         match store.expire_approvals(clock::now()).await {
@@ -273,6 +273,7 @@ impl Daemon {
             starts: Arc::clone(&starts),
             snapshots: Arc::clone(&snapshots),
             media: Arc::clone(&media),
+            channels: Arc::clone(&channels),
             token_key: token_key.clone(),
             stop: stop.clone(),
         });

@@ -2,7 +2,8 @@
 """An adapter of G2 for a toy platform: a folder. It needs nothing but Python.
 
     FOLDER/in/CHAT/NAME.txt    a message in the chat CHAT, from whoever put the file there; read in the order of names
-    FOLDER/out/CHAT/KEY.txt    what G2 says there
+    FOLDER/in/CHAT/NAME        any other file: a message that is this file alone
+    FOLDER/out/CHAT/KEY.txt    what G2 says there, and KEY-1-NAME, KEY-2-NAME the files that go with it
 
 In g2.toml (with python3 and this file at their places):
 
@@ -16,12 +17,14 @@ docs/channel-protocol.md has the protocol.
 import json
 import os
 import re
+import shutil
 import sys
 import threading
 import time
 
 VERSION = 1
 MOST_OPEN = 64
+LARGEST = 1 << 20
 writing = threading.Lock()
 places = threading.Semaphore(MOST_OPEN)  # events that are not stored yet
 
@@ -56,16 +59,19 @@ def watch(folder, prefix, cursor):
         time.sleep(0.2)
 
 
-def send(folder, prefix, order):
-    """Writes a text down under its key: the same key again is the same file, so nothing is said twice."""
+def send(folder, prefix, spool, order):
+    """Writes a text down under its key, with its files: the same key again is the same file, so nothing is said twice."""
     chat = order["chat"].removeprefix(prefix + ":")
     place = os.path.join(folder, "out", chat)
     if order["chat"] == chat or not re.fullmatch(r"[\w-]+", chat) or not os.path.isdir(os.path.join(folder, "in", chat)):
         return {"not": {"why": "gone", "text": f"there is no chat {order['chat']}"}}
-    name = re.sub(r"[^\w.]", "_", order["key"]) + ".txt"
+    name = re.sub(r"[^\w.]", "_", order["key"])
     try:
         os.makedirs(place, exist_ok=True)
-        with open(os.path.join(place, name), "w", encoding="utf-8") as file:
+        for n, file in enumerate(order.get("attachments", []), 1):
+            called = re.sub(r"[^\w.]", "_", file["name"])
+            shutil.copyfile(os.path.join(spool, file["file"]), os.path.join(place, f"{name}-{n}-{called}"))
+        with open(os.path.join(place, name + ".txt"), "w", encoding="utf-8") as file:
             file.write(order["text"])
     except OSError as error:
         return {"not": {"why": "again", "text": str(error)}}
@@ -82,7 +88,8 @@ def main():
         sys.exit(1)
     tell({
         "is": "hello", "v": VERSION, "adapter": "folder 1", "self": {"id": f"{prefix}:g2", "name": "G2"},
-        "text": {"max": 4000, "unit": "chars", "format": "plain"}, "sent_twice": {"how": "key"}, "can": [],
+        "text": {"max": 4000, "unit": "chars", "format": "plain"}, "sent_twice": {"how": "key"}, "can": ["media_out"],
+        "media": {"out_max": LARGEST, "in_max": LARGEST, "together": 4}, "caption_max": 4000,
     })
     tell({"is": "state", "transport": "ok", "inbound": "ok", "outbound": "ok"})
     threading.Thread(target=watch, args=(folder, prefix, dict(start["cursor"])), daemon=True).start()
@@ -95,7 +102,7 @@ def main():
         if op == "took":
             places.release()
         elif op == "send":
-            tell({"is": "done", "r": r, **send(folder, prefix, order)})
+            tell({"is": "done", "r": r, **send(folder, prefix, start["spool"], order)})
         elif op == "amend":
             tell({"is": "done", "r": r, "not": {"why": "refused", "text": "files stay as they are"}})
         elif op == "look_for":

@@ -144,6 +144,13 @@ pub enum FileFault {
         /// How large it may be.
         most: u64,
     },
+    /// It is larger than the platform of its chat takes, bytes.
+    TooLargeThere {
+        /// How large it is.
+        size: u64,
+        /// How large it may be there.
+        most: u64,
+    },
     /// It was written to while it was read.
     Changed,
 }
@@ -178,6 +185,11 @@ impl FileFault {
                 Code::TooLarge,
                 format!("has {} MiB; at most {} MiB are sent", mib(size), most >> 20),
                 "make it smaller, or split it; the user can raise media.largest_mib",
+            ),
+            Self::TooLargeThere { size, most } => (
+                Code::TooLarge,
+                format!("has {} MiB; the platform of this chat takes at most {} MiB", mib(size), most >> 20),
+                "make it smaller, or split it, or say where it is",
             ),
             Self::Changed => (
                 Code::Conflict,
@@ -229,6 +241,11 @@ mod tests {
         let refusal = FileFault::TooLarge { size: 31 << 20, most: 25 << 20 }.refusal(&at("a.mp4"));
         assert_eq!(refusal.code, Code::TooLarge);
         assert_eq!(refusal.message, "the file \"a.mp4\" has 31 MiB; at most 25 MiB are sent");
+        let refusal = FileFault::TooLargeThere { size: 11 << 20, most: 10 << 20 }.refusal(&at("a.mp4"));
+        assert_eq!(
+            (refusal.code, refusal.message.as_str()),
+            (Code::TooLarge, "the file \"a.mp4\" has 11 MiB; the platform of this chat takes at most 10 MiB")
+        );
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::{
     config::{Config, ConfigError, Environment, OWN_ADAPTERS, account_in, with_secrets},
     domain::{host::errors::chain, platforms::accounts::Account},
     store::Names,
+    system::media::Media,
 };
 
 /// How many characters of the instance's id begin our ids of texts.
@@ -54,12 +55,20 @@ pub(super) type Asked = oneshot::Sender<()>;
 
 impl Accounts {
     /// Makes every channel; none is connected yet. `names` is kept up with them.
-    pub(super) fn new(root: &Path, config: &Config, instance: &str, local: &Local, names: Names) -> Self {
+    pub(super) fn new(
+        root: &Path,
+        config: &Config,
+        instance: &str,
+        local: &Local,
+        media: &Arc<Media>,
+        names: Names,
+    ) -> Self {
         let ground = Ground {
             program: own_program(),
             home: root.join("data/channels"),
             install: instance.chars().filter(char::is_ascii_alphanumeric).take(INSTALL).collect(),
             patience: Patience::default(),
+            media: Arc::clone(media),
         };
         let mut this = Self {
             root: root.to_owned(),

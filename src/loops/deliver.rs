@@ -24,9 +24,10 @@ use crate::{
         platforms::{
             attachments::{Attachment, Goes, told},
             channels::{
-                Change, Doubt, Found, NotSent, Part, SentTwice, Unsent, after, in_doubt, parts, unasked,
+                Change, Doubt, Found, NotSent, Part, SentTwice, Traits, Unsent, after, in_doubt, parts, unasked,
             },
             growth::{Growth, Step, steps},
+            parcels::{Parcel, Takes, parcels},
         },
         rows::{Delivery, UnknownDeliveries},
     },
@@ -36,6 +37,10 @@ use crate::{
 
 /// If a platform does not answer in this time, nobody knows whether it has the text.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same for files, beside the time that slow lines take for them.
+const FILES_TIMEOUT: Duration = Duration::from_secs(120);
+/// What a slow line carries in a millisecond, bytes.
+const SLOWEST: u64 = 100;
 
 /// A text that is longer is cut beside the workers, bytes.
 const LONG: usize = 64 << 10;
@@ -217,21 +222,28 @@ async fn pause(post: &Post, wake: &Notify, ms: u64) {
     }
 }
 
+/// How long a platform may take for a part.
+fn patience(part: &Part<'_>) -> Duration {
+    match part.files.iter().map(|file| file.size).sum::<u64>() {
+        0 => SEND_TIMEOUT,
+        bytes => FILES_TIMEOUT + Duration::from_millis(bytes / SLOWEST),
+    }
+}
+
 /// Returns the delivery as the channel can take it: without buttons if it has none, for the text of a card lists the answers
 /// too; and with a line for each file that it does not take.
 fn fitting<'a>(channel: &dyn Channel, delivery: &'a Delivery) -> Cow<'a, Delivery> {
     let traits = channel.traits();
-    let goes = |file: &Attachment| if file.size <= traits.largest_file { Goes::Along } else { Goes::Nowhere };
+    let goes =
+        |file: &Attachment| if file.size <= traits.files.largest { Goes::Along } else { Goes::Nowhere };
     let files_fit = delivery.attachments.iter().all(|file| goes(file) == Goes::Along);
     if files_fit && (delivery.buttons.is_empty() || traits.buttons) {
         return Cow::Borrowed(delivery);
     }
     let buttons = if traits.buttons { delivery.buttons.clone() } else { Vec::new() };
-    let along = delivery.attachments.iter().filter(|file| goes(file) == Goes::Along);
     Cow::Owned(Delivery {
         buttons,
         text: told(&delivery.text, &delivery.attachments, goes),
-        attachments: along.cloned().collect(),
         ..delivery.clone()
     })
 }
@@ -290,7 +302,8 @@ async fn send_all(
         }
         let text = &part.text.unwrap_or_else(|| bare(delivery));
         let last = usize::try_from(n).is_ok_and(|n| n == count);
-        let part = Part { of: delivery, n, text, last };
+        let files = part.files.and_then(|(first, last)| delivery.attachments.get(first - 1..last));
+        let part = Part { of: delivery, n, text, files: files.unwrap_or_default(), last };
         let may_at_once = std::mem::take(first);
         if !may_at_once {
             // Nothing of this part is sent yet: where we stop, a restart begins with it.
@@ -313,10 +326,11 @@ async fn send_all(
                 if !doubtful {
                     in_doubt = None;
                 }
-                match tokio::time::timeout(SEND_TIMEOUT, channel.send(part)).await {
-                    Ok(sent) => sent,
-                    Err(_) => Err(Unsent::Unknown("the platform did not answer in 60 s".into())),
-                }
+                let patience = patience(&part);
+                tokio::time::timeout(patience, channel.send(part)).await.unwrap_or_else(|_| {
+                    let why = format!("the platform did not answer in {} s", patience.as_secs());
+                    Err(Unsent::Unknown(why))
+                })
             }
         };
         failpoint::reach("deliver.sent");
@@ -412,7 +426,8 @@ async fn change(
         }
     }
     if !more.is_empty() {
-        post.store.lay_parts(id, more).await?;
+        let part = |text| OutboxPart { text: Some(text), files: None, platform_id: None };
+        post.store.lay_parts(id, more.into_iter().map(part).collect()).await?;
         return Ok(true);
     }
     let now = clock::now();
@@ -465,8 +480,8 @@ async fn parts_of(
     channel: &dyn Channel,
     delivery: &Delivery,
 ) -> Result<Vec<OutboxPart>, StoreError> {
-    let whole = OutboxPart { text: None, platform_id: None };
-    let limit = channel.traits().text;
+    let whole = OutboxPart { text: None, files: None, platform_id: None };
+    let Traits { text: limit, files, .. } = channel.traits();
     // A try that costs nothing is not counted.
     if delivery.attempts > 0 || limit.is_some() {
         let known = post.store.parts_of(delivery.id).await?;
@@ -474,15 +489,26 @@ async fn parts_of(
             return Ok(known);
         }
     }
-    if limit.is_none() {
+    let Some(limit) = limit else { return Ok(vec![whole]) };
+    let own = |text: &str| parts(text, delivery.is_markdown, limit);
+    // A message of several files has no buttons.
+    let takes = if delivery.buttons.is_empty() { files } else { Takes { together: 1, ..files } };
+    let texts = cut(channel, delivery).await;
+    let length = |text: &Rendered| text.size(limit.unit);
+    let parcels = parcels(texts, &delivery.attachments, takes, own, length);
+    let is_bare = |parcel: &Parcel<Rendered>| parcel.files.is_none() && parcel.text.as_ref() == Some(&bare(delivery));
+    if delivery.growth.is_none() && (parcels.is_empty() || matches!(&parcels[..], [only] if is_bare(only))) {
         return Ok(vec![whole]);
     }
-    let parts = cut(channel, delivery).await;
-    if delivery.growth.is_none() && (parts.is_empty() || parts[..] == [bare(delivery)]) {
-        return Ok(vec![whole]);
-    }
+    let part = |parcel: Parcel<Rendered>| OutboxPart {
+        text: Some(parcel.text.unwrap_or_default()),
+        files: parcel.files,
+        platform_id: None,
+    };
+    let parts: Vec<OutboxPart> = parcels.into_iter().map(part).collect();
     post.store.lay_parts(delivery.id, parts.clone()).await?;
-    Ok(parts.into_iter().map(|text| OutboxPart { text: Some(text), platform_id: None }).collect())
+    failpoint::reach("deliver.laid");
+    Ok(parts)
 }
 
 /// Returns a row's text as the parts that the platform takes.

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Allowances, Ask, Boxes, Held, Machine, snapshots::Snapshots, starts::Starts};
 use crate::{
+    channels::Channels,
     config::Config,
     domain::host::errors::chain,
     ipc::{Claimed, Claims, GroupBoxes, Hint, Hints, Swept, Watch},
@@ -58,6 +59,8 @@ pub struct Mailboxes {
     pub snapshots: Arc<Snapshots>,
     /// Files that are said.
     pub media: Arc<Media>,
+    /// Who takes them.
+    pub channels: Arc<Channels>,
     /// Runs' tokens are signed with it.
     pub token_key: ipc_handlers::token::Key,
     pub stop: CancellationToken,

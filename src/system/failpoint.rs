@@ -48,6 +48,8 @@
 //! | `run.record` | a record is applied |
 //! | `deliver.saying` | texts for terminals are about to be marked as said |
 //! | `deliver.said` | they are |
+//! | `deliver.laid` | a row with files is divided into parts, none is sent |
+//! | `deliver.spooled` | the files of a part are laid out for the adapter, it is not told |
 //! | `deliver.sending` | an outbox row is marked `sending` |
 //! | `deliver.sent` | the channel has it, the row says `sending` |
 //! | `run.ending` | the container is dead, its boxes are settled, its input claimed back |

@@ -68,6 +68,24 @@ pub struct InHand {
     media: Arc<Media>,
 }
 
+/// A copy of a kept file for somebody who reads it while this lives.
+#[derive(Debug)]
+pub struct LaidOut {
+    folder: OwnedFd,
+    relative: String,
+}
+
+impl Drop for LaidOut {
+    fn drop(&mut self) {
+        // It may be gone with its folder. Nothing is followed on the way: the folder above it is opened, or not.
+        if let Some((above, name)) = self.relative.rsplit_once('/')
+            && let Ok(above) = open_folder(&self.folder, above)
+        {
+            let _ = rustix::fs::unlinkat(above, name, AtFlags::empty());
+        }
+    }
+}
+
 /// Why a file is not kept.
 #[derive(Debug, thiserror::Error)]
 pub enum NotKept {
@@ -181,6 +199,22 @@ impl Media {
     /// The operating system's.
     pub fn read(&self, digest: &Digest) -> io::Result<File> {
         Ok(open_beneath(&self.kept, &path_of(digest))?.into())
+    }
+
+    /// Lays a copy of a kept file at `relative` below `folder`, where nothing has that name; others may write there, so nothing
+    /// below the folder is followed. It is gone again when what is returned is dropped.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn lay_out(&self, digest: &Digest, folder: &Path, relative: &str) -> io::Result<LaidOut> {
+        let mut from = self.read(digest)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(folder, flags, Mode::empty())?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let made = rustix::fs::openat2(&folder, relative, flags, Mode::from_raw_mode(0o400), BENEATH)?;
+        let laid = LaidOut { folder, relative: relative.to_owned() };
+        io::copy(&mut from, &mut File::from(made))?;
+        Ok(laid)
     }
 
     /// Returns where a group's files are shown.

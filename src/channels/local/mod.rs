@@ -11,6 +11,7 @@ use super::Channel;
 use crate::domain::platforms::{
     addresses::{self, Platform},
     channels::{Outcome, Part, SentTwice, Traits},
+    parcels::Takes,
     typing::{ChatThread, Signal},
 };
 
@@ -60,7 +61,7 @@ impl Channel for Local {
             reacts: false,
             threads: true,
             text: None,
-            largest_file: 0,
+            files: Takes::default(),
         }
     }
 

@@ -30,6 +30,7 @@ const DYING: Duration = Duration::from_secs(5);
 
 /// The folders of an account.
 pub(super) struct Folders {
+    /// What files pass through; nobody's once the adapter has ended.
     pub(super) spool: PathBuf,
     pub(super) state: PathBuf,
     pub(super) log: PathBuf,

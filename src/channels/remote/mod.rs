@@ -35,17 +35,20 @@ use crate::{
             chats::{ChatInfo, ChatKind},
             growth::PACE_MS,
             pace::Gate,
+            parcels::Takes,
         },
     },
     store::Store,
-    system::{clock, process},
+    system::{clock, failpoint, media::Media, process},
 };
 
 mod child;
 mod inward;
 mod life;
+mod spool;
 
 use life::Ended;
+use spool::Spool;
 
 /// How many requests an adapter works on at once.
 const MOST_ASKED: usize = 128;
@@ -121,6 +124,8 @@ pub struct Ground {
     /// Begins our ids of texts, so that two installations with one account never mean the same.
     pub install: String,
     pub patience: Patience,
+    /// The files that go out.
+    pub media: Arc<Media>,
 }
 
 /// An account on a platform.
@@ -140,6 +145,7 @@ pub struct Remote {
     over: CancellationToken,
     noted_out: Mutex<Option<Instant>>,
     store: Mutex<Option<Store>>,
+    spool: Spool,
 }
 
 /// A living adapter, as it is asked.
@@ -259,6 +265,7 @@ impl Remote {
             over: CancellationToken::new(),
             noted_out: Mutex::default(),
             store: Mutex::default(),
+            spool: Spool::default(),
         }
     }
 
@@ -302,6 +309,10 @@ impl Remote {
 
     async fn perform(&self, make: impl FnOnce(u64) -> Down) -> Outcome {
         let Some(wire) = self.living() else { return Err(Unsent::Not(NotSent::Offline)) };
+        self.perform_by(&wire, make).await
+    }
+
+    async fn perform_by(&self, wire: &Wire, make: impl FnOnce(u64) -> Down) -> Outcome {
         let outcome = match wire.ask(make).await {
             Ok(Up::Done(done)) => outcome(done),
             Ok(_) => Err(Unsent::Unknown("the adapter answered something else".into())),
@@ -442,8 +453,11 @@ impl Channel for Remote {
             reacts: can(Can::React),
             threads: can(Can::Threads),
             text: Some(hello.text),
-            // A file becomes a line of the text: adapters are given texts only.
-            largest_file: 0,
+            files: Takes {
+                largest: if can(Can::MediaOut) { hello.media.out_max } else { 0 },
+                together: hello.media.together,
+                caption: hello.caption_max,
+            },
         }
     }
 
@@ -484,6 +498,12 @@ impl Channel for Remote {
 
     fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
+            // What is laid out for one life of the adapter is asked of that one.
+            let Some(wire) = self.living() else { return Err(Unsent::Not(NotSent::Offline)) };
+            let laid = self.spool.lay_out(&self.ground, self.name(), &part).await?;
+            if !laid.files.is_empty() {
+                failpoint::reach("deliver.spooled");
+            }
             let buttons = if part.last { part.of.buttons.as_slice() } else { &[] };
             let button = |button: &crate::domain::rows::Button| {
                 vec![protocol::Button { label: button.label.clone(), press: button.press.clone() }]
@@ -496,11 +516,12 @@ impl Channel for Remote {
                 text: part.text.text.clone(),
                 spans: part.text.spans.clone(),
                 html: part.text.html.clone(),
+                attachments: laid.files.clone(),
                 buttons: buttons.iter().map(button).collect(),
                 said_as: part.of.sender.clone(),
                 ..protocol::Send::default()
             };
-            self.perform(|r| Down::Send(Box::new(protocol::Send { r, ..send }))).await
+            self.perform_by(&wire, |r| Down::Send(Box::new(protocol::Send { r, ..send }))).await
         })
     }
 

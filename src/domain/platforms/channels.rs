@@ -5,6 +5,7 @@ use g2_text::{Rendered, Text};
 use ipc_handlers::words;
 use sha2::{Digest as _, Sha256};
 
+use super::{attachments::Attachment, parcels::Takes};
 use crate::domain::{
     rows::{Delivery, UnknownDeliveries},
     runs::retry,
@@ -25,8 +26,7 @@ pub struct Traits {
     pub threads: bool,
     /// How long a text may be, and how bold text, code and links are written; `None`: it takes any text as it is.
     pub text: Option<TextLimit>,
-    /// The largest file that it takes, bytes; 0: none.
-    pub largest_file: u64,
+    pub files: Takes,
 }
 
 /// Returns a text as the messages that a platform takes. Marks mean something only in `markdown`, as agents write it: what the
@@ -45,7 +45,9 @@ pub struct Part<'a> {
     pub of: &'a Delivery,
     /// Which one, from 1.
     pub n: u32,
+    /// Empty where it is files alone.
     pub text: &'a Rendered,
+    pub files: &'a [Attachment],
     /// Whether it is the last one: what goes with the whole, such as buttons, goes with this.
     pub last: bool,
 }

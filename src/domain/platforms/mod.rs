@@ -8,5 +8,6 @@ pub mod channels;
 pub mod chats;
 pub mod growth;
 pub mod pace;
+pub mod parcels;
 pub mod signs;
 pub mod typing;

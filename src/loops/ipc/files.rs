@@ -91,6 +91,11 @@ fn one(
     let open = file_inside(&folder, Path::new(relative)).map_err(|error| refusal_of(&error, file))?;
     let limits = mail.config.media.limits();
     let size = open.metadata().map_or(0, |meta| meta.len());
+    // A platform that takes no files gets a line in the text, and one that was not spoken to yet may take any.
+    let there = mail.channels.of(&files.chat).map_or(0, |channel| channel.traits().files.largest);
+    if there > 0 && size > there && size <= limits.largest {
+        return Err(FileFault::TooLargeThere { size, most: there }.refusal(file));
+    }
     // What is certain to be refused is not copied. The transaction that queues it looks again.
     if size <= limits.largest {
         let (used, stored) = used(mail, pending, &files.chat)?;

@@ -210,8 +210,11 @@ pub struct Buttons {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Media {
+    /// The largest file that goes out; several of one message have no more together.
     pub out_max: u64,
     pub in_max: u64,
+    /// How many files one `send` may have that are alike: pictures and films, sounds, or others. 0 and 1: one.
+    pub together: usize,
 }
 
 /// How fast the platform lets a bot speak; 0: it says nothing about that.

@@ -300,10 +300,11 @@ async fn of_the_feed(store: &Store) {
 async fn of_the_outbox(store: &Store) {
     assert_eq!(store.chats_with_outbox().await.unwrap(), ["local:main"]);
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
-    let part = |text: &str| Rendered { text: text.to_owned(), ..Rendered::default() };
+    let text = |text: &str| Rendered { text: text.to_owned(), ..Rendered::default() };
+    let part = |words: &str| OutboxPart { text: Some(text(words)), files: None, platform_id: None };
     store.lay_parts(first.id, vec![part("a"), part("b")]).await.unwrap();
     store.part_sent(first.id, 1, "p1".into(), NOW).await.unwrap();
-    store.part_changed(first.id, 1, part("c")).await.unwrap();
+    store.part_changed(first.id, 1, text("c")).await.unwrap();
     store.part_removed(first.id, 3).await.unwrap();
     assert_eq!(store.parts_of(first.id).await.unwrap().len(), 2);
     assert!(store.attachments_said(first.id).await.unwrap().is_empty());

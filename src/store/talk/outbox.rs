@@ -32,6 +32,8 @@ use crate::store::{
 pub struct OutboxPart {
     /// `None`: the row's own text is the only part, or the platform has this one.
     pub text: Option<Rendered>,
+    /// The first and the last of the row's files that go with it, counted from 1.
+    pub files: Option<(usize, usize)>,
     /// What the platform calls it; `None`: it is not known to have it.
     pub platform_id: Option<String>,
 }
@@ -52,8 +54,13 @@ impl Looks {
 }
 
 fn outbox_part(r: &Row<'_>) -> rusqlite::Result<OutboxPart> {
+    let files = match (r.get("first_file")?, r.get("last_file")?) {
+        (Some(first), Some(last)) => Some((first, last)),
+        (None, _) | (_, None) => None,
+    };
     let text = match r.get("text")? {
-        None => None,
+        // Files alone have no text.
+        None => files.map(|_| Rendered::default()),
         Some(text) => {
             let looks = match r.get::<_, Option<String>>("looks")? {
                 Some(_) => r.json("outbox_parts", "looks")?,
@@ -62,7 +69,7 @@ fn outbox_part(r: &Row<'_>) -> rusqlite::Result<OutboxPart> {
             Some(Rendered { text, spans: looks.spans, html: looks.html })
         }
     };
-    Ok(OutboxPart { text, platform_id: r.get("platform_id")? })
+    Ok(OutboxPart { text, files, platform_id: r.get("platform_id")? })
 }
 
 /// The next text for a chat.
@@ -108,9 +115,9 @@ impl Store {
     pub async fn parts_of(&self, id: i64) -> Result<Vec<OutboxPart>> {
         self.ask(move |c| {
             Ok(c.prepare_cached(
-                "SELECT text, looks, platform_id, part FROM outbox_parts WHERE outbox_id = ?1
+                "SELECT text, looks, first_file, last_file, platform_id, part FROM outbox_parts WHERE outbox_id = ?1
                  UNION ALL
-                 SELECT NULL, NULL, CAST(id AS TEXT), 1 FROM outbox WHERE id = ?1 AND status = 'sent'
+                 SELECT NULL, NULL, NULL, NULL, CAST(id AS TEXT), 1 FROM outbox WHERE id = ?1 AND status = 'sent'
                    AND NOT EXISTS (SELECT 1 FROM outbox_parts WHERE outbox_id = ?1)
                  ORDER BY part",
             )?
@@ -122,16 +129,18 @@ impl Store {
 
     /// Writes down the parts of a row before the first of them is sent, so that every later try sends the same parts; behind
     /// those that there are.
-    pub async fn lay_parts(&self, id: i64, parts: Vec<Rendered>) -> Result<()> {
+    pub async fn lay_parts(&self, id: i64, parts: Vec<OutboxPart>) -> Result<()> {
         self.write(move |c| {
             let mut insert = c.prepare_cached(
-                "INSERT INTO outbox_parts (outbox_id, part, chat_jid, text, looks) SELECT id, ?2, chat_jid, ?3, ?4 FROM outbox WHERE id = ?1",
+                "INSERT INTO outbox_parts (outbox_id, part, chat_jid, text, looks, first_file, last_file) SELECT id, ?2, chat_jid, ?3, ?4, ?5, ?6 FROM outbox WHERE id = ?1",
             )?;
             let known: i64 = c
                 .prepare_cached("SELECT coalesce(max(part), 0) FROM outbox_parts WHERE outbox_id = ?1")?
                 .query_row([id], |r| r.get(0))?;
-            for (part, text) in (known + 1..).zip(parts) {
-                insert.execute(params![id, part, text.text, Looks::of(&text)])?;
+            for (n, part) in (known + 1..).zip(parts) {
+                let looks = part.text.as_ref().and_then(Looks::of);
+                let text = part.text.map(|text| text.text).filter(|text| !text.is_empty());
+                insert.execute(params![id, n, text, looks, part.files.map(|f| f.0), part.files.map(|f| f.1)])?;
             }
             Ok(())
         })

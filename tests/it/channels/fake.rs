@@ -19,6 +19,7 @@ use g2::{
                 TextLimit, Traits, Unit, Unsent,
             },
             chats::{ChatInfo, ChatKind},
+            parcels::Takes,
         },
         rows::Inbound,
     },
@@ -201,7 +202,7 @@ impl Channel for Fake {
             reacts: true,
             threads: false,
             text: Some(TextLimit { max: LONGEST, unit: Unit::Chars, format: Format::Discord }),
-            largest_file: 0,
+            files: Takes::default(),
         }
     }
 

@@ -12,7 +12,7 @@ fn interpreter() -> String {
 }
 
 /// A root with an account on a folder in which somebody has written, and a group that answers there.
-fn root() -> Root {
+pub(super) fn root() -> Root {
     let reads: Vec<String> = python().iter().map(|path| format!("{path:?}")).collect();
     let root = Root::new("");
     let toy = root.path().join("toy");

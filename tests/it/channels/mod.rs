@@ -21,6 +21,7 @@ use g2::{
     },
     loops::deliver::{self, Post},
     store::{Asking, Body, CommandFile, Judged, NewGroup, NewWiring, Proof, Store, Transcripts, digest},
+    system::media::Media,
 };
 use ipc_handlers::{
     Folder, Time,
@@ -33,6 +34,7 @@ use crate::support::DEADLINE;
 
 mod adapter;
 mod fake;
+mod files;
 mod folder;
 mod inward;
 mod outward;
@@ -139,6 +141,7 @@ impl Rig {
                         pong: Duration::from_secs(5),
                         ..Patience::default()
                     },
+                    media: Media::open(home.path()).unwrap(),
                 };
                 Box::new(Remote::new("fake", ground, Arc::new(move || Ok(ready.clone()))))
             }

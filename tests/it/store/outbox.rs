@@ -26,8 +26,12 @@ async fn of_a_part_that_the_platform_has_its_name_is_kept_and_the_text_is_the_ro
     let store = &world.store;
     store.tell(CHAT.into(), "one two three".into(), "test".into(), NOW).await.unwrap();
     let id = begin(store).await;
-    let texts = ["one", "two", "three"].map(|text| Rendered { text: text.to_owned(), ..Rendered::default() });
-    store.lay_parts(id, texts.to_vec()).await.unwrap();
+    let part = |text: &str| OutboxPart {
+        text: Some(Rendered { text: text.to_owned(), ..Rendered::default() }),
+        files: None,
+        platform_id: None,
+    };
+    store.lay_parts(id, ["one", "two", "three"].map(part).to_vec()).await.unwrap();
     store.part_sent(id, 1, "p1".into(), NOW).await.unwrap();
     let has = |name: &str| (None, Some(name.to_owned()));
     let waits = |text: &str| (Some(text.to_owned()), None);

@@ -165,7 +165,7 @@ fn hello(me: &User) -> Hello {
             Can::ListChats,
         ],
         buttons: Buttons { max: 25, per_row: 5, press_bytes: 100 },
-        media: Media { out_max: LARGEST, in_max: 50 << 20 },
+        media: Media { out_max: LARGEST, in_max: 50 << 20, together: MOST_FILES },
         pace: Pace { chat_ms: 1000, account_per_s: 40, ..Pace::default() },
         typing_ms: 8000,
         draft_ms: 1500,

@@ -423,7 +423,7 @@ fn hello(me: &wire::User) -> Hello {
             per_row: write::MOST_IN_ROW,
             press_bytes: write::LONGEST_PRESS,
         },
-        media: Media { out_max: write::LARGEST_OUT, in_max: LARGEST_IN },
+        media: Media { out_max: write::LARGEST_OUT, in_max: LARGEST_IN, together: write::MOST_FILES },
         pace: Pace { chat_ms: 1000, group_per_min: 20, account_per_s: 25 },
         typing_ms: 4000,
         draft_ms: 2000,

@@ -19,7 +19,7 @@ pub(super) const LARGEST_OUT: u64 = 50 << 20;
 /// The largest picture that Telegram shows as one.
 const LARGEST_PHOTO: u64 = 10 << 20;
 /// The most files of one message.
-const MOST_FILES: usize = 10;
+pub(super) const MOST_FILES: usize = 10;
 /// The longest answer to a press, characters.
 const LONGEST_TOLD: usize = 200;
 
@@ -120,6 +120,13 @@ fn place(file: &File, size: u64) -> (&'static str, &'static str) {
 
 /// Returns a request as it is for a file that Telegram shows by its name only.
 pub(super) fn as_document(call: &Call) -> Option<Call> {
+    if call.method == "sendMediaGroup" {
+        let mut call = call.clone();
+        for item in call.params.get_mut("media")?.as_array_mut()? {
+            item["type"] = "document".into();
+        }
+        return Some(call);
+    }
     let [(_, file)] = &call.files[..] else { return None };
     let others = ["sendPhoto", "sendVideo", "sendAudio", "sendVoice"];
     others.contains(&call.method).then(|| Call {
@@ -351,7 +358,12 @@ mod tests {
             assert_eq!(as_document(&call).is_some(), method != "sendDocument");
         }
         let pictures = vec![file(Kind::Image, "image/png"), file(Kind::Video, "video/mp4")];
-        let call = sent(Send { text: "both".into(), attachments: pictures, ..Send::default() });
+        let both = Send { text: "both".into(), attachments: pictures, ..Send::default() };
+        let album =
+            super::send("tg", &Send { chat: "tg:5".into(), ..both.clone() }, 1, Ways::default()).unwrap();
+        let plain = as_document(&album).unwrap();
+        assert!([0, 1].iter().all(|n| plain.params["media"][n]["type"] == "document"));
+        let call = sent(both);
         assert_eq!(
             call["params"]["media"],
             json!([
