@@ -387,6 +387,16 @@ impl Daemon {
             every: config.limits.scan_every,
         };
         tasks.spawn(loops::heartbeat::run(heartbeats, stop.clone()));
+        let files = loops::files::Files {
+            config: Arc::clone(&config),
+            work: root.join("data/hooks"),
+            program: adapters::own_program(),
+            store: store.clone(),
+            media: Arc::clone(&media),
+            channels: Arc::clone(&channels),
+            stop: stop.clone(),
+        };
+        tasks.spawn(loops::files::run(Arc::new(files)));
         tasks.spawn(loops::media::run(store.clone(), media, stop.clone()));
         tasks.spawn(deliver::run(post, is_post_recovered));
         let (of_intake, stopping, connected) = (store.clone(), stop.clone(), Arc::clone(&channels));

@@ -43,17 +43,22 @@ def watch(folder, prefix, cursor):
         root = os.path.join(folder, "in")
         for chat in sorted(os.listdir(root)):
             for name in sorted(os.listdir(os.path.join(root, chat))):
-                if not name.endswith(".txt") or name <= cursor.get(chat, ""):
+                if name.endswith(".part") or name <= cursor.get(chat, ""):
                     continue
                 path = os.path.join(root, chat, name)
-                with open(path, encoding="utf-8", errors="replace") as file:
-                    text = file.read(100_000)
+                text, files = "", []
+                if name.endswith(".txt"):
+                    with open(path, encoding="utf-8", errors="replace") as file:
+                        text = file.read(100_000)
+                else:
+                    kind = "voice" if name.endswith(".ogg") else "document"
+                    files = [{"kind": kind, "name": name, "bytes": os.path.getsize(path), "fetch": path}]
                 places.acquire()
                 n += 1
                 cursor[chat] = name
                 tell({
                     "is": "event", "n": n, "key": name, "cursor": {chat: name}, "kind": "message",
-                    "chat": f"{prefix}:{chat}", "id": name, "text": text,
+                    "chat": f"{prefix}:{chat}", "id": name, "text": text, "attachments": files,
                     "from": {"id": str(os.stat(path).st_uid), "name": "somebody"},
                 })
         time.sleep(0.2)
@@ -78,6 +83,18 @@ def send(folder, prefix, spool, order):
     return {"ids": [name]}
 
 
+def fetch(spool, order):
+    """Copies a file into the spool. G2 asks for those alone whose message somebody hears, in the words of the event."""
+    place = f"in/{order['r']}"
+    try:
+        if os.path.getsize(order["what"]) > order["most"]:
+            return {"problem": "it is too large"}
+        shutil.copyfile(order["what"], os.path.join(spool, place))
+    except OSError as error:
+        return {"problem": error.strerror}
+    return {"file": place}
+
+
 def main():
     start = json.loads(sys.stdin.readline())
     if start.get("op") != "start" or start.get("v") != VERSION:
@@ -88,7 +105,7 @@ def main():
         sys.exit(1)
     tell({
         "is": "hello", "v": VERSION, "adapter": "folder 1", "self": {"id": f"{prefix}:g2", "name": "G2"},
-        "text": {"max": 4000, "unit": "chars", "format": "plain"}, "sent_twice": {"how": "key"}, "can": ["media_out"],
+        "text": {"max": 4000, "unit": "chars", "format": "plain"}, "sent_twice": {"how": "key"}, "can": ["media_in", "media_out"],
         "media": {"out_max": LARGEST, "in_max": LARGEST, "together": 4}, "caption_max": 4000,
     })
     tell({"is": "state", "transport": "ok", "inbound": "ok", "outbound": "ok"})
@@ -112,7 +129,7 @@ def main():
         elif op == "list_chats":
             tell({"is": "chats", "r": r, "chats": []})
         elif op == "fetch":
-            tell({"is": "fetched", "r": r, "problem": "there are no files"})
+            tell({"is": "fetched", "r": r, **fetch(start["spool"], order)})
         elif op == "ping":
             tell({"is": "pong", "r": r})
         elif op == "stop":

@@ -6,6 +6,7 @@
 
 use std::{
     future::ready,
+    path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -81,6 +82,18 @@ pub trait Channel: Send + Sync {
         Box::pin(ready(Ok(Vec::new())))
     }
 
+    /// Fetches a file of a message in a chat, `what` in the words in which the channel told of it, and at most so many bytes. It
+    /// may be dropped. What it returns is taken away soon.
+    fn fetch<'a>(
+        &'a self,
+        chat: &'a str,
+        what: &'a str,
+        most: u64,
+    ) -> BoxFuture<'a, Result<Fetched, NotFetched>> {
+        let _ = (chat, what, most);
+        Box::pin(ready(Err(NotFetched::Failed("this platform has no files".into()))))
+    }
+
     /// Shows in a chat (and thread; empty: none) that an agent works for it, or shows it no more. Asked for again every
     /// 4 s while the work lasts, as platforms let it expire. Best effort: it is dropped when it takes longer than that,
     /// and nothing waits for it. A platform that has no such thing does nothing.
@@ -98,6 +111,22 @@ pub trait Channel: Send + Sync {
     fn person(&self, chat: &str, native: &str) -> String {
         user_id(chat, native)
     }
+}
+
+/// A file that a channel has fetched: a folder of the channel's own, and its place below that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    pub folder: PathBuf,
+    pub place: String,
+}
+
+/// Why there is no file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotFetched {
+    #[error("there is no connection to the platform")]
+    Offline,
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// The names of all channels that this program has.

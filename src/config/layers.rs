@@ -50,6 +50,7 @@ const RANGES: [(&str, i64, i64); 42] = [
     ("health.fresh_after_hours", 0, 87_600),
     ("approvals.deny_ttl_minutes", 0, MANY),
     ("media.largest_mib", 1, 1 << 20),
+    ("media.hooks.seconds", 1, 240),
     ("media.chat_mib_per_hour", 1, 1 << 30),
     ("media.store_mib", 1, 1 << 30),
     ("POLL_INTERVAL", 10, 3_600_000),

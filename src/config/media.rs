@@ -1,5 +1,8 @@
 //! `[media]`: files beside messages.
 
+use std::{path::PathBuf, time::Duration};
+
+use ipc_handlers::file::MediaKind;
 use serde::Deserialize;
 
 use super::units::mib;
@@ -15,6 +18,42 @@ pub struct Media {
     chat_hour: u64,
     #[serde(rename = "store_mib", deserialize_with = "mib")]
     all: u64,
+    pub hooks: Hooks,
+}
+
+/// Programs that read files, by the kind of file: what a program says is what is in the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hooks {
+    voice: Vec<String>,
+    audio: Vec<String>,
+    image: Vec<String>,
+    video: Vec<String>,
+    document: Vec<String>,
+    /// What they may read beside the system's own files.
+    pub reads: Vec<PathBuf>,
+    /// How long one may take.
+    #[serde(rename = "seconds", deserialize_with = "seconds")]
+    pub within: Duration,
+}
+
+impl Hooks {
+    /// Returns the program for a kind of file, with its arguments.
+    #[must_use]
+    pub fn of(&self, kind: MediaKind) -> Option<&[String]> {
+        let command = match kind {
+            MediaKind::Voice => &self.voice,
+            MediaKind::Audio => &self.audio,
+            MediaKind::Image => &self.image,
+            MediaKind::Video => &self.video,
+            MediaKind::Document => &self.document,
+        };
+        (!command.is_empty()).then_some(command)
+    }
+}
+
+fn seconds<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    u64::deserialize(from).map(Duration::from_secs)
 }
 
 impl Media {

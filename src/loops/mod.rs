@@ -16,6 +16,7 @@
 //! | `search` | archived sessions | keeps their index |
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `prune` | a day, if `keep_days` is set | removes old history |
+//! | `files` | messages with files that are heard | fetches the files, has hooks read them |
 //! | `media` | the start, an hour | removes files that no message has any more |
 //! | `problems` | a minute, or the end of some work | looks for problems that a person has to fix, and logs them |
 //! | `starts`, no loop | the start | notes what it takes in, so that the third that dies over a group sets it aside |
@@ -37,6 +38,7 @@ pub mod control;
 pub mod deliver;
 mod disk;
 pub mod dispatch;
+pub mod files;
 pub mod heartbeat;
 pub mod ipc;
 mod keeper;

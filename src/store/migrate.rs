@@ -45,6 +45,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0036_looks", include_str!("../../migrations/0036_looks.sql")),
     ("0037_signs", include_str!("../../migrations/0037_signs.sql")),
     ("0038_files_out", include_str!("../../migrations/0038_files_out.sql")),
+    ("0039_files_in", include_str!("../../migrations/0039_files_in.sql")),
     ("0040_stops", include_str!("../../migrations/0040_stops.sql")),
     ("0041_wake", include_str!("../../migrations/0041_wake.sql")),
 ];

@@ -44,6 +44,7 @@ pub use search::{Found, Indexer, Stop};
 pub use talk::approvals::{Asking, Decided, How, Names, Pick};
 pub use talk::arrivals::{Arrival, Arrived};
 pub use talk::events::{Follower, News};
+pub use talk::files::{FileRead, FileStep, FileWork, FilesWanted};
 pub use talk::groups::{NewGroup, NewWiring};
 pub use talk::lines::{By, Heard, Line};
 pub use talk::messages::{Accepted, AllJudged, Judged, Unjudged};

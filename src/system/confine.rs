@@ -79,15 +79,15 @@ pub fn main(say: impl Fn(&str)) -> ExitCode {
     match shut_in(&reads, &writes) {
         Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced) => {}
         Ok(RulesetStatus::NotEnforced) => {
-            say("this kernel has no Landlock: the adapter can read and write what this user can")
+            say("this kernel has no Landlock: the program can read and write what this user can")
         }
         Err(error) => {
-            say(&format!("the adapter could not be shut in, and is not started: {error}"));
+            say(&format!("the program could not be shut in, and is not started: {error}"));
             return ExitCode::from(1);
         }
     }
     let error = Command::new(program).args(rest).exec();
-    say(&format!("the adapter can't be started: {error}"));
+    say(&format!("the program can't be started: {error}"));
     ExitCode::from(127)
 }
 

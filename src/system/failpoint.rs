@@ -34,6 +34,10 @@
 //! | `channel.told` | an adapter has told an event, it is not stored |
 //! | `channel.stored` | it is stored with the adapter's cursor, the adapter is not told so |
 //! | `lane.woken` | an owner's word has ended the rest of a lane, its verdict is not committed |
+//! | `message.held` | a message waits for its files, none was asked for |
+//! | `file.fetched` | a file is in the adapter's spool, it is not kept |
+//! | `file.settled` | it is kept, and its row says so |
+//! | `file.heard` | a hook has read a file, its row does not say so |
 //! | `message.judged` | verdicts are committed, with the questions that they raise |
 //! | `approval.made` | an answer made a group, which has no folder and no boxes |
 //! | `run.handed` | batch, cursor and run row are committed |

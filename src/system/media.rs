@@ -186,6 +186,17 @@ impl Media {
         Ok(hand)
     }
 
+    /// Removes a file that is not kept, below a folder of a channel's own.
+    pub fn discard(&self, folder: &Path, relative: &str) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if let Ok(folder) = rustix::fs::open(folder, flags, Mode::empty())
+            && let Some((above, name)) = relative.rsplit_once('/')
+            && let Ok(above) = open_folder(&folder, above)
+        {
+            let _ = rustix::fs::unlinkat(above, name, AtFlags::empty());
+        }
+    }
+
     /// Has a kept file in hand: [`Self::forget`] leaves it until the hand is dropped.
     fn hold(self: &Arc<Self>, digest: Digest, size: u64, mime: Option<&'static str>) -> InHand {
         let mut hands = self.hands.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,6 +5,7 @@ pub mod confine;
 pub mod disk;
 pub mod failpoint;
 pub mod family;
+pub mod hook;
 pub mod media;
 pub mod memory;
 pub mod process;

@@ -1,11 +1,12 @@
 //! What an adapter tells, as the store takes it in. Nothing of it is trusted: what is too long or not its own is left out.
 
-use channel_protocol::{Attached, Chat, ChatKind as Kind, Event, EventKind, Mention};
-use ipc_handlers::Time;
+use channel_protocol::{Attached, Chat, ChatKind as Kind, Event, EventKind, Kind as FileKind, Mention};
+use ipc_handlers::{Time, file::MediaKind};
 
 use crate::{
     domain::platforms::{
         addresses::Platform,
+        attachments::{Attachment, MOST, NOT_FETCHED, Todo, name_of},
         channels::{Mark, MarkKind},
         chats::{ChatInfo, ChatKind},
     },
@@ -17,8 +18,10 @@ use crate::{
 const LONGEST_WORD: usize = 512;
 /// The longest name that is kept, characters.
 const LONGEST_NAME: usize = 128;
-/// How many files beside a message are named.
-const MOST_FILES: usize = 32;
+/// The longest text that fetches a file, bytes.
+const LONGEST_FETCH: usize = 2048;
+/// The longest name, type and problem of a file, characters.
+const LONGEST_OF_FILE: usize = 200;
 /// A message that is older than this when it comes late wakes nobody, ms.
 const LATE_MS: i64 = 3_600_000;
 
@@ -120,8 +123,8 @@ fn message(
 ) -> Result<Arrival, BadEvent> {
     let at = event.at.as_deref().and_then(|at| at.parse().ok()).map(Time::from_jiff);
     let reply = event.reply_to.as_ref();
-    let text = with_files(&event.text, &event.attachments);
-    if text.trim().is_empty() {
+    let attachments: Vec<Attachment> = event.attachments.iter().take(MOST).map(attachment).collect();
+    if event.text.trim().is_empty() && attachments.is_empty() {
         return Ok(Arrival::Nothing);
     }
     let sender_name = match name(&event.from.name) {
@@ -135,7 +138,7 @@ fn message(
         thread: word_or_none("thread", &event.thread)?.to_owned(),
         sender,
         sender_name,
-        text,
+        text: event.text.clone(),
         at: at.or(Some(now)),
         from_me: event.from.myself,
         bot: event.from.bot,
@@ -143,7 +146,7 @@ fn message(
         reply_to_id: reply.map(|reply| word_or_none("reply_to", &reply.id).map(str::to_owned)).transpose()?,
         reply_to_text: reply.and_then(|reply| reply.quote.clone().or_else(|| reply.text.clone())),
         reply_to_sender: reply.map(|reply| name(&reply.from)),
-        attachments: Vec::new(),
+        attachments,
         chat: event
             .about
             .as_ref()
@@ -153,17 +156,42 @@ fn message(
     })))
 }
 
-/// Returns a text with a line for each file beside it: nobody fetches it yet, and its message is not lost for that.
-fn with_files(text: &str, files: &[Attached]) -> String {
-    let lines = files.iter().take(MOST_FILES).map(|file| {
-        let kind = format!("{:?}", file.kind).to_lowercase();
-        let called = file.name.as_deref().map(name).map(|name| format!(": {name}")).unwrap_or_default();
-        let why = file.problem.as_deref().map_or_else(|| "not fetched".to_owned(), name);
-        format!("[{kind}{called} ({why})]")
-    });
-    let lines: Vec<String> =
-        std::iter::once(text.to_owned()).filter(|text| !text.is_empty()).chain(lines).collect();
-    lines.join("\n")
+/// Reads what is told of a file. It is there with the message, or is fetched once that is heard, or is missing.
+fn attachment(file: &Attached) -> Attachment {
+    let kind = match file.kind {
+        FileKind::Image => MediaKind::Image,
+        FileKind::Video => MediaKind::Video,
+        FileKind::Audio => MediaKind::Audio,
+        FileKind::Voice => MediaKind::Voice,
+        FileKind::Document => MediaKind::Document,
+    };
+    let told = |text: &str| -> Option<String> {
+        let text: String = text.chars().filter(|c| !c.is_control()).take(LONGEST_OF_FILE).collect();
+        (!text.trim().is_empty()).then_some(text)
+    };
+    let problem = file.problem.as_deref().and_then(told);
+    let todo = match (&problem, &file.file, &file.fetch) {
+        (Some(_), _, _) => None,
+        (None, Some(place), _) => Some(Todo::Take(place.clone())),
+        (None, None, Some(what)) => {
+            (1..=LONGEST_FETCH).contains(&what.len()).then(|| Todo::Fetch(what.clone()))
+        }
+        (None, None, None) => None,
+    };
+    Attachment {
+        name: file.name.as_deref().and_then(told).unwrap_or_else(|| name_of(kind, &file.mime)),
+        kind,
+        mime: told(&file.mime).unwrap_or_else(|| "application/octet-stream".into()),
+        claimed: true,
+        size: file.bytes.unwrap_or(0).min(1 << 60),
+        problem: Some(match problem {
+            Some(why) => format!("{NOT_FETCHED}: {why}"),
+            None => NOT_FETCHED.to_owned(),
+        }),
+        seconds: file.seconds.and_then(|seconds| u32::try_from(seconds).ok()),
+        todo,
+        ..Attachment::default()
+    }
 }
 
 #[cfg(test)]
@@ -238,10 +266,26 @@ mod tests {
 
     #[test]
     fn a_file_without_a_text_is_a_message_all_the_same() {
-        let file =
-            Attached { name: Some("a.jpg".into()), problem: Some("31 MB".into()), ..Attached::default() };
-        let shown = inbound(Event { text: String::new(), attachments: vec![file], ..event() });
-        assert_eq!(shown.text, "[document: a.jpg (31 MB)]");
+        let file = Attached {
+            name: Some("a\n.jpg".into()),
+            kind: FileKind::Image,
+            mime: "image/jpeg".into(),
+            bytes: Some(7),
+            ..Attached::default()
+        };
+        let of = |file: Attached| {
+            let event = Event { text: String::new(), attachments: vec![file], ..event() };
+            inbound(event).attachments.remove(0)
+        };
+        let missing = of(Attached { problem: Some("31 MB".into()), fetch: Some("x".into()), ..file.clone() });
+        assert_eq!((missing.line(""), missing.todo), ("[image: a.jpg — not fetched: 31 MB]".into(), None));
+        let later = of(Attached { fetch: Some("x".into()), name: None, ..file.clone() });
+        assert_eq!((later.name.as_str(), later.todo), ("image.jpg", Some(Todo::Fetch("x".into()))));
+        let now = of(Attached { file: Some("in/1".into()), ..file.clone() });
+        assert_eq!(now.todo, Some(Todo::Take("in/1".into())));
+        let long = of(Attached { fetch: Some("x".repeat(LONGEST_FETCH + 1)), ..file.clone() });
+        assert_eq!((long.problem.as_deref(), long.todo), (Some(NOT_FETCHED), None));
+        assert_eq!(inbound(Event { attachments: vec![file; 99], ..event() }).attachments.len(), MOST);
         assert!(matches!(read(Event { text: " ".into(), ..event() }), Ok(Arrival::Nothing)));
     }
 }

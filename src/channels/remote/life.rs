@@ -1,6 +1,6 @@
 //! One life of an adapter, from its start line to its end.
 
-use std::{io, time::Duration};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use channel_protocol::{Down, Event, Light, LineError, Lines, MOST_OPEN, Start, State, Up, VERSION, line};
 use tokio::{
@@ -20,11 +20,17 @@ use super::{
 use crate::{
     domain::{
         host::errors::chain,
-        platforms::channels::{Connection, Lamp, Lights},
+        platforms::{
+            attachments::{Attachment, Todo},
+            channels::{Connection, Lamp, Lights},
+        },
         rows::Inbound,
     },
     store::{Arrival, Arrived},
-    system::{clock, failpoint},
+    system::{
+        clock, failpoint,
+        media::{InHand, Media},
+    },
 };
 
 /// How many lines of an adapter are read in a second; it waits with more.
@@ -94,6 +100,8 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
             intake: intake.clone(),
             wire: wire.clone(),
             open: open.clone(),
+            media: Arc::clone(&remote.ground.media),
+            spool: folders.spool.clone(),
         }
         .run(to_store),
     );
@@ -235,6 +243,8 @@ struct Storing {
     intake: Intake,
     wire: Wire,
     open: watch::Sender<u64>,
+    media: Arc<Media>,
+    spool: PathBuf,
 }
 
 impl Storing {
@@ -264,6 +274,8 @@ impl Storing {
                 Arrival::Nothing
             });
             let arrival = self.with_quoted(arrival).await;
+            // They stay until the rows that name them are stored.
+            let (arrival, _hands) = self.with_files(arrival).await;
             let arrived = loop {
                 match self.intake.arrival(&self.platform.channel, cursor.clone(), arrival.clone()).await {
                     Ok(arrived) => break Some(arrived),
@@ -295,6 +307,21 @@ impl Storing {
                 }
             }
         }
+    }
+
+    /// Takes the files that came with a message at once.
+    async fn with_files(&self, mut arrival: Arrival) -> (Arrival, Vec<InHand>) {
+        let mut hands = Vec::new();
+        if let Arrival::Message(inbound) = &mut arrival {
+            for file in &mut inbound.attachments {
+                let Some(Todo::Take(place)) = file.todo.clone() else { continue };
+                let at = (self.spool.clone(), place);
+                let (kept, hand) = self.intake.file(&self.media, &inbound.chat_jid, at, file.clone()).await;
+                *file = Attachment { todo: hand.is_some().then_some(Todo::Read), ..kept };
+                hands.extend(hand);
+            }
+        }
+        (arrival, hands)
     }
 
     /// Adds what the message that it answers says, where the platform does not tell.

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use channel_protocol::{self as protocol, Can, Done, Down, Hello, Hint, LookFor, NotSent, Up, line};
+use channel_protocol::{self as protocol, Can, Done, Down, Fetch, Hello, Hint, LookFor, NotSent, Up, line};
 use futures_util::future::BoxFuture;
 use g2_text::Rendered;
 use ipc_handlers::Time;
@@ -24,7 +24,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Channel, Intake};
+use super::{Channel, Fetched, Intake, NotFetched};
 use crate::{
     domain::{
         host::errors::chain,
@@ -47,6 +47,7 @@ mod inward;
 mod life;
 mod spool;
 
+use child::Folders;
 use life::Ended;
 use spool::Spool;
 
@@ -591,6 +592,29 @@ impl Channel for Remote {
                 }
                 Ok(_) => Err(Unsent::again("the adapter answered something else")),
                 Err(error) => Err(lost(error)),
+            }
+        })
+    }
+
+    fn fetch<'a>(
+        &'a self,
+        chat: &'a str,
+        what: &'a str,
+        most: u64,
+    ) -> BoxFuture<'a, Result<Fetched, NotFetched>> {
+        Box::pin(async move {
+            let Some(wire) = self.living() else { return Err(NotFetched::Offline) };
+            let fetch = Fetch { r: 0, chat: chat.to_owned(), what: what.to_owned(), most };
+            match wire.ask(|r| Down::Fetch(Fetch { r, ..fetch })).await {
+                Ok(Up::Fetched { file: Some(place), problem: None, .. }) => {
+                    Ok(Fetched { folder: Folders::of(&self.ground, self.name()).spool, place })
+                }
+                Ok(Up::Fetched { problem: Some(why), .. }) => Err(NotFetched::Failed(
+                    words(&why).unwrap_or_else(|| "the platform does not say why".into()),
+                )),
+                Ok(_) => Err(NotFetched::Failed("the adapter's answer says nothing".into())),
+                Err(Lost::Never) => Err(NotFetched::Offline),
+                Err(_) => Err(NotFetched::Failed("the adapter ended before it answered".into())),
             }
         })
     }

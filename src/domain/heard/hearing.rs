@@ -106,6 +106,12 @@ impl Rules {
         }
     }
 
+    /// Whether a message would wake the agent if it addressed it: a file beside it may say so.
+    pub fn would_wake(&mut self, asked: &Asked<'_>) -> bool {
+        let addressed = Asked { approved: Some(0), ..*asked };
+        !asked.from_me && !asked.bot && !asked.late && self.decide(&addressed).outcome == EngageVerdict::Wake
+    }
+
     fn listener(&mut self, wired: &Wired<'_>) -> &Listener {
         if self.0.len() > READY {
             self.0.clear();

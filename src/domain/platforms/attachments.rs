@@ -49,7 +49,30 @@ pub struct Attachment {
     /// How long it lasts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u32>,
+    /// What a hook read in it, such as what somebody says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub words: Option<String>,
+    /// Why a hook did not read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
+    /// Of a file that just came in: what is to be done with it once its message is heard.
+    #[serde(skip)]
+    pub todo: Option<Todo>,
 }
+
+/// What is to be done with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Todo {
+    /// Its channel fetches it by this.
+    Fetch(String),
+    /// It lies at this place below the channel's folder.
+    Take(String),
+    /// It is there, and a hook may read it.
+    Read,
+}
+
+/// What is said of a file that was not fetched yet.
+pub const NOT_FETCHED: &str = "not fetched";
 
 impl Attachment {
     /// Returns the row of a file that a command sends along and that the host has: its contents tell the type, otherwise the
@@ -67,7 +90,7 @@ impl Attachment {
             digest: Some(digest),
             problem: None,
             caption: file.caption.clone().filter(|caption| !caption.is_empty()),
-            seconds: None,
+            ..Self::default()
         }
     }
 
@@ -95,15 +118,66 @@ impl Attachment {
             && i64::try_from(self.size).is_ok()
     }
 
+    /// Returns the lines that say what a hook read in it, or why nothing is known of that.
+    #[must_use]
+    pub fn read(&self) -> Option<String> {
+        let kind = self.kind;
+        let lasts = self.lasts();
+        let verb = match kind {
+            MediaKind::Voice | MediaKind::Audio => "transcribed",
+            MediaKind::Image | MediaKind::Video | MediaKind::Document => "read",
+        };
+        match (&self.words, &self.unread) {
+            (Some(words), _) => Some(format!("[{kind}{lasts}, {verb}] {words}")),
+            (None, Some(why)) => Some(format!("[{kind}{lasts}, not {verb}: {}]", one_line(why))),
+            (None, None) => None,
+        }
+    }
+
+    fn lasts(&self) -> String {
+        self.seconds.map(|s| format!(", {}:{:02}", s / 60, s % 60)).unwrap_or_default()
+    }
+
     /// Returns the line that stands for it: `[image: photo.jpg — WHERE, 81 kB]`, or why it is missing.
     #[must_use]
     pub fn line(&self, place: &str) -> String {
         let (kind, name) = (self.kind, one_line(&self.name));
-        let lasts = self.seconds.map(|s| format!(", {}:{:02}", s / 60, s % 60)).unwrap_or_default();
+        let lasts = self.lasts();
         match &self.problem {
             Some(problem) => format!("[{kind}: {name}{lasts} — {}]", one_line(problem)),
             None => format!("[{kind}: {name}{lasts} — {place}, {}]", size(self.size)),
         }
+    }
+}
+
+/// Returns a message as it is judged: its text with what was read in its files; of a message that is files alone, their kinds.
+#[must_use]
+pub fn heard_as(text: &str, files: &[Attachment]) -> String {
+    let words = files.iter().filter_map(|file| file.words.as_deref());
+    let all: Vec<&str> = std::iter::once(text).filter(|text| !text.trim().is_empty()).chain(words).collect();
+    if all.is_empty() {
+        return files.iter().map(|file| format!("[{}]", file.kind)).collect::<Vec<_>>().join("\n");
+    }
+    all.join("\n")
+}
+
+/// Returns the name of a file that has none.
+#[must_use]
+pub fn name_of(kind: MediaKind, mime: &str) -> String {
+    const ENDINGS: [(&str, &str); 9] = [
+        ("image/jpeg", "jpg"),
+        ("image/png", "png"),
+        ("image/webp", "webp"),
+        ("image/gif", "gif"),
+        ("video/mp4", "mp4"),
+        ("audio/ogg", "ogg"),
+        ("audio/mpeg", "mp3"),
+        ("application/pdf", "pdf"),
+        ("text/plain", "txt"),
+    ];
+    match ENDINGS.iter().find(|(of, _)| *of == mime) {
+        Some((_, ending)) => format!("{kind}.{ending}"),
+        None => kind.to_string(),
     }
 }
 

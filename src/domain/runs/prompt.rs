@@ -122,7 +122,8 @@ fn files(files: &[PromptFile]) -> (String, String) {
         let (path, mime) = (escape(path), escape(&file.mime));
         format!(" media_type=\"{}\" media_path=\"{path}\" media_mimetype=\"{mime}\"", file.kind)
     });
-    let lines: Vec<String> = files.iter().map(|file| escape(&file.file.line(&file.path))).collect();
+    let line = |file: &PromptFile| [Some(file.file.line(&file.path)), file.file.read()];
+    let lines: Vec<String> = files.iter().flat_map(line).flatten().map(|line| escape(&line)).collect();
     (attributes.unwrap_or_default(), lines.join("\n"))
 }
 

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use ipc_handlers::file::MediaKind;
+
 use super::{Dispatch, Event, LaneId, WaitingLane, chain};
 use crate::{
     allowlists::senders::{self, Senders},
@@ -12,12 +14,15 @@ use crate::{
         hearing::Rules,
         words::Word,
     },
-    store::{self, AllJudged, Judged, Spoken, Unjudged},
+    store::{self, AllJudged, FilesWanted, Judged, Spoken, Unjudged},
     system::{clock, failpoint},
 };
 
 /// How many inbox rows are judged in one transaction.
 const JUDGE: usize = 500;
+
+/// For how long a message waits for its files, and for what is read in them, ms.
+const HOLD_MS: i64 = 300_000;
 
 /// What messages are judged by, beside what the store says.
 pub(super) struct Judging {
@@ -128,6 +133,16 @@ impl Dispatch {
         })
     }
 
+    /// Whether a spoken message may address the agent: a hook hears that.
+    fn may_speak(&mut self, row: &Unjudged) -> bool {
+        let heard = |kind: &MediaKind| self.runs.config.media.hooks.of(*kind).is_some();
+        if !row.pending.iter().any(|kind| *kind == MediaKind::Voice && heard(kind)) {
+            return false;
+        }
+        let Judging { rules, senders } = &mut self.judging;
+        rules.would_wake(&row.asked(senders.list().listed(&row.chat_jid, &row.sender)))
+    }
+
     pub(super) async fn judge_all(&mut self) {
         loop {
             let rows = match self.runs.store.unjudged(JUDGE).await {
@@ -143,15 +158,31 @@ impl Dispatch {
             let mut wakes = Vec::new();
             // Lanes in which an owner has written to the agent.
             let mut by_owner = BTreeSet::new();
+            // Messages whose files are wanted, and lanes in which a row waits for them: what comes after it waits, too.
+            let (mut wanted, mut held) = (Vec::new(), BTreeSet::new());
             // Lanes that a row of these marks: the next row of theirs is judged with the mark.
             let mut stuck = BTreeSet::new();
             for mut row in rows {
-                row.sticky |= stuck.contains(&row.lane);
+                // A word does not wait for files of messages before it.
                 if let Some(word) = self.word_of(&row) {
                     judged.extend(self.obey(&row, word).await);
                     continue;
                 }
+                if held.contains(&row.lane) {
+                    continue;
+                }
+                row.sticky |= stuck.contains(&row.lane);
                 let verdict = self.judging.judge(&row);
+                if !row.pending.is_empty() && row.group.is_some() {
+                    let waits = verdict.verdict == EngageVerdict::Wake || self.may_speak(&row);
+                    if waits || verdict.verdict == EngageVerdict::Context {
+                        wanted.push(FilesWanted { seq: row.seq, held: waits.then_some((row.n, row.lane)) });
+                    }
+                    if waits {
+                        held.insert(row.lane);
+                        continue;
+                    }
+                }
                 if verdict.sticks {
                     stuck.insert(row.lane);
                 }
@@ -165,6 +196,16 @@ impl Dispatch {
                     }
                 }
                 judged.push(verdict);
+            }
+            if !wanted.is_empty() {
+                // Where no more files are wanted, the row is judged without them.
+                self.to_judge = true;
+                if let Err(error) = self.runs.store.want_files(wanted, clock::now().plus_ms(HOLD_MS)).await {
+                    tracing::error!(error = %chain(&error), "asking for files failed; looking again in a second");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    return;
+                }
+                failpoint::reach("message.held");
             }
             // Read before they are judged: a row that was judged is not looked at again.
             let mut woken = match self.runs.store.lanes(&wakes) {

@@ -3,8 +3,9 @@
 use ipc_handlers::Time;
 use rusqlite::{Connection, Row, params};
 
+use super::files::{self, FileStep};
 use crate::domain::{
-    platforms::attachments::{Attachment, BLOCK, MediaUse},
+    platforms::attachments::{Attachment, BLOCK, MediaUse, Todo},
     rows::{Message, OutboxRow},
 };
 use crate::store::{Result, Store, columns::Columns as _, media};
@@ -63,8 +64,11 @@ pub(in crate::store) fn media_use(c: &Connection, chat: &str, now: Time) -> Resu
     Ok(MediaUse { chat_hour, all: media::bytes(c)? })
 }
 
-const BESIDE_MESSAGE: &str = "SELECT name, kind, type, claimed, size, digest, problem, caption, seconds FROM attachments INDEXED BY attachments_in WHERE seq = ?1 ORDER BY n";
-const BESIDE_SAID: &str = "SELECT name, kind, type, claimed, size, digest, problem, caption, seconds FROM attachments INDEXED BY attachments_out WHERE outbox_id = ?1 ORDER BY n";
+/// What is known of a file.
+pub(in crate::store) const FILE: &str =
+    "name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread";
+const BESIDE_MESSAGE: &str = "SELECT name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread FROM attachments INDEXED BY attachments_in WHERE seq = ?1 ORDER BY n";
+const BESIDE_SAID: &str = "SELECT name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread FROM attachments INDEXED BY attachments_out WHERE outbox_id = ?1 ORDER BY n";
 
 pub(in crate::store) fn beside_message(c: &Connection, seq: i64) -> Result<Vec<Attachment>> {
     beside(c, BESIDE_MESSAGE, seq)
@@ -75,20 +79,24 @@ pub(in crate::store) fn beside_said(c: &Connection, outbox_id: i64) -> Result<Ve
 }
 
 fn beside(c: &Connection, sql: &str, row: i64) -> Result<Vec<Attachment>> {
-    let file = |r: &Row<'_>| {
-        Ok(Attachment {
-            name: r.get("name")?,
-            kind: r.word("attachments", "kind")?,
-            mime: r.get("type")?,
-            claimed: r.get("claimed")?,
-            size: r.get("size")?,
-            digest: r.get("digest")?,
-            problem: r.get("problem")?,
-            caption: r.get("caption")?,
-            seconds: r.get("seconds")?,
-        })
-    };
-    Ok(c.prepare_cached(sql)?.query_map([row], file)?.collect::<rusqlite::Result<_>>()?)
+    Ok(c.prepare_cached(sql)?.query_map([row], file_row)?.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(in crate::store) fn file_row(r: &Row<'_>) -> rusqlite::Result<Attachment> {
+    Ok(Attachment {
+        name: r.get("name")?,
+        kind: r.word("attachments", "kind")?,
+        mime: r.get("type")?,
+        claimed: r.get("claimed")?,
+        size: r.get("size")?,
+        digest: r.get("digest")?,
+        problem: r.get("problem")?,
+        caption: r.get("caption")?,
+        seconds: r.get("seconds")?,
+        words: r.get("words")?,
+        unread: r.get("unread")?,
+        todo: None,
+    })
 }
 
 /// What files are beside.
@@ -137,6 +145,11 @@ pub(in crate::store) fn add(
             now.0,
             group
         ])?;
+        match (seq, &file.todo) {
+            (Some(seq), Some(Todo::Fetch(what))) => files::add_work(c, seq, FileStep::Fetch, Some(what))?,
+            (Some(seq), Some(Todo::Read)) => files::add_work(c, seq, FileStep::Read, None)?,
+            (_, _) => {}
+        }
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ipc_handlers::{
     Folder, Time,
     effect::{EngageMode, IgnoredMessages, SenderScope},
+    file::MediaKind,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -14,7 +15,10 @@ use crate::domain::{
         engage::{EngageVerdict, Rule},
         hearing::{Asked, Wired},
     },
-    platforms::{addresses::user_id, attachments::kept},
+    platforms::{
+        addresses::user_id,
+        attachments::{heard_as, kept},
+    },
     rows::{HeldMessages, Inbound, Message},
 };
 use crate::store::{
@@ -24,7 +28,7 @@ use crate::store::{
         approvals::{self, Asking, Contact, YES_TO},
         attachments::{self, Beside, with_files},
         chats::{self, ensure_chat},
-        outbox, people,
+        files, outbox, people,
     },
 };
 
@@ -83,6 +87,8 @@ pub struct Unjudged {
     pub bot: bool,
     /// It was written long before it came.
     pub late: bool,
+    /// The kinds of the files beside it with which something is still to be done.
+    pub pending: Vec<MediaKind>,
 }
 
 impl Unjudged {
@@ -141,13 +147,14 @@ impl Store {
         self.ask(move |c| {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
-                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot, m.late,
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot, m.late, m.files,
                         i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky,
                         {YES_TO} AS approved
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
                  JOIN messages m ON m.seq = i.seq JOIN chats c ON c.jid = m.chat_jid
                  LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
-                 WHERE i.verdict IS NULL ORDER BY i.n LIMIT ?1"
+                 WHERE i.verdict IS NULL AND NOT EXISTS (SELECT 1 FROM file_holds h INDEXED BY file_holds_by_lane WHERE h.lane_id = i.lane_id AND h.n <= i.n)
+                 ORDER BY i.n LIMIT ?1"
             ))?;
             Ok(rows.query_map([limit], |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
         }).await
@@ -160,7 +167,7 @@ impl Store {
             let mut rows = c.prepare_cached(
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
-                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS seq, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
+                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, 0 AS seq, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
                         c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky, NULL AS approved
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
@@ -387,6 +394,13 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         Some(group) => people::standing(c, &sender, group)?,
         None => Standing::Unknown,
     };
+    let (seq, mut text): (i64, String) = (r.get("seq")?, r.get("text")?);
+    let mut pending = Vec::new();
+    if r.get::<_, u32>("files")? > 0 {
+        let files = attachments::beside_message(c, seq).unwrap_or_default();
+        text = heard_as(&text, &files);
+        pending = files::pending(c, seq)?;
+    }
     Ok(Unjudged {
         n: r.get("n")?,
         lane: r.get("lane_id")?,
@@ -395,12 +409,13 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         engage_mode: r.word_or_null("wirings", "engage_mode")?,
         engage_pattern: r.get("engage_pattern")?,
         ignored_message_policy: r.word_or_null("wirings", "ignored_message_policy")?,
-        text: r.get("text")?,
+        text,
+        pending,
         mentioned: r.get("mentioned")?,
         from_me: r.get("from_me")?,
         bot: r.get("bot")?,
         late: r.get("late")?,
-        seq: r.get("seq")?,
+        seq,
         chat_jid: r.get("chat_jid")?,
         sender,
         sender_name: r.get("sender_name")?,

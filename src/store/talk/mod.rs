@@ -7,6 +7,7 @@ pub(super) mod arrivals;
 pub(super) mod attachments;
 pub(super) mod chats;
 pub(super) mod events;
+pub(super) mod files;
 pub(super) mod groups;
 pub(super) mod lanes;
 pub(super) mod lines;

@@ -204,6 +204,7 @@ impl Store {
             let mut rows = c.prepare_cached(
                 "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id AS batch, b.state, r.id AS run, r.status, r.error, r.wake, r.fresh_why, b.via, b.handed_at, s.rest_until,
                         EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired, l.sticky_at,
+                        i.verdict IS NULL AND EXISTS (SELECT 1 FROM file_holds h WHERE h.lane_id = i.lane_id AND h.n <= i.n) AS held,
                         coalesce(b.unsaid, 0) AS unsaid, b.ended_at, coalesce(b.tries, 0) AS tries,
                         (SELECT a.owner FROM runs a WHERE a.group_folder = l.group_folder AND a.status IN ('queued', 'running')
                            AND EXISTS (SELECT 1 FROM holds h WHERE h.group_folder = a.group_folder AND h.aside)) AS launched_by,
@@ -225,6 +226,7 @@ impl Store {
                     let wired: bool = r.get("wired")?;
                     let waiting = verdict == Some(EngageVerdict::Wake) && !handed;
                     let waited_for = match (waiting, rest_until.filter(|at| *at > now.0)) {
+                        (false, _) if r.get("held")? => Some("its files, or those of a message before it".to_owned()),
                         (false, _) if verdict.is_none() => Some("to be judged".to_owned()),
                         (false, _) => None,
                         (true, _) if !wired => Some("its wiring, which was removed".to_owned()),

@@ -13,12 +13,17 @@ fn interpreter() -> String {
 
 /// A root with an account on a folder in which somebody has written, and a group that answers there.
 pub(super) fn root() -> Root {
+    root_with("")
+}
+
+/// The same, with more settings.
+pub(super) fn root_with(more: &str) -> Root {
     let reads: Vec<String> = python().iter().map(|path| format!("{path:?}")).collect();
     let root = Root::new("");
     let toy = root.path().join("toy");
     fs::create_dir_all(toy.join("in/chess")).unwrap();
     root.settings(&format!(
-        "[channels.folder]\ncommand = [{:?}, {ADAPTER:?}]\nreads = [{}]\nwrites = [{toy:?}]\nfolder = {toy:?}\n",
+        "[channels.folder]\ncommand = [{:?}, {ADAPTER:?}]\nreads = [{}]\nwrites = [{toy:?}]\nfolder = {toy:?}\n{more}",
         interpreter(),
         reads.join(", ")
     ));
@@ -29,11 +34,11 @@ pub(super) fn root() -> Root {
 
 fn write(root: &Root, name: &str) {
     let folder = root.path().join("toy/in/chess");
-    fs::write(folder.join("new"), name).unwrap();
-    fs::rename(folder.join("new"), folder.join(format!("{name}.txt"))).unwrap();
+    fs::write(folder.join("new.part"), name).unwrap();
+    fs::rename(folder.join("new.part"), folder.join(format!("{name}.txt"))).unwrap();
 }
 
-fn said(root: &Root) -> Vec<String> {
+pub(super) fn said(root: &Root) -> Vec<String> {
     let Ok(files) = fs::read_dir(root.path().join("toy/out/chess")) else { return Vec::new() };
     files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect()
 }

@@ -35,7 +35,9 @@ use crate::support::DEADLINE;
 mod adapter;
 mod fake;
 mod files;
+mod files_in;
 mod folder;
+mod hooks;
 mod inward;
 mod outward;
 

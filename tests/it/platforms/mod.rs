@@ -4,6 +4,7 @@
 //! | file | tries |
 //! |---|---|
 //! | `accounts` | accounts that come and go while the daemon runs |
+//! | `files` | files both ways |
 //! | `talk` | what people do, and what they are answered, on each platform |
 //! | `kills` | kills of the daemon, the adapters and the homeserver at any moment |
 //! | `outage` | what is written while nobody listens; an account that is turned away |
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use crate::support::{Daemon, Root, adapters, wait_for};
 
 mod accounts;
+mod files;
 mod kills;
 mod outage;
 mod talk;

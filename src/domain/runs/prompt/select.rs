@@ -142,7 +142,14 @@ fn formatted_bytes(message: &PromptMessage) -> usize {
     const FILE_BYTES: usize = 512;
     let fields = [&message.reply_to_id, &message.reply_to_text, &message.reply_to_sender];
     let optional: usize = fields.into_iter().flatten().map(|text| escape(text).len()).sum();
-    let files: usize =
-        message.files.iter().map(|file| FILE_BYTES + escape(&file.file.line(&file.path)).len()).sum();
+    let files: usize = message
+        .files
+        .iter()
+        .map(|file| {
+            FILE_BYTES
+                + escape(&file.file.line(&file.path)).len()
+                + file.file.read().map_or(0, |read| escape(&read).len() + 1)
+        })
+        .sum();
     files + MARKUP_BYTES + escape(&message.sender_name).len() + escape(&message.text).len() + optional
 }
