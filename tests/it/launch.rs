@@ -4,5 +4,6 @@
 
 mod inside;
 mod keys;
+mod media;
 mod mounts;
 mod skills;

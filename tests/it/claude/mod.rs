@@ -10,5 +10,6 @@ mod model;
 mod conversation;
 mod crash;
 mod faults;
+mod images;
 mod secrets;
 mod sessions;
