@@ -440,6 +440,26 @@ mod tests {
     }
 
     #[test]
+    fn what_was_read_in_a_file_stands_below_it_and_counts_as_text() {
+        let voice = Attachment { kind: MediaKind::Voice, seconds: Some(12), ..file("v.ogg") };
+        let heard = Attachment { words: Some("hello\nyou".into()), ..voice.clone() };
+        let failed = Attachment { unread: Some("it]\ntook".into()), ..voice.clone() };
+        let page = Attachment { kind: MediaKind::Document, words: Some("text".into()), ..file("a.pdf") };
+        assert_eq!(voice.read(), None);
+        assert_eq!(heard.read().as_deref(), Some("[voice, 0:12, transcribed] hello\nyou"));
+        assert_eq!(failed.read().as_deref(), Some("[voice, 0:12, not transcribed: it) took]"));
+        assert_eq!(page.read().as_deref(), Some("[document, read] text"));
+        let files = [voice, heard, page];
+        assert_eq!(heard_as("look", &files), "look\nhello\nyou\ntext");
+        assert_eq!(heard_as(" ", &files), "hello\nyou\ntext");
+        assert_eq!((heard_as("", &files[..1]), heard_as("a", &files[..1])), ("[voice]".into(), "a".into()));
+        assert_eq!(
+            (name_of(MediaKind::Voice, "audio/ogg"), name_of(MediaKind::Image, "x/y")),
+            ("voice.ogg".into(), "image".into())
+        );
+    }
+
+    #[test]
     fn what_does_not_go_along_is_a_line_below_the_text() {
         let files = [file("a"), Attachment { caption: Some("Look".into()), ..file("b") }];
         let goes = |file: &Attachment| if file.name == "a" { Goes::Along } else { Goes::Nowhere };

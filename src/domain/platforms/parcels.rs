@@ -84,7 +84,7 @@ fn alike(one: &Attachment, other: &Attachment) -> bool {
         _ if file.caption.is_some() => None,
         MediaKind::Image if SHOWN.contains(&file.mime.as_str()) => Some(MediaKind::Video),
         MediaKind::Image | MediaKind::Voice => None,
-        kind => Some(kind),
+        kind @ (MediaKind::Video | MediaKind::Audio | MediaKind::Document) => Some(kind),
     };
     family(one).is_some_and(|of| family(other) == Some(of))
 }

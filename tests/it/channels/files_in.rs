@@ -21,7 +21,9 @@ pub(super) fn came(root: &Root) -> Vec<Value> {
 pub(super) fn prompt(root: &Root, n: usize) -> String {
     let seq = wait_for("the message", || came(root).get(n).and_then(|row| row["seq"].as_i64()));
     let run = wait_for("its run", || root.why(seq)["wirings"][0]["run"].as_i64());
-    wait_for("its answer", || (!root.why(seq)["answer"].is_null()).then_some(()));
+    wait_for("its answer", || {
+        root.why(seq)["answers"].as_array().is_some_and(|all| !all.is_empty()).then_some(())
+    });
     root.prompt(run)
 }
 

@@ -1,4 +1,9 @@
 //! Pictures: the agent looks at them with its own tool, which makes large ones smaller before the model sees them.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests play the user, and look at what agents do"
+)]
 
 use std::{fs, process::Command};
 

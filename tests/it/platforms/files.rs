@@ -74,7 +74,9 @@ fn a_file_that_somebody_sends_is_where_the_agent_reads_it() {
             wait_for("the message", || home.root.rows(&["messages", "list", "--chat", &town.chat()]).pop());
         let seq = row["seq"].as_i64().unwrap();
         let run = wait_for("its run", || home.root.why(seq)["wirings"][0]["run"].as_i64());
-        wait_for("its answer", || (!home.root.why(seq)["answer"].is_null()).then_some(()));
+        wait_for("its answer", || {
+            home.root.why(seq)["answers"].as_array().is_some_and(|all| !all.is_empty()).then_some(())
+        });
         let date = &row["received_at"].as_str().unwrap()[..10];
         let shown = home.root.data(&format!("media-of/main/{date}/{seq}-1-report.pdf"));
         let line = format!("[document: report.pdf — {}, {} bytes]", shown.display(), REPORT.len());

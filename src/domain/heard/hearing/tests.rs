@@ -38,6 +38,23 @@ fn a_wiring_that_was_removed_meanwhile_ignores_the_message() {
 }
 
 #[test]
+fn a_file_may_address_the_agent_where_its_sender_would_be_heard() {
+    let wired = Some(Wired { pattern: Some("nobody"), ..WIRED });
+    let would = |asked: Asked<'_>| Rules::default().would_wake(&Asked { wired, ..asked });
+    assert!(would(ASKED));
+    for not in [
+        Asked { from_me: true, ..ASKED },
+        Asked { bot: true, ..ASKED },
+        Asked { late: true, ..ASKED },
+        Asked { unknown_senders: UnknownSenders::Strict, ..ASKED },
+        Asked { unknown_senders: UnknownSenders::Ask, ..ASKED },
+    ] {
+        assert!(!would(not), "{not:?}");
+    }
+    assert!(!Rules::default().would_wake(&Asked { wired: None, ..ASKED }));
+}
+
+#[test]
 fn one_rule_that_is_broken_says_nothing_about_the_others() {
     let mut rules = Rules::default();
     let of = |pattern| Asked { wired: Some(Wired { pattern: Some(pattern), ..WIRED }), ..ASKED };
