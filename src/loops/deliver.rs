@@ -24,7 +24,8 @@ use crate::{
         platforms::{
             attachments::{Attachment, Goes, told},
             channels::{
-                Change, Doubt, Found, NotSent, Part, SentTwice, Traits, Unsent, after, in_doubt, parts, unasked,
+                Change, Doubt, Found, NotSent, Part, SentTwice, Traits, Unsent, after, in_doubt, parts,
+                unasked,
             },
             growth::{Growth, Step, steps},
             parcels::{Parcel, Takes, parcels},
@@ -496,7 +497,8 @@ async fn parts_of(
     let texts = cut(channel, delivery).await;
     let length = |text: &Rendered| text.size(limit.unit);
     let parcels = parcels(texts, &delivery.attachments, takes, own, length);
-    let is_bare = |parcel: &Parcel<Rendered>| parcel.files.is_none() && parcel.text.as_ref() == Some(&bare(delivery));
+    let is_bare =
+        |parcel: &Parcel<Rendered>| parcel.files.is_none() && parcel.text.as_ref() == Some(&bare(delivery));
     if delivery.growth.is_none() && (parcels.is_empty() || matches!(&parcels[..], [only] if is_bare(only))) {
         return Ok(vec![whole]);
     }

@@ -71,7 +71,7 @@ impl Spool {
                 kind: kind(file.kind),
                 mime: file.mime.clone(),
                 name: file.name.clone(),
-                caption: files.is_empty() && !part.text.is_empty(),
+                caption: files.is_empty() && !part.text.text.is_empty(),
             });
             to_copy.push((digest, at));
         }

@@ -1,6 +1,9 @@
 //! What is said in parts.
 
-use g2::{domain::platforms::channels::Then, store::NextDelivery};
+use g2::{
+    domain::platforms::channels::Then,
+    store::{NextDelivery, OutboxPart},
+};
 use g2_text::Rendered;
 
 use super::*;
