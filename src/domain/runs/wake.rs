@@ -28,6 +28,8 @@ words! {
         CrashLoop = "crash_loop",
         /// Nothing was heard of it for longer than the settings allow.
         Silent = "silent",
+        /// It failed so, and no turn of it was ever finished.
+        Unfinished = "unfinished",
     }
 }
 
@@ -39,10 +41,11 @@ impl FreshWhy {
             Self::NotResumed => "its session could not be resumed, twice in a row",
             Self::CrashLoop => "its runs died three times within 15 minutes",
             Self::Silent => "its session was silent for longer than health.fresh_after_hours",
+            Self::Unfinished => "no turn of its session was ever finished",
         }
     }
 
-    /// Returns what the chat is told; of silence it is told nothing.
+    /// Returns what the chat is told; of silence, and of a session that never said anything, it is told nothing.
     #[must_use]
     pub fn notice(self) -> Option<&'static str> {
         match self {
@@ -52,7 +55,7 @@ impl FreshWhy {
             Self::CrashLoop => Some(
                 "I crashed three times within 15 minutes, so I begin a new conversation. I can see the last messages of the old one.",
             ),
-            Self::Silent => None,
+            Self::Silent | Self::Unfinished => None,
         }
     }
 }
@@ -60,7 +63,7 @@ impl FreshWhy {
 words! {
     /// With which session a run begins.
     pub enum Woken: "way of waking" {
-        /// The lane had none, or one in which nothing was ever finished.
+        /// The lane had none.
         First = "first",
         Resume = "resume",
         Fresh = "fresh",
@@ -101,7 +104,7 @@ pub fn wake(session: &Standing, fresh_after_ms: Option<i64>, now: Time) -> Wake 
     if !session.has_session {
         return Wake::First;
     }
-    let fresh = |why| if session.is_proven { Wake::Fresh(why) } else { Wake::First };
+    let fresh = |why| Wake::Fresh(if session.is_proven { why } else { FreshWhy::Unfinished });
     let recent = |death: &&Time| (0..=DEATHS_WITHIN_MS).contains(&now.ms_since(**death));
     if session.deaths.iter().filter(recent).count() >= MAX_DEATHS {
         return fresh(FreshWhy::CrashLoop);
@@ -238,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_session_is_resumed_until_it_fails_twice_its_runs_die_thrice_or_it_was_silent_for_too_long() {
-        use FreshWhy::{CrashLoop, NotResumed, Silent};
+        use FreshWhy::{CrashLoop, NotResumed, Silent, Unfinished};
         let minutes_ago = |minutes: &[i64]| minutes.iter().map(|m| NOW.plus_ms(-m * 60_000)).collect();
         let died = |minutes: &[i64]| Standing { deaths: minutes_ago(minutes), ..standing() };
         let failed = |failed_resumes| Standing { failed_resumes, ..standing() };
@@ -250,8 +253,8 @@ mod tests {
             (Standing { failed_resumes: 9, ..none.clone() }, None, Wake::First),
             (standing(), day, Wake::Resume),
             (Standing { is_proven: false, ..failed(1) }, day, Wake::Resume),
-            (Standing { is_proven: false, ..failed(2) }, day, Wake::First),
-            (Standing { is_proven: false, ..died(&[1, 2, 3]) }, day, Wake::First),
+            (Standing { is_proven: false, ..failed(2) }, day, Wake::Fresh(Unfinished)),
+            (Standing { is_proven: false, ..died(&[1, 2, 3]) }, day, Wake::Fresh(Unfinished)),
             (failed(1), day, Wake::Resume),
             (failed(2), day, Wake::Fresh(NotResumed)),
             (died(&[1, 2]), None, Wake::Resume),

@@ -51,7 +51,8 @@ pub(super) fn decide(c: &Connection, seat: &Seat, fresh_after_ms: Option<i64>, n
     Ok(wake(&Standing { deaths, ..standing }, fresh_after_ms, now))
 }
 
-/// Keeps with a run how its agent was woken. A session that is not resumed is archived, its chat is told, and what was said before
+/// Keeps with a run how its agent was woken. A session that is not resumed is archived if a turn of it was
+/// finished, its chat is told, and what was said before
 /// the inbox row `before` is returned. `None`: there is nothing to tell the agent.
 pub(super) fn keep(
     c: &Connection,
@@ -71,16 +72,12 @@ pub(super) fn keep(
         woken.as_str(),
         why.map(FreshWhy::as_str)
     ])?;
-    if woken == Woken::First && seat.session_id.take().is_some() {
-        c.prepare_cached("UPDATE sessions SET session_id = NULL, failed_resumes = 0 WHERE lane_id = ?1")?
-            .execute([seat.lane])?;
-    }
     let Some(why) = why else { return Ok(None) };
     let was_decided: bool = c
         .prepare_cached("SELECT fresh_why IS NOT NULL AS decided FROM sessions WHERE lane_id = ?1")?
         .query_row([seat.lane], |r| r.get("decided"))?;
     if !was_decided {
-        if let Some(session) = &seat.session_id {
+        if let Some(session) = seat.session_id.as_ref().filter(|_| why != FreshWhy::Unfinished) {
             sessions::archive(c, &seat.group, session, &format!("until run {run}"), "", now)?;
         }
         if let Some(text) = why.notice() {

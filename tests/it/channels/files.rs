@@ -159,7 +159,7 @@ async fn what_became_of_each_message_with_files_is_known_and_only_the_one_in_dou
     let shown = world.shown().await;
     assert_eq!(shown.len(), 4, "{shown:?}");
     assert!(
-        shown[0].starts_with("longer than ten") && shown[1].ends_with("in this chat, 2 kB]"),
+        shown[0].starts_with("longer than ten") && shown[1].ends_with("in this chat, 2 kB\\]"),
         "{shown:?}"
     );
     assert_eq!(shown[2..], ["<document a: 1><document b: 2>", "<document c: 3>"]);
