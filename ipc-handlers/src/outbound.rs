@@ -148,7 +148,8 @@ mod tests {
         let whole = "Hello <INTERNAL>secret</internal> a < b <b>x</b> <internally> end";
         for (at, _) in whole.char_indices() {
             let shown = so_far(&whole[..at]);
-            assert!(!shown.to_lowercase().contains("<int") || shown.contains("<internally"), "{shown}");
+            // With a further letter it is another word.
+            assert!(!shown.to_lowercase().contains("<int") || shown.contains("<internall"), "{shown}");
             assert!(!shown.contains('s') || at > whole.find("</internal>").unwrap(), "{shown}");
         }
         assert_eq!(so_far("a <"), "a");
