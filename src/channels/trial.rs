@@ -224,7 +224,9 @@ pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
                 return Ok(*hello);
             }
             Ok(Up::State(state)) if state.transport == Light::Refused => {
-                return Err(no(format!("{} {}", state.why, state.hint).trim().to_owned()));
+                let told: Vec<&str> =
+                    [&*state.why, &*state.hint].into_iter().filter(|words| !words.is_empty()).collect();
+                return Err(no(told.join("; ")));
             }
             Ok(Up::State(state)) => trial.state = Some(state),
             Ok(_) => {}
