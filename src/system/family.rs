@@ -42,12 +42,14 @@ pub fn is_of_container(pid: u32, id: &str) -> bool {
         && fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|groups| groups.contains(id))
 }
 
-/// The children of all threads of a process.
+/// The children of a process, at most `most` of each of its threads, and of at most `most` threads.
 fn children(pid: u32, most: usize) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().take(most);
     let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
     lists
-        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .flat_map(|list| {
+            list.split_whitespace().take(most).filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()
+        })
         .collect()
 }
 
