@@ -138,7 +138,7 @@ impl Talk {
                     if error.is_none() && !text.is_empty() {
                         self.texts.push(text);
                     }
-                    // What is said before a tool is whole.
+                    // A tool call ends the text before it: the text is whole.
                     if !calls.is_empty() && !self.texts.is_empty() {
                         self.is_more = false;
                         acts.push(Act::Report(Report::Say(std::mem::take(&mut self.texts).join("\n\n"))));
@@ -189,7 +189,7 @@ impl Talk {
         }
     }
 
-    /// Returns what there is so far of what is said next, where there is more than the last time.
+    /// Returns the unfinished text, if it has grown since the last call.
     pub(super) fn so_far(&mut self) -> Option<String> {
         let words = Some(self.words.clone()).filter(|words| !words.is_empty());
         let all = self.texts.iter().cloned().chain(words).collect::<Vec<_>>().join("\n\n");
