@@ -217,15 +217,25 @@ fn the_daemon_is_stopped_by_a_command_with_its_agents_or_without() {
 
 #[test]
 fn a_run_that_is_killed_leaves_a_black_box_that_names_what_it_did_last() {
-    let root = Root::new("[health]\nceiling_ms = 600\ncontainer_ms = 600\nclose_grace_ms = 300\n");
+    let root = Root::new("[health]\nclose_grace_ms = 300\n");
     root.script(
         None,
         &json!([{"do": [{"tool": {"name": "Read"}}, {"print": "a line of its own\n"}, {"hang": true}]}]),
     );
     let _daemon = root.serve();
-    root.send("local:main", "hello");
+    let seq = root.send("local:main", "hello");
+    assert_eq!(at_work(&root, seq), 1);
+    wait_for("what it does to be seen", || {
+        let doing = root
+            .rows(&["ps"])
+            .into_iter()
+            .any(|row| row["doing"] == "Read" && row["in_hand_since"].is_string());
+        let printed = root.g2(&["runs", "logs", "1", "--raw"]).contains("a line of its own");
+        (doing && printed).then_some(())
+    });
+    root.g2(&["runs", "stop", "1"]);
     let row = ended(&root, 1);
-    assert_eq!(row["status"], "failed");
+    assert_eq!(row["status"], "cancelled");
     let black_box = &row["black_box"];
     assert_eq!(black_box["reason"], "did not leave within 300 ms");
     assert_eq!(black_box["tool"], "Read");
