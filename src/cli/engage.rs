@@ -20,6 +20,7 @@ use crate::{
     },
     ops::{OpCode, OpError},
     store::Unjudged,
+    system::clock,
 };
 
 const EXAMPLES: &str = "\
@@ -101,7 +102,7 @@ impl Engage {
         let mut rules = Rules::default();
         let store = context.store()?;
         let rows: Vec<Row> = store
-            .as_if(inbound)
+            .as_if(inbound, clock::now())
             .await?
             .into_iter()
             .map(|mut row| {

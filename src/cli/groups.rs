@@ -39,10 +39,12 @@ Keys:
   say          final (an answer is said when it is whole) or stream (texts between tools are
                said at once, and a text grows where the platform can change it)
   seen         emoji that a message has while the agent works on it, such as 👀
+  bots         ignored (messages of other bots are nothing to it) or heard (as messages of
+               people, up to 8 of one bot in 10 minutes)
   mounts       JSON list of at most 64 host folders, shown below /workspace/extra; each must be
                allowed in ~/.config/g2/mount-allowlist.json
 
-Changes of name, trigger and seen hold at once. All others hold from the next run, and a live run is
+Changes of name, trigger, seen and bots hold at once. All others hold from the next run, and a live run is
 asked to leave.
 
 Examples:

@@ -48,6 +48,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0039_files_in", include_str!("../../migrations/0039_files_in.sql")),
     ("0040_stops", include_str!("../../migrations/0040_stops.sql")),
     ("0041_wake", include_str!("../../migrations/0041_wake.sql")),
+    ("0042_bots", include_str!("../../migrations/0042_bots.sql")),
 ];
 
 /// The schema version that this program writes.

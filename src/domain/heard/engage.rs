@@ -75,7 +75,7 @@ pub enum Author {
     Person,
     /// We did, or it went out under our own account.
     Me,
-    /// Another bot.
+    /// Another bot, which the group does not hear.
     Bot,
 }
 
@@ -140,6 +140,8 @@ words! {
         Answer = "answer",
         /// It was written long before it came.
         Late = "late",
+        /// A bot and the agent answered each other too often.
+        BotLoop = "bot_loop",
         /// A person had it passed over.
         Skipped = "skipped",
         /// It was a word such as `/stop`, and is no message to an agent.
@@ -206,7 +208,13 @@ impl Listener {
     pub fn decide(&self, heard: &Heard<'_>) -> Verdict {
         match heard.author {
             Author::Me => return Verdict::new(EngageVerdict::Ignore, Rule::Own, "it is our own message"),
-            Author::Bot => return Verdict::new(EngageVerdict::Ignore, Rule::Bot, "another bot wrote it"),
+            Author::Bot => {
+                return Verdict::new(
+                    EngageVerdict::Ignore,
+                    Rule::Bot,
+                    "another bot wrote it, and the group does not hear bots",
+                );
+            }
             Author::Person => {}
         }
         match &self.mode {

@@ -3,10 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::effect::{EngageMode, IgnoredMessages, SenderScope};
+use ipc_handlers::{
+    Time,
+    effect::{EngageMode, IgnoredMessages, SenderScope},
+};
 
 use super::{
     access::{self, Listed, Speaker, Standing, Unheeded, UnknownSenders},
+    bots::{self, Bots},
     engage::{
         Author, EngageVerdict, Engages, Heard, Listener, Mentioned, Problem, Rule, Sticky, Verdict,
         WiringRule,
@@ -25,6 +29,11 @@ pub struct Asked<'a> {
     pub mentioned: bool,
     pub from_me: bool,
     pub bot: bool,
+    /// What the group makes of bots.
+    pub bots: Bots,
+    /// The turns of the bot before this one, and when this one came.
+    pub turns: &'a [Time],
+    pub came: Time,
     /// Whether it was written long before it came.
     pub late: bool,
     /// Whether the lane is marked as one whose agent was addressed before.
@@ -82,15 +91,15 @@ impl Rules {
         };
         let verdict = self.listener(&wired).decide(&Heard {
             text: asked.text,
-            author: match (asked.from_me, asked.bot) {
-                (true, _) => Author::Me,
-                (false, true) => Author::Bot,
-                (false, false) => Author::Person,
+            author: match (asked.from_me, asked.bot, asked.bots) {
+                (true, _, _) => Author::Me,
+                (false, true, Bots::Ignored) => Author::Bot,
+                (false, true, Bots::Heard) | (false, false, _) => Author::Person,
             },
             mentioned: if asked.mentioned { Mentioned::Yes } else { Mentioned::No },
             sticky: if asked.sticky { Sticky::Yes } else { Sticky::No },
         });
-        let verdict = too_late(as_promised(verdict, asked.approved), asked);
+        let verdict = no_loop(too_late(as_promised(verdict, asked.approved), asked), asked);
         let speaker = Speaker { standing: asked.standing, named: asked.named, listed: asked.listed };
         let keeps = wired.ignored == IgnoredMessages::Accumulate;
         let heard = access::hear(&verdict, keeps, speaker, asked.unknown_senders, wired.sender_scope);
@@ -109,7 +118,8 @@ impl Rules {
     /// Whether a message would wake the agent if it addressed it: a file beside it may say so.
     pub fn would_wake(&mut self, asked: &Asked<'_>) -> bool {
         let addressed = Asked { approved: Some(0), ..*asked };
-        !asked.from_me && !asked.bot && !asked.late && self.decide(&addressed).outcome == EngageVerdict::Wake
+        let is_heard = !asked.from_me && (!asked.bot || asked.bots == Bots::Heard);
+        is_heard && !asked.late && self.decide(&addressed).outcome == EngageVerdict::Wake
     }
 
     fn listener(&mut self, wired: &Wired<'_>) -> &Listener {
@@ -147,6 +157,14 @@ fn too_late(verdict: Verdict, asked: &Asked<'_>) -> Verdict {
         reason: "it was written more than an hour before it came, while the channel was away".into(),
         ..verdict
     }
+}
+
+/// A bot that the agent answers all the time is read with the next message, and wakes nobody.
+fn no_loop(verdict: Verdict, asked: &Asked<'_>) -> Verdict {
+    if !asked.bot || verdict.outcome != EngageVerdict::Wake || !bots::is_loop(asked.turns, asked.came) {
+        return verdict;
+    }
+    Verdict { outcome: EngageVerdict::Context, rule: Rule::BotLoop, reason: bots::WHY.into(), ..verdict }
 }
 
 /// Returns how a wiring listens, from its columns.

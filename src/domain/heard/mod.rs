@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod approvals;
+pub mod bots;
 pub mod engage;
 pub mod hearing;
 pub mod js_regex;

@@ -9,6 +9,7 @@ use super::{
     mounts::MountRequest,
     run_settings::{Credentials, Egress, Network},
 };
+use crate::domain::heard::bots::Bots;
 
 /// The shortest and the longest `timeout`, ms: a second and a week.
 const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1000..=604_800_000;
@@ -53,6 +54,9 @@ pub struct GroupConfig {
     /// The reaction to a message that the agent has in hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<String>,
+    /// Whether other bots are heard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bots: Option<Bots>,
     /// An IANA name. The caller with the zone data checks that the zone exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
@@ -94,7 +98,7 @@ pub enum BadGroupConfig {
 pub const COLUMNS: [&str; 5] = ["name", "trigger", "provider", "script", "image"];
 
 /// Every key of `groups set`: columns of the group, then what its `config` holds.
-pub const KEYS: [&str; 17] = [
+pub const KEYS: [&str; 18] = [
     "name",
     "trigger",
     "provider",
@@ -111,6 +115,7 @@ pub const KEYS: [&str; 17] = [
     "timezone",
     "say",
     "seen",
+    "bots",
     "mounts",
 ];
 
@@ -184,6 +189,12 @@ impl GroupConfig {
                 self.say = word(value).map(known).transpose()?;
             }
             "seen" => self.seen = word(value),
+            "bots" => {
+                let known = |word: String| {
+                    Bots::from_name(&word).ok_or_else(|| bad("bots", "use ignored or heard".into()))
+                };
+                self.bots = word(value).map(known).transpose()?;
+            }
             "mounts" | "additionalMounts" => {
                 self.mounts = match value {
                     "" => Vec::new(),
@@ -284,6 +295,7 @@ mod tests {
             ("timezone", "Asia/Tokyo"),
             ("say", "stream"),
             ("seen", "👀"),
+            ("bots", "heard"),
             ("mounts", r#"[{"hostPath": "/x"}]"#),
         ] {
             let set = GroupConfig::default().with(key, value).unwrap();
@@ -310,6 +322,7 @@ mod tests {
             ("mounts", "{}", "hostPath"),
             ("say", "all", "stream"),
             ("seen", "seen", "emoji"),
+            ("bots", "on", "heard"),
             ("colour", "red", "timezone"),
         ] {
             let error = GroupConfig::default().with(key, value).unwrap_err().to_string();

@@ -1,8 +1,11 @@
 //! Judges what came in: what each wiring makes of each message, written down with what follows from it.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use ipc_handlers::file::MediaKind;
+use ipc_handlers::{Time, file::MediaKind};
 
 use super::{Dispatch, Event, LaneId, WaitingLane, chain};
 use crate::{
@@ -162,6 +165,8 @@ impl Dispatch {
             let (mut wanted, mut held) = (Vec::new(), BTreeSet::new());
             // Lanes that a row of these marks: the next row of theirs is judged with the mark.
             let mut stuck = BTreeSet::new();
+            // Turns of bots among these rows.
+            let mut turns: BTreeMap<_, Vec<Time>> = BTreeMap::new();
             for mut row in rows {
                 // A word does not wait for files of messages before it.
                 if let Some(word) = self.word_of(&row) {
@@ -172,6 +177,9 @@ impl Dispatch {
                     continue;
                 }
                 row.sticky |= stuck.contains(&row.lane);
+                let bot = row.bot.then(|| (row.group.clone(), row.chat_jid.clone(), row.sender.clone()));
+                let before = bot.as_ref().and_then(|bot| turns.get(bot));
+                row.turns.extend(before.into_iter().flatten());
                 let verdict = self.judging.judge(&row);
                 if !row.pending.is_empty() && row.group.is_some() {
                     let waits = verdict.verdict == EngageVerdict::Wake || self.may_speak(&row);
@@ -182,6 +190,11 @@ impl Dispatch {
                         held.insert(row.lane);
                         continue;
                     }
+                }
+                if let Some(bot) = bot
+                    && (verdict.verdict == EngageVerdict::Wake || verdict.rule == Rule::BotLoop)
+                {
+                    turns.entry(bot).or_default().push(row.came);
                 }
                 if verdict.sticks {
                     stuck.insert(row.lane);

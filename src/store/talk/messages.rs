@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::domain::{
     heard::{
         access::{Listed, Standing, Unheeded, UnknownSenders},
+        bots::{self, Bots},
         engage::{EngageVerdict, Rule},
         hearing::{Asked, Wired},
     },
@@ -85,6 +86,11 @@ pub struct Unjudged {
     pub mentioned: bool,
     pub from_me: bool,
     pub bot: bool,
+    /// What the group makes of bots; if it hears them, the turns of this one before, the newest first.
+    pub bots: Bots,
+    pub turns: Vec<Time>,
+    /// When it came.
+    pub came: Time,
     /// It was written long before it came.
     pub late: bool,
     /// The kinds of the files beside it with which something is still to be done.
@@ -110,6 +116,9 @@ impl Unjudged {
             mentioned: self.mentioned,
             from_me: self.from_me,
             bot: self.bot,
+            bots: self.bots,
+            turns: &self.turns,
+            came: self.came,
             late: self.late,
             sticky: self.sticky,
             approved: self.approved,
@@ -147,7 +156,7 @@ impl Store {
         self.ask(move |c| {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
-                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot, m.late, m.files,
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot, m.late, m.files, m.received_at, g.config ->> '$.bots' AS bots,
                         i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky,
                         {YES_TO} AS approved
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
@@ -161,13 +170,13 @@ impl Store {
     }
 
     /// Returns the inbox rows that a message would make. Nothing is stored.
-    pub async fn as_if(&self, mut inbound: Inbound) -> Result<Vec<Unjudged>> {
+    pub async fn as_if(&self, mut inbound: Inbound, now: Time) -> Result<Vec<Unjudged>> {
         inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
         self.ask(move |c| {
             let mut rows = c.prepare_cached(
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
-                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, 0 AS seq, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
+                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
                         c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky, NULL AS approved
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
@@ -175,7 +184,7 @@ impl Store {
             )?;
             let i = &inbound;
             let message =
-                params![i.chat_jid, i.text, i.mentioned, i.from_me, i.bot, i.sender, i.sender_name, i.thread];
+                params![i.chat_jid, i.text, i.mentioned, i.from_me, i.bot, i.sender, i.sender_name, i.thread, i64::MAX, now.0];
             Ok(rows.query_map(message, |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
         }).await
     }
@@ -224,6 +233,9 @@ impl Store {
                 if update.execute(params![row.n, row.verdict.as_str(), row.rule.as_str(), row.reason])? == 0 {
                     continue;
                 }
+                if row.rule == Rule::BotLoop {
+                    all.said |= tell_of_loop(c, row.n, now)?;
+                }
                 if row.sticks {
                     c.prepare_cached("UPDATE lanes SET sticky_at = coalesce(sticky_at, ?2) WHERE id = (SELECT lane_id FROM inbox WHERE n = ?1)
                          AND EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = lanes.group_folder AND w.chat_jid = lanes.chat_jid AND w.engage_mode = 'mention-sticky')")?
@@ -235,7 +247,7 @@ impl Store {
                     None => {}
                 }
             }
-            all.said = approvals::ask_about_senders(c, &asking, unheard, now)?;
+            all.said |= approvals::ask_about_senders(c, &asking, unheard, now)?;
             Ok(all)
         })
         .await
@@ -367,20 +379,8 @@ pub(in crate::store) fn accept(
 
 /// Tells a chat that what was written while we were away was read and is not answered, once in [`LATE_NOTICE_MS`].
 fn tell_of_late(c: &Connection, chat: &str, now: Time) -> Result<bool> {
-    let told: bool = c
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM (SELECT cause, created_at FROM outbox WHERE chat_jid = ?1 ORDER BY id DESC LIMIT 50) WHERE cause = ?2 AND created_at > ?3)",
-        )?
-        .query_row(params![chat, LATE_CAUSE, now.plus_ms(-LATE_NOTICE_MS).0], |r| r.get(0))?;
-    if !told {
-        let text = "I was away for a while. I have read the messages that are more than an hour old, and I answer none of them by myself. Write again if you still want an answer.";
-        outbox::say(
-            c,
-            &outbox::Say { chat_jid: chat, text, cause: LATE_CAUSE, ..outbox::Say::default() },
-            now,
-        )?;
-    }
-    Ok(!told)
+    let text = "I was away for a while. I have read the messages that are more than an hour old, and I answer none of them by myself. Write again if you still want an answer.";
+    tell_once(c, chat, "", text, LATE_CAUSE, LATE_NOTICE_MS, now)
 }
 
 const LATE_CAUSE: &str = "notice: late messages";
@@ -401,6 +401,12 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         text = heard_as(&text, &files);
         pending = files::pending(c, seq)?;
     }
+    let (chat, bot, bots): (String, bool, _) =
+        (r.get("chat_jid")?, r.get("bot")?, r.word_or_null("groups", "bots")?.unwrap_or_default());
+    let turns = match &group {
+        Some(group) if bot && bots == Bots::Heard => turns_of(c, group, &chat, &sender, seq)?,
+        Some(_) | None => Vec::new(),
+    };
     Ok(Unjudged {
         n: r.get("n")?,
         lane: r.get("lane_id")?,
@@ -413,10 +419,13 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         pending,
         mentioned: r.get("mentioned")?,
         from_me: r.get("from_me")?,
-        bot: r.get("bot")?,
+        bot,
+        bots,
+        turns,
+        came: Time(r.get("received_at")?),
         late: r.get("late")?,
         seq,
-        chat_jid: r.get("chat_jid")?,
+        chat_jid: chat,
         sender,
         sender_name: r.get("sender_name")?,
         unknown_senders: r.word("chats", "unknown_sender_policy")?,
@@ -425,6 +434,59 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         approved: r.get("approved")?,
         standing,
     })
+}
+
+/// Returns when a bot took its newest turns with a group in a chat, before the message `seq`.
+fn turns_of(
+    c: &Connection,
+    group: &Folder,
+    chat: &str,
+    sender: &str,
+    seq: i64,
+) -> rusqlite::Result<Vec<Time>> {
+    c.prepare_cached(
+        "SELECT b.received_at FROM (SELECT seq, received_at FROM messages INDEXED BY messages_of_bots
+           WHERE bot = 1 AND chat_jid = ?1 AND sender = ?2 AND seq < ?3 ORDER BY seq DESC LIMIT ?5) b
+         JOIN inbox i ON i.seq = b.seq JOIN lanes l ON l.id = i.lane_id
+         WHERE l.group_folder = ?4 AND (i.verdict = 'wake' OR i.rule = 'bot_loop') ORDER BY b.seq DESC LIMIT ?6",
+    )?
+    .query_map(params![chat, sender, seq, group.as_str(), bots::LOOKED_THROUGH, bots::TURNS], |r| {
+        Ok(Time(r.get("received_at")?))
+    })?
+    .collect()
+}
+
+/// Tells a chat that a bot is no longer answered, once in [`bots::TOLD_EVERY_MS`].
+fn tell_of_loop(c: &Connection, n: i64, now: Time) -> Result<bool> {
+    let (chat, thread): (String, String) = c
+        .prepare_cached(
+            "SELECT m.chat_jid, m.thread FROM inbox i JOIN messages m ON m.seq = i.seq WHERE i.n = ?1",
+        )?
+        .query_row([n], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
+    tell_once(c, &chat, &thread, bots::TOLD, BOT_CAUSE, bots::TOLD_EVERY_MS, now)
+}
+
+const BOT_CAUSE: &str = "notice: a bot that answers";
+
+/// Says something in a chat, unless it was said there for the same cause less than `every_ms` ago.
+fn tell_once(
+    c: &Connection,
+    chat: &str,
+    thread: &str,
+    text: &str,
+    cause: &str,
+    every_ms: i64,
+    now: Time,
+) -> Result<bool> {
+    let told: bool = c
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM (SELECT cause, created_at FROM outbox WHERE chat_jid = ?1 ORDER BY id DESC LIMIT 50) WHERE cause = ?2 AND created_at > ?3) AS told",
+        )?
+        .query_row(params![chat, cause, now.plus_ms(-every_ms).0], |r| r.get("told"))?;
+    if !told {
+        outbox::say(c, &outbox::Say { chat_jid: chat, thread, text, cause, ..outbox::Say::default() }, now)?;
+    }
+    Ok(!told)
 }
 
 /// Has a group judge a message anew, under a new inbox row after the cursor. One that it was given, or that waits for it

@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::DEADLINE;
 
 mod adapter;
+mod bots;
 mod fake;
 mod files;
 mod files_in;

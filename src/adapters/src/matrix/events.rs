@@ -118,7 +118,8 @@ impl Reader {
             thread: thread.to_owned(),
             mention: self.mention(said, body),
             reply_to: answers.map(|id| ReplyTo { id: id.to_owned(), ..ReplyTo::default() }),
-            from: From { bot: msgtype == "m.notice", ..base.from },
+            // Texts of G2 have a key, also those of another one.
+            from: From { bot: msgtype == "m.notice" || content[super::KEY].is_string(), ..base.from },
             attachments: attached.into_iter().collect(),
             text,
             ..base
@@ -245,6 +246,8 @@ mod tests {
         let emote = read("m.room.message", json!({"msgtype": "m.emote", "body": "waves"}));
         assert_eq!(emote.text, "* ada waves");
         assert!(read("m.room.message", json!({"msgtype": "m.notice", "body": "x"})).from.bot);
+        let of_g2 = json!({"msgtype": "m.text", "body": "x", "dev.g2.key": "other.1"});
+        assert!(read("m.room.message", of_g2).from.bot);
     }
 
     #[test]

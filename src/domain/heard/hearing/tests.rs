@@ -15,6 +15,9 @@ const ASKED: Asked<'_> = Asked {
     mentioned: false,
     from_me: false,
     bot: false,
+    bots: Bots::Ignored,
+    turns: &[],
+    came: Time(3_600_000),
     late: false,
     sticky: false,
     approved: None,
@@ -45,6 +48,7 @@ fn a_file_may_address_the_agent_where_its_sender_would_be_heard() {
     for not in [
         Asked { from_me: true, ..ASKED },
         Asked { bot: true, ..ASKED },
+        Asked { bot: true, bots: Bots::Heard, unknown_senders: UnknownSenders::Strict, ..ASKED },
         Asked { late: true, ..ASKED },
         Asked { unknown_senders: UnknownSenders::Strict, ..ASKED },
         Asked { unknown_senders: UnknownSenders::Ask, ..ASKED },
@@ -52,6 +56,39 @@ fn a_file_may_address_the_agent_where_its_sender_would_be_heard() {
         assert!(!would(not), "{not:?}");
     }
     assert!(!Rules::default().would_wake(&Asked { wired: None, ..ASKED }));
+}
+
+#[test]
+fn a_bot_is_heard_where_the_group_wants_it_and_not_without_end() {
+    let turns = [Time(3_500_000); bots::TURNS];
+    let bot = Asked { bot: true, ..ASKED };
+    let heard = Asked { bots: Bots::Heard, ..bot };
+    let silent = Some(Wired { pattern: Some("nobody"), ..WIRED });
+    for (name, asked, outcome, rule) in [
+        ("as at first", bot, EngageVerdict::Ignore, Rule::Bot),
+        ("heard", heard, EngageVerdict::Wake, Rule::Pattern),
+        ("not addressed", Asked { wired: silent, ..heard }, EngageVerdict::Ignore, Rule::None),
+        ("seven turns", Asked { turns: &turns[1..], ..heard }, EngageVerdict::Wake, Rule::Pattern),
+        ("eight turns", Asked { turns: &turns, ..heard }, EngageVerdict::Context, Rule::BotLoop),
+        (
+            "later",
+            Asked { turns: &turns, came: Time(4_100_000), ..heard },
+            EngageVerdict::Wake,
+            Rule::Pattern,
+        ),
+        ("a person", Asked { turns: &turns, bot: false, ..heard }, EngageVerdict::Wake, Rule::Pattern),
+        ("our own", Asked { from_me: true, ..heard }, EngageVerdict::Ignore, Rule::Own),
+        (
+            "a stranger after eight turns",
+            Asked { turns: &turns, unknown_senders: UnknownSenders::Strict, ..heard },
+            EngageVerdict::Ignore,
+            Rule::UnknownSender,
+        ),
+    ] {
+        let decision = decide(asked);
+        assert_eq!((decision.outcome, decision.rule), (outcome, rule), "{name}");
+    }
+    assert!(Rules::default().would_wake(&Asked { wired: silent, ..heard }));
 }
 
 #[test]
