@@ -10,7 +10,7 @@ use crate::{
     wire,
 };
 
-/// Returns one document. Under `$defs`: `command`, `reply` (with the results titled by command), `searchReplyOfG2`,
+/// Returns one document, named after the protocol's version. Under `$defs`: `launch` (what a runner reads on stdin), `command`, `reply` (with the results titled by command), `searchReplyOfG2`,
 /// `record`, `input`, `containerState`, and `snapshots/<file>`.
 #[must_use]
 pub fn all() -> Value {
@@ -22,6 +22,7 @@ pub fn all() -> Value {
     // Commands are read, the rest is written: different fields may be left out.
     let mut read = SchemaSettings::draft2020_12().into_generator();
     let mut written = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    add("launch", &mut written, of::<wire::Launch>);
     add("command", &mut read, |g| enveloped(of::<Command>(g)));
     add("reply", &mut written, of::<reply::Reply<'_>>);
     add("result", &mut written, of::<Answer<'_>>);
@@ -37,7 +38,12 @@ pub fn all() -> Value {
             defs.entry(name).or_insert(schema);
         }
     }
-    json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "The files and records of G2", "$defs": defs})
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": format!("urn:g2:protocol:{}", wire::PROTOCOL),
+        "title": "The files and records of G2",
+        "$defs": defs,
+    })
 }
 
 fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {

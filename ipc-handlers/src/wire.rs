@@ -24,7 +24,7 @@ pub const LONGEST_SO_FAR: usize = 64 << 10;
 pub const PROTOCOL: u32 = 2;
 
 /// The one document a runner reads from stdin, up to end of file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Launch {
     pub prompt: String,
@@ -43,6 +43,7 @@ pub struct Launch {
     pub secrets: Secrets,
     /// Ours: what the runner seals its commands with.
     #[serde(default, skip_serializing_if = "RunToken::is_none")]
+    #[schemars(with = "String")]
     pub token: RunToken,
     /// Ours: [`PROTOCOL`].
     #[serde(default)]
@@ -74,7 +75,7 @@ pub struct Launch {
 }
 
 /// What of an answer is said before it is whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Say {
     /// Nothing.
@@ -93,7 +94,7 @@ impl Say {
 }
 
 /// Names and values of which only the names are ever shown. Written as JSON they are whole: that is for stdin alone.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Secrets(pub BTreeMap<String, String>);
 
@@ -116,7 +117,7 @@ impl fmt::Debug for Secrets {
 }
 
 /// Which provider drives the agent, with what it needs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "lowercase")]
 pub enum Provider {
     /// The built-in agent that follows a script; without one it answers `echo: TEXT`.
@@ -130,7 +131,7 @@ pub enum Provider {
 }
 
 /// How the Claude Code CLI is to be run. Keys come in [`Launch::secrets`], never here.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Claude {
     /// The program; empty: `claude`, looked up in `PATH`.
@@ -180,7 +181,7 @@ impl Default for Provider {
 }
 
 /// Bounds that the host puts on a run; 0 means the runner's default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
     /// How long a command's reply is waited for, ms.

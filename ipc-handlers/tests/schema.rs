@@ -49,6 +49,44 @@ fn what_is_not_a_command_does_not_fit() {
     }
 }
 
+/// The document is written by the host's own type, with every field set and with as few as there can be.
+#[test]
+fn launch_documents_fit() {
+    let root = schema::all();
+    assert_eq!(root["$id"], "urn:g2:protocol:2");
+    let least = json!({"prompt": "p", "groupFolder": "g", "chatJid": "local:main", "isMain": false});
+    let claude =
+        json!({"name": "claude", "path": "/bin/claude", "model": "m", "env": {"A": "b"}, "tools": ["Bash"]});
+    let all = json!({
+        "prompt": "p", "sessionId": "s", "groupFolder": "g", "chatJid": "local:main", "isMain": true,
+        "isScheduledTask": true, "assistantName": "G2", "script": "true", "secrets": {"KEY": "v"}, "token": "a.b",
+        "protocol": 2, "runId": "7", "lane": "g local:main", "generation": 3, "batchId": "1",
+        "blockedTools": ["AskUserQuestion"], "provider": claude, "limits": {"replyTimeoutMs": 5}, "say": "growing",
+    });
+    for document in [least, all] {
+        let launch: ipc_handlers::wire::Launch = serde_json::from_value(document).unwrap();
+        let written = serde_json::to_value(&launch).unwrap();
+        assert!(fits(&root, part(&root, "launch"), &written), "{written}");
+    }
+    assert!(!fits(&root, part(&root, "launch"), &json!({"prompt": "p"})));
+}
+
+/// What people read is what the types say.
+#[test]
+fn the_documents_of_the_page_about_the_protocol_fit() {
+    let page = include_str!("../../container/PROTOCOL.md");
+    let root = schema::all();
+    let mut seen = Vec::new();
+    for block in page.split("```json ").skip(1) {
+        let (name, rest) = block.split_once('\n').unwrap();
+        let text = rest.split("```").next().unwrap();
+        let value: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(fits(&root, part(&root, name), &value), "{name}: {value}");
+        seen.push(name);
+    }
+    assert_eq!(seen, ["launch", "record", "record", "input", "containerState", "command", "reply"]);
+}
+
 #[test]
 fn records_inputs_and_snapshots_fit() {
     let root = schema::all();

@@ -10,6 +10,7 @@ pub mod docker;
 pub mod output;
 pub mod process;
 mod processes;
+pub mod trial;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 

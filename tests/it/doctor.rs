@@ -23,6 +23,7 @@ use crate::support::{Root, docker, wait_for};
 
 mod groups;
 mod machine;
+mod runner;
 mod sandbox;
 
 fn is_root() -> bool {

@@ -27,6 +27,7 @@ mod ledger;
 mod machine;
 mod root;
 mod row;
+mod runner;
 mod sandbox;
 mod settings;
 mod store;
@@ -40,16 +41,26 @@ const STORE_CHECK: Duration = Duration::from_secs(20);
 const EXAMPLES: &str = "\
 It works with the daemon up or down, and changes nothing. The exit code is 1 if a check fails.
 
+With an image, or a program behind `--`, a runner is tried against each rule of container/PROTOCOL.md. A program without
+an image runs on this machine as your user, without any boundary, and nothing else is checked.
+
 Examples:
   g2 doctor
-  g2 doctor --image g2-agent:latest";
+  g2 doctor --image g2-agent:latest
+  g2 doctor -- python3 runner.py";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Doctor {
-    /// Container image to check [default: the configured one]
+    /// Container image to check, and whose runner is tried [default: the configured one is checked]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
+    /// Seconds that each step of a runner may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    patience: u64,
+    /// Runner to try, with its arguments: in the image, or on this machine
+    #[arg(last = true, value_name = "PROGRAM")]
+    command: Vec<String>,
 }
 
 /// What most checks look at.
@@ -87,7 +98,19 @@ fn is_of_settings(problem: &Finding) -> bool {
 
 impl Doctor {
     pub(super) async fn run(self, context: &Context) -> CliResult {
-        let rows = self.look(context).await;
+        let runner = runner::Wanted::new(self.image.clone(), self.command.clone(), self.patience);
+        let rows = match &runner {
+            Some(wanted) if wanted.is_a_program() => runner::check(wanted, context).await,
+            _ => {
+                let mut rows = self.look(context).await;
+                let can_run =
+                    |row: &Row| row.status != Status::Fail || !["docker", "image"].contains(&&*row.check);
+                if let Some(wanted) = runner.filter(|_| rows.iter().all(can_run)) {
+                    rows.extend(runner::check(&wanted, context).await);
+                }
+                rows
+            }
+        };
         if context.json {
             show::rows(context, &rows, &[])?;
         } else {
