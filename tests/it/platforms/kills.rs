@@ -89,7 +89,7 @@ fn talk(home: &Home, town: &Town, stop: &AtomicBool, answered: &AtomicUsize) -> 
 }
 
 /// The adapters of a daemon.
-fn adapters_of(daemon: u32) -> Vec<(u32, String)> {
+pub(super) fn adapters_of(daemon: u32) -> Vec<(u32, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `accounts` | accounts that come and go while the daemon runs |
 //! | `files` | files both ways |
+//! | `growing` | answers that grow in place |
 //! | `talk` | what people do, and what they are answered, on each platform |
 //! | `kills` | kills of the daemon, the adapters and the homeserver at any moment |
 //! | `outage` | what is written while nobody listens; an account that is turned away |
@@ -24,6 +25,7 @@ use crate::support::{Daemon, Root, adapters, wait_for};
 
 mod accounts;
 mod files;
+mod growing;
 mod kills;
 mod outage;
 mod talk;
