@@ -28,7 +28,7 @@ use crate::{
     ipc::{self, Claims, HostDirs, Watch},
     loops::{
         self, Allowances, Boxes, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes, Problems, Runs,
-        Sights, Snapshots,
+        Sights, Snapshots, amends,
         control::{self, Desk, Leave},
         deliver::{self, Post},
         ipc::searches::Searches,
@@ -404,6 +404,7 @@ impl Daemon {
             connected.run(&Intake::new(of_intake), &stopping).await;
         });
         tasks.spawn(accounts.run(asked_of_accounts, stop.clone()));
+        tasks.spawn(amends::run(store.clone(), Arc::clone(&channels), stop.clone()));
         tasks.spawn(signs::run(store.clone(), Arc::clone(&channels), stop.clone()));
         tasks.spawn(typing::run(store.clone(), channels, stop.clone()));
         tasks.spawn(prune::trim_feed(store.clone(), stop.clone()));

@@ -10,6 +10,7 @@
 //! | `schedule` | the next due instant, or a minute | has `dispatch` look for due tasks; finds anew when tasks run if clocks changed |
 //! | `heartbeat` | `HEARTBEAT.md` of each group | makes its tasks those that the file says |
 //! | `deliver` | the outbox | sends texts to chats, in order within a chat |
+//! | `amends` | questions that are closed | changes their cards |
 //! | `signs` | agents at work | puts a reaction to what an agent has in hand, and takes it away |
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | changes that agents are shown | writes the files in which agents read the state |
@@ -34,6 +35,7 @@ pub use run::Runs;
 pub use shared::{Allowances, Boxes, EndsHow, Held, Machine, Obstacle, Sight, Sights};
 pub use snapshots::Snapshots;
 
+pub mod amends;
 pub mod control;
 pub mod deliver;
 mod disk;

@@ -49,6 +49,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0040_stops", include_str!("../../migrations/0040_stops.sql")),
     ("0041_wake", include_str!("../../migrations/0041_wake.sql")),
     ("0042_bots", include_str!("../../migrations/0042_bots.sql")),
+    ("0043_amends", include_str!("../../migrations/0043_amends.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -156,6 +156,8 @@ async fn of_messages(store: &Store) {
     assert_eq!(store.in_hand().unwrap().len(), 2);
     assert!(store.sign_of(second.batch).await.unwrap().is_none());
     let sign = Sign { chat_jid: "c".into(), message_id: "m".into(), sign: "👀".into(), sign_id: None };
+    assert!(store.amends(9).await.unwrap().is_empty() && store.amend(1).await.unwrap().is_none());
+    store.drop_amend(1).await.unwrap();
     store.put_sign(second.batch, sign).await.unwrap();
     store.name_sign(second.batch, "s".into()).await.unwrap();
     assert_eq!(store.signs().await.unwrap().len(), 1);

@@ -90,6 +90,65 @@ fn a_pressed_button_answers_a_question_and_the_presser_is_told() {
     assert!(told["text"].as_str().is_some_and(|text| !text.is_empty()), "{told}");
     let state = fake.ask("state", &json!({}));
     assert_eq!(state["presses"], json!([]), "each press was answered");
+    until_closed(fake);
+}
+
+/// Waits until the card says that it is answered, and has no buttons.
+fn until_closed(fake: &telegram::Fake) {
+    wait_for("the card to be closed", || {
+        let cards: Vec<Value> =
+            fake.said().into_iter().filter(|said| said["chat"]["id"] == telegram::ADA).collect();
+        let text = cards[0]["text"].as_str().unwrap();
+        let asked = cards.iter().filter(|card| card["text"].as_str().unwrap().contains("New sender"));
+        assert_eq!(asked.count(), 1, "{cards:?}");
+        (text.ends_with("\n\nQuestion 1 was answered by local:me: allow.")
+            || text.ends_with(&format!("\n\nQuestion 1 was answered by tg:{}: allow.", telegram::ADA)))
+        .then(|| assert_eq!(cards[0]["reply_markup"], Value::Null, "{cards:?}"))
+    });
+}
+
+#[test]
+fn a_card_is_closed_although_daemon_and_adapter_die_over_it() {
+    if !crate::support::fail_points() {
+        return;
+    }
+    for place in ["amend.begun", "amend.made", "adapter"] {
+        let town = Town::telegram(0);
+        let Town::Telegram(fake) = &town else { panic!() };
+        let home = Home::new(&town, "");
+        home.root.g2(&["users", "add", &town.ada(), "--dm", &town.ada()]);
+        home.root.g2(&["users", "role", &town.ada(), "owner"]);
+        home.root.g2(&["chats", "set", &town.chat(), "policy=request_approval"]);
+        let daemon = home.serve(&town);
+        let eve = json!({"id": 777, "is_bot": false, "first_name": "Eve"});
+        fake.message(telegram::GROUP, json!({"text": "let me in", "from": eve}));
+        wait_for("the question", || fake.said().into_iter().next());
+        home.until_column("SELECT status FROM outbox", &["sent"]);
+        if place == "adapter" {
+            // The platform never answers the change; then the adapter is gone.
+            fake.fault("editMessageText", 1, json!("hang"));
+            home.root.g2(&["approvals", "approve", "1"]);
+            fake.wait("editMessageText", 1);
+            for (pid, _) in super::kills::adapters_of(daemon.pid()) {
+                let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+            until_closed(fake);
+            home.until_column("SELECT outbox_id || '' FROM amends", &[]);
+        } else {
+            daemon.kill();
+            let reached = home.root.path().join("reached");
+            let file = reached.display().to_string();
+            home.root.g2(&["approvals", "approve", "1"]);
+            let daemon = home.root.spawn(&[("G2_FAILPOINT", place), ("G2_FAILPOINT_FILE", &file)]);
+            wait_for(place, || reached.exists().then_some(()));
+            daemon.wait();
+            assert_eq!(home.column("SELECT outbox_id || '' FROM amends").len(), 1, "{place}");
+            let _daemon = home.serve(&town);
+            until_closed(fake);
+            home.until_column("SELECT outbox_id || '' FROM amends", &[]);
+        }
+    }
 }
 
 #[test]

@@ -89,6 +89,13 @@ pub fn about_chat(id: i64, spoken: &Spoken<'_>, groups: &[(Folder, String)]) -> 
     Wording { text: with_choices(text, id, &choices), choices }
 }
 
+/// A card whose question is closed.
+#[must_use]
+pub fn closed(card: &str, outcome: &str) -> String {
+    let (first, rest) = outcome.split_at(outcome.chars().next().map_or(0, char::len_utf8));
+    format!("{card}\n\n{}{rest}.", first.to_uppercase())
+}
+
 /// Who spoke: by name, with the id where it says more. The id is the channel's word, the name the sender's own.
 #[must_use]
 pub fn who(spoken: &Spoken<'_>) -> String {
