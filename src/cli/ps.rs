@@ -24,7 +24,8 @@ use crate::{
 
 pub(super) const EXPLAINED: &str = "\
 Fields: state: starting, busy, idle, or leaving; last_sign: the last sign of life of its agent; doing:
-the tool that it runs; ends_at: when it is closed, stopped or killed (ends_how) if it gives no sign
+the tool that it runs; requests: its requests to the model that have no whole answer; last_work: the
+last use of processor or disk, or such a request; ends_at: when it is closed, stopped or killed (ends_how) if it gives no sign
 of life until then.
 
 `g2 runs stop ID` ends a run, `g2 runs logs ID -f` shows its output.
@@ -54,6 +55,9 @@ struct Row {
     doing: Option<String>,
     #[serde(serialize_with = "rfc3339_option")]
     doing_since: Option<Time>,
+    requests: Option<usize>,
+    #[serde(serialize_with = "rfc3339_option")]
+    last_work: Option<Time>,
     #[serde(serialize_with = "rfc3339_option")]
     ends_at: Option<Time>,
     ends_how: Option<EndsHow>,
@@ -101,6 +105,8 @@ fn row(active: &ActiveRun, lane: String, since: Option<Time>, sight: Option<Sigh
         in_hand_since: sight.and_then(|sight| sight.in_hand_since),
         doing: sight.and_then(|sight| sight.tool.clone()),
         doing_since: sight.and_then(|sight| sight.tool_since),
+        requests: sight.and_then(|sight| sight.requests),
+        last_work: sight.and_then(|sight| sight.last_work),
         ends_at: sight.and_then(|sight| sight.ends_at),
         ends_how: sight.and_then(|sight| sight.ends_how),
         ends_why: sight.and_then(|sight| sight.ends_why.clone()),

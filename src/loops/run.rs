@@ -194,6 +194,10 @@ struct Watched {
     /// What it was handed and has not finished, with when it took it; `None`: it has not been seen to.
     in_hand: BTreeMap<String, Option<Instant>>,
     heartbeat: Option<Stamp>,
+    /// When its heartbeat was seen to change last.
+    beaten: Option<Instant>,
+    /// Why it was asked to leave.
+    asked_why: Option<String>,
     ready_limit: Duration,
     /// For how long it may give no sign of life, ms.
     ceiling_ms: u64,
@@ -295,6 +299,8 @@ impl Watched {
             tool: None,
             in_hand: BTreeMap::new(),
             heartbeat: None,
+            beaten: None,
+            asked_why: None,
             ready_limit: Duration::from_millis(runs.config.health.startup_ms),
             ceiling_ms: runs.config.run_settings().ceiling_ms,
             log: RunLog::open(&runs.run_dir(run)),

@@ -17,6 +17,8 @@ pub struct BlackBox {
     pub at: Time,
     /// Why it was ended.
     pub reason: String,
+    /// What that rests on.
+    pub evidence: String,
     /// The last sign of life: a record, or a heartbeat that changed.
     #[serde(serialize_with = "rfc3339")]
     pub last_sign: Time,
@@ -60,6 +62,8 @@ pub struct Sample {
     pub processes: usize,
     /// Time on a processor since they were started, ms.
     pub cpu_ms: u64,
+    /// Read from disks and written to them, KiB.
+    pub disk_kib: u64,
     pub memory_kib: u64,
 }
 

@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod confine;
+pub mod control_group;
 pub mod disk;
 pub mod failpoint;
 pub mod family;

@@ -237,7 +237,13 @@ fn a_run_that_is_killed_leaves_a_black_box_that_names_what_it_did_last() {
     let row = ended(&root, 1);
     assert_eq!(row["status"], "cancelled");
     let black_box = &row["black_box"];
-    assert_eq!(black_box["reason"], "did not leave within 300 ms");
+    let reason = black_box["reason"].as_str().unwrap();
+    assert!(reason.starts_with("did not leave within 300 ms after it was asked to: uid "), "{reason}");
+    let evidence = black_box["evidence"].as_str().unwrap();
+    assert!(
+        evidence.contains(", tool Read for ") && evidence.contains(" ms of processor and "),
+        "{evidence}"
+    );
     assert_eq!(black_box["tool"], "Read");
     assert_eq!(black_box["records"][0]["kind"], "ready");
     assert!(black_box["log"].to_string().contains("a line of its own"), "{black_box}");

@@ -156,7 +156,7 @@ fn a_container_that_crashes_hangs_or_floods_ends_with_its_reason() {
                 .find(|run| run["group"] == *group && run["ended_at"].is_string())
         });
         root.script(Some(&group), &json!([{"do": [{"say": "better now"}]}]));
-        assert_eq!(run["error"], reason);
+        assert!(run["error"].as_str().unwrap().starts_with(reason), "{run}");
         Socket::connect(&root).rest(&chat);
         assert_eq!(root.said(&chat), ["better now"]);
         daemon.terminate();

@@ -1,6 +1,6 @@
 //! How agents are woken: their session is resumed, and one that can't be is not in the way of its lane.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::support::{Root, Socket, wait_for};
 
@@ -67,10 +67,11 @@ fn a_session_that_hangs_when_it_is_resumed_is_given_up_too() {
     ask(&root, "one");
     ask(&root, "two");
     assert_eq!(root.said("local:main"), ["fine", NEW, "fine"]);
-    let errors: Vec<Value> =
-        root.rows(&["runs", "list"]).into_iter().map(|run| run["error"].clone()).collect();
-    let late = json!("not ready within 700 ms");
-    assert_eq!(errors, [Value::Null, late.clone(), late, Value::Null]);
+    let late = |run: &Value| {
+        run["error"].as_str().is_some_and(|error| error.starts_with("not ready within 700 ms ("))
+    };
+    let runs: Vec<bool> = root.rows(&["runs", "list"]).iter().map(late).collect();
+    assert_eq!(runs, [false, true, true, false]);
 }
 
 #[test]

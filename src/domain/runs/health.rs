@@ -4,6 +4,10 @@
 //! is ever compared with our clock, and reading a record again is no sign of life. Limits are strict: exactly at a
 //! limit nothing happens yet.
 //!
+//! What the host sees from outside counts too ([`AtWork`]): one whose request to the model is under way, or whose processes
+//! use processor or disk, is alive though it says nothing, for a longer while; one that does nothing at all is not, though
+//! its heartbeat goes on.
+//!
 //! A container is asked first (`_close`), then stopped, then killed:
 //!
 //! ```text
@@ -13,6 +17,8 @@
 
 use ipc_handlers::Time;
 use ipc_handlers::wire::ContainerState;
+
+use super::work::AtWork;
 
 /// The facts about a running container; ages in ms.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +39,7 @@ pub struct Vitals {
     pub tool_timeout_ms: Option<i64>,
     /// A tool of the blocked list that ran all the same.
     pub blocked_tool: Option<String>,
+    pub at_work: AtWork,
     pub patience: Patience,
 }
 
@@ -106,6 +113,10 @@ impl Default for HealthLimits {
 /// The longest time that a tool may declare for itself, ms.
 pub const MAX_TOOL_TIMEOUT_MS: i64 = 2 * 60 * 60 * 1_000;
 
+/// How long one that shows no life may be at work as seen from outside, ms; with a batch that it has just taken, only as long
+/// as the ceiling.
+const MAX_SILENT_WORK_MS: i64 = MAX_TOOL_TIMEOUT_MS;
+
 /// The action on a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -137,7 +148,7 @@ pub fn judge(vitals: &Vitals, limits: &HealthLimits) -> Verdict {
     let mut watch = Watch { soonest_ms: i64::MAX };
     let reached = kill(vitals, limits, tool_ms, &mut watch).or_else(|| match vitals.leaving {
         Leaving::No => close(vitals, limits, tool_ms, &mut watch),
-        Leaving::Closing(ms) => closing(ms, vitals, limits, &mut watch),
+        Leaving::Closing(ms) => closing(ms, vitals, limits, tool_ms, &mut watch),
         Leaving::Stopping(ms) => watch
             .over(ms, limits.leave_ms)
             .then(|| Verdict::Kill { reason: format!("did not stop within {}", human(limits.leave_ms)) }),
@@ -149,7 +160,7 @@ pub fn judge(vitals: &Vitals, limits: &HealthLimits) -> Verdict {
 #[must_use]
 pub fn coming(vitals: &Vitals, limits: &HealthLimits) -> Option<(i64, Verdict)> {
     /// A limit that is reached need not bring about an action: another one may have to be reached too.
-    const LIMITS: usize = 5;
+    const LIMITS: usize = 8;
     let mut in_ms: i64 = 0;
     for _ in 0..LIMITS {
         match judge(&vitals.after(in_ms), limits) {
@@ -187,6 +198,10 @@ impl Vitals {
             no_record_ms: later(self.no_record_ms),
             since_result_ms: self.since_result_ms.map(later),
             in_hand_ms: self.in_hand_ms.map(later),
+            at_work: match self.at_work {
+                at_work @ (AtWork::Unseen | AtWork::Asking) => at_work,
+                AtWork::Ago(age) => AtWork::Ago(later(age)),
+            },
             ..self.clone()
         }
     }
@@ -199,14 +214,18 @@ fn kill(vitals: &Vitals, limits: &HealthLimits, tool_ms: i64, watch: &mut Watch)
     }
     match vitals.runner {
         Runner::One => None,
-        Runner::Two(Readiness::NotYet) => watch
-            .over(vitals.started_ms, limits.ready_ms)
-            .then(|| Verdict::Kill { reason: format!("was not ready within {}", human(limits.ready_ms)) }),
+        Runner::Two(Readiness::NotYet) => {
+            let limit = vitals.at_work.extends(vitals.started_ms, limits.ready_ms, limits.ceiling_ms);
+            watch
+                .over(vitals.started_ms, limit)
+                .then(|| Verdict::Kill { reason: format!("was not ready within {}", human(limits.ready_ms)) })
+        }
         Runner::Two(Readiness::Ready) => {
             // A sign of life at the very moment of the taking is none since.
             let in_hand_ms = vitals.in_hand_ms.filter(|in_hand_ms| vitals.quiet_ms >= *in_hand_ms)?;
             let limit = limits.claim_ms.max(tool_ms);
-            watch.over(in_hand_ms, limit).then(|| Verdict::Kill {
+            let extended = vitals.at_work.extends(in_hand_ms, limit, limits.ceiling_ms);
+            watch.over(in_hand_ms, extended).then(|| Verdict::Kill {
                 reason: format!("took a message and gave no sign of life for {}", human(limit)),
             })
         }
@@ -219,8 +238,14 @@ fn close(vitals: &Vitals, limits: &HealthLimits, tool_ms: i64, watch: &mut Watch
         Runner::Two(Readiness::NotYet) => return None,
         Runner::Two(Readiness::Ready) => {
             let limit = limits.ceiling_ms.max(tool_ms);
-            if watch.over(vitals.quiet_ms, limit) {
+            let extended = vitals.at_work.extends(vitals.quiet_ms, limit, MAX_SILENT_WORK_MS);
+            if watch.over(vitals.quiet_ms, extended) {
                 return Some(Verdict::Close { reason: format!("no sign of life for {}", human(limit)) });
+            }
+            if idle_ms(vitals).is_some_and(|ms| watch.over(ms, limit)) {
+                return Some(Verdict::Close {
+                    reason: format!("did nothing for {}, though its heartbeat goes on", human(limit)),
+                });
             }
         }
         Runner::One => {
@@ -238,16 +263,42 @@ fn close(vitals: &Vitals, limits: &HealthLimits, tool_ms: i64, watch: &mut Watch
         .then(|| Verdict::Close { reason: format!("no record for {}", human(limits.record_ms)) })
 }
 
+/// Since when a container with a batch in hand has done nothing at all although its heartbeat goes on: it wrote no record,
+/// asked its model nothing, used neither processor nor disk. `None`: that is not so, or can't be seen. Whose heartbeat has
+/// stopped, too, is only silent.
+fn idle_ms(vitals: &Vitals) -> Option<i64> {
+    match (vitals.at_work, vitals.in_hand_ms) {
+        (AtWork::Ago(ms), Some(in_hand_ms)) => {
+            let idle_ms = ms.min(in_hand_ms).min(vitals.no_record_ms);
+            (vitals.quiet_ms < idle_ms / 2).then_some(idle_ms)
+        }
+        (AtWork::Unseen | AtWork::Asking, _) | (_, None) => None,
+    }
+}
+
 /// What makes us stop a container that was asked to leave.
 ///
-/// One that is at work on a batch may finish it, as it was asked to, while it shows that it lives; it is stopped all
-/// the same once it has said nothing for the time after which any run ends.
-fn closing(ms: i64, vitals: &Vitals, limits: &HealthLimits, watch: &mut Watch) -> Option<Verdict> {
-    let finishing_ms = match (vitals.in_hand_ms, vitals.patience) {
-        (Some(_), Patience::WhileItLives) => vitals.quiet_ms.min(ms),
-        (Some(_), Patience::None) | (None, _) => ms,
+/// One that is at work on a batch may finish it, as it was asked to, while it shows that it lives, is in a tool that may
+/// take its time, or is seen at work. It is stopped all the same once it is over the limit for which a container is asked to
+/// leave, or has said nothing for the time after which any run ends.
+fn closing(
+    ms: i64,
+    vitals: &Vitals,
+    limits: &HealthLimits,
+    tool_ms: i64,
+    watch: &mut Watch,
+) -> Option<Verdict> {
+    let ceiling_ms = limits.ceiling_ms.max(tool_ms);
+    let lives = !watch.over(vitals.quiet_ms, ceiling_ms)
+        && !idle_ms(vitals).is_some_and(|ms| watch.over(ms, ceiling_ms));
+    let (age, limit) = match (vitals.in_hand_ms, vitals.patience) {
+        (Some(_), Patience::WhileItLives) if lives => {
+            let age = vitals.quiet_ms.min(ms);
+            (age, vitals.at_work.extends(age, limits.leave_ms.max(tool_ms), ceiling_ms))
+        }
+        (Some(_), Patience::WhileItLives | Patience::None) | (None, _) => (ms, limits.leave_ms),
     };
-    let stop = watch.over(finishing_ms, limits.leave_ms)
+    let stop = watch.over(age, limit)
         || (watch.over(vitals.no_record_ms, limits.record_ms) && watch.over(ms, limits.leave_ms));
     stop.then(|| Verdict::Stop { reason: format!("did not leave within {}", human(limits.leave_ms)) })
 }

@@ -71,8 +71,8 @@ pub enum Cause {
     Unwell { reason: String },
     /// We stopped it, as its group fills the disk; the reason is a sentence of its own.
     NoSpace { reason: String },
-    /// It was not ready within the start-up limit, ms.
-    NeverReady { limit_ms: i64 },
+    /// It was not ready within the start-up limit, ms; what was seen of it.
+    NeverReady { limit_ms: i64, seen: String },
     /// It wrote more than this, bytes.
     Flooded { limit_bytes: u64 },
     /// A record of its output is missing.
@@ -384,7 +384,7 @@ enum Trouble<'e> {
     OwnerGone,
     Unwell(&'e str),
     NoSpace(&'e str),
-    NeverReady(i64),
+    NeverReady { limit_ms: i64, seen: &'e str },
     Flooded(u64),
     Gap { expected: u64, got: u64 },
     NoImage(&'e str),
@@ -400,7 +400,9 @@ fn trouble(ended: &Ended) -> Option<Trouble<'_>> {
     let by_us = match &ended.cause {
         Cause::Unwell { reason } => return Some(Trouble::Unwell(reason)),
         Cause::NoSpace { reason } => return Some(Trouble::NoSpace(reason)),
-        Cause::NeverReady { limit_ms } => return Some(Trouble::NeverReady(*limit_ms)),
+        Cause::NeverReady { limit_ms, seen } => {
+            return Some(Trouble::NeverReady { limit_ms: *limit_ms, seen });
+        }
         Cause::Flooded { limit_bytes } => return Some(Trouble::Flooded(*limit_bytes)),
         Cause::Gap { expected, got } => return Some(Trouble::Gap { expected: *expected, got: *got }),
         Cause::OwnerGone => return Some(Trouble::OwnerGone),
@@ -439,7 +441,12 @@ impl Trouble<'_> {
             Self::OwnerGone => "recovered stale active run".to_owned(),
             Self::Unwell(reason) => format!("ended because it {}", clipped(reason)),
             Self::NoSpace(reason) => format!("stopped: {}", clipped(reason)),
-            Self::NeverReady(ms) => format!("not ready within {}", health::human(*ms)),
+            Self::NeverReady { limit_ms, seen: "" } => {
+                format!("not ready within {}", health::human(*limit_ms))
+            }
+            Self::NeverReady { limit_ms, seen } => {
+                format!("not ready within {} ({})", health::human(*limit_ms), clipped(seen))
+            }
             Self::Flooded(bytes) => format!("wrote more than {bytes} bytes"),
             Self::Gap { expected, got } => format!("record {expected} is missing: {got} came instead"),
             Self::NoImage(image) => format!("image {image} is not there; build it with container/build.sh"),
@@ -458,7 +465,7 @@ impl Trouble<'_> {
             Self::OwnerGone => "I was restarted",
             Self::Unwell(_) => "I got stuck",
             Self::NoSpace(_) => "the disk was nearly full and I wrote too much to it",
-            Self::NeverReady(_) => "I did not start in time",
+            Self::NeverReady { .. } => "I did not start in time",
             Self::Flooded(_) => "I wrote too much output",
             Self::Gap { .. } => "part of my output was lost",
             Self::NoImage(_) => "my container image is missing",

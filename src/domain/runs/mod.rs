@@ -17,3 +17,4 @@ pub mod tasks;
 pub mod usage;
 pub mod wake;
 pub mod when;
+pub mod work;

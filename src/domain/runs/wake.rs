@@ -285,7 +285,7 @@ mod tests {
         };
         let unwell = || Cause::Unwell { reason: "x".into() };
         for (ended, expected) in [
-            (end(Cause::NeverReady { limit_ms: 1 }, exited(137), None), Session),
+            (end(Cause::NeverReady { limit_ms: 1, seen: String::new() }, exited(137), None), Session),
             (end(unwell(), exited(137), None), Session),
             (end(unwell(), End::Gone, None), Session),
             (end(Cause::Flooded { limit_bytes: 1 }, exited(137), None), Session),

@@ -8,9 +8,16 @@ use tokio::{task::spawn_blocking, time::Instant};
 
 use super::Watched;
 use crate::{
-    domain::host::errors::chain,
+    domain::{
+        host::errors::chain,
+        runs::work::{AtWork, Evidence, Used},
+    },
     root::{self, BlackBox, HeardRecord, Sample},
-    system::{clock, family},
+    system::{
+        clock,
+        control_group::ControlGroup,
+        family::{self, Relative},
+    },
 };
 
 /// How many processes are named.
@@ -18,9 +25,11 @@ const PROCESSES: usize = 32;
 /// How many records are kept, and how much of each, characters.
 const RECORDS: usize = 8;
 const RECORD_CHARS: usize = 300;
-/// How often a run's use of the machine is looked at, ms, and how many of these looks are kept: ten minutes.
-const SAMPLE_EVERY_MS: u128 = 15_000;
+/// How often a run's use of the machine is kept, and how many of these looks: ten minutes.
+const SAMPLE_EVERY: Duration = Duration::from_secs(15);
 const SAMPLES: usize = 40;
+/// How many looks tell what it uses just now.
+const LOOKS: usize = 5;
 
 /// How long the engine may take to say which process is the run's.
 const ASKING: Duration = Duration::from_secs(1);
@@ -28,15 +37,42 @@ const ASKING: Duration = Duration::from_secs(1);
 /// What is gathered while a run is well.
 #[derive(Default)]
 pub(super) struct Gathered {
-    /// The process that the engine started.
+    /// The process that the engine started, and its container's control group.
     pid: Option<u32>,
-    asked: bool,
+    group: Option<ControlGroup>,
     samples: VecDeque<Sample>,
     sampled: Option<Instant>,
+    looked: Option<Instant>,
+    /// What it had used at the last looks.
+    looks: VecDeque<(Instant, Used)>,
+    /// When it was seen at work last, or was looked at first.
+    worked: Option<Instant>,
     records: VecDeque<HeardRecord>,
 }
 
 impl Gathered {
+    /// Notes what it has used by now.
+    fn looked_at(&mut self, now: Instant, used: Used) {
+        let worked = self.looks.back().is_none_or(|(at, before)| {
+            let within = u64::try_from(now.duration_since(*at).as_millis()).unwrap_or(u64::MAX);
+            used.since(*before).is_work(within)
+        });
+        if worked {
+            self.worked = Some(now);
+        }
+        if self.looks.len() == LOOKS {
+            self.looks.pop_front();
+        }
+        self.looks.push_back((now, used));
+    }
+
+    /// Returns what it used of late, and within how many ms.
+    fn used(&self) -> Option<(Used, i64)> {
+        let ((first, before), (last, used)) = (self.looks.front()?, self.looks.back()?);
+        let within = i64::try_from(last.duration_since(*first).as_millis()).unwrap_or(i64::MAX);
+        Some((used.since(*before), within))
+    }
+
     /// Notes a record.
     pub(super) fn heard(&mut self, n: u64, record: &wire::Record) {
         if self.records.len() == RECORDS {
@@ -52,36 +88,86 @@ impl Gathered {
     }
 }
 
+/// How long ago something was, ms.
+pub(super) fn age(since: Instant) -> i64 {
+    i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX)
+}
+
 impl Watched {
     /// Looks at the run's use of the machine, where it is time for that.
     pub(super) async fn sample(&mut self, container: &str) {
-        if self.gathered.sampled.is_some_and(|at| at.elapsed().as_millis() < SAMPLE_EVERY_MS) {
+        let least = Duration::from_millis(self.runs.config.health.claim_ms / 4);
+        let every = least.clamp(Duration::from_millis(100), SAMPLE_EVERY);
+        if self.gathered.looked.is_some_and(|at| at.elapsed() < every) {
             return;
         }
-        self.gathered.sampled = Some(Instant::now());
-        if !std::mem::replace(&mut self.gathered.asked, true) {
+        self.gathered.looked = Some(Instant::now());
+        if self.gathered.pid.is_none() {
             let asked = tokio::time::timeout(ASKING, self.runs.sandbox.pid(container)).await;
             self.gathered.pid = asked.ok().flatten();
+            self.gathered.group = self.gathered.pid.and_then(|pid| ControlGroup::of(pid, container));
         }
         let Some(pid) = self.gathered.pid else { return };
-        let Ok(family) = spawn_blocking(move || family::of(pid, PROCESSES)).await else { return };
+        let group = self.gathered.group.clone();
+        let look = move || (family::of(pid, PROCESSES), group.and_then(|group| group.figures()));
+        let Ok((family, figures)) = spawn_blocking(look).await else { return };
         if family.is_empty() {
             return;
         }
+        let sum = |of: fn(&Relative) -> u64| family.iter().map(of).fold(0, u64::saturating_add);
+        let used = Used {
+            cpu_ms: figures.map_or_else(|| sum(|one| one.cpu_ms), |figures| figures.cpu_ms),
+            disk_bytes: figures.map_or_else(|| sum(|one| one.disk_kib) * 1_024, |figures| figures.disk_bytes),
+            processes: family.len(),
+        };
+        self.gathered.looked_at(Instant::now(), used);
+        if self.gathered.sampled.is_some_and(|at| at.elapsed() < SAMPLE_EVERY) {
+            return;
+        }
+        self.gathered.sampled = Some(Instant::now());
         if self.gathered.samples.len() == SAMPLES {
             self.gathered.samples.pop_front();
         }
         self.gathered.samples.push_back(Sample {
             at: clock::now(),
-            processes: family.len(),
-            cpu_ms: family.iter().map(|one| one.cpu_ms).sum(),
-            memory_kib: family.iter().map(|one| one.memory_kib).sum(),
+            processes: used.processes,
+            cpu_ms: used.cpu_ms,
+            disk_kib: used.disk_bytes / 1_024,
+            memory_kib: figures.map_or_else(|| sum(|one| one.memory_kib), |figures| figures.memory_kib),
         });
+    }
+
+    /// Whether it is at work, as seen from outside.
+    pub(super) fn at_work(&mut self) -> AtWork {
+        // One that may never have been given all of its stdin waits for the rest of it, whatever it does meanwhile.
+        let startup = Duration::from_millis(self.runs.config.health.startup_ms);
+        if !self.is_up() && self.ready_limit < startup {
+            return AtWork::Unseen;
+        }
+        if self.runs.gateway.in_flight(self.run).is_some_and(|requests| requests > 0) {
+            self.gathered.worked = Some(Instant::now());
+            return AtWork::Asking;
+        }
+        match (self.gathered.pid, self.gathered.worked) {
+            (Some(_), Some(at)) => AtWork::Ago(age(at)),
+            (None, _) | (_, None) => AtWork::Unseen,
+        }
+    }
+
+    /// What a verdict rests on.
+    pub(super) fn evidence(&self) -> Evidence {
+        Evidence {
+            last_record_ms: age(self.last_record),
+            heartbeat_ms: self.beaten.map(age),
+            tool: self.tool.as_ref().map(|(name, since)| (name.clone(), age(*since))),
+            requests: self.runs.gateway.in_flight(self.run),
+            used: self.gathered.used(),
+        }
     }
 
     /// Writes the black box, just before the run is ended. That it can't be written is logged, and nothing depends on it.
     pub(super) async fn keep_black_box(&mut self, container: &str, reason: &str) {
-        self.gathered.sampled = None;
+        (self.gathered.sampled, self.gathered.looked) = (None, None);
         self.sample(container).await;
         let ago = |since: Instant| -> Time {
             clock::now().plus_ms(-i64::try_from(since.elapsed().as_millis()).unwrap_or(0))
@@ -90,6 +176,7 @@ impl Watched {
         let black_box = BlackBox {
             at: clock::now(),
             reason: reason.to_owned(),
+            evidence: self.evidence().in_words(),
             last_sign: ago(self.last_sign),
             last_record: ago(self.last_record),
             in_hand_since: self.in_hand.values().flatten().min().map(|since| ago(*since)),

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{task::spawn_blocking, time::Instant};
 use tracing::Instrument as _;
 
-use super::{Asked, Leaving, Speaks, Watched};
+use super::{Asked, Leaving, Speaks, Watched, black_box::age};
 use crate::{
     domain::{
         host::errors::chain,
@@ -14,6 +14,7 @@ use crate::{
             judge::Cause,
             lanes::{Event, Load},
             life::Reached,
+            work::AtWork,
         },
     },
     loops::{EndsHow, Sight},
@@ -41,6 +42,7 @@ impl Watched {
         // Before it is known to be ready no stamp counts, nor is one remembered: it may be that of its first work.
         if self.is_up() && stamp.is_some() && stamp != self.heartbeat {
             self.last_sign = Instant::now();
+            self.beaten = Some(self.last_sign);
             self.heartbeat = stamp;
         }
         // After the heartbeat: one that is older than the taking must not count as younger.
@@ -60,7 +62,8 @@ impl Watched {
         let state = boxes.container_state().ok().flatten();
         let declared = state.as_ref().and_then(health::declared_timeout_ms);
         self.saw_tool(state.and_then(|state| state.current_tool));
-        let ms = |since: Instant| i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let ms = age;
+        let at_work = self.at_work();
         let limit = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
         let config = self.runs.config.clone();
         let vitals = Vitals {
@@ -87,6 +90,7 @@ impl Watched {
                 .map(|since| ms(*since) + i64::from(self.last_sign > *since)),
             tool_timeout_ms: declared,
             blocked_tool: self.blocked_tool.clone(),
+            at_work,
             patience: if self.stop.is_some() { Patience::None } else { Patience::WhileItLives },
             since_result_ms: self.last_result.map(ms),
         };
@@ -107,8 +111,13 @@ impl Watched {
                 None
             }
             Verdict::Stop { reason } => {
-                tracing::warn!(reason, "stopping a container");
+                let reason = match &self.asked_why {
+                    Some(why) => format!("{reason} after it was asked to: {why}"),
+                    None => reason,
+                };
                 self.keep_black_box(container, &reason).await;
+                let reason = self.with_evidence(&reason);
+                tracing::warn!(reason, "stopping a container");
                 self.leaving.stop(Instant::now());
                 let (runs, id) = (Arc::clone(&self.runs), container.to_owned());
                 // The engine waits for the container; we go on reading.
@@ -121,8 +130,9 @@ impl Watched {
                 (self.reached != Reached::Ready(Load::Idle)).then_some(Cause::Unwell { reason })
             }
             Verdict::Kill { reason } => {
-                tracing::warn!(reason, "killing a container");
                 self.keep_black_box(container, &reason).await;
+                let reason = self.with_evidence(&reason);
+                tracing::warn!(reason, "killing a container");
                 self.kill(container).await;
                 Some(if self.is_up() || self.speaks == Speaks::One {
                     Cause::Unwell { reason }
@@ -131,6 +141,11 @@ impl Watched {
                 })
             }
         }
+    }
+
+    /// A reason, and what it rests on.
+    fn with_evidence(&self, reason: &str) -> String {
+        format!("{reason} ({})", self.evidence().in_words())
     }
 
     /// Notes the tool that its agent says it runs.
@@ -152,10 +167,13 @@ impl Watched {
             last_sign: ago(vitals.quiet_ms),
             in_hand_since: vitals.in_hand_ms.map(ago),
             tool: self.tool.as_ref().map(|(name, _)| name.clone()),
-            tool_since: self
-                .tool
-                .as_ref()
-                .map(|(_, since)| ago(i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX))),
+            tool_since: self.tool.as_ref().map(|(_, since)| ago(age(*since))),
+            requests: self.runs.gateway.in_flight(self.run),
+            last_work: match vitals.at_work {
+                AtWork::Unseen => None,
+                AtWork::Asking => Some(now),
+                AtWork::Ago(ms) => Some(ago(ms)),
+            },
             ends_at: coming.as_ref().map(|(ms, _)| now.plus_ms(*ms)),
             ends_how: coming.as_ref().and_then(|(_, verdict)| match verdict {
                 Verdict::Fine { .. } => None,
@@ -169,7 +187,8 @@ impl Watched {
 
     pub(super) async fn ask_close(&mut self, why: &str) {
         if self.leaving.ask(Instant::now()) {
-            tracing::info!(why, "closing");
+            tracing::info!(why, evidence = self.evidence().in_words(), "closing");
+            self.asked_why = Some(why.to_owned());
             if let Err(error) = self.runs.store.run_closing(self.run, clock::now()).await {
                 tracing::error!(error = %chain(&error), "recording a close failed");
             }

@@ -269,6 +269,7 @@ impl Watched {
     }
 
     pub(super) fn never_ready(&self) -> Cause {
-        Cause::NeverReady { limit_ms: i64::try_from(self.ready_limit.as_millis()).unwrap_or(i64::MAX) }
+        let limit_ms = i64::try_from(self.ready_limit.as_millis()).unwrap_or(i64::MAX);
+        Cause::NeverReady { limit_ms, seen: self.evidence().in_words() }
     }
 }

@@ -29,6 +29,10 @@ pub struct Sight {
     /// The tool that it runs now.
     pub tool: Option<String>,
     pub tool_since: Option<Time>,
+    /// Its requests to the model that have no whole answer; `None`: they do not go over the gateway.
+    pub requests: Option<usize>,
+    /// When it was seen at work last: by a request to its model, or by its use of processor and disk.
+    pub last_work: Option<Time>,
     /// When it is asked to leave, stopped or killed if it gives no sign of life until then.
     pub ends_at: Option<Time>,
     pub ends_how: Option<EndsHow>,

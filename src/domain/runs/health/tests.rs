@@ -18,6 +18,7 @@ fn ready() -> Vitals {
         in_hand_ms: None,
         tool_timeout_ms: None,
         blocked_tool: None,
+        at_work: AtWork::Unseen,
         patience: Patience::WhileItLives,
     }
 }
@@ -206,16 +207,18 @@ fn any_vitals() -> impl Strategy<Value = Vitals> {
         (0..2 * MINUTE).prop_map(Leaving::Stopping),
     ];
     let option = prop::option::of(0..2 * 24 * HOUR);
-    (runner, leaving, age.clone(), age.clone(), age, option.clone(), option.clone(), option).prop_map(
+    let at_work =
+        prop_oneof![Just(AtWork::Unseen), Just(AtWork::Asking), (0..3 * HOUR).prop_map(AtWork::Ago)];
+    let options = (option.clone(), option.clone(), option);
+    (runner, leaving, age.clone(), age.clone(), age, options, at_work).prop_map(
         |(
             runner,
             leaving,
             started_ms,
             quiet_ms,
             no_record_ms,
-            since_result_ms,
-            in_hand_ms,
-            tool_timeout_ms,
+            (since_result_ms, in_hand_ms, tool_timeout_ms),
+            at_work,
         )| Vitals {
             runner,
             leaving,
@@ -226,6 +229,7 @@ fn any_vitals() -> impl Strategy<Value = Vitals> {
             in_hand_ms,
             tool_timeout_ms,
             blocked_tool: None,
+            at_work,
             patience: Patience::WhileItLives,
         },
     )
@@ -244,6 +248,10 @@ fn later(vitals: &Vitals, ms: i64) -> Vitals {
         no_record_ms: vitals.no_record_ms + ms,
         since_result_ms: vitals.since_result_ms.map(|age| age + ms),
         in_hand_ms: vitals.in_hand_ms.map(|age| age + ms),
+        at_work: match vitals.at_work {
+            at_work @ (AtWork::Unseen | AtWork::Asking) => at_work,
+            AtWork::Ago(age) => AtWork::Ago(age + ms),
+        },
         ..vitals.clone()
     }
 }
@@ -293,4 +301,57 @@ fn what_comes_next_is_known_if_nothing_changes_until_then() {
     assert_eq!(next(&starting(MINUTE)), Some((2 * MINUTE + 1, "was not ready within 3 minutes".to_owned())));
     let gone = Vitals { leaving: Leaving::Stopping(MINUTE), ..ready() };
     assert_eq!(next(&gone), Some((0, "did not stop within 30 s".to_owned())));
+}
+
+#[test]
+fn one_that_is_seen_at_work_is_alive_though_it_says_nothing_and_not_for_ever() {
+    use AtWork::{Ago, Asking, Unseen};
+    let took =
+        |ms, at_work| Vitals { in_hand_ms: Some(ms), quiet_ms: ms, no_record_ms: ms, at_work, ..ready() };
+    check(took(5 * MINUTE, Unseen), Do::Kill);
+    check(took(5 * MINUTE, Asking), Do::Fine(25 * MINUTE + 1));
+    check(took(5 * MINUTE, Ago(10 * SECOND)), Do::Fine(50 * SECOND + 1));
+    check(took(5 * MINUTE, Ago(MINUTE)), Do::Fine(1));
+    check(took(5 * MINUTE, Ago(MINUTE + 1)), Do::Kill);
+    check(took(30 * MINUTE + 1, Asking), Do::Kill);
+    check(took(30 * MINUTE + 1, Ago(0)), Do::Kill);
+    let slow_start = |ms, at_work| Vitals { at_work, ..starting(ms) };
+    check(slow_start(5 * MINUTE, Ago(SECOND)), Do::Fine(179 * SECOND + 1));
+    check(slow_start(5 * MINUTE, Ago(3 * MINUTE + 1)), Do::Kill);
+    check(slow_start(30 * MINUTE + 1, Asking), Do::Kill);
+    let silent = |ms, at_work| Vitals { quiet_ms: ms, no_record_ms: ms, at_work, ..ready() };
+    check(silent(HOUR, Asking), Do::Fine(HOUR + 1));
+    check(silent(HOUR, Ago(MINUTE)), Do::Fine(29 * MINUTE + 1));
+    check(silent(HOUR, Ago(31 * MINUTE)), Do::Close);
+    check(silent(2 * HOUR + 1, Asking), Do::Close);
+}
+
+#[test]
+fn one_that_does_nothing_is_asked_to_leave_and_stopped_though_its_heartbeat_goes_on() {
+    let wedged = |ms| Vitals { in_hand_ms: Some(ms), no_record_ms: ms, at_work: AtWork::Ago(ms), ..ready() };
+    check(wedged(30 * MINUTE), Do::Fine(1));
+    check(wedged(30 * MINUTE + 1), Do::Close);
+    check(Vitals { at_work: AtWork::Asking, ..wedged(HOUR) }, Do::Fine(2 * HOUR + 1));
+    check(Vitals { at_work: AtWork::Unseen, ..wedged(HOUR) }, Do::Fine(30 * MINUTE + 1));
+    check(Vitals { no_record_ms: MINUTE, ..wedged(HOUR) }, Do::Fine(29 * MINUTE + 1));
+    check(Vitals { in_hand_ms: None, ..wedged(HOUR) }, Do::Fine(30 * MINUTE + 1));
+    check(Vitals { tool_timeout_ms: Some(2 * HOUR), ..wedged(HOUR) }, Do::Fine(HOUR + 1));
+    let leaving = |ms| Vitals { leaving: Leaving::Closing(ms), ..wedged(HOUR) };
+    check(leaving(30 * SECOND), Do::Fine(1));
+    check(leaving(30 * SECOND + 1), Do::Stop);
+}
+
+#[test]
+fn one_that_is_to_leave_finishes_its_tool_or_its_work_first() {
+    let leaving =
+        |ms, quiet_ms| Vitals { leaving: Leaving::Closing(ms), in_hand_ms: Some(HOUR), quiet_ms, ..ready() };
+    let in_bash = |ms, quiet_ms| Vitals { tool_timeout_ms: Some(10 * MINUTE), ..leaving(ms, quiet_ms) };
+    check(in_bash(5 * MINUTE, 5 * MINUTE), Do::Fine(5 * MINUTE + 1));
+    check(in_bash(10 * MINUTE + 1, 10 * MINUTE + 1), Do::Stop);
+    check(in_bash(31 * SECOND, 31 * MINUTE), Do::Stop);
+    let at_work = |ms, at_work| Vitals { at_work, ..leaving(ms, ms) };
+    check(at_work(5 * MINUTE, AtWork::Ago(SECOND)), Do::Fine(29 * SECOND + 1));
+    check(at_work(5 * MINUTE, AtWork::Ago(31 * SECOND)), Do::Stop);
+    check(at_work(30 * MINUTE + 1, AtWork::Asking), Do::Stop);
+    check(Vitals { patience: Patience::None, ..in_bash(31 * SECOND, 0) }, Do::Stop);
 }

@@ -79,7 +79,7 @@ fn a_missing_image_an_engine_and_our_own_death_are_no_fault_of_the_agent() {
         (exited(137), Cause::OwnerGone, Fault::Nobodys, true),
         (exited(0), stopped(StopThen::GiveUp), Fault::Nobodys, true),
         (exited(1), Cause::Itself, Fault::Agents, true),
-        (End::Gone, Cause::NeverReady { limit_ms: 1 }, Fault::Agents, true),
+        (End::Gone, Cause::NeverReady { limit_ms: 1, seen: String::new() }, Fault::Agents, true),
         (exited(137), Cause::NoSpace { reason: "x".to_owned() }, Fault::Agents, true),
     ] {
         let ended = ended(end, READY, cause);
@@ -97,7 +97,7 @@ fn an_unread_batch_costs_no_try_twice_and_then_one_each_time() {
     for (end, cause) in [
         (End::NoImage { image: "g2-agent".to_owned() }, Cause::Itself),
         (End::Engine { doing: "create".to_owned(), why: "no space".to_owned() }, Cause::Itself),
-        (exited(137), Cause::NeverReady { limit_ms: 180_000 }),
+        (exited(137), Cause::NeverReady { limit_ms: 180_000, seen: String::new() }),
         (exited(0), Cause::Itself),
         (exited(1), Cause::Itself),
         (End::Exited { code: 137, oom: true }, Cause::Itself),
@@ -206,7 +206,13 @@ fn a_run_ends_with_the_word_and_the_reason_that_tell_most() {
         (exited(0), stopped(StopThen::AskAgain), 1, Cancelled, Some("stopped by uid 0")),
         (oom.clone(), Cause::Itself, 0, Wrong, Some("out of memory")),
         (oom, unwell(), 1, Wrong, Some("ended because it gave no sign of life for 60 s")),
-        (exited(137), Cause::NeverReady { limit_ms: 180_000 }, 1, Wrong, Some("not ready within 3 minutes")),
+        (
+            exited(137),
+            Cause::NeverReady { limit_ms: 180_000, seen: String::new() },
+            1,
+            Wrong,
+            Some("not ready within 3 minutes"),
+        ),
         (exited(137), Cause::Flooded { limit_bytes: 1024 }, 0, Wrong, Some("wrote more than 1024 bytes")),
         (
             exited(0),
@@ -272,7 +278,7 @@ fn any_ended() -> impl Strategy<Value = Ended> {
         stopped(StopThen::GiveUp),
         Cause::Unwell { reason: "x".to_owned() },
         Cause::NoSpace { reason: "x".to_owned() },
-        Cause::NeverReady { limit_ms: 1 },
+        Cause::NeverReady { limit_ms: 1, seen: String::new() },
         Cause::Flooded { limit_bytes: 1 },
         Cause::Gap { expected: 1, got: 2 },
         Cause::OwnerGone,
