@@ -10,6 +10,7 @@ mod model;
 mod conversation;
 mod crash;
 mod faults;
+mod health;
 mod images;
 mod secrets;
 mod sessions;
